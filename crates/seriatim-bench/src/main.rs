@@ -1,0 +1,4 @@
+//! Comparisons.
+#![forbid(unsafe_code)]
+
+fn main() {}

@@ -1,0 +1,2 @@
+//! Block allocation.
+#![forbid(unsafe_code)]

@@ -1,0 +1,202 @@
+//! The door.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use seriatim_types::Timestamp;
+
+use crate::interleave::Interleave;
+use crate::{Shutdown, Task};
+
+/// A moment on the monotonic clock. Only differences mean anything.
+pub type Instant = tokio::time::Instant;
+
+/// The time-out of [`Env::timeout`] ran out first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elapsed;
+
+/// Clock, sleep, spawn, randomness and shutdown, real or simulated. Clones share everything.
+#[derive(Clone, Debug)]
+pub struct Env {
+    world: Arc<World>,
+    shutdown: Shutdown,
+}
+
+#[derive(Debug)]
+enum World {
+    Real,
+    Simulated {
+        random: Mutex<fastrand::Rng>,
+        started: Instant,
+        start: Timestamp,
+    },
+}
+
+impl Env {
+    /// The real clock, the ambient tokio runtime, the operating system's randomness.
+    #[must_use]
+    pub fn real() -> Self {
+        Self {
+            world: Arc::new(World::Real),
+            shutdown: Shutdown::new(),
+        }
+    }
+
+    /// Must be called inside the simulation's runtime, whose virtual clock it captures.
+    pub(crate) fn simulated(seed: u64, start: Timestamp) -> Self {
+        let random = Mutex::new(fastrand::Rng::with_seed(seed));
+        let world = World::Simulated {
+            random,
+            started: Instant::now(),
+            start,
+        };
+        Self {
+            world: Arc::new(world),
+            shutdown: Shutdown::new(),
+        }
+    }
+
+    /// Whether this is a simulation. For choosing sizes in tests, never for behaviour.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        matches!(*self.world, World::Simulated { .. })
+    }
+
+    /// Wall-clock time: to be stored and shown, never to order anything.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        match &*self.world {
+            World::Real => {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                Timestamp::from_millis(0).after(since)
+            }
+            World::Simulated { started, start, .. } => start.after(started.elapsed()),
+        }
+    }
+
+    /// The monotonic clock, for measuring and for deadlines.
+    #[must_use]
+    pub fn instant(&self) -> Instant {
+        Instant::now()
+    }
+
+    /// Returns after `duration`. In simulation the clock jumps there when nothing else can run.
+    pub async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+
+    /// Waits for `future`, but no longer than `duration`; then drops it.
+    ///
+    /// # Errors
+    ///
+    /// [`Elapsed`] if the duration ran out first.
+    pub async fn timeout<F: Future>(&self, duration: Duration, future: F) -> Result<F::Output, Elapsed> {
+        tokio::time::timeout(duration, future).await.map_err(|_| Elapsed)
+    }
+
+    /// Starts a task. It goes on when the handle is dropped; its panic is an error of whoever joins it.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn spawn<F>(&self, future: F) -> Task<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        Task::new(match &*self.world {
+            World::Real => tokio::spawn(future),
+            World::Simulated { .. } => tokio::spawn(Interleave::new(self.clone(), future)),
+        })
+    }
+
+    /// Runs something that blocks (a read from disk, a sync) where it holds up no task. In simulation it runs at once,
+    /// on the simulation's only thread.
+    ///
+    /// # Panics
+    ///
+    /// If `work` panics; and outside a tokio runtime.
+    pub async fn blocking<T, F>(&self, work: F) -> T
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        match &*self.world {
+            World::Simulated { .. } => work(),
+            World::Real => match tokio::task::spawn_blocking(work).await {
+                Ok(value) => value,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    // The runtime is going away, and with it whoever waits here.
+                    Err(_) => std::future::pending().await,
+                },
+            },
+        }
+    }
+
+    /// Starts an operating-system thread, for a loop that blocks for as long as the process lives. Not to be had in a
+    /// simulation, which has one thread.
+    ///
+    /// # Errors
+    ///
+    /// If the operating system refuses.
+    ///
+    /// # Panics
+    ///
+    /// In a simulation.
+    pub fn thread<F>(&self, name: &str, work: F) -> std::io::Result<std::thread::JoinHandle<()>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        assert!(
+            !self.is_simulated(),
+            "a simulation has one thread: {name} must be a task there"
+        );
+        std::thread::Builder::new().name(name.to_owned()).spawn(work)
+    }
+
+    /// A random integer, every value as likely as any other.
+    #[must_use]
+    pub fn random(&self) -> u64 {
+        let mut bytes = [0; 8];
+        self.random_bytes(&mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+
+    /// A random integer in `0..bound`; 0 if the bound is 0.
+    #[must_use]
+    pub fn random_below(&self, bound: u64) -> u64 {
+        // The bias of the remainder is below bound / 2^64: nothing here is a lottery.
+        self.random().checked_rem(bound).unwrap_or(0)
+    }
+
+    /// `duration` made up to a quarter shorter or longer, so that those who wait for the same thing do not come back
+    /// together.
+    #[must_use]
+    pub fn jitter(&self, duration: Duration) -> Duration {
+        let spread = duration / 2;
+        let nanos = u64::try_from(spread.as_nanos()).unwrap_or(u64::MAX);
+        duration - spread / 2 + Duration::from_nanos(self.random_below(nanos))
+    }
+
+    /// Fills `bytes` with randomness: fit for secrets when real, from the seed when simulated.
+    ///
+    /// # Panics
+    ///
+    /// If the operating system has no randomness to give.
+    pub fn random_bytes(&self, bytes: &mut [u8]) {
+        match &*self.world {
+            World::Real => getrandom::fill(bytes).expect("the operating system gives randomness"),
+            World::Simulated { random, .. } => {
+                random.lock().unwrap_or_else(PoisonError::into_inner).fill(bytes);
+            }
+        }
+    }
+
+    /// The stop signal of everything that runs in this environment.
+    #[must_use]
+    pub fn shutdown(&self) -> &Shutdown {
+        &self.shutdown
+    }
+}

@@ -1,0 +1,2 @@
+//! Gap-free sequences derived from a log.
+#![forbid(unsafe_code)]

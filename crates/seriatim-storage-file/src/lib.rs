@@ -1,0 +1,2 @@
+//! Both storage ports on local files.
+#![forbid(unsafe_code)]

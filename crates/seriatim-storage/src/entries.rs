@@ -1,0 +1,195 @@
+//! Entries in a row, in one buffer.
+
+use seriatim_types::{AppendId, PartitionOffset, limits};
+
+use crate::entry::{self, Entry, EntryTooLarge, Header};
+use crate::{BadEntry, Digest};
+
+/// The entries of one append, encoded one behind the other. Filled before the append, and reused after it: clearing
+/// keeps the memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entries {
+    append: AppendId,
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl Entries {
+    /// No entries yet, for an append with this id.
+    #[must_use]
+    pub fn new(append: AppendId) -> Self {
+        Self {
+            append,
+            bytes: Vec::new(),
+            count: 0,
+        }
+    }
+
+    /// Forgets all entries and takes another id; keeps the memory.
+    pub fn reset(&mut self, append: AppendId) {
+        self.append = append;
+        self.bytes.clear();
+        self.count = 0;
+    }
+
+    /// Adds an entry that follows `previous` in its workspace's chain; returns the new chain head.
+    ///
+    /// # Errors
+    ///
+    /// [`EntryTooLarge`] if the entry, or the whole append with it, would pass a limit; nothing is added then.
+    pub fn push(
+        &mut self,
+        header: &Header<'_>,
+        previous: Digest,
+        body: &[u8],
+    ) -> Result<Digest, EntryTooLarge> {
+        if self.count == limits::APPEND_ENTRIES_MAX {
+            let max = limits::APPEND_ENTRIES_MAX;
+            return Err(EntryTooLarge {
+                what: "siblings in its append",
+                max,
+                found: max + 1,
+            });
+        }
+        let before = self.bytes.len();
+        let chain = entry::encode(&mut self.bytes, self.append, header, previous, body)?;
+        if self.bytes.len() > limits::APPEND_BYTES_MAX {
+            let found = self.bytes.len();
+            self.bytes.truncate(before);
+            return Err(EntryTooLarge {
+                what: "bytes together with its append",
+                max: limits::APPEND_BYTES_MAX,
+                found,
+            });
+        }
+        self.count += 1;
+        Ok(chain)
+    }
+
+    /// The id that every one of them carries.
+    #[must_use]
+    pub fn append_id(&self) -> AppendId {
+        self.append
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// All of them as stored, one behind the other.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Each of them, decoded, in order.
+    ///
+    /// # Panics
+    ///
+    /// Never: they were encoded here.
+    pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+        let mut rest = &self.bytes[..];
+        std::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let entry = Entry::decode(rest).expect("what was encoded here decodes");
+            rest = &rest[entry.size()..];
+            Some(entry)
+        })
+    }
+}
+
+/// Entries read from one partition, in a row from an offset. Every one of them decodes: that was checked on reading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadEntries {
+    first: PartitionOffset,
+    next: PartitionOffset,
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl ReadEntries {
+    /// None yet; the first will be the one at `from`.
+    #[must_use]
+    pub fn new(from: PartitionOffset) -> Self {
+        Self {
+            first: from,
+            next: from,
+            bytes: Vec::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// Adds the encoded entry at the start of `bytes` and returns how many bytes it took. For backends.
+    ///
+    /// # Errors
+    ///
+    /// [`BadEntry`] if it does not decode; nothing is added then.
+    ///
+    /// # Panics
+    ///
+    /// At the end of the offsets, which no log reaches.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<usize, BadEntry> {
+        let entry = Entry::decode(bytes)?;
+        self.bytes.extend_from_slice(entry.as_bytes());
+        self.ends.push(self.bytes.len());
+        self.next = self.next.next().expect("a log ends before its offsets do");
+        Ok(entry.size())
+    }
+
+    /// The offset of the first entry, or the offset asked for if there is none.
+    #[must_use]
+    pub fn first(&self) -> PartitionOffset {
+        self.first
+    }
+
+    /// Where to read on.
+    #[must_use]
+    pub fn next(&self) -> PartitionOffset {
+        self.next
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none: the reader has reached the tail.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// All of them as stored, one behind the other.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Each of them with its offset, in order.
+    ///
+    /// # Panics
+    ///
+    /// Never: each was decoded when it was added.
+    pub fn iter(&self) -> impl Iterator<Item = (PartitionOffset, Entry<'_>)> {
+        let mut start = 0;
+        let mut offset = self.first;
+        self.ends.iter().map(move |&end| {
+            let entry = Entry::decode_checked(&self.bytes[start..end]);
+            let at = offset;
+            start = end;
+            offset = offset.next().unwrap_or(offset);
+            (at, entry.expect("checked when it was added"))
+        })
+    }
+}

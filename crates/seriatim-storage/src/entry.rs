@@ -1,0 +1,387 @@
+//! An entry of the log, byte by byte.
+//!
+//! ```text
+//! offset  size  field
+//!      0     4  length of everything behind this field
+//!      4     4  checksum: CRC-32 of everything behind this field
+//!      8     1  version, 1
+//!      9     8  workspace
+//!     17     2  kind of the workspace
+//!     19     8  workspace offset
+//!     27     8  time, milliseconds since the Unix epoch
+//!     35     8  epoch   ┐ append id
+//!     43     8  counter ┘
+//!     51    32  SHA-256 of the body
+//!     83     2  number of draws, d
+//!     85     2  number of raises, r
+//!     87  18×d  draws: sequence 2, first 8, count 8
+//!         10×r  raises: sequence 2, next 8
+//!           32  chain: SHA-256 of the previous chain head and bytes 8 up to here
+//!               body, to the end
+//! ```
+//!
+//! All integers are big-endian. The chain covers the header without length, checksum and chain; the body is covered
+//! through its digest.
+
+use bytes::{Buf, BufMut};
+use seriatim_types::{
+    AppendId, Epoch, Number, SequenceId, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset, limits,
+};
+
+use crate::Digest;
+
+/// The version of the entry layout that this code writes, and the newest that it reads.
+pub const ENTRY_VERSION: u8 = 1;
+
+/// Bytes of an entry in front of its draws.
+const FIXED_BYTES: usize = 87;
+const LENGTH_BYTES: usize = 4;
+const CHECKED_FROM: usize = 8;
+const DRAW_BYTES: usize = 18;
+const RAISE_BYTES: usize = 10;
+const CHAIN_BYTES: usize = 32;
+
+/// A run of numbers drawn from one sequence: `first`, and `count` in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Draw {
+    /// The sequence.
+    pub sequence: SequenceId,
+    /// The first number of the run.
+    pub first: Number,
+    /// How many numbers, at least 1.
+    pub count: u64,
+}
+
+/// A sequence set to go on from a later number: an import, or an explained gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Raise {
+    /// The sequence.
+    pub sequence: SequenceId,
+    /// The number that is drawn next.
+    pub next: Number,
+}
+
+/// What the log and the sequencer know of an event; the body is opaque to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header<'a> {
+    /// The workspace whose event it is.
+    pub workspace: WorkspaceId,
+    /// The kind of that workspace.
+    pub kind: WorkspaceKind,
+    /// The event's place in the workspace's own log.
+    pub workspace_offset: WorkspaceOffset,
+    /// When it was made.
+    pub time: Timestamp,
+    /// SHA-256 of the body.
+    pub body_digest: Digest,
+    /// The numbers that were drawn for it.
+    pub draws: &'a [Draw],
+    /// The sequences that it raised.
+    pub raises: &'a [Raise],
+}
+
+/// Why a header cannot be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an entry may have {max} {what}, this one has {found}")]
+pub struct EntryTooLarge {
+    /// What there is too much of.
+    pub what: &'static str,
+    /// How much is allowed.
+    pub max: usize,
+    /// How much there is.
+    pub found: usize,
+}
+
+/// Writes an entry to the end of `buffer` and returns the workspace's new chain head. On an error nothing is written.
+pub(crate) fn encode(
+    buffer: &mut Vec<u8>,
+    append: AppendId,
+    header: &Header<'_>,
+    previous: Digest,
+    body: &[u8],
+) -> Result<Digest, EntryTooLarge> {
+    let (draws, raises) = (header.draws.len(), header.raises.len());
+    let size = FIXED_BYTES + draws * DRAW_BYTES + raises * RAISE_BYTES + CHAIN_BYTES + body.len();
+    let checks = [
+        ("draws", limits::DRAWS_MAX, draws),
+        ("raises", limits::RAISES_MAX, raises),
+        ("bytes", limits::ENTRY_BYTES_MAX, size),
+    ];
+    if let Some(&(what, max, found)) = checks.iter().find(|(_, max, found)| found > max) {
+        return Err(EntryTooLarge { what, max, found });
+    }
+    let start = buffer.len();
+    buffer.reserve(size);
+    put_u32(buffer, size - LENGTH_BYTES);
+    buffer.put_u32(0);
+    buffer.put_u8(ENTRY_VERSION);
+    buffer.put_u64(header.workspace.get());
+    buffer.put_u16(header.kind.get());
+    buffer.put_u64(header.workspace_offset.get());
+    buffer.put_u64(header.time.as_millis());
+    buffer.put_u64(append.epoch.get());
+    buffer.put_u64(append.counter);
+    buffer.put_slice(header.body_digest.as_bytes());
+    put_u16(buffer, draws);
+    put_u16(buffer, raises);
+    for draw in header.draws {
+        buffer.put_u16(draw.sequence.get());
+        buffer.put_u64(draw.first.get());
+        buffer.put_u64(draw.count);
+    }
+    for raise in header.raises {
+        buffer.put_u16(raise.sequence.get());
+        buffer.put_u64(raise.next.get());
+    }
+    let chain = previous.link(&buffer[start + CHECKED_FROM..]);
+    buffer.put_slice(chain.as_bytes());
+    buffer.put_slice(body);
+    let checksum = crc32fast::hash(&buffer[start + CHECKED_FROM..]);
+    buffer[start + LENGTH_BYTES..start + CHECKED_FROM].copy_from_slice(&checksum.to_be_bytes());
+    Ok(chain)
+}
+
+fn put_u32(buffer: &mut Vec<u8>, value: usize) {
+    buffer.put_u32(u32::try_from(value).expect("checked against a limit below 4 GiB"));
+}
+
+fn put_u16(buffer: &mut Vec<u8>, value: usize) {
+    buffer.put_u16(u16::try_from(value).expect("checked against a limit below 65,536"));
+}
+
+/// What is wrong with the bytes of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadEntry {
+    /// There are fewer bytes than the entry says.
+    #[error("an entry ends early: {needed} bytes needed, {found} found")]
+    Short {
+        /// Bytes that the entry needs.
+        needed: usize,
+        /// Bytes that there are.
+        found: usize,
+    },
+    /// The checksum does not fit the bytes.
+    #[error("an entry's checksum is {expected:08x} and its bytes give {found:08x}")]
+    Checksum {
+        /// What is stored.
+        expected: u32,
+        /// What the bytes give.
+        found: u32,
+    },
+    /// A newer Seriatim wrote it.
+    #[error("an entry has version {found}, and this program reads up to {ENTRY_VERSION}: use a newer one")]
+    Newer {
+        /// The version that it has.
+        found: u8,
+    },
+    /// A field has a value that it cannot have.
+    #[error("an entry has no valid {field}")]
+    Field {
+        /// Which field.
+        field: &'static str,
+    },
+}
+
+/// An entry, read where it lies: decoding checks everything once and copies nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'a> {
+    bytes: &'a [u8],
+    append: AppendId,
+    workspace_offset: WorkspaceOffset,
+    draws: usize,
+    raises: usize,
+}
+
+impl<'a> Entry<'a> {
+    /// Reads the entry at the start of `bytes`. What follows it is left alone: [`Entry::size`] says where.
+    ///
+    /// # Errors
+    ///
+    /// [`BadEntry`] if the bytes are not an entry, a damaged one, or one of a newer format.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, BadEntry> {
+        let size = Self::size_at(bytes)?;
+        let bytes = bytes.get(..size).ok_or(BadEntry::Short {
+            needed: size,
+            found: bytes.len(),
+        })?;
+        let mut fields = &bytes[LENGTH_BYTES..];
+        let (expected, found) = (fields.get_u32(), crc32fast::hash(&bytes[CHECKED_FROM..]));
+        if expected != found {
+            return Err(BadEntry::Checksum { expected, found });
+        }
+        Self::parse(bytes)
+    }
+
+    /// Reads bytes that [`Entry::decode`] has accepted before: one whole entry, its checksum not computed again.
+    pub(crate) fn decode_checked(bytes: &'a [u8]) -> Result<Self, BadEntry> {
+        Self::parse(bytes)
+    }
+
+    /// How many bytes the entry at the start of `bytes` has, by its own word.
+    fn size_at(bytes: &[u8]) -> Result<usize, BadEntry> {
+        let mut fields = bytes;
+        let short = |needed| BadEntry::Short {
+            needed,
+            found: bytes.len(),
+        };
+        let length = fields.try_get_u32().map_err(|_| short(FIXED_BYTES))?;
+        let size = usize::try_from(length).map_err(|_| BadEntry::Field { field: "length" })? + LENGTH_BYTES;
+        if !(FIXED_BYTES + CHAIN_BYTES..=limits::ENTRY_BYTES_MAX).contains(&size) {
+            return Err(BadEntry::Field { field: "length" });
+        }
+        Ok(size)
+    }
+
+    /// Reads bytes whose length and checksum are known to be right.
+    fn parse(bytes: &'a [u8]) -> Result<Self, BadEntry> {
+        let mut fields = &bytes[CHECKED_FROM..FIXED_BYTES];
+        let version = fields.get_u8();
+        if version != ENTRY_VERSION {
+            return Err(BadEntry::Newer { found: version });
+        }
+        fields.advance(8 + 2);
+        let workspace_offset = WorkspaceOffset::new(fields.get_u64());
+        fields.advance(8);
+        let epoch = Epoch::new(fields.get_u64());
+        let counter = fields.get_u64();
+        fields.advance(32);
+        let (draws, raises) = (usize::from(fields.get_u16()), usize::from(fields.get_u16()));
+        let field = |field| BadEntry::Field { field };
+        let entry = Self {
+            bytes,
+            append: AppendId {
+                epoch: epoch.ok_or(field("epoch"))?,
+                counter,
+            },
+            workspace_offset: workspace_offset.ok_or(field("workspace offset"))?,
+            draws,
+            raises,
+        };
+        if entry.body_at() > bytes.len() {
+            return Err(BadEntry::Short {
+                needed: entry.body_at(),
+                found: bytes.len(),
+            });
+        }
+        Ok(entry)
+    }
+
+    fn draws_end(&self) -> usize {
+        FIXED_BYTES + self.draws * DRAW_BYTES
+    }
+
+    fn chain_at(&self) -> usize {
+        self.draws_end() + self.raises * RAISE_BYTES
+    }
+
+    fn body_at(&self) -> usize {
+        self.chain_at() + CHAIN_BYTES
+    }
+
+    fn u64_at(&self, at: usize) -> u64 {
+        (&self.bytes[at..]).get_u64()
+    }
+
+    fn digest_at(&self, at: usize) -> Digest {
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(&self.bytes[at..at + 32]);
+        Digest::new(bytes)
+    }
+
+    /// How many bytes it has, in all.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The workspace whose event it is.
+    #[must_use]
+    pub fn workspace(&self) -> WorkspaceId {
+        WorkspaceId::new(self.u64_at(9))
+    }
+
+    /// The kind of that workspace.
+    #[must_use]
+    pub fn kind(&self) -> WorkspaceKind {
+        WorkspaceKind::new((&self.bytes[17..]).get_u16())
+    }
+
+    /// The event's place in the workspace's own log.
+    #[must_use]
+    pub fn workspace_offset(&self) -> WorkspaceOffset {
+        self.workspace_offset
+    }
+
+    /// When it was made.
+    #[must_use]
+    pub fn time(&self) -> Timestamp {
+        Timestamp::from_millis(self.u64_at(27))
+    }
+
+    /// The append that brought it.
+    #[must_use]
+    pub fn append_id(&self) -> AppendId {
+        self.append
+    }
+
+    /// SHA-256 of the body, as the header has it. [`Entry::body_is_intact`] compares.
+    #[must_use]
+    pub fn body_digest(&self) -> Digest {
+        self.digest_at(51)
+    }
+
+    /// The numbers that were drawn for it.
+    pub fn draws(&self) -> impl ExactSizeIterator<Item = Draw> + use<'a> {
+        self.bytes[FIXED_BYTES..self.draws_end()]
+            .chunks_exact(DRAW_BYTES)
+            .map(|mut draw| Draw {
+                sequence: SequenceId::new(draw.get_u16()),
+                first: Number::new(draw.get_u64()),
+                count: draw.get_u64(),
+            })
+    }
+
+    /// The sequences that it raised.
+    pub fn raises(&self) -> impl ExactSizeIterator<Item = Raise> + use<'a> {
+        self.bytes[self.draws_end()..self.chain_at()]
+            .chunks_exact(RAISE_BYTES)
+            .map(|mut raise| Raise {
+                sequence: SequenceId::new(raise.get_u16()),
+                next: Number::new(raise.get_u64()),
+            })
+    }
+
+    /// The workspace's chain head after this entry.
+    #[must_use]
+    pub fn chain(&self) -> Digest {
+        self.digest_at(self.chain_at())
+    }
+
+    /// Whether this entry continues a chain whose head was `previous`.
+    #[must_use]
+    pub fn continues(&self, previous: Digest) -> bool {
+        previous.link(&self.bytes[CHECKED_FROM..self.chain_at()]) == self.chain()
+    }
+
+    /// The event itself.
+    #[must_use]
+    pub fn body(&self) -> &'a [u8] {
+        &self.bytes[self.body_at()..]
+    }
+
+    /// Whether the body is the one that the header speaks of.
+    #[must_use]
+    pub fn body_is_intact(&self) -> bool {
+        Digest::of(self.body()) == self.body_digest()
+    }
+
+    /// The entry's bytes, as stored.
+    #[must_use]
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+#[path = "entry_tests.rs"]
+mod tests;

@@ -1,0 +1,55 @@
+//! The two storage ports of Seriatim.
+//!
+//! - [`Log`]: where the truth lives. Durable, append-only, one owner per partition.
+//! - [`Store`]: ordered key-value pairs for everything that is derived from the log.
+//!
+//! Backends implement [`LogBackend`] and [`StoreBackend`]; [`memory`] has one of each.
+//!
+//! ```
+//! use seriatim_storage::{Digest, Entries, Header, Log, ReadLimit, memory::MemoryLog};
+//! use seriatim_types::{Partition, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset};
+//!
+//! # seriatim_env::simulate(1, |_| async {
+//! let log = Log::new(MemoryLog::new());
+//! let owner = log.take(Partition::new(1, 0)).await?;
+//!
+//! let mut entries = Entries::new(owner.next_append_id());
+//! let header = Header {
+//!     workspace: WorkspaceId::FIRST,
+//!     kind: WorkspaceKind::new(1),
+//!     workspace_offset: WorkspaceOffset::FIRST,
+//!     time: Timestamp::from_millis(0),
+//!     body_digest: Digest::of(b"tea"),
+//!     draws: &[],
+//!     raises: &[],
+//! };
+//! entries.push(&header, Digest::ZERO, b"tea").unwrap();
+//!
+//! let receipt = log.append(&owner, owner.tail(), &entries).await.unwrap();
+//! assert_eq!(receipt.first().get(), 1);
+//!
+//! let read = log.read(owner.partition(), receipt.first(), ReadLimit::default()).await?;
+//! let (offset, entry) = read.iter().next().unwrap();
+//! assert_eq!((offset.get(), entry.body()), (1, &b"tea"[..]));
+//! # Ok::<(), seriatim_storage::LogError>(())
+//! # }).unwrap();
+//! ```
+#![forbid(unsafe_code)]
+
+mod digest;
+mod entries;
+mod entry;
+mod log;
+pub mod memory;
+mod store;
+
+pub use digest::{Digest, ParseDigestError};
+pub use entries::{Entries, ReadEntries};
+pub use entry::{BadEntry, Draw, ENTRY_VERSION, Entry, EntryTooLarge, Header, Raise};
+pub use log::{
+    Append, AppendError, AppendFuture, Follower, Log, LogBackend, LogError, LogId, Owner, ReadLimit, Receipt,
+    Taken,
+};
+pub use store::{
+    Batch, ClusteringRange, Durability, Key, Pair, Scan, Store, StoreBackend, StoreError, Write,
+};

@@ -1,0 +1,7 @@
+//! Both ports in memory: for tests, for simulation, and for data that may be lost with the process.
+
+mod log;
+mod store;
+
+pub use log::MemoryLog;
+pub use store::MemoryStore;

@@ -1,0 +1,67 @@
+//! What a backend of the store has to do.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::{Batch, ClusteringRange, Key, StoreError};
+
+/// When a write may be answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// As soon as reads see it. A crash may lose it.
+    Buffered,
+    /// When it is durable, and with it everything that was written before.
+    Synced,
+}
+
+/// A clustering key and its value.
+pub type Pair = (Bytes, Bytes);
+
+/// Where a store lives. Implementors run the conformance suite ([`crate::store_conformance!`]); callers use
+/// [`Store`](super::Store), which checks keys and sizes first.
+///
+/// An expired value counts as absent everywhere. A write without TTL clears one; a key that was written again is never
+/// removed by its old expiry.
+#[async_trait]
+pub trait StoreBackend: Send + Sync + fmt::Debug + 'static {
+    /// Whether a batch is there whole or not at all after a crash.
+    fn batches_are_atomic(&self) -> bool;
+
+    /// The value of a key.
+    async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError>;
+
+    /// The values of many keys, in their order; keys may repeat.
+    async fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Bytes>>, StoreError>;
+
+    /// The first pairs of the range, ascending, as of one moment: at most `limit`, and fewer only if there are no more
+    /// or a page is full ([`SCAN_PAGE_PAIRS_MAX`](seriatim_types::limits::SCAN_PAGE_PAIRS_MAX) pairs or
+    /// [`SCAN_PAGE_BYTES_MAX`](seriatim_types::limits::SCAN_PAGE_BYTES_MAX) bytes). Empty only if nothing is left.
+    async fn scan_page(
+        &self,
+        partition: &[u8],
+        range: &ClusteringRange,
+        limit: usize,
+    ) -> Result<Vec<Pair>, StoreError>;
+
+    /// Writes a batch, in its order, however large.
+    async fn write(&self, batch: Batch, durability: Durability) -> Result<(), StoreError>;
+
+    /// If the key's value is `expected` (`None`: it has none), makes it `value` (`None`: removes it) and says `true`;
+    /// else changes nothing and says `false`. Atomic against every other write; durable when it returns.
+    async fn compare_and_set(
+        &self,
+        key: Key<'_>,
+        expected: Option<&[u8]>,
+        value: Option<&[u8]>,
+        ttl: Option<Duration>,
+    ) -> Result<bool, StoreError>;
+
+    /// Makes every write that has returned durable.
+    async fn sync(&self) -> Result<(), StoreError>;
+
+    /// Flushes, then releases everything. Closing twice is fine.
+    async fn close(&self) -> Result<(), StoreError>;
+}

@@ -1,0 +1,102 @@
+//! Many writes at once.
+
+use bytes::Bytes;
+use seriatim_types::limits;
+
+use super::{Key, StoreError, check_size};
+
+/// One write of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    /// The partition key.
+    pub partition: Bytes,
+    /// The clustering key.
+    pub clustering: Bytes,
+    /// The new value, or `None` to remove the key.
+    pub value: Option<Bytes>,
+}
+
+impl Write {
+    /// The key as one thing.
+    #[must_use]
+    pub fn key(&self) -> Key<'_> {
+        Key::new(&self.partition, &self.clustering)
+    }
+}
+
+/// Writes over any number of partitions. Later writes to the same key win.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Batch {
+    writes: Vec<Write>,
+}
+
+impl Batch {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets a value, copying it.
+    pub fn put(&mut self, key: Key<'_>, value: &[u8]) {
+        self.push(Write {
+            value: Some(Bytes::copy_from_slice(value)),
+            ..Self::removal(key)
+        });
+    }
+
+    /// Removes a key; one that is not there is fine.
+    pub fn remove(&mut self, key: Key<'_>) {
+        self.push(Self::removal(key));
+    }
+
+    fn removal(key: Key<'_>) -> Write {
+        Write {
+            partition: Bytes::copy_from_slice(key.partition),
+            clustering: Bytes::copy_from_slice(key.clustering),
+            value: None,
+        }
+    }
+
+    /// Adds a write whose parts are owned already.
+    pub fn push(&mut self, write: Write) {
+        self.writes.push(write);
+    }
+
+    /// How many writes there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.writes.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// The writes, in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Write> {
+        self.writes.iter()
+    }
+
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        self.writes.iter().try_for_each(|write| {
+            write.key().check()?;
+            check_size(
+                "value",
+                limits::VALUE_BYTES_MAX,
+                write.value.as_ref().map_or(0, Bytes::len),
+            )
+        })
+    }
+}
+
+impl IntoIterator for Batch {
+    type Item = Write;
+    type IntoIter = std::vec::IntoIter<Write>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.writes.into_iter()
+    }
+}

@@ -1,0 +1,149 @@
+//! Keys and ranges of them.
+
+use bytes::Bytes;
+use seriatim_types::limits;
+
+use super::{StoreError, check_size};
+
+/// A key: which partition, and where in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key<'a> {
+    /// Says which values lie together.
+    pub partition: &'a [u8],
+    /// Orders them, by bytes.
+    pub clustering: &'a [u8],
+}
+
+impl<'a> Key<'a> {
+    /// The key with these parts.
+    #[must_use]
+    pub const fn new(partition: &'a [u8], clustering: &'a [u8]) -> Self {
+        Self {
+            partition,
+            clustering,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        check_size(
+            "partition key",
+            limits::PARTITION_KEY_BYTES_MAX,
+            self.partition.len(),
+        )?;
+        check_size(
+            "clustering key",
+            limits::CLUSTERING_KEY_BYTES_MAX,
+            self.clustering.len(),
+        )
+    }
+}
+
+/// Clustering keys from `start`, inclusive, to `finish`, exclusive. The whole partition unless told otherwise.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClusteringRange {
+    /// The first key that belongs to it; empty means from the beginning.
+    pub start: Bytes,
+    /// The first key that does not; `None` means to the end.
+    pub finish: Option<Bytes>,
+}
+
+impl ClusteringRange {
+    /// Every key.
+    #[must_use]
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// From `start`, inclusive, to `finish`, exclusive. A finish at or before the start holds nothing.
+    #[must_use]
+    pub fn new(start: &[u8], finish: &[u8]) -> Self {
+        Self {
+            start: Bytes::copy_from_slice(start),
+            finish: Some(Bytes::copy_from_slice(finish)),
+        }
+    }
+
+    /// From `start`, inclusive, to the end.
+    #[must_use]
+    pub fn from(start: &[u8]) -> Self {
+        Self {
+            start: Bytes::copy_from_slice(start),
+            finish: None,
+        }
+    }
+
+    /// From the beginning to `finish`, exclusive.
+    #[must_use]
+    pub fn until(finish: &[u8]) -> Self {
+        Self::new(&[], finish)
+    }
+
+    /// Every key that begins with `prefix`.
+    #[must_use]
+    pub fn prefix(prefix: &[u8]) -> Self {
+        // The next prefix of this length or shorter: the last byte that can be raised, raised. All 0xff: no finish.
+        let finish = prefix.iter().rposition(|&byte| byte != u8::MAX).map(|last| {
+            let mut finish = prefix[..=last].to_vec();
+            finish[last] += 1;
+            Bytes::from(finish)
+        });
+        Self {
+            start: Bytes::copy_from_slice(prefix),
+            finish,
+        }
+    }
+
+    /// Whether it can hold any key at all.
+    #[must_use]
+    pub fn is_absurd(&self) -> bool {
+        self.finish.as_ref().is_some_and(|finish| *finish <= self.start)
+    }
+
+    /// Whether a clustering key lies in it.
+    #[must_use]
+    pub fn contains(&self, clustering: &[u8]) -> bool {
+        clustering >= &self.start[..] && self.finish.as_ref().is_none_or(|finish| clustering < &finish[..])
+    }
+
+    /// The rest of the range behind `clustering`.
+    #[must_use]
+    pub(super) fn behind(&self, clustering: &[u8]) -> Self {
+        // The smallest key behind another is that key with a zero added.
+        let start = [clustering, &[0]].concat();
+        Self {
+            start: start.into(),
+            finish: self.finish.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_holds_exactly_what_begins_with_it() {
+        let range = ClusteringRange::prefix(b"ab");
+        for (key, inside) in [
+            (&b"aa\xff"[..], false),
+            (b"ab", true),
+            (b"ab\xff\xff", true),
+            (b"ac", false),
+        ] {
+            assert_eq!(range.contains(key), inside, "{key:?}");
+        }
+        let range = ClusteringRange::prefix(b"a\xff");
+        assert!(range.contains(b"a\xff\xff") && !range.contains(b"b"));
+        assert_eq!(ClusteringRange::prefix(b"\xff\xff").finish, None);
+        assert_eq!(ClusteringRange::prefix(b""), ClusteringRange::all());
+    }
+
+    #[test]
+    fn a_finish_at_or_before_the_start_is_absurd() {
+        assert!(ClusteringRange::new(b"b", b"a").is_absurd());
+        assert!(ClusteringRange::new(b"a", b"a").is_absurd());
+        assert!(ClusteringRange::until(b"").is_absurd());
+        assert!(!ClusteringRange::new(b"a", b"a\0").is_absurd());
+        assert!(!ClusteringRange::all().is_absurd());
+    }
+}
