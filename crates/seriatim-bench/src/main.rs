@@ -1,4 +1,131 @@
-//! Comparisons.
+//! Comparisons: every speed or memory claim of Seriatim comes from here.
+//!
+//! ```text
+//! cargo run --release -p seriatim-bench -- SUITE [--quick] [--json] [--dir DIR]
+//! cargo run --release -p seriatim-bench -- --list
+//! ```
+//!
+//! A suite measures ours and the peer alternately in one run. It prints a table, and as its last line one JSON object:
+//! `docs/measuring.md` says how to read it.
+//!
+//! # How to add a suite
+//!
+//! 1. Write `src/NAME.rs` with a function and a constant:
+//!
+//!    ```ignore
+//!    pub(crate) const SUITE: Suite = Suite {
+//!        name: "blocks",
+//!        about: "allocate_one beside fetch_add and beside a mutex",
+//!        run,
+//!        child: None,
+//!    };
+//!
+//!    fn run(run: &Run) -> anyhow::Result<Vec<Measure>> {
+//!        let rounds = run.pick(5, 15);
+//!        let [ours, peer] = medians(rounds, [&mut || allocate_one(), &mut || fetch_add()])?;
+//!        let measure = Measure::new("allocate_one", ours, "ns");
+//!        Ok(vec![measure.beside("fetch_add", peer).goal(Goal::RatioAtMost(1.3))])
+//!    }
+//!    ```
+//!
+//! 2. Add `mod NAME;` and one line to [`SUITES`].
+//!
+//! [`Run`] has what a suite needs: a directory that goes away afterwards, `pick` to choose a size for `--quick`, a
+//! runtime with two workers, progress lines on stderr, and `child` to start this program again as another process (for
+//! memory, or to be killed): that process calls the suite's `child` function instead of `run`. [`medians`] takes the
+//! contestants in turn. [`writers::drive`] lets many tasks wait for durable writes, and [`peer`] has those beside whom
+//! more than one suite measures. A peer that cannot be had is [`Measure::without`], never left out.
+//!
+//! [`medians`]: sample::medians
+//! [`Measure::without`]: measure::Measure::without
 #![forbid(unsafe_code)]
+#![allow(clippy::disallowed_methods, reason = "measures the real machine")]
 
-fn main() {}
+mod latency;
+mod log;
+mod machine;
+mod measure;
+mod peer;
+mod report;
+mod sample;
+mod suite;
+mod table;
+mod writers;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Context;
+use clap::Parser;
+
+use machine::Machine;
+use report::Report;
+use suite::{Run, Suite};
+
+/// Every suite, one line each.
+const SUITES: &[Suite] = &[log::SUITE];
+
+/// Measures Seriatim beside its peers; the last line is one JSON object.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The suite to run.
+    #[arg(required_unless_present = "list")]
+    suite: Option<String>,
+    /// Smaller sizes: ends within 45 seconds on two cores.
+    #[arg(long)]
+    quick: bool,
+    /// Prints the JSON object alone, without the table.
+    #[arg(long)]
+    json: bool,
+    /// Where data goes while the suite runs [default: `target` if it is here, else the system's place for such].
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Names the suites.
+    #[arg(long)]
+    list: bool,
+    /// Runs the suite's other process: for the suite itself.
+    #[arg(long, hide = true, num_args = 1.., allow_hyphen_values = true)]
+    child: Option<Vec<String>>,
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let mut out = std::io::stdout().lock();
+    let Some(name) = arguments.suite.filter(|_| !arguments.list) else {
+        for suite in SUITES {
+            writeln!(out, "{:<10}  {}", suite.name, suite.about)?;
+        }
+        return Ok(());
+    };
+    let suite = SUITES.iter().find(|suite| suite.name == name);
+    let suite = suite.with_context(|| format!("there is no suite {name}: --list names them"))?;
+    if let Some(words) = arguments.child {
+        drop(out);
+        let child = suite.child.context("this suite has no other process")?;
+        return child(&words);
+    }
+
+    let directory = scratch(arguments.dir)?;
+    let run = Run::new(suite.name, arguments.quick, directory.path());
+    let started = Instant::now();
+    let machine = Machine::look(directory.path())?;
+    let measures = (suite.run)(&run)?;
+    let report = Report::new(suite.name, arguments.quick, machine, measures);
+    if !arguments.json {
+        report.write_table(&mut out)?;
+        writeln!(out, "{:.0} s\n", started.elapsed().as_secs_f64())?;
+    }
+    report.write_json(&mut out)?;
+    Ok(())
+}
+
+/// A directory of this run's own, removed when it is dropped.
+fn scratch(parent: Option<PathBuf>) -> anyhow::Result<tempfile::TempDir> {
+    let here = PathBuf::from("target");
+    let parent = parent.unwrap_or_else(|| if here.is_dir() { here } else { std::env::temp_dir() });
+    let directory = tempfile::Builder::new()
+        .prefix("seriatim-bench-")
+        .tempdir_in(&parent);
+    directory.with_context(|| format!("no directory can be made in {}", parent.display()))
+}

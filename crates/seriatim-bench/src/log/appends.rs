@@ -1,0 +1,133 @@
+//! Durable appends of many waiting writers, beside a bare preallocated file with the same grouping.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context;
+use seriatim_storage::{Entries, Log, Owner};
+use seriatim_types::{Partition, PartitionOffset};
+
+use super::events;
+use super::storage::Storage;
+use crate::measure::{Goal, Measure};
+use crate::peer::BareFile;
+use crate::sample::{median, medians};
+use crate::suite::Run;
+use crate::writers::{Driven, Durable, drive};
+
+const PEER: &str = "bare file";
+const APPLICATION: u32 = 1;
+
+/// Every number of writers on every number of partitions, in one run.
+pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
+    let mut measures = Vec::new();
+    for partitions in [1, 16] {
+        for writers in [1, 8, 64, 1_024] {
+            measures.extend(compare(run, writers, partitions)?);
+        }
+    }
+    Ok(measures)
+}
+
+fn compare(run: &Run, writers: usize, partitions: u16) -> anyhow::Result<Vec<Measure>> {
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    let (s, ps) = (plural(writers), plural(partitions.into()));
+    let what = format!("{writers} writer{s} on {partitions} partition{ps}");
+    run.progress(&format!("appends, {what}"));
+    let rounds = run.pick(5, 15);
+    let duration = Duration::from_millis(run.pick(200, 500));
+    let runtime = run.runtime()?;
+    let directory = run.directory("appends-")?;
+    let storage = runtime.block_on(Storage::open(&directory.path().join("ours")))?;
+    let ours = Arc::new(runtime.block_on(Appends::take(&storage.log, partitions))?);
+    let file = Arc::new(BareFileWriters {
+        file: BareFile::create(&directory.path().join("bare"))?,
+        bytes: ours.lanes[0].entries.as_bytes().to_vec(),
+    });
+
+    let mut quantiles = [Vec::new(), Vec::new()];
+    let [our_quantiles, peer_quantiles] = &mut quantiles;
+    let keep = |driven: Driven, quantiles: &mut Vec<f64>| {
+        quantiles.push(driven.latencies.quantile_ms(0.99));
+        driven.per_second
+    };
+    let [our_rate, peer_rate] = medians(
+        rounds,
+        [
+            &mut || Ok(keep(drive(&runtime, &ours, writers, duration)?, our_quantiles)),
+            &mut || Ok(keep(drive(&runtime, &file, writers, duration)?, peer_quantiles)),
+        ],
+    )?;
+    runtime.block_on(storage.close())?;
+
+    let rate = Measure::new(format!("durable appends, {what}"), our_rate, "1/s").beside(PEER, peer_rate);
+    let [our_p99, peer_p99] = quantiles.map(|quantiles| median(&quantiles));
+    let p99 = Measure::new(format!("p99 of an append, {what}"), our_p99, "ms").beside(PEER, peer_p99);
+    Ok(match writers {
+        64.. => vec![rate.goal(Goal::RatioAtLeast(0.85)), p99],
+        _ => vec![rate],
+    })
+}
+
+/// Ours: every writer has a partition, and all writers of a partition share its owner.
+struct Appends {
+    log: Log,
+    lanes: Vec<Lane>,
+}
+
+/// One partition and what is appended to it over and over.
+struct Lane {
+    owner: Owner,
+    entries: Entries,
+    next: Mutex<PartitionOffset>,
+}
+
+impl Appends {
+    async fn take(log: &Log, partitions: u16) -> anyhow::Result<Self> {
+        let partitions: Vec<_> = (0..partitions)
+            .map(|id| Partition::new(APPLICATION, id))
+            .collect();
+        let owners = log.take_all(&partitions).await?;
+        let lane = |owner: Owner| {
+            Ok(Lane {
+                entries: events::entries(owner.next_append_id(), 1)?,
+                next: Mutex::new(owner.tail()),
+                owner,
+            })
+        };
+        Ok(Self {
+            log: log.clone(),
+            lanes: owners.into_iter().map(lane).collect::<anyhow::Result<_>>()?,
+        })
+    }
+
+    /// Takes the next offset of a lane and submits there; others may submit before the answer.
+    fn submit(&self, lane: &Lane) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + Send + use<>> {
+        let mut next = lane.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = self.log.append(&lane.owner, *next, &lane.entries);
+        *next = next.next().context("the offsets end")?;
+        Ok(async move {
+            answer.await?;
+            Ok(())
+        })
+    }
+}
+
+impl Durable for Appends {
+    async fn write(&self, writer: usize) -> anyhow::Result<()> {
+        self.submit(&self.lanes[writer % self.lanes.len()])?.await
+    }
+}
+
+/// The peer: the same bytes to the end of one file.
+struct BareFileWriters {
+    file: BareFile,
+    bytes: Vec<u8>,
+}
+
+impl Durable for BareFileWriters {
+    async fn write(&self, _writer: usize) -> anyhow::Result<()> {
+        self.file.append(&self.bytes).await
+    }
+}

@@ -1,0 +1,155 @@
+//! A bare preallocated file with one committer: the most that a durable log on this disk could reach.
+//!
+//! It waits the way ours does: as many tasks on the same runtime, each awaiting its own answer. Whatever waits when the
+//! committer comes round is written by one `pwrite` and made durable by one `fdatasync`. There is nothing else: no
+//! checksum, no frame, no condition, no way to read it back.
+
+use std::fs::File;
+use std::mem;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use rustix::fs::FallocateFlags;
+use tokio::sync::oneshot;
+
+/// What is preallocated at once: so much that a round hardly ever waits for more.
+const STEP_BYTES: u64 = 1 << 30;
+
+/// The file. Dropping it ends its committer.
+#[derive(Debug)]
+pub(crate) struct BareFile {
+    shared: Arc<Shared>,
+    committer: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    waiting: Mutex<Waiting>,
+    wake: Condvar,
+}
+
+/// What the next write and sync will cover.
+#[derive(Debug, Default)]
+struct Waiting {
+    bytes: Vec<u8>,
+    answers: Vec<oneshot::Sender<()>>,
+    closed: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BareFile {
+    /// Makes the file and starts its committer.
+    pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
+        let file = File::create_new(path)?;
+        preallocate(&file, 0)?;
+        file.sync_all()?;
+        let shared = Arc::new(Shared::default());
+        let committer = std::thread::Builder::new().name("bare-file".to_owned());
+        let committer = committer.spawn({
+            let shared = shared.clone();
+            // An answer that is dropped tells the writers that it failed.
+            move || drop(commit(&shared, &file))
+        })?;
+        Ok(Self {
+            shared,
+            committer: Some(committer),
+        })
+    }
+
+    /// Adds bytes to the end of the file; durable when it returns.
+    pub(crate) async fn append(&self, bytes: &[u8]) -> anyhow::Result<()> {
+        Ok(self.submit(bytes).await?)
+    }
+
+    fn submit(&self, bytes: &[u8]) -> oneshot::Receiver<()> {
+        let (answer, answered) = oneshot::channel();
+        let mut waiting = self.shared.lock();
+        let first = waiting.answers.is_empty();
+        waiting.bytes.extend_from_slice(bytes);
+        waiting.answers.push(answer);
+        drop(waiting);
+        if first {
+            self.shared.wake.notify_one();
+        }
+        answered
+    }
+}
+
+impl Drop for BareFile {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.wake.notify_one();
+        if let Some(committer) = self.committer.take() {
+            // Whoever it failed has been told.
+            let _ = committer.join();
+        }
+    }
+}
+
+fn commit(shared: &Shared, file: &File) -> anyhow::Result<()> {
+    let (mut end, mut preallocated) = (0, STEP_BYTES);
+    let (mut bytes, mut answers) = (Vec::new(), Vec::new());
+    loop {
+        let waiting = shared.lock();
+        let idle = |waiting: &mut Waiting| waiting.answers.is_empty() && !waiting.closed;
+        let mut waiting = shared
+            .wake
+            .wait_while(waiting, idle)
+            .unwrap_or_else(PoisonError::into_inner);
+        if waiting.answers.is_empty() {
+            return Ok(());
+        }
+        mem::swap(&mut bytes, &mut waiting.bytes);
+        mem::swap(&mut answers, &mut waiting.answers);
+        drop(waiting);
+
+        let next = end + bytes.len() as u64;
+        while next > preallocated {
+            preallocate(file, preallocated)?;
+            preallocated += STEP_BYTES;
+        }
+        file.write_all_at(&bytes, end)?;
+        file.sync_data()?;
+        end = next;
+        bytes.clear();
+        for answer in answers.drain(..) {
+            // A writer that has gone does not wait for its answer.
+            let _ = answer.send(());
+        }
+    }
+}
+
+fn preallocate(file: &File, from: u64) -> anyhow::Result<()> {
+    Ok(rustix::fs::fallocate(
+        file,
+        FallocateFlags::empty(),
+        from,
+        STEP_BYTES,
+    )?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_appended_lies_in_the_file_in_order() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let file = BareFile::create(&path).unwrap();
+        let runtime = crate::suite::runtime().unwrap();
+        runtime.block_on(async {
+            file.append(b"one ").await.unwrap();
+            file.append(b"two").await.unwrap();
+        });
+        drop(file);
+        assert!(std::fs::read(&path).unwrap().starts_with(b"one two\0"));
+    }
+}

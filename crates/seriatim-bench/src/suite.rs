@@ -1,0 +1,85 @@
+//! What a suite is, and what it gets.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+use tokio::runtime::Runtime;
+
+use crate::measure::Measure;
+
+/// Worker threads of the runtime on which ours and the peer's tasks run.
+const WORKERS: usize = 2;
+
+/// What another process of a suite does, given the words it was started with.
+pub(crate) type Child = fn(&[String]) -> anyhow::Result<()>;
+
+/// A set of comparisons that are measured in one run.
+#[derive(Debug)]
+pub(crate) struct Suite {
+    /// What it is called on the command line.
+    pub(crate) name: &'static str,
+    /// What it measures, for `--list`.
+    pub(crate) about: &'static str,
+    /// Measures.
+    pub(crate) run: fn(&Run) -> anyhow::Result<Vec<Measure>>,
+    /// What a process started by [`Run::child`] does.
+    pub(crate) child: Option<Child>,
+}
+
+/// One run of a suite.
+#[derive(Debug)]
+pub(crate) struct Run {
+    suite: &'static str,
+    quick: bool,
+    directory: PathBuf,
+}
+
+impl Run {
+    /// A run of the named suite that may write into `directory`.
+    pub(crate) fn new(suite: &'static str, quick: bool, directory: &Path) -> Self {
+        let directory = directory.to_owned();
+        Self {
+            suite,
+            quick,
+            directory,
+        }
+    }
+
+    /// One of two sizes.
+    pub(crate) fn pick<T>(&self, quick: T, full: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// A new empty directory in the place of this run.
+    pub(crate) fn directory(&self, name: &str) -> anyhow::Result<tempfile::TempDir> {
+        let made = tempfile::Builder::new().prefix(name).tempdir_in(&self.directory);
+        made.with_context(|| format!("no directory can be made in {}", self.directory.display()))
+    }
+
+    /// Says on stderr what goes on.
+    pub(crate) fn progress(&self, what: &str) {
+        // Nobody has to listen.
+        let _ = writeln!(std::io::stderr(), "{}: {what}", self.suite);
+    }
+
+    /// The runtime on which both sides of a comparison run.
+    pub(crate) fn runtime(&self) -> anyhow::Result<Runtime> {
+        runtime()
+    }
+
+    #[allow(dead_code, reason = "the suites that kill or weigh a process need it")]
+    /// This program once more: the process will call the suite's `child` function with these words.
+    pub(crate) fn child(&self, words: &[&str]) -> anyhow::Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg(self.suite).arg("--child").args(words);
+        Ok(command)
+    }
+}
+
+/// The runtime of [`Run::runtime`], for a child process.
+pub(crate) fn runtime() -> anyhow::Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    Ok(builder.worker_threads(WORKERS).enable_time().build()?)
+}

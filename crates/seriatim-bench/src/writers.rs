@@ -1,0 +1,98 @@
+//! Many tasks that wait for durable writes, as the clients of a log do.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+
+use crate::latency::Latencies;
+
+/// Something that writers can write to.
+pub(crate) trait Durable: Send + Sync + 'static {
+    /// Writes once on behalf of a writer; true when it returns means durable.
+    fn write(&self, writer: usize) -> impl Future<Output = anyhow::Result<()>> + Send;
+}
+
+/// What writers reached together.
+#[derive(Debug)]
+pub(crate) struct Driven {
+    pub(crate) per_second: f64,
+    pub(crate) latencies: Latencies,
+}
+
+/// Lets `writers` tasks write for this long, each awaiting its own answer before it writes again.
+pub(crate) fn drive<D: Durable>(
+    runtime: &Runtime,
+    target: &Arc<D>,
+    writers: usize,
+    duration: Duration,
+) -> anyhow::Result<Driven> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let started = Instant::now();
+    let mut tasks = JoinSet::new();
+    for writer in 0..writers {
+        tasks.spawn_on(write_on(target.clone(), writer, stop.clone()), runtime.handle());
+    }
+    // Outside the runtime, whose timers wait when all its workers are busy.
+    std::thread::sleep(duration);
+    stop.store(true, Ordering::Relaxed);
+    let times = runtime.block_on(tasks.join_all());
+    // To the last answer: what was under way when time was up counts, and so does its time.
+    let elapsed = started.elapsed();
+    let mut latencies = Latencies::new()?;
+    for written in times {
+        written?.into_iter().for_each(|time| latencies.record(time));
+    }
+    Ok(Driven {
+        per_second: latencies.count() / elapsed.as_secs_f64(),
+        latencies,
+    })
+}
+
+/// One writer: how long each of its writes took.
+async fn write_on<D: Durable>(
+    target: Arc<D>,
+    writer: usize,
+    stop: Arc<AtomicBool>,
+) -> anyhow::Result<Vec<Duration>> {
+    let mut times = Vec::new();
+    let mut before = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        target.write(writer).await?;
+        let after = Instant::now();
+        times.push(after - before);
+        before = after;
+    }
+    Ok(times)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Counted(Mutex<[u32; 4]>);
+
+    impl Durable for Counted {
+        async fn write(&self, writer: usize) -> anyhow::Result<()> {
+            self.0.lock().unwrap()[writer] += 1;
+            tokio::task::yield_now().await;
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn every_writer_writes_and_every_write_counts() {
+        let runtime = crate::suite::runtime().unwrap();
+        let target = Arc::new(Counted::default());
+        let driven = drive(&runtime, &target, 4, Duration::from_millis(20)).unwrap();
+        let counts = *target.0.lock().unwrap();
+        assert!(counts.iter().all(|&count| count > 0), "{counts:?}");
+        assert!(driven.per_second > 0.0 && driven.latencies.quantile_ms(0.5) >= 0.0);
+    }
+}
