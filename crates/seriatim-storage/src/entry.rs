@@ -217,8 +217,12 @@ impl<'a> Entry<'a> {
         Self::parse(bytes)
     }
 
-    /// How many bytes the entry at the start of `bytes` has, by its own word.
-    fn size_at(bytes: &[u8]) -> Result<usize, BadEntry> {
+    /// How many bytes the entry at the start of `bytes` has, by its own word: for skipping one without reading it.
+    ///
+    /// # Errors
+    ///
+    /// [`BadEntry`] if no entry can begin like this.
+    pub fn size_at(bytes: &[u8]) -> Result<usize, BadEntry> {
         let mut fields = bytes;
         let short = |needed| BadEntry::Short {
             needed,

@@ -1,0 +1,66 @@
+//! Why a storage cannot be opened.
+
+use std::path::PathBuf;
+
+use seriatim_storage::{LogError, StoreError};
+use seriatim_types::ErrorKind;
+
+/// Why a folder cannot be opened as a storage. Nothing in it was changed, but that a torn end of the log may have been
+/// cut.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// Another process uses it.
+    #[error("{} is held by {holder}: stop it first, or use it through its server", directory.display())]
+    Held {
+        /// The folder.
+        directory: PathBuf,
+        /// Who holds it, by its own word.
+        holder: String,
+    },
+    /// It is not a storage of Seriatim, and not empty.
+    #[error("{} is not a storage of seriatim: {reason}; name an empty folder or one that does not exist", directory.display())]
+    Foreign {
+        /// The folder.
+        directory: PathBuf,
+        /// What was found.
+        reason: String,
+    },
+    /// A newer Seriatim made it.
+    #[error("{} has format {found}, and this program reads up to {known}: use a newer one", directory.display())]
+    Newer {
+        /// The folder.
+        directory: PathBuf,
+        /// The format that it has.
+        found: u32,
+        /// The newest format that this program knows.
+        known: u32,
+    },
+    /// The file system refuses.
+    #[error("{} cannot be used: {reason}", directory.display())]
+    Unavailable {
+        /// The folder.
+        directory: PathBuf,
+        /// What it said.
+        reason: String,
+    },
+    /// The log in it cannot be opened.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The store in it cannot be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl OpenError {
+    /// What the caller can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Held { .. } | Self::Unavailable { .. } => ErrorKind::Unavailable,
+            Self::Foreign { .. } => ErrorKind::Invalid,
+            Self::Newer { .. } => ErrorKind::Corrupt,
+            Self::Log(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+        }
+    }
+}

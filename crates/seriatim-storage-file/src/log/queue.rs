@@ -1,0 +1,238 @@
+//! What waits for the committer, and what everybody knows of the partitions.
+//!
+//! ```text
+//!              [ 1 … tail )   committed: durable and readable
+//!   a partition     [ tail … reserved )   submitted: in the frame that is being synced or in the next one
+//! ```
+
+use std::collections::HashMap;
+
+use seriatim_storage::{Append, AppendError, LogError, Taken};
+use seriatim_types::{Epoch, Partition, PartitionOffset};
+use tokio::sync::{oneshot, watch};
+
+use super::frame::FRAME_HEADER_BYTES;
+use super::index::SegmentIndex;
+use super::record::{APPEND_HEADER_BYTES, TAKE_BYTES, encode_append, encode_take};
+
+/// Why a frame was not committed.
+#[derive(Debug, Clone)]
+pub(super) enum Failure {
+    /// Nothing was written: there is no room for another segment. The log goes on when there is.
+    NoRoom { free_bytes: u64, needed_bytes: u64 },
+    /// It may have been written. The log stops.
+    InDoubt(String),
+    /// Nothing was written: the log stopped before it.
+    Stopped(String),
+}
+
+pub(super) type Answer = Result<(), Failure>;
+
+/// The next frame while it gathers: room for its header, then records.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    pub(super) buffer: Vec<u8>,
+    pub(super) takes: Vec<(Partition, Epoch)>,
+    pub(super) appends: Vec<(Partition, PartitionOffset, PartitionOffset)>,
+    pub(super) answers: Vec<oneshot::Sender<Answer>>,
+}
+
+impl Gathered {
+    pub(super) fn new() -> Self {
+        let buffer = vec![0; FRAME_HEADER_BYTES];
+        Self {
+            buffer,
+            takes: Vec::new(),
+            appends: Vec::new(),
+            answers: Vec::new(),
+        }
+    }
+
+    /// Empties it and keeps its memory.
+    pub(super) fn clear(&mut self) {
+        self.buffer.truncate(FRAME_HEADER_BYTES);
+        self.takes.clear();
+        self.appends.clear();
+        self.answers.clear();
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.answers.is_empty()
+    }
+
+    fn record_bytes(&self) -> usize {
+        self.buffer.len() - FRAME_HEADER_BYTES
+    }
+}
+
+#[derive(Debug)]
+struct PartitionState {
+    /// `None` until it is taken for the first time.
+    epoch: Option<Epoch>,
+    /// The tail, counting what is submitted.
+    reserved: PartitionOffset,
+    /// The tail, counting what is durable. Followers wait on it.
+    tail: watch::Sender<PartitionOffset>,
+    /// Which of the gathered appends is this partition's, if any.
+    gathered: Option<usize>,
+}
+
+impl PartitionState {
+    fn new(epoch: Option<Epoch>, tail: PartitionOffset) -> Self {
+        Self {
+            epoch,
+            reserved: tail,
+            tail: watch::Sender::new(tail),
+            gathered: None,
+        }
+    }
+}
+
+/// The queue in front of the committer. Pure: no I/O, no waiting; [`super::committer`] does both.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) gathered: Gathered,
+    partitions: HashMap<Partition, PartitionState>,
+    queue_bytes: usize,
+}
+
+impl Queue {
+    pub(super) fn new(index: &SegmentIndex, queue_bytes: usize) -> Self {
+        let known = index.partitions();
+        let state = |(partition, epoch, tail)| (partition, PartitionState::new(Some(epoch), tail));
+        Self {
+            gathered: Gathered::new(),
+            partitions: known.map(state).collect(),
+            queue_bytes,
+        }
+    }
+
+    fn state(&mut self, partition: Partition) -> &mut PartitionState {
+        self.partitions
+            .entry(partition)
+            .or_insert_with(|| PartitionState::new(None, PartitionOffset::FIRST))
+    }
+
+    /// Puts takes of all partitions into the next frame. From here on earlier owners are refused.
+    pub(super) fn take(
+        &mut self,
+        partitions: &[Partition],
+    ) -> Result<(Vec<Taken>, oneshot::Receiver<Answer>), LogError> {
+        let queued = self.gathered.record_bytes();
+        if queued > self.queue_bytes.saturating_sub(partitions.len() * TAKE_BYTES) {
+            return Err(LogError::Unavailable(format!(
+                "its queue is full: {queued} bytes wait"
+            )));
+        }
+        let mut taken = Vec::with_capacity(partitions.len());
+        for &partition in partitions {
+            let state = self.state(partition);
+            let epoch = state.epoch.map_or(Some(Epoch::FIRST), Epoch::next);
+            let epoch = epoch.ok_or_else(|| LogError::Internal("the epochs end here".to_owned()))?;
+            state.epoch = Some(epoch);
+            taken.push(Taken {
+                epoch,
+                tail: state.reserved,
+            });
+            encode_take(&mut self.gathered.buffer, partition, epoch);
+            self.gathered.takes.push((partition, epoch));
+        }
+        let (answer, receiver) = oneshot::channel();
+        self.gathered.answers.push(answer);
+        Ok((taken, receiver))
+    }
+
+    /// Puts an append into the next frame if epoch and tail fit.
+    pub(super) fn append(&mut self, append: &Append<'_>) -> Result<oneshot::Receiver<Answer>, AppendError> {
+        let (partition, at) = (append.partition, append.at);
+        let size = APPEND_HEADER_BYTES + append.entries.as_bytes().len();
+        let next = at.advance(append.entries.len() as u64);
+        let next = next.ok_or(AppendError::Invalid("the offsets end here"))?;
+        let (queued, limit, gathered) = (
+            self.gathered.record_bytes(),
+            self.queue_bytes,
+            self.gathered.appends.len(),
+        );
+        let state = self.state(partition);
+        let current = state
+            .epoch
+            .ok_or(AppendError::Invalid("the partition was never taken"))?;
+        if current != append.epoch {
+            return Err(AppendError::StaleEpoch {
+                partition,
+                held: append.epoch,
+                current,
+            });
+        }
+        if state.reserved != at {
+            return Err(AppendError::Conflict {
+                partition,
+                at,
+                tail: state.reserved,
+                found: None,
+            });
+        }
+        // One append is always let in, however small the queue is set.
+        if queued > 0 && queued + size > limit {
+            return Err(AppendError::QueueFull { queued_bytes: queued });
+        }
+        state.reserved = next;
+        let index = *state.gathered.get_or_insert(gathered);
+        match self.gathered.appends.get_mut(index) {
+            Some((_, _, end)) => *end = next,
+            None => self.gathered.appends.push((partition, at, next)),
+        }
+        encode_append(&mut self.gathered.buffer, partition, at, append.entries);
+        let (answer, receiver) = oneshot::channel();
+        self.gathered.answers.push(answer);
+        Ok(receiver)
+    }
+
+    /// Gives out what has gathered and goes on with the (empty) `other`.
+    pub(super) fn exchange(&mut self, other: Gathered) -> Gathered {
+        let gathered = std::mem::replace(&mut self.gathered, other);
+        for (partition, _, _) in &gathered.appends {
+            self.state(*partition).gathered = None;
+        }
+        gathered
+    }
+
+    /// What was given out is durable: the tails move and followers wake.
+    pub(super) fn committed(&mut self, gathered: &Gathered) {
+        for (partition, _, next) in &gathered.appends {
+            self.state(*partition).tail.send_replace(*next);
+        }
+    }
+
+    /// What was given out was not written: what waits behind it cannot be written either, and all goes on from the
+    /// tails. Returns what waited. Epochs stay raised: that shuts out only owners whose take has failed too.
+    pub(super) fn withdraw(&mut self) -> Gathered {
+        let waiting = self.exchange(Gathered::new());
+        for state in self.partitions.values_mut() {
+            state.reserved = *state.tail.borrow();
+        }
+        waiting
+    }
+
+    pub(super) fn tail(&self, partition: Partition) -> PartitionOffset {
+        self.partitions
+            .get(&partition)
+            .map_or(PartitionOffset::FIRST, |state| *state.tail.borrow())
+    }
+
+    pub(super) fn subscribe(&mut self, partition: Partition) -> watch::Receiver<PartitionOffset> {
+        self.state(partition).tail.subscribe()
+    }
+
+    pub(super) fn taken(&self) -> Vec<Partition> {
+        let taken = self.partitions.iter().filter(|(_, state)| state.epoch.is_some());
+        let mut taken: Vec<_> = taken.map(|(partition, _)| *partition).collect();
+        taken.sort();
+        taken
+    }
+
+    /// Ends the channels of all followers.
+    pub(super) fn end(&mut self) {
+        self.partitions.clear();
+    }
+}

@@ -1,0 +1,169 @@
+//! What a frame carries: appends and takes, one behind the other.
+//!
+//! ```text
+//! append:  1 (1 byte), application 4, partition 2, first offset 8, entries 4, bytes 4, the entries
+//! take:    2 (1 byte), application 4, partition 2, epoch 8
+//! ```
+
+use bytes::{Buf, BufMut};
+use seriatim_storage::Entries;
+use seriatim_types::{ApplicationId, Epoch, Partition, PartitionId, PartitionOffset};
+
+const APPEND: u8 = 1;
+const TAKE: u8 = 2;
+
+/// One record of a frame, read where it lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Record<'a> {
+    /// Entries of a partition, in a row from `first`.
+    Append {
+        partition: Partition,
+        first: PartitionOffset,
+        count: u32,
+        entries: &'a [u8],
+    },
+    /// The epoch of a partition was raised.
+    Take { partition: Partition, epoch: Epoch },
+}
+
+/// The bytes of a record are no record. The frame's checksum fits, so this is a defect, not damage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BadRecord;
+
+/// The bytes of an append record in front of its entries.
+pub(super) const APPEND_HEADER_BYTES: usize = 23;
+
+/// The bytes of a take record.
+pub(super) const TAKE_BYTES: usize = 15;
+
+pub(super) fn encode_append(
+    buffer: &mut Vec<u8>,
+    partition: Partition,
+    first: PartitionOffset,
+    entries: &Entries,
+) {
+    let (count, bytes) = (entries.len(), entries.as_bytes());
+    buffer.put_u8(APPEND);
+    put_partition(buffer, partition);
+    buffer.put_u64(first.get());
+    buffer.put_u32(u32::try_from(count).expect("an append has far fewer entries: APPEND_ENTRIES_MAX"));
+    buffer.put_u32(u32::try_from(bytes.len()).expect("an append has far fewer bytes: APPEND_BYTES_MAX"));
+    buffer.put_slice(bytes);
+}
+
+pub(super) fn encode_take(buffer: &mut Vec<u8>, partition: Partition, epoch: Epoch) {
+    buffer.put_u8(TAKE);
+    put_partition(buffer, partition);
+    buffer.put_u64(epoch.get());
+}
+
+fn put_partition(buffer: &mut Vec<u8>, partition: Partition) {
+    buffer.put_u32(partition.application.get());
+    buffer.put_u16(partition.id.get());
+}
+
+impl<'a> Record<'a> {
+    /// Reads the record at the start of `bytes` and moves them behind it.
+    pub(super) fn decode(bytes: &mut &'a [u8]) -> Result<Self, BadRecord> {
+        let tag = bytes.try_get_u8().map_err(|_| BadRecord)?;
+        let application = ApplicationId::new(bytes.try_get_u32().map_err(|_| BadRecord)?);
+        let id = PartitionId::new(bytes.try_get_u16().map_err(|_| BadRecord)?);
+        let partition = Partition { application, id };
+        let number = bytes.try_get_u64().map_err(|_| BadRecord)?;
+        match tag {
+            TAKE => Ok(Self::Take {
+                partition,
+                epoch: Epoch::new(number).ok_or(BadRecord)?,
+            }),
+            APPEND => {
+                let count = bytes.try_get_u32().map_err(|_| BadRecord)?;
+                let length = bytes.try_get_u32().map_err(|_| BadRecord)?;
+                let length = usize::try_from(length).map_err(|_| BadRecord)?;
+                let (entries, rest) = bytes.split_at_checked(length).ok_or(BadRecord)?;
+                *bytes = rest;
+                let first = PartitionOffset::new(number).ok_or(BadRecord)?;
+                Ok(Self::Append {
+                    partition,
+                    first,
+                    count,
+                    entries,
+                })
+            }
+            _ => Err(BadRecord),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use seriatim_storage::{Digest, Header};
+    use seriatim_types::{AppendId, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset};
+
+    use super::*;
+
+    #[test]
+    fn the_records_of_version_1_stay_as_they_are() {
+        let mut bytes = Vec::new();
+        encode_take(&mut bytes, Partition::new(3, 4), Epoch::new(5).unwrap());
+        assert_eq!(bytes, [2, 0, 0, 0, 3, 0, 4, 0, 0, 0, 0, 0, 0, 0, 5]);
+        assert_eq!(bytes.len(), TAKE_BYTES);
+        bytes.clear();
+        let entries = Entries::new(AppendId {
+            epoch: Epoch::FIRST,
+            counter: 0,
+        });
+        encode_append(
+            &mut bytes,
+            Partition::new(3, 4),
+            PartitionOffset::new(9).unwrap(),
+            &entries,
+        );
+        assert_eq!(
+            bytes,
+            [
+                1, 0, 0, 0, 3, 0, 4, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0
+            ]
+        );
+        assert_eq!(bytes.len(), APPEND_HEADER_BYTES);
+    }
+
+    proptest! {
+        #[test]
+        fn records_read_back_as_they_were_written(
+            application: u32, id: u16, number in 1..u64::MAX, bodies in prop::collection::vec(0..50_usize, 1..5),
+        ) {
+            let partition = Partition::new(application, id);
+            let mut entries = Entries::new(AppendId { epoch: Epoch::FIRST, counter: 0 });
+            for body in bodies {
+                let body = vec![7; body];
+                let header = Header {
+                    workspace: WorkspaceId::FIRST,
+                    kind: WorkspaceKind::new(1),
+                    workspace_offset: WorkspaceOffset::FIRST,
+                    time: Timestamp::from_millis(0),
+                    body_digest: Digest::of(&body),
+                    draws: &[],
+                    raises: &[],
+                };
+                entries.push(&header, Digest::ZERO, &body).unwrap();
+            }
+            let (first, epoch) = (PartitionOffset::new(number).unwrap(), Epoch::new(number).unwrap());
+            let mut bytes = Vec::new();
+            encode_append(&mut bytes, partition, first, &entries);
+            encode_take(&mut bytes, partition, epoch);
+            let mut rest = &bytes[..];
+            let count = u32::try_from(entries.len()).unwrap();
+            let append = Record::Append { partition, first, count, entries: entries.as_bytes() };
+            prop_assert_eq!(Record::decode(&mut rest), Ok(append));
+            prop_assert_eq!(Record::decode(&mut rest), Ok(Record::Take { partition, epoch }));
+            prop_assert!(rest.is_empty());
+        }
+
+        #[test]
+        fn garbage_is_an_error_and_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            let mut rest = &bytes[..];
+            while !rest.is_empty() && Record::decode(&mut rest).is_ok() {}
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What a crash leaves: every acknowledged append, and no half of a batch.
+
+use super::*;
+use crate::disk::Crash;
+
+/// What a writer got answers for.
+#[derive(Debug, Default)]
+struct Told {
+    /// Bodies of committed batches, in order.
+    committed: Vec<String>,
+    /// The batch whose answer never came, or was "in doubt".
+    doubtful: Option<Vec<String>>,
+}
+
+/// Appends batches to a partition until the disk gives up.
+async fn write_until_it_fails(log: Log, id: u16, rounds: usize) -> Told {
+    let mut told = Told::default();
+    let Ok(owner) = log.take(partition(id)).await else {
+        return told;
+    };
+    let mut at = owner.tail();
+    for round in 0..rounds {
+        let entries = batch(
+            &owner,
+            &format!("p{id} r{round}"),
+            1 + (round * 7 + usize::from(id)) % 9,
+        );
+        let names = entries
+            .iter()
+            .map(|entry| String::from_utf8(entry.body().to_vec()).unwrap())
+            .collect();
+        match log.append(&owner, at, &entries).await {
+            Ok(receipt) => {
+                at = receipt.next();
+                told.committed.extend::<Vec<String>>(names);
+            }
+            Err(error) => {
+                told.doubtful = (!error.is_refused()).then_some(names);
+                break;
+            }
+        }
+    }
+    told
+}
+
+async fn run(disk: &SimulatedDisk, writers: u16, rounds: usize) -> Vec<Told> {
+    let Ok(log) = open_log(disk) else {
+        return Vec::new();
+    };
+    let env = Env::real();
+    let tasks: Vec<_> = (0..writers)
+        .map(|id| env.spawn(write_until_it_fails(log.clone(), id, rounds)))
+        .collect();
+    let mut told = Vec::new();
+    for task in tasks {
+        told.push(task.await.unwrap());
+    }
+    let _ = log.close().await;
+    told
+}
+
+async fn check(disk: &SimulatedDisk, told: &[Told], context: &str) {
+    let log = open_log(disk).unwrap_or_else(|error| panic!("{context}: {error}"));
+    for (id, told) in told.iter().enumerate() {
+        let found = bodies(&log, partition(u16::try_from(id).unwrap())).await.unwrap();
+        let (kept, rest) = found
+            .split_at_checked(told.committed.len())
+            .unwrap_or((&found, &[]));
+        assert_eq!(
+            kept, told.committed,
+            "{context}: an acknowledged append is missing"
+        );
+        let doubtful = told.doubtful.as_deref().unwrap_or(&[]);
+        assert!(
+            rest.is_empty() || rest == doubtful,
+            "{context}: half a batch, or one from nowhere: {rest:?}"
+        );
+    }
+    // What survived one crash survives the next one, and the log goes on.
+    let owner = log.take(partition(0)).await.unwrap();
+    append(&log, &owner, owner.tail(), "after", 2).await.unwrap();
+    let before = bodies(&log, partition(0)).await.unwrap();
+    let again = open_log(&disk.after(Crash::PowerLosesAll)).unwrap();
+    assert_eq!(
+        bodies(&again, partition(0)).await.unwrap(),
+        before,
+        "{context}: lost by a second crash"
+    );
+}
+
+fn images() -> u64 {
+    if std::env::var_os("SERIATIM_FULL").is_some() {
+        1_000
+    } else {
+        150
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_power_cut_at_any_moment_keeps_what_was_acknowledged_and_halves_nothing() {
+    // Where the power can go off: count the operations of an undisturbed run.
+    let whole = SimulatedDisk::new();
+    run(&whole, 4, 30).await;
+    let operations = whole.operations();
+    for seed in 0..images() {
+        let disk = SimulatedDisk::new();
+        let cut = seed * 7_919 % operations;
+        disk.cut_power_at(cut);
+        let told = run(&disk, 4, 30).await;
+        let context = format!("image {seed}, power off at operation {cut} of {operations}");
+        check(&disk.after(Crash::Power { seed }), &told, &context).await;
+        check(&disk.after(Crash::PowerLosesAll), &told, &context).await;
+        check(&disk.after(Crash::Process), &told, &context).await;
+    }
+    println!(
+        "{} images of power cuts, {operations} places to cut",
+        3 * images()
+    );
+}
+
+#[tokio::test]
+async fn a_failed_sync_stops_the_log_and_what_it_covered_is_not_trusted() {
+    let disk = SimulatedDisk::new();
+    let log = open_log(&disk).unwrap();
+    let owner = log.take(partition(0)).await.unwrap();
+    let at = append(&log, &owner, owner.tail(), "first", 2)
+        .await
+        .unwrap()
+        .next();
+    disk.fail_syncs(1);
+    let error = append(&log, &owner, at, "second", 2).await.unwrap_err();
+    assert!(!error.is_refused(), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("a sync of log/0000000001.segment failed"),
+        "{error}"
+    );
+
+    // The next sync would say yes, and it would be a lie: the log must not ask.
+    let error = append(&log, &owner, at, "third", 1).await.unwrap_err();
+    assert!(matches!(&error, AppendError::Stopped(_)), "{error}");
+    assert!(log.take(partition(1)).await.is_err());
+    // Reads go on, up to what is durable.
+    assert_eq!(
+        bodies(&log, partition(0)).await.unwrap(),
+        ["first 0/2", "first 1/2"]
+    );
+    drop(log);
+
+    // The page cache still shows the second append; opening makes it durable before anybody reads it.
+    let log = open_log(&disk).unwrap();
+    let seen = bodies(&log, partition(0)).await.unwrap();
+    assert_eq!(seen.len(), 4);
+    let after = open_log(&disk.after(Crash::PowerLosesAll)).unwrap();
+    assert_eq!(bodies(&after, partition(0)).await.unwrap(), seen);
+}
+
+#[tokio::test]
+async fn what_waits_behind_a_failed_sync_was_never_written_and_is_refused() {
+    let disk = SimulatedDisk::new();
+    let log = open_log(&disk).unwrap();
+    let owners = log.take_all(&[partition(0), partition(1)]).await.unwrap();
+    disk.fail_syncs(1);
+    let first = append(&log, &owners[0], owners[0].tail(), "first", 1);
+    let second = append(&log, &owners[1], owners[1].tail(), "second", 1);
+    let answers = [first.await, second.await];
+    let refused = answers
+        .iter()
+        .filter(|answer| answer.as_ref().unwrap_err().is_refused())
+        .count();
+    assert!(refused <= 1, "one was in the frame that failed: {answers:?}");
+    drop(log);
+    let log = open_log(&disk.after(Crash::PowerLosesAll)).unwrap();
+    assert!(bodies(&log, partition(1)).await.unwrap().is_empty());
+}

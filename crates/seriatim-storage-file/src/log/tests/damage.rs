@@ -1,0 +1,141 @@
+//! Damage is told apart from a torn end.
+
+use super::*;
+use crate::disk::Crash;
+
+/// A log with some frames in one segment; returns where each frame begins and the last one ends.
+async fn filled(disk: &SimulatedDisk) -> Vec<u64> {
+    let backend = open_backend(disk).unwrap();
+    let shared = backend.shared.clone();
+    let log = Log::new(backend);
+    let owner = log.take(partition(0)).await.unwrap();
+    let (mut at, mut frames) = (owner.tail(), vec![4_096]);
+    for round in 0..5 {
+        frames.push(shared.lock_index().end);
+        at = append(&log, &owner, at, &format!("round {round}"), 2)
+            .await
+            .unwrap()
+            .next();
+    }
+    frames.push(shared.lock_index().end);
+    log.close().await.unwrap();
+    frames
+}
+
+fn segment() -> std::path::PathBuf {
+    Path::new(DIRECTORY).join("0000000001.segment")
+}
+
+#[tokio::test]
+async fn a_changed_byte_before_the_last_frame_is_damage_and_nothing_is_cut() {
+    let whole = SimulatedDisk::new();
+    let frames = filled(&whole).await;
+    for frame in 0..frames.len() - 2 {
+        for at in [
+            frames[frame],
+            frames[frame] + 9,
+            frames[frame] + 13,
+            frames[frame + 1] - 9,
+        ] {
+            let disk = whole.after(Crash::Process);
+            disk.damage(&segment(), usize::try_from(at).unwrap(), |bytes| bytes[0] ^= 0x10);
+            let operations = disk.operations();
+            let error = open_log(&disk).unwrap_err();
+            assert_eq!(error.kind(), seriatim_types::ErrorKind::Corrupt);
+            let text = format!(
+                "there is no whole frame at byte {} of 0000000001.segment",
+                frames[frame]
+            );
+            assert!(error.to_string().contains(&text), "{error}");
+            assert_eq!(disk.operations(), operations, "nothing was changed");
+        }
+    }
+}
+
+#[tokio::test]
+async fn damage_to_the_very_last_frame_looks_torn_and_is_cut() {
+    let disk = SimulatedDisk::new();
+    let frames = filled(&disk).await;
+    let last = frames[frames.len() - 2];
+    disk.damage(&segment(), usize::try_from(last + 40).unwrap(), |bytes| {
+        bytes[0] ^= 0x10;
+    });
+    let log = open_log(&disk).unwrap();
+    assert_eq!(bodies(&log, partition(0)).await.unwrap().len(), 8);
+}
+
+#[tokio::test]
+async fn an_event_that_looks_like_a_frame_is_not_taken_for_one() {
+    // A client sends the bytes of a frame that would be whole at its place, but for the mark that it cannot know; and
+    // the frame that carries it is torn. The log must open.
+    let disk = SimulatedDisk::new();
+    let frames = filled(&disk).await;
+    let end = *frames.last().unwrap();
+    disk.damage(&segment(), usize::try_from(end).unwrap(), |bytes| {
+        for (step, word) in bytes.chunks_mut(8).take(100).enumerate() {
+            let position = end + step as u64 * 8;
+            let mut forged = vec![0; frame::FRAME_HEADER_BYTES];
+            let position = segment::Position {
+                segment: segment::SegmentNumber::FIRST,
+                at: position,
+            };
+            frame::finish(&mut forged, 0x5345_5249_4154_494d, 0, position);
+            word.copy_from_slice(&forged[step % 4 * 8..][..8]);
+        }
+    });
+    let log = open_log(&disk).unwrap();
+    assert_eq!(bodies(&log, partition(0)).await.unwrap().len(), 10);
+}
+
+#[tokio::test]
+async fn damage_in_a_full_segment_shows_when_it_is_read() {
+    let disk = SimulatedDisk::new();
+    let log = open_log(&disk).unwrap();
+    let owner = log.take(partition(0)).await.unwrap();
+    let mut at = owner.tail();
+    for round in 0..60 {
+        at = append(&log, &owner, at, &format!("{round}"), 10)
+            .await
+            .unwrap()
+            .next();
+    }
+    log.close().await.unwrap();
+    disk.damage(&segment(), 9_000, |bytes| bytes[0] ^= 1);
+    let log = open_log(&disk).unwrap();
+    let error = bodies(&log, partition(0)).await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("of 0000000001.segment: this is damage"),
+        "{error}"
+    );
+    // What lies behind is still to be had.
+    let read = log
+        .read(
+            partition(0),
+            PartitionOffset::new(590).unwrap(),
+            ReadLimit::default(),
+        )
+        .await
+        .unwrap();
+    assert_eq!(read.len(), 11);
+}
+
+#[tokio::test]
+async fn a_missing_segment_is_named() {
+    let disk = SimulatedDisk::new();
+    let log = open_log(&disk).unwrap();
+    let owner = log.take(partition(0)).await.unwrap();
+    append(&log, &owner, owner.tail(), "large", 500).await.unwrap();
+    append(&log, &owner, PartitionOffset::new(501).unwrap(), "small", 200)
+        .await
+        .unwrap();
+    log.close().await.unwrap();
+    disk.remove(&Path::new(DIRECTORY).join("0000000002.segment"))
+        .unwrap();
+    let error = open_log(&disk).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the log is damaged: 0000000002.segment is missing from log"
+    );
+}

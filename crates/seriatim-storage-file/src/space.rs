@@ -1,0 +1,83 @@
+//! How much room is left on the disk.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Tells how many bytes are free where a folder lies.
+pub type SpaceProbe = Box<dyn Fn(&Path) -> io::Result<u64> + Send + Sync>;
+
+/// Less is free than has to stay free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NearlyFull {
+    pub(crate) free_bytes: u64,
+    pub(crate) needed_bytes: u64,
+}
+
+/// Refuses writes while less than `needed_bytes` are free, so that a disk never fills up to the point where what has
+/// been promised cannot be kept.
+pub(crate) struct FreeSpace {
+    directory: PathBuf,
+    needed_bytes: u64,
+    probe: SpaceProbe,
+    nearly_full: AtomicBool,
+}
+
+impl FreeSpace {
+    pub(crate) fn new(directory: &Path, needed_bytes: u64, probe: SpaceProbe) -> Self {
+        let space = Self {
+            directory: directory.to_owned(),
+            needed_bytes,
+            probe,
+            nearly_full: AtomicBool::new(false),
+        };
+        space.refresh();
+        space
+    }
+
+    /// The real free space, by the file system.
+    pub(crate) fn system() -> SpaceProbe {
+        Box::new(|directory| {
+            let stats = rustix::fs::statvfs(directory)?;
+            Ok(stats.f_bavail.saturating_mul(stats.f_frsize))
+        })
+    }
+
+    /// Whether there is room. Costs nothing while there is; asks the disk again while there is not.
+    pub(crate) fn check(&self) -> Result<(), NearlyFull> {
+        if self.nearly_full.load(Ordering::Relaxed) && self.refresh() {
+            return Err(self.measure());
+        }
+        Ok(())
+    }
+
+    /// Asks the disk; says whether it is nearly full. A disk that does not answer counts as having room: the write
+    /// itself will tell.
+    pub(crate) fn refresh(&self) -> bool {
+        let NearlyFull {
+            free_bytes,
+            needed_bytes,
+        } = self.measure();
+        let nearly_full = free_bytes < needed_bytes;
+        self.nearly_full.store(nearly_full, Ordering::Relaxed);
+        nearly_full
+    }
+
+    /// What is free and what has to be.
+    pub(crate) fn measure(&self) -> NearlyFull {
+        let free_bytes = (self.probe)(&self.directory).unwrap_or(u64::MAX);
+        NearlyFull {
+            free_bytes,
+            needed_bytes: self.needed_bytes,
+        }
+    }
+}
+
+impl fmt::Debug for FreeSpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FreeSpace")
+            .field("directory", &self.directory)
+            .finish_non_exhaustive()
+    }
+}

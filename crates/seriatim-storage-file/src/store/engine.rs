@@ -1,0 +1,176 @@
+//! The engine: fjall with our keyspaces, and the little that it needs from us.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use fjall::{
+    AbstractTree as _, CompressionType, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode,
+    Snapshot,
+};
+use seriatim_storage::StoreError;
+
+use super::{StoreOptions, error, format};
+
+/// The least journal limit that the engine accepts.
+const JOURNAL_BYTES_MIN: u64 = 64 << 20;
+
+/// One flushes, one compacts. One alone stops flushing while it compacts; a third only adds a thread.
+const WORKER_THREADS: usize = 2;
+
+/// Sealed memtables from which on writers wait. The engine itself waits at 4, in a loop that never ends if its workers
+/// have died, so it must not come to that.
+const SEALED_MAX: usize = 2;
+
+/// Runs in level 0 from which on writers wait. The engine waits at 30, in such a loop too.
+const LEVEL_0_RUNS_MAX: usize = 24;
+
+/// How many commits there had been when a write returned. A sync covers all up to one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Commit(u64);
+
+pub(super) struct Engine {
+    database: Database,
+    /// Physical key -> stored value.
+    pub(super) pairs: Keyspace,
+    /// Expiry key -> nothing.
+    pub(super) expiry: Keyspace,
+    /// Written once; kept so that it is flushed with the others.
+    meta: Keyspace,
+    memtable_bytes: u64,
+    commits: AtomicU64,
+    synced: Mutex<Commit>,
+}
+
+impl Engine {
+    pub(super) fn open(directory: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+        format::check_directory(directory)?;
+        // Damage makes some parts of the engine panic; that is an answer too.
+        let opened = panic::catch_unwind(AssertUnwindSafe(|| Self::open_checked(directory, options)));
+        opened.unwrap_or_else(|_| {
+            Err(StoreError::Corrupt(format!(
+                "{}: the engine panicked while it opened it",
+                directory.display()
+            )))
+        })
+    }
+
+    fn open_checked(directory: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+        let failed = |error| error::of_open(directory, &error);
+        let database = Database::builder(directory)
+            .max_journaling_size(options.journal_bytes.max(JOURNAL_BYTES_MIN))
+            .cache_size(options.cache_bytes)
+            .worker_threads(WORKER_THREADS)
+            // Replay compresses every value again to check it: slow, and bound to one version of the compressor.
+            .journal_compression(CompressionType::None)
+            .open()
+            .map_err(failed)?;
+        let meta = format::claim(directory, &database)?;
+        // Memtables are rotated by us (`rotate_full`). The engine asks its own workers for it after every write to a
+        // full one, and when those requests fill their queue, the worker that wants to queue the flush waits for ever.
+        let never = || KeyspaceCreateOptions::default().max_memtable_size(u64::MAX);
+        let pairs = database.keyspace("pairs", never).map_err(failed)?;
+        let expiry = database.keyspace("expiry", never).map_err(failed)?;
+        Ok(Self {
+            database,
+            pairs,
+            expiry,
+            meta,
+            memtable_bytes: options.memtable_bytes,
+            commits: AtomicU64::new(0),
+            synced: Mutex::new(Commit(0)),
+        })
+    }
+
+    /// The store as of this moment: batches show whole or not at all.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        self.database.snapshot()
+    }
+
+    pub(super) fn batch(&self, capacity: usize) -> OwnedWriteBatch {
+        // To the operating system at once: what has returned survives a kill of the process.
+        OwnedWriteBatch::with_capacity(self.database.clone(), capacity).durability(Some(PersistMode::Buffer))
+    }
+
+    /// Writes a batch, all or nothing. One at a time: callers hold the writer's turn.
+    pub(super) fn commit(&self, batch: OwnedWriteBatch) -> Result<Commit, StoreError> {
+        batch.commit().map_err(|error| error::of_write(&error))?;
+        let commit = Commit(self.commits.fetch_add(1, Ordering::AcqRel) + 1);
+        self.rotate_full();
+        Ok(commit)
+    }
+
+    /// The last commit so far.
+    pub(super) fn last_commit(&self) -> Commit {
+        Commit(self.commits.load(Ordering::Acquire))
+    }
+
+    fn rotate_full(&self) {
+        for keyspace in [&self.pairs, &self.expiry] {
+            if keyspace.tree.active_memtable().size() >= self.memtable_bytes {
+                self.rotate(keyspace);
+            }
+        }
+    }
+
+    fn rotate(&self, keyspace: &Keyspace) {
+        // What was written is written; if this fails, the next write finds the memtable full again.
+        if let Err(error) = keyspace.rotate_memtable() {
+            tracing::warn!(keyspace = %&**keyspace.name(), %error, "a memtable of the store could not be rotated");
+        }
+    }
+
+    /// Whether flushing and compaction are so far behind that a writer must wait.
+    pub(super) fn is_behind(&self) -> bool {
+        [&self.pairs, &self.expiry].into_iter().any(|keyspace| {
+            keyspace.sealed_memtable_count() >= SEALED_MAX || keyspace.tree.l0_run_count() >= LEVEL_0_RUNS_MAX
+        })
+    }
+
+    /// An error if the engine has given up: a failed write or sync, a dead worker.
+    pub(super) fn check_alive(&self) -> Result<(), StoreError> {
+        self.database.persist(PersistMode::Buffer).map_err(|error| error::of_write(&error))
+    }
+
+    /// Makes everything up to `commit` durable, unless another sync has done so meanwhile.
+    pub(super) fn sync(&self, commit: Commit) -> Result<(), StoreError> {
+        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        if *synced >= commit {
+            return Ok(());
+        }
+        let covered = self.last_commit();
+        let persisted = self.database.persist(PersistMode::SyncData);
+        // A worker's own sync may have failed just before and taken the error with it; it has poisoned the engine by
+        // now, and asking again shows it.
+        let persisted = persisted.and_then(|()| self.database.persist(PersistMode::Buffer));
+        persisted.map_err(|error| error::of_sync(&error))?;
+        *synced = covered;
+        Ok(())
+    }
+
+    /// Lets old journals go that only the expiry index holds back: it is written too little to be flushed often.
+    pub(super) fn release_journals(&self) {
+        if self.database.journal_count() > 1 {
+            self.rotate(&self.expiry);
+        }
+    }
+
+    /// Makes everything durable, and starts to write out all memtables.
+    pub(super) fn start_flush(&self) -> Result<(), StoreError> {
+        self.database.persist(PersistMode::SyncAll).map_err(|error| error::of_sync(&error))?;
+        self.keyspaces().into_iter().for_each(|keyspace| self.rotate(keyspace));
+        Ok(())
+    }
+
+    /// Whether every memtable is empty: everything is in tables, and the journal has nothing to add.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.keyspaces()
+            .into_iter()
+            .all(|keyspace| keyspace.sealed_memtable_count() == 0 && keyspace.tree.active_memtable().is_empty())
+    }
+
+    fn keyspaces(&self) -> [&Keyspace; 3] {
+        [&self.pairs, &self.expiry, &self.meta]
+    }
+}
