@@ -26,35 +26,21 @@ pub struct Env {
 #[derive(Debug)]
 enum World {
     Real,
-    Simulated {
-        random: Mutex<fastrand::Rng>,
-        started: Instant,
-        start: Timestamp,
-    },
+    Simulated { random: Mutex<fastrand::Rng>, started: Instant, start: Timestamp },
 }
 
 impl Env {
     /// The real clock, the ambient tokio runtime, the operating system's randomness.
     #[must_use]
     pub fn real() -> Self {
-        Self {
-            world: Arc::new(World::Real),
-            shutdown: Shutdown::new(),
-        }
+        Self { world: Arc::new(World::Real), shutdown: Shutdown::new() }
     }
 
     /// Must be called inside the simulation's runtime, whose virtual clock it captures.
     pub(crate) fn simulated(seed: u64, start: Timestamp) -> Self {
         let random = Mutex::new(fastrand::Rng::with_seed(seed));
-        let world = World::Simulated {
-            random,
-            started: Instant::now(),
-            start,
-        };
-        Self {
-            world: Arc::new(world),
-            shutdown: Shutdown::new(),
-        }
+        let world = World::Simulated { random, started: Instant::now(), start };
+        Self { world: Arc::new(world), shutdown: Shutdown::new() }
     }
 
     /// Whether this is a simulation. For choosing sizes in tests, never for behaviour.
@@ -149,10 +135,7 @@ impl Env {
     where
         F: FnOnce() + Send + 'static,
     {
-        assert!(
-            !self.is_simulated(),
-            "a simulation has one thread: {name} must be a task there"
-        );
+        assert!(!self.is_simulated(), "a simulation has one thread: {name} must be a task there");
         std::thread::Builder::new().name(name.to_owned()).spawn(work)
     }
 

@@ -17,10 +17,7 @@ pub(crate) struct Interleave<F> {
 
 impl<F: Future> Interleave<F> {
     pub(crate) fn new(env: Env, future: F) -> Self {
-        Self {
-            env,
-            future: Box::pin(future),
-        }
+        Self { env, future: Box::pin(future) }
     }
 }
 

@@ -17,10 +17,7 @@
 //! assert_eq!(elapsed, Duration::from_secs(86_400));
 //! ```
 #![forbid(unsafe_code)]
-#![allow(
-    clippy::disallowed_methods,
-    reason = "this crate is the door that the lint sends everybody else to"
-)]
+#![allow(clippy::disallowed_methods, reason = "this crate is the door that the lint sends everybody else to")]
 
 mod env;
 mod interleave;

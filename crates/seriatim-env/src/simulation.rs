@@ -40,10 +40,7 @@ struct TellSeed(u64);
 impl Drop for TellSeed {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!(
-                "the simulation with seed {} failed: the same seed fails the same way",
-                self.0
-            );
+            eprintln!("the simulation with seed {} failed: the same seed fails the same way", self.0);
         }
     }
 }

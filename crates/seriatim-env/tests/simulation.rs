@@ -74,13 +74,9 @@ fn the_virtual_clock_moves_only_by_sleeping() {
 #[test]
 fn a_timeout_drops_what_is_late_and_keeps_what_is_in_time() {
     simulate(4, |env| async move {
-        let late = env
-            .timeout(Duration::from_millis(5), env.sleep(Duration::from_millis(6)))
-            .await;
+        let late = env.timeout(Duration::from_millis(5), env.sleep(Duration::from_millis(6))).await;
         assert!(late.is_err());
-        let in_time = env
-            .timeout(Duration::from_millis(7), env.sleep(Duration::from_millis(6)))
-            .await;
+        let in_time = env.timeout(Duration::from_millis(7), env.sleep(Duration::from_millis(6))).await;
         assert!(in_time.is_ok());
     });
 }
@@ -89,10 +85,7 @@ fn a_timeout_drops_what_is_late_and_keeps_what_is_in_time() {
 fn a_panicking_task_is_an_error_for_whoever_joins_it() {
     simulate(5, |env| async move {
         let task = env.spawn(async { panic!("the reason") });
-        assert_eq!(
-            task.await,
-            Err::<(), _>(TaskError::Panicked("the reason".to_owned()))
-        );
+        assert_eq!(task.await, Err::<(), _>(TaskError::Panicked("the reason".to_owned())));
         let task = env.spawn(std::future::pending::<()>());
         task.cancel();
         assert_eq!(task.await, Err(TaskError::Cancelled));
@@ -112,11 +105,8 @@ fn jitter_stays_within_a_quarter() {
 
 #[test]
 fn the_real_door_opens() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
     runtime.block_on(async {
         let env = Env::real();
         assert!(env.now() > SIMULATION_START);

@@ -41,12 +41,7 @@ fn lock(directory: &Path) -> Result<DirectoryLock, OpenError> {
         reason: error.to_string(),
     };
     let path = directory.join(LOCK);
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path);
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
     let mut file = file.map_err(unavailable)?;
     match file.try_lock() {
         Ok(()) => {}
@@ -54,10 +49,7 @@ fn lock(directory: &Path) -> Result<DirectoryLock, OpenError> {
             let mut holder = String::new();
             let _ = file.read_to_string(&mut holder);
             let holder = holder.trim().to_owned();
-            return Err(OpenError::Held {
-                directory: directory.to_owned(),
-                holder,
-            });
+            return Err(OpenError::Held { directory: directory.to_owned(), holder });
         }
         Err(TryLockError::Error(error)) => return Err(unavailable(error)),
     }
@@ -70,16 +62,12 @@ fn lock(directory: &Path) -> Result<DirectoryLock, OpenError> {
 
 /// Whether the folder bears our mark; an error if it bears another or is somebody else's.
 fn check_marker(directory: &Path) -> Result<bool, OpenError> {
-    let foreign = |reason: String| OpenError::Foreign {
-        directory: directory.to_owned(),
-        reason,
-    };
+    let foreign = |reason: String| OpenError::Foreign { directory: directory.to_owned(), reason };
     let path = directory.join(MARKER);
     match std::fs::read_to_string(&path) {
         Ok(text) => {
-            let version = text
-                .strip_prefix(MARKER_TITLE)
-                .and_then(|rest| rest.trim().strip_prefix("format "));
+            let version =
+                text.strip_prefix(MARKER_TITLE).and_then(|rest| rest.trim().strip_prefix("format "));
             let version = version.and_then(|version| version.trim().parse::<u32>().ok());
             let version = version.ok_or_else(|| foreign(format!("{MARKER} does not say what it is")))?;
             if version > FORMAT_VERSION {

@@ -7,8 +7,10 @@ mod error;
 mod log;
 mod space;
 mod storage;
+mod store;
 
 pub use error::OpenError;
 pub use log::{FileLog, LogOptions};
 pub use space::SpaceProbe;
 pub use storage::{FileOptions, FileStorage};
+pub use store::{FjallStore, SpaceCheck, StoreOptions};

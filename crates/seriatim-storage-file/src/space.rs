@@ -55,10 +55,7 @@ impl FreeSpace {
     /// Asks the disk; says whether it is nearly full. A disk that does not answer counts as having room: the write
     /// itself will tell.
     pub(crate) fn refresh(&self) -> bool {
-        let NearlyFull {
-            free_bytes,
-            needed_bytes,
-        } = self.measure();
+        let NearlyFull { free_bytes, needed_bytes } = self.measure();
         let nearly_full = free_bytes < needed_bytes;
         self.nearly_full.store(nearly_full, Ordering::Relaxed);
         nearly_full
@@ -67,17 +64,12 @@ impl FreeSpace {
     /// What is free and what has to be.
     pub(crate) fn measure(&self) -> NearlyFull {
         let free_bytes = (self.probe)(&self.directory).unwrap_or(u64::MAX);
-        NearlyFull {
-            free_bytes,
-            needed_bytes: self.needed_bytes,
-        }
+        NearlyFull { free_bytes, needed_bytes: self.needed_bytes }
     }
 }
 
 impl fmt::Debug for FreeSpace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FreeSpace")
-            .field("directory", &self.directory)
-            .finish_non_exhaustive()
+        f.debug_struct("FreeSpace").field("directory", &self.directory).finish_non_exhaustive()
     }
 }

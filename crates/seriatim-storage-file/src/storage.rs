@@ -23,10 +23,7 @@ pub struct FileOptions {
 
 impl Default for FileOptions {
     fn default() -> Self {
-        Self {
-            log: LogOptions::default(),
-            free_bytes_min: 512 << 20,
-        }
+        Self { log: LogOptions::default(), free_bytes_min: 512 << 20 }
     }
 }
 
@@ -53,11 +50,7 @@ impl FileStorage {
 
     fn open_blocking(env: &Env, directory: &Path, options: FileOptions) -> Result<Self, OpenError> {
         let lock = Arc::new(claim(directory)?);
-        let space = Arc::new(FreeSpace::new(
-            directory,
-            options.free_bytes_min,
-            FreeSpace::system(),
-        ));
+        let space = Arc::new(FreeSpace::new(directory, options.free_bytes_min, FreeSpace::system()));
         let log = directory.join("log");
         let log = FileLog::open(env, Arc::new(RealDisk), &log, options.log, space, Some(lock))?;
         Ok(Self { log: Log::new(log) })

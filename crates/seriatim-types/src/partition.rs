@@ -36,10 +36,7 @@ impl PartitionCount {
 
     /// The partition that owns a workspace.
     #[must_use]
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a remainder is smaller than its divisor, a u16"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "a remainder is smaller than its divisor, a u16")]
     pub fn partition_of(self, workspace: WorkspaceId) -> PartitionId {
         PartitionId::new((workspace.get() % u64::from(self.get())) as u16)
     }
@@ -65,10 +62,7 @@ impl Partition {
     /// A partition of an application, by plain integers.
     #[must_use]
     pub const fn new(application: u32, id: u16) -> Self {
-        Self {
-            application: ApplicationId::new(application),
-            id: PartitionId::new(id),
-        }
+        Self { application: ApplicationId::new(application), id: PartitionId::new(id) }
     }
 }
 
@@ -87,10 +81,7 @@ mod tests {
         let four = PartitionCount::new(4).unwrap();
         assert_eq!(four.partition_of(WorkspaceId::FIRST).get(), 0);
         assert_eq!(four.partition_of(WorkspaceId::new(7)).get(), 3);
-        assert_eq!(
-            PartitionCount::ONE.partition_of(WorkspaceId::new(u64::MAX)).get(),
-            0
-        );
+        assert_eq!(PartitionCount::ONE.partition_of(WorkspaceId::new(u64::MAX)).get(), 0);
         assert_eq!(four.partitions().count(), 4);
         assert_eq!(PartitionCount::new(0), None);
     }

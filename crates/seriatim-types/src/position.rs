@@ -146,12 +146,7 @@ mod tests {
         assert_eq!("17".parse::<PartitionOffset>().unwrap().get(), 17);
         for bad in ["0", "-1", "", "1.0", "18446744073709551616"] {
             let error = bad.parse::<PartitionOffset>().unwrap_err();
-            assert!(
-                error
-                    .to_string()
-                    .starts_with("a position is a whole number from 1"),
-                "{bad}"
-            );
+            assert!(error.to_string().starts_with("a position is a whole number from 1"), "{bad}");
         }
     }
 }

@@ -23,10 +23,7 @@ impl Timestamp {
     /// The time `duration` later, cut to milliseconds; stays at the end of the integer rather than wrap.
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
-        Self(
-            self.0
-                .saturating_add(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)),
-        )
+        Self(self.0.saturating_add(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))
     }
 }
 

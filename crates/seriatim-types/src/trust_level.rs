@@ -68,9 +68,7 @@ impl FromStr for TrustLevel {
         [Self::VerifyAll, Self::VerifyEvents, Self::TrustAll]
             .into_iter()
             .find(|level| level.to_string() == text)
-            .ok_or_else(|| ParseTrustLevelError {
-                found: text.to_owned(),
-            })
+            .ok_or_else(|| ParseTrustLevelError { found: text.to_owned() })
     }
 }
 
@@ -80,18 +78,10 @@ mod tests {
 
     #[test]
     fn each_level_verifies_what_its_table_says() {
-        let table = [
-            ("verify-all", true, true),
-            ("verify-events", true, false),
-            ("trust-all", false, false),
-        ];
+        let table = [("verify-all", true, true), ("verify-events", true, false), ("trust-all", false, false)];
         for (name, events, records) in table {
             let level: TrustLevel = name.parse().unwrap();
-            assert_eq!(
-                (level.verifies_events(), level.verifies_records()),
-                (events, records),
-                "{name}"
-            );
+            assert_eq!((level.verifies_events(), level.verifies_records()), (events, records), "{name}");
             assert_eq!(level.to_string(), name);
         }
         assert_eq!(TrustLevel::default(), TrustLevel::VerifyAll);

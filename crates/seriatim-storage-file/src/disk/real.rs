@@ -18,12 +18,7 @@ impl Disk for RealDisk {
     }
 
     fn create(&self, path: &Path, length: u64) -> io::Result<Arc<dyn DiskFile>> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(path)?;
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
         reserve(&file, length)?;
         // Size and extents are metadata: without this the first small syncs would pay for them.
         file.sync_all()?;
@@ -75,9 +70,7 @@ fn reserve_by_writing(file: &File, length: u64) -> io::Result<()> {
     let zeros = vec![0; 1 << 20];
     let mut position = 0;
     while position < length {
-        let part = usize::try_from(length - position)
-            .unwrap_or(zeros.len())
-            .min(zeros.len());
+        let part = usize::try_from(length - position).unwrap_or(zeros.len()).min(zeros.len());
         file.write_all_at(&zeros[..part], position)?;
         position += part as u64;
     }

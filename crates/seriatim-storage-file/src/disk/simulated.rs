@@ -122,30 +122,15 @@ impl SimulatedDisk {
             names.clone_from(&shared.names);
         }
         let settle = |content: &Content| {
-            let mut bytes = if keeps_all {
-                content.seen.clone()
-            } else {
-                content.durable.clone()
-            };
+            let mut bytes = if keeps_all { content.seen.clone() } else { content.durable.clone() };
             if let Some(random) = &mut random {
                 content.keep_some(&mut bytes, random);
             }
-            Content {
-                seen: bytes.clone(),
-                durable: bytes,
-                dirty: BTreeSet::new(),
-            }
+            Content { seen: bytes.clone(), durable: bytes, dirty: BTreeSet::new() }
         };
         let files = shared.files.iter().map(settle).collect();
-        let after = Shared {
-            durable_names: names.clone(),
-            names,
-            files,
-            ..Shared::default()
-        };
-        Self {
-            shared: Arc::new(Mutex::new(after)),
-        }
+        let after = Shared { durable_names: names.clone(), names, files, ..Shared::default() };
+        Self { shared: Arc::new(Mutex::new(after)) }
     }
 }
 
@@ -177,10 +162,7 @@ impl Shared {
     }
 
     fn find(&self, path: &Path) -> io::Result<usize> {
-        self.names
-            .get(path)
-            .copied()
-            .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+        self.names.get(path).copied().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
     }
 }
 
@@ -192,46 +174,27 @@ impl Disk for SimulatedDisk {
     fn create(&self, path: &Path, length: u64) -> io::Result<Arc<dyn DiskFile>> {
         let mut shared = self.lock();
         shared.operate()?;
-        let reserved: u64 = shared
-            .names
-            .values()
-            .map(|id| shared.files[*id].seen.len() as u64)
-            .sum();
-        if shared
-            .capacity
-            .is_some_and(|capacity| reserved + length > capacity)
-        {
+        let reserved: u64 = shared.names.values().map(|id| shared.files[*id].seen.len() as u64).sum();
+        if shared.capacity.is_some_and(|capacity| reserved + length > capacity) {
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
         let zeros = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
-        let content = Content {
-            seen: zeros.clone(),
-            durable: zeros,
-            dirty: BTreeSet::new(),
-        };
+        let content = Content { seen: zeros.clone(), durable: zeros, dirty: BTreeSet::new() };
         shared.files.push(content);
         let id = shared.files.len() - 1;
         shared.names.insert(path.to_owned(), id);
-        Ok(Arc::new(SimulatedFile {
-            disk: self.clone(),
-            id,
-        }))
+        Ok(Arc::new(SimulatedFile { disk: self.clone(), id }))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let id = self.lock().find(path)?;
-        Ok(Arc::new(SimulatedFile {
-            disk: self.clone(),
-            id,
-        }))
+        Ok(Arc::new(SimulatedFile { disk: self.clone(), id }))
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
         let shared = self.lock();
         let inside = shared.names.keys().filter(|name| name.parent() == Some(path));
-        Ok(inside
-            .filter_map(|name| Some(name.file_name()?.to_string_lossy().into_owned()))
-            .collect())
+        Ok(inside.filter_map(|name| Some(name.file_name()?.to_string_lossy().into_owned())).collect())
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

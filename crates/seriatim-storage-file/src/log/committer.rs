@@ -40,12 +40,7 @@ impl Place {
         frame_bytes: usize,
     ) -> io::Result<Segment> {
         let reserved = u64::from(self.options.segment_bytes).max(FIRST_FRAME_AT + frame_bytes as u64);
-        let header = SegmentHeader {
-            number,
-            previous_checksum,
-            mark: self.env.random(),
-            reserved,
-        };
+        let header = SegmentHeader { number, previous_checksum, mark: self.env.random(), reserved };
         let name = number.segment_name();
         let unnamed = self.path(&format!("{name}.new"));
         let file = self.disk.create(&unnamed, reserved)?;
@@ -59,10 +54,7 @@ impl Place {
     /// Writes the index of a full segment. It is derived, so it is not synced, and a failure is made good on reading.
     pub(super) fn write_index(&self, index: &SegmentIndex) {
         let (bytes, path) = (index.encode(), self.path(&index.number.index_name()));
-        let written = self
-            .disk
-            .create(&path, 0)
-            .and_then(|file| file.write_at(&bytes, 0));
+        let written = self.disk.create(&path, 0).and_then(|file| file.write_at(&bytes, 0));
         if let Err(error) = written {
             tracing::warn!(path = %path.display(), %error, "an index could not be written; it is made anew when needed");
         }
@@ -114,15 +106,8 @@ impl Phase {
 
 impl Shared {
     pub(super) fn new(queue: Queue, index: SegmentIndex) -> Self {
-        let state = State {
-            queue,
-            phase: Phase::Open,
-        };
-        Self {
-            state: Mutex::new(state),
-            work: Condvar::new(),
-            index: Mutex::new(index),
-        }
+        let state = State { queue, phase: Phase::Open };
+        Self { state: Mutex::new(state), work: Condvar::new(), index: Mutex::new(index) }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -192,13 +177,7 @@ impl Committer {
             let index = shared.lock_index();
             (index.end, index.last_checksum)
         };
-        Self {
-            place,
-            shared,
-            segment,
-            at,
-            last_checksum,
-        }
+        Self { place, shared, segment, at, last_checksum }
     }
 
     /// Commits until the log is closed or has to stop.
@@ -215,40 +194,21 @@ impl Committer {
     /// Writes and syncs one frame.
     fn commit(&mut self, gathered: &mut Gathered) -> Answer {
         self.place.space.refresh();
-        let size = gathered
-            .buffer
-            .len()
-            .next_multiple_of(super::frame::FRAME_ALIGNMENT);
+        let size = gathered.buffer.len().next_multiple_of(super::frame::FRAME_ALIGNMENT);
         if self.at + size as u64 > self.segment.header.reserved {
             self.roll(size)?;
         }
-        let position = Position {
-            segment: self.segment.header.number,
-            at: self.at,
-        };
-        let checksum = finish(
-            &mut gathered.buffer,
-            self.segment.header.mark,
-            self.last_checksum,
-            position,
-        );
-        let written = self
-            .segment
-            .file
-            .write_at(&gathered.buffer, self.at)
-            .map_err(|error| ("write", error));
+        let position = Position { segment: self.segment.header.number, at: self.at };
+        let checksum = finish(&mut gathered.buffer, self.segment.header.mark, self.last_checksum, position);
+        let written = self.segment.file.write_at(&gathered.buffer, self.at).map_err(|error| ("write", error));
         let synced = written.and_then(|()| self.segment.file.sync().map_err(|error| ("sync", error)));
         if let Err((what, error)) = synced {
             let path = self.place.path(&self.segment.header.number.segment_name());
-            return Err(Failure::InDoubt(format!(
-                "a {what} of {} failed: {error}",
-                path.display()
-            )));
+            return Err(Failure::InDoubt(format!("a {what} of {} failed: {error}", path.display())));
         }
         self.at += gathered.buffer.len() as u64;
         self.last_checksum = checksum;
-        self.note(gathered, position)
-            .map_err(|error| Failure::InDoubt(error.to_string()))
+        self.note(gathered, position).map_err(|error| Failure::InDoubt(error.to_string()))
     }
 
     /// The frame is durable: readers may find it.
@@ -268,22 +228,12 @@ impl Committer {
     /// Goes on in a new segment. On an error nothing has changed, and the frame was not written.
     fn roll(&mut self, frame_bytes: usize) -> Result<(), Failure> {
         let full = self.shared.lock_index().clone();
-        let next = full
-            .following()
-            .map_err(|error| Failure::InDoubt(error.to_string()))?;
-        let segment = self
-            .place
-            .create_segment(next.number, self.last_checksum, frame_bytes);
+        let next = full.following().map_err(|error| Failure::InDoubt(error.to_string()))?;
+        let segment = self.place.create_segment(next.number, self.last_checksum, frame_bytes);
         let segment = segment.map_err(|error| {
             tracing::error!(%error, "no new segment could be made");
-            let NearlyFull {
-                free_bytes,
-                needed_bytes,
-            } = self.place.space.measure();
-            Failure::NoRoom {
-                free_bytes,
-                needed_bytes,
-            }
+            let NearlyFull { free_bytes, needed_bytes } = self.place.space.measure();
+            Failure::NoRoom { free_bytes, needed_bytes }
         })?;
         self.place.write_index(&full);
         *self.shared.lock_index() = next;

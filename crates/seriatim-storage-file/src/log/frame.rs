@@ -75,10 +75,7 @@ impl FrameHeader {
         let bytes = bytes.get(..self.size())?;
         let whole = crc32fast::hash(&bytes[12..]) == self.checksum;
         let records = &bytes[FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + self.records];
-        whole.then_some(Frame {
-            header: *self,
-            records,
-        })
+        whole.then_some(Frame { header: *self, records })
     }
 }
 
@@ -110,10 +107,7 @@ impl<'a> Frame<'a> {
     ) -> Result<impl Iterator<Item = Result<Record<'a>, LogError>> + use<'a>, LogError> {
         let version = self.header.version;
         if version > LOG_VERSION {
-            return Err(LogError::Newer {
-                found: version,
-                known: LOG_VERSION,
-            });
+            return Err(LogError::Newer { found: version, known: LOG_VERSION });
         }
         let mut rest = self.records;
         Ok(std::iter::from_fn(move || {
@@ -122,9 +116,7 @@ impl<'a> Frame<'a> {
             }
             let record = Record::decode(&mut rest).map_err(|BadRecord| {
                 rest = &[];
-                LogError::Corrupt(format!(
-                    "the frame at {position} is whole and holds no valid record"
-                ))
+                LogError::Corrupt(format!("the frame at {position} is whole and holds no valid record"))
             });
             Some(record)
         }))
@@ -141,10 +133,7 @@ mod tests {
     use super::*;
 
     fn position(at: u64) -> Position {
-        Position {
-            segment: SegmentNumber(1),
-            at,
-        }
+        Position { segment: SegmentNumber(1), at }
     }
 
     fn frame() -> Vec<u8> {
@@ -177,12 +166,7 @@ mod tests {
         let checksum = crc32fast::hash(&bytes[12..]);
         bytes[8..12].copy_from_slice(&checksum.to_be_bytes());
         let header = FrameHeader::decode(&bytes, 0x1112_1314_1516_1718, position(4_096)).unwrap();
-        let error = header
-            .frame(&bytes)
-            .unwrap()
-            .records(position(4_096))
-            .err()
-            .unwrap();
+        let error = header.frame(&bytes).unwrap().records(position(4_096)).err().unwrap();
         assert_eq!(error, LogError::Newer { found: 2, known: 1 });
     }
 

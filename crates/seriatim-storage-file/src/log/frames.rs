@@ -26,22 +26,12 @@ pub(super) struct Frames<'a> {
 
 impl<'a> Frames<'a> {
     pub(super) fn new(segment: &'a Segment, at: u64, end: u64) -> Self {
-        Self {
-            segment,
-            at,
-            end,
-            buffer: Vec::new(),
-            buffer_at: at,
-            read_bytes: READ_BYTES_FIRST,
-        }
+        Self { segment, at, end, buffer: Vec::new(), buffer_at: at, read_bytes: READ_BYTES_FIRST }
     }
 
     /// Where the next frame begins, or would.
     pub(super) fn position(&self) -> Position {
-        Position {
-            segment: self.segment.header.number,
-            at: self.at,
-        }
+        Position { segment: self.segment.header.number, at: self.at }
     }
 
     pub(super) fn is_at_end(&self) -> bool {
@@ -89,10 +79,7 @@ impl<'a> Frames<'a> {
         let want = needed.max(self.read_bytes).min(left).max(have);
         self.read_bytes = (self.read_bytes * 2).min(READ_BYTES_LARGEST);
         self.buffer.resize(want, 0);
-        let read = self
-            .segment
-            .file
-            .read_at(&mut self.buffer[have..], self.at + have as u64)?;
+        let read = self.segment.file.read_at(&mut self.buffer[have..], self.at + have as u64)?;
         self.buffer.truncate(have + read);
         Ok(())
     }

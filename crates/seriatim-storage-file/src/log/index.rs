@@ -64,20 +64,12 @@ impl SegmentIndex {
     /// Of the first segment, while it is empty.
     pub(super) fn first() -> Self {
         let (number, partitions) = (SegmentNumber::FIRST, BTreeMap::new());
-        Self {
-            number,
-            last_checksum: 0,
-            end: FIRST_FRAME_AT,
-            partitions,
-        }
+        Self { number, last_checksum: 0, end: FIRST_FRAME_AT, partitions }
     }
 
     /// Of the segment behind this one, while it is empty.
     pub(super) fn following(&self) -> Result<Self, LogError> {
-        let carried = |index: &PartitionIndex| PartitionIndex {
-            points: Vec::new(),
-            ..*index
-        };
+        let carried = |index: &PartitionIndex| PartitionIndex { points: Vec::new(), ..*index };
         Ok(Self {
             number: self.number.next()?,
             last_checksum: self.last_checksum,
@@ -92,24 +84,17 @@ impl SegmentIndex {
 
     /// Each partition with its epoch and tail.
     pub(super) fn partitions(&self) -> impl Iterator<Item = (Partition, Epoch, PartitionOffset)> {
-        self.partitions
-            .iter()
-            .map(|(partition, index)| (*partition, index.epoch, index.tail))
+        self.partitions.iter().map(|(partition, index)| (*partition, index.epoch, index.tail))
     }
 
     /// The tail of a partition at the end of this segment.
     pub(super) fn tail(&self, partition: Partition) -> PartitionOffset {
-        self.partitions
-            .get(&partition)
-            .map_or(PartitionOffset::FIRST, |index| index.tail)
+        self.partitions.get(&partition).map_or(PartitionOffset::FIRST, |index| index.tail)
     }
 
     /// The byte to read from for `from` and what is behind it; `None` if the segment holds nothing of that.
     pub(super) fn locate(&self, partition: Partition, from: PartitionOffset) -> Option<u64> {
-        let index = self
-            .partitions
-            .get(&partition)
-            .filter(|index| from < index.tail)?;
+        let index = self.partitions.get(&partition).filter(|index| from < index.tail)?;
         let after = index.points.partition_point(|point| point.offset <= from);
         let point = index.points.get(after.saturating_sub(1))?;
         Some(u64::from(point.at))
@@ -117,11 +102,7 @@ impl SegmentIndex {
 
     /// Takes note of a raised epoch.
     pub(super) fn take(&mut self, partition: Partition, epoch: Epoch) {
-        let new = PartitionIndex {
-            epoch,
-            tail: PartitionOffset::FIRST,
-            points: Vec::new(),
-        };
+        let new = PartitionIndex { epoch, tail: PartitionOffset::FIRST, points: Vec::new() };
         self.partitions.entry(partition).or_insert(new).epoch = epoch;
     }
 
@@ -135,15 +116,11 @@ impl SegmentIndex {
     ) -> Result<(), LogError> {
         let corrupt = |what: &str| LogError::Corrupt(format!("the frame at {position} {what}"));
         let Some(index) = self.partitions.get_mut(&partition) else {
-            return Err(corrupt(&format!(
-                "has entries of partition {partition}, which was never taken"
-            )));
+            return Err(corrupt(&format!("has entries of partition {partition}, which was never taken")));
         };
         if index.tail != first {
             let tail = index.tail;
-            return Err(corrupt(&format!(
-                "goes on at {first}, and partition {partition} ends at {tail}"
-            )));
+            return Err(corrupt(&format!("goes on at {first}, and partition {partition} ends at {tail}")));
         }
         index.tail = next;
         let at = u32::try_from(position.at).map_err(|_| corrupt("lies beyond 4 GiB"))?;
@@ -161,12 +138,7 @@ impl SegmentIndex {
                 self.take(partition, epoch);
                 Ok(())
             }
-            Record::Append {
-                partition,
-                first,
-                count,
-                ..
-            } => {
+            Record::Append { partition, first, count, .. } => {
                 let end = || LogError::Corrupt(format!("the frame at {position} ends beyond all offsets"));
                 let next = first.advance(u64::from(count)).ok_or_else(end)?;
                 self.append(partition, first, next, position)
@@ -221,10 +193,8 @@ impl SegmentIndex {
         for _ in 0..fields.try_get_u32()? {
             let application = ApplicationId::new(fields.try_get_u32()?);
             let id = PartitionId::new(fields.try_get_u16()?);
-            let (epoch, tail) = (
-                Epoch::new(fields.try_get_u64()?),
-                PartitionOffset::new(fields.try_get_u64()?),
-            );
+            let (epoch, tail) =
+                (Epoch::new(fields.try_get_u64()?), PartitionOffset::new(fields.try_get_u64()?));
             let mut points = Vec::new();
             for _ in 0..fields.try_get_u32()? {
                 let (offset, at) = (PartitionOffset::new(fields.try_get_u64()?), fields.try_get_u32()?);
@@ -234,17 +204,9 @@ impl SegmentIndex {
             let (Some(epoch), Some(tail)) = (epoch, tail) else {
                 return Ok(None);
             };
-            partitions.insert(
-                Partition { application, id },
-                PartitionIndex { epoch, tail, points },
-            );
+            partitions.insert(Partition { application, id }, PartitionIndex { epoch, tail, points });
         }
-        Ok(Some(Self {
-            number,
-            last_checksum,
-            end,
-            partitions,
-        }))
+        Ok(Some(Self { number, last_checksum, end, partitions }))
     }
 }
 
@@ -259,10 +221,7 @@ mod tests {
     }
 
     fn at(at: u64) -> Position {
-        Position {
-            segment: SegmentNumber(1),
-            at,
-        }
+        Position { segment: SegmentNumber(1), at }
     }
 
     const PARTITION: Partition = Partition::new(1, 0);
@@ -273,16 +232,8 @@ mod tests {
         index.take(PARTITION, Epoch::FIRST);
         index.append(PARTITION, offset(1), offset(5), at(4_096)).unwrap();
         index.append(PARTITION, offset(5), offset(9), at(5_000)).unwrap();
-        index
-            .append(PARTITION, offset(9), offset(10), at(4_096 + POINT_STEP_BYTES))
-            .unwrap();
-        let table = [
-            (1, Some(4_096)),
-            (5, Some(4_096)),
-            (8, Some(4_096)),
-            (9, Some(69_632)),
-            (10, None),
-        ];
+        index.append(PARTITION, offset(9), offset(10), at(4_096 + POINT_STEP_BYTES)).unwrap();
+        let table = [(1, Some(4_096)), (5, Some(4_096)), (8, Some(4_096)), (9, Some(69_632)), (10, None)];
         for (from, found) in table {
             assert_eq!(index.locate(PARTITION, offset(from)), found, "{from}");
         }
@@ -297,23 +248,11 @@ mod tests {
     #[test]
     fn what_does_not_follow_the_tail_is_damage() {
         let mut index = SegmentIndex::first();
-        let error = index
-            .append(PARTITION, offset(1), offset(2), at(4_096))
-            .unwrap_err();
-        assert!(
-            error.to_string().contains("partition 1/0, which was never taken"),
-            "{error}"
-        );
+        let error = index.append(PARTITION, offset(1), offset(2), at(4_096)).unwrap_err();
+        assert!(error.to_string().contains("partition 1/0, which was never taken"), "{error}");
         index.take(PARTITION, Epoch::FIRST);
-        let error = index
-            .append(PARTITION, offset(2), offset(3), at(4_096))
-            .unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains("goes on at 2, and partition 1/0 ends at 1"),
-            "{error}"
-        );
+        let error = index.append(PARTITION, offset(2), offset(3), at(4_096)).unwrap_err();
+        assert!(error.to_string().contains("goes on at 2, and partition 1/0 ends at 1"), "{error}");
     }
 
     proptest! {

@@ -66,19 +66,10 @@ impl FileLog {
         lock: Option<Arc<DirectoryLock>>,
     ) -> Result<Self, LogError> {
         let directory = directory.to_owned();
-        let place = Place {
-            env: env.clone(),
-            disk,
-            directory,
-            options,
-            space: space.clone(),
-        };
+        let place = Place { env: env.clone(), disk, directory, options, space: space.clone() };
         let opened = open::open(&place)?;
         if opened.cut_bytes > 0 {
-            tracing::warn!(
-                bytes = opened.cut_bytes,
-                "cut a torn frame off the end of the log"
-            );
+            tracing::warn!(bytes = opened.cut_bytes, "cut a torn frame off the end of the log");
         }
         let queue = Queue::new(&opened.index, options.queue_bytes);
         let shared = Arc::new(Shared::new(queue, opened.index));
@@ -88,28 +79,13 @@ impl FileLog {
             thread.map_err(|error| LogError::Unavailable(format!("no thread to commit: {error}")))?;
         let reader = Arc::new(Reader::new(place, shared.clone(), opened.segment));
         let (thread, lock) = (Mutex::new(Some(thread)), Mutex::new(lock));
-        Ok(Self {
-            env: env.clone(),
-            shared,
-            reader,
-            space,
-            thread,
-            lock,
-        })
+        Ok(Self { env: env.clone(), shared, reader, space, thread, lock })
     }
 
     fn submit(&self, append: &Append<'_>) -> Result<oneshot::Receiver<Answer>, AppendError> {
-        self.space.check().map_err(
-            |NearlyFull {
-                 free_bytes,
-                 needed_bytes,
-             }| {
-                AppendError::DiskNearlyFull {
-                    free_bytes,
-                    needed_bytes,
-                }
-            },
-        )?;
+        self.space.check().map_err(|NearlyFull { free_bytes, needed_bytes }| {
+            AppendError::DiskNearlyFull { free_bytes, needed_bytes }
+        })?;
         let receiver = {
             let mut state = self.shared.lock();
             state.phase.check()?;
@@ -120,11 +96,7 @@ impl FileLog {
     }
 
     fn check_readable(&self) -> Result<(), LogError> {
-        if self.shared.lock().phase == Phase::Closing {
-            Err(LogError::Closed)
-        } else {
-            Ok(())
-        }
+        if self.shared.lock().phase == Phase::Closing { Err(LogError::Closed) } else { Ok(()) }
     }
 }
 
@@ -156,22 +128,14 @@ impl LogBackend for FileLog {
         let (partition, at) = (append.partition, append.at);
         let receiver = self.submit(&append);
         Box::pin(async move {
-            let in_doubt = |reason| AppendError::InDoubt {
-                partition,
-                at,
-                reason,
-            };
+            let in_doubt = |reason| AppendError::InDoubt { partition, at, reason };
             match receiver?.await {
                 Ok(Ok(())) => Ok(()),
                 Ok(Err(Failure::Stopped(reason))) => Err(AppendError::Stopped(reason)),
                 Ok(Err(Failure::InDoubt(reason))) => Err(in_doubt(reason)),
-                Ok(Err(Failure::NoRoom {
-                    free_bytes,
-                    needed_bytes,
-                })) => Err(AppendError::DiskNearlyFull {
-                    free_bytes,
-                    needed_bytes,
-                }),
+                Ok(Err(Failure::NoRoom { free_bytes, needed_bytes })) => {
+                    Err(AppendError::DiskNearlyFull { free_bytes, needed_bytes })
+                }
                 Err(_) => Err(in_doubt("the committer ended".to_owned())),
             }
         })
@@ -189,9 +153,7 @@ impl LogBackend for FileLog {
             return Ok(ReadEntries::new(from));
         }
         let reader = self.reader.clone();
-        self.env
-            .blocking(move || reader.read(partition, from, tail, limit))
-            .await
+        self.env.blocking(move || reader.read(partition, from, tail, limit)).await
     }
 
     async fn tail(&self, partition: Partition) -> Result<PartitionOffset, LogError> {

@@ -38,28 +38,18 @@ pub(super) fn open(place: &Place) -> Result<Opened, LogError> {
     for name in names.iter().filter(|name| name.ends_with(".segment.new")) {
         place.disk.remove(&place.path(name)).map_err(fail)?;
     }
-    let mut numbers: Vec<_> = names
-        .iter()
-        .filter_map(|name| SegmentNumber::of_segment(name))
-        .collect();
+    let mut numbers: Vec<_> = names.iter().filter_map(|name| SegmentNumber::of_segment(name)).collect();
     numbers.sort();
     let Some(&last) = numbers.last() else {
         let index = SegmentIndex::first();
         let segment = place.create_segment(index.number, 0, 0).map_err(fail)?;
-        return Ok(Opened {
-            segment,
-            index,
-            cut_bytes: 0,
-        });
+        return Ok(Opened { segment, index, cut_bytes: 0 });
     };
     let mut expected = SegmentNumber::FIRST;
     for number in numbers {
         if number != expected {
             let name = expected.segment_name();
-            return Err(LogError::Corrupt(format!(
-                "{name} is missing from {}",
-                place.directory.display()
-            )));
+            return Err(LogError::Corrupt(format!("{name} is missing from {}", place.directory.display())));
         }
         if number < last {
             let indexed = names.contains(&number.index_name());
@@ -111,10 +101,7 @@ fn rebuild_index(place: &Place, number: SegmentNumber) -> Result<SegmentIndex, L
     let next = open_segment(place, number.next()?)?;
     let index = scanned.index;
     if next.header.previous_checksum != index.last_checksum {
-        let at = Position {
-            segment: number,
-            at: index.end,
-        };
+        let at = Position { segment: number, at: index.end };
         return Err(LogError::Corrupt(format!(
             "{} does not follow what was read up to {at}: frames are missing or damaged",
             next.header.number.segment_name()
@@ -134,9 +121,7 @@ struct Scanned {
 fn scan(place: &Place, segment: &Segment, mut index: SegmentIndex) -> Result<Scanned, LogError> {
     let name = segment.header.number.segment_name();
     if segment.header.previous_checksum != index.last_checksum {
-        return Err(LogError::Corrupt(format!(
-            "{name} does not follow the segment before it"
-        )));
+        return Err(LogError::Corrupt(format!("{name} does not follow the segment before it")));
     }
     let fail = |error| unavailable(&format!("cannot read {name}"), place, &error);
     let length = segment.file.length().map_err(fail)?;
@@ -166,10 +151,7 @@ fn open_last(place: &Place, number: SegmentNumber) -> Result<Opened, LogError> {
     let segment = open_segment(place, number)?;
     let Scanned { index, last_frame } = scan(place, &segment, index_before(place, number)?)?;
     let fail = |error| unavailable("cannot mend the end of the log", place, &error);
-    let end = Position {
-        segment: number,
-        at: index.end,
-    };
+    let end = Position { segment: number, at: index.end };
     let garbage_end = look_behind(&segment, end).map_err(fail)?;
     let garbage_end = garbage_end.map_err(|follows| {
         LogError::Corrupt(format!(
@@ -178,11 +160,7 @@ fn open_last(place: &Place, number: SegmentNumber) -> Result<Opened, LogError> {
     })?;
     let cut_bytes = garbage_end.saturating_sub(end.at);
     make_durable(&segment, last_frame, end.at, garbage_end).map_err(fail)?;
-    Ok(Opened {
-        segment,
-        index,
-        cut_bytes,
-    })
+    Ok(Opened { segment, index, cut_bytes })
 }
 
 /// Looks through what lies behind the last whole frame. Returns where the last byte that is not zero ends, or, as an
@@ -199,18 +177,11 @@ fn look_behind(segment: &Segment, end: Position) -> io::Result<Result<u64, Posit
         }
         let bytes = &chunk[..read];
         // Nearly always all zeros, which one comparison of memory shows.
-        let last = if *bytes == zeros[..read] {
-            None
-        } else {
-            bytes.iter().rposition(|byte| *byte != 0)
-        };
+        let last = if *bytes == zeros[..read] { None } else { bytes.iter().rposition(|byte| *byte != 0) };
         if let Some(last) = last {
             garbage_end = at + last as u64 + 1;
             for (step, word) in bytes.chunks(FRAME_ALIGNMENT).enumerate() {
-                let position = Position {
-                    segment: end.segment,
-                    at: at + (step * FRAME_ALIGNMENT) as u64,
-                };
+                let position = Position { segment: end.segment, at: at + (step * FRAME_ALIGNMENT) as u64 };
                 if word == mark && position > end && is_whole(segment, position)? {
                     return Ok(Err(position));
                 }
@@ -239,9 +210,7 @@ fn make_durable(segment: &Segment, last_frame: Option<u64>, end: u64, garbage_en
     let zeros = vec![0; CHUNK_BYTES];
     let mut at = end;
     while at < garbage_end {
-        let part = usize::try_from(garbage_end - at)
-            .unwrap_or(CHUNK_BYTES)
-            .min(CHUNK_BYTES);
+        let part = usize::try_from(garbage_end - at).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
         segment.file.write_at(&zeros[..part], at)?;
         at += part as u64;
     }

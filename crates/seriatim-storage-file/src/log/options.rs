@@ -13,9 +13,6 @@ pub struct LogOptions {
 
 impl Default for LogOptions {
     fn default() -> Self {
-        Self {
-            segment_bytes: 64 << 20,
-            queue_bytes: 32 << 20,
-        }
+        Self { segment_bytes: 64 << 20, queue_bytes: 32 << 20 }
     }
 }

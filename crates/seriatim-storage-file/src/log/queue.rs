@@ -40,12 +40,7 @@ pub(super) struct Gathered {
 impl Gathered {
     pub(super) fn new() -> Self {
         let buffer = vec![0; FRAME_HEADER_BYTES];
-        Self {
-            buffer,
-            takes: Vec::new(),
-            appends: Vec::new(),
-            answers: Vec::new(),
-        }
+        Self { buffer, takes: Vec::new(), appends: Vec::new(), answers: Vec::new() }
     }
 
     /// Empties it and keeps its memory.
@@ -79,12 +74,7 @@ struct PartitionState {
 
 impl PartitionState {
     fn new(epoch: Option<Epoch>, tail: PartitionOffset) -> Self {
-        Self {
-            epoch,
-            reserved: tail,
-            tail: watch::Sender::new(tail),
-            gathered: None,
-        }
+        Self { epoch, reserved: tail, tail: watch::Sender::new(tail), gathered: None }
     }
 }
 
@@ -100,17 +90,11 @@ impl Queue {
     pub(super) fn new(index: &SegmentIndex, queue_bytes: usize) -> Self {
         let known = index.partitions();
         let state = |(partition, epoch, tail)| (partition, PartitionState::new(Some(epoch), tail));
-        Self {
-            gathered: Gathered::new(),
-            partitions: known.map(state).collect(),
-            queue_bytes,
-        }
+        Self { gathered: Gathered::new(), partitions: known.map(state).collect(), queue_bytes }
     }
 
     fn state(&mut self, partition: Partition) -> &mut PartitionState {
-        self.partitions
-            .entry(partition)
-            .or_insert_with(|| PartitionState::new(None, PartitionOffset::FIRST))
+        self.partitions.entry(partition).or_insert_with(|| PartitionState::new(None, PartitionOffset::FIRST))
     }
 
     /// Puts takes of all partitions into the next frame. From here on earlier owners are refused.
@@ -120,9 +104,7 @@ impl Queue {
     ) -> Result<(Vec<Taken>, oneshot::Receiver<Answer>), LogError> {
         let queued = self.gathered.record_bytes();
         if queued > self.queue_bytes.saturating_sub(partitions.len() * TAKE_BYTES) {
-            return Err(LogError::Unavailable(format!(
-                "its queue is full: {queued} bytes wait"
-            )));
+            return Err(LogError::Unavailable(format!("its queue is full: {queued} bytes wait")));
         }
         let mut taken = Vec::with_capacity(partitions.len());
         for &partition in partitions {
@@ -130,10 +112,7 @@ impl Queue {
             let epoch = state.epoch.map_or(Some(Epoch::FIRST), Epoch::next);
             let epoch = epoch.ok_or_else(|| LogError::Internal("the epochs end here".to_owned()))?;
             state.epoch = Some(epoch);
-            taken.push(Taken {
-                epoch,
-                tail: state.reserved,
-            });
+            taken.push(Taken { epoch, tail: state.reserved });
             encode_take(&mut self.gathered.buffer, partition, epoch);
             self.gathered.takes.push((partition, epoch));
         }
@@ -148,29 +127,15 @@ impl Queue {
         let size = APPEND_HEADER_BYTES + append.entries.as_bytes().len();
         let next = at.advance(append.entries.len() as u64);
         let next = next.ok_or(AppendError::Invalid("the offsets end here"))?;
-        let (queued, limit, gathered) = (
-            self.gathered.record_bytes(),
-            self.queue_bytes,
-            self.gathered.appends.len(),
-        );
+        let (queued, limit, gathered) =
+            (self.gathered.record_bytes(), self.queue_bytes, self.gathered.appends.len());
         let state = self.state(partition);
-        let current = state
-            .epoch
-            .ok_or(AppendError::Invalid("the partition was never taken"))?;
+        let current = state.epoch.ok_or(AppendError::Invalid("the partition was never taken"))?;
         if current != append.epoch {
-            return Err(AppendError::StaleEpoch {
-                partition,
-                held: append.epoch,
-                current,
-            });
+            return Err(AppendError::StaleEpoch { partition, held: append.epoch, current });
         }
         if state.reserved != at {
-            return Err(AppendError::Conflict {
-                partition,
-                at,
-                tail: state.reserved,
-                found: None,
-            });
+            return Err(AppendError::Conflict { partition, at, tail: state.reserved, found: None });
         }
         // One append is always let in, however small the queue is set.
         if queued > 0 && queued + size > limit {
@@ -215,9 +180,7 @@ impl Queue {
     }
 
     pub(super) fn tail(&self, partition: Partition) -> PartitionOffset {
-        self.partitions
-            .get(&partition)
-            .map_or(PartitionOffset::FIRST, |state| *state.tail.borrow())
+        self.partitions.get(&partition).map_or(PartitionOffset::FIRST, |state| *state.tail.borrow())
     }
 
     pub(super) fn subscribe(&mut self, partition: Partition) -> watch::Receiver<PartitionOffset> {

@@ -43,12 +43,7 @@ struct Part {
 
 impl Reader {
     pub(super) fn new(place: Place, shared: Arc<Shared>, active: Segment) -> Self {
-        Self {
-            place,
-            shared,
-            full: Mutex::default(),
-            active: Mutex::new(active),
-        }
+        Self { place, shared, full: Mutex::default(), active: Mutex::new(active) }
     }
 
     /// Entries from `from` on, up to the limit and to `tail`, which is durable.
@@ -98,19 +93,13 @@ impl Reader {
             Some(number) if number < active => number,
             Some(number) => {
                 let name = number.segment_name();
-                return Err(LogError::Corrupt(format!(
-                    "{partition} ends before {from}, at {name}"
-                )));
+                return Err(LogError::Corrupt(format!("{partition} ends before {from}, at {name}")));
             }
             None => self.find(partition, from, active)?,
         };
         let full = self.full_segment(number)?;
         let part = full.index.locate(partition, from);
-        let part = part.map(|at| Part {
-            segment: full.segment.clone(),
-            at,
-            end: full.index.end,
-        });
+        let part = part.map(|at| Part { segment: full.segment.clone(), at, end: full.index.end });
         Ok((part, number.next()?))
     }
 
@@ -148,10 +137,7 @@ impl Reader {
             Some(at) => full.remove(at),
             None => {
                 let segment = open_segment(&self.place, number)?;
-                Arc::new(FullSegment {
-                    segment,
-                    index: load_index(&self.place, number)?,
-                })
+                Arc::new(FullSegment { segment, index: load_index(&self.place, number)? })
             }
         };
         if full.len() == SEGMENTS_OPEN_MAX {
@@ -182,12 +168,7 @@ impl Reader {
             };
             for record in frame.records(position)? {
                 match record? {
-                    Record::Append {
-                        partition: found,
-                        first,
-                        count,
-                        entries,
-                    } if found == partition => {
+                    Record::Append { partition: found, first, count, entries } if found == partition => {
                         if !take_entries(first, count, entries, limit, read, position)? {
                             return Ok(false);
                         }
@@ -223,15 +204,10 @@ fn take_entries(
             if !limit.admits(read, entry) {
                 return Ok(false);
             }
-            read.push(entries)
-                .map_err(|bad| corrupt(offset, &bad.to_string()))?;
+            read.push(entries).map_err(|bad| corrupt(offset, &bad.to_string()))?;
         }
-        entries = entries
-            .get(entry..)
-            .ok_or_else(|| corrupt(offset, "it ends early"))?;
-        offset = offset
-            .next()
-            .ok_or_else(|| corrupt(offset, "the offsets end here"))?;
+        entries = entries.get(entry..).ok_or_else(|| corrupt(offset, "it ends early"))?;
+        offset = offset.next().ok_or_else(|| corrupt(offset, "the offsets end here"))?;
     }
     Ok(true)
 }

@@ -16,12 +16,7 @@ const TAKE: u8 = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Record<'a> {
     /// Entries of a partition, in a row from `first`.
-    Append {
-        partition: Partition,
-        first: PartitionOffset,
-        count: u32,
-        entries: &'a [u8],
-    },
+    Append { partition: Partition, first: PartitionOffset, count: u32, entries: &'a [u8] },
     /// The epoch of a partition was raised.
     Take { partition: Partition, epoch: Epoch },
 }
@@ -71,10 +66,7 @@ impl<'a> Record<'a> {
         let partition = Partition { application, id };
         let number = bytes.try_get_u64().map_err(|_| BadRecord)?;
         match tag {
-            TAKE => Ok(Self::Take {
-                partition,
-                epoch: Epoch::new(number).ok_or(BadRecord)?,
-            }),
+            TAKE => Ok(Self::Take { partition, epoch: Epoch::new(number).ok_or(BadRecord)? }),
             APPEND => {
                 let count = bytes.try_get_u32().map_err(|_| BadRecord)?;
                 let length = bytes.try_get_u32().map_err(|_| BadRecord)?;
@@ -82,12 +74,7 @@ impl<'a> Record<'a> {
                 let (entries, rest) = bytes.split_at_checked(length).ok_or(BadRecord)?;
                 *bytes = rest;
                 let first = PartitionOffset::new(number).ok_or(BadRecord)?;
-                Ok(Self::Append {
-                    partition,
-                    first,
-                    count,
-                    entries,
-                })
+                Ok(Self::Append { partition, first, count, entries })
             }
             _ => Err(BadRecord),
         }
@@ -109,22 +96,9 @@ mod tests {
         assert_eq!(bytes, [2, 0, 0, 0, 3, 0, 4, 0, 0, 0, 0, 0, 0, 0, 5]);
         assert_eq!(bytes.len(), TAKE_BYTES);
         bytes.clear();
-        let entries = Entries::new(AppendId {
-            epoch: Epoch::FIRST,
-            counter: 0,
-        });
-        encode_append(
-            &mut bytes,
-            Partition::new(3, 4),
-            PartitionOffset::new(9).unwrap(),
-            &entries,
-        );
-        assert_eq!(
-            bytes,
-            [
-                1, 0, 0, 0, 3, 0, 4, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0
-            ]
-        );
+        let entries = Entries::new(AppendId { epoch: Epoch::FIRST, counter: 0 });
+        encode_append(&mut bytes, Partition::new(3, 4), PartitionOffset::new(9).unwrap(), &entries);
+        assert_eq!(bytes, [1, 0, 0, 0, 3, 0, 4, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(bytes.len(), APPEND_HEADER_BYTES);
     }
 

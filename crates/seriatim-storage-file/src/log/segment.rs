@@ -106,21 +106,14 @@ impl SegmentHeader {
     pub(super) fn decode(number: SegmentNumber, bytes: &[u8]) -> Result<Self, LogError> {
         let name = number.segment_name();
         let damaged = |what: &str| LogError::Corrupt(format!("{name} {what}"));
-        let bytes = bytes
-            .get(..HEADER_BYTES)
-            .ok_or_else(|| damaged("ends within its header"))?;
+        let bytes = bytes.get(..HEADER_BYTES).ok_or_else(|| damaged("ends within its header"))?;
         if &bytes[..8] != MAGIC {
-            return Err(damaged(
-                "is not a segment of a log: its first bytes are not SERIALOG",
-            ));
+            return Err(damaged("is not a segment of a log: its first bytes are not SERIALOG"));
         }
         let mut fields = &bytes[8..];
         let (checksum, version) = (fields.get_u32(), fields.get_u32());
         if version > LOG_VERSION {
-            return Err(LogError::Newer {
-                found: version,
-                known: LOG_VERSION,
-            });
+            return Err(LogError::Newer { found: version, known: LOG_VERSION });
         }
         if checksum != crc32fast::hash(&bytes[12..]) {
             return Err(damaged("has a header whose checksum does not fit"));
@@ -132,10 +125,7 @@ impl SegmentHeader {
             reserved: fields.get_u64(),
         };
         if header.number != number {
-            return Err(damaged(&format!(
-                "says that it is {}",
-                header.number.segment_name()
-            )));
+            return Err(damaged(&format!("says that it is {}", header.number.segment_name())));
         }
         Ok(header)
     }
@@ -170,36 +160,18 @@ mod tests {
 
     #[test]
     fn names_are_segments_only_when_they_are_spelled_right() {
-        assert_eq!(
-            SegmentNumber::of_segment("0000000017.segment"),
-            Some(SegmentNumber(17))
-        );
-        for name in [
-            "17.segment",
-            "0000000000.segment",
-            "0000000017.segment.new",
-            "0000000017.index",
-            "x",
-        ] {
+        assert_eq!(SegmentNumber::of_segment("0000000017.segment"), Some(SegmentNumber(17)));
+        for name in ["17.segment", "0000000000.segment", "0000000017.segment.new", "0000000017.index", "x"] {
             assert_eq!(SegmentNumber::of_segment(name), None, "{name}");
         }
     }
 
     #[test]
     fn a_newer_a_foreign_and_a_misplaced_header_are_told_apart() {
-        let header = SegmentHeader {
-            number: SegmentNumber(1),
-            previous_checksum: 0,
-            mark: 5,
-            reserved: 100,
-        };
+        let header = SegmentHeader { number: SegmentNumber(1), previous_checksum: 0, mark: 5, reserved: 100 };
         let mut newer = header.encode();
         newer[15] = 9;
-        let decode = |bytes: &[u8]| {
-            SegmentHeader::decode(SegmentNumber(1), bytes)
-                .unwrap_err()
-                .to_string()
-        };
+        let decode = |bytes: &[u8]| SegmentHeader::decode(SegmentNumber(1), bytes).unwrap_err().to_string();
         assert_eq!(
             decode(&newer),
             "the log has format version 9, and this program reads up to 1: use a newer one"
@@ -207,11 +179,7 @@ mod tests {
         assert!(decode(&[0; 40]).contains("is not a segment of a log"));
         assert!(decode(b"SERIALOG").contains("ends within its header"));
         let error = SegmentHeader::decode(SegmentNumber(2), &header.encode()).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains("0000000002.segment says that it is 0000000001.segment")
-        );
+        assert!(error.to_string().contains("0000000002.segment says that it is 0000000001.segment"));
     }
 
     proptest! {

@@ -20,15 +20,8 @@ async fn write_until_it_fails(log: Log, id: u16, rounds: usize) -> Told {
     };
     let mut at = owner.tail();
     for round in 0..rounds {
-        let entries = batch(
-            &owner,
-            &format!("p{id} r{round}"),
-            1 + (round * 7 + usize::from(id)) % 9,
-        );
-        let names = entries
-            .iter()
-            .map(|entry| String::from_utf8(entry.body().to_vec()).unwrap())
-            .collect();
+        let entries = batch(&owner, &format!("p{id} r{round}"), 1 + (round * 7 + usize::from(id)) % 9);
+        let names = entries.iter().map(|entry| String::from_utf8(entry.body().to_vec()).unwrap()).collect();
         match log.append(&owner, at, &entries).await {
             Ok(receipt) => {
                 at = receipt.next();
@@ -48,9 +41,8 @@ async fn run(disk: &SimulatedDisk, writers: u16, rounds: usize) -> Vec<Told> {
         return Vec::new();
     };
     let env = Env::real();
-    let tasks: Vec<_> = (0..writers)
-        .map(|id| env.spawn(write_until_it_fails(log.clone(), id, rounds)))
-        .collect();
+    let tasks: Vec<_> =
+        (0..writers).map(|id| env.spawn(write_until_it_fails(log.clone(), id, rounds))).collect();
     let mut told = Vec::new();
     for task in tasks {
         told.push(task.await.unwrap());
@@ -63,13 +55,8 @@ async fn check(disk: &SimulatedDisk, told: &[Told], context: &str) {
     let log = open_log(disk).unwrap_or_else(|error| panic!("{context}: {error}"));
     for (id, told) in told.iter().enumerate() {
         let found = bodies(&log, partition(u16::try_from(id).unwrap())).await.unwrap();
-        let (kept, rest) = found
-            .split_at_checked(told.committed.len())
-            .unwrap_or((&found, &[]));
-        assert_eq!(
-            kept, told.committed,
-            "{context}: an acknowledged append is missing"
-        );
+        let (kept, rest) = found.split_at_checked(told.committed.len()).unwrap_or((&found, &[]));
+        assert_eq!(kept, told.committed, "{context}: an acknowledged append is missing");
         let doubtful = told.doubtful.as_deref().unwrap_or(&[]);
         assert!(
             rest.is_empty() || rest == doubtful,
@@ -81,19 +68,11 @@ async fn check(disk: &SimulatedDisk, told: &[Told], context: &str) {
     append(&log, &owner, owner.tail(), "after", 2).await.unwrap();
     let before = bodies(&log, partition(0)).await.unwrap();
     let again = open_log(&disk.after(Crash::PowerLosesAll)).unwrap();
-    assert_eq!(
-        bodies(&again, partition(0)).await.unwrap(),
-        before,
-        "{context}: lost by a second crash"
-    );
+    assert_eq!(bodies(&again, partition(0)).await.unwrap(), before, "{context}: lost by a second crash");
 }
 
 fn images() -> u64 {
-    if std::env::var_os("SERIATIM_FULL").is_some() {
-        1_000
-    } else {
-        150
-    }
+    if std::env::var_os("SERIATIM_FULL").is_some() { 1_000 } else { 150 }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -112,10 +91,7 @@ async fn a_power_cut_at_any_moment_keeps_what_was_acknowledged_and_halves_nothin
         check(&disk.after(Crash::PowerLosesAll), &told, &context).await;
         check(&disk.after(Crash::Process), &told, &context).await;
     }
-    println!(
-        "{} images of power cuts, {operations} places to cut",
-        3 * images()
-    );
+    println!("{} images of power cuts, {operations} places to cut", 3 * images());
 }
 
 #[tokio::test]
@@ -123,29 +99,18 @@ async fn a_failed_sync_stops_the_log_and_what_it_covered_is_not_trusted() {
     let disk = SimulatedDisk::new();
     let log = open_log(&disk).unwrap();
     let owner = log.take(partition(0)).await.unwrap();
-    let at = append(&log, &owner, owner.tail(), "first", 2)
-        .await
-        .unwrap()
-        .next();
+    let at = append(&log, &owner, owner.tail(), "first", 2).await.unwrap().next();
     disk.fail_syncs(1);
     let error = append(&log, &owner, at, "second", 2).await.unwrap_err();
     assert!(!error.is_refused(), "{error}");
-    assert!(
-        error
-            .to_string()
-            .contains("a sync of log/0000000001.segment failed"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("a sync of log/0000000001.segment failed"), "{error}");
 
     // The next sync would say yes, and it would be a lie: the log must not ask.
     let error = append(&log, &owner, at, "third", 1).await.unwrap_err();
     assert!(matches!(&error, AppendError::Stopped(_)), "{error}");
     assert!(log.take(partition(1)).await.is_err());
     // Reads go on, up to what is durable.
-    assert_eq!(
-        bodies(&log, partition(0)).await.unwrap(),
-        ["first 0/2", "first 1/2"]
-    );
+    assert_eq!(bodies(&log, partition(0)).await.unwrap(), ["first 0/2", "first 1/2"]);
     drop(log);
 
     // The page cache still shows the second append; opening makes it durable before anybody reads it.
@@ -165,10 +130,7 @@ async fn what_waits_behind_a_failed_sync_was_never_written_and_is_refused() {
     let first = append(&log, &owners[0], owners[0].tail(), "first", 1);
     let second = append(&log, &owners[1], owners[1].tail(), "second", 1);
     let answers = [first.await, second.await];
-    let refused = answers
-        .iter()
-        .filter(|answer| answer.as_ref().unwrap_err().is_refused())
-        .count();
+    let refused = answers.iter().filter(|answer| answer.as_ref().unwrap_err().is_refused()).count();
     assert!(refused <= 1, "one was in the frame that failed: {answers:?}");
     drop(log);
     let log = open_log(&disk.after(Crash::PowerLosesAll)).unwrap();

@@ -12,10 +12,7 @@ async fn filled(disk: &SimulatedDisk) -> Vec<u64> {
     let (mut at, mut frames) = (owner.tail(), vec![4_096]);
     for round in 0..5 {
         frames.push(shared.lock_index().end);
-        at = append(&log, &owner, at, &format!("round {round}"), 2)
-            .await
-            .unwrap()
-            .next();
+        at = append(&log, &owner, at, &format!("round {round}"), 2).await.unwrap().next();
     }
     frames.push(shared.lock_index().end);
     log.close().await.unwrap();
@@ -31,21 +28,13 @@ async fn a_changed_byte_before_the_last_frame_is_damage_and_nothing_is_cut() {
     let whole = SimulatedDisk::new();
     let frames = filled(&whole).await;
     for frame in 0..frames.len() - 2 {
-        for at in [
-            frames[frame],
-            frames[frame] + 9,
-            frames[frame] + 13,
-            frames[frame + 1] - 9,
-        ] {
+        for at in [frames[frame], frames[frame] + 9, frames[frame] + 13, frames[frame + 1] - 9] {
             let disk = whole.after(Crash::Process);
             disk.damage(&segment(), usize::try_from(at).unwrap(), |bytes| bytes[0] ^= 0x10);
             let operations = disk.operations();
             let error = open_log(&disk).unwrap_err();
             assert_eq!(error.kind(), seriatim_types::ErrorKind::Corrupt);
-            let text = format!(
-                "there is no whole frame at byte {} of 0000000001.segment",
-                frames[frame]
-            );
+            let text = format!("there is no whole frame at byte {} of 0000000001.segment", frames[frame]);
             assert!(error.to_string().contains(&text), "{error}");
             assert_eq!(disk.operations(), operations, "nothing was changed");
         }
@@ -75,10 +64,7 @@ async fn an_event_that_looks_like_a_frame_is_not_taken_for_one() {
         for (step, word) in bytes.chunks_mut(8).take(100).enumerate() {
             let position = end + step as u64 * 8;
             let mut forged = vec![0; frame::FRAME_HEADER_BYTES];
-            let position = segment::Position {
-                segment: segment::SegmentNumber::FIRST,
-                at: position,
-            };
+            let position = segment::Position { segment: segment::SegmentNumber::FIRST, at: position };
             frame::finish(&mut forged, 0x5345_5249_4154_494d, 0, position);
             word.copy_from_slice(&forged[step % 4 * 8..][..8]);
         }
@@ -94,30 +80,16 @@ async fn damage_in_a_full_segment_shows_when_it_is_read() {
     let owner = log.take(partition(0)).await.unwrap();
     let mut at = owner.tail();
     for round in 0..60 {
-        at = append(&log, &owner, at, &format!("{round}"), 10)
-            .await
-            .unwrap()
-            .next();
+        at = append(&log, &owner, at, &format!("{round}"), 10).await.unwrap().next();
     }
     log.close().await.unwrap();
     disk.damage(&segment(), 9_000, |bytes| bytes[0] ^= 1);
     let log = open_log(&disk).unwrap();
     let error = bodies(&log, partition(0)).await.unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("of 0000000001.segment: this is damage"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("of 0000000001.segment: this is damage"), "{error}");
     // What lies behind is still to be had.
-    let read = log
-        .read(
-            partition(0),
-            PartitionOffset::new(590).unwrap(),
-            ReadLimit::default(),
-        )
-        .await
-        .unwrap();
+    let read =
+        log.read(partition(0), PartitionOffset::new(590).unwrap(), ReadLimit::default()).await.unwrap();
     assert_eq!(read.len(), 11);
 }
 
@@ -127,15 +99,9 @@ async fn a_missing_segment_is_named() {
     let log = open_log(&disk).unwrap();
     let owner = log.take(partition(0)).await.unwrap();
     append(&log, &owner, owner.tail(), "large", 500).await.unwrap();
-    append(&log, &owner, PartitionOffset::new(501).unwrap(), "small", 200)
-        .await
-        .unwrap();
+    append(&log, &owner, PartitionOffset::new(501).unwrap(), "small", 200).await.unwrap();
     log.close().await.unwrap();
-    disk.remove(&Path::new(DIRECTORY).join("0000000002.segment"))
-        .unwrap();
+    disk.remove(&Path::new(DIRECTORY).join("0000000002.segment")).unwrap();
     let error = open_log(&disk).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the log is damaged: 0000000002.segment is missing from log"
-    );
+    assert_eq!(error.to_string(), "the log is damaged: 0000000002.segment is missing from log");
 }

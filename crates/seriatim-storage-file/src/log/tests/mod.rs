@@ -17,10 +17,7 @@ use crate::disk::SimulatedDisk;
 const DIRECTORY: &str = "log";
 
 /// Small segments, so that tests roll often.
-const OPTIONS: LogOptions = LogOptions {
-    segment_bytes: 16 << 10,
-    queue_bytes: 1 << 20,
-};
+const OPTIONS: LogOptions = LogOptions { segment_bytes: 16 << 10, queue_bytes: 1 << 20 };
 
 fn partition(id: u16) -> Partition {
     Partition::new(1, id)
@@ -28,14 +25,7 @@ fn partition(id: u16) -> Partition {
 
 fn open_backend(disk: &SimulatedDisk) -> Result<FileLog, LogError> {
     let space = FreeSpace::new(Path::new(DIRECTORY), 0, Box::new(|_| Ok(u64::MAX)));
-    FileLog::open(
-        &Env::real(),
-        Arc::new(disk.clone()),
-        Path::new(DIRECTORY),
-        OPTIONS,
-        Arc::new(space),
-        None,
-    )
+    FileLog::open(&Env::real(), Arc::new(disk.clone()), Path::new(DIRECTORY), OPTIONS, Arc::new(space), None)
 }
 
 fn open_log(disk: &SimulatedDisk) -> Result<Log, LogError> {
@@ -80,10 +70,7 @@ async fn bodies(log: &Log, partition: Partition) -> Result<Vec<String>, LogError
         if read.is_empty() {
             return Ok(bodies);
         }
-        bodies.extend(
-            read.iter()
-                .map(|(_, entry)| String::from_utf8(entry.body().to_vec()).unwrap()),
-        );
+        bodies.extend(read.iter().map(|(_, entry)| String::from_utf8(entry.body().to_vec()).unwrap()));
         from = read.next();
     }
 }
@@ -96,49 +83,24 @@ async fn entries_are_found_in_every_segment_after_a_reopen() {
     for round in 0..200 {
         for owner in &owners {
             let at = log.tail(owner.partition()).await.unwrap();
-            append(&log, owner, at, &format!("{round}"), 1 + round % 3)
-                .await
-                .unwrap();
+            append(&log, owner, at, &format!("{round}"), 1 + round % 3).await.unwrap();
         }
     }
-    let before = (
-        bodies(&log, partition(0)).await.unwrap(),
-        bodies(&log, partition(1)).await.unwrap(),
-    );
+    let before = (bodies(&log, partition(0)).await.unwrap(), bodies(&log, partition(1)).await.unwrap());
     assert_eq!(before.0.len(), 199 + 200);
     log.close().await.unwrap();
-    let segments = disk
-        .list(Path::new(DIRECTORY))
-        .unwrap()
-        .iter()
-        .filter(|name| name.ends_with(".segment"))
-        .count();
+    let segments =
+        disk.list(Path::new(DIRECTORY)).unwrap().iter().filter(|name| name.ends_with(".segment")).count();
     assert!(segments > 5, "{segments} segments");
 
     let log = open_log(&disk).unwrap();
-    let after = (
-        bodies(&log, partition(0)).await.unwrap(),
-        bodies(&log, partition(1)).await.unwrap(),
-    );
+    let after = (bodies(&log, partition(0)).await.unwrap(), bodies(&log, partition(1)).await.unwrap());
     assert_eq!(before, after);
     for from in [1, 2, 57, 200, 398, 399, 400] {
-        let read = log
-            .read(
-                partition(0),
-                PartitionOffset::new(from).unwrap(),
-                ReadLimit::entries(1),
-            )
-            .await
-            .unwrap();
-        let found = read
-            .iter()
-            .next()
-            .map(|(_, entry)| String::from_utf8(entry.body().to_vec()).unwrap());
-        assert_eq!(
-            found.as_ref(),
-            before.0.get(usize::try_from(from).unwrap() - 1),
-            "offset {from}"
-        );
+        let read =
+            log.read(partition(0), PartitionOffset::new(from).unwrap(), ReadLimit::entries(1)).await.unwrap();
+        let found = read.iter().next().map(|(_, entry)| String::from_utf8(entry.body().to_vec()).unwrap());
+        assert_eq!(found.as_ref(), before.0.get(usize::try_from(from).unwrap() - 1), "offset {from}");
     }
 }
 
@@ -148,9 +110,7 @@ async fn an_append_larger_than_a_segment_gets_one_of_its_own_size() {
     let log = open_log(&disk).unwrap();
     let owner = log.take(partition(0)).await.unwrap();
     append(&log, &owner, owner.tail(), "large", 500).await.unwrap();
-    append(&log, &owner, PartitionOffset::new(501).unwrap(), "small", 1)
-        .await
-        .unwrap();
+    append(&log, &owner, PartitionOffset::new(501).unwrap(), "small", 1).await.unwrap();
     log.close().await.unwrap();
     let log = open_log(&disk).unwrap();
     assert_eq!(bodies(&log, partition(0)).await.unwrap().len(), 501);
@@ -163,10 +123,7 @@ async fn a_missing_or_damaged_index_is_made_anew() {
     let owner = log.take(partition(0)).await.unwrap();
     let mut at = owner.tail();
     for round in 0..60 {
-        at = append(&log, &owner, at, &format!("{round}"), 10)
-            .await
-            .unwrap()
-            .next();
+        at = append(&log, &owner, at, &format!("{round}"), 10).await.unwrap().next();
     }
     log.close().await.unwrap();
     let names = disk.list(Path::new(DIRECTORY)).unwrap();

@@ -32,21 +32,11 @@ async fn a_full_disk_refuses_what_needs_a_new_segment_and_goes_on_when_there_is_
 async fn below_the_threshold_writes_are_refused_and_reads_go_on() {
     let free = Arc::new(AtomicU64::new(u64::MAX));
     let probe = free.clone();
-    let space = FreeSpace::new(
-        Path::new(DIRECTORY),
-        1_000,
-        Box::new(move |_| Ok(probe.load(Ordering::Relaxed))),
-    );
+    let space =
+        FreeSpace::new(Path::new(DIRECTORY), 1_000, Box::new(move |_| Ok(probe.load(Ordering::Relaxed))));
     let disk = Arc::new(SimulatedDisk::new());
-    let log = FileLog::open(
-        &Env::real(),
-        disk,
-        Path::new(DIRECTORY),
-        OPTIONS,
-        Arc::new(space),
-        None,
-    )
-    .unwrap();
+    let log =
+        FileLog::open(&Env::real(), disk, Path::new(DIRECTORY), OPTIONS, Arc::new(space), None).unwrap();
     let log = Log::new(log);
     let owner = log.take(partition(0)).await.unwrap();
     append(&log, &owner, owner.tail(), "event", 1).await.unwrap();
@@ -55,13 +45,7 @@ async fn below_the_threshold_writes_are_refused_and_reads_go_on() {
     let _ = append(&log, &owner, PartitionOffset::new(2).unwrap(), "event", 1).await;
     let tail = log.tail(partition(0)).await.unwrap();
     let error = append(&log, &owner, tail, "event", 1).await.unwrap_err();
-    assert_eq!(
-        error,
-        AppendError::DiskNearlyFull {
-            free_bytes: 999,
-            needed_bytes: 1_000
-        }
-    );
+    assert_eq!(error, AppendError::DiskNearlyFull { free_bytes: 999, needed_bytes: 1_000 });
     assert!(!bodies(&log, partition(0)).await.unwrap().is_empty());
     free.store(1_000, Ordering::Relaxed);
     append(&log, &owner, tail, "event", 1).await.unwrap();
