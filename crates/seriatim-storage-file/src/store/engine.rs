@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use fjall::{
-    AbstractTree as _, CompressionType, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode,
-    Snapshot,
+    AbstractTree as _, CompressionType, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch,
+    PersistMode, Snapshot,
 };
 use seriatim_storage::StoreError;
 
@@ -165,9 +165,9 @@ impl Engine {
 
     /// Whether every memtable is empty: everything is in tables, and the journal has nothing to add.
     pub(super) fn is_flushed(&self) -> bool {
-        self.keyspaces()
-            .into_iter()
-            .all(|keyspace| keyspace.sealed_memtable_count() == 0 && keyspace.tree.active_memtable().is_empty())
+        self.keyspaces().into_iter().all(|keyspace| {
+            keyspace.sealed_memtable_count() == 0 && keyspace.tree.active_memtable().is_empty()
+        })
     }
 
     fn keyspaces(&self) -> [&Keyspace; 3] {

@@ -20,11 +20,7 @@ pub(super) fn of_open(directory: &Path, error: &Error) -> StoreError {
 
 /// Of a read, and of anything else that changes nothing.
 pub(super) fn of_read(error: &Error) -> StoreError {
-    if is_damage(error) {
-        StoreError::Corrupt(text(error))
-    } else {
-        StoreError::Unavailable(text(error))
-    }
+    if is_damage(error) { StoreError::Corrupt(text(error)) } else { StoreError::Unavailable(text(error)) }
 }
 
 /// Of a write. The engine looks whether it is poisoned before it writes; all else may have reached the journal, and
@@ -32,7 +28,10 @@ pub(super) fn of_read(error: &Error) -> StoreError {
 pub(super) fn of_write(error: &Error) -> StoreError {
     match error {
         Error::Poisoned => StoreError::Unavailable(text(error)),
-        _ => StoreError::InDoubt(format!("{}; the store takes no more writes until it is opened again", text(error))),
+        _ => StoreError::InDoubt(format!(
+            "{}; the store takes no more writes until it is opened again",
+            text(error)
+        )),
     }
 }
 
@@ -43,10 +42,9 @@ pub(super) fn of_sync(error: &Error) -> StoreError {
 
 fn is_damage(error: &Error) -> bool {
     match error {
-        Error::Io(error) | Error::Storage(LsmError::Io(error)) => matches!(
-            error.kind(),
-            ErrorKind::UnexpectedEof | ErrorKind::NotFound | ErrorKind::InvalidData
-        ),
+        Error::Io(error) | Error::Storage(LsmError::Io(error)) => {
+            matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::NotFound | ErrorKind::InvalidData)
+        }
         Error::Locked | Error::Poisoned | Error::KeyspaceDeleted => false,
         _ => true,
     }
@@ -55,7 +53,9 @@ fn is_damage(error: &Error) -> bool {
 fn text(error: &Error) -> String {
     match error {
         Error::Io(error) | Error::Storage(LsmError::Io(error)) => error.to_string(),
-        Error::Poisoned => "an earlier write or sync failed, or a background worker did: open the store again".to_owned(),
+        Error::Poisoned => {
+            "an earlier write or sync failed, or a background worker did: open the store again".to_owned()
+        }
         Error::JournalRecovery(error) => format!("the journal cannot be replayed ({error:?})"),
         other => format!("the engine says {other:?}"),
     }

@@ -26,8 +26,7 @@ const UNFINISHED: [&str; 3] = ["lock", "keyspaces", "0.jnl"];
 
 /// Looks at a directory from outside, before the engine touches it: it may be missing, empty or the engine's.
 pub(super) fn check_directory(directory: &Path) -> Result<(), StoreError> {
-    let unavailable =
-        |error: io::Error| StoreError::Unavailable(format!("{}: {error}", directory.display()));
+    let unavailable = |error: io::Error| StoreError::Unavailable(format!("{}: {error}", directory.display()));
     match fs::read(directory.join(ENGINE_MARKER)) {
         Ok(marker) => check_engine_marker(directory, &marker),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -51,10 +50,9 @@ pub(super) fn check_directory(directory: &Path) -> Result<(), StoreError> {
 fn check_engine_marker(directory: &Path, marker: &[u8]) -> Result<(), StoreError> {
     match marker.strip_prefix(ENGINE_MAGIC) {
         Some([ENGINE_VERSION]) => Ok(()),
-        Some([version]) if *version > ENGINE_VERSION => Err(StoreError::Newer {
-            found: u32::from(*version),
-            known: u32::from(ENGINE_VERSION),
-        }),
+        Some([version]) if *version > ENGINE_VERSION => {
+            Err(StoreError::Newer { found: u32::from(*version), known: u32::from(ENGINE_VERSION) })
+        }
         _ => Err(foreign(directory, &format!("its {ENGINE_MARKER} file is none of ours"))),
     }
 }
@@ -95,10 +93,7 @@ fn check_version(directory: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     match bytes.try_into().map(u32::from_be_bytes) {
         Ok(FORMAT_VERSION) => Ok(()),
         Ok(found) if found > FORMAT_VERSION => Err(StoreError::Newer { found, known: FORMAT_VERSION }),
-        _ => Err(StoreError::Corrupt(format!(
-            "{}: {bytes:02x?} is no format version",
-            directory.display()
-        ))),
+        _ => Err(StoreError::Corrupt(format!("{}: {bytes:02x?} is no format version", directory.display()))),
     }
 }
 

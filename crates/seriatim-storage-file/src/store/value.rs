@@ -94,7 +94,8 @@ mod tests {
         #[test]
         fn a_value_comes_back(value in vec(any::<u8>(), 0..300), expires in any::<Option<u64>>()) {
             let stored = Stored { value: &value, expires: expires.map(Timestamp::from_millis) };
-            prop_assert_eq!(Stored::decode(&stored.encode()), Ok(stored));
+            let bytes = stored.encode();
+            prop_assert_eq!(Stored::decode(&bytes), Ok(stored));
         }
     }
 }

@@ -1,0 +1,22 @@
+//! The store on files does what every store must.
+
+use seriatim_env::Env;
+use seriatim_storage::Store;
+use seriatim_storage::conformance::StoreFixture;
+use seriatim_storage_file::{FjallStore, StoreOptions};
+
+struct Folder(tempfile::TempDir);
+
+impl StoreFixture for Folder {
+    async fn open(&self) -> Store {
+        let env = Env::real();
+        let directory = self.0.path().join("store");
+        let open = {
+            let env = env.clone();
+            move || FjallStore::open(env, &directory, StoreOptions::default())
+        };
+        Store::new(env.blocking(open).await.expect("it opens"))
+    }
+}
+
+seriatim_storage::store_conformance!(Folder(tempfile::tempdir().expect("a folder")));
