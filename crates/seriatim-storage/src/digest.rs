@@ -30,13 +30,7 @@ impl Digest {
     /// The digest of this digest's bytes followed by `bytes`: one link of a chain.
     #[must_use]
     pub fn link(self, bytes: &[u8]) -> Self {
-        Self(
-            Sha256::new()
-                .chain_update(self.0)
-                .chain_update(bytes)
-                .finalize()
-                .into(),
-        )
+        Self(Sha256::new().chain_update(self.0).chain_update(bytes).finalize().into())
     }
 
     /// The plain bytes.
@@ -91,9 +85,6 @@ mod tests {
         assert_eq!(digest.to_string(), text);
         assert_eq!(text.parse(), Ok(digest));
         assert_eq!("xyz".parse::<Digest>(), Err(ParseDigestError));
-        assert_eq!(
-            Digest::ZERO.link(b"abc"),
-            Digest::of(&[&[0; 32][..], b"abc"].concat())
-        );
+        assert_eq!(Digest::ZERO.link(b"abc"), Digest::of(&[&[0; 32][..], b"abc"].concat()));
     }
 }

@@ -18,11 +18,7 @@ impl Entries {
     /// No entries yet, for an append with this id.
     #[must_use]
     pub fn new(append: AppendId) -> Self {
-        Self {
-            append,
-            bytes: Vec::new(),
-            count: 0,
-        }
+        Self { append, bytes: Vec::new(), count: 0 }
     }
 
     /// Forgets all entries and takes another id; keeps the memory.
@@ -45,11 +41,7 @@ impl Entries {
     ) -> Result<Digest, EntryTooLarge> {
         if self.count == limits::APPEND_ENTRIES_MAX {
             let max = limits::APPEND_ENTRIES_MAX;
-            return Err(EntryTooLarge {
-                what: "siblings in its append",
-                max,
-                found: max + 1,
-            });
+            return Err(EntryTooLarge { what: "siblings in its append", max, found: max + 1 });
         }
         let before = self.bytes.len();
         let chain = entry::encode(&mut self.bytes, self.append, header, previous, body)?;
@@ -121,12 +113,7 @@ impl ReadEntries {
     /// None yet; the first will be the one at `from`.
     #[must_use]
     pub fn new(from: PartitionOffset) -> Self {
-        Self {
-            first: from,
-            next: from,
-            bytes: Vec::new(),
-            ends: Vec::new(),
-        }
+        Self { first: from, next: from, bytes: Vec::new(), ends: Vec::new() }
     }
 
     /// Adds the encoded entry at the start of `bytes` and returns how many bytes it took. For backends.

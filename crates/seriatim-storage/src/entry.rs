@@ -200,10 +200,7 @@ impl<'a> Entry<'a> {
     /// [`BadEntry`] if the bytes are not an entry, a damaged one, or one of a newer format.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, BadEntry> {
         let size = Self::size_at(bytes)?;
-        let bytes = bytes.get(..size).ok_or(BadEntry::Short {
-            needed: size,
-            found: bytes.len(),
-        })?;
+        let bytes = bytes.get(..size).ok_or(BadEntry::Short { needed: size, found: bytes.len() })?;
         let mut fields = &bytes[LENGTH_BYTES..];
         let (expected, found) = (fields.get_u32(), crc32fast::hash(&bytes[CHECKED_FROM..]));
         if expected != found {
@@ -224,10 +221,7 @@ impl<'a> Entry<'a> {
     /// [`BadEntry`] if no entry can begin like this.
     pub fn size_at(bytes: &[u8]) -> Result<usize, BadEntry> {
         let mut fields = bytes;
-        let short = |needed| BadEntry::Short {
-            needed,
-            found: bytes.len(),
-        };
+        let short = |needed| BadEntry::Short { needed, found: bytes.len() };
         let length = fields.try_get_u32().map_err(|_| short(FIXED_BYTES))?;
         let size = usize::try_from(length).map_err(|_| BadEntry::Field { field: "length" })? + LENGTH_BYTES;
         if !(FIXED_BYTES + CHAIN_BYTES..=limits::ENTRY_BYTES_MAX).contains(&size) {
@@ -253,19 +247,13 @@ impl<'a> Entry<'a> {
         let field = |field| BadEntry::Field { field };
         let entry = Self {
             bytes,
-            append: AppendId {
-                epoch: epoch.ok_or(field("epoch"))?,
-                counter,
-            },
+            append: AppendId { epoch: epoch.ok_or(field("epoch"))?, counter },
             workspace_offset: workspace_offset.ok_or(field("workspace offset"))?,
             draws,
             raises,
         };
         if entry.body_at() > bytes.len() {
-            return Err(BadEntry::Short {
-                needed: entry.body_at(),
-                found: bytes.len(),
-            });
+            return Err(BadEntry::Short { needed: entry.body_at(), found: bytes.len() });
         }
         Ok(entry)
     }
@@ -336,23 +324,19 @@ impl<'a> Entry<'a> {
 
     /// The numbers that were drawn for it.
     pub fn draws(&self) -> impl ExactSizeIterator<Item = Draw> + use<'a> {
-        self.bytes[FIXED_BYTES..self.draws_end()]
-            .chunks_exact(DRAW_BYTES)
-            .map(|mut draw| Draw {
-                sequence: SequenceId::new(draw.get_u16()),
-                first: Number::new(draw.get_u64()),
-                count: draw.get_u64(),
-            })
+        self.bytes[FIXED_BYTES..self.draws_end()].chunks_exact(DRAW_BYTES).map(|mut draw| Draw {
+            sequence: SequenceId::new(draw.get_u16()),
+            first: Number::new(draw.get_u64()),
+            count: draw.get_u64(),
+        })
     }
 
     /// The sequences that it raised.
     pub fn raises(&self) -> impl ExactSizeIterator<Item = Raise> + use<'a> {
-        self.bytes[self.draws_end()..self.chain_at()]
-            .chunks_exact(RAISE_BYTES)
-            .map(|mut raise| Raise {
-                sequence: SequenceId::new(raise.get_u16()),
-                next: Number::new(raise.get_u64()),
-            })
+        self.bytes[self.draws_end()..self.chain_at()].chunks_exact(RAISE_BYTES).map(|mut raise| Raise {
+            sequence: SequenceId::new(raise.get_u16()),
+            next: Number::new(raise.get_u64()),
+        })
     }
 
     /// The workspace's chain head after this entry.

@@ -15,36 +15,20 @@ fn header<'a>(draws: &'a [Draw], raises: &'a [Raise], body: &[u8]) -> Header<'a>
 }
 
 fn append_id() -> AppendId {
-    AppendId {
-        epoch: Epoch::new(3).unwrap(),
-        counter: 9,
-    }
+    AppendId { epoch: Epoch::new(3).unwrap(), counter: 9 }
 }
 
 fn draw(sequence: u16, first: u64, count: u64) -> Draw {
-    Draw {
-        sequence: SequenceId::new(sequence),
-        first: Number::new(first),
-        count,
-    }
+    Draw { sequence: SequenceId::new(sequence), first: Number::new(first), count }
 }
 
 /// The bytes of format version 1 are a promise: this test may get siblings, never another value.
 #[test]
 fn the_bytes_of_version_1_stay_as_they_are() {
     let mut bytes = Vec::new();
-    let raise = Raise {
-        sequence: SequenceId::new(2),
-        next: Number::new(5_001),
-    };
-    encode(
-        &mut bytes,
-        append_id(),
-        &header(&[draw(1, 17, 2)], &[raise], b"tea"),
-        Digest::ZERO,
-        b"tea",
-    )
-    .unwrap();
+    let raise = Raise { sequence: SequenceId::new(2), next: Number::new(5_001) };
+    encode(&mut bytes, append_id(), &header(&[draw(1, 17, 2)], &[raise], b"tea"), Digest::ZERO, b"tea")
+        .unwrap();
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let golden = [
         "00000092",                                                         // length
@@ -69,14 +53,7 @@ fn the_bytes_of_version_1_stay_as_they_are() {
 #[test]
 fn a_changed_bit_anywhere_is_noticed() {
     let mut bytes = Vec::new();
-    encode(
-        &mut bytes,
-        append_id(),
-        &header(&[draw(1, 17, 2)], &[], b"tea"),
-        Digest::ZERO,
-        b"tea",
-    )
-    .unwrap();
+    encode(&mut bytes, append_id(), &header(&[draw(1, 17, 2)], &[], b"tea"), Digest::ZERO, b"tea").unwrap();
     for bit in 0..bytes.len() * 8 {
         let mut damaged = bytes.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
@@ -96,37 +73,17 @@ fn a_newer_version_is_refused_by_name() {
     bytes[4..8].copy_from_slice(&checksum.to_be_bytes());
     let error = Entry::decode(&bytes).unwrap_err();
     assert_eq!(error, BadEntry::Newer { found: 2 });
-    assert_eq!(
-        error.to_string(),
-        "an entry has version 2, and this program reads up to 1: use a newer one"
-    );
+    assert_eq!(error.to_string(), "an entry has version 2, and this program reads up to 1: use a newer one");
 }
 
 #[test]
 fn too_much_is_refused_and_writes_nothing() {
     let draws = vec![draw(1, 1, 1); limits::DRAWS_MAX + 1];
     let mut bytes = vec![42];
-    let error = encode(
-        &mut bytes,
-        append_id(),
-        &header(&draws, &[], b""),
-        Digest::ZERO,
-        b"",
-    )
-    .unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "an entry may have 4096 draws, this one has 4097"
-    );
+    let error = encode(&mut bytes, append_id(), &header(&draws, &[], b""), Digest::ZERO, b"").unwrap_err();
+    assert_eq!(error.to_string(), "an entry may have 4096 draws, this one has 4097");
     let body = vec![0; limits::ENTRY_BYTES_MAX];
-    let error = encode(
-        &mut bytes,
-        append_id(),
-        &header(&[], &[], b""),
-        Digest::ZERO,
-        &body,
-    )
-    .unwrap_err();
+    let error = encode(&mut bytes, append_id(), &header(&[], &[], b""), Digest::ZERO, &body).unwrap_err();
     assert_eq!(error.what, "bytes");
     assert_eq!(bytes, [42]);
 }
@@ -137,10 +94,8 @@ fn any_draw() -> impl Strategy<Value = Draw> {
 }
 
 fn any_raise() -> impl Strategy<Value = Raise> {
-    (any::<u16>(), any::<u64>()).prop_map(|(sequence, next)| Raise {
-        sequence: SequenceId::new(sequence),
-        next: Number::new(next),
-    })
+    (any::<u16>(), any::<u64>())
+        .prop_map(|(sequence, next)| Raise { sequence: SequenceId::new(sequence), next: Number::new(next) })
 }
 
 proptest! {

@@ -3,7 +3,9 @@
 //! - [`Log`]: where the truth lives. Durable, append-only, one owner per partition.
 //! - [`Store`]: ordered key-value pairs for everything that is derived from the log.
 //!
-//! Backends implement [`LogBackend`] and [`StoreBackend`]; [`memory`] has one of each.
+//! Backends implement [`LogBackend`] and [`StoreBackend`]; [`memory`] has one of each. Whether a backend does what the
+//! ports promise is for the suites in [`conformance`] to say, and what its users do when it fails is tested with
+//! [`faulty`].
 //!
 //! ```
 //! use seriatim_storage::{Digest, Entries, Header, Log, ReadLimit, memory::MemoryLog};
@@ -36,9 +38,11 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod conformance;
 mod digest;
 mod entries;
 mod entry;
+pub mod faulty;
 mod log;
 pub mod memory;
 mod store;

@@ -50,10 +50,7 @@ impl ReadLimit {
     /// At most so many entries, and [`limits::READ_BYTES_MAX`].
     #[must_use]
     pub const fn entries(entries: usize) -> Self {
-        Self {
-            entries,
-            bytes: limits::READ_BYTES_MAX,
-        }
+        Self { entries, bytes: limits::READ_BYTES_MAX }
     }
 
     /// Whether something with so many entries and bytes has room for another entry of `size` bytes.

@@ -109,9 +109,7 @@ pub enum AppendError {
 }
 
 fn found_there(found: Option<&AppendId>) -> String {
-    found
-        .map(|id| format!(", where append {id} is"))
-        .unwrap_or_default()
+    found.map(|id| format!(", where append {id} is")).unwrap_or_default()
 }
 
 impl AppendError {

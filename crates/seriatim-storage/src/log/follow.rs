@@ -18,11 +18,7 @@ pub struct Follower {
 
 impl Follower {
     pub(super) fn new(backend: Arc<dyn LogBackend>, partition: Partition, next: PartitionOffset) -> Self {
-        Self {
-            backend,
-            partition,
-            next,
-        }
+        Self { backend, partition, next }
     }
 
     /// The offset that it reads next.

@@ -65,9 +65,7 @@ impl Log {
     /// [`LogError`]; the epoch may have been raised all the same, which harms nobody but earlier owners.
     pub async fn take(&self, partition: Partition) -> Result<Owner, LogError> {
         let mut owners = self.take_all(&[partition]).await?;
-        owners
-            .pop()
-            .ok_or_else(|| LogError::Internal("a backend took nothing".to_owned()))
+        owners.pop().ok_or_else(|| LogError::Internal("a backend took nothing".to_owned()))
     }
 
     /// Takes several partitions, with one durable write where the backend can; owners come in the same order.
@@ -78,9 +76,7 @@ impl Log {
     pub async fn take_all(&self, partitions: &[Partition]) -> Result<Vec<Owner>, LogError> {
         let taken = self.backend.take(partitions).await?;
         if taken.len() != partitions.len() {
-            return Err(LogError::Internal(
-                "a backend did not take what it was asked to".to_owned(),
-            ));
+            return Err(LogError::Internal("a backend did not take what it was asked to".to_owned()));
         }
         let owner = |(&partition, taken): (&Partition, Taken)| Owner::new(self.id, partition, taken);
         Ok(partitions.iter().zip(taken).map(owner).collect())
@@ -130,13 +126,7 @@ impl Log {
         let id = entries.append_id();
         let range = self.check(owner, at, entries);
         let (partition, epoch) = (owner.partition(), owner.epoch());
-        let append = Append {
-            partition,
-            epoch,
-            at,
-            entries,
-            verified,
-        };
+        let append = Append { partition, epoch, at, entries, verified };
         let answer = range.map(|next| (next, self.backend.append(append)));
         let log = self.clone();
         async move {
@@ -148,12 +138,7 @@ impl Log {
                     // A lost reply makes a backend see its own append as somebody else's: only the entry can tell.
                     match log.first_at(partition, at).await {
                         Ok(Some(found)) if found == id => Ok(receipt),
-                        Ok(found) => Err(AppendError::Conflict {
-                            partition,
-                            at,
-                            tail,
-                            found,
-                        }),
+                        Ok(found) => Err(AppendError::Conflict { partition, at, tail, found }),
                         Err(error) => Err(AppendError::InDoubt {
                             partition,
                             at,
@@ -174,20 +159,15 @@ impl Log {
         entries: &Entries,
     ) -> Result<PartitionOffset, AppendError> {
         if owner.log() != self.id {
-            return Err(AppendError::Invalid(
-                "the owner was made by another log: take the partition here",
-            ));
+            return Err(AppendError::Invalid("the owner was made by another log: take the partition here"));
         }
         if entries.is_empty() {
             return Err(AppendError::Invalid("an append needs at least one entry"));
         }
         if entries.append_id().epoch != owner.epoch() {
-            return Err(AppendError::Invalid(
-                "the entries carry another epoch than the owner's",
-            ));
+            return Err(AppendError::Invalid("the entries carry another epoch than the owner's"));
         }
-        at.advance(entries.len() as u64)
-            .ok_or(AppendError::Invalid("the offsets end here"))
+        at.advance(entries.len() as u64).ok_or(AppendError::Invalid("the offsets end here"))
     }
 
     async fn first_at(

@@ -34,12 +34,7 @@ pub struct Owner {
 
 impl Owner {
     pub(super) fn new(log: LogId, partition: Partition, taken: Taken) -> Self {
-        Self {
-            log,
-            partition,
-            taken,
-            appends: AtomicU64::new(0),
-        }
+        Self { log, partition, taken, appends: AtomicU64::new(0) }
     }
 
     /// The log that made it.
@@ -69,10 +64,7 @@ impl Owner {
     /// An id for the next append. No two appends have the same one, restarts included.
     #[must_use]
     pub fn next_append_id(&self) -> AppendId {
-        AppendId {
-            epoch: self.taken.epoch,
-            counter: self.appends.fetch_add(1, Ordering::Relaxed),
-        }
+        AppendId { epoch: self.taken.epoch, counter: self.appends.fetch_add(1, Ordering::Relaxed) }
     }
 }
 
@@ -100,13 +92,7 @@ impl Receipt {
         next: PartitionOffset,
         append: AppendId,
     ) -> Self {
-        Self {
-            log,
-            partition,
-            first,
-            next,
-            append,
-        }
+        Self { log, partition, first, next, append }
     }
 
     /// The log that made it.

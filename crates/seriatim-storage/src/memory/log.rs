@@ -39,11 +39,7 @@ struct Entered {
 
 impl Default for Entered {
     fn default() -> Self {
-        Self {
-            epoch: None,
-            entries: Vec::new(),
-            tail: watch::Sender::new(PartitionOffset::FIRST),
-        }
+        Self { epoch: None, entries: Vec::new(), tail: watch::Sender::new(PartitionOffset::FIRST) }
     }
 }
 
@@ -59,23 +55,12 @@ impl Entered {
 
     fn check(&self, append: &Append<'_>) -> Result<(), AppendError> {
         let (partition, at, tail) = (append.partition, append.at, self.tail());
-        let current = self
-            .epoch
-            .ok_or(AppendError::Invalid("the partition was never taken"))?;
+        let current = self.epoch.ok_or(AppendError::Invalid("the partition was never taken"))?;
         if append.verified && current != append.epoch {
-            return Err(AppendError::StaleEpoch {
-                partition,
-                held: append.epoch,
-                current,
-            });
+            return Err(AppendError::StaleEpoch { partition, held: append.epoch, current });
         }
         if at > tail || (append.verified && at != tail) {
-            return Err(AppendError::Conflict {
-                partition,
-                at,
-                tail,
-                found: None,
-            });
+            return Err(AppendError::Conflict { partition, at, tail, found: None });
         }
         Ok(())
     }
@@ -90,8 +75,7 @@ impl Entered {
             }
         }
         let tail = PartitionOffset::FIRST.advance(self.entries.len() as u64);
-        self.tail
-            .send_replace(tail.expect("memory ends before the offsets do"));
+        self.tail.send_replace(tail.expect("memory ends before the offsets do"));
     }
 }
 
@@ -115,11 +99,7 @@ impl MemoryLog {
 
     fn open(&self) -> Result<MutexGuard<'_, Shared>, LogError> {
         let shared = self.lock();
-        if shared.closed {
-            Err(LogError::Closed)
-        } else {
-            Ok(shared)
-        }
+        if shared.closed { Err(LogError::Closed) } else { Ok(shared) }
     }
 
     fn append_now(&self, append: &Append<'_>) -> Result<(), AppendError> {
@@ -140,10 +120,7 @@ impl LogBackend for MemoryLog {
             let epoch = entered.epoch.map_or(Some(Epoch::FIRST), Epoch::next);
             let epoch = epoch.ok_or_else(|| LogError::Internal("the epochs end here".to_owned()))?;
             entered.epoch = Some(epoch);
-            Ok(Taken {
-                epoch,
-                tail: entered.tail(),
-            })
+            Ok(Taken { epoch, tail: entered.tail() })
         };
         partitions.iter().map(take).collect()
     }
@@ -161,10 +138,7 @@ impl LogBackend for MemoryLog {
     ) -> Result<ReadEntries, LogError> {
         let shared = self.open()?;
         let mut read = ReadEntries::new(from);
-        let entries = shared
-            .partitions
-            .get(&partition)
-            .map_or(&[][..], |entered| &entered.entries);
+        let entries = shared.partitions.get(&partition).map_or(&[][..], |entered| &entered.entries);
         for bytes in entries.iter().skip(Entered::index(from)) {
             if !limit.admits(&read, bytes.len()) {
                 break;
@@ -178,30 +152,18 @@ impl LogBackend for MemoryLog {
 
     async fn tail(&self, partition: Partition) -> Result<PartitionOffset, LogError> {
         let shared = self.open()?;
-        Ok(shared
-            .partitions
-            .get(&partition)
-            .map_or(PartitionOffset::FIRST, Entered::tail))
+        Ok(shared.partitions.get(&partition).map_or(PartitionOffset::FIRST, Entered::tail))
     }
 
     async fn committed(&self, partition: Partition, offset: PartitionOffset) -> Result<(), LogError> {
-        let mut tail = self
-            .open()?
-            .partitions
-            .entry(partition)
-            .or_default()
-            .tail
-            .subscribe();
+        let mut tail = self.open()?.partitions.entry(partition).or_default().tail.subscribe();
         let there = tail.wait_for(|tail| *tail > offset).await;
         there.map(|_| ()).map_err(|_| LogError::Closed)
     }
 
     async fn partitions(&self) -> Result<Vec<Partition>, LogError> {
         let shared = self.open()?;
-        let taken = shared
-            .partitions
-            .iter()
-            .filter(|(_, entered)| entered.epoch.is_some());
+        let taken = shared.partitions.iter().filter(|(_, entered)| entered.epoch.is_some());
         Ok(taken.map(|(partition, _)| *partition).collect())
     }
 

@@ -34,9 +34,7 @@ struct Stored {
 
 impl Stored {
     fn at(&self, now: Timestamp) -> Option<&Bytes> {
-        self.expires
-            .is_none_or(|expires| now < expires)
-            .then_some(&self.value)
+        self.expires.is_none_or(|expires| now < expires).then_some(&self.value)
     }
 }
 
@@ -46,17 +44,10 @@ impl Shared {
     }
 
     fn set(&mut self, write: Write, expires: Option<Timestamp>) {
-        let Write {
-            partition,
-            clustering,
-            value,
-        } = write;
+        let Write { partition, clustering, value } = write;
         match value {
             Some(value) => {
-                self.partitions
-                    .entry(partition)
-                    .or_default()
-                    .insert(clustering, Stored { value, expires });
+                self.partitions.entry(partition).or_default().insert(clustering, Stored { value, expires });
             }
             None => {
                 if let Some(pairs) = self.partitions.get_mut(&partition) {
@@ -71,10 +62,7 @@ impl MemoryStore {
     /// An empty store whose values expire by this environment's clock.
     #[must_use]
     pub fn new(env: Env) -> Self {
-        Self {
-            env,
-            shared: Arc::default(),
-        }
+        Self { env, shared: Arc::default() }
     }
 
     /// The same values, open again after a close.
@@ -90,11 +78,7 @@ impl MemoryStore {
 
     fn open(&self) -> Result<MutexGuard<'_, Shared>, StoreError> {
         let shared = self.lock();
-        if shared.closed {
-            Err(StoreError::Closed)
-        } else {
-            Ok(shared)
-        }
+        if shared.closed { Err(StoreError::Closed) } else { Ok(shared) }
     }
 }
 

@@ -39,10 +39,7 @@ impl Batch {
 
     /// Sets a value, copying it.
     pub fn put(&mut self, key: Key<'_>, value: &[u8]) {
-        self.push(Write {
-            value: Some(Bytes::copy_from_slice(value)),
-            ..Self::removal(key)
-        });
+        self.push(Write { value: Some(Bytes::copy_from_slice(value)), ..Self::removal(key) });
     }
 
     /// Removes a key; one that is not there is fine.
@@ -83,11 +80,7 @@ impl Batch {
     pub(super) fn check(&self) -> Result<(), StoreError> {
         self.writes.iter().try_for_each(|write| {
             write.key().check()?;
-            check_size(
-                "value",
-                limits::VALUE_BYTES_MAX,
-                write.value.as_ref().map_or(0, Bytes::len),
-            )
+            check_size("value", limits::VALUE_BYTES_MAX, write.value.as_ref().map_or(0, Bytes::len))
         })
     }
 }

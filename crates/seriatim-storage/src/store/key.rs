@@ -18,23 +18,12 @@ impl<'a> Key<'a> {
     /// The key with these parts.
     #[must_use]
     pub const fn new(partition: &'a [u8], clustering: &'a [u8]) -> Self {
-        Self {
-            partition,
-            clustering,
-        }
+        Self { partition, clustering }
     }
 
     pub(super) fn check(&self) -> Result<(), StoreError> {
-        check_size(
-            "partition key",
-            limits::PARTITION_KEY_BYTES_MAX,
-            self.partition.len(),
-        )?;
-        check_size(
-            "clustering key",
-            limits::CLUSTERING_KEY_BYTES_MAX,
-            self.clustering.len(),
-        )
+        check_size("partition key", limits::PARTITION_KEY_BYTES_MAX, self.partition.len())?;
+        check_size("clustering key", limits::CLUSTERING_KEY_BYTES_MAX, self.clustering.len())
     }
 }
 
@@ -57,19 +46,13 @@ impl ClusteringRange {
     /// From `start`, inclusive, to `finish`, exclusive. A finish at or before the start holds nothing.
     #[must_use]
     pub fn new(start: &[u8], finish: &[u8]) -> Self {
-        Self {
-            start: Bytes::copy_from_slice(start),
-            finish: Some(Bytes::copy_from_slice(finish)),
-        }
+        Self { start: Bytes::copy_from_slice(start), finish: Some(Bytes::copy_from_slice(finish)) }
     }
 
     /// From `start`, inclusive, to the end.
     #[must_use]
     pub fn from(start: &[u8]) -> Self {
-        Self {
-            start: Bytes::copy_from_slice(start),
-            finish: None,
-        }
+        Self { start: Bytes::copy_from_slice(start), finish: None }
     }
 
     /// From the beginning to `finish`, exclusive.
@@ -87,10 +70,7 @@ impl ClusteringRange {
             finish[last] += 1;
             Bytes::from(finish)
         });
-        Self {
-            start: Bytes::copy_from_slice(prefix),
-            finish,
-        }
+        Self { start: Bytes::copy_from_slice(prefix), finish }
     }
 
     /// Whether it can hold any key at all.
@@ -105,15 +85,18 @@ impl ClusteringRange {
         clustering >= &self.start[..] && self.finish.as_ref().is_none_or(|finish| clustering < &finish[..])
     }
 
+    /// A bound may be one byte longer than a key: that is the smallest one behind the longest key.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        let longest = self.start.len().max(self.finish.as_ref().map_or(0, Bytes::len));
+        check_size("bound of a scan", limits::CLUSTERING_KEY_BYTES_MAX + 1, longest)
+    }
+
     /// The rest of the range behind `clustering`.
     #[must_use]
     pub(super) fn behind(&self, clustering: &[u8]) -> Self {
         // The smallest key behind another is that key with a zero added.
         let start = [clustering, &[0]].concat();
-        Self {
-            start: start.into(),
-            finish: self.finish.clone(),
-        }
+        Self { start: start.into(), finish: self.finish.clone() }
     }
 }
 
@@ -124,12 +107,7 @@ mod tests {
     #[test]
     fn a_prefix_holds_exactly_what_begins_with_it() {
         let range = ClusteringRange::prefix(b"ab");
-        for (key, inside) in [
-            (&b"aa\xff"[..], false),
-            (b"ab", true),
-            (b"ab\xff\xff", true),
-            (b"ac", false),
-        ] {
+        for (key, inside) in [(&b"aa\xff"[..], false), (b"ab", true), (b"ab\xff\xff", true), (b"ac", false)] {
             assert_eq!(range.contains(key), inside, "{key:?}");
         }
         let range = ClusteringRange::prefix(b"a\xff");

@@ -130,9 +130,7 @@ impl Store {
         ttl: Option<Duration>,
     ) -> Result<bool, StoreError> {
         check_write(key, value)?;
-        self.backend
-            .compare_and_set(key, Some(expected), Some(value), ttl)
-            .await
+        self.backend.compare_and_set(key, Some(expected), Some(value), ttl).await
     }
 
     /// Removes the key if it has the expected value; says whether it did. Durable when it returns.
@@ -142,9 +140,7 @@ impl Store {
     /// As [`Store::insert_if_absent`].
     pub async fn compare_and_delete(&self, key: Key<'_>, expected: &[u8]) -> Result<bool, StoreError> {
         key.check()?;
-        self.backend
-            .compare_and_set(key, Some(expected), None, None)
-            .await
+        self.backend.compare_and_set(key, Some(expected), None, None).await
     }
 
     /// Makes every write that has returned durable.
@@ -172,9 +168,5 @@ fn check_write(key: Key<'_>, value: &[u8]) -> Result<(), StoreError> {
 }
 
 fn check_size(what: &'static str, max: usize, found: usize) -> Result<(), StoreError> {
-    if found > max {
-        Err(StoreError::TooLarge { what, max, found })
-    } else {
-        Ok(())
-    }
+    if found > max { Err(StoreError::TooLarge { what, max, found }) } else { Ok(()) }
 }

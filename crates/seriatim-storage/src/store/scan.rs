@@ -26,13 +26,7 @@ impl Scan {
     pub(super) fn new(backend: Arc<dyn StoreBackend>, partition: &[u8], range: ClusteringRange) -> Self {
         let rest = (!range.is_absurd()).then_some(range);
         let partition = Bytes::copy_from_slice(partition);
-        Self {
-            backend,
-            partition,
-            rest,
-            page: VecDeque::new(),
-            page_pairs: FIRST_PAGE_PAIRS,
-        }
+        Self { backend, partition, rest, page: VecDeque::new(), page_pairs: FIRST_PAGE_PAIRS }
     }
 
     /// The next pair, or `None` behind the last one. Cancel-safe.
@@ -75,11 +69,9 @@ impl Scan {
 
     async fn read_page(&mut self) -> Result<(), StoreError> {
         let Some(rest) = &self.rest else { return Ok(()) };
-        Key::new(&self.partition, &rest.start).check()?;
-        let page = self
-            .backend
-            .scan_page(&self.partition, rest, self.page_pairs)
-            .await?;
+        Key::new(&self.partition, &[]).check()?;
+        rest.check()?;
+        let page = self.backend.scan_page(&self.partition, rest, self.page_pairs).await?;
         self.rest = page.last().map(|(clustering, _)| rest.behind(clustering));
         self.page = page.into();
         self.page_pairs = (self.page_pairs * 4).min(limits::SCAN_PAGE_PAIRS_MAX);

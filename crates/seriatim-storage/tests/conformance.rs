@@ -1,0 +1,64 @@
+//! Both suites on every backend and wrapper of this crate.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seriatim_env::Env;
+use seriatim_storage::conformance::{LogFixture, StoreFixture};
+use seriatim_storage::faulty::{Faults, FaultyLog, FaultyStore, Operations};
+use seriatim_storage::memory::{MemoryLog, MemoryStore};
+use seriatim_storage::{Log, LogBackend, Store, StoreBackend};
+
+/// A memory backend behind a wrapper.
+struct Wrapped<M, W> {
+    memory: M,
+    wrap: fn(M) -> W,
+}
+
+impl<W: LogBackend> LogFixture for Wrapped<MemoryLog, W> {
+    async fn open(&self) -> Log {
+        Log::new((self.wrap)(self.memory.reopen()))
+    }
+
+    fn always_verifies(&self) -> bool {
+        false
+    }
+}
+
+impl<W: StoreBackend> StoreFixture for Wrapped<MemoryStore, W> {
+    async fn open(&self) -> Store {
+        Store::new((self.wrap)(self.memory.reopen()))
+    }
+}
+
+fn log<W>(wrap: fn(MemoryLog) -> W) -> Wrapped<MemoryLog, W> {
+    let memory = MemoryLog::new();
+    Wrapped { memory, wrap }
+}
+
+fn store<W>(wrap: fn(MemoryStore) -> W) -> Wrapped<MemoryStore, W> {
+    let memory = MemoryStore::new(Env::real());
+    Wrapped { memory, wrap }
+}
+
+/// No errors, but everything takes its time.
+fn delays() -> Faults {
+    let faults = Faults::new(&Env::real());
+    faults.delay(Operations::ALL, Duration::from_millis(1));
+    faults
+}
+
+mod memory {
+    use super::*;
+
+    seriatim_storage::log_conformance!(log(|memory| memory));
+    seriatim_storage::store_conformance!(store(|memory| memory));
+}
+
+mod faulty {
+    use super::*;
+
+    seriatim_storage::log_conformance!(log(|memory| FaultyLog::new(Arc::new(memory), &delays())));
+    seriatim_storage::store_conformance!(store(|memory| FaultyStore::new(Arc::new(memory), &delays())));
+}
