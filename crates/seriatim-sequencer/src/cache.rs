@@ -1,0 +1,214 @@
+//! The numbers of the workspaces used last, bounded by how many numbers there are.
+
+use std::sync::Arc;
+
+use seriatim_types::{WorkspaceId, WorkspaceKind};
+
+use crate::Numbers;
+use crate::definition::{Definition, KindIndex};
+use crate::workspace_map::WorkspaceMap;
+
+/// The end of a list of slots.
+const NONE: u32 = u32::MAX;
+
+/// Where a workspace stands in the cache, for as long as somebody holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SlotIndex(u32);
+
+/// Keeps a slot from being evicted.
+#[derive(Debug, Clone)]
+pub(crate) struct Hold {
+    _held: Arc<()>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) workspace: WorkspaceId,
+    /// `None` if the definition does not have the workspace's kind.
+    pub(crate) kind: Option<KindIndex>,
+    /// What the log says. Of no meaning before `loaded`.
+    pub(crate) numbers: Numbers,
+    /// Whether somebody has read the numbers; until then the slot only keeps the place.
+    pub(crate) loaded: bool,
+    /// Which of the group's changes is this workspace's. A staged slot is never evicted.
+    pub(crate) staged: Option<u32>,
+    /// What it counts for: taken when it was filled, and given back when it goes.
+    weight: usize,
+    held: Arc<()>,
+    newer: u32,
+    older: u32,
+}
+
+impl Slot {
+    fn in_use(&self) -> bool {
+        self.staged.is_some() || Arc::strong_count(&self.held) > 1
+    }
+}
+
+/// Least recently used goes first; what is held or staged does not go, so that holds may exceed the bound.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    places: WorkspaceMap<u32>,
+    newest: u32,
+    oldest: u32,
+    weight: usize,
+    weight_max: usize,
+    pub(crate) evictions: u64,
+}
+
+impl Cache {
+    /// An empty cache for at most `weight_max` numbers.
+    pub(crate) fn new(weight_max: usize) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            places: WorkspaceMap::default(),
+            newest: NONE,
+            oldest: NONE,
+            weight: 0,
+            weight_max,
+            evictions: 0,
+        }
+    }
+
+    /// An empty cache with the same bound.
+    pub(crate) fn emptied(&self) -> Self {
+        Self::new(self.weight_max)
+    }
+
+    /// How many numbers it holds.
+    pub(crate) fn weight(&self) -> usize {
+        self.weight
+    }
+
+    pub(crate) fn slot(&self, index: SlotIndex) -> &Slot {
+        &self.slots[index.0 as usize]
+    }
+
+    pub(crate) fn slot_mut(&mut self, index: SlotIndex) -> &mut Slot {
+        &mut self.slots[index.0 as usize]
+    }
+
+    pub(crate) fn hold(&self, index: SlotIndex) -> Hold {
+        Hold { _held: self.slot(index).held.clone() }
+    }
+
+    /// The slot of a workspace, which becomes the newest.
+    pub(crate) fn find(&mut self, workspace: WorkspaceId) -> Option<SlotIndex> {
+        let index = *self.places.get(&workspace)?;
+        if self.newest != index {
+            self.unlink(index);
+            self.link_newest(index);
+        }
+        Some(SlotIndex(index))
+    }
+
+    /// The slot of a workspace; a new one is empty until [`Cache::fill`], and takes the place of others.
+    pub(crate) fn find_or_reserve(
+        &mut self,
+        definition: &Definition,
+        kind: WorkspaceKind,
+        workspace: WorkspaceId,
+    ) -> SlotIndex {
+        if let Some(index) = self.find(workspace) {
+            return index;
+        }
+        let kind_index = definition.index_of(kind);
+        let numbers = Numbers::fresh(kind, kind_index.map(|index| definition.at(index)));
+        let weight = numbers.weight();
+        self.weight += weight;
+        let slot = Slot {
+            workspace,
+            kind: kind_index,
+            numbers,
+            loaded: false,
+            staged: None,
+            weight,
+            held: Arc::new(()),
+            newer: NONE,
+            older: NONE,
+        };
+        let index = self.place(slot);
+        self.places.insert(workspace, index);
+        self.link_newest(index);
+        // Held while others go, or a cache without room would evict the newcomer itself.
+        let _hold = self.hold(SlotIndex(index));
+        self.shrink();
+        SlotIndex(index)
+    }
+
+    /// Gives a slot its numbers. Their kind is what the log says, whatever the slot was reserved with.
+    pub(crate) fn fill(&mut self, definition: &Definition, index: SlotIndex, numbers: Numbers) {
+        let slot = self.slot_mut(index);
+        let (before, after) = (slot.weight, numbers.weight());
+        slot.kind = definition.index_of(numbers.kind());
+        slot.weight = after;
+        slot.numbers = numbers;
+        slot.loaded = true;
+        self.weight = self.weight - before + after;
+    }
+
+    fn place(&mut self, slot: Slot) -> u32 {
+        if let Some(index) = self.free.pop() {
+            self.slots[index as usize] = slot;
+            return index;
+        }
+        let index = u32::try_from(self.slots.len()).expect("memory ends before 2^32 workspaces");
+        self.slots.push(slot);
+        index
+    }
+
+    /// Evicts until the bound is kept or all that is left is in use.
+    pub(crate) fn shrink(&mut self) {
+        let mut looked_at = 0;
+        while self.weight > self.weight_max && looked_at < self.places.len() {
+            let index = self.oldest;
+            if self.slots[index as usize].in_use() {
+                // In use counts as used just now, so that the next eviction does not look at it again.
+                self.unlink(index);
+                self.link_newest(index);
+                looked_at += 1;
+            } else {
+                self.evict(index);
+            }
+        }
+    }
+
+    fn evict(&mut self, index: u32) {
+        self.unlink(index);
+        let slot = &self.slots[index as usize];
+        self.weight -= slot.weight;
+        self.places.remove(&slot.workspace);
+        self.free.push(index);
+        self.evictions += 1;
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let Slot { newer, older, .. } = self.slots[index as usize];
+        match newer {
+            NONE => self.newest = older,
+            newer => self.slots[newer as usize].older = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            older => self.slots[older as usize].newer = newer,
+        }
+    }
+
+    fn link_newest(&mut self, index: u32) {
+        let before = self.newest;
+        let slot = &mut self.slots[index as usize];
+        (slot.newer, slot.older) = (NONE, before);
+        match before {
+            NONE => self.oldest = index,
+            before => self.slots[before as usize].newer = index,
+        }
+        self.newest = index;
+    }
+}
+
+#[cfg(test)]
+#[path = "cache_tests.rs"]
+mod tests;

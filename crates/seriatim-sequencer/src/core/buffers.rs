@@ -1,0 +1,105 @@
+//! A group under way: its entries and what they change. Reused from group to group, so that nothing is allocated.
+
+use seriatim_storage::{Draw, Entries, Raise};
+use seriatim_types::{AppendId, Number, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind};
+
+use crate::Numbers;
+use crate::cache::SlotIndex;
+
+/// What a group does to one workspace.
+#[derive(Debug, Clone)]
+pub(crate) struct Changed {
+    pub(crate) slot: SlotIndex,
+    pub(crate) workspace: WorkspaceId,
+    pub(crate) numbers: Numbers,
+}
+
+/// Everything that belongs to one group.
+#[derive(Debug, Clone)]
+pub(crate) struct Buffers {
+    pub(crate) entries: Entries,
+    /// The offset of the first entry.
+    pub(crate) at: PartitionOffset,
+    /// The offset of the next entry to be staged.
+    pub(crate) next: PartitionOffset,
+    /// Only the first `live` count; those behind are kept for their memory.
+    changed: Vec<Changed>,
+    live: usize,
+    /// The numbers of the transaction under way.
+    pub(crate) working: Numbers,
+    pub(crate) draws: Vec<Draw>,
+    pub(crate) raises: Vec<Raise>,
+    /// Numbers drawn by the transaction under way.
+    pub(crate) drawn: u64,
+    /// Numbers drawn by staged transactions.
+    pub(crate) staged_draws: u64,
+}
+
+impl Buffers {
+    pub(crate) fn new(append: AppendId, at: PartitionOffset) -> Self {
+        Self {
+            entries: Entries::new(append),
+            at,
+            next: at,
+            changed: Vec::new(),
+            live: 0,
+            working: Numbers::fresh(WorkspaceKind::new(0), None),
+            draws: Vec::new(),
+            raises: Vec::new(),
+            drawn: 0,
+            staged_draws: 0,
+        }
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub(crate) fn reset(&mut self, append: AppendId, at: PartitionOffset) {
+        self.entries.reset(append);
+        (self.at, self.next) = (at, at);
+        self.live = 0;
+        self.staged_draws = 0;
+    }
+
+    /// What the staged transactions change, one for each workspace.
+    pub(crate) fn changed(&self) -> &[Changed] {
+        &self.changed[..self.live]
+    }
+
+    pub(crate) fn changed_mut(&mut self) -> &mut [Changed] {
+        &mut self.changed[..self.live]
+    }
+
+    /// The numbers of a workspace that is staged already, and the working ones.
+    pub(crate) fn staged_and_working(&mut self, place: u32) -> (&Numbers, &mut Numbers) {
+        (&self.changed[place as usize].numbers, &mut self.working)
+    }
+
+    /// Makes the working numbers those of the staged workspace; returns its place among the changes. What was there
+    /// becomes the working numbers, whose memory is used again.
+    pub(crate) fn stage_working(
+        &mut self,
+        slot: SlotIndex,
+        workspace: WorkspaceId,
+        staged: Option<u32>,
+    ) -> u32 {
+        let place = staged.map_or(self.live, |place| place as usize);
+        if let Some(changed) = self.changed.get_mut(place) {
+            (changed.slot, changed.workspace) = (slot, workspace);
+            std::mem::swap(&mut changed.numbers, &mut self.working);
+        } else {
+            let numbers = self.working.clone();
+            self.changed.push(Changed { slot, workspace, numbers });
+        }
+        self.live = self.live.max(place + 1);
+        u32::try_from(place).expect("an append has fewer entries")
+    }
+
+    /// Notes a drawn number; numbers of one sequence in a row become one run.
+    pub(crate) fn note_draw(&mut self, sequence: SequenceId, number: Number) {
+        self.drawn += 1;
+        let run = self.draws.iter_mut().rev().find(|run| run.sequence == sequence);
+        match run {
+            Some(run) if run.first.advance(run.count) == Some(number) => run.count += 1,
+            _ => self.draws.push(Draw { sequence, first: number, count: 1 }),
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The state of a partition's numbers, and every step that changes it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use seriatim_storage::{Header, Raise};
+use seriatim_types::{AppendId, Number, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind};
+
+use super::{Buffers, Phase};
+use crate::cache::{Cache, SlotIndex};
+use crate::definition::{Definition, Kind};
+use crate::{DrawError, Event, LoadError, Numbers, Pin, StageError, Staged, Stale, StopReason};
+
+static GENERATIONS: AtomicU64 = AtomicU64::new(0);
+
+/// Which recovery of which sequencer something belongs to: no two in a process are equal, so that what another
+/// sequencer made is told apart as surely as what an earlier recovery left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Generation(u64);
+
+impl Generation {
+    pub(crate) fn unique() -> Self {
+        Self(GENERATIONS.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) definition: Arc<Definition>,
+    pub(crate) cache: Cache,
+    pub(crate) phase: Phase,
+    pub(crate) generation: Generation,
+    /// Where the next group goes: the end of the log.
+    pub(crate) next: PartitionOffset,
+}
+
+impl Core {
+    pub(crate) fn new(definition: Arc<Definition>, cache_numbers: usize, generation: Generation) -> Self {
+        Self {
+            definition,
+            cache: Cache::new(cache_numbers),
+            phase: Phase::Recovering,
+            generation,
+            next: PartitionOffset::FIRST,
+        }
+    }
+
+    /// Forgets everything, so that only what the log says comes back. Pins become stale.
+    pub(crate) fn recover(&mut self, generation: Generation) {
+        self.cache = self.cache.emptied();
+        self.phase = Phase::Recovering;
+        self.generation = generation;
+    }
+
+    /// Goes on behind what recovery has found.
+    pub(crate) fn recovered(&mut self, next: PartitionOffset, cache: Option<Cache>) {
+        if let Some(cache) = cache {
+            self.cache = cache;
+        }
+        self.next = next;
+        self.phase = Phase::Ready;
+    }
+
+    /// A pin on a workspace whose numbers are here.
+    pub(crate) fn pin_cached(
+        &mut self,
+        kind: WorkspaceKind,
+        workspace: WorkspaceId,
+    ) -> Option<Result<Pin, LoadError>> {
+        let slot = self.cache.find(workspace)?;
+        self.cache.slot(slot).loaded.then(|| self.pin(kind, workspace, slot))
+    }
+
+    fn pin(&self, asked: WorkspaceKind, workspace: WorkspaceId, slot: SlotIndex) -> Result<Pin, LoadError> {
+        let found = self.cache.slot(slot).numbers.kind();
+        if found != asked {
+            return Err(LoadError::KindMismatch { workspace, found, asked });
+        }
+        Ok(Pin { workspace, slot, generation: self.generation, _hold: self.cache.hold(slot) })
+    }
+
+    /// Takes in what was read for a workspace (`None`: it has no event yet) and pins it. Whoever came first wins: what
+    /// is here already may be newer than what was read.
+    pub(crate) fn admit(
+        &mut self,
+        kind: WorkspaceKind,
+        workspace: WorkspaceId,
+        read: Option<Numbers>,
+    ) -> Result<Pin, LoadError> {
+        let Some(sequences) = self.definition.kind(kind) else {
+            return Err(LoadError::UnknownKind { workspace, kind });
+        };
+        let slot = self.cache.find_or_reserve(&self.definition, kind, workspace);
+        if !self.cache.slot(slot).loaded {
+            let numbers = read.unwrap_or_else(|| Numbers::fresh(kind, Some(sequences)));
+            if let Some(folded) = numbers.folded.filter(|folded| *folded >= self.next) {
+                let tail = self.next;
+                return Err(LoadError::Corrupt(StopReason::FoldedBeyondTail { workspace, folded, tail }));
+            }
+            if numbers.kind != kind {
+                let (found, asked) = (numbers.kind, kind);
+                return Err(LoadError::KindMismatch { workspace, found, asked });
+            }
+            self.cache.fill(&self.definition, slot, numbers);
+        }
+        self.pin(kind, workspace, slot)
+    }
+
+    /// Opens a group in buffers that it resets.
+    pub(crate) fn open(&mut self, buffers: &mut Buffers, append: AppendId) {
+        debug_assert_eq!(self.phase, Phase::Ready);
+        buffers.reset(append, self.next);
+        self.phase = Phase::Open;
+    }
+
+    /// Starts a transaction: its working numbers are the staged ones of the workspace, else the committed ones.
+    pub(crate) fn begin(&self, buffers: &mut Buffers, pin: &Pin) -> Result<(), Stale> {
+        if pin.generation != self.generation {
+            return Err(Stale { workspace: pin.workspace });
+        }
+        let slot = self.cache.slot(pin.slot);
+        match slot.staged {
+            None => buffers.working.clone_from(&slot.numbers),
+            Some(place) => {
+                let (changed, working) = buffers.staged_and_working(place);
+                working.clone_from(changed);
+            }
+        }
+        buffers.draws.clear();
+        buffers.raises.clear();
+        buffers.drawn = 0;
+        Ok(())
+    }
+
+    /// Ends the transaction by making it part of the group.
+    pub(crate) fn stage(
+        cache: &mut Cache,
+        buffers: &mut Buffers,
+        slot: SlotIndex,
+        event: &Event<'_>,
+    ) -> Result<Staged, StageError> {
+        let offset = buffers.next;
+        let next = offset.next().ok_or(StageError::Exhausted)?;
+        let working = &mut buffers.working;
+        let workspace_offset = working.next_offset;
+        let next_offset = workspace_offset.next().ok_or(StageError::Exhausted)?;
+        let slot_state = cache.slot_mut(slot);
+        let workspace = slot_state.workspace;
+        let header = Header {
+            workspace,
+            kind: working.kind,
+            workspace_offset,
+            time: event.time,
+            body_digest: event.body_digest,
+            draws: &buffers.draws,
+            raises: &buffers.raises,
+        };
+        let chain = buffers.entries.push(&header, working.chain, event.body)?;
+        working.chain = chain;
+        working.next_offset = next_offset;
+        working.folded = Some(offset);
+        slot_state.staged = Some(buffers.stage_working(slot, workspace, slot_state.staged));
+        buffers.next = next;
+        buffers.staged_draws += buffers.drawn;
+        Ok(Staged { partition_offset: offset, workspace_offset, chain })
+    }
+
+    /// Drops what was staged: none of its numbers was used.
+    pub(crate) fn discard(&mut self, buffers: &Buffers) {
+        for changed in buffers.changed() {
+            self.cache.slot_mut(changed.slot).staged = None;
+        }
+        self.phase = Phase::Ready;
+        self.cache.shrink();
+    }
+
+    pub(crate) fn seal(&mut self) {
+        debug_assert_eq!(self.phase, Phase::Open);
+        self.phase = Phase::Sealed;
+    }
+
+    /// Makes what was staged the truth: its entries are in the log.
+    pub(crate) fn commit(&mut self, buffers: &mut Buffers) {
+        self.next = buffers.next;
+        for changed in buffers.changed_mut() {
+            let slot = self.cache.slot_mut(changed.slot);
+            slot.staged = None;
+            std::mem::swap(&mut slot.numbers, &mut changed.numbers);
+        }
+        self.phase = Phase::Ready;
+        self.cache.shrink();
+    }
+}
+
+/// Draws the next number of a sequence.
+pub(crate) fn draw(kind: &Kind, buffers: &mut Buffers, sequence: SequenceId) -> Result<Number, DrawError> {
+    let slot = slot_of(kind, sequence)?;
+    let next = &mut buffers.working.nexts[slot];
+    let exhausted = DrawError::Exhausted { sequence };
+    let number = kind.sequences()[slot].number_at(*next).ok_or(exhausted)?;
+    *next = number.next().ok_or(exhausted)?;
+    buffers.note_draw(sequence, number);
+    Ok(number)
+}
+
+/// Makes a sequence go on from a later number.
+pub(crate) fn raise(
+    kind: &Kind,
+    buffers: &mut Buffers,
+    sequence: SequenceId,
+    asked: Number,
+) -> Result<(), DrawError> {
+    let slot = slot_of(kind, sequence)?;
+    let next = buffers.working.nexts[slot];
+    if asked < next {
+        return Err(DrawError::Backwards { sequence, next, asked });
+    }
+    if !kind.sequences()[slot].can_stand_at(asked) {
+        return Err(DrawError::OutOfRange { sequence, asked });
+    }
+    buffers.working.nexts[slot] = asked;
+    let raise = Raise { sequence, next: asked };
+    match buffers.raises.iter_mut().find(|raise| raise.sequence == sequence) {
+        Some(earlier) => *earlier = raise,
+        None => buffers.raises.push(raise),
+    }
+    Ok(())
+}
+
+fn slot_of(kind: &Kind, sequence: SequenceId) -> Result<usize, DrawError> {
+    let unknown = DrawError::UnknownSequence { kind: kind.id(), sequence };
+    kind.slot(sequence).ok_or(unknown)
+}

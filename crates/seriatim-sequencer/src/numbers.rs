@@ -1,0 +1,107 @@
+//! The numbers of one workspace.
+
+use seriatim_storage::Digest;
+use seriatim_types::{Number, PartitionOffset, SequenceId, WorkspaceKind, WorkspaceOffset};
+use smallvec::SmallVec;
+
+use crate::definition::Kind;
+
+/// Sequences of a kind that are kept without a heap allocation of their own.
+const INLINE_SEQUENCES: usize = 6;
+
+/// Everything that is derived from a workspace's events to number the next one: what each sequence gives next, the next
+/// workspace offset, the head of the workspace's chain, and the last event that went in.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Numbers {
+    pub(crate) kind: WorkspaceKind,
+    /// The place of the workspace's next event in its own log.
+    pub(crate) next_offset: WorkspaceOffset,
+    /// The event folded in last; folding it again changes nothing. `None` before the first.
+    pub(crate) folded: Option<PartitionOffset>,
+    pub(crate) chain: Digest,
+    /// Per slot of the kind.
+    pub(crate) nexts: SmallVec<[Number; INLINE_SEQUENCES]>,
+    /// Sequences that the definition does not have (any more), so that none starts again if it comes back. Ascending.
+    pub(crate) others: Vec<(SequenceId, Number)>,
+}
+
+impl Clone for Numbers {
+    fn clone(&self) -> Self {
+        Self {
+            kind: self.kind,
+            next_offset: self.next_offset,
+            folded: self.folded,
+            chain: self.chain,
+            nexts: self.nexts.clone(),
+            others: self.others.clone(),
+        }
+    }
+
+    // Written out because the derived form would allocate where a kind has many sequences.
+    fn clone_from(&mut self, source: &Self) {
+        self.kind = source.kind;
+        self.next_offset = source.next_offset;
+        self.folded = source.folded;
+        self.chain = source.chain;
+        self.nexts.clone_from(&source.nexts);
+        self.others.clone_from(&source.others);
+    }
+}
+
+impl Numbers {
+    /// The numbers of a workspace that has no event yet. A kind that the definition does not have has no slots.
+    #[must_use]
+    pub fn fresh(kind: WorkspaceKind, sequences: Option<&Kind>) -> Self {
+        let first = |kind: &Kind| kind.sequences().iter().map(crate::Sequence::first).collect();
+        Self {
+            kind,
+            next_offset: WorkspaceOffset::FIRST,
+            folded: None,
+            chain: Digest::ZERO,
+            nexts: sequences.map(first).unwrap_or_default(),
+            others: Vec::new(),
+        }
+    }
+
+    /// The kind of the workspace.
+    #[must_use]
+    pub fn kind(&self) -> WorkspaceKind {
+        self.kind
+    }
+
+    /// The place of the workspace's next event in its own log.
+    #[must_use]
+    pub fn next_offset(&self) -> WorkspaceOffset {
+        self.next_offset
+    }
+
+    /// The event folded in last; `None` if there was none.
+    #[must_use]
+    pub fn folded(&self) -> Option<PartitionOffset> {
+        self.folded
+    }
+
+    /// The head of the workspace's chain.
+    #[must_use]
+    pub fn chain(&self) -> Digest {
+        self.chain
+    }
+
+    /// What a sequence gives next, before its ranges are looked at.
+    #[must_use]
+    pub fn next(&self, sequences: Option<&Kind>, sequence: SequenceId) -> Option<Number> {
+        match sequences.and_then(|kind| kind.slot(sequence)) {
+            Some(slot) => self.nexts.get(slot).copied(),
+            None => self.other(sequence).ok().map(|place| self.others[place].1),
+        }
+    }
+
+    pub(crate) fn other(&self, sequence: SequenceId) -> Result<usize, usize> {
+        self.others.binary_search_by_key(&sequence, |(id, _)| *id)
+    }
+
+    /// How much of a cache it takes: one for each number it holds.
+    pub(crate) fn weight(&self) -> usize {
+        1 + self.nexts.len() + self.others.len()
+    }
+}

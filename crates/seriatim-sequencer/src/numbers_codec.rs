@@ -1,0 +1,161 @@
+//! The stored numbers of a workspace, byte by byte.
+//!
+//! ```text
+//! key        partition part: "sn", application 4, workspace without its low 12 bits 8
+//!            clustering part: the low 12 bits 2
+//! offset  size  field
+//!      0     1  version, 1
+//!      1     2  kind of the workspace
+//!      3     8  next workspace offset
+//!     11     8  partition offset folded last
+//!     19    32  chain head
+//!     51     2  number of sequences, n
+//!     53  10×n  sequences, ascending: id 2, next 8
+//!            4  CRC-32 of everything before
+//! ```
+//!
+//! All integers are big-endian. The split of the key keeps a storage partition at 4,096 workspaces at most.
+
+use bytes::{Buf, BufMut};
+use seriatim_storage::{Digest, Key};
+use seriatim_types::{
+    ApplicationId, Number, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind, WorkspaceOffset,
+};
+
+use crate::definition::Definition;
+use crate::{BadValue, Numbers};
+
+const VERSION: u8 = 1;
+const FIXED_BYTES: usize = 53;
+const SEQUENCE_BYTES: usize = 10;
+const CHECKSUM_BYTES: usize = 4;
+
+/// Bits of a workspace id that are in the clustering part of its key.
+const LOW_BITS: u32 = 12;
+
+/// The key of a workspace's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NumbersKey {
+    partition: [u8; 14],
+    clustering: [u8; 2],
+}
+
+impl NumbersKey {
+    /// The key of a workspace of an application. Workspaces of two applications never meet.
+    ///
+    /// # Panics
+    ///
+    /// Never: 12 bits fit 16.
+    #[must_use]
+    pub fn new(application: ApplicationId, workspace: WorkspaceId) -> Self {
+        let low = u16::try_from(workspace.get() & ((1 << LOW_BITS) - 1)).expect("masked");
+        let mut partition = [0; 14];
+        let mut rest = &mut partition[..];
+        rest.put_slice(b"sn");
+        rest.put_u32(application.get());
+        rest.put_u64(workspace.get() >> LOW_BITS);
+        Self { partition, clustering: low.to_be_bytes() }
+    }
+
+    /// As the store takes it.
+    #[must_use]
+    pub fn as_key(&self) -> Key<'_> {
+        Key::new(&self.partition, &self.clustering)
+    }
+
+    /// Reads a key back; `None` if it is not one of these.
+    #[must_use]
+    pub fn decode(key: Key<'_>) -> Option<(ApplicationId, WorkspaceId)> {
+        let (partition, clustering): ([u8; 14], [u8; 2]) =
+            (key.partition.try_into().ok()?, key.clustering.try_into().ok()?);
+        let mut rest = partition.strip_prefix(b"sn")?;
+        let (application, high) = (rest.get_u32(), rest.get_u64());
+        let low = u16::from_be_bytes(clustering);
+        if low >> LOW_BITS != 0 || high.leading_zeros() < LOW_BITS {
+            return None;
+        }
+        let workspace = WorkspaceId::new(high << LOW_BITS | u64::from(low));
+        Some((ApplicationId::new(application), workspace))
+    }
+}
+
+impl Numbers {
+    /// Writes the stored form to the end of `buffer`.
+    ///
+    /// # Panics
+    ///
+    /// If a workspace has all 65,536 sequences, which no definition can have.
+    pub fn encode(&self, definition: &Definition, buffer: &mut Vec<u8>) {
+        let start = buffer.len();
+        let kind = definition.kind(self.kind);
+        let slots = kind.map_or(&[][..], |kind| kind.sequences()).iter().map(crate::Sequence::id);
+        let known: Vec<(SequenceId, Number)> = slots.zip(self.nexts.iter().copied()).collect();
+        let mut all = [&known[..], &self.others].concat();
+        all.sort_unstable_by_key(|(id, _)| *id);
+        buffer.put_u8(VERSION);
+        buffer.put_u16(self.kind.get());
+        buffer.put_u64(self.next_offset.get());
+        buffer.put_u64(self.folded.map_or(0, PartitionOffset::get));
+        buffer.put_slice(self.chain.as_bytes());
+        buffer.put_u16(u16::try_from(all.len()).expect("a sequence id has two bytes and comes once"));
+        for (id, next) in all {
+            buffer.put_u16(id.get());
+            buffer.put_u64(next.get());
+        }
+        let checksum = crc32fast::hash(&buffer[start..]);
+        buffer.put_u32(checksum);
+    }
+
+    /// Reads the stored form. Numbers of sequences that the definition does not have are kept as they are; a sequence
+    /// of the definition that has no number yet stands at its first.
+    ///
+    /// # Errors
+    ///
+    /// [`BadValue`] if the bytes are damaged, foreign or of a newer format: never read as "nothing there".
+    pub fn decode(definition: &Definition, bytes: &[u8]) -> Result<Self, BadValue> {
+        let mut fields = checked(bytes)?;
+        let version = fields.get_u8();
+        if version != VERSION {
+            return Err(BadValue::Newer { found: version, known: VERSION });
+        }
+        let kind = WorkspaceKind::new(fields.get_u16());
+        let sequences = definition.kind(kind);
+        let mut numbers = Self::fresh(kind, sequences);
+        let offset = WorkspaceOffset::new(fields.get_u64());
+        numbers.next_offset = offset.ok_or(BadValue::Field("workspace offset"))?;
+        numbers.folded = PartitionOffset::new(fields.get_u64());
+        let mut chain = [0; 32];
+        fields.copy_to_slice(&mut chain);
+        numbers.chain = Digest::new(chain);
+        let count = usize::from(fields.get_u16());
+        if fields.len() != count * SEQUENCE_BYTES {
+            return Err(BadValue::Field("number of sequences"));
+        }
+        let mut last = None;
+        for _ in 0..count {
+            let (id, next) = (SequenceId::new(fields.get_u16()), Number::new(fields.get_u64()));
+            if last >= Some(id) {
+                return Err(BadValue::Field("order of sequences"));
+            }
+            last = Some(id);
+            match sequences.and_then(|kind| kind.slot(id)) {
+                Some(slot) => numbers.nexts[slot] = next,
+                None => numbers.others.push((id, next)),
+            }
+        }
+        Ok(numbers)
+    }
+}
+
+/// The bytes in front of a checksum that fits them.
+fn checked(bytes: &[u8]) -> Result<&[u8], BadValue> {
+    if bytes.len() < FIXED_BYTES + CHECKSUM_BYTES {
+        return Err(BadValue::Short { found: bytes.len() });
+    }
+    let (fields, mut checksum) = bytes.split_at(bytes.len() - CHECKSUM_BYTES);
+    if crc32fast::hash(fields) == checksum.get_u32() { Ok(fields) } else { Err(BadValue::Checksum) }
+}
+
+#[cfg(test)]
+#[path = "numbers_codec_tests.rs"]
+mod tests;

@@ -1,0 +1,36 @@
+//! Settings, each with its reason.
+
+use std::time::Duration;
+
+/// How a sequencer that is used alone behaves. The engine brings its own overlay, and uses the cache's size only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// No group is opened while more workspaces than this wait to be flushed. Bounds memory and one write.
+    pub unflushed_max: usize,
+    /// So many waiting workspaces start a flush.
+    pub flush_at: usize,
+    /// What waits is flushed after so long at the latest.
+    pub flush_interval: Duration,
+    /// No group is opened while the log is more events than this ahead of the checkpoint. Bounds the next recovery.
+    pub uncheckpointed_events_max: u64,
+    /// The same, in bytes.
+    pub uncheckpointed_bytes_max: u64,
+    /// How many numbers the cache keeps. [`Factory`](crate::Factory) divides it among its partitions.
+    pub cache_numbers: usize,
+    /// How long to wait after storage has failed, give or take a quarter.
+    pub retry: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            unflushed_max: 500,
+            flush_at: 100,
+            flush_interval: Duration::from_millis(500),
+            uncheckpointed_events_max: 200_000,
+            uncheckpointed_bytes_max: 128 << 20,
+            cache_numbers: 100_000,
+            retry: Duration::from_millis(500),
+        }
+    }
+}

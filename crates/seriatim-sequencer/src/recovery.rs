@@ -1,0 +1,223 @@
+//! The task that makes the numbers agree with the log: one scan from the checkpoint.
+
+use std::sync::Arc;
+
+use seriatim_storage::{Entry, ReadLimit};
+use seriatim_types::{ErrorKind, PartitionOffset, WorkspaceId};
+
+use crate::cache::{Cache, Hold, SlotIndex};
+use crate::derived::{ReadError, Recovery};
+use crate::metrics::gauge;
+use crate::{IgnoredNumbers, Numbers, StopReason, Stored};
+
+/// Entries of one read of the log: bounds how long other tasks wait for this one.
+const PAGE_ENTRIES: usize = 4_096;
+/// Entries whose workspaces are read from the store together, and held in the cache together.
+const CHUNK_ENTRIES: usize = 512;
+
+/// Why the scan does not go on.
+enum Halt {
+    /// A later recovery has begun.
+    Superseded,
+    /// There is no going on.
+    Stop(StopReason),
+    /// Storage may work again.
+    Retry(StopReason),
+}
+
+impl From<StopReason> for Halt {
+    fn from(reason: StopReason) -> Self {
+        match reason.kind() {
+            ErrorKind::Unavailable | ErrorKind::InDoubt | ErrorKind::Busy => Self::Retry(reason),
+            _ => Self::Stop(reason),
+        }
+    }
+}
+
+/// Recovers, and tries again for as long as storage fails. Ends when the sequencer is stopped.
+pub(crate) async fn run(stored: Arc<Stored>, recovery: Recovery) {
+    let stop = stored.shared.stop.clone();
+    stop.run_until_cancelled(recover(stored, recovery)).await;
+}
+
+async fn recover(stored: Arc<Stored>, recovery: Recovery) {
+    let mut scan = Scan {
+        stored: &stored,
+        recovery: &recovery,
+        begun: None,
+        at: PartitionOffset::FIRST,
+        cache: Cache::new(stored.options.cache_numbers),
+        ignored: IgnoredNumbers::default(),
+    };
+    loop {
+        let halt = match scan.run().await {
+            Ok(()) => break,
+            Err(halt) => halt,
+        };
+        match halt {
+            Halt::Superseded => return,
+            Halt::Stop(reason) => {
+                tracing::error!(partition = %stored.partition, %reason, "recovery cannot go on");
+                return recovery.stopped(reason);
+            }
+            Halt::Retry(reason) => {
+                tracing::warn!(partition = %stored.partition, %reason, "recovery waits for storage");
+                stored.metrics.recovery_retries.increment(1);
+                stored.env.sleep(stored.env.jitter(stored.options.retry)).await;
+            }
+        }
+    }
+    let Scan { cache, ignored, .. } = scan;
+    if let Some(first) = ignored.examples.first() {
+        tracing::warn!(partition = %stored.partition, count = ignored.count, ?first, "numbers out of range ignored");
+    }
+    stored.note_ignored(ignored);
+    recovery.recovered_with(Some(cache));
+}
+
+struct Scan<'a> {
+    stored: &'a Stored,
+    recovery: &'a Recovery,
+    /// The checkpoint that the scan began from, once it is known.
+    begun: Option<PartitionOffset>,
+    /// The next event to apply.
+    at: PartitionOffset,
+    cache: Cache,
+    ignored: IgnoredNumbers,
+}
+
+impl Scan<'_> {
+    /// Goes on from where it was.
+    async fn run(&mut self) -> Result<(), Halt> {
+        let from = match self.begun {
+            Some(from) => from,
+            None => self.begin().await?,
+        };
+        let tail = self.recovery.tail();
+        while self.at < tail {
+            let left = usize::try_from(tail.since(self.at).unwrap_or(0)).unwrap_or(usize::MAX);
+            let limit = ReadLimit::entries(left.min(PAGE_ENTRIES));
+            let page = self.stored.log.read(self.stored.partition, self.at, limit).await;
+            let page = page.map_err(|error| Halt::from(StopReason::Log(error)))?;
+            if page.is_empty() {
+                return Err(Halt::Stop(StopReason::LogEndsEarly { at: self.at, tail }));
+            }
+            let entries: Vec<(PartitionOffset, Entry<'_>)> = page.iter().collect();
+            for chunk in entries.chunks(CHUNK_ENTRIES) {
+                self.apply(chunk).await?;
+                self.recovery.progress(from, self.at);
+                self.stored.metrics.recovery_offset.set(gauge(self.at.get()));
+            }
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// Waits until an earlier flush has returned, so that nothing older can be written behind what is read here.
+    async fn begin(&mut self) -> Result<PartitionOffset, Halt> {
+        let mut changes = self.stored.shared.subscribe();
+        while self.stored.unflushed().is_writing() {
+            // Only the sequencer's end closes it, and that ends this task too.
+            let _ = changes.changed().await;
+        }
+        let (checkpoint, tail) = (self.stored.read_checkpoint().await?, self.recovery.tail());
+        if checkpoint > tail {
+            return Err(Halt::Stop(StopReason::CheckpointBeyondTail { checkpoint, tail }));
+        }
+        if !self.recovery.is_current() {
+            return Err(Halt::Superseded);
+        }
+        self.stored.unflushed().restart(self.recovery.generation(), checkpoint);
+        self.begun = Some(checkpoint);
+        self.at = checkpoint;
+        self.recovery.progress(checkpoint, checkpoint);
+        self.stored.metrics.recovery_tail.set(gauge(tail.get()));
+        Ok(checkpoint)
+    }
+
+    /// Folds a chunk of entries into the numbers of their workspaces, flushing on the way when too much waits.
+    async fn apply(&mut self, chunk: &[(PartitionOffset, Entry<'_>)]) -> Result<(), Halt> {
+        let slots = self.hold_all(chunk).await?;
+        for ((offset, entry), (index, _hold)) in chunk.iter().zip(&slots) {
+            let slot = self.cache.slot_mut(*index);
+            let kind = slot.kind.map(|index| self.stored.definition.at(index));
+            let folded = slot.numbers.fold(kind, *offset, entry, &mut self.ignored);
+            folded.map_err(|error| Halt::Stop(error.into()))?;
+            let next = offset.next().unwrap_or(*offset);
+            let (wants_flush, full) = {
+                let mut unflushed = self.stored.unflushed();
+                if unflushed.generation() != self.recovery.generation() {
+                    return Err(Halt::Superseded);
+                }
+                // What the store has seen already need not be written again.
+                if slot.numbers.folded == Some(*offset) {
+                    unflushed.put(slot.workspace, &slot.numbers);
+                }
+                unflushed.advance(next, entry.size());
+                (unflushed.wants_flush(), unflushed.backlog().is_some())
+            };
+            self.at = next;
+            if wants_flush {
+                self.stored.wake.notify_one();
+            }
+            if full {
+                self.wait_for_room().await;
+            }
+        }
+        self.stored.metrics.recovered.increment(chunk.len() as u64);
+        Ok(())
+    }
+
+    async fn wait_for_room(&self) {
+        let mut changes = self.stored.shared.subscribe();
+        while self.stored.unflushed().backlog().is_some() {
+            // Only the sequencer's end closes it, and that ends this task too.
+            let _ = changes.changed().await;
+        }
+    }
+
+    /// The slots of the chunk's workspaces, loaded and held, in the order of the chunk.
+    async fn hold_all(
+        &mut self,
+        chunk: &[(PartitionOffset, Entry<'_>)],
+    ) -> Result<Vec<(SlotIndex, Hold)>, Halt> {
+        let mut missing: Vec<(WorkspaceId, SlotIndex)> = Vec::new();
+        let mut slots = Vec::with_capacity(chunk.len());
+        for (_, entry) in chunk {
+            let index = self.cache.find_or_reserve(&self.stored.definition, entry.kind(), entry.workspace());
+            if !self.cache.slot(index).loaded {
+                missing.push((entry.workspace(), index));
+            }
+            slots.push((index, self.cache.hold(index)));
+        }
+        missing.sort_unstable_by_key(|(workspace, _)| *workspace);
+        missing.dedup();
+        let workspaces: Vec<WorkspaceId> = missing.iter().map(|(workspace, _)| *workspace).collect();
+        let found = self.stored.read_numbers(&workspaces).await;
+        for ((workspace, index), found) in missing.into_iter().zip(found) {
+            let numbers = self.checked(workspace, found)?;
+            match numbers {
+                Some(numbers) => self.cache.fill(&self.stored.definition, index, numbers),
+                None => self.cache.slot_mut(index).loaded = true,
+            }
+        }
+        Ok(slots)
+    }
+
+    fn checked(
+        &self,
+        workspace: WorkspaceId,
+        found: Result<Option<Numbers>, ReadError>,
+    ) -> Result<Option<Numbers>, Halt> {
+        let numbers = found.map_err(|error| match error {
+            ReadError::Store(error) => Halt::from(StopReason::Store(error)),
+            ReadError::Bad(problem) => Halt::Stop(StopReason::BadNumbers { workspace, problem }),
+        })?;
+        let tail = self.recovery.tail();
+        let folded = numbers.as_ref().and_then(Numbers::folded);
+        match folded.filter(|folded| *folded >= tail) {
+            Some(folded) => Err(Halt::Stop(StopReason::FoldedBeyondTail { workspace, folded, tail })),
+            None => Ok(numbers),
+        }
+    }
+}

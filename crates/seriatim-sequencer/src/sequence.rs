@@ -1,0 +1,199 @@
+//! A sequence: where it starts, which numbers it may give, and what comes after which.
+
+use std::ops::RangeInclusive;
+
+use seriatim_types::{Number, SequenceId};
+
+/// Ids that must never meet: sequences of one space may not overlap within a kind of workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct IdSpace(u16);
+
+impl IdSpace {
+    /// The ids of records: raw and reserved ids are kept out of it.
+    pub const RECORDS: Self = Self(0);
+
+    /// A space of the application's own, from 1.
+    #[must_use]
+    pub const fn new(space: u16) -> Self {
+        Self(space)
+    }
+}
+
+/// A run of numbers that a sequence may give, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// The first number.
+    pub first: Number,
+    /// The last number.
+    pub last: Number,
+}
+
+impl Range {
+    pub(crate) fn contains(&self, number: Number) -> bool {
+        self.first <= number && number <= self.last
+    }
+}
+
+/// A sequence, as a kind of workspace has it.
+///
+/// ```
+/// use seriatim_sequencer::Sequence;
+/// use seriatim_types::SequenceId;
+///
+/// let invoices = Sequence::new(SequenceId::new(20), 1);
+/// let tickets = Sequence::with_ranges(SequenceId::new(21), &[1_000..=1_999, 5_000..=9_999]);
+/// assert_eq!(tickets.first().get(), 1_000);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sequence {
+    id: SequenceId,
+    first: Number,
+    ranges: Box<[Range]>,
+    space: Option<IdSpace>,
+}
+
+impl Sequence {
+    /// A sequence that counts from `first` up to the last number that JSON clients can read.
+    #[must_use]
+    pub fn new(id: SequenceId, first: u64) -> Self {
+        Self::with_ranges(id, &[first..=Number::LAST_IN_JSON.get()])
+    }
+
+    /// A sequence that goes through these ranges, which must be ascending; the next one starts by itself when one is
+    /// used up.
+    #[must_use]
+    pub fn with_ranges(id: SequenceId, ranges: &[RangeInclusive<u64>]) -> Self {
+        let range = |range: &RangeInclusive<u64>| Range {
+            first: Number::new(*range.start()),
+            last: Number::new(*range.end()),
+        };
+        let ranges: Box<[Range]> = ranges.iter().map(range).collect();
+        Self { id, first: ranges.first().map_or(Number::new(0), |range| range.first), ranges, space: None }
+    }
+
+    /// The same sequence with another first number, inside its ranges.
+    #[must_use]
+    pub fn starting_at(mut self, first: u64) -> Self {
+        self.first = Number::new(first);
+        self
+    }
+
+    /// The same sequence in an id space that it shares with others.
+    #[must_use]
+    pub fn in_space(mut self, space: IdSpace) -> Self {
+        self.space = Some(space);
+        self
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn id(&self) -> SequenceId {
+        self.id
+    }
+
+    /// The number that a fresh workspace draws first.
+    #[must_use]
+    pub fn first(&self) -> Number {
+        self.first
+    }
+
+    /// The numbers that it may give, ascending.
+    #[must_use]
+    pub fn ranges(&self) -> &[Range] {
+        &self.ranges
+    }
+
+    /// The id space that it shares with others, if it does.
+    #[must_use]
+    pub fn space(&self) -> Option<IdSpace> {
+        self.space
+    }
+
+    /// The number to give when `next` is the place reached: `next` itself inside a range, else the start of the range
+    /// behind it; `None` behind the last one.
+    pub(crate) fn number_at(&self, next: Number) -> Option<Number> {
+        let range = self.ranges.iter().find(|range| next <= range.last)?;
+        Some(next.max(range.first))
+    }
+
+    /// Whether the sequence can give this number.
+    #[must_use]
+    pub fn contains(&self, number: Number) -> bool {
+        self.ranges.iter().any(|range| range.contains(number))
+    }
+
+    /// Whether a sequence can be raised to `next`: into a range, or right behind one.
+    pub(crate) fn can_stand_at(&self, next: Number) -> bool {
+        self.contains(next) || self.ranges.iter().any(|range| range.last.next() == Some(next))
+    }
+
+    /// The place behind the last number of `first..first + count` that lies in a range, and whether all of them do.
+    pub(crate) fn behind(&self, first: Number, count: u64) -> (Option<Number>, bool) {
+        let Some(last) = count.checked_sub(1).map(|more| first.advance(more).unwrap_or(Number::LAST)) else {
+            return (None, false);
+        };
+        let inside = |range: &Range| {
+            let (from, to) = (first.max(range.first), last.min(range.last));
+            (from <= to).then_some((from, to))
+        };
+        let parts: (u64, Option<Number>) = self
+            .ranges
+            .iter()
+            .filter_map(inside)
+            .fold((0, None), |(held, _), (from, to)| (held + (to.get() - from.get()) + 1, Some(to)));
+        (parts.1.and_then(Number::next), parts.0 == count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_ranges() -> Sequence {
+        Sequence::with_ranges(SequenceId::new(9), &[10..=12, 20..=21])
+    }
+
+    #[test]
+    fn the_next_range_starts_when_one_is_used_up_and_the_last_one_ends() {
+        let table = [
+            (0, Some(10)),
+            (10, Some(10)),
+            (12, Some(12)),
+            (13, Some(20)),
+            (19, Some(20)),
+            (21, Some(21)),
+            (22, None),
+            (u64::MAX, None),
+        ];
+        for (next, number) in table {
+            assert_eq!(two_ranges().number_at(Number::new(next)).map(Number::get), number, "{next}");
+        }
+    }
+
+    #[test]
+    fn a_run_moves_the_sequence_behind_its_last_number_in_range() {
+        let table = [
+            ((10, 1), (Some(11), true)),
+            ((12, 1), (Some(13), true)),
+            ((12, 9), (Some(21), false)),
+            ((13, 3), (None, false)),
+            ((1, 9), (None, false)),
+            ((1, 100), (Some(22), false)),
+            ((21, u64::MAX), (Some(22), false)),
+            ((10, 0), (None, false)),
+        ];
+        for ((first, count), (next, whole)) in table {
+            let found = two_ranges().behind(Number::new(first), count);
+            assert_eq!((found.0.map(Number::get), found.1), (next, whole), "{first} {count}");
+        }
+    }
+
+    #[test]
+    fn a_sequence_can_be_raised_into_a_range_or_right_behind_one() {
+        for (next, fine) in
+            [(9, false), (10, true), (13, true), (14, false), (20, true), (22, true), (23, false)]
+        {
+            assert_eq!(two_ranges().can_stand_at(Number::new(next)), fine, "{next}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What became of a group whose append was not answered: only the log can tell.
+
+use std::sync::Arc;
+
+use seriatim_storage::{Log, LogError, ReadLimit};
+
+use crate::derived::Derived;
+use crate::{Mismatch, Sealed, Sequencer, SettleError, SettleProblem};
+
+/// What became of a group that was in doubt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// Its entries are in the log: it is committed.
+    Committed,
+    /// Its entries are not in the log, and cannot get there any more: none of its numbers was used.
+    Discarded,
+}
+
+impl<D: Derived> Sequencer<D> {
+    /// Finds out what became of a group: takes the partition again, which shuts out a late append, and reads where the
+    /// group was to go. If somebody else has appended meanwhile, recovery starts as well.
+    ///
+    /// # Errors
+    ///
+    /// [`SettleError`] brings the group back, still in doubt: settle it again. Cancelled half-way, the group is lost,
+    /// and [`Sequencer::recover`] is the way on.
+    pub async fn settle(&mut self, sealed: Sealed, log: &Log) -> Result<Settled, SettleError> {
+        if let Err(problem) = self.check_settle(&sealed, log) {
+            let error = SettleProblem::Mismatch(problem);
+            return Err(SettleError { sealed, error });
+        }
+        match self.ask(&sealed, log).await {
+            Ok(settled) => {
+                self.settled(sealed, settled);
+                Ok(settled)
+            }
+            Err(error) => {
+                let error = SettleProblem::Log(error);
+                Err(SettleError { sealed, error })
+            }
+        }
+    }
+
+    fn check_settle(&self, sealed: &Sealed, log: &Log) -> Result<(), Mismatch> {
+        self.check_group(sealed)?;
+        if log.id() == sealed.owner().log() { Ok(()) } else { Err(Mismatch::Log) }
+    }
+
+    async fn ask(&mut self, sealed: &Sealed, log: &Log) -> Result<Settled, LogError> {
+        let owner = log.take(sealed.partition()).await?;
+        self.owner = Arc::new(owner);
+        let found = log.read(sealed.partition(), sealed.at(), ReadLimit::entries(1)).await?;
+        let ours = |append| append == sealed.entries().append_id();
+        let is_ours = found.iter().next().is_some_and(|(_, entry)| ours(entry.append_id()));
+        Ok(if is_ours { Settled::Committed } else { Settled::Discarded })
+    }
+
+    fn settled(&mut self, sealed: Sealed, settled: Settled) {
+        let expected = match settled {
+            Settled::Committed => sealed.next(),
+            Settled::Discarded => sealed.at(),
+        };
+        match settled {
+            Settled::Committed => self.publish(sealed),
+            Settled::Discarded => self.discard(sealed),
+        }
+        if self.owner.tail() != expected {
+            self.restart_recovery();
+        }
+    }
+}

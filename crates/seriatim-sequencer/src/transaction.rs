@@ -1,0 +1,78 @@
+//! One event being numbered.
+
+use seriatim_storage::Digest;
+use seriatim_types::{Number, PartitionOffset, SequenceId, WorkspaceId, WorkspaceOffset};
+
+use crate::cache::{Cache, SlotIndex};
+use crate::core::{self, Buffers, Core};
+use crate::definition::Kind;
+use crate::{DrawError, Event, StageError, Staged};
+
+/// The numbers of one event, until it is staged. Dropping it is free: no number was used.
+#[derive(Debug)]
+#[must_use = "a transaction that is dropped uses no number: stage it"]
+pub struct Transaction<'g> {
+    kind: &'g Kind,
+    cache: &'g mut Cache,
+    buffers: &'g mut Buffers,
+    slot: SlotIndex,
+}
+
+impl<'g> Transaction<'g> {
+    pub(crate) fn new(core: &'g mut Core, buffers: &'g mut Buffers, slot: SlotIndex) -> Self {
+        let index = core.cache.slot(slot).kind;
+        let index = index.expect("a workspace of an unknown kind is never pinned");
+        Self { kind: core.definition.at(index), cache: &mut core.cache, buffers, slot }
+    }
+
+    /// The workspace.
+    #[must_use]
+    pub fn workspace(&self) -> WorkspaceId {
+        self.cache.slot(self.slot).workspace
+    }
+
+    /// Where the event will be in the partition log: `sys.PartitionOffset`.
+    #[must_use]
+    pub fn partition_offset(&self) -> PartitionOffset {
+        self.buffers.next
+    }
+
+    /// Where the event will be in the workspace's log: `sys.WorkspaceOffset`.
+    #[must_use]
+    pub fn workspace_offset(&self) -> WorkspaceOffset {
+        self.buffers.working.next_offset
+    }
+
+    /// The head of the workspace's chain that the event will follow.
+    #[must_use]
+    pub fn chain(&self) -> Digest {
+        self.buffers.working.chain
+    }
+
+    /// Draws the next number of a sequence. No I/O.
+    ///
+    /// # Errors
+    ///
+    /// [`DrawError`]: the workspace's kind does not have the sequence, or it has no more numbers.
+    pub fn draw(&mut self, sequence: SequenceId) -> Result<Number, DrawError> {
+        core::draw(self.kind, self.buffers, sequence)
+    }
+
+    /// Makes a sequence go on from `next`: an import, or an explained gap. The event says so in its header.
+    ///
+    /// # Errors
+    ///
+    /// [`DrawError`]: an unknown sequence, a place that it has passed, or one outside its ranges.
+    pub fn raise(&mut self, sequence: SequenceId, next: Number) -> Result<(), DrawError> {
+        core::raise(self.kind, self.buffers, sequence, next)
+    }
+
+    /// Makes the event part of the group, with the numbers drawn for it.
+    ///
+    /// # Errors
+    ///
+    /// [`StageError`] if the event, or the group with it, would pass a limit; the transaction is dropped then.
+    pub fn stage(self, event: &Event<'_>) -> Result<Staged, StageError> {
+        Core::stage(self.cache, self.buffers, self.slot, event)
+    }
+}
