@@ -1,2 +1,66 @@
-//! Block allocation.
+//! Unique rising numbers, leased in blocks: for ids that may have gaps and must cost almost nothing.
+//!
+//! An allocator reserves a block of numbers with one durable write and hands them out from memory. After a crash the
+//! next block starts behind the last one that was reserved, so no number ever comes again; what was not used is a gap.
+//! Any number of threads share one allocator, and any number of processes share one key.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use seriatim_blocks::{BlockAllocator, BlockKey, BlockOptions, NumberRange, StoredBlocks};
+//! use seriatim_storage::{Store, memory::MemoryStore};
+//!
+//! # seriatim_env::simulate(1, |env| async move {
+//! let store = Store::new(MemoryStore::new(env.clone()));
+//! let blocks = StoredBlocks::new(env.clone(), store, BlockKey::new(b"ids", b"orders"), NumberRange::default());
+//! let allocator = BlockAllocator::open(env, Arc::new(blocks), BlockOptions::default()).await?;
+//!
+//! assert_eq!(allocator.allocate_one().await?.get(), 0);
+//! assert_eq!(allocator.allocate(100).await?.to_string(), "[1, 101)");
+//! assert_eq!(allocator.peek_next().get(), 101);
+//! let counts = allocator.close().await?;
+//! assert_eq!((counts.allocated(), counts.given_back), (101, 4_096 - 101));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! ```
+//!
+//! The parts, in the order in which a number passes them:
+//!
+//! - [`BlockStore`] reserves blocks durably; [`StoredBlocks`] does so under a key of any [`Store`].
+//! - [`BlockAllocator`] fetches blocks ahead of time and hands out their numbers.
+//! - [`BatchedBlocks`] is for callers who write the block themselves, in a batch of their own.
+//!
+//! `docs/blocks.md` says when to use blocks, when a sequence and when a UUID, what is guaranteed and what is not.
+//!
+//! [`Store`]: seriatim_storage::Store
 #![forbid(unsafe_code)]
+
+mod allocator;
+mod batched;
+mod block;
+mod counts;
+mod error;
+mod key;
+mod line;
+mod metrics;
+mod on_store;
+mod options;
+mod pace;
+mod range;
+mod segment;
+mod store;
+mod stored;
+mod supply;
+#[cfg(test)]
+mod supply_tests;
+mod sync;
+
+pub use allocator::BlockAllocator;
+pub use batched::{BatchedBlocks, Claim};
+pub use block::{BadBlock, Block};
+pub use counts::Counts;
+pub use error::{AllocateError, BlockOptionsError, BlockStoreError, OpenError};
+pub use key::BlockKey;
+pub use on_store::StoredBlocks;
+pub use options::{BlockOptions, BlockSize, DEFAULT_BLOCK_SIZE};
+pub use range::NumberRange;
+pub use store::{BlockStore, Demand, LastBlock};

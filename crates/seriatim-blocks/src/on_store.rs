@@ -1,0 +1,229 @@
+//! Blocks on any store, by compare-and-swap.
+
+#[cfg(test)]
+mod release_tests;
+#[cfg(test)]
+mod reserve_tests;
+mod settle;
+#[cfg(test)]
+mod test_world;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use seriatim_env::Env;
+use seriatim_storage::{Store, StoreError};
+use seriatim_types::Number;
+use tokio::sync::Mutex;
+
+use crate::stored::{ReservationId, Stored};
+use crate::{Block, BlockKey, BlockStore, BlockStoreError, Demand, LastBlock, NumberRange};
+use settle::Known;
+
+/// Lost races before it says so. Each one means that somebody else got a block; with pauses this is seconds.
+const ATTEMPTS_MAX: u32 = 64;
+/// Lost races before it pauses between attempts.
+const ATTEMPTS_AT_ONCE: u32 = 3;
+const PAUSE_FIRST: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_millis(64);
+
+/// A block sequence under a key of a [`Store`]. Any number of processes may share the key: each reservation is one
+/// compare-and-swap, so blocks never overlap.
+///
+/// ```
+/// use seriatim_blocks::{BlockKey, BlockStore, Demand, NumberRange, StoredBlocks};
+/// use seriatim_storage::{Store, memory::MemoryStore};
+///
+/// # seriatim_env::simulate(1, |env| async move {
+/// let store = Store::new(MemoryStore::new(env.clone()));
+/// let key = BlockKey::new(b"ids", b"orders");
+/// let here = StoredBlocks::new(env.clone(), store.clone(), key.clone(), NumberRange::default());
+/// let there = StoredBlocks::new(env, store, key, NumberRange::default());
+///
+/// let demand = Demand { min: 1, want: 100, unused: 0 };
+/// assert_eq!(here.reserve(demand).await?.to_string(), "[0, 100)");
+/// assert_eq!(there.reserve(demand).await?.to_string(), "[100, 200)");
+/// # Ok::<(), seriatim_blocks::BlockStoreError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct StoredBlocks {
+    env: Env,
+    store: Store,
+    key: BlockKey,
+    range: NumberRange,
+    adopt_bare: bool,
+    /// Held across a reservation, so that one is under way at a time. Cancelled in the middle, it leaves a doubt
+    /// behind, which the next call settles.
+    known: Mutex<Known>,
+    lost_max: AtomicU64,
+}
+
+/// A value and the bytes that it was read from, which the next compare-and-swap has to expect.
+#[derive(Debug, Clone)]
+struct Seen {
+    stored: Stored,
+    bytes: Bytes,
+}
+
+impl StoredBlocks {
+    /// The blocks under this key. Reads and writes nothing yet.
+    #[must_use]
+    pub fn new(env: Env, store: Store, key: BlockKey, range: NumberRange) -> Self {
+        Self {
+            env,
+            store,
+            key,
+            range,
+            adopt_bare: false,
+            known: Mutex::default(),
+            lost_max: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes over a bare block of 16 bytes, as RFC 0002 of OpenData stores it, and goes on behind it. Nothing guards
+    /// such a value, so say so only for a key that is known to hold one; it is replaced by the first reservation.
+    /// The program that wrote it must not run any more: it would overwrite what it does not know.
+    #[must_use]
+    pub fn adopting_bare(mut self) -> Self {
+        self.adopt_bare = true;
+        self
+    }
+
+    async fn read(&self) -> Result<Option<Seen>, BlockStoreError> {
+        let bytes = self.store.get(self.key.as_key()).await;
+        let Some(bytes) = bytes.map_err(|error| self.error(error))? else {
+            return Ok(None);
+        };
+        let stored = match bytes.len() {
+            Block::BYTES if self.adopt_bare => Stored::adopt(&bytes),
+            _ => Stored::decode(&bytes),
+        };
+        let stored = stored.map_err(|error| self.corrupt(error.to_string()))?;
+        Ok(Some(Seen { stored, bytes }))
+    }
+
+    async fn swap(&self, expected: Option<&Seen>, value: Option<&[u8]>) -> Result<bool, StoreError> {
+        // Without a TTL, whatever the value had before: an expired block would start the numbers over.
+        let key = self.key.as_key();
+        match (expected, value) {
+            (None, None) => Ok(true),
+            (None, Some(value)) => self.store.insert_if_absent(key, value, None).await,
+            (Some(seen), Some(value)) => self.store.compare_and_swap(key, &seen.bytes, value, None).await,
+            (Some(seen), None) => self.store.compare_and_delete(key, &seen.bytes).await,
+        }
+    }
+
+    fn value(&self, block: Block, unused: u64) -> Stored {
+        let id = ReservationId(self.env.random());
+        Stored { block, id, unused }
+    }
+
+    async fn pause(&self, attempt: u32) {
+        if let Some(doublings) = attempt.checked_sub(ATTEMPTS_AT_ONCE) {
+            let pause = PAUSE_FIRST * 2_u32.saturating_pow(doublings.min(16));
+            self.env.sleep(self.env.jitter(pause.min(PAUSE_MAX))).await;
+        }
+    }
+
+    fn error(&self, error: StoreError) -> BlockStoreError {
+        let key = self.key.to_string();
+        match error {
+            StoreError::InDoubt(reason) => BlockStoreError::InDoubt { key, reason },
+            StoreError::Corrupt(reason) => BlockStoreError::Corrupt { key, reason },
+            StoreError::Closed => BlockStoreError::Closed { key },
+            StoreError::Newer { .. } => self.corrupt(error.to_string()),
+            StoreError::Unavailable(reason) => BlockStoreError::Unavailable { key, reason },
+            StoreError::TooLarge { .. } | StoreError::DiskNearlyFull { .. } => {
+                BlockStoreError::Unavailable { key, reason: error.to_string() }
+            }
+        }
+    }
+
+    fn corrupt(&self, reason: String) -> BlockStoreError {
+        let key = self.key.to_string();
+        BlockStoreError::Corrupt { key, reason }
+    }
+}
+
+#[async_trait]
+impl BlockStore for StoredBlocks {
+    fn first(&self) -> Number {
+        self.range.first()
+    }
+
+    async fn last(&self) -> Result<Option<LastBlock>, BlockStoreError> {
+        let seen = self.read().await?;
+        Ok(seen.map(|Seen { stored, .. }| LastBlock { block: stored.block, unused: stored.unused }))
+    }
+
+    async fn reserve(&self, demand: Demand) -> Result<Block, BlockStoreError> {
+        let mut known = self.known.lock().await;
+        for attempt in 0..ATTEMPTS_MAX {
+            self.pause(attempt).await;
+            let seen = match known.take_seen() {
+                Some(seen) => seen,
+                None => self.read().await?,
+            };
+            known.check(seen.as_ref(), self.range).map_err(|reason| self.corrupt(reason))?;
+            let mine = known.settle(seen.as_ref());
+            if let Some(mine) = mine.filter(|mine| mine.block.size() >= demand.min) {
+                self.lose(known.own(mine));
+                return Ok(mine.block);
+            }
+            // A block of ours that nobody has numbers from yet is replaced as a whole.
+            let taken = mine.map(|mine| mine.block.base());
+            let taken = taken.or_else(|| seen.as_ref().map(|seen| seen.stored.block.end()));
+            let block = self.range.next_block(taken, demand);
+            let block = block.map_err(|left| left.into_error(self.key.to_string(), demand.min))?;
+            let value = self.value(block, demand.unused.saturating_add(block.size()));
+            known.doubt(value);
+            match self.swap(seen.as_ref(), Some(&value.encode())).await {
+                Ok(true) => {
+                    self.lose(known.own(value));
+                    return Ok(block);
+                }
+                Ok(false) => known.refuse(value.id),
+                // Read, and see whether it is there.
+                Err(StoreError::InDoubt(_)) => {}
+                Err(error) => return Err(self.error(error)),
+            }
+        }
+        Err(BlockStoreError::Contended { key: self.key.to_string(), attempts: ATTEMPTS_MAX })
+    }
+
+    async fn release(&self, tail: Block) -> Result<bool, BlockStoreError> {
+        let mut known = self.known.lock().await;
+        let Some(own) = known.give_up(tail) else {
+            return Ok(false);
+        };
+        let bytes = Bytes::copy_from_slice(&own.encode());
+        let seen = Seen { stored: own, bytes };
+        // What is left of the last block; if nothing is, the number before the tail stands for all that is taken.
+        let (base, end) = (own.block.base().get(), tail.base().get());
+        let rest = Block::between(if base < end { base } else { end.saturating_sub(1) }, end);
+        let rest = rest.filter(|_| tail.base() > self.range.first());
+        let rest = rest.map(|rest| self.value(rest, 0));
+        let value = rest.map(|rest| rest.encode());
+        match self.swap(Some(&seen), value.as_ref().map(|value| &value[..])).await {
+            Ok(given_back) => Ok(given_back),
+            Err(StoreError::InDoubt(_)) => {
+                let now = self.read().await?;
+                Ok(now.map(|now| now.stored.id) == rest.map(|rest| rest.id))
+            }
+            Err(error) => Err(self.error(error)),
+        }
+    }
+
+    fn lost_max(&self) -> u64 {
+        self.lost_max.load(Ordering::Relaxed)
+    }
+}
+
+impl StoredBlocks {
+    fn lose(&self, numbers: u64) {
+        self.lost_max.fetch_add(numbers, Ordering::Relaxed);
+    }
+}

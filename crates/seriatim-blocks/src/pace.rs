@@ -1,0 +1,153 @@
+//! How large the next block is, and how early it is fetched. No clock: it is told how long things took.
+
+use std::time::Duration;
+
+use crate::BlockSize;
+
+/// A block is fetched at the latest when so much of one is left.
+const LOOKAHEAD_MIN_PARTS: u64 = 8;
+/// A block size that follows the rate grows at most so many times at once: one short burst must not set it.
+const GROWTH_MAX: u64 = 8;
+
+/// One refill, as it was seen.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Refill {
+    /// From the moment it was due until its block could be used.
+    pub(crate) took: Duration,
+    /// Since the last refill's block could be used.
+    pub(crate) since_last: Duration,
+    /// Numbers handed out since then.
+    pub(crate) used: u64,
+}
+
+/// Follows the rate at which numbers are used.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    config: BlockSize,
+    size: u64,
+    lookahead: u64,
+}
+
+impl Pace {
+    pub(crate) fn new(config: BlockSize) -> Self {
+        let size = config.smallest();
+        let lookahead = size / 2;
+        Self { config, size, lookahead }
+    }
+
+    /// How many numbers the next block should hold.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The next block is due when so many numbers are left; never more than a block.
+    pub(crate) fn lookahead(&self) -> u64 {
+        self.lookahead
+    }
+
+    /// Learns from a refill.
+    pub(crate) fn observe(&mut self, refill: Refill) {
+        if let BlockSize::Follow { writes_per_second, min, max } = self.config {
+            let interval = Duration::from_secs(1) / writes_per_second;
+            let needed = used_in(interval, refill);
+            let headroom = needed.saturating_add(needed / 4);
+            let bounded = headroom.clamp(self.size / 2, self.size.saturating_mul(GROWTH_MAX));
+            self.size = bounded.clamp(min, max);
+        }
+        // Twice what is used while a refill lasts, and down from there by and by.
+        let needed = used_in(refill.took, refill).saturating_mul(2);
+        let kept = self.lookahead - self.lookahead / 4;
+        let least = self.size / LOOKAHEAD_MIN_PARTS;
+        self.lookahead = needed.max(kept).clamp(least, self.size);
+    }
+}
+
+/// How many numbers are used in `duration` at the rate of this refill.
+fn used_in(duration: Duration, refill: Refill) -> u64 {
+    let used = u128::from(refill.used) * duration.as_nanos();
+    match used.checked_div(refill.since_last.as_nanos()) {
+        Some(used) => u64::try_from(used).unwrap_or(u64::MAX),
+        None if duration.is_zero() => 0,
+        None => u64::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refill(took_micros: u64, since_last_micros: u64, used: u64) -> Refill {
+        Refill {
+            took: Duration::from_micros(took_micros),
+            since_last: Duration::from_micros(since_last_micros),
+            used,
+        }
+    }
+
+    fn follow(min: u64, max: u64) -> Pace {
+        Pace::new(BlockSize::Follow { writes_per_second: 10, min, max })
+    }
+
+    #[test]
+    fn a_fixed_size_stays() {
+        let mut pace = Pace::new(BlockSize::Fixed(4_096));
+        pace.observe(refill(100, 100, 4_096));
+        assert_eq!(pace.size(), 4_096);
+    }
+
+    #[test]
+    fn lookahead_is_twice_what_is_used_during_a_refill_between_an_eighth_and_a_block() {
+        for (took, since_last, used, expected) in [
+            (0, 0, 4_096, 512),
+            (0, 1_000_000, 4_096, 512),
+            (100, 1_000, 4_096, 818),
+            (100, 400, 4_096, 2_048),
+            (100, 100, 4_096, 4_096),
+            (100, 0, 4_096, 4_096),
+        ] {
+            let mut pace = Pace::new(BlockSize::Fixed(4_096));
+            (0..20).for_each(|_| pace.observe(refill(took, since_last, used)));
+            assert_eq!(pace.lookahead(), expected, "{took} {since_last} {used}");
+        }
+    }
+
+    #[test]
+    fn lookahead_rises_at_once_and_falls_slowly() {
+        let mut pace = Pace::new(BlockSize::Fixed(4_096));
+        pace.observe(refill(100, 100, 4_096));
+        assert_eq!(pace.lookahead(), 4_096);
+        pace.observe(refill(0, 1_000_000, 4_096));
+        assert_eq!(pace.lookahead(), 3_072);
+    }
+
+    #[test]
+    fn a_size_that_follows_settles_below_the_writes_it_may_make() {
+        for rate_per_second in [1_000_u64, 50_000, 1_000_000, 30_000_000] {
+            let mut pace = follow(64, 1 << 30);
+            for _ in 0..30 {
+                let micros = pace.size() * 1_000_000 / rate_per_second;
+                pace.observe(refill(100, micros.max(1), pace.size()));
+            }
+            let writes = rate_per_second as f64 / pace.size() as f64;
+            assert!((5.0..10.0).contains(&writes), "{rate_per_second}/s gives {writes} writes/s");
+        }
+    }
+
+    #[test]
+    fn a_size_that_follows_keeps_its_bounds_and_comes_down_again() {
+        let mut pace = follow(64, 1_000);
+        (0..9).for_each(|_| pace.observe(refill(1, 1, 1_000_000)));
+        assert_eq!(pace.size(), 1_000);
+        pace.observe(refill(1, 10_000_000, 1));
+        assert_eq!(pace.size(), 500);
+        (0..9).for_each(|_| pace.observe(refill(1, 10_000_000, 1)));
+        assert_eq!(pace.size(), 64);
+    }
+
+    #[test]
+    fn one_burst_grows_a_block_eight_times_at_most() {
+        let mut pace = follow(64, 1 << 30);
+        pace.observe(refill(0, 0, u64::MAX));
+        assert_eq!(pace.size(), 512);
+    }
+}

@@ -1,0 +1,212 @@
+//! The slow path, step by step.
+
+use seriatim_types::Number;
+
+use crate::supply::{Grant, Need, Outcome, Supply};
+use crate::{Block, Counts};
+
+fn block(base: u64, size: u64) -> Block {
+    Block::new(Number::new(base), size).unwrap()
+}
+
+fn supply(lookahead: u64) -> Supply<&'static str> {
+    Supply::new(0, lookahead, Counts::default())
+}
+
+/// As the allocator does it.
+fn one(supply: &Supply<&'static str>, whom: &'static str) -> Outcome {
+    match supply.line.take_one() {
+        Ok(number) => Outcome::Taken(block(number, 1)),
+        Err(ticket) => supply.attend(Some(ticket), 1, || whom).0,
+    }
+}
+
+fn many(supply: &Supply<&'static str>, count: u64, whom: &'static str) -> Outcome {
+    match supply.line.take(count) {
+        Some(first) => Outcome::Taken(block(first, count)),
+        None => supply.attend(None, count, || whom).0,
+    }
+}
+
+fn taken(base: u64, size: u64) -> Outcome {
+    Outcome::Taken(block(base, size))
+}
+
+fn grant(whom: &'static str, base: u64, size: u64) -> Grant<&'static str> {
+    Grant { whom, numbers: block(base, size) }
+}
+
+fn needed(supply: &Supply<&'static str>) -> Option<u64> {
+    match supply.need() {
+        Need::Block { min, .. } => Some(min),
+        Need::Nothing | Need::Closing => None,
+    }
+}
+
+#[test]
+fn callers_who_came_too_early_are_served_first_come_first_served() {
+    let supply = supply(0);
+    assert_eq!(one(&supply, "a"), Outcome::Waits(1));
+    assert_eq!(many(&supply, 3, "b"), Outcome::Waits(2));
+    assert_eq!(one(&supply, "c"), Outcome::Waits(3));
+    let grants = supply.install(block(0, 10), 0);
+    assert_eq!(grants, [grant("a", 0, 1), grant("b", 1, 3), grant("c", 4, 1)]);
+    assert_eq!(one(&supply, "d"), taken(5, 1));
+    assert_eq!(supply.counts().unused, 4);
+}
+
+#[test]
+fn a_small_request_does_not_pass_one_that_waits_when_numbers_have_run_out() {
+    let supply = supply(0);
+    supply.install(block(0, 1), 0);
+    assert_eq!(one(&supply, "a"), taken(0, 1));
+    assert_eq!(many(&supply, 5, "b"), Outcome::Waits(1));
+    assert_eq!(one(&supply, "c"), Outcome::Waits(2));
+    assert_eq!(needed(&supply), Some(5));
+    assert_eq!(supply.install(block(1, 5), 0), [grant("b", 1, 5)]);
+    assert_eq!(needed(&supply), Some(1));
+}
+
+#[test]
+fn callers_who_fit_go_on_while_a_large_request_waits() {
+    let supply = supply(0);
+    supply.install(block(0, 4), 0);
+    assert_eq!(many(&supply, 9, "large"), Outcome::Waits(1));
+    assert_eq!(one(&supply, "a"), taken(0, 1));
+    assert_eq!(many(&supply, 2, "b"), taken(1, 2));
+    // It spans the rest of the old block and the new one.
+    assert_eq!(supply.install(block(4, 9), 0), [grant("large", 3, 9)]);
+    assert_eq!(supply.counts().wasted, 0);
+}
+
+#[test]
+fn the_next_block_is_due_when_few_numbers_are_left() {
+    let supply = supply(4);
+    supply.install(block(0, 10), 4);
+    for number in 0..6 {
+        assert_eq!(needed(&supply), None, "{number}");
+        assert_eq!(one(&supply, "a"), taken(number, 1));
+    }
+    assert_eq!(needed(&supply), Some(1));
+    let ticket = supply.line.take_one().unwrap_err();
+    assert_eq!(supply.attend(Some(ticket), 1, || "a"), (taken(6, 1), true));
+    // From there on callers are quick again, up to the end.
+    assert_eq!(supply.line.take_one(), Ok(7));
+    assert_eq!(supply.line.take_one(), Ok(8));
+    supply.install(block(10, 10), 4);
+    assert_eq!(supply.line.take_one(), Ok(9));
+    assert_eq!(supply.line.take_one(), Ok(10));
+}
+
+#[test]
+fn a_block_further_on_waits_for_its_turn() {
+    let supply = supply(0);
+    supply.install(block(0, 2), 0);
+    supply.install(block(50, 2), 0);
+    let numbers: Vec<_> = (0..4).map(|_| one(&supply, "a")).collect();
+    assert_eq!(numbers, [taken(0, 1), taken(1, 1), taken(50, 1), taken(51, 1)]);
+    assert_eq!(supply.counts().wasted, 0);
+}
+
+#[test]
+fn a_request_that_does_not_fit_skips_to_the_block_that_holds_it_and_counts_the_waste() {
+    let supply = supply(0);
+    for (base, size) in [(0, 5), (50, 2), (60, 8)] {
+        supply.install(block(base, size), 0);
+    }
+    assert_eq!(one(&supply, "a"), taken(0, 1));
+    assert_eq!(many(&supply, 7, "b"), taken(60, 7));
+    assert_eq!(supply.counts().wasted, 4 + 2);
+    assert_eq!(one(&supply, "a"), taken(67, 1));
+    let counts = supply.counts();
+    assert_eq!((counts.allocated(), counts.unused), (9, 0));
+}
+
+#[test]
+fn nothing_is_skipped_for_a_request_that_no_block_holds() {
+    let supply = supply(0);
+    supply.install(block(0, 2), 0);
+    supply.install(block(50, 2), 0);
+    assert_eq!(many(&supply, 3, "large"), Outcome::Waits(1));
+    assert_eq!(supply.fail_first(), (Some(("large", 3)), vec![]));
+    assert_eq!(one(&supply, "a"), taken(0, 1));
+    assert_eq!(supply.counts().wasted, 0);
+}
+
+#[test]
+fn who_leaves_takes_nothing_and_lets_the_next_one_go() {
+    let supply = supply(0);
+    supply.install(block(0, 3), 0);
+    assert_eq!(many(&supply, 4, "large"), Outcome::Waits(1));
+    let fits = supply.attend(None, 3, || "fits").0;
+    assert_eq!(fits, Outcome::Waits(2));
+    assert_eq!(supply.leave(1), Some(vec![grant("fits", 0, 3)]));
+    assert_eq!(supply.leave(1), None);
+}
+
+#[test]
+fn what_was_granted_last_is_put_back_and_anything_else_is_wasted() {
+    let supply = supply(0);
+    supply.install(block(10, 9), 0);
+    let Outcome::Taken(first) = many(&supply, 2, "a") else { panic!("there are nine") };
+    let Outcome::Taken(last) = many(&supply, 3, "b") else { panic!("there are seven") };
+    supply.put_back(last);
+    supply.put_back(first);
+    assert_eq!(supply.counts().unused, 9);
+    let Outcome::Taken(first) = many(&supply, 2, "a") else { panic!("there are nine") };
+    assert_eq!(many(&supply, 3, "b"), taken(12, 3));
+    supply.put_back(first);
+    assert_eq!((supply.counts().wasted, supply.counts().unused), (2, 4));
+}
+
+#[test]
+fn closed_it_gives_back_one_run_that_ends_with_the_last_block() {
+    let supply = supply(0);
+    supply.install(block(0, 4), 0);
+    assert_eq!(one(&supply, "a"), taken(0, 1));
+    assert_eq!(many(&supply, 9, "waits"), Outcome::Waits(1));
+    assert_eq!(supply.close(), ["waits"]);
+    assert_eq!(one(&supply, "b"), Outcome::Closed);
+    assert_eq!(supply.need(), Need::Closing);
+    // A reservation was under way.
+    assert_eq!(supply.install(block(4, 6), 0), []);
+    assert_eq!(supply.drain(), Some(block(1, 9)));
+    supply.drained(block(1, 9), true);
+    assert_eq!(supply.peek(), 1);
+    let counts = supply.counts();
+    assert_eq!((counts.allocated(), counts.given_back, counts.unused), (1, 9, 0));
+}
+
+#[test]
+fn closed_with_a_foreign_block_in_between_it_gives_back_what_is_behind_it() {
+    let supply = supply(0);
+    supply.install(block(0, 4), 0);
+    supply.install(block(8, 4), 0);
+    supply.close();
+    assert_eq!(supply.drain(), Some(block(8, 4)));
+    assert_eq!(supply.counts().wasted, 4);
+    assert_eq!(supply.drain(), None);
+}
+
+#[test]
+fn peeking_takes_nothing() {
+    let supply: Supply<()> = Supply::new(7, 0, Counts::default());
+    assert_eq!(supply.peek(), 7);
+    supply.install(block(7, 2), 0);
+    supply.install(block(20, 2), 0);
+    let mut seen = Vec::new();
+    while let Outcome::Taken(numbers) = match supply.line.take_one() {
+        Ok(number) => Outcome::Taken(block(number, 1)),
+        Err(ticket) => supply.attend(Some(ticket), 1, || ()).0,
+    } {
+        seen.push((numbers.base().get(), supply.peek()));
+    }
+    assert_eq!(seen, [(7, 8), (8, 20), (20, 21), (21, 22)]);
+}
+
+#[test]
+fn a_request_beyond_all_tickets_has_no_room() {
+    let supply: Supply<()> = Supply::new(0, 0, Counts::default());
+    supply.attend(None, u64::MAX, || ());
+    assert!(matches!(supply.need(), Need::Block { min: u64::MAX, room, .. } if room < u64::MAX));
+}
