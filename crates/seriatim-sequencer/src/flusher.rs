@@ -8,12 +8,14 @@ use seriatim_storage::{Batch, Durability, StoreError};
 use crate::Stored;
 use crate::checkpoint::{self, CheckpointKey};
 use crate::numbers_codec::NumbersKey;
+use crate::stored::PoisonGuard;
 use crate::unflushed::Writing;
 
 /// Flushes by size, by timer and on overflow until it is stopped; then once more, if the stop is a clean one.
 ///
 /// There is one per sequencer and it writes one batch at a time, so no older value can follow a newer one.
 pub(crate) async fn run(stored: Arc<Stored>) -> Result<(), StoreError> {
+    let _guard = PoisonGuard(&stored.shared);
     let mut failed = false;
     loop {
         let work = async {

@@ -8,6 +8,7 @@ use seriatim_types::{ErrorKind, PartitionOffset, WorkspaceId};
 use crate::cache::{Cache, Hold, SlotIndex};
 use crate::derived::{ReadError, Recovery};
 use crate::metrics::gauge;
+use crate::stored::PoisonGuard;
 use crate::{IgnoredNumbers, Numbers, StopReason, Stored};
 
 /// Entries of one read of the log: bounds how long other tasks wait for this one.
@@ -36,7 +37,8 @@ impl From<StopReason> for Halt {
 
 /// Recovers, and tries again for as long as storage fails. Ends when the sequencer is stopped.
 pub(crate) async fn run(stored: Arc<Stored>, recovery: Recovery) {
-    let stop = stored.shared.stop.clone();
+    let (shared, stop) = (stored.shared.clone(), stored.shared.stop.clone());
+    let _guard = PoisonGuard(&shared);
     stop.run_until_cancelled(recover(stored, recovery)).await;
 }
 

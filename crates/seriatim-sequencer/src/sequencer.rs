@@ -154,6 +154,9 @@ impl<D: Derived> Sequencer<D> {
 
     /// Takes over what recovery has found, if it has ended; says why not, if nothing can be done.
     fn ready(&mut self) -> Result<(), Busy> {
+        if self.shared.is_poisoned() {
+            return Err(Busy::Stopped(Shared::poison_reason()));
+        }
         if self.core.phase == Phase::Recovering {
             let Some(recovered) = self.shared.take_recovered(self.core.generation) else {
                 return Err(self.shared.stopped().map_or(Busy::Recovering, Busy::Stopped));

@@ -1,6 +1,6 @@
 //! What a sequencer shares with its tasks and with everybody who watches it.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use seriatim_env::Shutdown;
@@ -22,6 +22,8 @@ const FINISHED: u8 = 5;
 #[derive(Debug)]
 pub(crate) struct Shared {
     phase: AtomicU8,
+    /// Set when a task has panicked, for good.
+    poisoned: AtomicBool,
     inner: Mutex<Inner>,
     /// Told when something that a caller may wait for has changed: recovery ended, or a flush did.
     changes: watch::Sender<()>,
@@ -55,6 +57,7 @@ impl Shared {
     pub(crate) fn new(generation: Generation, stop: Shutdown) -> Self {
         Self {
             phase: AtomicU8::new(NONE),
+            poisoned: AtomicBool::new(false),
             inner: Mutex::new(Inner {
                 generation,
                 from: PartitionOffset::FIRST,
@@ -82,6 +85,8 @@ impl Shared {
 
     pub(crate) fn status(&self) -> Status {
         match self.phase.load(Ordering::Acquire) {
+            FINISHED => Status::Finished,
+            _ if self.is_poisoned() => Status::Stopped(Self::poison_reason()),
             NONE => Status::None,
             RECOVERING => {
                 let inner = self.lock();
@@ -95,6 +100,20 @@ impl Shared {
             },
             _ => Status::Finished,
         }
+    }
+
+    /// A task has panicked: the partition gives out nothing more.
+    pub(crate) fn poison(&self) {
+        self.poisoned.store(true, Ordering::Release);
+        self.notify();
+    }
+
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn poison_reason() -> StopReason {
+        StopReason::Internal("a task of it has panicked".to_owned())
     }
 
     pub(crate) fn subscribe(&self) -> watch::Receiver<()> {

@@ -46,6 +46,18 @@ struct Tasks {
     recovery: Option<Task<()>>,
 }
 
+/// Poisons the sequencer if its task panics.
+#[derive(Debug)]
+pub(crate) struct PoisonGuard<'a>(pub(crate) &'a Shared);
+
+impl Drop for PoisonGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.poison();
+        }
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -206,6 +218,7 @@ impl Derived for Stored {
     }
 
     fn recover(self: Arc<Self>, recovery: Recovery) {
+        self.unflushed().suspend();
         let stored = self.clone();
         let task = self.env.spawn(recovery::run(stored, recovery));
         let earlier = lock(&self.tasks).recovery.replace(task);

@@ -34,6 +34,8 @@ pub(crate) struct Unflushed {
     bytes: u64,
     /// A map for the next round, kept for its memory.
     spare: WorkspaceMap<Numbers>,
+    /// Between two recoveries' worth of values: nothing is handed out to be written.
+    suspended: bool,
 }
 
 /// What the flusher is writing.
@@ -60,18 +62,25 @@ impl Unflushed {
             checkpoint: PartitionOffset::FIRST,
             bytes: 0,
             spare: WorkspaceMap::default(),
+            suspended: true,
         }
     }
 
-    /// Begins again at a checkpoint, for a new recovery. Only while nothing is being written: a write that is under way
-    /// could otherwise put older values over newer ones.
-    pub(crate) fn restart(&mut self, generation: Generation, checkpoint: PartitionOffset) {
-        debug_assert!(self.writing.is_none());
-        self.generation = generation;
+    /// Forgets what waits, because a recovery will find it in the log again. A write that is under way goes on, and must
+    /// have returned before the recovery reads: otherwise an older value could be written over a newer one.
+    pub(crate) fn suspend(&mut self) {
+        self.suspended = true;
         self.waiting.clear();
         self.keys = 0;
-        (self.next, self.checkpoint) = (checkpoint, checkpoint);
         self.bytes = 0;
+    }
+
+    /// Begins again at a checkpoint.
+    pub(crate) fn restart(&mut self, generation: Generation, checkpoint: PartitionOffset) {
+        debug_assert!(self.suspended && self.writing.is_none());
+        self.suspended = false;
+        self.generation = generation;
+        (self.next, self.checkpoint) = (checkpoint, checkpoint);
     }
 
     pub(crate) fn generation(&self) -> Generation {
@@ -121,7 +130,7 @@ impl Unflushed {
     /// Whether so much waits that a flush should not wait for the timer. Half of the way to the distance at which
     /// groups are refused counts too, or one busy workspace would be refused between two timers.
     pub(crate) fn wants_flush(&self) -> bool {
-        self.writing.is_none()
+        self.has_work()
             && (self.waiting.len() >= self.flush_at
                 || self.keys > self.keys_max
                 || self.events() > self.events_max / 2
@@ -130,7 +139,7 @@ impl Unflushed {
 
     /// Whether anything waits at all.
     pub(crate) fn has_work(&self) -> bool {
-        self.writing.is_none() && self.next > self.checkpoint
+        !self.suspended && self.writing.is_none() && self.next > self.checkpoint
     }
 
     /// Why no group may be opened.
@@ -158,9 +167,11 @@ impl Unflushed {
     /// The write has returned: what it held leaves, unless it has changed since.
     pub(crate) fn flushed(&mut self, writing: Arc<Writing>) {
         self.writing = None;
-        self.checkpoint = writing.next;
-        self.bytes -= writing.bytes;
         self.keys = self.waiting.len();
+        if !self.suspended {
+            self.checkpoint = writing.next;
+            self.bytes -= writing.bytes;
+        }
         // The flusher brings the last handle, so that the map's memory comes back.
         if let Ok(mut writing) = Arc::try_unwrap(writing) {
             writing.values.clear();
@@ -171,6 +182,9 @@ impl Unflushed {
     /// The write has failed, or nobody knows: what it held waits again, unless it has changed since.
     pub(crate) fn failed(&mut self, writing: &Writing) {
         self.writing = None;
+        if self.suspended {
+            return;
+        }
         for (workspace, numbers) in &writing.values {
             self.waiting.entry(*workspace).or_insert_with(|| numbers.clone());
         }

@@ -1,0 +1,218 @@
+//! A desk where numbers are asked for, on every kind of storage.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of this")]
+
+mod store_over;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seriatim_env::{Env, simulate};
+use seriatim_sequencer::{Definition, Event, Options, Pin, Sealed, Sequence, Sequencer, Settled, builtin};
+use seriatim_storage::faulty::{Faults, FaultyLog, FaultyStore, Operations};
+use seriatim_storage::memory::{MemoryLog, MemoryStore};
+use seriatim_storage::{Log, ReadLimit, Store};
+use seriatim_storage_file::{FileOptions, FileStorage};
+use seriatim_types::{Number, Partition, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind};
+
+pub use store_over::StoreOver;
+
+pub const KIND: WorkspaceKind = WorkspaceKind::new(1);
+pub const INVOICE: SequenceId = SequenceId::new(20);
+pub const TICKET: SequenceId = SequenceId::new(21);
+pub const PARTITION: Partition = Partition::new(1, 0);
+/// Longer than anything here takes, and not so long that a failing test seems to hang.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Record ids, an invoice number from 1, and a ticket number in two short ranges.
+pub fn definition() -> Definition {
+    let mut sequences = builtin::record_sequences();
+    sequences.push(Sequence::new(INVOICE, 1));
+    sequences.push(Sequence::with_ranges(TICKET, &[10..=12, 20..=21]));
+    Definition::new([(KIND, sequences), (WorkspaceKind::new(2), builtin::single_record_sequence())]).unwrap()
+}
+
+pub fn workspace(number: u64) -> WorkspaceId {
+    WorkspaceId::new(WorkspaceId::FIRST.get() + number)
+}
+
+pub fn offset(number: u64) -> PartitionOffset {
+    PartitionOffset::new(number).unwrap()
+}
+
+/// A log and a store, a handle on what goes wrong with them, and what is opened on them.
+pub struct Desk {
+    pub env: Env,
+    pub log: Log,
+    pub store: Store,
+    pub faults: Faults,
+    pub definition: Arc<Definition>,
+    pub partition: Partition,
+    pub options: Options,
+}
+
+impl Desk {
+    /// Memory that fails when it is told to.
+    pub fn memory(env: &Env) -> Self {
+        let faults = Faults::new(env);
+        let log = Log::new(FaultyLog::new(Arc::new(MemoryLog::new()), &faults));
+        let store = Store::new(FaultyStore::new(Arc::new(MemoryStore::new(env.clone())), &faults));
+        Self::new(env, log, store, faults)
+    }
+
+    pub fn new(env: &Env, log: Log, store: Store, faults: Faults) -> Self {
+        let (definition, options) = (Arc::new(definition()), Options::default());
+        Self { env: env.clone(), log, store, faults, definition, partition: PARTITION, options }
+    }
+
+    /// The same log, and a store that has nothing.
+    pub fn with_empty_store(&self) -> Self {
+        let store = Arc::new(MemoryStore::new(self.env.clone()));
+        let store = Store::new(FaultyStore::new(store, &self.faults));
+        let desk = Self::new(&self.env, self.log.clone(), store, self.faults.clone());
+        Self { definition: self.definition.clone(), partition: self.partition, options: self.options, ..desk }
+    }
+
+    /// Opens a sequencer, which recovers.
+    pub async fn open(&self) -> Sequencer {
+        let owner = self.log.take(self.partition).await.unwrap();
+        Sequencer::open(
+            self.env.clone(),
+            self.log.clone(),
+            self.store.clone(),
+            owner,
+            self.definition.clone(),
+            self.options,
+        )
+    }
+
+    /// Opens a sequencer, and waits until it has recovered.
+    pub async fn open_ready(&self) -> Sequencer {
+        let mut sequencer = self.open().await;
+        sequencer.wait(PATIENCE).await.unwrap();
+        sequencer
+    }
+
+    /// Numbers one event with these draws; commits it.
+    pub async fn number(
+        &self,
+        sequencer: &mut Sequencer,
+        id: WorkspaceId,
+        draws: &[SequenceId],
+    ) -> Vec<Number> {
+        let pin = sequencer.load(KIND, id).await.unwrap();
+        let (sealed, numbers) = seal_one(sequencer, &pin, draws);
+        self.commit(sequencer, sealed).await;
+        numbers
+    }
+
+    /// Draws one invoice number, and commits its event.
+    pub async fn invoice(&self, sequencer: &mut Sequencer, id: WorkspaceId) -> u64 {
+        self.number(sequencer, id, &[INVOICE]).await[0].get()
+    }
+
+    pub async fn commit(&self, sequencer: &mut Sequencer, sealed: Sealed) {
+        let receipt = self.log.append(sealed.owner(), sealed.at(), sealed.entries()).await.unwrap();
+        sequencer.commit(sealed, receipt).unwrap();
+    }
+
+    pub async fn settle(&self, sequencer: &mut Sequencer, sealed: Sealed) -> Settled {
+        sequencer.settle(sealed, &self.log).await.unwrap()
+    }
+
+    /// Everything in the log.
+    pub async fn events(&self) -> Vec<Logged> {
+        let mut events = Vec::new();
+        let mut at = PartitionOffset::FIRST;
+        loop {
+            let page = self.log.read(self.partition, at, ReadLimit::default()).await.unwrap();
+            if page.is_empty() {
+                return events;
+            }
+            at = page.next();
+            events.extend(page.iter().map(|(offset, entry)| Logged {
+                offset: offset.get(),
+                workspace: entry.workspace(),
+                workspace_offset: entry.workspace_offset().get(),
+                draws: entry.draws().map(|draw| (draw.sequence, draw.first.get(), draw.count)).collect(),
+                chain: entry.chain(),
+                bytes: entry.as_bytes().to_vec(),
+            }));
+        }
+    }
+}
+
+/// An event as the log has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Logged {
+    pub offset: u64,
+    pub workspace: WorkspaceId,
+    pub workspace_offset: u64,
+    pub draws: Vec<(SequenceId, u64, u64)>,
+    pub chain: seriatim_storage::Digest,
+    pub bytes: Vec<u8>,
+}
+
+/// Stages one event with these draws in a group of its own, and seals it.
+pub fn seal_one(sequencer: &mut Sequencer, pin: &Pin, draws: &[SequenceId]) -> (Sealed, Vec<Number>) {
+    let mut group = sequencer.group().unwrap();
+    let mut transaction = group.begin(pin).unwrap();
+    let numbers = draws.iter().map(|sequence| transaction.draw(*sequence).unwrap()).collect();
+    transaction.stage(&event()).unwrap();
+    (group.seal(), numbers)
+}
+
+pub fn event() -> Event<'static> {
+    Event::new(seriatim_env::SIMULATION_START, b"event")
+}
+
+/// Runs a scenario on memory, on memory that takes its time in ten different orders, and on files.
+pub fn on_memory<F: Future<Output = ()>>(scenario: impl FnOnce(Desk) -> F) {
+    simulate(1, |env| async move { scenario(Desk::memory(&env)).await });
+}
+
+pub fn on_slow_memory<F: Future<Output = ()>>(scenario: impl Fn(Desk) -> F) {
+    for seed in 0..10 {
+        simulate(seed, |env| {
+            let desk = Desk::memory(&env);
+            desk.faults.delay(Operations::ALL, Duration::from_millis(20));
+            scenario(desk)
+        });
+    }
+}
+
+pub fn on_files<F: Future<Output = ()>>(scenario: impl FnOnce(Desk) -> F) {
+    let directory = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let env = Env::real();
+        let storage = FileStorage::open(&env, directory.path(), FileOptions::default()).await.unwrap();
+        let faults = Faults::new(&env);
+        let store = FaultyStore::new(Arc::new(StoreOver(storage.store().clone())), &faults);
+        scenario(Desk::new(&env, storage.log().clone(), Store::new(store), faults)).await;
+        storage.close().await.unwrap();
+    });
+}
+
+/// One test for each kind of storage.
+#[macro_export]
+macro_rules! on_every_storage {
+    ($($name:ident),* $(,)?) => {$(
+        mod $name {
+            #[test]
+            fn on_memory() {
+                super::common::on_memory(super::$name);
+            }
+
+            #[test]
+            fn on_slow_memory() {
+                super::common::on_slow_memory(super::$name);
+            }
+
+            #[test]
+            fn on_files() {
+                super::common::on_files(super::$name);
+            }
+        }
+    )*};
+}

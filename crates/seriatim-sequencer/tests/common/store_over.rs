@@ -1,0 +1,61 @@
+//! A store as a backend, so that faults can be put around any store.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Pair, Store, StoreBackend, StoreError};
+
+#[derive(Debug)]
+pub struct StoreOver(pub Store);
+
+#[async_trait]
+impl StoreBackend for StoreOver {
+    fn batches_are_atomic(&self) -> bool {
+        self.0.batches_are_atomic()
+    }
+
+    async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
+        self.0.get(key).await
+    }
+
+    async fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Bytes>>, StoreError> {
+        self.0.get_many(keys).await
+    }
+
+    async fn scan_page(
+        &self,
+        partition: &[u8],
+        range: &ClusteringRange,
+        limit: usize,
+    ) -> Result<Vec<Pair>, StoreError> {
+        self.0.scan(partition, range.clone()).take(limit).await
+    }
+
+    async fn write(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
+        self.0.write(batch, durability).await
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: Key<'_>,
+        expected: Option<&[u8]>,
+        value: Option<&[u8]>,
+        ttl: Option<Duration>,
+    ) -> Result<bool, StoreError> {
+        match (expected, value) {
+            (None, Some(value)) => self.0.insert_if_absent(key, value, ttl).await,
+            (Some(expected), Some(value)) => self.0.compare_and_swap(key, expected, value, ttl).await,
+            (Some(expected), None) => self.0.compare_and_delete(key, expected).await,
+            (None, None) => Ok(self.0.get(key).await?.is_none()),
+        }
+    }
+
+    async fn sync(&self) -> Result<(), StoreError> {
+        self.0.sync().await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.0.close().await
+    }
+}
