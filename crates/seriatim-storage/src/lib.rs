@@ -5,7 +5,7 @@
 //!
 //! Backends implement [`LogBackend`] and [`StoreBackend`]; [`memory`] has one of each. Whether a backend does what the
 //! ports promise is for the suites in [`conformance`] to say, and what its users do when it fails is tested with
-//! [`faulty`].
+//! [`faulty`]. [`instrumented`] measures any of them.
 //!
 //! ```
 //! use seriatim_storage::{Digest, Entries, Header, Log, ReadLimit, memory::MemoryLog};
@@ -43,6 +43,7 @@ mod digest;
 mod entries;
 mod entry;
 pub mod faulty;
+pub mod instrumented;
 mod log;
 pub mod memory;
 mod store;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use seriatim_env::Env;
 use seriatim_storage::conformance::{LogFixture, StoreFixture};
 use seriatim_storage::faulty::{Faults, FaultyLog, FaultyStore, Operations};
+use seriatim_storage::instrumented::{InstrumentedLog, InstrumentedStore};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, LogBackend, Store, StoreBackend};
 
@@ -61,4 +62,13 @@ mod faulty {
 
     seriatim_storage::log_conformance!(log(|memory| FaultyLog::new(Arc::new(memory), &delays())));
     seriatim_storage::store_conformance!(store(|memory| FaultyStore::new(Arc::new(memory), &delays())));
+}
+
+mod instrumented {
+    use super::*;
+
+    seriatim_storage::log_conformance!(log(|memory| InstrumentedLog::new(Arc::new(memory), &Env::real())));
+    seriatim_storage::store_conformance!(store(|memory| {
+        InstrumentedStore::new(Arc::new(memory), &Env::real())
+    }));
 }

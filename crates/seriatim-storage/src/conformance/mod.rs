@@ -29,6 +29,8 @@
 pub mod log;
 #[doc(hidden)]
 pub mod store;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::future::Future;

@@ -1,0 +1,55 @@
+//! A clause that no macro names would never run.
+
+const LOG: &[&str] = &[
+    include_str!("log/append.rs"),
+    include_str!("log/close.rs"),
+    include_str!("log/contention.rs"),
+    include_str!("log/follow.rs"),
+    include_str!("log/pipeline.rs"),
+    include_str!("log/read.rs"),
+    include_str!("log/refuse.rs"),
+    include_str!("log/reopen.rs"),
+    include_str!("log/take.rs"),
+    include_str!("log/unverified.rs"),
+];
+
+const STORE: &[&str] = &[
+    include_str!("store/batch.rs"),
+    include_str!("store/close.rs"),
+    include_str!("store/conditional.rs"),
+    include_str!("store/get.rs"),
+    include_str!("store/limits.rs"),
+    include_str!("store/meanwhile.rs"),
+    include_str!("store/put.rs"),
+    include_str!("store/reopen.rs"),
+    include_str!("store/scan.rs"),
+    include_str!("store/ttl.rs"),
+];
+
+/// The names that a macro of `mod.rs` lists.
+fn listed(macro_name: &str) -> Vec<&'static str> {
+    let (_, list) = include_str!("mod.rs").split_once(&format!("{macro_name}! {{ @($fixture)\n")).unwrap();
+    let (list, _) = list.split_once('}').unwrap();
+    let names = list.split_whitespace().filter(|word| !word.ends_with(':'));
+    names.map(|name| name.trim_end_matches(';')).collect()
+}
+
+/// The names of the clauses in some files.
+fn written(files: &[&'static str]) -> Vec<&'static str> {
+    let clauses =
+        files.iter().flat_map(|file| file.lines().filter_map(|line| line.strip_prefix("pub async fn ")));
+    clauses.filter_map(|rest| rest.split_once('(')).map(|(name, _)| name).collect()
+}
+
+#[test]
+fn every_clause_is_listed_once() {
+    let (mut log, mut store) = (listed("log_conformance"), listed("store_conformance"));
+    assert_eq!(log, written(LOG));
+    assert_eq!(store, written(STORE));
+    // Both suites fit into one module.
+    log.append(&mut store);
+    let count = log.len();
+    log.sort_unstable();
+    log.dedup();
+    assert_eq!(log.len(), count);
+}
