@@ -1,12 +1,12 @@
-//! Why a storage cannot be opened.
+//! Why a storage cannot be opened or closed.
 
 use std::path::PathBuf;
 
 use seriatim_storage::{LogError, StoreError};
 use seriatim_types::ErrorKind;
 
-/// Why a folder cannot be opened as a storage. Nothing in it was changed, but that a torn end of the log may have been
-/// cut.
+/// Why a folder cannot be opened or closed as a storage. Opening may have cut a torn end of the log; nothing else in the
+/// folder was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// Another process uses it.
@@ -43,10 +43,10 @@ pub enum OpenError {
         /// What it said.
         reason: String,
     },
-    /// The log in it cannot be opened.
+    /// The log in it cannot be opened, or was closed badly.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The store in it cannot be opened.
+    /// The store in it cannot be opened, or was closed badly.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -4,18 +4,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use seriatim_env::Env;
-use seriatim_storage::{Log, LogError};
+use seriatim_storage::{Log, Store};
 
 use crate::directory::claim;
 use crate::disk::RealDisk;
-use crate::space::FreeSpace;
-use crate::{FileLog, LogOptions, OpenError};
+use crate::space::{FreeSpace, NearlyFull, SpaceProbe};
+use crate::{FileLog, FjallStore, LogOptions, OpenError, StoreOptions};
 
 /// Settings of a storage on files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct FileOptions {
     /// Of the log.
     pub log: LogOptions,
+    /// Of the store.
+    pub store: StoreOptions,
     /// Writes are refused while less than this is free on the disk, so that what was promised can always be kept.
     /// Default 512 MiB: several segments, and room for the store to compact.
     pub free_bytes_min: u64,
@@ -23,14 +25,34 @@ pub struct FileOptions {
 
 impl Default for FileOptions {
     fn default() -> Self {
-        Self { log: LogOptions::default(), free_bytes_min: 512 << 20 }
+        Self { log: LogOptions::default(), store: StoreOptions::default(), free_bytes_min: 512 << 20 }
     }
 }
 
 /// A storage in a folder, held by this process until it is closed or dropped.
+///
+/// ```
+/// use seriatim_env::Env;
+/// use seriatim_storage_file::{FileOptions, FileStorage};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// # let directory = directory.path();
+/// let storage = FileStorage::open(&Env::real(), directory, FileOptions::default()).await?;
+/// assert!(storage.log().partitions().await?.is_empty());
+///
+/// // Nobody else can use it meanwhile.
+/// let second = FileStorage::open(&Env::real(), directory, FileOptions::default()).await;
+/// assert!(second.unwrap_err().to_string().contains("is held by process"));
+/// storage.close().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct FileStorage {
     log: Log,
+    store: Store,
 }
 
 impl FileStorage {
@@ -40,20 +62,43 @@ impl FileStorage {
     ///
     /// [`OpenError`] if somebody else holds the folder, or if it is foreign, newer or damaged.
     pub async fn open(env: &Env, directory: &Path, options: FileOptions) -> Result<Self, OpenError> {
-        let (env, directory) = (env.clone(), directory.to_owned());
-        let open = {
-            let env = env.clone();
-            move || Self::open_blocking(&env, &directory, options)
-        };
-        env.blocking(open).await
+        Self::open_with_probe(env, directory, options, FreeSpace::system()).await
     }
 
-    fn open_blocking(env: &Env, directory: &Path, options: FileOptions) -> Result<Self, OpenError> {
+    /// As [`FileStorage::open`], with another way to tell how much room is left: for quotas, and for tests.
+    ///
+    /// # Errors
+    ///
+    /// As [`FileStorage::open`].
+    pub async fn open_with_probe(
+        env: &Env,
+        directory: &Path,
+        options: FileOptions,
+        probe: SpaceProbe,
+    ) -> Result<Self, OpenError> {
+        let (own, directory) = (env.clone(), directory.to_owned());
+        env.blocking(move || Self::open_blocking(&own, &directory, options, probe)).await
+    }
+
+    fn open_blocking(
+        env: &Env,
+        directory: &Path,
+        options: FileOptions,
+        probe: SpaceProbe,
+    ) -> Result<Self, OpenError> {
         let lock = Arc::new(claim(directory)?);
-        let space = Arc::new(FreeSpace::new(directory, options.free_bytes_min, FreeSpace::system()));
-        let log = directory.join("log");
-        let log = FileLog::open(env, Arc::new(RealDisk), &log, options.log, space, Some(lock))?;
-        Ok(Self { log: Log::new(log) })
+        let space = Arc::new(FreeSpace::new(directory, options.free_bytes_min, probe));
+        let mut store = options.store;
+        if store.space_check.is_none() {
+            let space = space.clone();
+            store.space_check = Some(Arc::new(move || {
+                space.check().map_err(|NearlyFull { free_bytes, needed_bytes }| (free_bytes, needed_bytes))
+            }));
+        }
+        let store = FjallStore::open(env.clone(), &directory.join("store"), store)?;
+        let log =
+            FileLog::open(env, Arc::new(RealDisk), &directory.join("log"), options.log, space, Some(lock))?;
+        Ok(Self { log: Log::new(log), store: Store::new(store) })
     }
 
     /// The log.
@@ -62,12 +107,22 @@ impl FileStorage {
         &self.log
     }
 
+    /// The store.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// Finishes what is under way, flushes, and lets go of the folder.
     ///
     /// # Errors
     ///
-    /// [`LogError`]; the folder is let go all the same.
-    pub async fn close(self) -> Result<(), LogError> {
-        self.log.close().await
+    /// [`OpenError`] with what the log or the store said; both are closed all the same.
+    pub async fn close(self) -> Result<(), OpenError> {
+        // The log holds the folder's lock, so it goes last.
+        let store = self.store.close().await;
+        self.log.close().await?;
+        store?;
+        Ok(())
     }
 }

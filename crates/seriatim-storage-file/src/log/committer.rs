@@ -14,6 +14,7 @@ use super::index::SegmentIndex;
 use super::options::LogOptions;
 use super::queue::{Answer, Failure, Gathered, Queue};
 use super::segment::{FIRST_FRAME_AT, Position, SegmentHeader, SegmentNumber};
+use super::tails::Tails;
 use crate::disk::{Disk, DiskFile};
 use crate::space::{FreeSpace, NearlyFull};
 
@@ -76,6 +77,8 @@ pub(super) struct Shared {
     work: Condvar,
     /// Of the segment that is being written, up to the last durable frame.
     pub(super) index: Mutex<SegmentIndex>,
+    /// Moved after the index, so that whoever sees a tail finds the entries before it.
+    pub(super) tails: Tails,
 }
 
 #[derive(Debug)]
@@ -106,8 +109,8 @@ impl Phase {
 
 impl Shared {
     pub(super) fn new(queue: Queue, index: SegmentIndex) -> Self {
-        let state = State { queue, phase: Phase::Open };
-        Self { state: Mutex::new(state), work: Condvar::new(), index: Mutex::new(index) }
+        let (state, tails) = (State { queue, phase: Phase::Open }, Tails::new(&index));
+        Self { state: Mutex::new(state), work: Condvar::new(), index: Mutex::new(index), tails }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -125,11 +128,7 @@ impl Shared {
 
     /// Takes no more appends; what has gathered is still written.
     pub(super) fn begin_closing(&self) {
-        let mut state = self.lock();
-        if state.phase == Phase::Open {
-            state.phase = Phase::Closing;
-        }
-        drop(state);
+        self.lock().phase = Phase::Closing;
         self.wake();
     }
 
@@ -245,7 +244,11 @@ impl Committer {
     /// Tells everybody how it went; returns an empty buffer to gather in.
     fn settle(&self, mut gathered: Gathered, result: &Answer) -> Gathered {
         match result {
-            Ok(()) => self.shared.lock().queue.committed(&gathered),
+            Ok(()) => {
+                self.shared.lock().queue.committed(&gathered);
+                let tails = gathered.appends.iter().map(|(partition, _, next)| (*partition, *next));
+                self.shared.tails.advance(tails);
+            }
             Err(Failure::NoRoom { .. }) => {
                 let waiting = self.shared.lock().queue.withdraw();
                 answer(waiting, result);

@@ -19,6 +19,7 @@ mod queue;
 mod reader;
 mod record;
 mod segment;
+mod tails;
 
 #[cfg(test)]
 mod tests;
@@ -94,10 +95,6 @@ impl FileLog {
         self.shared.wake();
         Ok(receiver)
     }
-
-    fn check_readable(&self) -> Result<(), LogError> {
-        if self.shared.lock().phase == Phase::Closing { Err(LogError::Closed) } else { Ok(()) }
-    }
 }
 
 #[async_trait]
@@ -147,8 +144,7 @@ impl LogBackend for FileLog {
         from: PartitionOffset,
         limit: ReadLimit,
     ) -> Result<ReadEntries, LogError> {
-        self.check_readable()?;
-        let tail = self.shared.lock().queue.tail(partition);
+        let tail = self.shared.tails.get(partition)?;
         if from >= tail || limit.entries == 0 {
             return Ok(ReadEntries::new(from));
         }
@@ -157,20 +153,18 @@ impl LogBackend for FileLog {
     }
 
     async fn tail(&self, partition: Partition) -> Result<PartitionOffset, LogError> {
-        self.check_readable()?;
-        Ok(self.shared.lock().queue.tail(partition))
+        self.shared.tails.get(partition)
     }
 
     async fn committed(&self, partition: Partition, offset: PartitionOffset) -> Result<(), LogError> {
-        self.check_readable()?;
-        let mut tail = self.shared.lock().queue.subscribe(partition);
+        let mut tail = self.shared.tails.subscribe(partition)?;
         let there = tail.wait_for(|tail| *tail > offset).await;
         there.map(|_| ()).map_err(|_| LogError::Closed)
     }
 
     async fn partitions(&self) -> Result<Vec<Partition>, LogError> {
-        self.check_readable()?;
-        Ok(self.shared.lock().queue.taken())
+        let state = self.shared.lock();
+        if state.phase == Phase::Closing { Err(LogError::Closed) } else { Ok(state.queue.taken()) }
     }
 
     async fn close(&self) -> Result<(), LogError> {
@@ -180,7 +174,7 @@ impl LogBackend for FileLog {
             let ended = self.env.blocking(move || thread.join()).await;
             ended.map_err(|_| LogError::Internal("its committer panicked".to_owned()))?;
         }
-        self.shared.lock().queue.end();
+        self.shared.tails.close();
         self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use seriatim_storage::{Append, AppendError, LogError, Taken};
 use seriatim_types::{Epoch, Partition, PartitionOffset};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 use super::frame::FRAME_HEADER_BYTES;
 use super::index::SegmentIndex;
@@ -66,15 +66,15 @@ struct PartitionState {
     epoch: Option<Epoch>,
     /// The tail, counting what is submitted.
     reserved: PartitionOffset,
-    /// The tail, counting what is durable. Followers wait on it.
-    tail: watch::Sender<PartitionOffset>,
+    /// The tail, counting what is durable.
+    tail: PartitionOffset,
     /// Which of the gathered appends is this partition's, if any.
     gathered: Option<usize>,
 }
 
 impl PartitionState {
     fn new(epoch: Option<Epoch>, tail: PartitionOffset) -> Self {
-        Self { epoch, reserved: tail, tail: watch::Sender::new(tail), gathered: None }
+        Self { epoch, reserved: tail, tail, gathered: None }
     }
 }
 
@@ -162,10 +162,10 @@ impl Queue {
         gathered
     }
 
-    /// What was given out is durable: the tails move and followers wake.
+    /// What was given out is durable.
     pub(super) fn committed(&mut self, gathered: &Gathered) {
         for (partition, _, next) in &gathered.appends {
-            self.state(*partition).tail.send_replace(*next);
+            self.state(*partition).tail = *next;
         }
     }
 
@@ -174,17 +174,9 @@ impl Queue {
     pub(super) fn withdraw(&mut self) -> Gathered {
         let waiting = self.exchange(Gathered::new());
         for state in self.partitions.values_mut() {
-            state.reserved = *state.tail.borrow();
+            state.reserved = state.tail;
         }
         waiting
-    }
-
-    pub(super) fn tail(&self, partition: Partition) -> PartitionOffset {
-        self.partitions.get(&partition).map_or(PartitionOffset::FIRST, |state| *state.tail.borrow())
-    }
-
-    pub(super) fn subscribe(&mut self, partition: Partition) -> watch::Receiver<PartitionOffset> {
-        self.state(partition).tail.subscribe()
     }
 
     pub(super) fn taken(&self) -> Vec<Partition> {
@@ -193,9 +185,81 @@ impl Queue {
         taken.sort();
         taken
     }
+}
 
-    /// Ends the channels of all followers.
-    pub(super) fn end(&mut self) {
-        self.partitions.clear();
+#[cfg(test)]
+mod tests {
+    use seriatim_storage::{Digest, Entries, Header};
+    use seriatim_types::{AppendId, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset};
+
+    use super::*;
+
+    const PARTITION: Partition = Partition::new(1, 0);
+
+    fn entries(size: usize) -> Entries {
+        let body = vec![0; size];
+        let header = Header {
+            workspace: WorkspaceId::FIRST,
+            kind: WorkspaceKind::new(1),
+            workspace_offset: WorkspaceOffset::FIRST,
+            time: Timestamp::from_millis(0),
+            body_digest: Digest::ZERO,
+            draws: &[],
+            raises: &[],
+        };
+        let mut entries = Entries::new(AppendId { epoch: Epoch::FIRST, counter: 0 });
+        entries.push(&header, Digest::ZERO, &body).unwrap();
+        entries
+    }
+
+    fn submit(queue: &mut Queue, at: PartitionOffset, size: usize) -> Result<(), AppendError> {
+        let entries = entries(size);
+        let append =
+            Append { partition: PARTITION, epoch: Epoch::FIRST, at, entries: &entries, verified: true };
+        queue.append(&append).map(drop)
+    }
+
+    #[test]
+    fn a_full_queue_refuses_and_changes_nothing() {
+        let mut queue = Queue::new(&SegmentIndex::first(), 1_000);
+        queue.take(&[PARTITION]).unwrap();
+        let mut at = PartitionOffset::FIRST;
+        let error = loop {
+            match submit(&mut queue, at, 100) {
+                Ok(()) => at = at.next().unwrap(),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, AppendError::QueueFull { queued_bytes } if queued_bytes <= 1_000), "{error}");
+        assert!(at.get() > 3);
+        // With room again, the same append is let in at the same place.
+        let gathered = queue.exchange(Gathered::new());
+        submit(&mut queue, at, 100).unwrap();
+        // What is given out and not committed is forgotten with what waits behind it.
+        queue.committed(&gathered);
+        assert_eq!(queue.withdraw().answers.len(), 1);
+        submit(&mut queue, at, 100).unwrap();
+    }
+
+    #[test]
+    fn an_append_larger_than_the_queue_is_let_in_alone() {
+        let mut queue = Queue::new(&SegmentIndex::first(), 1_000);
+        queue.take(&[PARTITION]).unwrap();
+        queue.exchange(Gathered::new());
+        submit(&mut queue, PartitionOffset::FIRST, 5_000).unwrap();
+        let error = submit(&mut queue, PartitionOffset::new(2).unwrap(), 1).unwrap_err();
+        assert!(matches!(error, AppendError::QueueFull { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_take_shuts_out_the_owner_before_it_at_once() {
+        let mut queue = Queue::new(&SegmentIndex::first(), 1_000);
+        queue.take(&[PARTITION]).unwrap();
+        submit(&mut queue, PartitionOffset::FIRST, 1).unwrap();
+        let (taken, _) = queue.take(&[PARTITION]).unwrap();
+        // What was submitted before the take is before it in the log, and counted in its tail.
+        assert_eq!(taken[0], Taken { epoch: Epoch::new(2).unwrap(), tail: PartitionOffset::new(2).unwrap() });
+        let error = submit(&mut queue, PartitionOffset::new(2).unwrap(), 1).unwrap_err();
+        assert!(matches!(error, AppendError::StaleEpoch { .. }), "{error}");
     }
 }

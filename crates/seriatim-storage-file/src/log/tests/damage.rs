@@ -54,6 +54,25 @@ async fn damage_to_the_very_last_frame_looks_torn_and_is_cut() {
 }
 
 #[tokio::test]
+async fn a_torn_end_is_cut_once_and_reads_as_zeros_afterwards() {
+    let disk = SimulatedDisk::new();
+    let frames = filled(&disk).await;
+    let (last, end) = (frames[frames.len() - 2], *frames.last().unwrap());
+    disk.damage(&segment(), usize::try_from(last).unwrap(), |bytes| bytes[0] ^= 0x10);
+    let cut = || {
+        let space = FreeSpace::new(Path::new(DIRECTORY), 0, Box::new(|_| Ok(u64::MAX)));
+        let directory = Path::new(DIRECTORY).to_owned();
+        let (env, disk) = (Env::real(), Arc::new(disk.clone()));
+        open::open(&Place { env, disk, directory, options: OPTIONS, space: Arc::new(space) })
+            .unwrap()
+            .cut_bytes
+    };
+    // The frame's last bytes may be padding, which is zero already.
+    assert!((end - last - 8..=end - last).contains(&cut()));
+    assert_eq!(cut(), 0);
+}
+
+#[tokio::test]
 async fn an_event_that_looks_like_a_frame_is_not_taken_for_one() {
     // A client sends the bytes of a frame that would be whole at its place, but for the mark that it cannot know; and
     // the frame that carries it is torn. The log must open.
@@ -104,4 +123,20 @@ async fn a_missing_segment_is_named() {
     disk.remove(&Path::new(DIRECTORY).join("0000000002.segment")).unwrap();
     let error = open_log(&disk).unwrap_err();
     assert_eq!(error.to_string(), "the log is damaged: 0000000002.segment is missing from log");
+}
+
+#[tokio::test]
+async fn a_frame_that_does_not_follow_the_one_before_it_is_damage() {
+    // As after a part of the file was put back from an older copy: whole, in its place, and of another history.
+    let disk = SimulatedDisk::new();
+    let frames = filled(&disk).await;
+    let (start, end) = (usize::try_from(frames[2]).unwrap(), usize::try_from(frames[3]).unwrap());
+    disk.damage(&segment(), start, |bytes| {
+        bytes[20] ^= 1;
+        let checksum = crc32fast::hash(&bytes[12..end - start]);
+        bytes[8..12].copy_from_slice(&checksum.to_be_bytes());
+    });
+    let error = open_log(&disk).unwrap_err();
+    let text = format!("the frame at byte {start} of 0000000001.segment does not follow the one before it");
+    assert!(error.to_string().contains(&text), "{error}");
 }

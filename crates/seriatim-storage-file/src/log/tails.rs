@@ -1,0 +1,77 @@
+//! How far each partition is durable: what readers and followers look at. They never take the queue's lock, so that any
+//! number of them cannot hold up the committer.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use seriatim_storage::LogError;
+use seriatim_types::{Partition, PartitionOffset};
+use tokio::sync::watch;
+
+use super::index::SegmentIndex;
+
+type Channels = HashMap<Partition, watch::Sender<PartitionOffset>>;
+
+/// The tails of all partitions; `None` when the log is closed.
+#[derive(Debug)]
+pub(super) struct Tails(RwLock<Option<Channels>>);
+
+impl Tails {
+    pub(super) fn new(index: &SegmentIndex) -> Self {
+        let channel = |(partition, _, tail)| (partition, watch::Sender::new(tail));
+        Self(RwLock::new(Some(index.partitions().map(channel).collect())))
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Option<Channels>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Option<Channels>> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tail of a partition.
+    pub(super) fn get(&self, partition: Partition) -> Result<PartitionOffset, LogError> {
+        let channels = self.read();
+        let channels = channels.as_ref().ok_or(LogError::Closed)?;
+        Ok(channels.get(&partition).map_or(PartitionOffset::FIRST, |tail| *tail.borrow()))
+    }
+
+    /// A partition's tail, to be waited on.
+    pub(super) fn subscribe(
+        &self,
+        partition: Partition,
+    ) -> Result<watch::Receiver<PartitionOffset>, LogError> {
+        if let Some(tail) = self.read().as_ref().ok_or(LogError::Closed)?.get(&partition) {
+            return Ok(tail.subscribe());
+        }
+        let mut channels = self.write();
+        Ok(channel(channels.as_mut().ok_or(LogError::Closed)?, partition).subscribe())
+    }
+
+    /// Moves tails and wakes who waits for them.
+    pub(super) fn advance(&self, tails: impl Iterator<Item = (Partition, PartitionOffset)>) {
+        for (partition, tail) in tails {
+            let known = match self.read().as_ref().map(|channels| channels.get(&partition)) {
+                None => return,
+                Some(Some(channel)) => {
+                    channel.send_replace(tail);
+                    true
+                }
+                Some(None) => false,
+            };
+            if !known && let Some(channels) = self.write().as_mut() {
+                channel(channels, partition).send_replace(tail);
+            }
+        }
+    }
+
+    /// Ends all channels: whoever waits is told that the log is closed.
+    pub(super) fn close(&self) {
+        self.write().take();
+    }
+}
+
+fn channel(channels: &mut Channels, partition: Partition) -> &watch::Sender<PartitionOffset> {
+    channels.entry(partition).or_insert_with(|| watch::Sender::new(PartitionOffset::FIRST))
+}

@@ -1,0 +1,94 @@
+//! Whose a folder is, of which format, and what happens when it is somebody else's.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+
+use seriatim_env::Env;
+use seriatim_storage::{AppendError, Key, StoreError};
+use seriatim_storage_file::{FileOptions, FileStorage, OpenError};
+use seriatim_types::{ErrorKind, Partition};
+
+async fn open(directory: &Path) -> Result<FileStorage, OpenError> {
+    FileStorage::open(&Env::real(), directory, FileOptions::default()).await
+}
+
+#[tokio::test]
+async fn a_second_opening_is_refused_and_says_who_holds_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = open(directory.path()).await.unwrap();
+    let error = open(directory.path()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains(&format!("is held by process {}", std::process::id())), "{error}");
+    first.close().await.unwrap();
+    open(directory.path()).await.unwrap();
+}
+
+#[tokio::test]
+async fn dropping_without_closing_lets_go_of_the_folder() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(open(directory.path()).await.unwrap());
+    open(directory.path()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_folder_of_somebody_else_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("thesis.txt"), "years of work").unwrap();
+    let error = open(directory.path()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("it holds thesis.txt and no SERIATIM"), "{error}");
+    let names: Vec<_> =
+        std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["thesis.txt"]);
+}
+
+#[tokio::test]
+async fn a_newer_format_is_refused_by_name() {
+    let directory = tempfile::tempdir().unwrap();
+    open(directory.path()).await.unwrap().close().await.unwrap();
+    let marker = directory.path().join("SERIATIM");
+    assert_eq!(std::fs::read_to_string(&marker).unwrap(), "seriatim storage\nformat 1\n");
+    std::fs::write(&marker, "seriatim storage\nformat 2\n").unwrap();
+    let error = open(directory.path()).await.unwrap_err();
+    assert!(matches!(error, OpenError::Newer { found: 2, known: 1, .. }), "{error}");
+    std::fs::write(&marker, "something else").unwrap();
+    let error = open(directory.path()).await.unwrap_err();
+    assert!(error.to_string().contains("SERIATIM does not say what it is"), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_in_the_place_of_the_folder_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    std::fs::write(&path, "").unwrap();
+    assert_eq!(open(&path).await.unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
+#[tokio::test]
+async fn a_nearly_full_disk_refuses_writes_of_both_ports_and_reads_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = FileOptions { free_bytes_min: 1_000, ..FileOptions::default() };
+    let probe = Box::new(|_: &Path| Ok(999));
+    let storage = FileStorage::open_with_probe(&Env::real(), directory.path(), options, probe).await.unwrap();
+    let key = Key::new(b"partition", b"");
+    let error = storage.store().put(key, b"value").await.unwrap_err();
+    assert_eq!(error, StoreError::DiskNearlyFull { free_bytes: 999, needed_bytes: 1_000 });
+    assert_eq!(storage.store().get(key).await.unwrap(), None);
+
+    // Taking a partition needs no more than a few bytes of what is reserved already, and is let through.
+    let owner = storage.log().take(Partition::new(1, 0)).await.unwrap();
+    let mut entries = seriatim_storage::Entries::new(owner.next_append_id());
+    let header = seriatim_storage::Header {
+        workspace: seriatim_types::WorkspaceId::FIRST,
+        kind: seriatim_types::WorkspaceKind::new(1),
+        workspace_offset: seriatim_types::WorkspaceOffset::FIRST,
+        time: seriatim_types::Timestamp::from_millis(0),
+        body_digest: seriatim_storage::Digest::of(b""),
+        draws: &[],
+        raises: &[],
+    };
+    entries.push(&header, seriatim_storage::Digest::ZERO, b"").unwrap();
+    let error = storage.log().append(&owner, owner.tail(), &entries).await.unwrap_err();
+    assert_eq!(error, AppendError::DiskNearlyFull { free_bytes: 999, needed_bytes: 1_000 });
+    assert_eq!(storage.log().tail(owner.partition()).await.unwrap(), owner.tail());
+}
