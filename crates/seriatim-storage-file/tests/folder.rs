@@ -4,12 +4,27 @@
 use std::path::Path;
 
 use seriatim_env::Env;
-use seriatim_storage::{AppendError, Key, StoreError};
-use seriatim_storage_file::{FileOptions, FileStorage, OpenError};
-use seriatim_types::{ErrorKind, Partition};
+use seriatim_storage::{AppendError, Digest, Entries, Header, Key, Owner, StoreError};
+use seriatim_storage_file::{FileOptions, FileStorage, LogOptions, OpenError};
+use seriatim_types::{ErrorKind, Partition, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset};
 
 async fn open(directory: &Path) -> Result<FileStorage, OpenError> {
     FileStorage::open(&Env::real(), directory, FileOptions::default()).await
+}
+
+fn entries(owner: &Owner) -> Entries {
+    let mut entries = Entries::new(owner.next_append_id());
+    let header = Header {
+        workspace: WorkspaceId::FIRST,
+        kind: WorkspaceKind::new(1),
+        workspace_offset: WorkspaceOffset::FIRST,
+        time: Timestamp::from_millis(0),
+        body_digest: Digest::of(b"tea"),
+        draws: &[],
+        raises: &[],
+    };
+    entries.push(&header, Digest::ZERO, b"tea").unwrap();
+    entries
 }
 
 #[tokio::test]
@@ -65,6 +80,26 @@ async fn a_file_in_the_place_of_the_folder_is_an_error() {
 }
 
 #[tokio::test]
+async fn a_full_segment_gets_an_index_that_opening_does_not_have_to_make_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = LogOptions { segment_bytes: 8 << 10, ..LogOptions::default() };
+    let options = FileOptions { log, ..FileOptions::default() };
+    let storage = FileStorage::open(&Env::real(), directory.path(), options.clone()).await.unwrap();
+    let owner = storage.log().take(Partition::new(1, 0)).await.unwrap();
+    let mut at = owner.tail();
+    for _ in 0..100 {
+        at = storage.log().append(&owner, at, &entries(&owner)).await.unwrap().next();
+    }
+    storage.close().await.unwrap();
+    let index = directory.path().join("log/0000000001.index");
+    let written = (std::fs::read(&index).unwrap(), std::fs::metadata(&index).unwrap().modified().unwrap());
+    assert!(written.0.starts_with(b"SERIAIDX"));
+    FileStorage::open(&Env::real(), directory.path(), options).await.unwrap().close().await.unwrap();
+    let after = (std::fs::read(&index).unwrap(), std::fs::metadata(&index).unwrap().modified().unwrap());
+    assert_eq!(written, after);
+}
+
+#[tokio::test]
 async fn a_nearly_full_disk_refuses_writes_of_both_ports_and_reads_go_on() {
     let directory = tempfile::tempdir().unwrap();
     let options = FileOptions { free_bytes_min: 1_000, ..FileOptions::default() };
@@ -77,18 +112,7 @@ async fn a_nearly_full_disk_refuses_writes_of_both_ports_and_reads_go_on() {
 
     // Taking a partition needs no more than a few bytes of what is reserved already, and is let through.
     let owner = storage.log().take(Partition::new(1, 0)).await.unwrap();
-    let mut entries = seriatim_storage::Entries::new(owner.next_append_id());
-    let header = seriatim_storage::Header {
-        workspace: seriatim_types::WorkspaceId::FIRST,
-        kind: seriatim_types::WorkspaceKind::new(1),
-        workspace_offset: seriatim_types::WorkspaceOffset::FIRST,
-        time: seriatim_types::Timestamp::from_millis(0),
-        body_digest: seriatim_storage::Digest::of(b""),
-        draws: &[],
-        raises: &[],
-    };
-    entries.push(&header, seriatim_storage::Digest::ZERO, b"").unwrap();
-    let error = storage.log().append(&owner, owner.tail(), &entries).await.unwrap_err();
+    let error = storage.log().append(&owner, owner.tail(), &entries(&owner)).await.unwrap_err();
     assert_eq!(error, AppendError::DiskNearlyFull { free_bytes: 999, needed_bytes: 1_000 });
     assert_eq!(storage.log().tail(owner.partition()).await.unwrap(), owner.tail());
 }

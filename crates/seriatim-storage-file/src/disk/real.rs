@@ -19,7 +19,10 @@ impl Disk for RealDisk {
 
     fn create(&self, path: &Path, length: u64) -> io::Result<Arc<dyn DiskFile>> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
-        reserve(&file, length)?;
+        // The system call refuses to reserve nothing.
+        if length > 0 {
+            reserve(&file, length)?;
+        }
         // Size and extents are metadata: without this the first small syncs would pay for them.
         file.sync_all()?;
         Ok(Arc::new(file))

@@ -1,0 +1,123 @@
+//! The format promise: a folder that format version 1 wrote, kept in `tests/stored/format-1`, opens and goes on.
+//!
+//! It is never written again. A new format version gets a folder of its own, made once with
+//! `SERIATIM_STORE_FORMAT=crates/seriatim-storage-file/tests/stored/format-N cargo test -p seriatim-storage-file --test format`.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+
+use seriatim_env::Env;
+use seriatim_storage::{
+    ClusteringRange, Digest, Draw, Durability, Entries, Header, Key, Owner, Raise, ReadLimit,
+};
+use seriatim_storage_file::{FileOptions, FileStorage, LogOptions};
+use seriatim_types::{
+    Number, Partition, PartitionOffset, SequenceId, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset,
+};
+
+const EVENTS: u64 = 40;
+
+fn options() -> FileOptions {
+    let log = LogOptions { segment_bytes: 8 << 10, ..LogOptions::default() };
+    FileOptions { log, free_bytes_min: 0, ..FileOptions::default() }
+}
+
+fn body(event: u64) -> Vec<u8> {
+    format!("event {event} {}", "x".repeat(usize::try_from(event).unwrap() * 7)).into_bytes()
+}
+
+/// One event after another, each numbered with itself, the tenth with a raise.
+fn push(entries: &mut Entries, event: u64, previous: Digest) -> Digest {
+    let body = body(event);
+    let draw = Draw { sequence: SequenceId::new(3), first: Number::new(event), count: 1 };
+    let raise = Raise { sequence: SequenceId::new(4), next: Number::new(5_001) };
+    let header = Header {
+        workspace: WorkspaceId::FIRST,
+        kind: WorkspaceKind::new(2),
+        workspace_offset: WorkspaceOffset::new(event).unwrap(),
+        time: Timestamp::from_millis(1_767_225_600_000 + event),
+        body_digest: Digest::of(&body),
+        draws: &[draw],
+        raises: if event == 10 { &[raise] } else { &[] },
+    };
+    entries.push(&header, previous, &body).unwrap()
+}
+
+async fn append(storage: &FileStorage, owner: &Owner, event: u64, previous: Digest) -> Digest {
+    let mut entries = Entries::new(owner.next_append_id());
+    let chain = push(&mut entries, event, previous);
+    storage.log().append(owner, PartitionOffset::new(event).unwrap(), &entries).await.unwrap();
+    chain
+}
+
+async fn store(directory: &Path) {
+    let storage = FileStorage::open(&Env::real(), directory, options()).await.unwrap();
+    let owner = storage.log().take(Partition::new(1, 2)).await.unwrap();
+    let mut chain = Digest::ZERO;
+    for event in 1..=EVENTS {
+        chain = append(&storage, &owner, event, chain).await;
+    }
+    let mut batch = seriatim_storage::Batch::new();
+    for key in 0..20_u8 {
+        batch.put(Key::new(b"partition", &[key]), &[key; 10]);
+    }
+    batch.put(Key::new(b"", b""), b"");
+    storage.store().write(batch, Durability::Synced).await.unwrap();
+    storage.close().await.unwrap();
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_folder_of_format_1_opens_reads_and_goes_on() {
+    if let Some(directory) = std::env::var_os("SERIATIM_STORE_FORMAT") {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        return store(&root.join(directory)).await;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stored/format-1"), directory.path());
+    let storage = FileStorage::open(&Env::real(), directory.path(), options()).await.unwrap();
+    let partition = Partition::new(1, 2);
+    assert_eq!(storage.log().partitions().await.unwrap(), [partition]);
+
+    let read = storage.log().read(partition, PartitionOffset::FIRST, ReadLimit::default()).await.unwrap();
+    assert_eq!(read.len() as u64, EVENTS);
+    let mut chain = Digest::ZERO;
+    for (offset, entry) in read.iter() {
+        let event = offset.get();
+        assert_eq!(entry.body(), body(event));
+        assert!(entry.body_is_intact() && entry.continues(chain));
+        assert_eq!(entry.workspace_offset().get(), event);
+        assert_eq!(entry.draws().map(|draw| draw.first.get()).collect::<Vec<_>>(), [event]);
+        assert_eq!(
+            entry.raises().map(|raise| raise.next.get()).sum::<u64>(),
+            if event == 10 { 5_001 } else { 0 }
+        );
+        chain = entry.chain();
+    }
+    assert_eq!(chain.to_string(), CHAIN_HEAD);
+
+    let pairs = storage.store().scan(b"partition", ClusteringRange::all()).all().await.unwrap();
+    assert_eq!(pairs.len(), 20);
+    assert!(pairs.iter().zip(0_u8..).all(|((key, value), n)| key[..] == [n] && value[..] == [n; 10]));
+    assert_eq!(storage.store().get(Key::new(b"", b"")).await.unwrap().as_deref(), Some(&b""[..]));
+
+    let owner = storage.log().take(partition).await.unwrap();
+    assert_eq!((owner.epoch().get(), owner.tail().get()), (2, EVENTS + 1));
+    append(&storage, &owner, EVENTS + 1, chain).await;
+    storage.close().await.unwrap();
+}
+
+/// The head of the workspace's chain in the stored folder.
+const CHAIN_HEAD: &str = "9a29367fde48f0ecdfd38fac51e6e0f3557ea860c91d00b15e3fa9573ed34b52";
