@@ -80,13 +80,11 @@ async fn an_event_that_looks_like_a_frame_is_not_taken_for_one() {
     let frames = filled(&disk).await;
     let end = *frames.last().unwrap();
     disk.damage(&segment(), usize::try_from(end).unwrap(), |bytes| {
-        for (step, word) in bytes.chunks_mut(8).take(100).enumerate() {
-            let position = end + step as u64 * 8;
-            let mut forged = vec![0; frame::FRAME_HEADER_BYTES];
-            let position = segment::Position { segment: segment::SegmentNumber::FIRST, at: position };
-            frame::finish(&mut forged, 0x5345_5249_4154_494d, 0, position);
-            word.copy_from_slice(&forged[step % 4 * 8..][..8]);
-        }
+        bytes[..32].fill(0x55);
+        let position = segment::Position { segment: segment::SegmentNumber::FIRST, at: end + 64 };
+        let mut forged = vec![0; frame::FRAME_HEADER_BYTES];
+        frame::finish(&mut forged, u64::from_be_bytes(*b"SERIATIM"), 0, position);
+        bytes[64..64 + forged.len()].copy_from_slice(&forged);
     });
     let log = open_log(&disk).unwrap();
     assert_eq!(bodies(&log, partition(0)).await.unwrap().len(), 10);
