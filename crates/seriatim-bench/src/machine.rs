@@ -56,11 +56,7 @@ impl fmt::Display for Machine {
             self.kernel,
             self.filesystem,
             self.fdatasync_median_us,
-            if self.optimised {
-                ""
-            } else {
-                " — NOT OPTIMISED: use --release"
-            },
+            if self.optimised { "" } else { " — NOT OPTIMISED: use --release" },
         )
     }
 }
@@ -73,9 +69,7 @@ fn field(text: &str, name: &str) -> String {
 }
 
 fn kibibytes(text: &str) -> u64 {
-    let number = text
-        .strip_suffix(" kB")
-        .and_then(|number| number.parse::<u64>().ok());
+    let number = text.strip_suffix(" kB").and_then(|number| number.parse::<u64>().ok());
     number.unwrap_or(0) * 1024
 }
 

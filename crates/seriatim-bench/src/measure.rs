@@ -6,7 +6,6 @@ use serde::{Serialize, Serializer};
 
 /// What a measure should reach.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[allow(dead_code, reason = "each suite uses the kinds that it needs")]
 pub(crate) enum Goal {
     /// Ours divided by the peer's is at least this.
     RatioAtLeast(f64),

@@ -20,12 +20,7 @@ pub(crate) struct Report {
 impl Report {
     /// The report of a suite.
     pub(crate) fn new(suite: &'static str, quick: bool, machine: Machine, measures: Vec<Measure>) -> Self {
-        Self {
-            suite,
-            quick,
-            machine,
-            measures,
-        }
+        Self { suite, quick, machine, measures }
     }
 
     /// The machine on a line, then a measure to a line, then the reasons.
@@ -71,10 +66,7 @@ fn row(measure: &Measure) -> [String; 8] {
         measure.unit.to_owned(),
         measure.peer.clone().unwrap_or_default(),
         measure.peer_value.map(table::number).unwrap_or_default(),
-        measure
-            .ratio
-            .map(|ratio| format!("{ratio:.2}"))
-            .unwrap_or_default(),
+        measure.ratio.map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
         measure.goal.map(|goal| goal.to_string()).unwrap_or_default(),
         met.to_owned(),
     ]
@@ -98,12 +90,8 @@ mod tests {
         let appends = Measure::new("appends, 64 writers", 123_456.789, "1/s");
         let inserts = Measure::new("commands", 5_000.0, "1/s");
         let measures = vec![
-            appends
-                .beside("bare file", 137_174.21)
-                .goal(Goal::RatioAtLeast(0.85)),
-            inserts
-                .goal(Goal::RatioAtLeast(50.0))
-                .without("PostgreSQL", "it is not installed"),
+            appends.beside("bare file", 137_174.21).goal(Goal::RatioAtLeast(0.85)),
+            inserts.goal(Goal::RatioAtLeast(50.0)).without("PostgreSQL", "it is not installed"),
             Measure::new("draw", 0.8, "ns").goal(Goal::AtMost(0.5)),
         ];
         Report::new("log", true, machine, measures)

@@ -2,30 +2,35 @@
 
 use std::array;
 
-/// Measures something once and says how much it was.
-pub(crate) type Contestant<'a> = &'a mut dyn FnMut() -> anyhow::Result<f64>;
+/// Measures something once and says what it found.
+pub(crate) type Contestant<'a, T> = &'a mut dyn FnMut() -> anyhow::Result<T>;
 
-/// Lets each contestant measure once per round, and returns the median of each. Another one begins each round, so that
+/// Lets each contestant measure once per round, and returns what each has found. Another one begins each round, so that
 /// none always comes first; a round that warms up is not counted.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "callers write the contestants in place"
-)]
-pub(crate) fn medians<const N: usize>(
+#[expect(clippy::needless_pass_by_value, reason = "callers write the contestants in place")]
+pub(crate) fn rounds<T, const N: usize>(
     rounds: usize,
-    contestants: [Contestant<'_>; N],
-) -> anyhow::Result<[f64; N]> {
-    let mut values: [Vec<f64>; N] = array::from_fn(|_| Vec::with_capacity(rounds));
+    contestants: [Contestant<'_, T>; N],
+) -> anyhow::Result<[Vec<T>; N]> {
+    let mut found = array::from_fn(|_| Vec::with_capacity(rounds));
     for round in 0..=rounds {
         for turn in 0..N {
             let i = (round + turn) % N;
-            let value = contestants[i]()?;
+            let sample = contestants[i]()?;
             if round > 0 {
-                values[i].push(value);
+                found[i].push(sample);
             }
         }
     }
-    Ok(values.map(|values| median(&values)))
+    Ok(found)
+}
+
+/// The median of each contestant's [`rounds`].
+pub(crate) fn medians<const N: usize>(
+    count: usize,
+    contestants: [Contestant<'_, f64>; N],
+) -> anyhow::Result<[f64; N]> {
+    Ok(rounds(count, contestants)?.map(|values| median(&values)))
 }
 
 /// The middle value, or the mean of the two in the middle; not a number if there are none.

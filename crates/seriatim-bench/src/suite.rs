@@ -40,11 +40,7 @@ impl Run {
     /// A run of the named suite that may write into `directory`.
     pub(crate) fn new(suite: &'static str, quick: bool, directory: &Path) -> Self {
         let directory = directory.to_owned();
-        Self {
-            suite,
-            quick,
-            directory,
-        }
+        Self { suite, quick, directory }
     }
 
     /// One of two sizes.
@@ -69,7 +65,6 @@ impl Run {
         runtime()
     }
 
-    #[allow(dead_code, reason = "the suites that kill or weigh a process need it")]
     /// This program once more: the process will call the suite's `child` function with these words.
     pub(crate) fn child(&self, words: &[&str]) -> anyhow::Result<Command> {
         let mut command = Command::new(std::env::current_exe()?);

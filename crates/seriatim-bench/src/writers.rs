@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
@@ -20,6 +21,8 @@ pub(crate) trait Durable: Send + Sync + 'static {
 #[derive(Debug)]
 pub(crate) struct Driven {
     pub(crate) per_second: f64,
+    /// What one write cost all cores together, in microseconds, waiting not counted.
+    pub(crate) cpu_us: f64,
     pub(crate) latencies: Latencies,
 }
 
@@ -31,7 +34,7 @@ pub(crate) fn drive<D: Durable>(
     duration: Duration,
 ) -> anyhow::Result<Driven> {
     let stop = Arc::new(AtomicBool::new(false));
-    let started = Instant::now();
+    let (started, cpu_started) = (Instant::now(), cpu_us());
     let mut tasks = JoinSet::new();
     for writer in 0..writers {
         tasks.spawn_on(write_on(target.clone(), writer, stop.clone()), runtime.handle());
@@ -41,15 +44,23 @@ pub(crate) fn drive<D: Durable>(
     stop.store(true, Ordering::Relaxed);
     let times = runtime.block_on(tasks.join_all());
     // To the last answer: what was under way when time was up counts, and so does its time.
-    let elapsed = started.elapsed();
+    let (elapsed, cpu) = (started.elapsed(), cpu_us() - cpu_started);
     let mut latencies = Latencies::new()?;
     for written in times {
         written?.into_iter().for_each(|time| latencies.record(time));
     }
     Ok(Driven {
         per_second: latencies.count() / elapsed.as_secs_f64(),
+        cpu_us: cpu / latencies.count(),
         latencies,
     })
+}
+
+/// What this process has had of all cores so far.
+#[expect(clippy::cast_precision_loss, reason = "of interest are differences of seconds")]
+fn cpu_us() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
 }
 
 /// One writer: how long each of its writes took.

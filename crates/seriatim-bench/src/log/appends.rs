@@ -8,15 +8,13 @@ use anyhow::Context;
 use seriatim_storage::{Entries, Log, Owner};
 use seriatim_types::{Partition, PartitionOffset};
 
-use super::events;
-use super::storage::Storage;
+use super::{events, storage};
 use crate::measure::{Goal, Measure};
 use crate::peer::BareFile;
-use crate::sample::{median, medians};
+use crate::sample::{median, rounds};
 use crate::suite::Run;
 use crate::writers::{Driven, Durable, drive};
 
-const PEER: &str = "bare file";
 const APPLICATION: u32 = 1;
 
 /// Every number of writers on every number of partitions, in one run.
@@ -35,39 +33,38 @@ fn compare(run: &Run, writers: usize, partitions: u16) -> anyhow::Result<Vec<Mea
     let (s, ps) = (plural(writers), plural(partitions.into()));
     let what = format!("{writers} writer{s} on {partitions} partition{ps}");
     run.progress(&format!("appends, {what}"));
-    let rounds = run.pick(5, 15);
     let duration = Duration::from_millis(run.pick(200, 500));
     let runtime = run.runtime()?;
     let directory = run.directory("appends-")?;
-    let storage = runtime.block_on(Storage::open(&directory.path().join("ours")))?;
-    let ours = Arc::new(runtime.block_on(Appends::take(&storage.log, partitions))?);
+    let storage = runtime.block_on(storage::open(&directory.path().join("ours")))?;
+    let ours = Arc::new(runtime.block_on(Appends::take(storage.log(), partitions))?);
     let file = Arc::new(BareFileWriters {
         file: BareFile::create(&directory.path().join("bare"))?,
         bytes: ours.lanes[0].entries.as_bytes().to_vec(),
     });
 
-    let mut quantiles = [Vec::new(), Vec::new()];
-    let [our_quantiles, peer_quantiles] = &mut quantiles;
-    let keep = |driven: Driven, quantiles: &mut Vec<f64>| {
-        quantiles.push(driven.latencies.quantile_ms(0.99));
-        driven.per_second
-    };
-    let [our_rate, peer_rate] = medians(
-        rounds,
-        [
-            &mut || Ok(keep(drive(&runtime, &ours, writers, duration)?, our_quantiles)),
-            &mut || Ok(keep(drive(&runtime, &file, writers, duration)?, peer_quantiles)),
-        ],
+    let [our_rounds, peer_rounds] = rounds(
+        run.pick(5, 15),
+        [&mut || drive(&runtime, &ours, writers, duration), &mut || {
+            drive(&runtime, &file, writers, duration)
+        }],
     )?;
     runtime.block_on(storage.close())?;
 
-    let rate = Measure::new(format!("durable appends, {what}"), our_rate, "1/s").beside(PEER, peer_rate);
-    let [our_p99, peer_p99] = quantiles.map(|quantiles| median(&quantiles));
-    let p99 = Measure::new(format!("p99 of an append, {what}"), our_p99, "ms").beside(PEER, peer_p99);
-    Ok(match writers {
-        64.. => vec![rate.goal(Goal::RatioAtLeast(0.85)), p99],
-        _ => vec![rate],
-    })
+    let measure = |name: &str, unit, value: fn(&Driven) -> f64| {
+        let [ours, peer] =
+            [&our_rounds, &peer_rounds].map(|rounds| median(&rounds.iter().map(value).collect::<Vec<_>>()));
+        Measure::new(format!("{name}, {what}"), ours, unit).beside("bare file", peer)
+    };
+    let rate = measure("durable appends", "1/s", |driven| driven.per_second);
+    if writers < 64 {
+        return Ok(vec![rate]);
+    }
+    Ok(vec![
+        rate.goal(Goal::RatioAtLeast(0.85)),
+        measure("p99 of an append", "ms", |driven| driven.latencies.quantile_ms(0.99)),
+        measure("processor time of an append", "µs", |driven| driven.cpu_us),
+    ])
 }
 
 /// Ours: every writer has a partition, and all writers of a partition share its owner.
@@ -85,9 +82,7 @@ struct Lane {
 
 impl Appends {
     async fn take(log: &Log, partitions: u16) -> anyhow::Result<Self> {
-        let partitions: Vec<_> = (0..partitions)
-            .map(|id| Partition::new(APPLICATION, id))
-            .collect();
+        let partitions: Vec<_> = (0..partitions).map(|id| Partition::new(APPLICATION, id)).collect();
         let owners = log.take_all(&partitions).await?;
         let lane = |owner: Owner| {
             Ok(Lane {
@@ -96,10 +91,7 @@ impl Appends {
                 owner,
             })
         };
-        Ok(Self {
-            log: log.clone(),
-            lanes: owners.into_iter().map(lane).collect::<anyhow::Result<_>>()?,
-        })
+        Ok(Self { log: log.clone(), lanes: owners.into_iter().map(lane).collect::<anyhow::Result<_>>()? })
     }
 
     /// Takes the next offset of a lane and submits there; others may submit before the answer.

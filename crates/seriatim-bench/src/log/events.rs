@@ -1,19 +1,20 @@
-//! The events that are written.
+//! The events that are written to the log.
 
-use seriatim_storage::{Digest, Draw, Entries, Header};
+use seriatim_storage::{Digest, Draw, Entries, Header, Log, Owner};
 use seriatim_types::{AppendId, Number, SequenceId, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset};
 
-/// Of the body. With a header of 155 bytes (two draws) an entry has 450.
-const BODY_BYTES: usize = 295;
+/// Of an encoded entry: a header with two draws has 155, the rest is body.
+pub(super) const ENTRY_BYTES: usize = 450;
+const BODY_BYTES: usize = ENTRY_BYTES - 155;
+
+/// Of one append while a log is filled.
+const FILL_ENTRIES: usize = 500;
 
 /// Entries for one append, encoded and ready.
 pub(super) fn entries(append: AppendId, count: usize) -> anyhow::Result<Entries> {
     let body: Vec<u8> = (0..=u8::MAX).cycle().take(BODY_BYTES).collect();
-    let draw = |sequence, first| Draw {
-        sequence: SequenceId::new(sequence),
-        first: Number::new(first),
-        count: 1,
-    };
+    let draw =
+        |sequence, first| Draw { sequence: SequenceId::new(sequence), first: Number::new(first), count: 1 };
     let header = Header {
         workspace: WorkspaceId::FIRST,
         kind: WorkspaceKind::new(1),
@@ -31,6 +32,18 @@ pub(super) fn entries(append: AppendId, count: usize) -> anyhow::Result<Entries>
     Ok(entries)
 }
 
+/// Appends at least so many bytes of entries to a partition that nobody has appended to since it was taken; returns how
+/// many events that were. The same entries over and over: what they say is of no matter here.
+pub(super) async fn fill(log: &Log, owner: &Owner, bytes: u64) -> anyhow::Result<u64> {
+    let entries = entries(owner.next_append_id(), FILL_ENTRIES)?;
+    let appends = bytes.div_ceil(entries.as_bytes().len() as u64);
+    let mut next = owner.tail();
+    for _ in 0..appends {
+        next = log.append(owner, next, &entries).await?.next();
+    }
+    Ok(appends * FILL_ENTRIES as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use seriatim_types::Epoch;
@@ -38,12 +51,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_has_450_bytes() {
-        let append = AppendId {
-            epoch: Epoch::FIRST,
-            counter: 0,
-        };
-        assert_eq!(entries(append, 1).unwrap().as_bytes().len(), 450);
-        assert_eq!(entries(append, 3).unwrap().as_bytes().len(), 1_350);
+    fn every_entry_has_the_size_that_is_said() {
+        let append = AppendId { epoch: Epoch::FIRST, counter: 0 };
+        assert_eq!(entries(append, 1).unwrap().as_bytes().len(), ENTRY_BYTES);
+        assert_eq!(entries(append, 3).unwrap().as_bytes().len(), 3 * ENTRY_BYTES);
     }
 }

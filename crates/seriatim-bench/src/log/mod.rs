@@ -2,7 +2,12 @@
 
 mod appends;
 mod events;
+mod opening;
+mod pairs;
+mod reads;
 mod storage;
+mod store;
+mod visit;
 
 use crate::measure::Measure;
 use crate::suite::{Run, Suite};
@@ -11,9 +16,14 @@ pub(crate) const SUITE: Suite = Suite {
     name: "log",
     about: "durable appends beside a bare file, reads, the store beside fjall, opening",
     run,
-    child: None,
+    child: Some(visit::child),
 };
 
 fn run(run: &Run) -> anyhow::Result<Vec<Measure>> {
-    appends::measure(run)
+    let sections = [appends::measure, reads::measure, store::measure, opening::measure];
+    let mut measures = Vec::new();
+    for section in sections {
+        measures.extend(section(run)?);
+    }
+    Ok(measures)
 }

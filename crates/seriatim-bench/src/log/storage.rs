@@ -3,28 +3,12 @@
 use std::path::Path;
 
 use seriatim_env::Env;
-use seriatim_storage::memory::{MemoryLog, MemoryStore};
-use seriatim_storage::{Log, Store};
+use seriatim_storage_file::{FileOptions, FileStorage};
 
-/// Both ports on one directory.
-#[derive(Debug)]
-pub(super) struct Storage {
-    pub(super) log: Log,
-    pub(super) store: Store,
-}
+/// How the log's files end.
+pub(super) const SEGMENT_EXTENSION: &str = "segment";
 
-impl Storage {
-    /// Opens a directory, made if it is not there.
-    pub(super) async fn open(_directory: &Path) -> anyhow::Result<Self> {
-        Ok(Self {
-            log: Log::new(MemoryLog::new()),
-            store: Store::new(MemoryStore::new(Env::real())),
-        })
-    }
-
-    /// A clean stop.
-    pub(super) async fn close(&self) -> anyhow::Result<()> {
-        self.log.close().await?;
-        Ok(self.store.close().await?)
-    }
+/// Opens a directory, made if it is not there, with the settings that everybody gets.
+pub(super) async fn open(directory: &Path) -> anyhow::Result<FileStorage> {
+    Ok(FileStorage::open(&Env::real(), directory, FileOptions::default()).await?)
 }

@@ -57,10 +57,7 @@ impl BareFile {
             // An answer that is dropped tells the writers that it failed.
             move || drop(commit(&shared, &file))
         })?;
-        Ok(Self {
-            shared,
-            committer: Some(committer),
-        })
+        Ok(Self { shared, committer: Some(committer) })
     }
 
     /// Adds bytes to the end of the file; durable when it returns.
@@ -99,10 +96,7 @@ fn commit(shared: &Shared, file: &File) -> anyhow::Result<()> {
     loop {
         let waiting = shared.lock();
         let idle = |waiting: &mut Waiting| waiting.answers.is_empty() && !waiting.closed;
-        let mut waiting = shared
-            .wake
-            .wait_while(waiting, idle)
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = shared.wake.wait_while(waiting, idle).unwrap_or_else(PoisonError::into_inner);
         if waiting.answers.is_empty() {
             return Ok(());
         }
@@ -127,12 +121,7 @@ fn commit(shared: &Shared, file: &File) -> anyhow::Result<()> {
 }
 
 fn preallocate(file: &File, from: u64) -> anyhow::Result<()> {
-    Ok(rustix::fs::fallocate(
-        file,
-        FallocateFlags::empty(),
-        from,
-        STEP_BYTES,
-    )?)
+    Ok(rustix::fs::fallocate(file, FallocateFlags::empty(), from, STEP_BYTES)?)
 }
 
 #[cfg(test)]

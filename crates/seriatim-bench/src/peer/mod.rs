@@ -1,5 +1,7 @@
 //! Those beside whom more than one suite measures.
 
 mod bare_file;
+mod plain_fjall;
 
 pub(crate) use bare_file::BareFile;
+pub(crate) use plain_fjall::PlainFjall;

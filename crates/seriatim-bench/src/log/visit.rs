@@ -1,0 +1,155 @@
+//! A directory that one process after the other opens, writes to and leaves: by closing it, or by being killed.
+
+use std::io::{BufRead, BufReader, Write};
+use std::ops::Range;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Instant;
+
+use anyhow::{Context, bail, ensure};
+use seriatim_types::Partition;
+use tempfile::TempDir;
+
+use super::pairs::Pairs;
+use super::{events, pairs, storage};
+use crate::peer::PlainFjall;
+use crate::suite::{self, Run};
+
+/// What a pair adds to the store, and what is appended to the log for it.
+pub(super) const PAIR_BYTES: u64 = 1_024;
+const VALUE_BYTES: usize = 1_000;
+const PARTITIONS: u16 = 16;
+
+/// Whose directory it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Side {
+    Ours,
+    Fjall,
+}
+
+/// How a process leaves it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Ending {
+    Close,
+    Kill,
+}
+
+impl Ending {
+    /// For the name of a measure.
+    pub(super) fn after(self) -> &'static str {
+        match self {
+            Self::Close => "after a clean stop",
+            Self::Kill => "after kill -9",
+        }
+    }
+}
+
+/// The directory, and how many pairs it has had.
+#[derive(Debug)]
+pub(super) struct Directory<'a> {
+    run: &'a Run,
+    side: Side,
+    place: TempDir,
+    pairs: u64,
+}
+
+impl<'a> Directory<'a> {
+    /// A new, empty one.
+    pub(super) fn new(run: &'a Run, side: Side) -> anyhow::Result<Self> {
+        let place = run.directory("opening-")?;
+        Ok(Self { run, side, place, pairs: 0 })
+    }
+
+    /// Has a process open it and write so many pairs, and as many bytes to the log; says how long opening took, in ms.
+    pub(super) fn visit(&mut self, pairs: u64, ending: Ending) -> anyhow::Result<f64> {
+        let place = self.place.path().to_str().context("a path that is no text")?;
+        let (first, end) = (self.pairs.to_string(), (self.pairs + pairs).to_string());
+        let side = if self.side == Side::Ours { "ours" } else { "fjall" };
+        let ends = if ending == Ending::Close { "close" } else { "go-on" };
+        let mut command = self.run.child(&[side, place, &first, &end, ends])?;
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        self.pairs += pairs;
+
+        let lines = child.stdout.take().context("a process without output")?;
+        let mut lines = BufReader::new(lines).lines();
+        let opened = lines.next().context("it ended before it had opened")?;
+        let written = lines.next().context("it ended before it had written")?;
+        if ending == Ending::Kill {
+            child.kill()?;
+        }
+        let status = child.wait()?;
+        ensure!(status.success() == (ending == Ending::Close), "it ended with {status}");
+        ensure!(written? == "written", "it said something else");
+        Ok(opened?.parse()?)
+    }
+}
+
+/// The process: opens, says how long that took, writes, says so, and closes or goes on until it is killed.
+pub(super) fn child(words: &[String]) -> anyhow::Result<()> {
+    let [side, place, first, end, ending] = words else {
+        bail!("it takes five words, not {}", words.len());
+    };
+    let (place, pairs) = (Path::new(place), first.parse()?..end.parse()?);
+    let runtime = suite::runtime()?;
+    match side.as_str() {
+        "ours" => runtime.block_on(visit_ours(place, pairs, ending == "close")),
+        "fjall" => runtime.block_on(visit_fjall(place, pairs, ending == "close")),
+        _ => bail!("there is no side {side}"),
+    }
+}
+
+async fn visit_ours(place: &Path, pairs: Range<u64>, close: bool) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let storage = storage::open(place).await?;
+    let partitions: Vec<_> = (0..PARTITIONS).map(|id| Partition::new(1, id)).collect();
+    let owners = storage.log().take_all(&partitions).await?;
+    check_first(storage.store(), &pairs).await?;
+    say(&opened_ms(started))?;
+
+    // The log first: a kill then finds the store amid its writes.
+    let bytes = (pairs.end - pairs.start) * PAIR_BYTES;
+    events::fill(storage.log(), &owners[0], bytes).await?;
+    pairs::fill(storage.store(), pairs.clone(), VALUE_BYTES).await?;
+    say("written")?;
+    if close {
+        return Ok(storage.close().await?);
+    }
+    write_on(storage.store(), pairs.end).await
+}
+
+async fn visit_fjall(place: &Path, pairs: Range<u64>, close: bool) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let fjall = PlainFjall::open(place)?;
+    check_first(&fjall, &pairs).await?;
+    say(&opened_ms(started))?;
+
+    pairs::fill(&fjall, pairs.clone(), VALUE_BYTES).await?;
+    say("written")?;
+    if close {
+        return fjall.close();
+    }
+    write_on(&fjall, pairs.end).await
+}
+
+/// Opened means that a read is answered.
+async fn check_first(store: &impl Pairs, pairs: &Range<u64>) -> anyhow::Result<()> {
+    ensure!(store.has(0).await? == (pairs.start > 0), "the first pair is not what it should be");
+    Ok(())
+}
+
+/// Overwrites one batch over and over, until the process is killed.
+async fn write_on(store: &impl Pairs, first: u64) -> anyhow::Result<()> {
+    loop {
+        store.write(first..first + pairs::BATCH_PAIRS as u64, VALUE_BYTES).await?;
+    }
+}
+
+fn opened_ms(started: Instant) -> String {
+    (started.elapsed().as_secs_f64() * 1e3).to_string()
+}
+
+fn say(line: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    Ok(out.flush()?)
+}
