@@ -43,7 +43,13 @@ pub(super) fn of_sync(error: &Error) -> StoreError {
 fn is_damage(error: &Error) -> bool {
     match error {
         Error::Io(error) | Error::Storage(LsmError::Io(error)) => {
-            matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::NotFound | ErrorKind::InvalidData)
+            matches!(
+                error.kind(),
+                ErrorKind::UnexpectedEof
+                    | ErrorKind::NotFound
+                    | ErrorKind::InvalidData
+                    | ErrorKind::InvalidInput
+            )
         }
         Error::Locked | Error::Poisoned | Error::KeyspaceDeleted => false,
         _ => true,

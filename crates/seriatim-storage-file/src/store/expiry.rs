@@ -93,3 +93,94 @@ fn remove_some(engine: &Engine, now: Timestamp) -> Result<usize, StoreError> {
     }
     Ok(removed)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use seriatim_env::Env;
+    use seriatim_storage::{Key, Store, StoreBackend as _};
+
+    use super::super::{FjallStore, StoreOptions};
+    use super::*;
+
+    const KEY: Key<'static> = Key::new(b"p", b"lease");
+    const MINUTE: Option<Duration> = Some(Duration::from_secs(60));
+
+    /// A store whose background expiry never comes, and one that goes through the port.
+    fn open(directory: &tempfile::TempDir) -> (Arc<Shared>, Store) {
+        let options = StoreOptions { expiry_interval: Duration::MAX, ..StoreOptions::default() };
+        let store = FjallStore::open(Env::real(), directory.path(), options).unwrap();
+        (store.shared.clone(), Store::new(store))
+    }
+
+    /// Removes what will have expired in an hour; says how many index keys that were and whether the value is there.
+    fn remove_in_an_hour(shared: &Shared) -> (usize, bool) {
+        let now = shared.env.now().after(Duration::from_secs(3_600));
+        shared
+            .engine(|engine| {
+                let removed = remove_some(engine, now)?;
+                assert!(!any(engine)?, "index keys are left");
+                Ok((removed, !engine.pairs.is_empty().unwrap()))
+            })
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_expired_value_and_its_index_key_are_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (shared, store) = open(&directory);
+        store.insert_if_absent(KEY, b"1", MINUTE).await.unwrap();
+        assert_eq!(remove_in_an_hour(&shared), (1, false));
+    }
+
+    #[tokio::test]
+    async fn a_renewed_value_has_one_index_key() {
+        let directory = tempfile::tempdir().unwrap();
+        let (shared, store) = open(&directory);
+        store.insert_if_absent(KEY, b"1", MINUTE).await.unwrap();
+        store.compare_and_swap(KEY, b"1", b"1", Some(Duration::from_secs(7_200))).await.unwrap();
+        let now = shared.env.now().after(Duration::from_secs(3_600));
+        assert_eq!(shared.engine(|engine| remove_some(engine, now)), Ok(0));
+        assert_eq!(shared.engine(any), Ok(true));
+        store.compare_and_delete(KEY, b"1").await.unwrap();
+        assert_eq!(shared.engine(any), Ok(false));
+    }
+
+    #[tokio::test]
+    async fn an_old_expiry_does_not_remove_what_was_put_since() {
+        let directory = tempfile::tempdir().unwrap();
+        let (shared, store) = open(&directory);
+        store.insert_if_absent(KEY, b"1", MINUTE).await.unwrap();
+        store.put(KEY, b"2").await.unwrap();
+        assert_eq!(remove_in_an_hour(&shared), (1, true));
+        assert_eq!(store.get(KEY).await.unwrap().unwrap(), "2");
+    }
+
+    #[tokio::test]
+    async fn expired_values_go_in_the_background_also_after_reopen() {
+        let directory = tempfile::tempdir().unwrap();
+        let (shared, store) = open(&directory);
+        for number in 0..REMOVED_MAX as u64 + 100 {
+            let key = number.to_be_bytes();
+            let ttl = Some(Duration::from_millis(1));
+            store.insert_if_absent(Key::new(b"p", &key), b"1", ttl).await.unwrap();
+        }
+        assert_eq!(shared.engine(any), Ok(true));
+        store.close().await.unwrap();
+
+        let options = StoreOptions { expiry_interval: Duration::from_millis(1), ..StoreOptions::default() };
+        let env = Env::real();
+        let store = FjallStore::open(env.clone(), directory.path(), options).unwrap();
+        let is_there = || store.shared.engine(|engine| Ok(!engine.pairs.is_empty().unwrap())).unwrap();
+        while is_there() {
+            env.sleep(Duration::from_millis(1)).await;
+        }
+        // It sleeps now; the next TTL wakes it.
+        store.compare_and_set(KEY, None, Some(b"1"), Some(Duration::from_millis(1))).await.unwrap();
+        while is_there() {
+            env.sleep(Duration::from_millis(1)).await;
+        }
+        store.close().await.unwrap();
+    }
+}

@@ -1,0 +1,192 @@
+//! Opening the store: after a stop, after none, and where it is not ours to open.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fjall::{Database, KeyspaceCreateOptions};
+use seriatim_env::Env;
+use seriatim_storage::{Batch, Durability, Key, Store, StoreError};
+use seriatim_storage_file::{FjallStore, StoreOptions};
+
+const KEYS: u32 = 2_000;
+
+fn open(directory: &Path) -> Result<Store, StoreError> {
+    FjallStore::open(Env::real(), directory, StoreOptions::default()).map(Store::new)
+}
+
+fn key(number: u32) -> [u8; 4] {
+    number.to_be_bytes()
+}
+
+async fn fill(store: &Store) {
+    let mut batch = Batch::new();
+    (0..KEYS).for_each(|number| batch.put(Key::new(b"p", &key(number)), &[7; 500]));
+    store.write(batch, Durability::Buffered).await.unwrap();
+}
+
+async fn check_filled(store: &Store) {
+    for number in 0..KEYS {
+        assert_eq!(store.get(Key::new(b"p", &key(number))).await.unwrap().unwrap(), &[7; 500][..]);
+    }
+}
+
+fn journal_bytes(directory: &Path) -> u64 {
+    let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    let journals = files.filter(|file| file.path().extension().is_some_and(|extension| extension == "jnl"));
+    journals.map(|file| file.metadata().unwrap().len()).sum()
+}
+
+fn files_below(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { files_below(&path, found) } else { found.push(path) }
+    }
+}
+
+#[tokio::test]
+async fn a_clean_stop_leaves_nothing_to_replay() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path().join("store");
+    for _ in 0..3 {
+        let store = open(&directory).unwrap();
+        fill(&store).await;
+        store.insert_if_absent(Key::new(b"q", b""), b"1", None).await.unwrap();
+        store.close().await.unwrap();
+        assert_eq!(journal_bytes(&directory), 0);
+    }
+    let store = open(&directory).unwrap();
+    check_filled(&store).await;
+    // What is written behind an emptied journal is newer than what was flushed before it.
+    store.put(Key::new(b"p", &key(1)), b"new").await.unwrap();
+    drop(store);
+    let store = open(&directory).unwrap();
+    assert_eq!(store.get(Key::new(b"p", &key(1))).await.unwrap().unwrap(), "new");
+    assert!(!store.insert_if_absent(Key::new(b"q", b""), b"2", None).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_store_that_was_dropped_opens_with_all_that_was_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path()).unwrap();
+    fill(&store).await;
+    drop(store);
+    check_filled(&open(directory.path()).unwrap()).await;
+}
+
+#[tokio::test]
+async fn memtables_of_any_size_lose_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = StoreOptions { memtable_bytes: 64 << 10, ..StoreOptions::default() };
+    let store = Store::new(FjallStore::open(Env::real(), directory.path(), options).unwrap());
+    for round in 0..100_u32 {
+        let mut batch = Batch::new();
+        (0..200).for_each(|number| batch.put(Key::new(&key(number), &key(round)), &[7; 500]));
+        store.write(batch, Durability::Buffered).await.unwrap();
+    }
+    drop(store);
+    let store = open(directory.path()).unwrap();
+    for number in 0..200 {
+        assert_eq!(store.scan(&key(number), Default::default()).all().await.unwrap().len(), 100);
+    }
+}
+
+#[tokio::test]
+async fn a_store_is_open_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path()).unwrap();
+    let error = open(directory.path()).unwrap_err();
+    assert!(matches!(&error, StoreError::Unavailable(text) if text.contains("another process")), "{error}");
+    store.close().await.unwrap();
+    open(directory.path()).unwrap();
+}
+
+#[tokio::test]
+async fn a_directory_of_somebody_else_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("letter.txt"), "dear").unwrap();
+    let error = open(directory.path()).unwrap_err();
+    assert!(matches!(&error, StoreError::Corrupt(text) if text.contains("letter.txt")), "{error}");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("version"), "1.0.3").unwrap();
+    assert!(matches!(open(directory.path()), Err(StoreError::Corrupt(_))));
+}
+
+#[tokio::test]
+async fn a_database_of_another_program_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::builder(directory.path()).open().unwrap();
+    let theirs = database.keyspace("theirs", KeyspaceCreateOptions::default).unwrap();
+    theirs.insert("a", "b").unwrap();
+    drop((theirs, database));
+    let error = open(directory.path()).unwrap_err();
+    assert!(matches!(&error, StoreError::Corrupt(text) if text.contains("another program")), "{error}");
+}
+
+#[tokio::test]
+async fn a_newer_format_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    open(directory.path()).unwrap().close().await.unwrap();
+    let database = Database::builder(directory.path()).open().unwrap();
+    let meta = database.keyspace("meta", KeyspaceCreateOptions::default).unwrap();
+    assert_eq!(*meta.get("format").unwrap().unwrap(), [0, 0, 0, 1]);
+    meta.insert("format", [0, 0, 0, 2]).unwrap();
+    drop((meta, database));
+    assert_eq!(open(directory.path()).unwrap_err(), StoreError::Newer { found: 2, known: 1 });
+
+    fs::write(directory.path().join("version"), b"FJL\x04").unwrap();
+    assert_eq!(open(directory.path()).unwrap_err(), StoreError::Newer { found: 4, known: 3 });
+}
+
+#[tokio::test]
+async fn a_store_that_was_never_finished_opens_empty() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("keyspaces")).unwrap();
+    fs::write(directory.path().join("lock"), "").unwrap();
+    fs::write(directory.path().join("0.jnl"), [0; 100]).unwrap();
+    let store = open(directory.path()).unwrap();
+    fill(&store).await;
+    store.close().await.unwrap();
+
+    // The engine's database is there, and our mark is not.
+    let directory = tempfile::tempdir().unwrap();
+    drop(Database::builder(directory.path()).open().unwrap());
+    fill(&open(directory.path()).unwrap()).await;
+}
+
+#[tokio::test]
+async fn damage_is_told_and_never_read_as_a_value() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path()).unwrap();
+    fill(&store).await;
+    store.close().await.unwrap();
+    drop(store);
+    let mut files = Vec::new();
+    files_below(&directory.path().join("keyspaces"), &mut files);
+    let largest = files.iter().max_by_key(|file| file.metadata().unwrap().len()).unwrap();
+    let whole = fs::read(largest).unwrap();
+
+    let mut bent = whole.clone();
+    bent.iter_mut().step_by(997).for_each(|byte| *byte ^= 1);
+    for damaged in [bent, whole[..whole.len() / 2].to_vec(), Vec::new()] {
+        fs::write(largest, damaged).unwrap();
+        let store = match open(directory.path()) {
+            Ok(store) => store,
+            Err(StoreError::Corrupt(_)) => continue,
+            Err(other) => panic!("{other}"),
+        };
+        let mut told = 0;
+        for number in 0..KEYS {
+            match store.get(Key::new(b"p", &key(number))).await {
+                Ok(value) => assert_eq!(value.unwrap(), &[7; 500][..]),
+                Err(StoreError::Corrupt(_)) => told += 1,
+                Err(other) => panic!("{other}"),
+            }
+        }
+        assert!(told > 0);
+    }
+    fs::write(largest, whole).unwrap();
+    check_filled(&open(directory.path()).unwrap()).await;
+}
