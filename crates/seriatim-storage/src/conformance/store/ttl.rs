@@ -1,7 +1,7 @@
 //! Values that expire.
 //!
 //! A clause that needs a value to be gone asks until it is. One that needs a value to be there gives it no TTL or a
-//! [`LONG`] one, so that a slow machine changes nothing.
+//! `LONG` one, so that a slow machine changes nothing.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn gone(subject: &Subject<Store>, store: &Store, key: Key<'_>) {
     }
 }
 
-/// Waits until everything that was given a [`SHORT`] TTL before has expired: a witness that came later has.
+/// Waits until everything that was given a `SHORT` TTL before has expired: a witness that came later has.
 async fn short_is_over(subject: &Subject<Store>, store: &Store) {
     let witness = Key::new(b"witness", b"");
     assert!(store.insert_if_absent(witness, b"", Some(SHORT)).await.unwrap());
