@@ -14,7 +14,8 @@ use super::engine::{Commit, Engine};
 use super::value::Stored;
 use super::{FjallStore, close, error, key};
 
-/// Up to how many keys or pairs a read stays on the caller's thread: some 50 µs when blocks are cached.
+/// Up to how many keys or pairs a read stays on the caller's thread: far less than a millisecond when
+/// blocks are cached.
 const INLINE_MAX: usize = 64;
 
 #[async_trait]

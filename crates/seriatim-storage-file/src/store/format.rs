@@ -66,7 +66,7 @@ fn remove_unfinished(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Marks a new database as ours, or checks the mark of an old one. Says which.
+/// Marks a new database as ours, or checks the mark of an old one; gives the keyspace that has it.
 pub(super) fn claim(directory: &Path, database: &Database) -> Result<Keyspace, StoreError> {
     let failed = |error| error::of_open(directory, &error);
     let strangers = database.list_keyspace_names().iter().any(|name| &**name != META);
