@@ -83,10 +83,12 @@ impl Cache {
         self.weight
     }
 
+    #[inline]
     pub(crate) fn slot(&self, index: SlotIndex) -> &Slot {
         &self.slots[index.0 as usize]
     }
 
+    #[inline]
     pub(crate) fn slot_mut(&mut self, index: SlotIndex) -> &mut Slot {
         &mut self.slots[index.0 as usize]
     }
@@ -161,6 +163,7 @@ impl Cache {
     }
 
     /// Evicts until the bound is kept or all that is left is in use.
+    #[inline]
     pub(crate) fn shrink(&mut self) {
         let mut looked_at = 0;
         while self.weight > self.weight_max && looked_at < self.places.len() {

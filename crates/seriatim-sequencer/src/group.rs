@@ -9,36 +9,42 @@ use crate::core::{Buffers, Core, Generation};
 use crate::shared::Shared;
 use crate::{Pin, Stale, Transaction};
 
+/// What goes from group to group: its memory, and the way home. Boxed and moved, so that neither is copied or counted.
+#[derive(Debug)]
+pub(crate) struct Carried {
+    pub(crate) buffers: Buffers,
+    shared: Arc<Shared>,
+}
+
 /// An open group of transactions. Dropping it is free: none of its numbers was used.
 #[derive(Debug)]
 #[must_use = "a group that is dropped uses no number: seal it"]
 pub struct Group<'a> {
     core: &'a mut Core,
-    spare: &'a mut Option<Box<Buffers>>,
-    shared: &'a Arc<Shared>,
-    owner: &'a Arc<Owner>,
+    spare: &'a mut Option<Box<Carried>>,
     /// `None` only once the group is sealed.
-    buffers: Option<Box<Buffers>>,
+    carried: Option<Box<Carried>>,
 }
 
 impl<'a> Group<'a> {
     pub(crate) fn open(
         core: &'a mut Core,
-        spare: &'a mut Option<Box<Buffers>>,
-        shared: &'a Arc<Shared>,
-        owner: &'a Arc<Owner>,
+        spare: &'a mut Option<Box<Carried>>,
+        shared: &Arc<Shared>,
+        owner: &Arc<Owner>,
     ) -> Self {
-        let append = owner.next_append_id();
-        let reused = spare.take();
-        let mut buffers = reused.unwrap_or_else(|| Box::new(Buffers::new(append, core.next)));
-        core.open(&mut buffers, append);
+        let mut carried = spare.take().unwrap_or_else(|| {
+            let buffers = Buffers::new(owner.clone(), core.next);
+            Box::new(Carried { buffers, shared: shared.clone() })
+        });
+        core.open(&mut carried.buffers, owner);
         shared.enter_transaction();
-        let buffers = Some(buffers);
-        Self { core, spare, shared, owner, buffers }
+        Self { core, spare, carried: Some(carried) }
     }
 
     fn buffers(&self) -> &Buffers {
-        self.buffers.as_deref().expect("only sealing takes them, and it takes the group too")
+        let carried = self.carried.as_deref();
+        &carried.expect("only sealing takes it, and it takes the group too").buffers
     }
 
     /// Starts a transaction. It borrows the group: one at a time. It sees what is staged for its workspace already.
@@ -50,11 +56,12 @@ impl<'a> Group<'a> {
     /// # Panics
     ///
     /// Never: a group that is sealed is gone.
+    #[inline]
     pub fn begin(&mut self, workspace: &Pin) -> Result<Transaction<'_>, Stale> {
-        let buffers = self.buffers.as_deref_mut();
-        let buffers = buffers.expect("only sealing takes them, and it takes the group too");
-        self.core.begin(buffers, workspace)?;
-        Ok(Transaction::new(self.core, buffers, workspace.slot))
+        let carried = self.carried.as_deref_mut();
+        let carried = carried.expect("only sealing takes it, and it takes the group too");
+        self.core.begin(&mut carried.buffers, workspace)?;
+        Ok(Transaction::new(self.core, &mut carried.buffers, workspace.slot))
     }
 
     /// How many transactions are staged.
@@ -82,23 +89,19 @@ impl<'a> Group<'a> {
     }
 
     /// Closes the group: its entries are ready for the log, and nothing is staged until its outcome is known.
+    #[inline]
     pub fn seal(mut self) -> Sealed {
         self.core.seal();
-        Sealed {
-            owner: self.owner.clone(),
-            generation: self.core.generation,
-            shared: self.shared.clone(),
-            buffers: self.buffers.take(),
-        }
+        Sealed { generation: self.core.generation, carried: self.carried.take() }
     }
 }
 
 impl Drop for Group<'_> {
     fn drop(&mut self) {
-        if let Some(buffers) = self.buffers.take() {
-            self.core.discard(&buffers);
-            self.shared.leave_transaction();
-            *self.spare = Some(buffers);
+        if let Some(carried) = self.carried.take() {
+            self.core.discard(&carried.buffers);
+            carried.shared.leave_transaction();
+            *self.spare = Some(carried);
         }
     }
 }
@@ -108,33 +111,32 @@ impl Drop for Group<'_> {
 #[derive(Debug)]
 #[must_use = "commit, discard or settle it"]
 pub struct Sealed {
-    owner: Arc<Owner>,
     pub(crate) generation: Generation,
-    shared: Arc<Shared>,
     /// `None` only once its outcome is known.
-    buffers: Option<Box<Buffers>>,
+    carried: Option<Box<Carried>>,
 }
 
 impl Sealed {
     pub(crate) fn buffers(&self) -> &Buffers {
-        self.buffers.as_deref().expect("only an outcome takes them, and it takes the group too")
+        let carried = self.carried.as_deref();
+        &carried.expect("only an outcome takes it, and it takes the group too").buffers
     }
 
     /// Ends the doubt: whoever calls this knows the outcome.
-    pub(crate) fn into_buffers(mut self) -> Option<Box<Buffers>> {
-        self.buffers.take()
+    pub(crate) fn into_carried(mut self) -> Option<Box<Carried>> {
+        self.carried.take()
     }
 
     /// The owner that the entries are to be appended with.
     #[must_use]
     pub fn owner(&self) -> &Owner {
-        &self.owner
+        &self.buffers().owner
     }
 
     /// The partition.
     #[must_use]
     pub fn partition(&self) -> Partition {
-        self.owner.partition()
+        self.owner().partition()
     }
 
     /// Where the entries are to be appended.
@@ -158,8 +160,8 @@ impl Sealed {
 
 impl Drop for Sealed {
     fn drop(&mut self) {
-        if self.buffers.is_some() {
-            self.shared.abandon(self.generation);
+        if let Some(carried) = &self.carried {
+            carried.shared.abandon(self.generation);
         }
     }
 }

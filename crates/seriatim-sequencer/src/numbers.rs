@@ -2,12 +2,9 @@
 
 use seriatim_storage::Digest;
 use seriatim_types::{Number, PartitionOffset, SequenceId, WorkspaceKind, WorkspaceOffset};
-use smallvec::SmallVec;
 
 use crate::definition::Kind;
-
-/// Sequences of a kind that are kept without a heap allocation of their own.
-const INLINE_SEQUENCES: usize = 6;
+use crate::nexts::Nexts;
 
 /// Everything that is derived from a workspace's events to number the next one: what each sequence gives next, the next
 /// workspace offset, the head of the workspace's chain, and the last event that went in.
@@ -20,7 +17,7 @@ pub struct Numbers {
     pub(crate) folded: Option<PartitionOffset>,
     pub(crate) chain: Digest,
     /// Per slot of the kind.
-    pub(crate) nexts: SmallVec<[Number; INLINE_SEQUENCES]>,
+    pub(crate) nexts: Nexts,
     /// Sequences that the definition does not have (any more), so that none starts again if it comes back. Ascending.
     pub(crate) others: Vec<(SequenceId, Number)>,
 }
@@ -38,13 +35,16 @@ impl Clone for Numbers {
     }
 
     // Written out because the derived form would allocate where a kind has many sequences.
+    #[inline]
     fn clone_from(&mut self, source: &Self) {
         self.kind = source.kind;
         self.next_offset = source.next_offset;
         self.folded = source.folded;
         self.chain = source.chain;
         self.nexts.clone_from(&source.nexts);
-        self.others.clone_from(&source.others);
+        if !(self.others.is_empty() && source.others.is_empty()) {
+            self.others.clone_from(&source.others);
+        }
     }
 }
 
@@ -58,7 +58,7 @@ impl Numbers {
             next_offset: WorkspaceOffset::FIRST,
             folded: None,
             chain: Digest::ZERO,
-            nexts: sequences.map(first).unwrap_or_default(),
+            nexts: sequences.map_or_else(|| std::iter::empty().collect(), first),
             others: Vec::new(),
         }
     }

@@ -111,6 +111,7 @@ impl Sequence {
 
     /// The number to give when `next` is the place reached: `next` itself inside a range, else the start of the range
     /// behind it; `None` behind the last one.
+    #[inline]
     pub(crate) fn number_at(&self, next: Number) -> Option<Number> {
         let range = self.ranges.iter().find(|range| next <= range.last)?;
         Some(next.max(range.first))

@@ -7,9 +7,10 @@ use seriatim_env::Env;
 use seriatim_storage::{Log, Owner, Receipt, Store};
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId, WorkspaceKind};
 
-use crate::core::{Buffers, Core, Generation, Phase};
+use crate::core::{Core, Generation, Phase};
 use crate::definition::Definition;
 use crate::derived::{Committed, Derived, ReadError, Recovery};
+use crate::group::Carried;
 use crate::loading::{Held, Loaded, Loading};
 use crate::metrics::OwnerMetrics;
 use crate::shared::Shared;
@@ -31,7 +32,7 @@ pub struct Sequencer<D: Derived = Stored> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) owner: Arc<Owner>,
     /// The buffers of the last group, for the next one.
-    spare: Option<Box<Buffers>>,
+    spare: Option<Box<Carried>>,
     metrics: OwnerMetrics,
 }
 
@@ -299,14 +300,15 @@ impl<D: Derived> Sequencer<D> {
 
     /// Makes the group's numbers the truth, in the overlay and in memory.
     pub(crate) fn publish(&mut self, sealed: Sealed) {
-        let Some(mut buffers) = sealed.into_buffers() else {
+        let Some(carried) = sealed.into_carried() else {
             return;
         };
-        self.derived.publish(&Committed::new(&buffers));
+        let buffers = &carried.buffers;
+        self.derived.publish(&Committed::new(buffers));
         self.metrics.draws.increment(buffers.staged_draws);
         self.metrics.events.increment(buffers.entries.len() as u64);
-        self.core.commit(&mut buffers);
-        self.spare = Some(buffers);
+        self.core.commit(buffers);
+        self.spare = Some(carried);
         self.shared.leave_transaction();
     }
 
@@ -314,12 +316,12 @@ impl<D: Derived> Sequencer<D> {
     /// [`Sequencer::settle`].
     pub fn discard(&mut self, sealed: Sealed) {
         let ours = self.check_group(&sealed).is_ok();
-        let Some(buffers) = sealed.into_buffers() else {
+        let Some(carried) = sealed.into_carried() else {
             return;
         };
         if ours {
-            self.core.discard(&buffers);
-            self.spare = Some(buffers);
+            self.core.discard(&carried.buffers);
+            self.spare = Some(carried);
             self.shared.leave_transaction();
         }
     }

@@ -19,6 +19,7 @@ pub struct Transaction<'g> {
 }
 
 impl<'g> Transaction<'g> {
+    #[inline]
     pub(crate) fn new(core: &'g mut Core, buffers: &'g mut Buffers, slot: SlotIndex) -> Self {
         let index = core.cache.slot(slot).kind;
         let index = index.expect("a workspace of an unknown kind is never pinned");
@@ -54,6 +55,7 @@ impl<'g> Transaction<'g> {
     /// # Errors
     ///
     /// [`DrawError`]: the workspace's kind does not have the sequence, or it has no more numbers.
+    #[inline]
     pub fn draw(&mut self, sequence: SequenceId) -> Result<Number, DrawError> {
         core::draw(self.kind, self.buffers, sequence)
     }
@@ -72,6 +74,7 @@ impl<'g> Transaction<'g> {
     /// # Errors
     ///
     /// [`StageError`] if the event, or the group with it, would pass a limit; the transaction is dropped then.
+    #[inline]
     pub fn stage(self, event: &Event<'_>) -> Result<Staged, StageError> {
         Core::stage(self.cache, self.buffers, self.slot, event)
     }

@@ -94,6 +94,7 @@ impl Unflushed {
     }
 
     /// Takes in one workspace's numbers. Part of [`Unflushed::advance`]: both under the same lock.
+    #[inline]
     pub(crate) fn put(&mut self, workspace: WorkspaceId, numbers: &Numbers) {
         if let Some(waiting) = self.waiting.get_mut(&workspace) {
             waiting.clone_from(numbers);

@@ -1,7 +1,9 @@
 //! A group under way: its entries and what they change. Reused from group to group, so that nothing is allocated.
 
-use seriatim_storage::{Draw, Entries, Raise};
-use seriatim_types::{AppendId, Number, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind};
+use std::sync::Arc;
+
+use seriatim_storage::{Draw, Entries, Owner, Raise};
+use seriatim_types::{Number, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind};
 
 use crate::Numbers;
 use crate::cache::SlotIndex;
@@ -15,8 +17,10 @@ pub(crate) struct Changed {
 }
 
 /// Everything that belongs to one group.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Buffers {
+    /// Who may append the entries. Travels with the group, so that no group counts references anew.
+    pub(crate) owner: Arc<Owner>,
     pub(crate) entries: Entries,
     /// The offset of the first entry.
     pub(crate) at: PartitionOffset,
@@ -36,9 +40,10 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    pub(crate) fn new(append: AppendId, at: PartitionOffset) -> Self {
+    pub(crate) fn new(owner: Arc<Owner>, at: PartitionOffset) -> Self {
         Self {
-            entries: Entries::new(append),
+            entries: Entries::new(owner.next_append_id()),
+            owner,
             at,
             next: at,
             changed: Vec::new(),
@@ -52,20 +57,21 @@ impl Buffers {
     }
 
     /// Forgets everything and keeps the memory.
-    pub(crate) fn reset(&mut self, append: AppendId, at: PartitionOffset) {
-        self.entries.reset(append);
+    #[inline]
+    pub(crate) fn reset(&mut self, owner: &Arc<Owner>, at: PartitionOffset) {
+        if !Arc::ptr_eq(&self.owner, owner) {
+            self.owner = owner.clone();
+        }
+        self.entries.reset(owner.next_append_id());
         (self.at, self.next) = (at, at);
         self.live = 0;
         self.staged_draws = 0;
     }
 
     /// What the staged transactions change, one for each workspace.
+    #[inline]
     pub(crate) fn changed(&self) -> &[Changed] {
         &self.changed[..self.live]
-    }
-
-    pub(crate) fn changed_mut(&mut self) -> &mut [Changed] {
-        &mut self.changed[..self.live]
     }
 
     /// The numbers of a workspace that is staged already, and the working ones.
@@ -73,8 +79,8 @@ impl Buffers {
         (&self.changed[place as usize].numbers, &mut self.working)
     }
 
-    /// Makes the working numbers those of the staged workspace; returns its place among the changes. What was there
-    /// becomes the working numbers, whose memory is used again.
+    /// Makes the working numbers those of the staged workspace; returns its place among the changes.
+    #[inline]
     pub(crate) fn stage_working(
         &mut self,
         slot: SlotIndex,
@@ -84,7 +90,7 @@ impl Buffers {
         let place = staged.map_or(self.live, |place| place as usize);
         if let Some(changed) = self.changed.get_mut(place) {
             (changed.slot, changed.workspace) = (slot, workspace);
-            std::mem::swap(&mut changed.numbers, &mut self.working);
+            changed.numbers.clone_from(&self.working);
         } else {
             let numbers = self.working.clone();
             self.changed.push(Changed { slot, workspace, numbers });
@@ -94,6 +100,7 @@ impl Buffers {
     }
 
     /// Notes a drawn number; numbers of one sequence in a row become one run.
+    #[inline]
     pub(crate) fn note_draw(&mut self, sequence: SequenceId, number: Number) {
         self.drawn += 1;
         let run = self.draws.iter_mut().rev().find(|run| run.sequence == sequence);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use seriatim_storage::{Header, Raise};
-use seriatim_types::{AppendId, Number, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind};
+use seriatim_storage::{Header, Owner, Raise};
+use seriatim_types::{Number, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind};
 
 use super::{Buffers, Phase};
 use crate::cache::{Cache, SlotIndex};
@@ -107,13 +107,15 @@ impl Core {
     }
 
     /// Opens a group in buffers that it resets.
-    pub(crate) fn open(&mut self, buffers: &mut Buffers, append: AppendId) {
+    #[inline]
+    pub(crate) fn open(&mut self, buffers: &mut Buffers, owner: &Arc<Owner>) {
         debug_assert_eq!(self.phase, Phase::Ready);
-        buffers.reset(append, self.next);
+        buffers.reset(owner, self.next);
         self.phase = Phase::Open;
     }
 
     /// Starts a transaction: its working numbers are the staged ones of the workspace, else the committed ones.
+    #[inline]
     pub(crate) fn begin(&self, buffers: &mut Buffers, pin: &Pin) -> Result<(), Stale> {
         if pin.generation != self.generation {
             return Err(Stale { workspace: pin.workspace });
@@ -174,18 +176,20 @@ impl Core {
         self.cache.shrink();
     }
 
+    #[inline]
     pub(crate) fn seal(&mut self) {
         debug_assert_eq!(self.phase, Phase::Open);
         self.phase = Phase::Sealed;
     }
 
     /// Makes what was staged the truth: its entries are in the log.
-    pub(crate) fn commit(&mut self, buffers: &mut Buffers) {
+    #[inline]
+    pub(crate) fn commit(&mut self, buffers: &Buffers) {
         self.next = buffers.next;
-        for changed in buffers.changed_mut() {
+        for changed in buffers.changed() {
             let slot = self.cache.slot_mut(changed.slot);
             slot.staged = None;
-            std::mem::swap(&mut slot.numbers, &mut changed.numbers);
+            slot.numbers.clone_from(&changed.numbers);
         }
         self.phase = Phase::Ready;
         self.cache.shrink();
@@ -193,12 +197,15 @@ impl Core {
 }
 
 /// Draws the next number of a sequence.
+#[inline]
 pub(crate) fn draw(kind: &Kind, buffers: &mut Buffers, sequence: SequenceId) -> Result<Number, DrawError> {
     let slot = slot_of(kind, sequence)?;
     let next = &mut buffers.working.nexts[slot];
-    let exhausted = DrawError::Exhausted { sequence };
-    let number = kind.sequences()[slot].number_at(*next).ok_or(exhausted)?;
-    *next = number.next().ok_or(exhausted)?;
+    let Some(number) = kind.sequences()[slot].number_at(*next) else {
+        return Err(DrawError::Exhausted { sequence });
+    };
+    // A range ends before the integer does, so there is always a next place.
+    *next = number.next().unwrap_or(Number::LAST);
     buffers.note_draw(sequence, number);
     Ok(number)
 }
@@ -227,7 +234,7 @@ pub(crate) fn raise(
     Ok(())
 }
 
+#[inline]
 fn slot_of(kind: &Kind, sequence: SequenceId) -> Result<usize, DrawError> {
-    let unknown = DrawError::UnknownSequence { kind: kind.id(), sequence };
-    kind.slot(sequence).ok_or(unknown)
+    kind.slot(sequence).ok_or_else(|| DrawError::UnknownSequence { kind: kind.id(), sequence })
 }

@@ -1,0 +1,80 @@
+//! What each sequence of a workspace gives next.
+
+use std::ops::{Deref, DerefMut};
+
+use seriatim_types::Number;
+
+/// Sequences that are kept without a heap allocation: those built in and four of the application's own.
+const INLINE: usize = 6;
+
+/// The next number of each slot of a kind. Copied with every transaction, so copying is all that it is good at.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Nexts {
+    len: usize,
+    inline: [Number; INLINE],
+    /// All of them, if there are more than fit.
+    spilled: Vec<Number>,
+}
+
+impl Clone for Nexts {
+    fn clone(&self) -> Self {
+        Self { len: self.len, inline: self.inline, spilled: self.spilled.clone() }
+    }
+
+    #[inline]
+    fn clone_from(&mut self, source: &Self) {
+        self.len = source.len;
+        self.inline = source.inline;
+        if !(self.spilled.is_empty() && source.spilled.is_empty()) {
+            self.spilled.clone_from(&source.spilled);
+        }
+    }
+}
+
+impl FromIterator<Number> for Nexts {
+    fn from_iter<I: IntoIterator<Item = Number>>(numbers: I) -> Self {
+        let mut all: Vec<Number> = numbers.into_iter().collect();
+        let mut inline = [Number::new(0); INLINE];
+        let len = all.len();
+        if len <= INLINE {
+            inline[..len].copy_from_slice(&all);
+            all = Vec::new();
+        }
+        Self { len, inline, spilled: all }
+    }
+}
+
+impl Deref for Nexts {
+    type Target = [Number];
+
+    #[inline]
+    fn deref(&self) -> &[Number] {
+        if self.len <= INLINE { &self.inline[..self.len] } else { &self.spilled }
+    }
+}
+
+impl DerefMut for Nexts {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [Number] {
+        if self.len <= INLINE { &mut self.inline[..self.len] } else { &mut self.spilled }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_and_many_are_kept_alike() {
+        for count in [0, 1, 6, 7, 40] {
+            let numbers: Vec<Number> = (0..count).map(Number::new).collect();
+            let nexts: Nexts = numbers.iter().copied().collect();
+            assert_eq!(&nexts[..], &numbers[..]);
+            for other in [0, 3, 6, 7, 9] {
+                let mut copy: Nexts = (100..100 + other).map(Number::new).collect();
+                copy.clone_from(&nexts);
+                assert_eq!(&copy[..], &nexts[..], "{count} over {other}");
+            }
+        }
+    }
+}
