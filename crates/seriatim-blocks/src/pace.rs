@@ -6,8 +6,8 @@ use crate::BlockSize;
 
 /// A block is fetched at the latest when so much of one is left.
 const LOOKAHEAD_MIN_PARTS: u64 = 8;
-/// A block size that follows the rate grows at most so many times at once: one short burst must not set it.
-const GROWTH_MAX: u64 = 8;
+/// A block size that follows the rate grows or shrinks at most so many times at once: one burst or pause must not set it.
+const CHANGE_MAX: u64 = 8;
 
 /// One refill, as it was seen.
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +51,7 @@ impl Pace {
             let interval = Duration::from_secs(1) / writes_per_second;
             let needed = used_in(interval, refill);
             let headroom = needed.saturating_add(needed / 4);
-            let bounded = headroom.clamp(self.size / 2, self.size.saturating_mul(GROWTH_MAX));
+            let bounded = headroom.clamp(self.size / CHANGE_MAX, self.size.saturating_mul(CHANGE_MAX));
             self.size = bounded.clamp(min, max);
         }
         // Twice what is used while a refill lasts, and down from there by and by.
@@ -139,7 +139,7 @@ mod tests {
         (0..9).for_each(|_| pace.observe(refill(1, 1, 1_000_000)));
         assert_eq!(pace.size(), 1_000);
         pace.observe(refill(1, 10_000_000, 1));
-        assert_eq!(pace.size(), 500);
+        assert_eq!(pace.size(), 125);
         (0..9).for_each(|_| pace.observe(refill(1, 10_000_000, 1)));
         assert_eq!(pace.size(), 64);
     }

@@ -6,7 +6,7 @@ use crate::Block;
 
 /// Former segments that are kept for callers who took a ticket and then lost the processor. One who is later still
 /// takes another ticket, and what the first may have stood for is counted as wasted.
-const PAST_MAX: usize = 8;
+const PAST_MAX: usize = 64;
 
 /// A run of tickets that stand for a run of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,11 +159,11 @@ mod tests {
     #[test]
     fn a_ticket_that_comes_too_late_is_told_apart() {
         let mut segments = Segments::new(0);
-        for segment in 0..20 {
+        for segment in 0..100 {
             segments.start(segment * 10, block(segment * 100, 5));
         }
-        assert_eq!(segments.resolve(111), Meaning::Number(1_101));
-        assert_eq!(segments.resolve(116), Meaning::Void);
-        assert_eq!(segments.resolve(101), Meaning::Forgotten);
+        assert_eq!(segments.resolve(351), Meaning::Number(3_501));
+        assert_eq!(segments.resolve(356), Meaning::Void);
+        assert_eq!(segments.resolve(341), Meaning::Forgotten);
     }
 }

@@ -144,7 +144,8 @@ impl<W> Supply<W> {
             _ if state.closed => return Need::Closing,
             Some(waiter) if state.missed => (waiter.count, waiter.count.saturating_add(TAKEN_BETWEEN_MAX)),
             Some(waiter) => (waiter.count, waiter.count),
-            None if unused <= state.lookahead => (1, 1),
+            // Nothing is fetched ahead for an allocator that nobody has used.
+            None if unused <= state.lookahead && state.counts.blocks > 0 => (1, 1),
             None => return Need::Nothing,
         };
         Need::Block { min, want, room, unused }

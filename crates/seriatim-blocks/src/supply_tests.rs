@@ -99,6 +99,14 @@ fn the_next_block_is_due_when_few_numbers_are_left() {
 }
 
 #[test]
+fn nothing_is_fetched_before_somebody_asks() {
+    let supply = supply(4);
+    assert_eq!(supply.need(), Need::Nothing);
+    one(&supply, "a");
+    assert_eq!(needed(&supply), Some(1));
+}
+
+#[test]
 fn a_block_further_on_waits_for_its_turn() {
     let supply = supply(0);
     supply.install(block(0, 2), 0);

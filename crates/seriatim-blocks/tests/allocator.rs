@@ -1,0 +1,341 @@
+//! How an allocator behaves when the store is slow, fails or ends, and when callers give up.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use seriatim_blocks::{
+    AllocateError, Block, BlockAllocator, BlockOptions, BlockSize, BlockStore, BlockStoreError, Demand,
+    LastBlock,
+};
+use seriatim_env::{Env, Task};
+use seriatim_storage::faulty::{Fault, Operation};
+use seriatim_types::{ErrorKind, Number};
+use support::{Place, block, in_memory, one};
+
+/// Long enough for everything that does not wait for a store.
+async fn settle(place: &Place) {
+    place.env.sleep(Duration::from_millis(1)).await;
+}
+
+fn in_background(
+    env: &Env,
+    allocator: &Arc<BlockAllocator>,
+    count: u64,
+) -> Task<Result<Block, AllocateError>> {
+    let allocator = allocator.clone();
+    env.spawn(async move { allocator.allocate(count).await })
+}
+
+#[test]
+fn the_next_block_is_fetched_before_the_present_one_ends() {
+    in_memory(|place| async move {
+        let allocator = place.open_fixed(100).await;
+        one(&allocator).await;
+        settle(&place).await;
+        assert_eq!(place.writes(), 1);
+        assert_eq!(allocator.allocate(60).await, Ok(block(1, 60)));
+        settle(&place).await;
+        assert_eq!(place.writes(), 2);
+        let counts = allocator.counts();
+        assert_eq!((counts.blocks, counts.unused), (2, 139));
+    });
+}
+
+#[test]
+fn a_slow_store_stops_nobody_who_still_has_numbers() {
+    in_memory(|place| async move {
+        let allocator = Arc::new(place.open_fixed(100).await);
+        one(&allocator).await;
+        let hold = place.faults.hold(Operation::CompareAndSet);
+        let start = place.env.instant();
+        for number in 1..100 {
+            assert_eq!(one(&allocator).await, number);
+        }
+        hold.reached(1).await;
+        assert_eq!(place.env.instant(), start);
+        let waits = in_background(&place.env, &allocator, 1);
+        settle(&place).await;
+        assert!(!waits.is_finished());
+        hold.release();
+        assert_eq!(waits.await.unwrap(), Ok(block(100, 1)));
+    });
+}
+
+#[test]
+fn many_who_wait_are_served_by_one_write_first_come_first_served() {
+    in_memory(|place| async move {
+        let allocator = Arc::new(place.open_fixed(1_000).await);
+        let hold = place.faults.hold(Operation::CompareAndSet);
+        let mut waiting = Vec::new();
+        for _ in 0..100 {
+            waiting.push(in_background(&place.env, &allocator, 2));
+            settle(&place).await;
+        }
+        hold.release();
+        for (place_in_line, task) in waiting.into_iter().enumerate() {
+            assert_eq!(task.await.unwrap(), Ok(block(place_in_line as u64 * 2, 2)));
+        }
+        assert_eq!(place.writes(), 1);
+    });
+}
+
+#[test]
+fn a_large_request_is_not_starved_by_small_ones() {
+    in_memory(|place| async move {
+        place.faults.delay(Operation::CompareAndSet, Duration::from_millis(1));
+        let allocator = Arc::new(place.open_fixed(8).await);
+        let busy: Vec<_> = (0..4)
+            .map(|_| {
+                let allocator = allocator.clone();
+                let env = place.env.clone();
+                place.env.spawn(async move {
+                    loop {
+                        one(&allocator).await;
+                        env.sleep(Duration::from_micros(10)).await;
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..50 {
+            let large = allocator.allocate(1_000);
+            let large = place.env.timeout(Duration::from_millis(50), large).await;
+            assert_eq!(large.expect("it is served in time").unwrap().size(), 1_000);
+        }
+        busy.iter().for_each(Task::cancel);
+    });
+}
+
+#[test]
+fn callers_who_give_up_take_nothing() {
+    in_memory(|place| async move {
+        let allocator = place.open_fixed(10).await;
+        let hold = place.faults.hold(Operation::CompareAndSet);
+        for count in [1, 1, 5] {
+            let waits = place.env.timeout(Duration::from_millis(5), allocator.allocate(count)).await;
+            assert!(waits.is_err());
+        }
+        hold.release();
+        assert_eq!(one(&allocator).await, 0);
+        assert_eq!(allocator.allocate(5).await, Ok(block(1, 5)));
+        let counts = allocator.counts();
+        assert_eq!((counts.allocated(), counts.wasted), (6, 0));
+    });
+}
+
+#[test]
+fn a_caller_who_gives_up_at_the_very_moment_it_is_served_takes_nothing() {
+    // The time-out and the answer come at the same instant; the seed decides which is first.
+    let mut gave_up = 0;
+    for seed in 0..200 {
+        let late = seriatim_env::simulate(seed, |env| async move {
+            let place = Place::memory(env);
+            let allocator = place.open_fixed(10).await;
+            place.faults.delay(Operation::CompareAndSet, Duration::from_millis(5));
+            let wait = Duration::from_millis(1 + place.env.random_below(8));
+            let late = place.env.timeout(wait, allocator.allocate_one()).await.is_err();
+            assert_eq!(one(&allocator).await, u64::from(!late));
+            assert_eq!(allocator.counts().wasted, 0);
+            late
+        });
+        gave_up += u32::from(late);
+    }
+    assert!((20..180).contains(&gave_up), "{gave_up} of 200 gave up");
+}
+
+#[test]
+fn a_failure_is_told_to_those_who_wait_and_the_next_caller_tries_again_at_once() {
+    in_memory(|place| async move {
+        let allocator = Arc::new(place.open_fixed(10).await);
+        let hold = place.faults.hold(Operation::CompareAndSet);
+        place.faults.fail(Operation::CompareAndSet, Fault::Refuse);
+        let waiting: Vec<_> = (0..3).map(|_| in_background(&place.env, &allocator, 1)).collect();
+        settle(&place).await;
+        hold.release();
+        for task in waiting {
+            let error = task.await.unwrap().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable);
+            assert!(error.to_string().contains("ids/orders"), "{error}");
+        }
+        place.faults.heal();
+        let before = place.env.instant();
+        assert_eq!(one(&allocator).await, 0);
+        assert_eq!(place.env.instant(), before, "it does not wait for the next retry");
+    });
+}
+
+#[test]
+fn a_fetch_ahead_that_fails_is_tried_again_until_it_succeeds_and_nobody_notices() {
+    in_memory(|place| async move {
+        let allocator = place.open_fixed(100).await;
+        one(&allocator).await;
+        place.faults.fail(Operation::CompareAndSet, Fault::LoseRequest);
+        place.faults.fail(Operation::Get, Fault::Refuse);
+        assert_eq!(allocator.allocate(70).await, Ok(block(1, 70)));
+        place.env.sleep(Duration::from_secs(60)).await;
+        let attempts = place.faults.count(Operation::Get);
+        assert!((10..60).contains(&attempts), "{attempts} in a minute");
+        place.faults.heal();
+        place.env.sleep(Duration::from_secs(10)).await;
+        assert_eq!(allocator.counts().unused, 129);
+        assert_eq!(allocator.allocate(129).await, Ok(block(71, 129)));
+    });
+}
+
+#[test]
+fn a_block_in_doubt_is_settled_before_a_number_of_it_is_seen() {
+    in_memory(|place| async move {
+        let allocator = place.open_fixed(10).await;
+        place.faults.fail_nth(Operation::CompareAndSet, 1, Fault::LoseReply);
+        // The first one reads what to expect, the second what became of it.
+        place.faults.fail_nth(Operation::Get, 2, Fault::Refuse);
+        let error = allocator.allocate_one().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "the caller has no number for certain");
+        assert_eq!(place.stored().await, Some(block(0, 10)), "it was reserved after all");
+        assert_eq!(one(&allocator).await, 0);
+        assert_eq!(allocator.counts().wasted, 0);
+    });
+}
+
+#[test]
+fn a_request_that_does_not_fit_behind_the_last_number_takes_nothing() {
+    in_memory(|place| async move {
+        let allocator = place.open_range(100, 124, 10).await;
+        assert_eq!(allocator.allocate(18).await, Ok(block(100, 18)));
+        assert_eq!(allocator.allocate(8).await, Err(AllocateError::Exhausted { asked: 8, left: 7 }));
+        assert_eq!(allocator.allocate(u64::MAX).await.unwrap_err().kind(), ErrorKind::Exhausted);
+        assert_eq!(allocator.allocate(6).await, Ok(block(118, 6)));
+        assert_eq!(one(&allocator).await, 124);
+        assert_eq!(allocator.allocate_one().await, Err(AllocateError::Exhausted { asked: 1, left: 0 }));
+        assert_eq!(allocator.counts().wasted, 0);
+        assert_eq!(place.open_range(100, 126, 10).await.allocate(2).await, Ok(block(125, 2)));
+    });
+}
+
+#[test]
+fn those_behind_a_request_that_is_too_large_are_still_served() {
+    in_memory(|place| async move {
+        let allocator = Arc::new(place.open_range(0, 9, 4).await);
+        let hold = place.faults.hold(Operation::CompareAndSet | Operation::Get);
+        let counts = [3, 8, 2, 9, 5];
+        let mut tasks = Vec::new();
+        for count in counts {
+            tasks.push(in_background(&place.env, &allocator, count));
+            settle(&place).await;
+        }
+        hold.release();
+        let mut served = Vec::new();
+        for task in tasks {
+            served.push(task.await.unwrap().ok().map(Block::size));
+        }
+        assert_eq!(served, [Some(3), None, Some(2), None, Some(5)]);
+    });
+}
+
+#[test]
+fn zero_numbers_are_refused() {
+    in_memory(|place| async move {
+        let error = place.open().await.allocate(0).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+    });
+}
+
+#[test]
+fn allocators_that_share_a_key_all_get_numbers_and_rise() {
+    in_memory(|place| async move {
+        place.faults.delay(Operation::CompareAndSet | Operation::Get, Duration::from_millis(1));
+        let mut tasks = Vec::new();
+        for _ in 0..6 {
+            let allocator = place.open_fixed(3).await;
+            tasks.push(place.env.spawn(async move {
+                let mut mine = Vec::new();
+                for _ in 0..100 {
+                    mine.push(one(&allocator).await);
+                }
+                assert!(mine.is_sorted_by(|one, next| one < next));
+                mine
+            }));
+        }
+        let mut all = Vec::new();
+        for task in tasks {
+            all.extend(task.await.unwrap());
+        }
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 600);
+    });
+}
+
+#[test]
+fn a_rate_that_is_followed_keeps_writes_under_the_number_that_was_set() {
+    in_memory(|place| async move {
+        let size = BlockSize::Follow { writes_per_second: 5, min: 16, max: 1 << 20 };
+        let allocator = place.open_sized(size).await;
+        // What was reserved for a higher rate lasts for a while, so a rate that falls may need no write at all.
+        for (rate_per_ms, least) in [(1, 1.0), (50, 1.0), (1_000, 1.0), (20, 0.0)] {
+            let run = async |seconds| {
+                for _ in 0..seconds * 1_000 {
+                    allocator.allocate(rate_per_ms).await.unwrap();
+                    settle(&place).await;
+                }
+            };
+            // A few blocks until it has caught up.
+            run(10).await;
+            let before = place.writes();
+            run(20).await;
+            let per_second = (place.writes() - before) as f64 / 20.0;
+            assert!((least..=5.0).contains(&per_second), "{rate_per_ms}/ms: {per_second} writes/s");
+        }
+    });
+}
+
+/// A store that panics when a block is asked for.
+#[derive(Debug)]
+struct Broken;
+
+#[async_trait]
+impl BlockStore for Broken {
+    fn first(&self) -> Number {
+        Number::new(0)
+    }
+
+    async fn last(&self) -> Result<Option<LastBlock>, BlockStoreError> {
+        Ok(None)
+    }
+
+    async fn reserve(&self, _: Demand) -> Result<Block, BlockStoreError> {
+        panic!("a defect")
+    }
+
+    async fn release(&self, _: Block) -> Result<bool, BlockStoreError> {
+        Ok(false)
+    }
+}
+
+#[test]
+fn a_defect_in_the_store_closes_the_allocator_and_hangs_nobody() {
+    in_memory(|place| async move {
+        let options = BlockOptions::default();
+        let allocator = BlockAllocator::open(place.env.clone(), Arc::new(Broken), options).await.unwrap();
+        assert_eq!(allocator.allocate_one().await, Err(AllocateError::Closed));
+        assert_eq!(allocator.allocate(2).await, Err(AllocateError::Closed));
+        assert!(allocator.close().await.is_ok());
+    });
+}
+
+#[test]
+fn a_dropped_allocator_ends_its_task() {
+    in_memory(|place| async move {
+        let store: Arc<dyn BlockStore> = Arc::new(place.blocks(seriatim_blocks::NumberRange::default()));
+        let options = BlockOptions::default();
+        let allocator = BlockAllocator::open(place.env.clone(), store.clone(), options).await.unwrap();
+        one(&allocator).await;
+        drop(allocator);
+        settle(&place).await;
+        assert_eq!(Arc::strong_count(&store), 1);
+        assert_eq!(place.stored().await, Some(block(0, 4_096)), "nothing is given back");
+    });
+}

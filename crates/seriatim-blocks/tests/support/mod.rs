@@ -1,0 +1,133 @@
+//! A place for blocks: a store with faults, in memory or on files, and allocators on it.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+
+use std::sync::Arc;
+
+use seriatim_blocks::{
+    Block, BlockAllocator, BlockKey, BlockOptions, BlockSize, NumberRange, OpenError, StoredBlocks,
+};
+use seriatim_env::{Env, simulate};
+use seriatim_storage::faulty::{Faults, FaultyStore, Operation};
+use seriatim_storage::memory::MemoryStore;
+use seriatim_storage::{Key, Store, StoreBackend};
+use seriatim_storage_file::{FjallStore, StoreOptions};
+use seriatim_types::Number;
+
+pub const KEY: Key<'static> = Key::new(b"ids", b"orders");
+
+/// A store and what can go wrong with it. Clones are the same place.
+#[derive(Clone)]
+pub struct Place {
+    pub env: Env,
+    pub faults: Faults,
+    backend: Arc<dyn StoreBackend>,
+}
+
+impl Place {
+    pub fn new(env: Env, backend: Arc<dyn StoreBackend>) -> Self {
+        let faults = Faults::new(&env);
+        Self { env, faults, backend }
+    }
+
+    pub fn memory(env: Env) -> Self {
+        let backend = Arc::new(MemoryStore::new(env.clone()));
+        Self::new(env, backend)
+    }
+
+    /// The same store, with faults of its own: another process.
+    pub fn elsewhere(&self) -> Self {
+        Self::new(self.env.clone(), self.backend.clone())
+    }
+
+    pub fn store(&self) -> Store {
+        Store::new(FaultyStore::new(self.backend.clone(), &self.faults))
+    }
+
+    /// The store without faults and without being counted.
+    pub fn raw(&self) -> Store {
+        Store::from_arc(self.backend.clone())
+    }
+
+    pub fn blocks(&self, range: NumberRange) -> StoredBlocks {
+        let key = BlockKey::new(KEY.partition, KEY.clustering);
+        StoredBlocks::new(self.env.clone(), self.store(), key, range)
+    }
+
+    pub async fn open(&self) -> BlockAllocator {
+        self.open_sized(BlockSize::default()).await
+    }
+
+    pub async fn open_fixed(&self, size: u64) -> BlockAllocator {
+        self.open_sized(BlockSize::Fixed(size)).await
+    }
+
+    pub async fn open_sized(&self, size: BlockSize) -> BlockAllocator {
+        self.open_blocks(self.blocks(NumberRange::default()), size).await.unwrap()
+    }
+
+    pub async fn open_range(&self, first: u64, last: u64, size: u64) -> BlockAllocator {
+        let range = NumberRange::new(Number::new(first), Number::new(last)).unwrap();
+        self.open_blocks(self.blocks(range), BlockSize::Fixed(size)).await.unwrap()
+    }
+
+    pub async fn open_blocks(
+        &self,
+        blocks: StoredBlocks,
+        size: BlockSize,
+    ) -> Result<BlockAllocator, OpenError> {
+        let options = BlockOptions { size, ..BlockOptions::default() };
+        BlockAllocator::open(self.env.clone(), Arc::new(blocks), options).await
+    }
+
+    /// Durable writes that were asked for.
+    pub fn writes(&self) -> u64 {
+        self.faults.count(Operation::CompareAndSet)
+    }
+
+    /// The block that the store holds: the first sixteen bytes of the value.
+    pub async fn stored(&self) -> Option<Block> {
+        let value = self.raw().get(KEY).await.unwrap();
+        value.map(|value| Block::decode(&value[..16]).unwrap())
+    }
+}
+
+pub fn block(base: u64, size: u64) -> Block {
+    Block::new(Number::new(base), size).unwrap()
+}
+
+pub async fn one(allocator: &BlockAllocator) -> u64 {
+    allocator.allocate_one().await.unwrap().get()
+}
+
+/// A scenario in memory, simulated.
+pub fn in_memory<F: Future<Output = ()>>(scenario: impl FnOnce(Place) -> F) {
+    simulate(1, |env| scenario(Place::memory(env)));
+}
+
+/// A scenario on real files.
+pub fn on_files<F: Future<Output = ()>>(scenario: impl FnOnce(Place) -> F) {
+    let directory = tempfile::tempdir().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
+    runtime.block_on(async {
+        let env = Env::real();
+        let store = FjallStore::open(env.clone(), directory.path(), StoreOptions::default()).unwrap();
+        let place = Place::new(env, Arc::new(store));
+        let raw = place.raw();
+        scenario(place).await;
+        raw.close().await.unwrap();
+    });
+}
+
+/// Runs scenarios on every store: a new backend is a line here.
+#[macro_export]
+macro_rules! on_every_store {
+    ($($scenario:ident)*) => {
+        mod in_memory {
+            $(#[test] fn $scenario() { $crate::support::in_memory(super::$scenario); })*
+        }
+        mod on_files {
+            $(#[test] fn $scenario() { $crate::support::on_files(super::$scenario); })*
+        }
+    };
+}
