@@ -199,7 +199,8 @@ macro_rules! log_conformance {
                 a_follower_waits_for_the_offset_that_it_was_given
                 many_followers_see_every_entry
                 no_entry_is_missed_while_eight_writers_append
-                a_follower_that_is_cancelled_skips_nothing;
+                a_follower_that_is_cancelled_skips_nothing
+                an_offset_counts_as_committed_when_it_can_be_read;
             pipeline:
                 appends_are_taken_in_the_order_of_their_calls
                 an_append_behind_a_refused_one_is_refused_too
@@ -323,7 +324,8 @@ macro_rules! store_conformance {
                 a_scan_may_stop_early
                 a_finished_scan_stays_finished
                 a_scan_over_thousands_of_pairs_gives_each_once
-                a_scan_over_large_values_gives_each_once;
+                a_scan_over_large_values_gives_each_once
+                a_page_of_a_scan_is_as_full_as_allowed;
             ttl:
                 a_value_is_there_until_it_expires
                 an_expired_value_cannot_be_got

@@ -58,6 +58,11 @@ impl Log {
         self.id
     }
 
+    /// For clauses about what callers cannot see.
+    pub(crate) fn backend(&self) -> &dyn LogBackend {
+        &*self.backend
+    }
+
     /// Takes a partition: raises its epoch durably, which shuts out every earlier owner.
     ///
     /// # Errors

@@ -44,6 +44,11 @@ impl Store {
         Self { backend }
     }
 
+    /// For clauses about what callers cannot see.
+    pub(crate) fn backend(&self) -> &dyn StoreBackend {
+        &*self.backend
+    }
+
     /// Whether a batch is there whole or not at all after a crash.
     #[must_use]
     pub fn batches_are_atomic(&self) -> bool {

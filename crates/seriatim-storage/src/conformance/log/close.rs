@@ -1,6 +1,8 @@
 //! The end of a log.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use super::{PARTITION, append, bodies, entries, offset};
 use crate::conformance::{Subject, breathe, join};
@@ -42,12 +44,22 @@ pub async fn waiting_followers_are_told_that_the_log_is_closed(subject: Subject<
     let owner = log.take(PARTITION).await.unwrap();
     append(&log, &owner, 1, &["a"]).await.unwrap();
     let unknown = Partition::new(1, 1);
+    let waiting = Arc::new(AtomicUsize::new(0));
     let followers = subject.tasks(8, |task| {
         let partition = if task % 2 == 0 { PARTITION } else { unknown };
         let mut follower = log.follow(partition, offset(2));
-        async move { follower.next(ReadLimit::default()).await }
+        let (env, waiting) = (subject.env.clone(), waiting.clone());
+        async move {
+            let mut next = Box::pin(follower.next(ReadLimit::default()));
+            let early = env.timeout(Duration::from_millis(20), &mut next).await;
+            assert!(early.is_err(), "there is nothing to follow yet");
+            waiting.fetch_add(1, Ordering::SeqCst);
+            next.await
+        }
     });
-    // Whether a follower waits already or comes later makes no difference to what it is told.
+    while waiting.load(Ordering::SeqCst) < 8 {
+        subject.env.sleep(Duration::from_millis(1)).await;
+    }
     log.close().await.unwrap();
     for answer in join(followers).await {
         assert_eq!(answer, Err(LogError::Closed));

@@ -120,3 +120,17 @@ pub async fn a_follower_that_is_cancelled_skips_nothing(subject: Subject<Log>) {
     }
     join(vec![writer]).await;
 }
+
+pub async fn an_offset_counts_as_committed_when_it_can_be_read(subject: Subject<Log>) {
+    let log = subject.open().await;
+    let owner = log.take(PARTITION).await.unwrap();
+    for at in 1..=5 {
+        let mut committed = Box::pin(log.backend().committed(PARTITION, offset(at)));
+        let early = subject.env.timeout(Duration::from_millis(10), &mut committed).await;
+        assert!(early.is_err(), "nothing is at {at} yet");
+        append(&log, &owner, at, &["x"]).await.unwrap();
+        committed.await.unwrap();
+        // At once for what is there already.
+        log.backend().committed(PARTITION, PartitionOffset::FIRST).await.unwrap();
+    }
+}

@@ -19,7 +19,7 @@ pub mod unverified;
 
 use seriatim_types::{Partition, PartitionOffset, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset};
 
-use super::Subject;
+use super::{Subject, breathe};
 use crate::{AppendError, Digest, Entries, Header, Log, Owner, ReadLimit, Receipt};
 
 /// Where most clauses write.
@@ -66,6 +66,7 @@ async fn bodies(log: &Log, partition: Partition) -> Vec<Vec<u8>> {
     let mut bodies = Vec::new();
     let mut next = PartitionOffset::FIRST;
     loop {
+        breathe().await;
         let read = log.read(partition, next, ReadLimit::default()).await.unwrap();
         assert_eq!(read.first(), next);
         for (at, entry) in read.iter() {

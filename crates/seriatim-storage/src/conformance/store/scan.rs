@@ -1,5 +1,7 @@
 //! Scanning.
 
+use seriatim_types::limits;
+
 use super::{key, keys, nth};
 use crate::conformance::Subject;
 use crate::{Batch, ClusteringRange, Durability, Key, Store};
@@ -161,4 +163,23 @@ pub async fn a_scan_over_large_values_gives_each_once(subject: Subject<Store>) {
         assert_eq!(clustering[..], nth(number));
         assert!(*found == value(number), "value {number}");
     }
+}
+
+pub async fn a_page_of_a_scan_is_as_full_as_allowed(subject: Subject<Store>) {
+    let store = with_numbers(&subject, 1_100).await;
+    // (limit, pairs)
+    let most = limits::SCAN_PAGE_PAIRS_MAX;
+    for (limit, pairs) in [(1, 1), (16, 16), (most, most), (most + 1, most), (usize::MAX, most)] {
+        let page = store.backend().scan_page(b"p", &ClusteringRange::all(), limit).await.unwrap();
+        assert_eq!(page.len(), pairs, "at most {limit}");
+    }
+    let end = store.backend().scan_page(b"p", &ClusteringRange::from(&nth(1_090)), 16).await.unwrap();
+    assert_eq!(end.len(), 10, "there are no more");
+    // Bytes fill a page too: of values that are a little more than a quarter of one, three fit.
+    let value = vec![1; limits::SCAN_PAGE_BYTES_MAX / 4 + 1];
+    for number in 0..5 {
+        store.put(Key::new(b"large", &nth(number)), &value).await.unwrap();
+    }
+    let page = store.backend().scan_page(b"large", &ClusteringRange::all(), 5).await.unwrap();
+    assert_eq!(page.len(), 3);
 }

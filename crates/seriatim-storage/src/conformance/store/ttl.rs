@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{get, key, keys, reopen};
-use crate::conformance::Subject;
+use crate::conformance::{Subject, breathe};
 use crate::{Batch, ClusteringRange, Durability, Key, Store};
 
 /// Soon over. Backends may round it up.
@@ -125,6 +125,7 @@ pub async fn a_renewed_key_is_not_removed_by_its_old_expiry(subject: Subject<Sto
     for (name, ttl) in renewals {
         // On a slow machine the value may expire before it is renewed: then once more.
         loop {
+            breathe().await;
             assert!(store.insert_if_absent(key(name), b"old", Some(SHORT)).await.unwrap());
             if store.compare_and_swap(key(name), b"old", b"renewed", ttl).await.unwrap() {
                 break;
@@ -133,6 +134,7 @@ pub async fn a_renewed_key_is_not_removed_by_its_old_expiry(subject: Subject<Sto
     }
     let deleted = Key::new(b"p", b"inserted again");
     loop {
+        breathe().await;
         assert!(store.insert_if_absent(deleted, b"old", Some(SHORT)).await.unwrap());
         if store.compare_and_delete(deleted, b"old").await.unwrap() {
             break;
