@@ -26,6 +26,11 @@ impl Latencies {
         self.nanoseconds.saturating_record(nanoseconds);
     }
 
+    /// Adds all of another's.
+    pub(crate) fn add(&mut self, other: &Self) -> anyhow::Result<()> {
+        Ok(self.nanoseconds.add(&other.nanoseconds)?)
+    }
+
     /// How many there are.
     #[expect(clippy::cast_precision_loss, reason = "no run has 2^52 of them")]
     pub(crate) fn count(&self) -> f64 {

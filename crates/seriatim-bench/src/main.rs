@@ -41,6 +41,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "measures the real machine")]
 
+mod blocks;
 mod latency;
 mod log;
 mod machine;
@@ -64,7 +65,7 @@ use report::Report;
 use suite::{Run, Suite};
 
 /// Every suite, one line each.
-const SUITES: &[Suite] = &[log::SUITE];
+const SUITES: &[Suite] = &[log::SUITE, blocks::SUITE];
 
 /// Measures Seriatim beside its peers; the last line is one JSON object.
 #[derive(Debug, Parser)]

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use anyhow::Context;
 use tokio::runtime::Runtime;
@@ -34,13 +35,14 @@ pub(crate) struct Run {
     suite: &'static str,
     quick: bool,
     directory: PathBuf,
+    started: Instant,
 }
 
 impl Run {
     /// A run of the named suite that may write into `directory`.
     pub(crate) fn new(suite: &'static str, quick: bool, directory: &Path) -> Self {
         let directory = directory.to_owned();
-        Self { suite, quick, directory }
+        Self { suite, quick, directory, started: Instant::now() }
     }
 
     /// One of two sizes.
@@ -56,8 +58,9 @@ impl Run {
 
     /// Says on stderr what goes on.
     pub(crate) fn progress(&self, what: &str) {
+        let seconds = self.started.elapsed().as_secs();
         // Nobody has to listen.
-        let _ = writeln!(std::io::stderr(), "{}: {what}", self.suite);
+        let _ = writeln!(std::io::stderr(), "{seconds:>4} s  {}: {what}", self.suite);
     }
 
     /// The runtime on which both sides of a comparison run.

@@ -1,0 +1,118 @@
+//! Those who hand out numbers.
+
+use std::future::Future;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use common::storage::config::{LocalObjectStoreConfig, SlateDbStorageConfig};
+use common::{ObjectStoreConfig, Record, SequenceAllocator, Storage, StorageBuilder, StorageConfig};
+use seriatim_blocks::BlockAllocator;
+
+const KEY: &[u8] = &[0x01, 0x02];
+
+/// Something that threads share and take numbers from, one by one.
+pub(super) trait Numbers: Send + Sync + 'static {
+    /// The next number.
+    fn next(&self) -> impl Future<Output = anyhow::Result<u64>> + Send;
+}
+
+/// The least that can be done.
+#[derive(Debug, Default)]
+pub(super) struct FetchAdd(AtomicU64);
+
+impl Numbers for FetchAdd {
+    async fn next(&self) -> anyhow::Result<u64> {
+        Ok(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Ours.
+pub(super) struct Ours(pub(super) Arc<BlockAllocator>);
+
+impl Numbers for Ours {
+    async fn next(&self) -> anyhow::Result<u64> {
+        Ok(self.0.allocate_one().await?.get())
+    }
+}
+
+/// The peer's storage. On files it is SlateDB on its local object store, which does not sync files.
+pub(super) async fn storage(directory: Option<&Path>) -> anyhow::Result<Arc<dyn Storage>> {
+    let config = match directory {
+        None => StorageConfig::InMemory,
+        Some(directory) => StorageConfig::SlateDb(SlateDbStorageConfig {
+            path: "blocks".to_owned(),
+            object_store: ObjectStoreConfig::Local(LocalObjectStoreConfig {
+                path: directory.to_string_lossy().into_owned(),
+            }),
+            settings_path: None,
+            block_cache: None,
+            meta_cache: None,
+        }),
+    };
+    Ok(StorageBuilder::new(&config).await?.build().await?)
+}
+
+async fn load(storage: &Arc<dyn Storage>) -> anyhow::Result<SequenceAllocator> {
+    Ok(SequenceAllocator::load(storage.as_ref(), Bytes::from_static(KEY)).await?)
+}
+
+/// The peer behind a tokio mutex, held until the block is written: the safe way.
+pub(super) struct TokioMutex {
+    allocator: tokio::sync::Mutex<SequenceAllocator>,
+    storage: Arc<dyn Storage>,
+    /// Whether to wait until it is durable.
+    durable: bool,
+}
+
+impl TokioMutex {
+    pub(super) async fn new(storage: &Arc<dyn Storage>, durable: bool) -> anyhow::Result<Self> {
+        let allocator = tokio::sync::Mutex::new(load(storage).await?);
+        Ok(Self { allocator, storage: storage.clone(), durable })
+    }
+}
+
+impl Numbers for TokioMutex {
+    async fn next(&self) -> anyhow::Result<u64> {
+        let mut allocator = self.allocator.lock().await;
+        let (number, record) = allocator.allocate_one();
+        if let Some(record) = record {
+            write(&self.storage, record, self.durable).await?;
+        }
+        Ok(number)
+    }
+}
+
+/// The peer behind a std mutex. It cannot be held while the block is written, so numbers of a block are out before it
+/// is stored: the quick way.
+pub(super) struct StdMutex {
+    allocator: Mutex<SequenceAllocator>,
+    storage: Arc<dyn Storage>,
+}
+
+impl StdMutex {
+    pub(super) async fn new(storage: &Arc<dyn Storage>) -> anyhow::Result<Self> {
+        let allocator = Mutex::new(load(storage).await?);
+        Ok(Self { allocator, storage: storage.clone() })
+    }
+}
+
+impl Numbers for StdMutex {
+    async fn next(&self) -> anyhow::Result<u64> {
+        let (number, record) = self.allocator.lock().unwrap_or_else(PoisonError::into_inner).allocate_one();
+        if let Some(record) = record {
+            write(&self.storage, record, false).await?;
+        }
+        Ok(number)
+    }
+}
+
+async fn write(storage: &Arc<dyn Storage>, record: Record, durable: bool) -> anyhow::Result<()> {
+    storage.put(vec![record.into()]).await?;
+    if durable {
+        // Quicker than to wait for its timer.
+        storage.flush().await?;
+    }
+    Ok(())
+}

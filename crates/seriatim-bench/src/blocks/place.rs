@@ -1,0 +1,39 @@
+//! Where blocks are kept: in memory, and on files.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use seriatim_blocks::{BlockAllocator, BlockKey, BlockOptions, BlockSize, NumberRange, StoredBlocks};
+use seriatim_env::Env;
+use seriatim_storage::Store;
+use seriatim_storage::memory::MemoryStore;
+use seriatim_storage_file::{FjallStore, StoreOptions};
+
+/// A store in memory.
+pub(super) fn in_memory() -> Store {
+    Store::new(MemoryStore::new(Env::real()))
+}
+
+/// A store on files. Must be called inside a runtime.
+pub(super) fn on_files(directory: &Path) -> anyhow::Result<Store> {
+    Ok(Store::new(FjallStore::open(Env::real(), directory, StoreOptions::default())?))
+}
+
+/// The block sequence of this name.
+pub(super) fn blocks(store: &Store, name: &str) -> StoredBlocks {
+    let key = BlockKey::new(b"bench", name.as_bytes());
+    StoredBlocks::new(Env::real(), store.clone(), key, NumberRange::default())
+}
+
+/// An allocator on the block sequence of this name, its first block reserved.
+pub(super) async fn allocator(
+    store: &Store,
+    name: &str,
+    size: BlockSize,
+) -> anyhow::Result<Arc<BlockAllocator>> {
+    let options = BlockOptions { size, ..BlockOptions::default() };
+    let blocks = Arc::new(blocks(store, name));
+    let allocator = BlockAllocator::open(Env::real(), blocks, options).await?;
+    allocator.allocate_one().await?;
+    Ok(Arc::new(allocator))
+}
