@@ -53,6 +53,7 @@ mod fold;
 mod group;
 mod loading;
 pub mod metrics;
+pub mod misuse;
 mod nexts;
 mod numbers;
 mod numbers_codec;

@@ -16,6 +16,7 @@ use crate::{Busy, Numbers, Options};
 /// The overlay of a sequencer that is used alone. Pure; whoever shares it puts it behind one lock, so that values and
 /// offset are seen together or not at all.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Unflushed {
     keys_max: usize,
     flush_at: usize,
@@ -192,3 +193,7 @@ impl Unflushed {
         self.keys = self.waiting.len();
     }
 }
+
+#[cfg(test)]
+#[path = "unflushed_tests.rs"]
+mod tests;

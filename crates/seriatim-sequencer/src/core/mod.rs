@@ -7,3 +7,6 @@ mod state;
 pub(crate) use buffers::Buffers;
 pub(crate) use phase::Phase;
 pub(crate) use state::{Core, Generation, draw, raise};
+
+#[cfg(test)]
+mod world_tests;

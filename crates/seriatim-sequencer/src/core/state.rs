@@ -25,6 +25,7 @@ impl Generation {
 }
 
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Core {
     pub(crate) definition: Arc<Definition>,
     pub(crate) cache: Cache,

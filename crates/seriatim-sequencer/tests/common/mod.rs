@@ -111,6 +111,12 @@ impl Desk {
         self.number(sequencer, id, &[INVOICE]).await[0].get()
     }
 
+    /// The same, after waiting for room.
+    pub async fn invoice_when_ready(&self, sequencer: &mut Sequencer, id: WorkspaceId) -> u64 {
+        sequencer.wait(PATIENCE).await.unwrap();
+        self.invoice(sequencer, id).await
+    }
+
     pub async fn commit(&self, sequencer: &mut Sequencer, sealed: Sealed) {
         let receipt = self.log.append(sealed.owner(), sealed.at(), sealed.entries()).await.unwrap();
         sequencer.commit(sealed, receipt).unwrap();
