@@ -76,7 +76,11 @@ fn parse(line: &str) -> Option<(String, (u16, u64))> {
 
 fn spawn_writer(directory: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "kill_9_under_load_loses_no_acknowledged_append_and_halves_no_batch", "--nocapture"])
+        .args([
+            "--exact",
+            "kill_9_under_load_loses_no_acknowledged_append_and_halves_no_batch",
+            "--nocapture",
+        ])
         .env(CHILD_DIRECTORY, directory)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -90,7 +94,8 @@ async fn write_for_ever(directory: &Path) {
     let log = storage.log().clone();
     let partitions: Vec<_> = (0..PARTITIONS).map(|id| Partition::new(1, id)).collect();
     let owners = log.take_all(&partitions).await.unwrap();
-    let owners: Vec<_> = owners.into_iter().map(|owner| Arc::new((Mutex::new(owner.tail()), owner))).collect();
+    let owners: Vec<_> =
+        owners.into_iter().map(|owner| Arc::new((Mutex::new(owner.tail()), owner))).collect();
     let writers: Vec<_> = (0..WRITERS)
         .map(|writer| {
             let (log, owner) = (log.clone(), owners[writer % usize::from(PARTITIONS)].clone());
