@@ -7,6 +7,8 @@ pub struct Counts {
     pub blocks: u64,
     /// Numbers in them.
     pub reserved: u64,
+    /// Callers that had to wait for a block.
+    pub waits: u64,
     /// Numbers that are reserved and not handed out. A crash wastes these, and a block that is being reserved.
     pub unused: u64,
     /// Numbers that nobody will ever get: the end of a block that a request did not fit into, what a cancelled caller

@@ -46,9 +46,9 @@ mod on_store;
 mod options;
 mod pace;
 mod range;
-mod segment;
 mod store;
 mod stored;
+mod stretch;
 mod supply;
 #[cfg(test)]
 mod supply_tests;

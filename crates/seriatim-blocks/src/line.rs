@@ -2,21 +2,22 @@
 //!
 //! Callers do not take numbers but *tickets*: 0, 1, 2, … since the allocator was opened. A ticket is taken by
 //! `fetch_add`, which nobody can take back, so more tickets can be taken than there are numbers; what is behind the end
-//! is void and stands for no number. A *segment* is a run of tickets that stand for a run of numbers:
+//! is void and stands for no number. A *stretch* is a run of tickets that stand for a run of numbers:
 //!
 //! ```text
-//! tickets   [ segment 1 ) void [ segment 2 ………… mark …… end )
+//! tickets   [ stretch 1 ) void [ stretch 2 ………… fast_end …… end )
 //!                              ^start    ^cursor
 //! number = ticket + delta
 //! ```
 //!
-//! Only whoever holds the lock of [`Supply`](crate::supply::Supply) changes `delta` and `mark`; everybody reads them.
-//! `mark` is at most the segment's end: the ticket from which on a caller has to take the lock.
+//! Only whoever holds the lock of [`Supply`](crate::supply::Supply) changes `delta` and `fast_end`; everybody reads them.
+//! `fast_end` is at most the stretch's end: from that ticket on a caller has to take the lock.
 //!
-//! Why two loads before the `fetch_add` are enough: `delta` is written before `mark`, so whoever reads a mark reads
-//! that segment's delta or a later one's. If it is a later one's, its segment starts at or behind the old mark, and
-//! was published after its start was read from the cursor; so the ticket taken next is not below the old mark and is
-//! refused. A stale pair is no harm either: segments share no ticket, so a ticket below a segment's mark is in it.
+//! Why two loads before the `fetch_add` are enough: `delta` is written before `fast_end`, so whoever reads a fast end
+//! reads that stretch's delta or a later one's. If it is a later one's, its stretch starts at or behind the old fast
+//! end, and was published after its start was read from the cursor; so the ticket taken next is not below the old fast
+//! end and is refused. A stale pair is no harm either: stretches share no ticket, so a ticket below a stretch's fast end
+//! is in it.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -39,7 +40,7 @@ pub(crate) struct Line {
 
 #[derive(Debug)]
 struct Published {
-    mark: AtomicU64,
+    fast_end: AtomicU64,
     delta: AtomicU64,
 }
 
@@ -52,25 +53,25 @@ impl Line {
     pub(crate) fn new() -> Self {
         Self {
             cursor: OwnLine(AtomicU64::new(0)),
-            published: OwnLine(Published { mark: AtomicU64::new(0), delta: AtomicU64::new(0) }),
+            published: OwnLine(Published { fast_end: AtomicU64::new(0), delta: AtomicU64::new(0) }),
         }
     }
 
-    /// Takes a ticket, and its number if it is below the mark.
+    /// Takes a ticket, and its number if it is below the fast end.
     #[inline]
     pub(crate) fn take_one(&self) -> Result<u64, Ticket> {
-        let mark = self.published.0.mark.load(Acquire);
+        let fast_end = self.published.0.fast_end.load(Acquire);
         let delta = self.published.0.delta.load(Acquire);
         let ticket = self.cursor.0.fetch_add(1, Relaxed);
-        if ticket < mark { Ok(ticket.wrapping_add(delta)) } else { Err(Ticket(ticket)) }
+        if ticket < fast_end { Ok(ticket.wrapping_add(delta)) } else { Err(Ticket(ticket)) }
     }
 
-    /// Takes so many consecutive numbers if they are below the mark; else nothing. `count` is not 0.
+    /// Takes so many consecutive numbers if they are below the fast end; else nothing. `count` is not 0.
     #[inline]
     pub(crate) fn take(&self, count: u64) -> Option<u64> {
-        let mark = self.published.0.mark.load(Acquire);
+        let fast_end = self.published.0.fast_end.load(Acquire);
         let delta = self.published.0.delta.load(Acquire);
-        let ticket = self.take_below(mark, count)?;
+        let ticket = self.take_below(fast_end, count)?;
         Some(ticket.wrapping_add(delta))
     }
 
@@ -101,14 +102,14 @@ impl Line {
         self.cursor.0.compare_exchange(next, first, Relaxed, Relaxed).is_ok()
     }
 
-    /// Under the lock, with every ticket below the old mark taken or void: what tickets stand for from now on. The
-    /// mark keeps them out of use until it is moved.
+    /// Under the lock, with every ticket below the old fast end taken or void: what tickets stand for from now on. The
+    /// fast end keeps them out of use until it is moved.
     pub(crate) fn set_delta(&self, delta: u64) {
         self.published.0.delta.store(delta, Release);
     }
 
-    /// Under the lock: opens the fast path up to `mark`.
-    pub(crate) fn set_mark(&self, mark: u64) {
-        self.published.0.mark.store(mark, Release);
+    /// Under the lock: opens the fast path up to `fast_end`.
+    pub(crate) fn set_fast_end(&self, fast_end: u64) {
+        self.published.0.fast_end.store(fast_end, Release);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::PoisonError;
 
 use crate::line::{Line, Ticket};
-use crate::segment::{Meaning, Segments};
+use crate::stretch::{Meaning, Stretches};
 use crate::sync::{Mutex, MutexGuard};
 use crate::{Block, Counts};
 
@@ -23,12 +23,11 @@ pub(crate) struct Supply<W> {
 
 #[derive(Debug)]
 struct State<W> {
-    segments: Segments,
-    /// Blocks that could not join the segment before them.
+    stretches: Stretches,
+    /// Blocks that could not join the stretch before them.
     ahead: VecDeque<Block>,
     /// Those who wait, first come first served.
     queue: VecDeque<Waiter<W>>,
-    waiters: u64,
     /// Whether the first of them could not be served from a block that was fetched for it.
     missed: bool,
     /// When so many numbers are left, it is time for the next block.
@@ -88,10 +87,9 @@ impl<W> Supply<W> {
         Self {
             line,
             state: Mutex::new(State {
-                segments: Segments::new(next_base),
+                stretches: Stretches::new(next_base),
                 ahead: VecDeque::new(),
                 queue: VecDeque::new(),
-                waiters: 0,
                 missed: false,
                 lookahead,
                 next_base,
@@ -114,7 +112,7 @@ impl<W> Supply<W> {
         waiter: impl FnOnce() -> W,
     ) -> (Outcome, bool) {
         let mut state = self.lock();
-        let taken = match ticket.map(|Ticket(ticket)| state.segments.resolve(ticket)) {
+        let taken = match ticket.map(|Ticket(ticket)| state.stretches.resolve(ticket)) {
             Some(Meaning::Number(number)) => Block::between(number, number + 1),
             Some(Meaning::Forgotten) => {
                 state.counts.wasted += 1;
@@ -129,7 +127,7 @@ impl<W> Supply<W> {
         let first = state.queue.is_empty();
         let taken = taken.or_else(|| first.then(|| state.take(&self.line, count)).flatten());
         match taken {
-            Some(numbers) => (Outcome::Taken(numbers), state.remark(&self.line)),
+            Some(numbers) => (Outcome::Taken(numbers), state.reopen(&self.line)),
             None => (Outcome::Waits(state.enqueue(count, waiter())), true),
         }
     }
@@ -162,7 +160,7 @@ impl<W> Supply<W> {
         state.add(block);
         let grants = state.serve(&self.line);
         state.missed = grants.is_empty() && !state.queue.is_empty();
-        state.remark(&self.line);
+        state.reopen(&self.line);
         grants
     }
 
@@ -172,7 +170,7 @@ impl<W> Supply<W> {
         let mut state = self.lock();
         let failed = state.queue.pop_front().map(|waiter| (waiter.whom, waiter.count));
         let grants = state.serve(&self.line);
-        state.remark(&self.line);
+        state.reopen(&self.line);
         (failed, grants)
     }
 
@@ -194,7 +192,7 @@ impl<W> Supply<W> {
     /// because numbers have to rise.
     pub(crate) fn put_back(&self, numbers: Block) {
         let mut state = self.lock();
-        let first = state.segments.present.ticket(numbers.base().get());
+        let first = state.stretches.present.ticket(numbers.base().get());
         let back = first.is_some_and(|first| self.line.untake(first, first + numbers.size()));
         if !back {
             state.counts.wasted += numbers.size();
@@ -205,7 +203,7 @@ impl<W> Supply<W> {
     pub(crate) fn close(&self) -> Vec<W> {
         let mut state = self.lock();
         state.closed = true;
-        let present = state.segments.present;
+        let present = state.stretches.present;
         if let Some(rest) = present.rest(self.line.close(present.end)) {
             state.ahead.push_front(rest);
         }
@@ -238,7 +236,7 @@ impl<W> Supply<W> {
     /// The number that would be taken next, if nobody else takes or reserves any.
     pub(crate) fn peek(&self) -> u64 {
         let state = self.lock();
-        let rest = state.segments.present.rest(self.line.cursor());
+        let rest = state.stretches.present.rest(self.line.cursor());
         let next = rest.or(state.ahead.front().copied());
         next.map_or(state.next_base, |block| block.base().get())
     }
@@ -252,20 +250,20 @@ impl<W> Supply<W> {
 
 impl<W> State<W> {
     fn enqueue(&mut self, count: u64, whom: W) -> u64 {
-        self.waiters += 1;
-        let id = self.waiters;
+        self.counts.waits += 1;
+        let id = self.counts.waits;
         self.queue.push_back(Waiter { id, count, whom });
         id
     }
 
     fn unused(&self, line: &Line) -> u64 {
         let ahead: u64 = self.ahead.iter().map(|block| block.size()).sum();
-        let rest = self.segments.present.rest(line.cursor()).map_or(0, Block::size);
+        let rest = self.stretches.present.rest(line.cursor()).map_or(0, Block::size);
         ahead.saturating_add(rest)
     }
 
     fn add(&mut self, block: Block) {
-        if !self.closed && self.ahead.is_empty() && self.segments.extend(block) {
+        if !self.closed && self.ahead.is_empty() && self.stretches.extend(block) {
             return;
         }
         let adjacent = self.ahead.pop_back_if(|last| last.end() == block.base());
@@ -273,11 +271,11 @@ impl<W> State<W> {
         self.ahead.extend(Block::between(base.get(), block.end().get()));
     }
 
-    /// Takes from the segment, or from the first block ahead that is large enough; what lies before that is wasted,
+    /// Takes from the stretch, or from the first block ahead that is large enough; what lies before that is wasted,
     /// because numbers have to rise.
     fn take(&mut self, line: &Line, count: u64) -> Option<Block> {
         loop {
-            let present = self.segments.present;
+            let present = self.stretches.present;
             if let Some(number) =
                 line.take_below(present.end, count).and_then(|ticket| present.number(ticket))
             {
@@ -289,8 +287,8 @@ impl<W> State<W> {
             let taken = line.close(present.end);
             let rest = present.rest(taken).map_or(0, Block::size);
             self.counts.wasted += skipped + rest;
-            self.segments.start(taken.max(present.end), block);
-            line.set_delta(self.segments.present.delta());
+            self.stretches.start(taken.max(present.end), block);
+            line.set_delta(self.stretches.present.delta());
         }
     }
 
@@ -307,13 +305,13 @@ impl<W> State<W> {
     /// Opens the fast path up to where the next block is due, or to the end if it is due already. Says whether it is.
     ///
     /// While somebody waits, callers may still take what the waiting could not use, up to the end.
-    fn remark(&mut self, line: &Line) -> bool {
-        let present = self.segments.present;
+    fn reopen(&mut self, line: &Line) -> bool {
+        let present = self.stretches.present;
         let ahead: u64 = self.ahead.iter().map(|block| block.size()).sum();
         let due_tickets = self.lookahead.saturating_sub(ahead);
-        let mark = present.end.saturating_sub(due_tickets).max(present.start);
-        let due = line.cursor() >= mark || !self.queue.is_empty();
-        line.set_mark(if due { present.end } else { mark });
+        let fast_end = present.end.saturating_sub(due_tickets).max(present.start);
+        let due = line.cursor() >= fast_end || !self.queue.is_empty();
+        line.set_fast_end(if due { present.end } else { fast_end });
         due
     }
 }

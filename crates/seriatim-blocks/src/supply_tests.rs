@@ -68,6 +68,21 @@ fn a_small_request_does_not_pass_one_that_waits_when_numbers_have_run_out() {
 }
 
 #[test]
+fn a_block_that_another_thread_took_from_is_followed_by_a_larger_one() {
+    let supply = supply(0);
+    supply.install(block(0, 1), 0);
+    assert_eq!(one(&supply, "a"), taken(0, 1));
+    assert_eq!(many(&supply, 5, "b"), Outcome::Waits(1));
+    // This thread has a ticket and does not know yet that it is behind the end.
+    let ticket = supply.line.take_one().unwrap_err();
+    assert_eq!(supply.install(block(1, 5), 0), []);
+    assert!(matches!(supply.need(), Need::Block { min: 5, want: 1_029, .. }));
+    assert_eq!(supply.attend(Some(ticket), 1, || "thief").0, taken(1, 1));
+    assert_eq!(supply.install(block(6, 1_029), 0), [grant("b", 2, 5)]);
+    assert_eq!(supply.counts().wasted, 0);
+}
+
+#[test]
 fn callers_who_fit_go_on_while_a_large_request_waits() {
     let supply = supply(0);
     supply.install(block(0, 4), 0);

@@ -14,7 +14,7 @@ use seriatim_blocks::{
 use seriatim_env::{Env, Task};
 use seriatim_storage::faulty::{Fault, Operation};
 use seriatim_types::{ErrorKind, Number};
-use support::{Place, block, in_memory, one};
+use support::{Place, block, has_to_wait, in_memory, one};
 
 /// Long enough for everything that does not wait for a store.
 async fn settle(place: &Place) {
@@ -127,23 +127,31 @@ fn callers_who_give_up_take_nothing() {
 }
 
 #[test]
-fn a_caller_who_gives_up_at_the_very_moment_it_is_served_takes_nothing() {
-    // The time-out and the answer come at the same instant; the seed decides which is first.
-    let mut gave_up = 0;
-    for seed in 0..200 {
-        let late = seriatim_env::simulate(seed, |env| async move {
-            let place = Place::memory(env);
-            let allocator = place.open_fixed(10).await;
-            place.faults.delay(Operation::CompareAndSet, Duration::from_millis(5));
-            let wait = Duration::from_millis(1 + place.env.random_below(8));
-            let late = place.env.timeout(wait, allocator.allocate_one()).await.is_err();
-            assert_eq!(one(&allocator).await, u64::from(!late));
-            assert_eq!(allocator.counts().wasted, 0);
-            late
-        });
-        gave_up += u32::from(late);
-    }
-    assert!((20..180).contains(&gave_up), "{gave_up} of 200 gave up");
+fn a_caller_who_gives_up_when_its_number_is_ready_takes_nothing() {
+    in_memory(|place| async move {
+        let allocator = place.open_fixed(10).await;
+        let mut caller = Box::pin(allocator.allocate_one());
+        assert!(has_to_wait(&mut caller).await);
+        settle(&place).await;
+        assert_eq!(allocator.counts().unused, 9, "it is set aside");
+        drop(caller);
+        assert_eq!((allocator.counts().unused, one(&allocator).await), (10, 0));
+    });
+}
+
+#[test]
+fn a_number_that_was_ready_for_somebody_who_gave_up_is_counted_if_others_have_higher_ones() {
+    in_memory(|place| async move {
+        let allocator = place.open_fixed(10).await;
+        let mut gives_up = Box::pin(allocator.allocate(3));
+        let mut stays = Box::pin(allocator.allocate(2));
+        assert!(has_to_wait(&mut gives_up).await && has_to_wait(&mut stays).await);
+        settle(&place).await;
+        drop(gives_up);
+        assert_eq!(stays.await, Ok(block(3, 2)));
+        let counts = allocator.counts();
+        assert_eq!((counts.wasted, counts.allocated()), (3, 2));
+    });
 }
 
 #[test]

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use seriatim_blocks::{AllocateError, Block, BlockAllocator, BlockSize, NumberRange};
 use seriatim_env::{Task, simulate};
 use seriatim_storage::faulty::{Fault, Operation};
-use support::{Place, one};
+use support::{Place, has_to_wait, one};
 
 /// What a process does next.
 #[derive(Debug, Clone, Copy)]
@@ -166,8 +166,12 @@ impl Process {
                     watched.check();
                 }
                 Step::Impatient { count, millis } => {
-                    let patience = Duration::from_millis(millis);
-                    let _ = place.env.timeout(patience, watched.allocate(count)).await;
+                    let mut call = Box::pin(watched.allocate(count));
+                    if has_to_wait(&mut call).await {
+                        place.env.sleep(Duration::from_millis(millis)).await;
+                    }
+                    // It may have been served, and does not know.
+                    drop(call);
                     watched.check();
                 }
                 Step::Crash { callers, millis } => {

@@ -1,7 +1,9 @@
 //! A place for blocks: a store with faults, in memory or on files, and allocators on it.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use seriatim_blocks::{
     Block, BlockAllocator, BlockKey, BlockOptions, BlockSize, NumberRange, OpenError, StoredBlocks,
@@ -97,6 +99,11 @@ pub fn block(base: u64, size: u64) -> Block {
 
 pub async fn one(allocator: &BlockAllocator) -> u64 {
     allocator.allocate_one().await.unwrap().get()
+}
+
+/// Polls once: whether it has to wait.
+pub async fn has_to_wait<F: Future>(future: &mut Pin<Box<F>>) -> bool {
+    std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
 }
 
 /// A scenario in memory, simulated.
