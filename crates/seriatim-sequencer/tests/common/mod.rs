@@ -5,14 +5,15 @@ mod store_over;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use seriatim_env::{Env, simulate};
 use seriatim_sequencer::{Definition, Event, Options, Pin, Sealed, Sequence, Sequencer, Settled, builtin};
 use seriatim_storage::faulty::{Faults, FaultyLog, FaultyStore, Operations};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
-use seriatim_storage::{Log, ReadLimit, Store};
-use seriatim_storage_file::{FileOptions, FileStorage};
+use seriatim_storage::{Log, ReadLimit, Store, StoreBackend};
+use seriatim_storage_file::{FileOptions, FileStorage, FjallStore, StoreOptions};
 use seriatim_types::{Number, Partition, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind};
 
 pub use store_over::StoreOver;
@@ -49,7 +50,11 @@ pub struct Desk {
     pub definition: Arc<Definition>,
     pub partition: Partition,
     pub options: Options,
+    new_store: NewStore,
 }
+
+/// Makes a store that has nothing, of the same kind.
+type NewStore = Arc<dyn Fn() -> Arc<dyn StoreBackend>>;
 
 impl Desk {
     /// Memory that fails when it is told to.
@@ -62,15 +67,24 @@ impl Desk {
 
     pub fn new(env: &Env, log: Log, store: Store, faults: Faults) -> Self {
         let (definition, options) = (Arc::new(definition()), Options::default());
-        Self { env: env.clone(), log, store, faults, definition, partition: PARTITION, options }
+        let own = env.clone();
+        let new_store: NewStore = Arc::new(move || Arc::new(MemoryStore::new(own.clone())));
+        Self { env: env.clone(), log, store, faults, definition, partition: PARTITION, options, new_store }
     }
 
     /// The same log, and a store that has nothing.
     pub fn with_empty_store(&self) -> Self {
-        let store = Arc::new(MemoryStore::new(self.env.clone()));
-        let store = Store::new(FaultyStore::new(store, &self.faults));
-        let desk = Self::new(&self.env, self.log.clone(), store, self.faults.clone());
-        Self { definition: self.definition.clone(), partition: self.partition, options: self.options, ..desk }
+        let store = Store::new(FaultyStore::new((self.new_store)(), &self.faults));
+        Self {
+            env: self.env.clone(),
+            log: self.log.clone(),
+            store,
+            faults: self.faults.clone(),
+            definition: self.definition.clone(),
+            partition: self.partition,
+            options: self.options,
+            new_store: self.new_store.clone(),
+        }
     }
 
     /// Opens a sequencer, which recovers.
@@ -195,7 +209,13 @@ pub fn on_files<F: Future<Output = ()>>(scenario: impl FnOnce(Desk) -> F) {
         let storage = FileStorage::open(&env, directory.path(), FileOptions::default()).await.unwrap();
         let faults = Faults::new(&env);
         let store = FaultyStore::new(Arc::new(StoreOver(storage.store().clone())), &faults);
-        scenario(Desk::new(&env, storage.log().clone(), Store::new(store), faults)).await;
+        let mut desk = Desk::new(&env, storage.log().clone(), Store::new(store), faults);
+        let (place, made) = (directory.path().to_owned(), AtomicUsize::new(0));
+        desk.new_store = Arc::new(move || {
+            let path = place.join(format!("another-store-{}", made.fetch_add(1, Ordering::Relaxed)));
+            Arc::new(FjallStore::open(env.clone(), &path, StoreOptions::default()).unwrap())
+        });
+        scenario(desk).await;
         storage.close().await.unwrap();
     });
 }
