@@ -1,5 +1,6 @@
 //! A directory that one process after the other opens, writes to and leaves: by closing it, or by being killed.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::ops::Range;
 use std::path::Path;
@@ -80,6 +81,8 @@ impl<'a> Directory<'a> {
         let status = child.wait()?;
         ensure!(status.success() == (ending == Ending::Close), "it ended with {status}");
         ensure!(written? == "written", "it said something else");
+        // Else the next opening, here or in another directory, would share the disk with what this visit has written.
+        rustix::fs::syncfs(File::open(self.place.path())?)?;
         Ok(opened?.parse()?)
     }
 }
