@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use seriatim_storage::{Batch, Durability, StoreError};
+use bytes::Bytes;
+use seriatim_storage::{Batch, Durability, StoreError, Write};
 
 use crate::Stored;
 use crate::checkpoint::{self, CheckpointKey};
@@ -13,7 +14,7 @@ use crate::unflushed::Writing;
 
 /// Flushes by size, by timer and on overflow until it is stopped; then once more, if the stop is a clean one.
 ///
-/// There is one per sequencer and it writes one batch at a time, so no older value can follow a newer one.
+/// One batch is written at a time, here or by recovery, so no older value can follow a newer one.
 pub(crate) async fn run(stored: Arc<Stored>) -> Result<(), StoreError> {
     let _guard = PoisonGuard(&stored.shared);
     let mut failed = false;
@@ -48,8 +49,9 @@ async fn wait_for_work(stored: &Stored) -> bool {
     }
 }
 
-/// Writes everything that waits. After an error all of it waits again.
-async fn flush(stored: &Stored) -> Result<(), StoreError> {
+/// Writes everything that waits; nothing if a write is under way. After an error all of it waits again. Not cancel-safe:
+/// dropped half-way, the write counts as under way for ever.
+pub(crate) async fn flush(stored: &Stored) -> Result<(), StoreError> {
     let Some(writing) = stored.unflushed().start_flush() else {
         return Ok(());
     };
@@ -71,12 +73,20 @@ async fn flush(stored: &Stored) -> Result<(), StoreError> {
 /// Values first, the checkpoint last; both at once only where a batch is there whole or not at all.
 async fn write(stored: &Stored, writing: &Writing) -> Result<(), StoreError> {
     let mut batch = Batch::new();
-    let mut value = Vec::new();
+    let (mut value, mut partition) = (Vec::new(), Bytes::new());
     for (workspace, numbers) in &writing.values {
         value.clear();
         numbers.encode(&stored.definition, &mut value);
         let key = NumbersKey::new(stored.partition.application, *workspace);
-        batch.put(key.as_key(), &value);
+        // Workspaces that lie together share this part of their keys.
+        if partition != key.as_key().partition {
+            partition = Bytes::copy_from_slice(key.as_key().partition);
+        }
+        batch.push(Write {
+            partition: partition.clone(),
+            clustering: Bytes::copy_from_slice(key.as_key().clustering),
+            value: Some(Bytes::copy_from_slice(&value)),
+        });
     }
     if !stored.store.batches_are_atomic() && !batch.is_empty() {
         stored.store.write(batch, Durability::Synced).await?;

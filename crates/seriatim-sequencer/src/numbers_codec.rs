@@ -87,21 +87,27 @@ impl Numbers {
     /// If a workspace has all 65,536 sequences, which no definition can have.
     pub fn encode(&self, definition: &Definition, buffer: &mut Vec<u8>) {
         let start = buffer.len();
-        let kind = definition.kind(self.kind);
-        let slots = kind.map_or(&[][..], |kind| kind.sequences()).iter().map(crate::Sequence::id);
-        let known: Vec<(SequenceId, Number)> = slots.zip(self.nexts.iter().copied()).collect();
-        let mut all = [&known[..], &self.others].concat();
-        all.sort_unstable_by_key(|(id, _)| *id);
+        let sequences = definition.kind(self.kind).map_or(&[][..], |kind| kind.sequences());
+        let count = self.nexts.len() + self.others.len();
         buffer.put_u8(VERSION);
         buffer.put_u16(self.kind.get());
         buffer.put_u64(self.next_offset.get());
         buffer.put_u64(self.folded.map_or(0, PartitionOffset::get));
         buffer.put_slice(self.chain.as_bytes());
-        buffer.put_u16(u16::try_from(all.len()).expect("a sequence id has two bytes and comes once"));
-        for (id, next) in all {
+        buffer.put_u16(u16::try_from(count).expect("a sequence id has two bytes and comes once"));
+        // Both are ascending and have no id in common, so they are merged on the way.
+        let mut others = self.others.iter().copied().peekable();
+        let mut put = |(id, next): (SequenceId, Number)| {
             buffer.put_u16(id.get());
             buffer.put_u64(next.get());
+        };
+        for (sequence, next) in sequences.iter().zip(self.nexts.iter()) {
+            while let Some(other) = others.next_if(|(id, _)| *id < sequence.id()) {
+                put(other);
+            }
+            put((sequence.id(), *next));
         }
+        others.for_each(put);
         let checksum = crc32fast::hash(&buffer[start..]);
         buffer.put_u32(checksum);
     }

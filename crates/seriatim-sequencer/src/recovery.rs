@@ -9,10 +9,11 @@ use crate::cache::{Cache, Hold, SlotIndex};
 use crate::derived::{ReadError, Recovery};
 use crate::metrics::gauge;
 use crate::stored::PoisonGuard;
-use crate::{IgnoredNumbers, Numbers, StopReason, Stored};
+use crate::{IgnoredNumbers, Numbers, StopReason, Stored, flusher};
 
-/// Entries of one read of the log: bounds how long other tasks wait for this one.
-const PAGE_ENTRIES: usize = 4_096;
+/// What one read of the log asks for: bounds how long other tasks wait for this one, and stays in the heap, where a
+/// larger answer would go back to the system each time.
+const PAGE: ReadLimit = ReadLimit { entries: 4_096, bytes: 256 << 10 };
 /// Entries whose workspaces are read from the store together, and held in the cache together.
 const CHUNK_ENTRIES: usize = 512;
 
@@ -50,6 +51,7 @@ async fn recover(stored: Arc<Stored>, recovery: Recovery) {
         at: PartitionOffset::FIRST,
         cache: Cache::new(stored.options.cache_numbers),
         ignored: IgnoredNumbers::default(),
+        full: false,
     };
     loop {
         let halt = match scan.run().await {
@@ -74,6 +76,8 @@ async fn recover(stored: Arc<Stored>, recovery: Recovery) {
         tracing::warn!(partition = %stored.partition, count = ignored.count, ?first, "numbers out of range ignored");
     }
     stored.note_ignored(ignored);
+    // Enough may wait by now for the flusher not to wait for its timer.
+    stored.wake.notify_one();
     recovery.recovered_with(Some(cache));
 }
 
@@ -86,6 +90,8 @@ struct Scan<'a> {
     at: PartitionOffset,
     cache: Cache,
     ignored: IgnoredNumbers,
+    /// Whether a flush has to come before the next event.
+    full: bool,
 }
 
 impl Scan<'_> {
@@ -98,7 +104,7 @@ impl Scan<'_> {
         let tail = self.recovery.tail();
         while self.at < tail {
             let left = usize::try_from(tail.since(self.at).unwrap_or(0)).unwrap_or(usize::MAX);
-            let limit = ReadLimit::entries(left.min(PAGE_ENTRIES));
+            let limit = ReadLimit { entries: left.min(PAGE.entries), ..PAGE };
             let page = self.stored.log.read(self.stored.partition, self.at, limit).await;
             let page = page.map_err(|error| Halt::from(StopReason::Log(error)))?;
             if page.is_empty() {
@@ -141,40 +147,51 @@ impl Scan<'_> {
     async fn apply(&mut self, chunk: &[(PartitionOffset, Entry<'_>)]) -> Result<(), Halt> {
         let slots = self.hold_all(chunk).await?;
         for ((offset, entry), (index, _hold)) in chunk.iter().zip(&slots) {
+            // In front of the event, so that a flush that fails is tried again before anything more is taken in.
+            if self.full {
+                self.make_room().await?;
+                self.full = false;
+            }
             let slot = self.cache.slot_mut(*index);
             let kind = slot.kind.map(|index| self.stored.definition.at(index));
             let folded = slot.numbers.fold(kind, *offset, entry, &mut self.ignored);
             folded.map_err(|error| Halt::Stop(error.into()))?;
             let next = offset.next().unwrap_or(*offset);
-            let (wants_flush, full) = {
-                let mut unflushed = self.stored.unflushed();
-                if unflushed.generation() != self.recovery.generation() {
-                    return Err(Halt::Superseded);
-                }
-                // What the store has seen already need not be written again.
-                if slot.numbers.folded == Some(*offset) {
-                    unflushed.put(slot.workspace, &slot.numbers);
-                }
-                unflushed.advance(next, entry.size());
-                (unflushed.wants_flush(), unflushed.backlog().is_some())
-            };
+            let mut unflushed = self.stored.unflushed();
+            if !unflushed.belongs_to(self.recovery.generation()) {
+                return Err(Halt::Superseded);
+            }
+            // What the store has seen already need not be written again.
+            if slot.numbers.folded == Some(*offset) {
+                unflushed.put(slot.workspace, &slot.numbers);
+            }
+            unflushed.advance(next, entry.size());
+            // Flushed only when it has to be: a workspace that comes again is then written once.
+            self.full = unflushed.backlog().is_some();
             self.at = next;
-            if wants_flush {
-                self.stored.wake.notify_one();
-            }
-            if full {
-                self.wait_for_room().await;
-            }
         }
         self.stored.metrics.recovered.increment(chunk.len() as u64);
         Ok(())
     }
 
-    async fn wait_for_room(&self) {
+    /// Flushes here, where it is waited for anyway, unless the flusher is at it.
+    async fn make_room(&self) -> Result<(), Halt> {
         let mut changes = self.stored.shared.subscribe();
-        while self.stored.unflushed().backlog().is_some() {
-            // Only the sequencer's end closes it, and that ends this task too.
-            let _ = changes.changed().await;
+        loop {
+            let (full, writing) = {
+                let unflushed = self.stored.unflushed();
+                (unflushed.backlog().is_some(), unflushed.is_writing())
+            };
+            if !full {
+                return Ok(());
+            }
+            if writing {
+                // Only the sequencer's end closes it, and that ends this task too.
+                let _ = changes.changed().await;
+            } else {
+                let flushed = flusher::flush(self.stored).await;
+                flushed.map_err(|error| Halt::Retry(StopReason::Store(error)))?;
+            }
         }
     }
 

@@ -59,7 +59,7 @@ impl Sequencer<Stored> {
             options,
             shared: shared.clone(),
         };
-        let stored = Stored::start(parts, generation);
+        let stored = Stored::start(parts);
         let core = Core::new(definition, cache_numbers, generation);
         let mut sequencer = Self::with_parts(env, owner, stored, core, shared);
         sequencer.start_recovery();

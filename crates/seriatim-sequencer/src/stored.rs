@@ -10,7 +10,6 @@ use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
 use tokio::sync::Notify;
 
 use crate::checkpoint::{self, CheckpointKey};
-use crate::core::Generation;
 use crate::definition::Definition;
 use crate::derived::{Committed, Derived, ReadError, Recovery};
 use crate::metrics::{TaskMetrics, gauge};
@@ -76,8 +75,8 @@ pub(crate) struct Parts {
 
 impl Stored {
     /// Starts the flusher.
-    pub(crate) fn start(parts: Parts, generation: Generation) -> Arc<Self> {
-        let unflushed = Mutex::new(Unflushed::new(&parts.options, generation));
+    pub(crate) fn start(parts: Parts) -> Arc<Self> {
+        let unflushed = Mutex::new(Unflushed::new(&parts.options));
         let stored = Arc::new(Self {
             env: parts.env,
             log: parts.log,
@@ -221,9 +220,7 @@ impl Derived for Stored {
         self.unflushed().suspend();
         let stored = self.clone();
         let task = self.env.spawn(recovery::run(stored, recovery));
-        let earlier = lock(&self.tasks).recovery.replace(task);
-        if let Some(earlier) = earlier {
-            earlier.cancel();
-        }
+        // An earlier one ends by itself when it looks again: cancelled, it could leave a write under way for ever.
+        lock(&self.tasks).recovery = Some(task);
     }
 }

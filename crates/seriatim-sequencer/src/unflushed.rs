@@ -22,7 +22,8 @@ pub(crate) struct Unflushed {
     flush_at: usize,
     events_max: u64,
     bytes_max: u64,
-    generation: Generation,
+    /// Whose values these are; `None` between two recoveries, so that what an earlier one still does is refused.
+    generation: Option<Generation>,
     waiting: WorkspaceMap<Numbers>,
     writing: Option<Arc<Writing>>,
     /// Workspaces in either of them.
@@ -35,8 +36,6 @@ pub(crate) struct Unflushed {
     bytes: u64,
     /// A map for the next round, kept for its memory.
     spare: WorkspaceMap<Numbers>,
-    /// Between two recoveries' worth of values: nothing is handed out to be written.
-    suspended: bool,
 }
 
 /// What the flusher is writing.
@@ -49,13 +48,14 @@ pub(crate) struct Writing {
 }
 
 impl Unflushed {
-    pub(crate) fn new(options: &Options, generation: Generation) -> Self {
+    /// Nothing, until the first recovery begins.
+    pub(crate) fn new(options: &Options) -> Self {
         Self {
             keys_max: options.unflushed_max,
             flush_at: options.flush_at,
             events_max: options.uncheckpointed_events_max,
             bytes_max: options.uncheckpointed_bytes_max,
-            generation,
+            generation: None,
             waiting: WorkspaceMap::default(),
             writing: None,
             keys: 0,
@@ -63,14 +63,13 @@ impl Unflushed {
             checkpoint: PartitionOffset::FIRST,
             bytes: 0,
             spare: WorkspaceMap::default(),
-            suspended: true,
         }
     }
 
     /// Forgets what waits, because a recovery will find it in the log again. A write that is under way goes on, and must
     /// have returned before the recovery reads: otherwise an older value could be written over a newer one.
     pub(crate) fn suspend(&mut self) {
-        self.suspended = true;
+        self.generation = None;
         self.waiting.clear();
         self.keys = 0;
         self.bytes = 0;
@@ -78,14 +77,14 @@ impl Unflushed {
 
     /// Begins again at a checkpoint.
     pub(crate) fn restart(&mut self, generation: Generation, checkpoint: PartitionOffset) {
-        debug_assert!(self.suspended && self.writing.is_none());
-        self.suspended = false;
-        self.generation = generation;
+        debug_assert!(self.generation.is_none() && self.writing.is_none());
+        self.generation = Some(generation);
         (self.next, self.checkpoint) = (checkpoint, checkpoint);
     }
 
-    pub(crate) fn generation(&self) -> Generation {
-        self.generation
+    /// Whether these are the values of this recovery.
+    pub(crate) fn belongs_to(&self, generation: Generation) -> bool {
+        self.generation == Some(generation)
     }
 
     /// The numbers of a workspace, if they wait.
@@ -141,7 +140,7 @@ impl Unflushed {
 
     /// Whether anything waits at all.
     pub(crate) fn has_work(&self) -> bool {
-        !self.suspended && self.writing.is_none() && self.next > self.checkpoint
+        self.generation.is_some() && self.writing.is_none() && self.next > self.checkpoint
     }
 
     /// Why no group may be opened.
@@ -170,7 +169,7 @@ impl Unflushed {
     pub(crate) fn flushed(&mut self, writing: Arc<Writing>) {
         self.writing = None;
         self.keys = self.waiting.len();
-        if !self.suspended {
+        if self.generation.is_some() {
             self.checkpoint = writing.next;
             self.bytes -= writing.bytes;
         }
@@ -184,7 +183,7 @@ impl Unflushed {
     /// The write has failed, or nobody knows: what it held waits again, unless it has changed since.
     pub(crate) fn failed(&mut self, writing: &Writing) {
         self.writing = None;
-        if self.suspended {
+        if self.generation.is_none() {
             return;
         }
         for (workspace, numbers) in &writing.values {

@@ -17,9 +17,8 @@ fn behind(event: u64) -> Numbers {
 }
 
 fn unflushed(options: &Options) -> Unflushed {
-    let generation = Generation::unique();
-    let mut unflushed = Unflushed::new(options, generation);
-    unflushed.restart(generation, PartitionOffset::FIRST);
+    let mut unflushed = Unflushed::new(options);
+    unflushed.restart(Generation::unique(), PartitionOffset::FIRST);
     unflushed
 }
 

@@ -90,8 +90,7 @@ impl World {
     }
 
     fn empty(definition: Arc<Definition>) -> (Core, Unflushed) {
-        let generation = Generation::unique();
-        (Core::new(definition, 100, generation), Unflushed::new(&Options::default(), generation))
+        (Core::new(definition, 100, Generation::unique()), Unflushed::new(&Options::default()))
     }
 
     fn steps(&self) -> Vec<Step> {

@@ -50,11 +50,11 @@ pub struct Desk {
     pub definition: Arc<Definition>,
     pub partition: Partition,
     pub options: Options,
-    new_store: NewStore,
+    pub new_store: NewStore,
 }
 
 /// Makes a store that has nothing, of the same kind.
-type NewStore = Arc<dyn Fn() -> Arc<dyn StoreBackend>>;
+pub type NewStore = Arc<dyn Fn() -> Arc<dyn StoreBackend>>;
 
 impl Desk {
     /// Memory that fails when it is told to.
