@@ -45,6 +45,7 @@ type Sender = oneshot::Sender<Answer>;
 #[derive(Debug)]
 struct Shared {
     supply: Supply<Sender>,
+    store: Arc<dyn BlockStore>,
     env: Env,
     metrics: Metrics,
     /// Wakes the refill.
@@ -77,13 +78,14 @@ impl BlockAllocator {
         let counts = Counts { skipped_max, ..Counts::default() };
         let shared = Arc::new(Shared {
             supply: Supply::new(next_base.get(), pace.lookahead(), counts),
+            store,
             metrics: Metrics::new(&options.name),
             env: env.clone(),
             wake: Notify::new(),
             due: Mutex::default(),
         });
         let (done, closed) = watch::channel(None);
-        let refiller = env.spawn(Refiller::new(shared.clone(), store, options, pace).run(done));
+        let refiller = env.spawn(Refiller::new(shared.clone(), options, pace).run(done));
         Ok(Self { shared, refiller, closed })
     }
 
@@ -137,7 +139,7 @@ impl BlockAllocator {
     /// What became of the numbers so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.shared.supply.counts()
+        self.shared.counts()
     }
 
     /// Stops handing out numbers, waits for a reservation under way, and gives back what is unused, if nobody has
@@ -196,6 +198,11 @@ impl Shared {
                 self.supply.put_back(numbers);
             }
         }
+    }
+
+    fn counts(&self) -> Counts {
+        let (counts, lost) = (self.supply.counts(), self.store.lost_max());
+        Counts { reserved: counts.reserved + lost, wasted: counts.wasted + lost, ..counts }
     }
 
     fn close(&self) {

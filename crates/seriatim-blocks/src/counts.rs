@@ -5,7 +5,7 @@
 pub struct Counts {
     /// Blocks that were reserved: durable writes, not counting those that failed.
     pub blocks: u64,
-    /// Numbers in them.
+    /// Numbers in them, and those that may have been reserved by a write whose answer was lost.
     pub reserved: u64,
     /// Callers that had to wait for a block.
     pub waits: u64,

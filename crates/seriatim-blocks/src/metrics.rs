@@ -56,8 +56,8 @@ impl Metrics {
         self.waited.increment(1);
     }
 
-    pub(crate) fn counts(&self, lost_max: u64, counts: Counts) {
-        self.wasted.set(approximately(counts.wasted + lost_max));
+    pub(crate) fn counts(&self, counts: Counts) {
+        self.wasted.set(approximately(counts.wasted));
         self.given_back.set(approximately(counts.given_back));
         self.skipped.set(approximately(counts.skipped_max));
         self.unused.set(approximately(counts.unused));

@@ -9,12 +9,11 @@ use tokio::sync::watch;
 use super::Shared;
 use crate::pace::{Pace, Refill};
 use crate::supply::Need;
-use crate::{AllocateError, Block, BlockOptions, BlockStore, BlockStoreError, Demand};
+use crate::{AllocateError, Block, BlockOptions, BlockStoreError, Demand};
 
 /// Reserves a block whenever one is due, one at a time.
 pub(super) struct Refiller {
     shared: Arc<Shared>,
-    store: Arc<dyn BlockStore>,
     options: BlockOptions,
     pace: Pace,
     /// When the last block could be used, and how many numbers had been handed out by then.
@@ -24,14 +23,9 @@ pub(super) struct Refiller {
 }
 
 impl Refiller {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        store: Arc<dyn BlockStore>,
-        options: BlockOptions,
-        pace: Pace,
-    ) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, options: BlockOptions, pace: Pace) -> Self {
         let retry = options.retry_first;
-        Self { shared, store, options, pace, last: None, retry }
+        Self { shared, options, pace, last: None, retry }
     }
 
     /// Runs until the allocator is closed; then gives back what is unused.
@@ -54,13 +48,13 @@ impl Refiller {
             }
         }
         let outcome = self.give_back().await;
-        self.shared.metrics.counts(self.store.lost_max(), self.shared.supply.counts());
+        self.shared.metrics.counts(self.shared.counts());
         done.send_replace(Some(outcome));
     }
 
     async fn refill(&mut self, demand: Demand) {
         let started = self.due();
-        match self.store.reserve(demand).await {
+        match self.shared.store.reserve(demand).await {
             Ok(block) => self.install(block, started),
             Err(BlockStoreError::Exhausted { left, .. }) => self.exhausted(demand, left).await,
             Err(error) => self.fail(error).await,
@@ -87,7 +81,7 @@ impl Refiller {
         let grants = self.shared.supply.install(block, self.pace.lookahead());
         self.shared.deliver(grants);
         self.shared.metrics.reserved(block, now - started);
-        self.shared.metrics.counts(self.store.lost_max(), self.shared.supply.counts());
+        self.shared.metrics.counts(self.shared.counts());
     }
 
     /// Too few numbers are left for the demand: `left` in no block, and `demand.unused` here.
@@ -97,7 +91,7 @@ impl Refiller {
             // It may still fit, if what is left follows what is here.
             let rest = Demand { min: left, want: left, ..demand };
             let started = self.due();
-            match self.store.reserve(rest).await {
+            match self.shared.store.reserve(rest).await {
                 Ok(block) => return self.install(block, started),
                 // Somebody else was faster: look again.
                 Err(BlockStoreError::Exhausted { .. }) => return,
@@ -133,7 +127,7 @@ impl Refiller {
         let Some(tail) = self.shared.supply.drain() else {
             return Ok(());
         };
-        let given_back = self.store.release(tail).await;
+        let given_back = self.shared.store.release(tail).await;
         self.shared.supply.drained(tail, *given_back.as_ref().unwrap_or(&false));
         given_back.map(|_| ())
     }
