@@ -47,8 +47,10 @@ mod log;
 mod machine;
 mod measure;
 mod peer;
+mod recovery;
 mod report;
 mod sample;
+mod sequencer;
 mod suite;
 mod table;
 mod writers;
@@ -65,7 +67,7 @@ use report::Report;
 use suite::{Run, Suite};
 
 /// Every suite, one line each.
-const SUITES: &[Suite] = &[log::SUITE, blocks::SUITE];
+const SUITES: &[Suite] = &[log::SUITE, sequencer::SUITE, recovery::SUITE, blocks::SUITE];
 
 /// Measures Seriatim beside its peers; the last line is one JSON object.
 #[derive(Debug, Parser)]

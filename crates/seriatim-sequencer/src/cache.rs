@@ -27,7 +27,7 @@ pub(crate) struct Slot {
     /// `None` if the definition does not have the workspace's kind.
     pub(crate) kind: Option<KindIndex>,
     /// What the log says. Of no meaning before `loaded`.
-    pub(crate) numbers: Numbers,
+    pub(crate) numbers: Box<Numbers>,
     /// Whether somebody has read the numbers; until then the slot only keeps the place.
     pub(crate) loaded: bool,
     /// Which of the group's changes is this workspace's. A staged slot is never evicted.
@@ -125,7 +125,7 @@ impl Cache {
         let slot = Slot {
             workspace,
             kind: kind_index,
-            numbers,
+            numbers: Box::new(numbers),
             loaded: false,
             staged: None,
             weight,
@@ -148,7 +148,7 @@ impl Cache {
         let (before, after) = (slot.weight, numbers.weight());
         slot.kind = definition.index_of(numbers.kind());
         slot.weight = after;
-        slot.numbers = numbers;
+        *slot.numbers = numbers;
         slot.loaded = true;
         self.weight = self.weight - before + after;
     }

@@ -56,7 +56,7 @@ impl<'a> Committed<'a> {
 
     /// The numbers of each workspace of the group, once.
     pub fn numbers(&self) -> impl Iterator<Item = (WorkspaceId, &'a Numbers)> {
-        self.buffers.changed().iter().map(|changed| (changed.workspace, &changed.numbers))
+        self.buffers.changed().iter().map(|changed| (changed.workspace, &*changed.numbers))
     }
 
     /// The offset behind the group.

@@ -27,6 +27,7 @@ pub struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
+    #[inline]
     pub(crate) fn open(
         core: &'a mut Core,
         spare: &'a mut Option<Box<Carried>>,
@@ -97,6 +98,7 @@ impl<'a> Group<'a> {
 }
 
 impl Drop for Group<'_> {
+    #[inline]
     fn drop(&mut self) {
         if let Some(carried) = self.carried.take() {
             self.core.discard(&carried.buffers);
@@ -117,48 +119,56 @@ pub struct Sealed {
 }
 
 impl Sealed {
+    #[inline]
     pub(crate) fn buffers(&self) -> &Buffers {
         let carried = self.carried.as_deref();
         &carried.expect("only an outcome takes it, and it takes the group too").buffers
     }
 
     /// Ends the doubt: whoever calls this knows the outcome.
+    #[inline]
     pub(crate) fn into_carried(mut self) -> Option<Box<Carried>> {
         self.carried.take()
     }
 
     /// The owner that the entries are to be appended with.
     #[must_use]
+    #[inline]
     pub fn owner(&self) -> &Owner {
         &self.buffers().owner
     }
 
     /// The partition.
     #[must_use]
+    #[inline]
     pub fn partition(&self) -> Partition {
         self.owner().partition()
     }
 
     /// Where the entries are to be appended.
     #[must_use]
+    #[inline]
     pub fn at(&self) -> PartitionOffset {
         self.buffers().at
     }
 
     /// The offset behind them.
     #[must_use]
+    #[inline]
     pub fn next(&self) -> PartitionOffset {
         self.buffers().next
     }
 
     /// The entries.
     #[must_use]
+    #[inline]
     pub fn entries(&self) -> &Entries {
         &self.buffers().entries
     }
 }
 
 impl Drop for Sealed {
+    #[inline]
     fn drop(&mut self) {
         if let Some(carried) = &self.carried {
             carried.shared.abandon(self.generation);

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use seriatim_storage::{Entry, ReadLimit};
+use seriatim_env::Task;
+use seriatim_storage::{Entry, LogError, ReadEntries, ReadLimit};
 use seriatim_types::{ErrorKind, PartitionOffset, WorkspaceId};
 
 use crate::cache::{Cache, Hold, SlotIndex};
@@ -102,14 +103,15 @@ impl Scan<'_> {
             None => self.begin().await?,
         };
         let tail = self.recovery.tail();
-        while self.at < tail {
-            let left = usize::try_from(tail.since(self.at).unwrap_or(0)).unwrap_or(usize::MAX);
-            let limit = ReadLimit { entries: left.min(PAGE.entries), ..PAGE };
-            let page = self.stored.log.read(self.stored.partition, self.at, limit).await;
+        let mut reading = self.start_reading(self.at);
+        while let Some(task) = reading {
+            let page = task.await.map_err(|error| Halt::Stop(StopReason::Internal(error.to_string())))?;
             let page = page.map_err(|error| Halt::from(StopReason::Log(error)))?;
             if page.is_empty() {
                 return Err(Halt::Stop(StopReason::LogEndsEarly { at: self.at, tail }));
             }
+            // The next page is read while this one is folded.
+            reading = self.start_reading(page.next());
             let entries: Vec<(PartitionOffset, Entry<'_>)> = page.iter().collect();
             for chunk in entries.chunks(CHUNK_ENTRIES) {
                 self.apply(chunk).await?;
@@ -119,6 +121,15 @@ impl Scan<'_> {
             tokio::task::yield_now().await;
         }
         Ok(())
+    }
+
+    /// Starts to read the log from an offset; nothing at the tail.
+    fn start_reading(&self, from: PartitionOffset) -> Option<Task<Result<ReadEntries, LogError>>> {
+        let left = self.recovery.tail().since(from).filter(|left| *left > 0)?;
+        let entries = usize::try_from(left).unwrap_or(usize::MAX).min(PAGE.entries);
+        let (log, partition) = (self.stored.log.clone(), self.stored.partition);
+        let read = async move { log.read(partition, from, ReadLimit { entries, ..PAGE }).await };
+        Some(self.stored.env.spawn(read))
     }
 
     /// Waits until an earlier flush has returned, so that nothing older can be written behind what is read here.

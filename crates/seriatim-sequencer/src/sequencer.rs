@@ -300,10 +300,10 @@ impl<D: Derived> Sequencer<D> {
 
     /// Makes the group's numbers the truth, in the overlay and in memory.
     pub(crate) fn publish(&mut self, sealed: Sealed) {
-        let Some(carried) = sealed.into_carried() else {
+        let Some(mut carried) = sealed.into_carried() else {
             return;
         };
-        let buffers = &carried.buffers;
+        let buffers = &mut carried.buffers;
         self.derived.publish(&Committed::new(buffers));
         self.metrics.draws.increment(buffers.staged_draws);
         self.metrics.events.increment(buffers.entries.len() as u64);

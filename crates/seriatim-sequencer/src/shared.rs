@@ -108,6 +108,7 @@ impl Shared {
         self.notify();
     }
 
+    #[inline]
     pub(crate) fn is_poisoned(&self) -> bool {
         self.poisoned.load(Ordering::Acquire)
     }
@@ -180,10 +181,12 @@ impl Shared {
     }
 
     // Only the owner enters and leaves, and only between recoveries: a plain store cannot overwrite anything else.
+    #[inline]
     pub(crate) fn enter_transaction(&self) {
         self.phase.store(IN_TRANSACTION, Ordering::Release);
     }
 
+    #[inline]
     pub(crate) fn leave_transaction(&self) {
         self.phase.store(READY, Ordering::Release);
     }

@@ -76,6 +76,6 @@ impl<'g> Transaction<'g> {
     /// [`StageError`] if the event, or the group with it, would pass a limit; the transaction is dropped then.
     #[inline]
     pub fn stage(self, event: &Event<'_>) -> Result<Staged, StageError> {
-        Core::stage(self.cache, self.buffers, self.slot, event)
+        Core::stage(self.cache, self.buffers, self.kind, self.slot, event)
     }
 }

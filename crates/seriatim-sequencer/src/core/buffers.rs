@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use seriatim_storage::{Draw, Entries, Owner, Raise};
-use seriatim_types::{Number, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind};
+use seriatim_types::{PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind};
 
 use crate::Numbers;
 use crate::cache::SlotIndex;
+use crate::nexts::Nexts;
 
 /// What a group does to one workspace.
 #[derive(Debug, Clone)]
 pub(crate) struct Changed {
     pub(crate) slot: SlotIndex,
     pub(crate) workspace: WorkspaceId,
-    pub(crate) numbers: Numbers,
+    pub(crate) numbers: Box<Numbers>,
 }
 
 /// Everything that belongs to one group.
@@ -30,8 +31,10 @@ pub(crate) struct Buffers {
     /// Only the first `live` count; those behind are kept for their memory.
     changed: Vec<Changed>,
     live: usize,
-    /// The numbers of the transaction under way.
-    pub(crate) working: Numbers,
+    /// The numbers of the transaction under way. Boxed, so that staging and committing exchange pointers.
+    pub(crate) working: Box<Numbers>,
+    /// Per slot, where the run of numbers drawn by that transaction began.
+    pub(crate) starts: Nexts,
     pub(crate) draws: Vec<Draw>,
     pub(crate) raises: Vec<Raise>,
     /// Numbers drawn by the transaction under way.
@@ -49,7 +52,8 @@ impl Buffers {
             next: at,
             changed: Vec::new(),
             live: 0,
-            working: Numbers::fresh(WorkspaceKind::new(0), None),
+            working: Box::new(Numbers::fresh(WorkspaceKind::new(0), None)),
+            starts: std::iter::empty().collect(),
             draws: Vec::new(),
             raises: Vec::new(),
             drawn: 0,
@@ -69,10 +73,24 @@ impl Buffers {
         self.staged_draws = 0;
     }
 
+    /// What was drawn and raised begins anew, from the working numbers.
+    #[inline]
+    pub(crate) fn begin_runs(&mut self) {
+        self.starts.clone_from(&self.working.nexts);
+        self.draws.clear();
+        self.raises.clear();
+        self.drawn = 0;
+    }
+
     /// What the staged transactions change, one for each workspace.
     #[inline]
     pub(crate) fn changed(&self) -> &[Changed] {
         &self.changed[..self.live]
+    }
+
+    #[inline]
+    pub(crate) fn changed_mut(&mut self) -> &mut [Changed] {
+        &mut self.changed[..self.live]
     }
 
     /// The numbers of a workspace that is staged already, and the working ones.
@@ -91,7 +109,7 @@ impl Buffers {
         let place = staged.map_or(self.live, |place| place as usize);
         if let Some(changed) = self.changed.get_mut(place) {
             (changed.slot, changed.workspace) = (slot, workspace);
-            changed.numbers.clone_from(&self.working);
+            std::mem::swap(&mut changed.numbers, &mut self.working);
         } else {
             let numbers = self.working.clone();
             self.changed.push(Changed { slot, workspace, numbers });
@@ -100,14 +118,13 @@ impl Buffers {
         u32::try_from(place).expect("an append has fewer entries")
     }
 
-    /// Notes a drawn number; numbers of one sequence in a row become one run.
+    /// Ends the run of numbers that a slot is in, so that its sequence can go on elsewhere.
     #[inline]
-    pub(crate) fn note_draw(&mut self, sequence: SequenceId, number: Number) {
-        self.drawn += 1;
-        let run = self.draws.iter_mut().rev().find(|run| run.sequence == sequence);
-        match run {
-            Some(run) if run.first.advance(run.count) == Some(number) => run.count += 1,
-            _ => self.draws.push(Draw { sequence, first: number, count: 1 }),
+    pub(crate) fn end_run(&mut self, slot: usize, sequence: SequenceId) {
+        let (first, next) = (self.starts[slot], self.working.nexts[slot]);
+        if let Some(count) = next.get().checked_sub(first.get()).filter(|count| *count > 0) {
+            self.drawn += count;
+            self.draws.push(Draw { sequence, first, count });
         }
     }
 }

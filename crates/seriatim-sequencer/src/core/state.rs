@@ -129,9 +129,7 @@ impl Core {
                 working.clone_from(changed);
             }
         }
-        buffers.draws.clear();
-        buffers.raises.clear();
-        buffers.drawn = 0;
+        buffers.begin_runs();
         Ok(())
     }
 
@@ -139,9 +137,13 @@ impl Core {
     pub(crate) fn stage(
         cache: &mut Cache,
         buffers: &mut Buffers,
+        kind: &Kind,
         slot: SlotIndex,
         event: &Event<'_>,
     ) -> Result<Staged, StageError> {
+        for (slot, sequence) in kind.sequences().iter().enumerate() {
+            buffers.end_run(slot, sequence.id());
+        }
         let offset = buffers.next;
         let next = offset.next().ok_or(StageError::Exhausted)?;
         let working = &mut buffers.working;
@@ -185,12 +187,12 @@ impl Core {
 
     /// Makes what was staged the truth: its entries are in the log.
     #[inline]
-    pub(crate) fn commit(&mut self, buffers: &Buffers) {
+    pub(crate) fn commit(&mut self, buffers: &mut Buffers) {
         self.next = buffers.next;
-        for changed in buffers.changed() {
+        for changed in buffers.changed_mut() {
             let slot = self.cache.slot_mut(changed.slot);
             slot.staged = None;
-            slot.numbers.clone_from(&changed.numbers);
+            std::mem::swap(&mut slot.numbers, &mut changed.numbers);
         }
         self.phase = Phase::Ready;
         self.cache.shrink();
@@ -201,13 +203,16 @@ impl Core {
 #[inline]
 pub(crate) fn draw(kind: &Kind, buffers: &mut Buffers, sequence: SequenceId) -> Result<Number, DrawError> {
     let slot = slot_of(kind, sequence)?;
-    let next = &mut buffers.working.nexts[slot];
+    let next = &buffers.working.nexts[slot];
     let Some(number) = kind.sequences()[slot].number_at(*next) else {
         return Err(DrawError::Exhausted { sequence });
     };
+    if number != *next {
+        buffers.end_run(slot, sequence);
+        buffers.starts[slot] = number;
+    }
     // A range ends before the integer does, so there is always a next place.
-    *next = number.next().unwrap_or(Number::LAST);
-    buffers.note_draw(sequence, number);
+    buffers.working.nexts[slot] = number.next().unwrap_or(Number::LAST);
     Ok(number)
 }
 
@@ -226,7 +231,9 @@ pub(crate) fn raise(
     if !kind.sequences()[slot].can_stand_at(asked) {
         return Err(DrawError::OutOfRange { sequence, asked });
     }
+    buffers.end_run(slot, sequence);
     buffers.working.nexts[slot] = asked;
+    buffers.starts[slot] = asked;
     let raise = Raise { sequence, next: asked };
     match buffers.raises.iter_mut().find(|raise| raise.sequence == sequence) {
         Some(earlier) => *earlier = raise,

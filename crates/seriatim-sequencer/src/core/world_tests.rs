@@ -196,7 +196,8 @@ impl World {
         let (workspace, _) = self.transaction.take().unwrap();
         let slot = self.core.cache.find(workspace).unwrap();
         let event = Event { time: Timestamp::from_millis(0), body: b"", body_digest: Digest::ZERO };
-        Core::stage(&mut self.core.cache, &mut self.buffers, slot, &event).unwrap();
+        let kind = self.core.definition.kind(KIND).unwrap();
+        Core::stage(&mut self.core.cache, &mut self.buffers, kind, slot, &event).unwrap();
     }
 
     fn append(&mut self) {
@@ -216,7 +217,7 @@ impl World {
             self.unflushed.put(changed.workspace, &changed.numbers);
         }
         self.unflushed.advance(self.buffers.next, self.buffers.entries.as_bytes().len());
-        self.core.commit(&self.buffers);
+        self.core.commit(&mut self.buffers);
     }
 
     fn write_values(&mut self, writing: &Writing) {
@@ -256,7 +257,7 @@ impl World {
             assert!(stored >= self.truths[at_checkpoint][place].folded(), "a checkpoint in front of a value");
             assert!(stored.is_none_or(|folded| folded < tail), "a value in front of the log");
             let slot = self.core.cache.find(workspace).map(|slot| self.core.cache.slot(slot));
-            let cached = slot.filter(|slot| slot.loaded).map(|slot| slot.numbers.clone());
+            let cached = slot.filter(|slot| slot.loaded).map(|slot| Numbers::clone(&slot.numbers));
             let found = cached.or_else(|| self.read(workspace));
             let truth = &self.truths[self.log.len()][place];
             let fresh = &self.truths[0][place];

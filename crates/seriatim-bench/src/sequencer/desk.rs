@@ -1,0 +1,84 @@
+//! A sequencer to be measured.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use seriatim_env::Env;
+use seriatim_sequencer::{Definition, Event, Options, Pin, Sealed, Sequence, Sequencer, builtin};
+use seriatim_storage::{Log, Receipt, Store};
+use seriatim_types::{Partition, SequenceId, Timestamp, WorkspaceId, WorkspaceKind};
+
+use super::nothing::NoLog;
+
+pub(crate) const KIND: WorkspaceKind = WorkspaceKind::new(1);
+const INVOICE: SequenceId = SequenceId::new(20);
+const PARTITION: Partition = Partition::new(1, 0);
+const BODY_BYTES: usize = 300;
+
+/// Two sequences of record ids, and a number of the application's own.
+pub(crate) fn definition() -> anyhow::Result<Definition> {
+    let mut sequences = builtin::record_sequences();
+    sequences.push(Sequence::new(INVOICE, 1));
+    Ok(Definition::new([(KIND, sequences)])?)
+}
+
+/// A sequencer on a log that does nothing.
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub(super) log: Log,
+    pub(super) sequencer: Sequencer,
+    body: Vec<u8>,
+}
+
+impl Desk {
+    pub(super) async fn open(store: Store, options: Options) -> anyhow::Result<Self> {
+        let log = Log::new(NoLog);
+        let owner = log.take(PARTITION).await?;
+        let definition = Arc::new(definition()?);
+        let mut sequencer = Sequencer::open(Env::real(), log.clone(), store, owner, definition, options);
+        sequencer.wait(Duration::from_secs(10)).await?;
+        Ok(Self { log, sequencer, body: vec![7; BODY_BYTES] })
+    }
+
+    pub(super) fn body(&self) -> Vec<u8> {
+        self.body.clone()
+    }
+
+    /// One event of a workspace, from loading to commit; waits where the sequencer says so.
+    pub(super) async fn number(&mut self, workspace: WorkspaceId, event: &Event<'_>) -> anyhow::Result<()> {
+        let pin = self.sequencer.load(KIND, workspace).await?;
+        if self.sequencer.group().is_err() {
+            self.sequencer.wait(Duration::from_secs(60)).await.context("the flusher does not keep up")?;
+        }
+        let sealed = number_event(&mut self.sequencer, &pin, event)?;
+        let receipt = self.log.append(sealed.owner(), sealed.at(), sealed.entries()).await?;
+        commit(&mut self.sequencer, sealed, receipt)
+    }
+}
+
+/// An event whose body is encoded and hashed.
+pub(super) fn event(body: &[u8]) -> Event<'_> {
+    Event::new(Timestamp::from_millis(1_767_225_600_000), body)
+}
+
+/// Group, begin, three draws, stage, seal. A function of its own, so that its instructions can be counted.
+#[inline(never)]
+pub(super) fn number_event(
+    sequencer: &mut Sequencer,
+    pin: &Pin,
+    event: &Event<'_>,
+) -> anyhow::Result<Sealed> {
+    let mut group = sequencer.group()?;
+    let mut transaction = group.begin(pin)?;
+    transaction.draw(builtin::RECORD_ID)?;
+    transaction.draw(builtin::C_RECORD_ID)?;
+    transaction.draw(INVOICE)?;
+    transaction.stage(event)?;
+    Ok(group.seal())
+}
+
+#[inline(never)]
+pub(super) fn commit(sequencer: &mut Sequencer, sealed: Sealed, receipt: Receipt) -> anyhow::Result<()> {
+    Ok(sequencer.commit(sealed, receipt)?)
+}

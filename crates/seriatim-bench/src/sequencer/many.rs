@@ -1,0 +1,81 @@
+//! Transactions over many workspaces, loads and flushes included.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::ensure;
+use seriatim_env::Env;
+use seriatim_sequencer::Options;
+use seriatim_storage::faulty::{Faults, FaultyStore, Operations};
+use seriatim_storage::{Store, memory::MemoryStore};
+use seriatim_types::WorkspaceId;
+
+use super::desk::{Desk, event};
+use super::nothing::HashStore;
+use crate::measure::{Goal, Measure};
+use crate::suite::Run;
+
+/// The seeds' own Go package on a machine of this kind, in nanoseconds: over 1,000 workspaces, and beyond its cache.
+const SEEDS_NANOS: [(u64, f64); 3] = [(1_000, 2_200.0), (100_000, 6_600.0), (1_000_000, 6_600.0)];
+const SEEDS: &str = "the seeds' Go package, measured before on a machine of this kind";
+
+pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
+    let runtime = run.runtime()?;
+    let mut measures = Vec::new();
+    for (workspaces, seeds) in SEEDS_NANOS {
+        run.progress(&format!("{workspaces} workspaces"));
+        let touched = run.pick(workspaces.min(100_000), workspaces);
+        let transactions = run.pick(100_000, 1_000_000);
+        let nanos = runtime.block_on(over(touched, transactions))?;
+        let name = format!("transaction over {touched} workspaces, loads, flushes and hashing included");
+        let mut measure = Measure::new(name, nanos, "ns").beside(SEEDS, seeds).goal(Goal::RatioAtMost(0.1));
+        measure.reason = Some("the peer's figure is not of this run".to_owned());
+        measures.push(measure);
+        if touched < workspaces {
+            break;
+        }
+    }
+    run.progress("cold workspaces");
+    let reads = runtime.block_on(cold_reads(1_000))?;
+    measures.push(Measure::new("storage reads of a cold workspace", reads, "reads").goal(Goal::AtMost(1.0)));
+    Ok(measures)
+}
+
+/// The workspace of a step: all of them in turn, none beside the last one.
+fn workspace(step: u64, workspaces: u64) -> WorkspaceId {
+    const STRIDE: u64 = 7_919;
+    WorkspaceId::new(WorkspaceId::FIRST.get() + step.wrapping_mul(STRIDE) % workspaces)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are small")]
+async fn over(workspaces: u64, transactions: u64) -> anyhow::Result<f64> {
+    let store = Store::new(HashStore::default());
+    let mut desk = Desk::open(store, Options::default()).await?;
+    let body = desk.body();
+    let event = event(&body);
+    for step in 0..workspaces.min(transactions) {
+        desk.number(workspace(step, workspaces), &event).await?;
+    }
+    let started = Instant::now();
+    for step in 0..transactions {
+        desk.number(workspace(step, workspaces), &event).await?;
+    }
+    Ok(started.elapsed().as_nanos() as f64 / transactions as f64)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are small")]
+async fn cold_reads(workspaces: u64) -> anyhow::Result<f64> {
+    let env = Env::real();
+    let faults = Faults::new(&env);
+    let store = Store::new(FaultyStore::new(Arc::new(MemoryStore::new(env)), &faults));
+    let mut desk = Desk::open(store, Options::default()).await?;
+    let body = desk.body();
+    let event = event(&body);
+    faults.reset_counts();
+    for step in 0..workspaces {
+        desk.number(workspace(step, workspaces), &event).await?;
+    }
+    let reads = faults.count(Operations::READS);
+    ensure!(reads > 0, "a cold workspace has to be read");
+    Ok(reads as f64 / workspaces as f64)
+}

@@ -1,0 +1,51 @@
+//! The memory of a process that has touched very many workspaces.
+
+use anyhow::Context;
+use seriatim_sequencer::Options;
+use seriatim_storage::Store;
+use seriatim_types::WorkspaceId;
+
+use super::desk::{Desk, event};
+use super::nothing::NoStore;
+use crate::measure::{Goal, Measure};
+use crate::suite::{self, Run};
+
+pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
+    let (few, many) = (run.pick(100_000, 250_000), run.pick(200_000, 1_000_000));
+    run.progress(&format!("memory with {many} workspaces"));
+    let with_few = resident(run, few)?;
+    let with_many = resident(run, many)?;
+    let megabytes = |bytes: f64| bytes / 1e6;
+    let name = format!("resident memory, {many} workspaces touched, default cache");
+    Ok(vec![
+        Measure::new(name.clone(), megabytes(with_many), "MB").goal(Goal::AtMost(200.0)),
+        Measure::new(format!("{name}: flat"), megabytes(with_many), "MB")
+            .beside(format!("the same with {few}"), megabytes(with_few))
+            .goal(Goal::RatioAtMost(1.1)),
+    ])
+}
+
+fn resident(run: &Run, workspaces: u64) -> anyhow::Result<f64> {
+    let output = run.child(&["memory", &workspaces.to_string()])?.output()?;
+    anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?.trim().parse()?)
+}
+
+/// Touches each workspace once, on a store that forgets, and says how much memory the process has.
+#[expect(clippy::print_stdout, reason = "the process that asked reads it")]
+pub(super) fn child(words: &[String]) -> anyhow::Result<()> {
+    let workspaces: u64 = words.first().context("how many workspaces?")?.parse()?;
+    suite::runtime()?.block_on(async {
+        let mut desk = Desk::open(Store::new(NoStore), Options::default()).await?;
+        let body = desk.body();
+        let event = event(&body);
+        for number in 0..workspaces {
+            desk.number(WorkspaceId::new(WorkspaceId::FIRST.get() + number), &event).await?;
+        }
+        let status = std::fs::read_to_string("/proc/self/status")?;
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS here")?;
+        let kilobytes: u64 = line.split_whitespace().nth(1).context("no figure")?.parse()?;
+        println!("{}", kilobytes * 1_024);
+        Ok(())
+    })
+}

@@ -1,0 +1,157 @@
+//! Storage that does next to nothing, so that what is measured is the sequencer.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use seriatim_storage::{
+    Append, AppendFuture, Batch, ClusteringRange, Durability, Key, LogBackend, LogError, Pair, ReadEntries,
+    ReadLimit, StoreBackend, StoreError, Taken,
+};
+use seriatim_types::{Epoch, Partition, PartitionOffset};
+
+/// A log that says that it has appended, and has nothing.
+#[derive(Debug)]
+pub(super) struct NoLog;
+
+#[async_trait]
+impl LogBackend for NoLog {
+    async fn take(&self, partitions: &[Partition]) -> Result<Vec<Taken>, LogError> {
+        Ok(vec![Taken { epoch: Epoch::FIRST, tail: PartitionOffset::FIRST }; partitions.len()])
+    }
+
+    fn append(&self, _: Append<'_>) -> AppendFuture {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    async fn read(&self, _: Partition, from: PartitionOffset, _: ReadLimit) -> Result<ReadEntries, LogError> {
+        Ok(ReadEntries::new(from))
+    }
+
+    async fn tail(&self, _: Partition) -> Result<PartitionOffset, LogError> {
+        Ok(PartitionOffset::FIRST)
+    }
+
+    async fn committed(&self, _: Partition, _: PartitionOffset) -> Result<(), LogError> {
+        Ok(())
+    }
+
+    async fn partitions(&self) -> Result<Vec<Partition>, LogError> {
+        Ok(Vec::new())
+    }
+
+    async fn close(&self) -> Result<(), LogError> {
+        Ok(())
+    }
+}
+
+/// A store that is a hash map: the cheapest that remembers.
+#[derive(Debug, Default)]
+pub(super) struct HashStore {
+    values: Mutex<HashMap<(Bytes, Bytes), Bytes>>,
+}
+
+impl HashStore {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(Bytes, Bytes), Bytes>> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn owned(key: Key<'_>) -> (Bytes, Bytes) {
+    (Bytes::copy_from_slice(key.partition), Bytes::copy_from_slice(key.clustering))
+}
+
+#[async_trait]
+impl StoreBackend for HashStore {
+    fn batches_are_atomic(&self) -> bool {
+        true
+    }
+
+    async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
+        Ok(self.lock().get(&owned(key)).cloned())
+    }
+
+    async fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Bytes>>, StoreError> {
+        let values = self.lock();
+        Ok(keys.iter().map(|key| values.get(&owned(*key)).cloned()).collect())
+    }
+
+    async fn scan_page(&self, _: &[u8], _: &ClusteringRange, _: usize) -> Result<Vec<Pair>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn write(&self, batch: Batch, _: Durability) -> Result<(), StoreError> {
+        let mut values = self.lock();
+        for write in batch {
+            if let Some(value) = write.value {
+                values.insert((write.partition, write.clustering), value);
+            }
+        }
+        Ok(())
+    }
+
+    async fn compare_and_set(
+        &self,
+        _: Key<'_>,
+        _: Option<&[u8]>,
+        _: Option<&[u8]>,
+        _: Option<Duration>,
+    ) -> Result<bool, StoreError> {
+        Err(StoreError::Unavailable("nobody compares here".to_owned()))
+    }
+
+    async fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// A store that forgets at once, so that a process's memory is the sequencer's.
+#[derive(Debug)]
+pub(super) struct NoStore;
+
+#[async_trait]
+impl StoreBackend for NoStore {
+    fn batches_are_atomic(&self) -> bool {
+        true
+    }
+
+    async fn get(&self, _: Key<'_>) -> Result<Option<Bytes>, StoreError> {
+        Ok(None)
+    }
+
+    async fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Bytes>>, StoreError> {
+        Ok(vec![None; keys.len()])
+    }
+
+    async fn scan_page(&self, _: &[u8], _: &ClusteringRange, _: usize) -> Result<Vec<Pair>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn write(&self, _: Batch, _: Durability) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn compare_and_set(
+        &self,
+        _: Key<'_>,
+        _: Option<&[u8]>,
+        _: Option<&[u8]>,
+        _: Option<Duration>,
+    ) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+
+    async fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
