@@ -4,38 +4,42 @@
 //! that they are for; the stored counters are derived from there, and can be deleted.
 //!
 //! ```
+//! use std::{error::Error, time::Duration};
+//!
+//! use seriatim_env::Env;
 //! use seriatim_sequencer::{Definition, Event, Factory, Options, Sequence};
 //! use seriatim_storage::{Log, Store, memory::{MemoryLog, MemoryStore}};
 //! use seriatim_types::{ApplicationId, PartitionCount, PartitionId, SequenceId, WorkspaceId, WorkspaceKind};
-//! use std::time::Duration;
 //!
 //! const SHOP: WorkspaceKind = WorkspaceKind::new(1);
 //! const INVOICE: SequenceId = SequenceId::new(20);
 //!
-//! # seriatim_env::simulate(1, |env| async move {
-//! let definition = Definition::new([(SHOP, vec![Sequence::new(INVOICE, 1)])])?;
-//! let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
-//! let application = ApplicationId::new(1);
-//! let factory = Factory::new(
-//!     env.clone(), log.clone(), store, application, PartitionCount::ONE, definition, Options::default());
-//! let mut sequencer = factory.open(PartitionId::new(0)).await?;
-//! sequencer.wait(Duration::from_secs(1)).await?;
+//! async fn run(env: Env) -> Result<(), Box<dyn Error>> {
+//!     let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+//!     let definition = Definition::new([(SHOP, vec![Sequence::new(INVOICE, 1)])])?;
+//!     let (application, one, options) = (ApplicationId::new(1), PartitionCount::ONE, Options::default());
+//!     let factory = Factory::new(env.clone(), log.clone(), store, application, one, definition, options);
+//!     let mut sequencer = factory.open(PartitionId::new(0)).await?;
+//!     sequencer.wait(Duration::from_secs(1)).await?;
 //!
-//! let shop = sequencer.load(SHOP, WorkspaceId::FIRST).await?;     // at most one read
-//! let mut group = sequencer.group()?;                             // Err: recovering, or backlogged
-//! let mut transaction = group.begin(&shop)?;                      // one at a time
-//! let invoice = transaction.draw(INVOICE)?;                       // no I/O
-//! let event = format!("invoice {invoice}");
-//! transaction.stage(&Event::new(env.now(), event.as_bytes()))?;   // or drop it: free
-//! let sealed = group.seal();
-//! match log.append(sealed.owner(), sealed.at(), sealed.entries()).await {
-//!     Ok(receipt) => sequencer.commit(sealed, receipt)?,          // only the log can make a receipt
-//!     Err(error) if error.is_refused() => sequencer.discard(sealed),
-//!     Err(_) => { sequencer.settle(sealed, &log).await?; }        // in doubt: ask the log
+//!     let shop = sequencer.load(SHOP, WorkspaceId::FIRST).await?;          // at most one read
+//!     let mut group = sequencer.group()?;                                  // Err: recovering, or backlogged
+//!     let mut transaction = group.begin(&shop)?;                           // one at a time
+//!     let invoice = transaction.draw(INVOICE)?;                            // no I/O
+//!     transaction.stage(&Event::new(env.now(), b"an invoice"))?;           // or drop it: free
+//!     let sealed = group.seal();
+//!     match log.append(sealed.owner(), sealed.at(), sealed.entries()).await {
+//!         Ok(receipt) => sequencer.commit(sealed, receipt)?,               // only the log can make a receipt
+//!         Err(error) if error.is_refused() => sequencer.discard(sealed),   // nothing was written
+//!         Err(_) => { sequencer.settle(sealed, &log).await?; }             // in doubt: the log is asked
+//!     }
+//!     assert_eq!(invoice.get(), 1);
+//!     Ok(())
 //! }
-//! assert_eq!(invoice.get(), 1);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! # }).unwrap();
+//!
+//! fn main() -> Result<(), Box<dyn Error>> {
+//!     seriatim_env::simulate(1, run)
+//! }
 //! ```
 #![forbid(unsafe_code)]
 
