@@ -33,7 +33,7 @@ fn compare(run: &Run, writers: usize, partitions: u16) -> anyhow::Result<Vec<Mea
     let (s, ps) = (plural(writers), plural(partitions.into()));
     let what = format!("{writers} writer{s} on {partitions} partition{ps}");
     run.progress(&format!("appends, {what}"));
-    let duration = Duration::from_millis(run.pick(150, 500));
+    let duration = Duration::from_millis(run.pick(100, 500));
     let runtime = run.runtime()?;
     let directory = run.directory("appends-")?;
     let storage = runtime.block_on(storage::open(&directory.path().join("ours")))?;

@@ -7,9 +7,6 @@ use seriatim_types::{AppendId, Number, SequenceId, Timestamp, WorkspaceId, Works
 pub(super) const ENTRY_BYTES: usize = 450;
 const BODY_BYTES: usize = ENTRY_BYTES - 155;
 
-/// Of one append while a log is filled.
-const FILL_ENTRIES: usize = 500;
-
 /// Entries for one append, encoded and ready.
 pub(super) fn entries(append: AppendId, count: usize) -> anyhow::Result<Entries> {
     let body: Vec<u8> = (0..=u8::MAX).cycle().take(BODY_BYTES).collect();
@@ -32,16 +29,16 @@ pub(super) fn entries(append: AppendId, count: usize) -> anyhow::Result<Entries>
     Ok(entries)
 }
 
-/// Appends at least so many bytes of entries to a partition that nobody has appended to since it was taken; returns how
-/// many events that were. The same entries over and over: what they say is of no matter here.
-pub(super) async fn fill(log: &Log, owner: &Owner, bytes: u64) -> anyhow::Result<u64> {
-    let entries = entries(owner.next_append_id(), FILL_ENTRIES)?;
+/// Appends at least so many bytes to a partition that nobody has appended to since it was taken, so many entries at
+/// once; returns how many events that were. The same entries over and over: what they say is of no matter here.
+pub(super) async fn fill(log: &Log, owner: &Owner, bytes: u64, at_once: usize) -> anyhow::Result<u64> {
+    let entries = entries(owner.next_append_id(), at_once)?;
     let appends = bytes.div_ceil(entries.as_bytes().len() as u64);
     let mut next = owner.tail();
     for _ in 0..appends {
         next = log.append(owner, next, &entries).await?.next();
     }
-    Ok(appends * FILL_ENTRIES as u64)
+    Ok(appends * at_once as u64)
 }
 
 #[cfg(test)]

@@ -15,20 +15,22 @@ use crate::sample::medians;
 use crate::suite::Run;
 
 const PARTITION: Partition = Partition::new(1, 0);
+/// Of one append while the log is filled, and so of one frame: what many waiting writers bring together.
+const APPEND_ENTRIES: usize = 500;
 /// What a reader asks for at once. Larger answers are slower: their memory goes back to the system and comes again.
 const LIMIT: ReadLimit = ReadLimit { entries: usize::MAX, bytes: CHUNK_BYTES };
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// Reads everything through the port, and everything as plain bytes.
 pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
-    let bytes = run.pick(160 << 20, 1600 << 20);
+    let bytes = run.pick(100 << 20, 1600 << 20);
     run.progress("reads");
     let runtime = run.runtime()?;
     let directory = run.directory("reads-")?;
     let storage = runtime.block_on(storage::open(directory.path()))?;
     let events = runtime.block_on(async {
         let owner = storage.log().take(PARTITION).await?;
-        events::fill(storage.log(), &owner, bytes).await
+        events::fill(storage.log(), &owner, bytes, APPEND_ENTRIES).await
     })?;
     let files = segments(directory.path())?;
 

@@ -20,6 +20,8 @@ use crate::suite::{self, Run};
 pub(super) const PAIR_BYTES: u64 = 1_024;
 const VALUE_BYTES: usize = 1_000;
 const PARTITIONS: u16 = 16;
+/// Of one append: many, so that the time goes into opening and not into syncs.
+const APPEND_ENTRIES: usize = 2_000;
 
 /// Whose directory it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -111,7 +113,7 @@ async fn visit_ours(place: &Path, pairs: Range<u64>, close: bool) -> anyhow::Res
 
     // The log first: a kill then finds the store amid its writes.
     let bytes = (pairs.end - pairs.start) * PAIR_BYTES;
-    events::fill(storage.log(), &owners[0], bytes).await?;
+    events::fill(storage.log(), &owners[0], bytes, APPEND_ENTRIES).await?;
     pairs::fill(storage.store(), pairs.clone(), VALUE_BYTES).await?;
     say("written")?;
     if close {
