@@ -21,7 +21,7 @@ const TOGETHER: u32 = 64;
 /// Writes, then reads what was written.
 pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     run.progress("store");
-    let (rounds, writes, gets) = run.pick((3, 50_000, 10_000), (7, 500_000, 200_000));
+    let (rounds, writes, gets) = run.pick((3, 50_000, 10_000), (7, 200_000, 50_000));
     let runtime = run.runtime()?;
     let directory = run.directory("store-")?;
     let storage = runtime.block_on(storage::open(&directory.path().join("ours")))?;
