@@ -2,3 +2,46 @@
 //!
 //! The partition log is the truth; records, views, the workspace log and numbers are derived from it.
 #![forbid(unsafe_code)]
+
+mod app;
+mod apply;
+mod blocks;
+mod codec;
+mod command;
+pub mod definition;
+mod engine;
+mod error;
+mod event;
+mod keys;
+pub mod limits;
+mod metrics;
+mod options;
+mod overlay;
+mod partition;
+mod prepare;
+mod projector;
+mod read;
+mod record;
+mod registry;
+mod request;
+mod state;
+mod value;
+mod view;
+
+pub use app::App;
+pub use apply::ApplyError;
+pub use codec::BadBytes;
+pub use command::{Command, CommandError, Context};
+pub use engine::{Engine, OpenError};
+pub use error::{RequestError, SubmitError};
+pub use event::{Argument, Event, Fields, Idempotency, Place, Row};
+pub use keys::StoreKey;
+pub use options::Options;
+pub use partition::{PartitionState, PartitionStatus};
+pub use projector::{Projected, Projector, Rows, projector};
+pub use read::{Found, Placed, SequenceState};
+pub use record::{Record, Registered};
+pub use registry::Workspace;
+pub use request::{Answer, CHANGE, Change, Request};
+pub use value::{Value, moment};
+pub use view::KeyPart;

@@ -30,6 +30,19 @@ pub(crate) struct Held {
 }
 
 impl<D: Derived> Loading<D> {
+    /// What is in memory, if that is all of it.
+    ///
+    /// # Errors
+    ///
+    /// Itself, if something has to be read.
+    pub fn complete(self) -> Result<Loaded, Self> {
+        if self.missing.is_empty() {
+            Ok(Loaded { wanted: self.wanted, read: Vec::new(), held: self.held })
+        } else {
+            Err(self)
+        }
+    }
+
     /// Reads what is missing, all in one read; nothing if nothing is missing. Dropping it half-way is fine.
     pub async fn read(self) -> Loaded {
         let found =

@@ -111,10 +111,21 @@ impl Sequence {
 
     /// The number to give when `next` is the place reached: `next` itself inside a range, else the start of the range
     /// behind it; `None` behind the last one.
+    #[must_use]
     #[inline]
-    pub(crate) fn number_at(&self, next: Number) -> Option<Number> {
+    pub fn number_at(&self, next: Number) -> Option<Number> {
         let range = self.ranges.iter().find(|range| next <= range.last)?;
         Some(next.max(range.first))
+    }
+
+    /// How many numbers it has from a place on.
+    #[must_use]
+    pub fn remaining(&self, next: Number) -> u64 {
+        let left = |range: &Range| {
+            let first = next.max(range.first);
+            if first > range.last { 0 } else { (range.last.get() - first.get()).saturating_add(1) }
+        };
+        self.ranges.iter().map(left).fold(0, u64::saturating_add)
     }
 
     /// Whether the sequence can give this number.
@@ -168,6 +179,13 @@ mod tests {
         ];
         for (next, number) in table {
             assert_eq!(two_ranges().number_at(Number::new(next)).map(Number::get), number, "{next}");
+        }
+    }
+
+    #[test]
+    fn what_remains_is_counted_over_all_ranges() {
+        for (next, left) in [(0, 5), (11, 4), (13, 2), (21, 1), (22, 0)] {
+            assert_eq!(two_ranges().remaining(Number::new(next)), left, "{next}");
         }
     }
 

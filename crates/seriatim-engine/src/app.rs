@@ -1,0 +1,125 @@
+//! An application: its definition and its code.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use seriatim_types::{PartitionId, WorkspaceId, WorkspaceKind};
+
+use crate::apply::Derivation;
+use crate::command::Command;
+use crate::definition::{Application, Schema};
+use crate::error::SubmitError;
+use crate::keys::WorkspaceKeys;
+use crate::partition::PartitionHandle;
+use crate::prepare::{Known, Preparation, Prepared, Unprepared};
+use crate::projector::Projector;
+use crate::record::Registered;
+use crate::request::{Answer, Request};
+use seriatim_types::RecordId;
+
+/// An application to be run: a definition, and the code of its commands and views.
+///
+/// A command without code logs its argument and makes the changes of the request.
+#[derive(Debug)]
+pub struct App {
+    pub(crate) definition: Application,
+    pub(crate) commands: HashMap<String, Arc<dyn Command>>,
+    pub(crate) projectors: Vec<Arc<dyn Projector>>,
+}
+
+impl App {
+    /// An application without code of its own.
+    #[must_use]
+    pub fn new(definition: Application) -> Self {
+        Self { definition, commands: HashMap::new(), projectors: Vec::new() }
+    }
+
+    /// With code for a command of the definition.
+    #[must_use]
+    pub fn command(mut self, name: &str, command: impl Command) -> Self {
+        self.commands.insert(name.to_owned(), Arc::new(command));
+        self
+    }
+
+    /// With a view that is kept in step with the log.
+    #[must_use]
+    pub fn projector(mut self, projector: impl Projector) -> Self {
+        self.projectors.push(Arc::new(projector));
+        self
+    }
+}
+
+/// An application that runs.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) schema: Arc<Schema>,
+    pub(crate) derivation: Arc<Derivation>,
+    pub(crate) commands: HashMap<String, Arc<dyn Command>>,
+    pub(crate) partitions: Vec<PartitionHandle>,
+}
+
+impl Running {
+    /// The partition of a workspace.
+    pub(crate) fn partition_of(&self, workspace: WorkspaceId) -> &PartitionHandle {
+        let id = self.schema.partitions().partition_of(workspace);
+        &self.partitions[usize::from(id.get())]
+    }
+
+    pub(crate) fn partition(&self, id: PartitionId) -> Option<&PartitionHandle> {
+        self.partitions.get(usize::from(id.get()))
+    }
+
+    /// Checks a request, looking up what it refers to.
+    async fn prepare(
+        &self,
+        workspace: WorkspaceId,
+        kind: WorkspaceKind,
+        request: &Request,
+    ) -> Result<Prepared, SubmitError> {
+        let kind = self.schema.kind(kind).ok_or(SubmitError::UnknownWorkspace(workspace))?;
+        let handler = self.commands.get(&request.command);
+        let mut known = Known::new();
+        loop {
+            let preparation = Preparation::new(&self.schema, workspace, kind, &known);
+            match preparation.run(request, handler) {
+                Ok(prepared) => return Ok(prepared),
+                Err(Unprepared::Wrong(error)) => return Err(error.into()),
+                Err(Unprepared::Lookup(ids)) => known.extend(self.lookup(workspace, ids).await?),
+            }
+        }
+    }
+
+    /// What ids lead to.
+    pub(crate) async fn lookup(
+        &self,
+        workspace: WorkspaceId,
+        ids: Vec<RecordId>,
+    ) -> Result<Vec<(RecordId, Option<Registered>)>, SubmitError> {
+        let keys = WorkspaceKeys::new(self.schema.id(), workspace);
+        let keys: Vec<_> = ids.iter().map(|id| keys.id(*id)).collect();
+        let found = self.partition_of(workspace).shared.read(&keys).await?;
+        let mut registered = Vec::with_capacity(ids.len());
+        for ((id, key), bytes) in ids.into_iter().zip(keys).zip(found) {
+            let entry = bytes.map(|bytes| Registered::decode(&bytes)).transpose();
+            let bad = |problem| SubmitError::Apply(crate::apply::ApplyError::Bad { key, problem });
+            registered.push((id, entry.map_err(bad)?));
+        }
+        Ok(registered)
+    }
+
+    pub(crate) async fn submit(
+        &self,
+        workspace: WorkspaceId,
+        kind: WorkspaceKind,
+        request: &Request,
+    ) -> Result<Answer, SubmitError> {
+        let prepared = self.prepare(workspace, kind, request).await?;
+        self.partition_of(workspace).submit(prepared).await
+    }
+
+    pub(crate) async fn close(&self) {
+        for partition in &self.partitions {
+            partition.close().await;
+        }
+    }
+}

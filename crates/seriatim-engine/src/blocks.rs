@@ -1,0 +1,112 @@
+//! Blocks whose reservations are events of `sys`.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use seriatim_blocks::{Block, BlockStore, BlockStoreError, Demand, LastBlock};
+use seriatim_env::Env;
+use seriatim_types::{ErrorKind, Number};
+use serde_json::Value as Json;
+
+use crate::app::Running;
+use crate::error::SubmitError;
+use crate::registry::Registry;
+use crate::request::Request;
+
+/// One block sequence of the registry.
+pub(crate) struct RegistryBlocks {
+    env: Env,
+    sys: Arc<Running>,
+    name: String,
+    first: Number,
+    /// A reservation whose answer was lost: sent again, under its key, before any other.
+    unsettled: Mutex<Option<Request>>,
+}
+
+impl fmt::Debug for RegistryBlocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RegistryBlocks({})", self.name)
+    }
+}
+
+impl RegistryBlocks {
+    pub(crate) fn new(env: Env, sys: Arc<Running>, name: &str, first: Number) -> Self {
+        Self { env, sys, name: name.to_owned(), first, unsettled: Mutex::new(None) }
+    }
+
+    fn unsettled(&self) -> Option<Request> {
+        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_unsettled(&self, request: Option<Request>) {
+        *self.unsettled.lock().unwrap_or_else(PoisonError::into_inner) = request;
+    }
+
+    fn error(&self, error: &SubmitError) -> BlockStoreError {
+        let (key, reason) = (self.name.clone(), error.to_string());
+        match error.kind() {
+            ErrorKind::InDoubt => BlockStoreError::InDoubt { key, reason },
+            ErrorKind::Corrupt | ErrorKind::NotFound => BlockStoreError::Corrupt { key, reason },
+            _ => BlockStoreError::Unavailable { key, reason },
+        }
+    }
+
+    fn bad(&self, reason: &str) -> BlockStoreError {
+        BlockStoreError::Corrupt { key: self.name.clone(), reason: reason.to_owned() }
+    }
+
+    fn block(&self, json: &Json) -> Result<Block, BlockStoreError> {
+        let (base, size) = (json["base"].as_u64(), json["size"].as_u64());
+        let block = base.zip(size).and_then(|(base, size)| Block::new(Number::new(base), size).ok());
+        block.ok_or_else(|| self.bad("the event has no block"))
+    }
+}
+
+#[async_trait::async_trait]
+impl BlockStore for RegistryBlocks {
+    fn first(&self) -> Number {
+        self.first
+    }
+
+    async fn last(&self) -> Result<Option<LastBlock>, BlockStoreError> {
+        let row = Registry { sys: &self.sys }.row("blocks", &[self.name.as_str().into()]).await;
+        let Some(row) = row.map_err(|error| self.error(&error))? else { return Ok(None) };
+        if row["size"].as_u64() == Some(0) {
+            // All of the last block was given back: what is in front of it is taken, whoever took it.
+            let next = row["next"].as_u64().filter(|next| *next > self.first.get());
+            let before = next.and_then(|next| Block::new(Number::new(next - 1), 1).ok());
+            return Ok(before.map(|block| LastBlock { block, unused: 0 }));
+        }
+        Ok(Some(LastBlock { block: self.block(&row)?, unused: row["unused"].as_u64().unwrap_or(0) }))
+    }
+
+    async fn reserve(&self, demand: Demand) -> Result<Block, BlockStoreError> {
+        let request = self.unsettled().unwrap_or_else(|| {
+            let key = format!("{:016x}{:016x}", self.env.random(), self.env.random());
+            Registry::reserving(&self.name, demand.min, demand.want, demand.unused, key)
+        });
+        // Remembered before it is sent: a future that is dropped is in doubt too.
+        self.set_unsettled(Some(request.clone()));
+        let answer = Registry { sys: &self.sys }.submit(&request).await;
+        match answer {
+            Ok(answer) => {
+                self.set_unsettled(None);
+                let block = self.block(&answer.result.unwrap_or_default())?;
+                // What an earlier call asked for may be too little for this one: it is wasted, and the next one is asked.
+                if block.size() < demand.min { Box::pin(self.reserve(demand)).await } else { Ok(block) }
+            }
+            Err(error) => {
+                if error.kind() != ErrorKind::InDoubt {
+                    self.set_unsettled(None);
+                }
+                Err(self.error(&error))
+            }
+        }
+    }
+
+    async fn release(&self, tail: Block) -> Result<bool, BlockStoreError> {
+        let request = Registry::releasing(&self.name, tail.base().get(), tail.size());
+        let answer = Registry { sys: &self.sys }.submit(&request).await.map_err(|error| self.error(&error))?;
+        Ok(answer.result.unwrap_or_default()["released"] == Json::Bool(true))
+    }
+}

@@ -1,0 +1,414 @@
+//! The engine: applications on one log and one store.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quick_cache::sync::Cache;
+use seriatim_blocks::{AllocateError, BlockAllocator, BlockOptions, BlockSize};
+use seriatim_env::Env;
+use seriatim_storage::{Log, LogError, Owner, Store};
+use seriatim_types::{ApplicationId, ErrorKind, Number, Partition, PartitionId, WorkspaceId, WorkspaceKind};
+
+use crate::app::{App, Running};
+use crate::apply::Derivation;
+use crate::blocks::RegistryBlocks;
+use crate::definition::{Accepted, DefinitionError, Schema};
+use crate::error::SubmitError;
+use crate::options::Options;
+use crate::overlay::Budget;
+use crate::partition::{Parts, PartitionHandle, PartitionState, PartitionStatus};
+use crate::registry::{self, Registry, Workspace};
+use crate::request::{Answer, Request};
+
+/// The block sequence that workspace ids come from.
+const WORKSPACE_IDS: &str = "sys.WorkspaceIds";
+/// Small: a crash wastes at most so many ids, and a workspace is not made every microsecond.
+const WORKSPACE_ID_BLOCK: u64 = 256;
+
+/// Why an engine did not open.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A definition is wrong, or contradicts what is stored.
+    #[error(transparent)]
+    Definition(#[from] DefinitionError),
+    /// Two applications with one name.
+    #[error("application {0} is given twice, or has the name of a built-in one")]
+    NameTaken(String),
+    /// Code for a command that the definition does not have.
+    #[error("application {application} has code for command {command}, which its definition does not have")]
+    UnknownCommand {
+        /// The application.
+        application: String,
+        /// The command.
+        command: String,
+    },
+    /// The log could not be taken.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The registry does not work.
+    #[error("the registry: {0}")]
+    Registry(#[from] SubmitError),
+    /// Workspace ids cannot be allocated.
+    #[error("workspace ids: {0}")]
+    Blocks(String),
+}
+
+impl OpenError {
+    /// What the caller can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Definition(error) => error.kind(),
+            Self::NameTaken(_) | Self::UnknownCommand { .. } => ErrorKind::Invalid,
+            Self::Log(error) => error.kind(),
+            Self::Registry(error) => error.kind(),
+            Self::Blocks(_) => ErrorKind::Unavailable,
+        }
+    }
+}
+
+/// Runs applications: commands in, numbered events out. Cheap to clone; close it once.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    env: Env,
+    log: Log,
+    store: Store,
+    sys: Arc<Running>,
+    applications: HashMap<String, Arc<Running>>,
+    /// In the order in which they were given.
+    names: Vec<String>,
+    kinds: Cache<(ApplicationId, WorkspaceId), WorkspaceKind>,
+    workspace_ids: BlockAllocator,
+}
+
+/// What partitions of all applications have in common.
+struct Opening<'a> {
+    env: &'a Env,
+    log: &'a Log,
+    store: &'a Store,
+    options: Options,
+    budget: Arc<Budget>,
+    sharing: usize,
+}
+
+impl Opening<'_> {
+    fn run(&self, app: App, accepted: &Accepted, owners: Vec<Owner>) -> Result<Running, OpenError> {
+        let schema = Arc::new(Schema::new(accepted)?);
+        let unknown = app.commands.keys().find(|name| schema.command(name).is_none());
+        if let Some(command) = unknown {
+            let application = schema.name().to_owned();
+            return Err(OpenError::UnknownCommand { application, command: command.clone() });
+        }
+        let derivation = Arc::new(Derivation { schema: schema.clone(), projectors: app.projectors });
+        let start = |owner| {
+            PartitionHandle::start(Parts {
+                env: self.env.clone(),
+                log: self.log.clone(),
+                store: self.store.clone(),
+                owner,
+                derivation: derivation.clone(),
+                options: self.options,
+                budget: self.budget.clone(),
+                sharing: self.sharing,
+            })
+        };
+        let partitions = owners.into_iter().map(start).collect();
+        Ok(Running { schema, derivation: derivation.clone(), commands: app.commands, partitions })
+    }
+}
+
+fn partitions_of(accepted: &Accepted) -> Vec<Partition> {
+    let application = accepted.id();
+    let count = accepted.application().partitions;
+    count.partitions().map(|id| Partition { application, id }).collect()
+}
+
+impl Engine {
+    /// Opens applications on a log and a store. Definitions are accepted by the registry, or refused if they contradict
+    /// what is stored. Returns when the registry is ready; the applications recover meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`]; nothing runs then.
+    pub async fn open(
+        env: Env,
+        log: Log,
+        store: Store,
+        applications: impl IntoIterator<Item = App>,
+        options: Options,
+    ) -> Result<Self, OpenError> {
+        let apps: Vec<App> = applications.into_iter().collect();
+        let partitions = apps.iter().map(|app| usize::from(app.definition.partitions.get())).sum::<usize>();
+        let opening = Opening {
+            env: &env,
+            log: &log,
+            store: &store,
+            options,
+            budget: Arc::new(Budget::new(options.unflushed_max, options.unflushed_bytes_max)),
+            sharing: partitions + 1,
+        };
+        let (app, accepted) = registry::app()?;
+        let owners = log.take_all(&partitions_of(&accepted)).await?;
+        let sys = Arc::new(opening.run(app, &accepted, owners)?);
+        let opened = Self::open_applications(&opening, apps, sys.clone()).await;
+        if opened.is_err() {
+            sys.close().await;
+        }
+        opened
+    }
+
+    async fn open_applications(opening: &Opening<'_>, apps: Vec<App>, sys: Arc<Running>) -> Result<Self, OpenError> {
+        wait_ready(&sys).await?;
+        let registry = Registry { sys: &sys };
+        let mut accepted = Vec::with_capacity(apps.len());
+        let mut names: Vec<String> = Vec::with_capacity(apps.len());
+        for app in &apps {
+            let name = &app.definition.name;
+            if name == "sys" || names.contains(name) {
+                return Err(OpenError::NameTaken(name.clone()));
+            }
+            names.push(name.clone());
+            accepted.push(registry.accept(&app.definition, None).await?);
+        }
+        registry.define_blocks(WORKSPACE_IDS, WorkspaceId::FIRST.get(), WORKSPACE_ID_BLOCK).await?;
+        let first = Number::new(WorkspaceId::FIRST.get());
+        let blocks = RegistryBlocks::new(opening.env.clone(), sys.clone(), WORKSPACE_IDS, first);
+        let block_options = BlockOptions { size: BlockSize::Fixed(WORKSPACE_ID_BLOCK), ..BlockOptions::default() };
+        let allocator = BlockAllocator::open(opening.env.clone(), Arc::new(blocks), block_options).await;
+        let workspace_ids = allocator.map_err(|error| OpenError::Blocks(error.to_string()))?;
+        // All partitions at once: one synced write raises every epoch.
+        let all: Vec<Partition> = accepted.iter().flat_map(partitions_of).collect();
+        let mut owners = opening.log.take_all(&all).await?.into_iter();
+        let mut applications = HashMap::new();
+        for (app, accepted) in apps.into_iter().zip(&accepted) {
+            let count = usize::from(accepted.application().partitions.get());
+            let running = opening.run(app, accepted, owners.by_ref().take(count).collect())?;
+            applications.insert(running.schema.name().to_owned(), Arc::new(running));
+        }
+        let inner = Inner {
+            env: opening.env.clone(),
+            log: opening.log.clone(),
+            store: opening.store.clone(),
+            sys,
+            applications,
+            names,
+            kinds: Cache::new(opening.options.cached_workspaces),
+            workspace_ids,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The names of the applications, in the order in which they were given.
+    #[must_use]
+    pub fn applications(&self) -> &[String] {
+        &self.inner.names
+    }
+
+    /// The definition of an application.
+    #[must_use]
+    pub fn schema(&self, application: &str) -> Option<&Schema> {
+        self.inner.applications.get(application).map(|running| &*running.schema)
+    }
+
+    pub(crate) fn running(&self, application: &str) -> Result<&Arc<Running>, SubmitError> {
+        let running = self.inner.applications.get(application);
+        running.ok_or_else(|| SubmitError::UnknownApplication(application.to_owned()))
+    }
+
+    pub(crate) fn registry(&self) -> Registry<'_> {
+        Registry { sys: &self.inner.sys }
+    }
+
+    pub(crate) fn log(&self) -> &Log {
+        &self.inner.log
+    }
+
+    /// Creates a workspace. A name leads to one workspace of its application: the same name again gives the same id.
+    /// Says whether it is new.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`].
+    pub async fn create_workspace(
+        &self,
+        application: &str,
+        kind: &str,
+        name: Option<&str>,
+    ) -> Result<(Workspace, bool), SubmitError> {
+        let running = self.running(application)?;
+        let kind = running.schema.kind_by_name(kind);
+        let kind = kind.ok_or_else(|| SubmitError::NotFound("the application has no such kind of workspace".into()))?.id;
+        self.workspace_for(running, kind, name).await
+    }
+
+    /// The workspace with a name, made if it is not there; or a new one without a name.
+    pub(crate) async fn workspace_for(
+        &self,
+        running: &Running,
+        kind: WorkspaceKind,
+        name: Option<&str>,
+    ) -> Result<(Workspace, bool), SubmitError> {
+        let scope = running.schema.name();
+        if let Some(name) = name
+            && let Some(id) = self.registry().named(scope, name).await?
+        {
+            return Ok((self.described(running, id).await?, false));
+        }
+        let candidate = self.inner.workspace_ids.allocate_one().await.map_err(|error| allocate_error(&error))?;
+        let candidate = WorkspaceId::new(candidate.get());
+        let registered = self.registry().register(running.schema.id(), kind, scope, name, candidate).await?;
+        let (id, created) = registered;
+        if !created {
+            return Ok((self.described(running, id).await?, false));
+        }
+        self.inner.kinds.insert((running.schema.id(), id), kind);
+        Ok((Workspace { id, kind, name: name.map(str::to_owned) }, true))
+    }
+
+    async fn described(&self, running: &Running, id: WorkspaceId) -> Result<Workspace, SubmitError> {
+        let found = self.registry().workspace(running.schema.id(), id).await?;
+        found.ok_or(SubmitError::UnknownWorkspace(id))
+    }
+
+    /// What the registry knows of a workspace.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::UnknownWorkspace`] if there is none.
+    pub async fn workspace(&self, application: &str, id: WorkspaceId) -> Result<Workspace, SubmitError> {
+        let running = self.running(application)?;
+        self.described(running, id).await
+    }
+
+    /// The workspace that a name leads to.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`].
+    pub async fn workspace_named(&self, application: &str, name: &str) -> Result<Option<WorkspaceId>, SubmitError> {
+        self.running(application)?;
+        self.registry().named(application, name).await
+    }
+
+    /// Up to `limit` workspaces behind an id, ascending.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`].
+    pub async fn workspaces(
+        &self,
+        application: &str,
+        after: Option<WorkspaceId>,
+        limit: usize,
+    ) -> Result<Vec<Workspace>, SubmitError> {
+        let running = self.running(application)?;
+        self.registry().workspaces(running.schema.id(), after, limit).await
+    }
+
+    /// The kind of a workspace: from memory, else from the registry.
+    pub(crate) async fn kind_of(&self, running: &Running, id: WorkspaceId) -> Result<WorkspaceKind, SubmitError> {
+        let key = (running.schema.id(), id);
+        if let Some(kind) = self.inner.kinds.get(&key) {
+            return Ok(kind);
+        }
+        let kind = self.described(running, id).await?.kind;
+        self.inner.kinds.insert(key, kind);
+        Ok(kind)
+    }
+
+    /// Does a command: durable when it answers. Dropping the future does not cancel it.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`]: unless its kind is `InDoubt`, nothing was done.
+    pub async fn submit(
+        &self,
+        application: &str,
+        workspace: WorkspaceId,
+        request: &Request,
+    ) -> Result<Answer, SubmitError> {
+        let running = self.running(application)?;
+        let kind = self.kind_of(running, workspace).await?;
+        running.submit(workspace, kind, request).await
+    }
+
+    /// A look at the partitions of an application.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::UnknownApplication`].
+    pub fn partitions(&self, application: &str) -> Result<Vec<PartitionState>, SubmitError> {
+        let running = if application == "sys" { &self.inner.sys } else { self.running(application)? };
+        Ok(running.partitions.iter().map(PartitionHandle::state).collect())
+    }
+
+    /// Waits until every partition takes commands, but no longer than `within`. Says whether they do.
+    pub async fn wait_ready(&self, within: Duration) -> bool {
+        let all = async {
+            for running in self.inner.applications.values() {
+                if wait_ready(running).await.is_err() {
+                    return false;
+                }
+            }
+            true
+        };
+        self.inner.env.timeout(within, all).await.unwrap_or(false)
+    }
+
+    /// Ends everything: what is queued is done, and what waits is flushed. Storage stays open; it is the caller's.
+    pub async fn close(&self) {
+        for running in self.inner.applications.values() {
+            running.close().await;
+        }
+        if let Err(error) = self.inner.workspace_ids.close().await {
+            tracing::warn!(%error, "the rest of a block of workspace ids was not given back");
+        }
+        self.inner.sys.close().await;
+    }
+
+    /// The partition of a workspace.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::UnknownApplication`].
+    pub fn partition_of(&self, application: &str, workspace: WorkspaceId) -> Result<PartitionId, SubmitError> {
+        Ok(self.running(application)?.schema.partitions().partition_of(workspace))
+    }
+
+    /// The store, for those who look at it from outside.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+}
+
+/// Waits until the partitions of an application take commands.
+async fn wait_ready(running: &Running) -> Result<(), SubmitError> {
+    for partition in &running.partitions {
+        let mut changes = partition.shared.changes.subscribe();
+        loop {
+            changes.mark_unchanged();
+            match partition.state().status {
+                PartitionStatus::Ready => break,
+                PartitionStatus::Stopped(reason) => {
+                    let partition = partition.shared.partition.to_string();
+                    return Err(SubmitError::Stopped { partition, reason });
+                }
+                PartitionStatus::Recovering { .. } => {}
+            }
+            // It is told when a recovery ends.
+            let _ = changes.changed().await;
+        }
+    }
+    Ok(())
+}
+
+fn allocate_error(error: &AllocateError) -> SubmitError {
+    SubmitError::NotWritten(format!("no workspace id could be allocated: {error}"))
+}

@@ -1,0 +1,236 @@
+//! Keys of what is derived.
+//!
+//! ```text
+//! what                partition part                                          clustering part
+//! checkpoint          "ek" application 4, partition 2                         (empty)
+//! workspace log       "el" application 4, workspace 8, offset >> 12: 8        offset & 4095: 2
+//! registry of ids     "ei" application 4, workspace 8, id >> 12: 8            id & 4095: 2
+//! records of a type   "er" application 4, workspace 8, type 2, id >> 12: 8    id & 4095: 2
+//! parts of a type     "ep" application 4, workspace 8, type 2, id >> 24: 8    (id >> 12) & 4095: 2
+//! idempotency keys    "ex" application 4, workspace 8                         the key's bytes
+//! views               "ev" application 4, workspace 8, name                   parts of the row's key
+//! offset of a         "eo" application 4, partition 2                         its name
+//!   projector
+//! ```
+//!
+//! All integers are big-endian. The numbers of a workspace are the sequencer's (`NumbersKey`). The split by 12 bits keeps
+//! a storage partition at 4,096 values at most.
+
+use std::fmt;
+
+use bytes::BufMut;
+use seriatim_storage::Key;
+use seriatim_types::{ApplicationId, Partition, RecordId, WorkspaceId, WorkspaceOffset};
+
+use crate::definition::TypeId;
+
+/// Bits of an offset or id that are in the clustering part.
+pub(crate) const LOW_BITS: u32 = 12;
+const LOW_MASK: u64 = (1 << LOW_BITS) - 1;
+
+/// A key of the store, both parts in one piece of memory: the length of the first part, the first part, the second.
+/// Ordered by it, keys of one storage partition lie together and ascend by their clustering part.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StoreKey(Box<[u8]>);
+
+impl StoreKey {
+    /// The key with these parts.
+    ///
+    /// # Panics
+    ///
+    /// If the partition part has more than 65,535 bytes, which no store takes.
+    #[must_use]
+    pub fn new(partition: &[u8], clustering: &[u8]) -> Self {
+        let mut bytes = Vec::with_capacity(2 + partition.len() + clustering.len());
+        bytes.put_u16(u16::try_from(partition.len()).expect("a store takes 4,096 bytes"));
+        bytes.put_slice(partition);
+        bytes.put_slice(clustering);
+        Self(bytes.into_boxed_slice())
+    }
+
+    fn split(&self) -> usize {
+        2 + usize::from(u16::from_be_bytes([self.0[0], self.0[1]]))
+    }
+
+    /// Which values lie together.
+    #[must_use]
+    pub fn partition(&self) -> &[u8] {
+        &self.0[2..self.split()]
+    }
+
+    /// What orders them.
+    #[must_use]
+    pub fn clustering(&self) -> &[u8] {
+        &self.0[self.split()..]
+    }
+
+    /// As the store takes it.
+    #[must_use]
+    pub fn as_key(&self) -> Key<'_> {
+        let (partition, clustering) = self.0.split_at(self.split());
+        Key::new(&partition[2..], clustering)
+    }
+
+    /// How many bytes it has.
+    pub(crate) fn size(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The kind of what it leads to: the two letters in front.
+    pub(crate) fn family(&self) -> &[u8] {
+        let partition = self.partition();
+        &partition[..partition.len().min(2)]
+    }
+}
+
+impl fmt::Debug for StoreKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// The family's letters, then both parts in hexadecimal.
+impl fmt::Display for StoreKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let family = self.family();
+        write!(f, "{}:", family.escape_ascii())?;
+        for byte in &self.partition()[family.len()..] {
+            write!(f, "{byte:02x}")?;
+        }
+        write!(f, "/")?;
+        for byte in self.clustering() {
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+const SCOPE_BYTES: usize = 14;
+
+fn scope(family: [u8; 2], application: ApplicationId, workspace: WorkspaceId) -> [u8; SCOPE_BYTES] {
+    let mut bytes = [0; SCOPE_BYTES];
+    bytes[..2].copy_from_slice(&family);
+    bytes[2..6].copy_from_slice(&application.get().to_be_bytes());
+    bytes[6..].copy_from_slice(&workspace.get().to_be_bytes());
+    bytes
+}
+
+/// A key whose last number is split, in one allocation.
+fn split_key(scope: &[u8], kind: Option<TypeId>, number: u64) -> StoreKey {
+    let partition = scope.len() + if kind.is_some() { 2 } else { 0 } + 8;
+    let mut bytes = Vec::with_capacity(2 + partition + 2);
+    bytes.put_u16(u16::try_from(partition).expect("a few bytes"));
+    bytes.put_slice(scope);
+    if let Some(kind) = kind {
+        bytes.put_u16(kind.get());
+    }
+    bytes.put_u64(number >> LOW_BITS);
+    bytes.put_u16(low(number));
+    StoreKey(bytes.into_boxed_slice())
+}
+
+fn low(number: u64) -> u16 {
+    u16::try_from(number & LOW_MASK).expect("12 bits")
+}
+
+/// Keys of one workspace.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WorkspaceKeys {
+    pub(crate) application: ApplicationId,
+    pub(crate) workspace: WorkspaceId,
+}
+
+impl WorkspaceKeys {
+    pub(crate) fn new(application: ApplicationId, workspace: WorkspaceId) -> Self {
+        Self { application, workspace }
+    }
+
+    fn scope(self, family: [u8; 2]) -> [u8; SCOPE_BYTES] {
+        scope(family, self.application, self.workspace)
+    }
+
+    /// An event in the workspace's log.
+    pub(crate) fn event(self, offset: WorkspaceOffset) -> StoreKey {
+        split_key(&self.scope(*b"el"), None, offset.get())
+    }
+
+    /// What an id leads to.
+    pub(crate) fn id(self, id: RecordId) -> StoreKey {
+        split_key(&self.scope(*b"ei"), None, id.get())
+    }
+
+    /// A record.
+    pub(crate) fn record(self, kind: TypeId, id: RecordId) -> StoreKey {
+        split_key(&self.scope(*b"er"), Some(kind), id.get())
+    }
+
+    /// Says that a part of a type's records has something in it.
+    pub(crate) fn part(self, kind: TypeId, id: RecordId) -> StoreKey {
+        split_key(&self.scope(*b"ep"), Some(kind), id.get() >> LOW_BITS)
+    }
+
+    /// The event that was sent with an idempotency key.
+    pub(crate) fn idempotency(self, key: &str) -> StoreKey {
+        StoreKey::new(&self.scope(*b"ex"), key.as_bytes())
+    }
+
+    /// The storage partition of a view's rows.
+    pub(crate) fn view(self, name: &str) -> Vec<u8> {
+        let mut partition = self.scope(*b"ev").to_vec();
+        partition.put_slice(name.as_bytes());
+        partition
+    }
+}
+
+fn partition_key(family: [u8; 2], partition: Partition, clustering: &[u8]) -> StoreKey {
+    let mut bytes = [0; 8];
+    bytes[..2].copy_from_slice(&family);
+    bytes[2..6].copy_from_slice(&partition.application.get().to_be_bytes());
+    bytes[6..].copy_from_slice(&partition.id.get().to_be_bytes());
+    StoreKey::new(&bytes, clustering)
+}
+
+/// The checkpoint of a partition.
+pub(crate) fn checkpoint(partition: Partition) -> StoreKey {
+    partition_key(*b"ek", partition, &[])
+}
+
+/// How far an asynchronous projector has come.
+pub(crate) fn projector(partition: Partition, name: &str) -> StoreKey {
+    partition_key(*b"eo", partition, name.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEYS: WorkspaceKeys =
+        WorkspaceKeys { application: ApplicationId::new(0x0102_0304), workspace: WorkspaceId::new(0x1122) };
+
+    #[test]
+    fn the_bytes_of_each_family() {
+        let at = |number: u64| RecordId::new(number);
+        let kind = TypeId::new(0x0708);
+        for (key, text) in [
+            (KEYS.event(WorkspaceOffset::new(0x5678).expect("not zero")), "el:0102030400000000000011220000000000000005/0678"),
+            (KEYS.id(at(0x5678)), "ei:0102030400000000000011220000000000000005/0678"),
+            (KEYS.record(kind, at(0x5678)), "er:01020304000000000000112207080000000000000005/0678"),
+            (KEYS.part(kind, at(0x0123_4567)), "ep:01020304000000000000112207080000000000000001/0234"),
+            (KEYS.idempotency("ab"), "ex:010203040000000000001122/6162"),
+            (checkpoint(Partition::new(1, 2)), "ek:000000010002/"),
+            (projector(Partition::new(1, 2), "mail"), "eo:000000010002/6d61696c"),
+        ] {
+            assert_eq!(key.to_string(), text);
+            assert_eq!(StoreKey::new(key.partition(), key.clustering()), key);
+        }
+    }
+
+    #[test]
+    fn keys_of_one_partition_lie_together() {
+        let (a, b) = (StoreKey::new(b"ab", b"c"), StoreKey::new(b"a", b"bc"));
+        assert_ne!(a, b);
+        let mut keys = [StoreKey::new(b"b", b"1"), StoreKey::new(b"aa", b"2"), StoreKey::new(b"b", b"0")];
+        keys.sort();
+        assert_eq!(keys.map(|key| key.to_string()), ["b:/30", "b:/31", "aa:/32"]);
+    }
+}

@@ -1,0 +1,59 @@
+//! Settings of an engine, each with its reason.
+
+use std::time::Duration;
+
+use seriatim_types::TrustLevel;
+
+/// How an engine behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Which writes look first whether something is there.
+    pub trust_level: TrustLevel,
+    /// Values that may wait to be flushed, over all partitions. Bounds memory.
+    pub unflushed_max: usize,
+    /// The same, in bytes.
+    pub unflushed_bytes_max: usize,
+    /// So many waiting values of a partition start a flush.
+    pub flush_at: usize,
+    /// What waits is flushed after so long at the latest.
+    pub flush_interval: Duration,
+    /// No group is opened while a partition's log is more events than this ahead of its checkpoint. Bounds recovery.
+    pub uncheckpointed_events_max: u64,
+    /// The same, in bytes.
+    pub uncheckpointed_bytes_max: u64,
+    /// Numbers that are kept in memory, over all partitions.
+    pub cache_numbers: usize,
+    /// How long commands wait while a partition recovers or is backlogged, before they are refused as busy.
+    pub begin_wait: Duration,
+    /// Commands that may wait in a partition.
+    pub queue_max: usize,
+    /// How long an idempotency key is remembered; `None`: as long as the log.
+    pub idempotency_window: Option<Duration>,
+    /// How long to wait after storage has failed, give or take a quarter.
+    pub retry: Duration,
+    /// How long closing waits for storage.
+    pub close_patience: Duration,
+    /// Descriptors of workspaces that are kept in memory.
+    pub cached_workspaces: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            trust_level: TrustLevel::VerifyAll,
+            unflushed_max: 50_000,
+            unflushed_bytes_max: 64 << 20,
+            flush_at: 10_000,
+            flush_interval: Duration::from_millis(500),
+            uncheckpointed_events_max: 200_000,
+            uncheckpointed_bytes_max: 128 << 20,
+            cache_numbers: 100_000,
+            begin_wait: Duration::from_millis(200),
+            queue_max: 4_096,
+            idempotency_window: None,
+            retry: Duration::from_millis(500),
+            close_patience: Duration::from_secs(30),
+            cached_workspaces: 100_000,
+        }
+    }
+}

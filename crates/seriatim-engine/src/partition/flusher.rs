@@ -1,0 +1,110 @@
+//! The task that writes the overlay to the store and moves the checkpoint.
+
+use std::sync::Arc;
+
+use seriatim_sequencer::NumbersKey;
+use seriatim_storage::{Batch, Durability, StoreError};
+use seriatim_types::PartitionOffset;
+
+use super::Shared;
+use crate::keys;
+use crate::overlay::Writing;
+use crate::state::lock;
+
+/// Flushes when enough waits or has waited long enough, until it is stopped.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    let stop = shared.stop.clone();
+    stop.run_until_cancelled(async {
+        loop {
+            // Both ways out mean the same: it is time to look.
+            let _ = shared.env.timeout(shared.options.flush_interval, shared.wake.notified()).await;
+            let flush = shared.env.spawn(flush_owned(shared.clone(), Durability::Buffered));
+            if !matches!(flush.await, Ok(Ok(()))) {
+                shared.env.sleep(shared.env.jitter(shared.options.retry)).await;
+            }
+        }
+    })
+    .await;
+}
+
+/// In a task of its own, so that a write that has begun is not dropped half-way when the flusher ends.
+async fn flush_owned(shared: Arc<Shared>, durability: Durability) -> Result<(), StoreError> {
+    flush(&shared, durability).await
+}
+
+/// Waits for a write that is under way, then writes everything that waits, durably.
+pub(crate) async fn flush_all(shared: &Shared) -> Result<(), StoreError> {
+    let mut changes = shared.changes.subscribe();
+    loop {
+        changes.mark_unchanged();
+        if !lock(&shared.overlay).is_writing() {
+            break;
+        }
+        // Only the partition's end closes it.
+        let _ = changes.changed().await;
+    }
+    flush(shared, Durability::Synced).await?;
+    // What earlier flushes wrote may still be buffered.
+    shared.store.sync().await
+}
+
+/// Writes everything that waits; nothing if a write is under way. After an error all of it waits again. Not cancel-safe:
+/// dropped half-way, the write counts as under way for ever.
+pub(crate) async fn flush(shared: &Shared, durability: Durability) -> Result<(), StoreError> {
+    let Some(writing) = lock(&shared.overlay).start_flush() else {
+        return Ok(());
+    };
+    let started = shared.env.instant();
+    let result = write(shared, &writing, durability).await;
+    shared.metrics.flush_seconds.record((shared.env.instant() - started).as_secs_f64());
+    {
+        let mut overlay = lock(&shared.overlay);
+        match &result {
+            Ok(()) => overlay.flushed(&writing),
+            Err(_) => overlay.failed(&writing),
+        }
+        shared.metrics.set_unflushed(&overlay);
+    }
+    if let Err(error) = &result {
+        shared.metrics.flush_failures.increment(1);
+        tracing::warn!(partition = %shared.partition, %error, "a flush failed; what waits is kept and tried again");
+    }
+    shared.notify();
+    result
+}
+
+/// Values first, the checkpoint last; both at once where a batch is there whole or not at all.
+async fn write(shared: &Shared, writing: &Writing, durability: Durability) -> Result<(), StoreError> {
+    let mut batch = Batch::new();
+    for (key, value) in &writing.layer.values {
+        batch.put(key.as_key(), value);
+    }
+    let mut bytes = Vec::new();
+    for (workspace, numbers) in &writing.layer.numbers {
+        bytes.clear();
+        numbers.encode(shared.derivation.schema.sequences(), &mut bytes);
+        batch.put(NumbersKey::new(shared.partition.application, *workspace).as_key(), &bytes);
+    }
+    if !shared.store.batches_are_atomic() && !batch.is_empty() {
+        shared.store.write(batch, Durability::Synced).await?;
+        batch = Batch::new();
+    }
+    put_checkpoint(&mut batch, shared, writing.next);
+    shared.store.write(batch, durability).await
+}
+
+fn put_checkpoint(batch: &mut Batch, shared: &Shared, next: PartitionOffset) {
+    let mut value = [0; 12];
+    value[..8].copy_from_slice(&next.get().to_be_bytes());
+    let checksum = crc32fast::hash(&value[..8]);
+    value[8..].copy_from_slice(&checksum.to_be_bytes());
+    batch.put(keys::checkpoint(shared.partition).as_key(), &value);
+}
+
+/// Reads a stored checkpoint; `None` if it is damaged.
+pub(crate) fn decode_checkpoint(bytes: &[u8]) -> Option<PartitionOffset> {
+    let (offset, checksum) = bytes.split_first_chunk::<8>()?;
+    let checksum: [u8; 4] = checksum.try_into().ok()?;
+    (crc32fast::hash(offset) == u32::from_be_bytes(checksum)).then_some(())?;
+    PartitionOffset::new(u64::from_be_bytes(*offset))
+}

@@ -1,0 +1,209 @@
+//! A partition: one task owns its log, its sequencer and its overlay.
+
+mod flusher;
+mod recovery;
+mod shared;
+mod stage;
+mod worker;
+
+use std::sync::Arc;
+
+use seriatim_env::{Env, Task};
+use seriatim_sequencer::{Sequencer, Status, StatusHandle};
+use seriatim_storage::{Log, Owner, Store};
+use seriatim_types::Partition;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+
+use crate::apply::Derivation;
+use crate::error::SubmitError;
+use crate::metrics::PartitionMetrics;
+use crate::options::Options;
+use crate::overlay::{Budget, Limits, Overlay};
+use crate::prepare::Prepared;
+use crate::request::Answer;
+use crate::state::{Values, lock};
+
+pub(crate) use flusher::decode_checkpoint;
+pub(crate) use shared::Shared;
+use worker::{Message, Submission, Worker};
+
+/// A handle on a partition. Its task ends when it is closed, or when the last handle is gone.
+#[derive(Debug)]
+pub(crate) struct PartitionHandle {
+    pub(crate) shared: Arc<Shared>,
+    queue: mpsc::Sender<Message>,
+    status: StatusHandle,
+    stopped: watch::Receiver<Option<String>>,
+    task: std::sync::Mutex<Option<Task<()>>>,
+}
+
+/// What a partition is made of.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) env: Env,
+    pub(crate) log: Log,
+    pub(crate) store: Store,
+    pub(crate) owner: Owner,
+    pub(crate) derivation: Arc<Derivation>,
+    pub(crate) options: Options,
+    pub(crate) budget: Arc<Budget>,
+    /// Among how many partitions the process's bounds are shared.
+    pub(crate) sharing: usize,
+}
+
+/// What a partition is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PartitionStatus {
+    /// It makes derived data agree with the log.
+    Recovering {
+        /// Where the scan began.
+        from: u64,
+        /// Which event comes next.
+        at: u64,
+        /// Where the log ends.
+        tail: u64,
+    },
+    /// It takes commands.
+    Ready,
+    /// It takes none, for this reason.
+    Stopped(String),
+}
+
+/// A look at a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionState {
+    /// Which one.
+    pub partition: Partition,
+    /// What it is doing.
+    pub status: PartitionStatus,
+    /// Where the next event goes, as far as it is known.
+    pub next_offset: u64,
+    /// Everything before this offset is in the store.
+    pub checkpoint: u64,
+    /// Values that wait to be flushed.
+    pub unflushed: usize,
+    /// Bytes of the log between the checkpoint and the next offset.
+    pub uncheckpointed_bytes: u64,
+}
+
+impl PartitionHandle {
+    /// Starts the task, the flusher and recovery, and returns at once.
+    pub(crate) fn start(parts: Parts) -> Self {
+        let Parts { env, log, store, owner, derivation, options, budget, sharing } = parts;
+        let partition = owner.partition();
+        let sharing = sharing.max(1);
+        let limits = Limits {
+            flush_at: options.flush_at.min((options.unflushed_max / sharing).max(1)),
+            events_max: options.uncheckpointed_events_max,
+            log_bytes_max: options.uncheckpointed_bytes_max,
+            // Half is divided, half is for whoever needs it.
+            own_keys: options.unflushed_max / 2 / sharing,
+            own_bytes: options.unflushed_bytes_max / 2 / sharing,
+        };
+        let shared = Arc::new(Shared {
+            env: env.clone(),
+            log,
+            store,
+            partition,
+            derivation,
+            options,
+            overlay: std::sync::Mutex::new(Overlay::new(limits, budget)),
+            sealed: std::sync::Mutex::new(Values::new()),
+            wake: Notify::new(),
+            changes: watch::Sender::new(()),
+            stop: env.shutdown().child_token(),
+            metrics: PartitionMetrics::new(partition),
+        });
+        let definition = shared.derivation.schema.sequences().clone();
+        let cache = options.cache_numbers / sharing;
+        let sequencer = Sequencer::new(env.clone(), owner, definition, cache, shared.clone());
+        let status = sequencer.status_handle();
+        let (queue, commands) = mpsc::channel(options.queue_max);
+        let (stopped_sender, stopped) = watch::channel(None);
+        let flusher = env.spawn(flusher::run(shared.clone()));
+        let worker = Worker::new(shared.clone(), sequencer, commands, stopped_sender, flusher);
+        let task = env.spawn(worker.run());
+        Self { shared, queue, status, stopped, task: std::sync::Mutex::new(Some(task)) }
+    }
+
+    /// Queues a command and waits for its answer. Dropping the future does not cancel the command.
+    pub(crate) async fn submit(&self, prepared: Prepared) -> Result<Answer, SubmitError> {
+        let (sender, answer) = oneshot::channel();
+        let message = Message::Command(Box::new(Submission::new(prepared, sender)));
+        match self.queue.try_send(message) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                self.shared.metrics.refused.increment(1);
+                return Err(SubmitError::QueueFull(self.shared.options.queue_max));
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => return Err(self.closed()),
+        }
+        answer.await.unwrap_or_else(|_| Err(SubmitError::InDoubt("the partition has ended".to_owned())))
+    }
+
+    fn closed(&self) -> SubmitError {
+        match &*self.stopped.borrow() {
+            Some(reason) => {
+                let partition = self.shared.partition.to_string();
+                SubmitError::Stopped { partition, reason: reason.clone() }
+            }
+            None => SubmitError::Closed,
+        }
+    }
+
+    /// Holds the partition between two groups, with everything flushed, until the guard is dropped.
+    pub(crate) async fn hold(&self) -> Result<Held, SubmitError> {
+        let (ready_sender, ready) = oneshot::channel();
+        let (guard, release) = oneshot::channel();
+        let message = Message::Hold { ready: ready_sender, release };
+        self.queue.send(message).await.map_err(|_| self.closed())?;
+        ready.await.map_err(|_| self.closed())??;
+        Ok(Held { _guard: guard })
+    }
+
+    /// Ends the task: what is queued is done, and what waits is flushed.
+    pub(crate) async fn close(&self) {
+        // An error says that it has ended already.
+        let _ = self.queue.send(Message::Stop).await;
+        let task = self.task.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        if let Some(mut task) = task {
+            let patience = self.shared.options.close_patience;
+            if self.shared.env.timeout(patience, &mut task).await.is_err() {
+                tracing::warn!(partition = %self.shared.partition, "storage does not answer; closing without it");
+            }
+        }
+        self.shared.stop.cancel();
+    }
+
+    pub(crate) fn state(&self) -> PartitionState {
+        let status = match (&*self.stopped.borrow(), self.status.status()) {
+            (Some(reason), _) => PartitionStatus::Stopped(reason.clone()),
+            (None, Status::None) => PartitionStatus::Recovering { from: 1, at: 1, tail: 1 },
+            (None, Status::Recovering { from, at, tail }) => {
+                PartitionStatus::Recovering { from: from.get(), at: at.get(), tail: tail.get() }
+            }
+            (None, Status::Ready | Status::InTransaction) => PartitionStatus::Ready,
+            (None, Status::Stopped(reason)) => PartitionStatus::Stopped(reason.to_string()),
+            (None, Status::Finished) => PartitionStatus::Stopped("it is closed".to_owned()),
+        };
+        let overlay = lock(&self.shared.overlay);
+        PartitionState {
+            partition: self.shared.partition,
+            status,
+            next_offset: overlay.next().get(),
+            checkpoint: overlay.checkpoint().get(),
+            unflushed: overlay.keys(),
+            uncheckpointed_bytes: overlay.log_bytes(),
+        }
+    }
+
+    pub(crate) fn status_handle(&self) -> &StatusHandle {
+        &self.status
+    }
+}
+
+/// Keeps a partition between two groups.
+#[derive(Debug)]
+pub(crate) struct Held {
+    _guard: oneshot::Sender<()>,
+}

@@ -1,0 +1,278 @@
+//! Makes everything derived agree with the log: one scan from the checkpoint.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use seriatim_env::Task;
+use seriatim_sequencer::{BadValue, IgnoredNumbers, Numbers, ReadError, Recovery, StopReason};
+use seriatim_storage::{Durability, Entry, LogError, ReadEntries, ReadLimit};
+use seriatim_types::{ErrorKind, PartitionOffset, WorkspaceId};
+
+use super::Shared;
+use super::flusher::{self, decode_checkpoint};
+use crate::apply::Pass;
+use crate::event::{Event, Place};
+use crate::keys;
+use crate::overlay::Round;
+use crate::state::{Base, Draft, Fetched, State, Values, lock};
+
+/// What one read of the log asks for: bounds how long other tasks wait for this one.
+const PAGE: ReadLimit = ReadLimit { entries: 4_096, bytes: 512 << 10 };
+/// Entries whose values are read from the store together.
+const CHUNK_ENTRIES: usize = 512;
+
+enum Halt {
+    /// A later recovery has begun.
+    Superseded,
+    /// There is no going on.
+    Stop(StopReason),
+    /// Storage may work again.
+    Retry(StopReason),
+}
+
+impl From<StopReason> for Halt {
+    fn from(reason: StopReason) -> Self {
+        match reason.kind() {
+            ErrorKind::Unavailable | ErrorKind::InDoubt | ErrorKind::Busy => Self::Retry(reason),
+            _ => Self::Stop(reason),
+        }
+    }
+}
+
+/// Recovers, and tries again for as long as storage fails. Ends when the partition does.
+pub(crate) async fn run(shared: Arc<Shared>, recovery: Recovery, round: Round) {
+    let stop = shared.stop.clone();
+    stop.run_until_cancelled(recover(&shared, recovery, round)).await;
+    shared.notify();
+}
+
+async fn recover(shared: &Arc<Shared>, recovery: Recovery, round: Round) {
+    let mut scan = Scan { shared, recovery: &recovery, round, begun: None, at: PartitionOffset::FIRST };
+    let mut ignored = IgnoredNumbers::default();
+    loop {
+        let halt = match scan.run(&mut ignored).await {
+            Ok(()) => break,
+            Err(halt) => halt,
+        };
+        match halt {
+            Halt::Superseded => return,
+            Halt::Stop(reason) => {
+                tracing::error!(partition = %shared.partition, %reason, "recovery cannot go on");
+                return recovery.stopped(reason);
+            }
+            Halt::Retry(reason) => {
+                tracing::warn!(partition = %shared.partition, %reason, "recovery waits for storage");
+                shared.env.sleep(shared.env.jitter(shared.options.retry)).await;
+            }
+        }
+    }
+    if let Some(first) = ignored.examples.first() {
+        let count = ignored.count;
+        tracing::warn!(partition = %shared.partition, count, ?first, "numbers out of range ignored");
+    }
+    shared.wake.notify_one();
+    recovery.recovered();
+}
+
+struct Scan<'a> {
+    shared: &'a Arc<Shared>,
+    recovery: &'a Recovery,
+    round: Round,
+    /// The checkpoint that the scan began from, once it is known.
+    begun: Option<PartitionOffset>,
+    /// The next event to apply.
+    at: PartitionOffset,
+}
+
+impl Scan<'_> {
+    /// Goes on from where it was.
+    async fn run(&mut self, ignored: &mut IgnoredNumbers) -> Result<(), Halt> {
+        let from = match self.begun {
+            Some(from) => from,
+            None => self.begin().await?,
+        };
+        let tail = self.recovery.tail();
+        let mut reading = self.start_reading(self.at);
+        while let Some(task) = reading {
+            let page = task.await.map_err(|error| Halt::Stop(StopReason::Internal(error.to_string())))?;
+            let page = page.map_err(|error| Halt::from(StopReason::Log(error)))?;
+            if page.is_empty() {
+                return Err(Halt::Stop(StopReason::LogEndsEarly { at: self.at, tail }));
+            }
+            // The next page is read while this one is applied.
+            reading = self.start_reading(page.next());
+            let entries: Vec<(PartitionOffset, Entry<'_>)> = page.iter().collect();
+            for chunk in entries.chunks(CHUNK_ENTRIES) {
+                self.make_room().await?;
+                self.apply(chunk, ignored).await?;
+                self.recovery.progress(from, self.at);
+            }
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// Starts to read the log from an offset; nothing at the tail.
+    fn start_reading(&self, from: PartitionOffset) -> Option<Task<Result<ReadEntries, LogError>>> {
+        let left = self.recovery.tail().since(from).filter(|left| *left > 0)?;
+        let entries = usize::try_from(left).unwrap_or(usize::MAX).min(PAGE.entries);
+        let (log, partition) = (self.shared.log.clone(), self.shared.partition);
+        let read = async move { log.read(partition, from, ReadLimit { entries, ..PAGE }).await };
+        Some(self.shared.env.spawn(read))
+    }
+
+    /// Waits until an earlier flush has returned, so that nothing older can be written behind what is read here.
+    async fn begin(&mut self) -> Result<PartitionOffset, Halt> {
+        let mut changes = self.shared.changes.subscribe();
+        while lock(&self.shared.overlay).is_writing() {
+            // Only the partition's end closes it, and that ends this task too.
+            let _ = changes.changed().await;
+        }
+        let key = keys::checkpoint(self.shared.partition);
+        let stored = self.shared.store.get(key.as_key()).await.map_err(StopReason::Store)?;
+        let checkpoint = match stored {
+            None => PartitionOffset::FIRST,
+            Some(bytes) => {
+                decode_checkpoint(&bytes).ok_or(Halt::Stop(StopReason::BadCheckpoint(BadValue::Checksum)))?
+            }
+        };
+        let tail = self.recovery.tail();
+        if checkpoint > tail {
+            return Err(Halt::Stop(StopReason::CheckpointBeyondTail { checkpoint, tail }));
+        }
+        if !lock(&self.shared.overlay).restart(self.round, checkpoint) {
+            return Err(Halt::Superseded);
+        }
+        self.begun = Some(checkpoint);
+        self.at = checkpoint;
+        self.recovery.progress(checkpoint, checkpoint);
+        Ok(checkpoint)
+    }
+
+    /// Flushes here, where it is waited for anyway, unless the flusher is at it.
+    async fn make_room(&self) -> Result<(), Halt> {
+        let mut changes = self.shared.changes.subscribe();
+        loop {
+            changes.mark_unchanged();
+            let (full, writing) = {
+                let overlay = lock(&self.shared.overlay);
+                (overlay.backlog().is_some() || overlay.wants_flush(), overlay.is_writing())
+            };
+            match (full, writing) {
+                (false, _) => return Ok(()),
+                (true, true) => drop(changes.changed().await),
+                (true, false) => {
+                    let flushed = flusher::flush(self.shared, Durability::Buffered).await;
+                    flushed.map_err(|error| Halt::Retry(StopReason::Store(error)))?;
+                }
+            }
+        }
+    }
+
+    /// Applies a chunk of entries, numbers and everything else.
+    async fn apply(
+        &mut self,
+        chunk: &[(PartitionOffset, Entry<'_>)],
+        ignored: &mut IgnoredNumbers,
+    ) -> Result<(), Halt> {
+        let mut numbers = self.read_numbers(chunk).await?;
+        let mut events = Vec::with_capacity(chunk.len());
+        for (offset, entry) in chunk {
+            let event = Event::decode(entry.body());
+            let event = event.map_err(|problem| stop(format!("event {offset} cannot be read: {problem}")))?;
+            events.push((Place::of(*offset, entry), event));
+        }
+        let fetched = self.fetch(&events).await?;
+        let mut values = Values::new();
+        let mut draft = Draft::default();
+        let definition = self.shared.derivation.schema.sequences();
+        let mut bytes = 0;
+        for ((offset, entry), (place, event)) in chunk.iter().zip(&events) {
+            let workspace = entry.workspace();
+            let kind = definition.kind(entry.kind());
+            let fresh = || Numbers::fresh(entry.kind(), kind);
+            let known = numbers.entry(workspace).or_insert_with(fresh);
+            known.fold(kind, *offset, entry, ignored).map_err(|error| Halt::Stop(error.into()))?;
+            draft.clear();
+            self.derive(*place, event, &values, &fetched, &mut draft)?;
+            values.extend(draft.writes.drain(..));
+            bytes += entry.size();
+        }
+        let Some((last, _)) = chunk.last() else { return Ok(()) };
+        let next = last.next().unwrap_or(*last);
+        let mut overlay = lock(&self.shared.overlay);
+        if !overlay.is_current(self.round) {
+            return Err(Halt::Superseded);
+        }
+        // Only what this chunk's events have moved: what the store has seen already need not be written again.
+        let changed = numbers.iter().filter(|(_, numbers)| numbers.folded() >= Some(self.at));
+        overlay.publish(values.into_iter(), changed.map(|(workspace, numbers)| (*workspace, numbers)), next, bytes);
+        self.at = next;
+        Ok(())
+    }
+
+    fn derive(
+        &self,
+        place: Place,
+        event: &Event,
+        group: &Values,
+        fetched: &Fetched,
+        draft: &mut Draft,
+    ) -> Result<(), Halt> {
+        let base = Base { group, overlay: &self.shared.overlay, fetched };
+        let mut state = State { base, draft };
+        let applied = self.shared.derivation.apply(place, event, Pass::Again, &mut state);
+        let at = place.partition_offset;
+        applied.map_err(|error| stop(format!("event {at} cannot be applied: {error}")))?;
+        match draft.unread.first() {
+            None => Ok(()),
+            Some(key) => Err(stop(format!("event {at} reads {key} only when it is applied a second time"))),
+        }
+    }
+
+    /// Reads everything that the events will want: a dry run finds out what that is.
+    async fn fetch(&self, events: &[(Place, Event)]) -> Result<Fetched, Halt> {
+        let (nothing, none) = (Values::new(), Fetched::default());
+        let mut draft = Draft::default();
+        let mut keys = Vec::new();
+        for (place, event) in events {
+            draft.clear();
+            let base = Base { group: &nothing, overlay: &self.shared.overlay, fetched: &none };
+            let mut state = State { base, draft: &mut draft };
+            // What is wrong shows when it is done in earnest, with everything there.
+            let dry = AssertUnwindSafe(|| self.shared.derivation.apply(*place, event, Pass::Again, &mut state));
+            let _ = std::panic::catch_unwind(dry);
+            keys.append(&mut draft.unread);
+        }
+        self.shared.fetch(keys).await.map_err(|error| Halt::from(StopReason::Store(error)))
+    }
+
+    async fn read_numbers(
+        &self,
+        chunk: &[(PartitionOffset, Entry<'_>)],
+    ) -> Result<HashMap<WorkspaceId, Numbers>, Halt> {
+        let mut workspaces: Vec<WorkspaceId> = chunk.iter().map(|(_, entry)| entry.workspace()).collect();
+        workspaces.sort_unstable();
+        workspaces.dedup();
+        let found = self.shared.read_numbers(&workspaces).await;
+        let mut numbers = HashMap::with_capacity(workspaces.len());
+        let tail = self.recovery.tail();
+        for (workspace, found) in workspaces.into_iter().zip(found) {
+            let found = found.map_err(|error| match error {
+                ReadError::Store(error) => Halt::from(StopReason::Store(error)),
+                ReadError::Bad(problem) => Halt::Stop(StopReason::BadNumbers { workspace, problem }),
+            })?;
+            let Some(found) = found else { continue };
+            if let Some(folded) = found.folded().filter(|folded| *folded >= tail) {
+                return Err(Halt::Stop(StopReason::FoldedBeyondTail { workspace, folded, tail }));
+            }
+            numbers.insert(workspace, found);
+        }
+        Ok(numbers)
+    }
+}
+
+fn stop(reason: String) -> Halt {
+    Halt::Stop(StopReason::Internal(reason))
+}

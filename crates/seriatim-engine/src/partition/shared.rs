@@ -1,0 +1,163 @@
+//! What a partition's task shares with its flusher, its recovery and everybody who reads.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use seriatim_env::{Env, Shutdown};
+use seriatim_sequencer::{Busy, Committed, Derived, Numbers, NumbersKey, ReadError, Recovery};
+use seriatim_storage::{ClusteringRange, Key, Log, Store, StoreError};
+use seriatim_types::{Partition, WorkspaceId};
+use tokio::sync::{Notify, watch};
+
+use super::recovery;
+use crate::apply::Derivation;
+use crate::keys::StoreKey;
+use crate::metrics::PartitionMetrics;
+use crate::options::Options;
+use crate::overlay::Overlay;
+use crate::state::{Fetched, Values, lock};
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) env: Env,
+    pub(crate) log: Log,
+    pub(crate) store: Store,
+    pub(crate) partition: Partition,
+    pub(crate) derivation: Arc<Derivation>,
+    pub(crate) options: Options,
+    pub(crate) overlay: Mutex<Overlay>,
+    /// What the sealed group changes besides numbers, until the sequencer publishes it.
+    pub(crate) sealed: Mutex<Values>,
+    /// Tells the flusher that enough waits.
+    pub(crate) wake: Notify,
+    /// Told when a flush or a recovery has ended.
+    pub(crate) changes: watch::Sender<()>,
+    /// Ends the tasks.
+    pub(crate) stop: Shutdown,
+    pub(crate) metrics: PartitionMetrics,
+}
+
+impl Shared {
+    pub(crate) fn notify(&self) {
+        self.changes.send_replace(());
+    }
+
+    /// Reads keys from the store, those that the overlay does not have.
+    pub(crate) async fn fetch(&self, mut keys: Vec<StoreKey>) -> Result<Fetched, StoreError> {
+        let flushes = {
+            let overlay = lock(&self.overlay);
+            keys.retain(|key| overlay.get(key).is_none());
+            overlay.flushes()
+        };
+        keys.sort_unstable();
+        keys.dedup();
+        let found = self.get_many(&keys).await?;
+        Ok(Fetched { values: keys.into_iter().zip(found).collect(), flushes })
+    }
+
+    /// Reads keys from the store alone.
+    pub(crate) async fn get_many(&self, keys: &[StoreKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keys: Vec<Key<'_>> = keys.iter().map(StoreKey::as_key).collect();
+        self.store.get_many(&keys).await
+    }
+
+    /// The present values of keys, overlay first: what it does not have is in the store already.
+    pub(crate) async fn read(&self, keys: &[StoreKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
+        let mut values: Vec<Option<Bytes>> = {
+            let overlay = lock(&self.overlay);
+            keys.iter().map(|key| overlay.get(key).cloned()).collect()
+        };
+        let missing = keys.iter().zip(&values).filter(|(_, value)| value.is_none());
+        let missing: Vec<StoreKey> = missing.map(|(key, _)| key.clone()).collect();
+        let found = self.get_many(&missing).await?;
+        values.iter_mut().filter(|value| value.is_none()).zip(found).for_each(|(place, value)| *place = value);
+        Ok(values)
+    }
+
+    /// Up to `limit` pairs of a storage partition, ascending: the overlay laid over the store.
+    pub(crate) async fn scan(
+        &self,
+        partition: &[u8],
+        range: ClusteringRange,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
+        // Taken first: what leaves it meanwhile is in the store.
+        let over: BTreeMap<Bytes, Bytes> = lock(&self.overlay).snapshot(partition, &range);
+        let under = self.store.scan(partition, range).take(limit).await?;
+        if over.is_empty() {
+            return Ok(under);
+        }
+        // Beyond the last pair of a full page the store may have more: what the overlay has there has to wait.
+        let end = if under.len() == limit { under.last().map(|(key, _)| key.clone()) } else { None };
+        let mut merged: BTreeMap<Bytes, Bytes> = under.into_iter().collect();
+        merged.extend(over.into_iter().filter(|(key, _)| end.as_ref().is_none_or(|end| key <= end)));
+        Ok(merged.into_iter().take(limit).collect())
+    }
+
+    /// The numbers of workspaces, overlay first.
+    pub(crate) async fn read_numbers(
+        &self,
+        workspaces: &[WorkspaceId],
+    ) -> Vec<Result<Option<Numbers>, ReadError>> {
+        let mut found: Vec<Result<Option<Numbers>, ReadError>> = {
+            let overlay = lock(&self.overlay);
+            workspaces.iter().map(|workspace| Ok(overlay.numbers(*workspace).cloned())).collect()
+        };
+        let is_missing = |found: &Result<Option<Numbers>, ReadError>| matches!(found, Ok(None));
+        let keys: Vec<NumbersKey> = workspaces
+            .iter()
+            .zip(&found)
+            .filter(|(_, found)| is_missing(found))
+            .map(|(workspace, _)| NumbersKey::new(self.partition.application, *workspace))
+            .collect();
+        if keys.is_empty() {
+            return found;
+        }
+        let keys: Vec<Key<'_>> = keys.iter().map(NumbersKey::as_key).collect();
+        let missing = found.iter_mut().filter(|found| is_missing(found));
+        match self.store.get_many(&keys).await {
+            Ok(values) => {
+                let definition = self.derivation.schema.sequences();
+                for (place, value) in missing.zip(values) {
+                    let decode = |bytes: Bytes| Numbers::decode(definition, &bytes);
+                    *place = value.map(decode).transpose().map_err(ReadError::Bad);
+                }
+            }
+            Err(error) => missing.for_each(|place| *place = Err(ReadError::Store(error.clone()))),
+        }
+        found
+    }
+}
+
+impl Derived for Shared {
+    async fn read(self: Arc<Self>, workspaces: Vec<WorkspaceId>) -> Vec<Result<Option<Numbers>, ReadError>> {
+        self.read_numbers(&workspaces).await
+    }
+
+    fn publish(&self, committed: &Committed<'_>) {
+        let values = std::mem::take(&mut *self.sealed.lock().unwrap_or_else(PoisonError::into_inner));
+        let wants_flush = {
+            let mut overlay = lock(&self.overlay);
+            overlay.publish(values.into_iter(), committed.numbers(), committed.next(), committed.bytes());
+            overlay.wants_flush()
+        };
+        if wants_flush {
+            self.wake.notify_one();
+        }
+    }
+
+    fn backlog(&self) -> Option<Busy> {
+        lock(&self.overlay).backlog()
+    }
+
+    fn recover(self: Arc<Self>, recovery: Recovery) {
+        let round = lock(&self.overlay).suspend();
+        let shared = self.clone();
+        // An earlier one ends by itself when it looks again.
+        drop(self.env.spawn(recovery::run(shared, recovery, round)));
+    }
+}

@@ -1,0 +1,617 @@
+//! The task that owns a partition: it collects commands, numbers them as a group, appends it, publishes and answers.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use seriatim_env::Task;
+use seriatim_sequencer::{Busy, LoadError, Loaded, Pin, Sealed, Sequencer, Settled};
+use seriatim_storage::{AppendError, ReadLimit, Receipt, StoreError};
+use seriatim_types::{PartitionOffset, Timestamp, TrustLevel};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::Shared;
+use super::flusher;
+use super::stage::{Outcome, Stage};
+use crate::apply::KeyUse;
+use crate::error::{SubmitError, stopped};
+use crate::event::{Event, Place};
+use crate::keys::StoreKey;
+use crate::limits::{GROUP_BYTES_MAX, GROUP_COMMANDS_MAX, READ_ROUNDS_MAX};
+use crate::prepare::Prepared;
+use crate::request::Answer;
+use crate::state::{Base, Draft, Fetched, Values, lock};
+
+/// A command and whoever waits for it.
+#[derive(Debug)]
+pub(crate) struct Submission {
+    prepared: Prepared,
+    answer: oneshot::Sender<Result<Answer, SubmitError>>,
+    /// How often something had to be read that nobody had foreseen.
+    rounds: usize,
+}
+
+impl Submission {
+    pub(crate) fn new(prepared: Prepared, answer: oneshot::Sender<Result<Answer, SubmitError>>) -> Self {
+        Self { prepared, answer, rounds: 0 }
+    }
+}
+
+/// What the task is asked to do.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Do a command.
+    Command(Box<Submission>),
+    /// Flush everything, say so, and do nothing until released.
+    Hold {
+        /// Told when everything is flushed.
+        ready: oneshot::Sender<Result<(), SubmitError>>,
+        /// Ends it, by a message or by being dropped.
+        release: oneshot::Receiver<()>,
+    },
+    /// Do what was queued before, then end.
+    Stop,
+}
+
+/// Commands whose workspaces are loaded, with what was read for them.
+#[derive(Debug, Default)]
+struct Batch {
+    commands: Vec<(Box<Submission>, Pin)>,
+    fetched: Fetched,
+}
+
+/// A load under way.
+type Loading = Task<(Vec<Box<Submission>>, Loaded, Result<Fetched, StoreError>)>;
+
+/// A staged command that waits for its group.
+struct Pending {
+    submission: Box<Submission>,
+    answer: Box<Answer>,
+    /// Callers with the same idempotency key, in the same group.
+    followers: Vec<Box<Submission>>,
+}
+
+/// A group, closed and on its way.
+struct Staged {
+    sealed: Sealed,
+    pending: Vec<Pending>,
+}
+
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    sequencer: Sequencer<Shared>,
+    queue: mpsc::Receiver<Message>,
+    stopped: watch::Sender<Option<String>>,
+    flusher: Task<()>,
+    /// Commands that are not loaded yet.
+    waiting: Vec<Box<Submission>>,
+    /// Commands that can be staged.
+    batch: Batch,
+    /// Commands whose workspaces are being read.
+    loading: Option<Loading>,
+    /// A hold that was asked for.
+    hold: Option<(oneshot::Sender<Result<(), SubmitError>>, oneshot::Receiver<()>)>,
+    ending: bool,
+    /// The time of the last event: time does not go back in a partition.
+    last_time: Timestamp,
+    draft: Draft,
+    body: Vec<u8>,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        sequencer: Sequencer<Shared>,
+        queue: mpsc::Receiver<Message>,
+        stopped: watch::Sender<Option<String>>,
+        flusher: Task<()>,
+    ) -> Self {
+        Self {
+            shared,
+            sequencer,
+            queue,
+            stopped,
+            flusher,
+            waiting: Vec::new(),
+            batch: Batch::default(),
+            loading: None,
+            hold: None,
+            ending: false,
+            last_time: Timestamp::from_millis(0),
+            draft: Draft::default(),
+            body: Vec::new(),
+        }
+    }
+
+    /// Until it is stopped, or stops because something is wrong.
+    pub(crate) async fn run(mut self) {
+        let stop = self.shared.stop.clone();
+        if let Some(Err(reason)) = stop.run_until_cancelled(self.work()).await {
+            tracing::error!(partition = %self.shared.partition, %reason, "the partition has stopped");
+            self.stopped.send_replace(Some(reason.to_string()));
+            self.queue.close();
+            self.refuse_all(&reason);
+        }
+        // What is committed and not flushed is in the log; writing it now just makes the next start quick.
+        self.flusher.cancel();
+        // An error was logged, and the next recovery will find everything.
+        let _ = flusher::flush_all(&self.shared).await;
+    }
+
+    async fn work(&mut self) -> Result<(), SubmitError> {
+        loop {
+            if self.is_idle() {
+                if self.ending {
+                    return Ok(());
+                }
+                match self.queue.recv().await {
+                    Some(message) => self.take(message),
+                    None => return Ok(()),
+                }
+            }
+            self.drain();
+            if self.hold.is_some() && self.is_idle() {
+                self.stand_still().await?;
+                continue;
+            }
+            if let Err(busy) = self.wait().await {
+                if let Busy::Stopped(reason) = &busy {
+                    return Err(stopped(self.shared.partition, reason));
+                }
+                self.refuse_all(&SubmitError::Busy(busy));
+                continue;
+            }
+            self.load().await?;
+            let Some(staged) = self.stage().await? else { continue };
+            self.append(staged).await?;
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.batch.commands.is_empty() && self.loading.is_none()
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Command(submission) => self.waiting.push(submission),
+            Message::Hold { ready, release } => self.hold = Some((ready, release)),
+            Message::Stop => self.ending = true,
+        }
+    }
+
+    /// Takes what has come, up to what fits a group. Nothing behind a hold or a stop.
+    fn drain(&mut self) {
+        while self.hold.is_none()
+            && !self.ending
+            && self.waiting.len() + self.batch.commands.len() < GROUP_COMMANDS_MAX
+        {
+            match self.queue.try_recv() {
+                Ok(message) => self.take(message),
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn refuse_all(&mut self, error: &SubmitError) {
+        let waiting = self.waiting.drain(..).chain(self.batch.commands.drain(..).map(|(submission, _)| submission));
+        for submission in waiting {
+            self.shared.metrics.refused.increment(1);
+            answer(submission, Err(error.clone()));
+        }
+    }
+
+    /// Waits until a group can be opened.
+    async fn wait(&mut self) -> Result<(), Busy> {
+        let mut changes = self.shared.changes.subscribe();
+        let deadline = self.shared.env.instant() + self.shared.options.begin_wait;
+        loop {
+            changes.mark_unchanged();
+            let busy = match self.sequencer.wait(Duration::ZERO).await {
+                Ok(()) => return Ok(()),
+                Err(busy @ (Busy::Recovering | Busy::Backlogged { .. })) => busy,
+                Err(busy) => return Err(busy),
+            };
+            let left = deadline.saturating_duration_since(self.shared.env.instant());
+            if self.shared.env.timeout(left, changes.changed()).await.is_err() {
+                return Err(busy);
+            }
+        }
+    }
+
+    /// Flushes everything and waits to be released.
+    async fn stand_still(&mut self) -> Result<(), SubmitError> {
+        let Some((ready, release)) = self.hold.take() else { return Ok(()) };
+        let settled = match self.wait().await {
+            Ok(()) | Err(Busy::Backlogged { .. }) => flusher::flush_all(&self.shared).await.map_err(SubmitError::Store),
+            Err(busy) => Err(SubmitError::Busy(busy)),
+        };
+        if ready.send(settled).is_ok() {
+            // Dropped or told: both mean go on.
+            let _ = release.await;
+        }
+        Ok(())
+    }
+
+    /// Finds out what has to be read for the waiting commands. Those that need nothing can be staged at once; for the
+    /// others a task reads, while the last group is on its way to the log.
+    fn start_loading(&mut self) {
+        if self.waiting.is_empty() || self.loading.is_some() {
+            return;
+        }
+        let commands = std::mem::take(&mut self.waiting);
+        let wanted: Vec<_> =
+            commands.iter().map(|command| (command.prepared.kind, command.prepared.workspace)).collect();
+        let Ok(loading) = self.sequencer.loading(&wanted) else {
+            self.waiting = commands;
+            return;
+        };
+        let keys: Vec<StoreKey> = {
+            let overlay = lock(&self.shared.overlay);
+            let reads = commands.iter().flat_map(|command| &command.prepared.reads);
+            reads.filter(|key| overlay.get(key).is_none()).cloned().collect()
+        };
+        let loading = if keys.is_empty() {
+            match loading.complete() {
+                Ok(loaded) => return self.admit(commands, loaded, Fetched::default()),
+                Err(loading) => loading,
+            }
+        } else {
+            loading
+        };
+        let shared = self.shared.clone();
+        let load = async move {
+            let loaded = loading.read().await;
+            let fetched = shared.fetch(keys).await;
+            (commands, loaded, fetched)
+        };
+        self.loading = Some(self.shared.env.spawn(load));
+    }
+
+    /// Has at least one command ready to be staged, unless none can be.
+    async fn load(&mut self) -> Result<(), SubmitError> {
+        if let Some(loading) = self.loading.take() {
+            let (commands, loaded, fetched) = loading.await.map_err(|error| self.defect(&error.to_string()))?;
+            match fetched {
+                Ok(fetched) => self.admit(commands, loaded, fetched),
+                Err(error) => {
+                    for submission in commands {
+                        answer(submission, Err(SubmitError::Store(error.clone())));
+                    }
+                }
+            }
+        }
+        self.start_loading();
+        if self.batch.commands.is_empty() && self.loading.is_some() {
+            // Nothing else to do: one more round through here.
+            Box::pin(self.load()).await?;
+        }
+        Ok(())
+    }
+
+    fn defect(&self, reason: &str) -> SubmitError {
+        SubmitError::Stopped { partition: self.shared.partition.to_string(), reason: reason.to_owned() }
+    }
+
+    fn admit(&mut self, commands: Vec<Box<Submission>>, loaded: Loaded, fetched: Fetched) {
+        for (submission, pin) in commands.into_iter().zip(self.sequencer.admit(loaded)) {
+            match pin {
+                Ok(pin) => self.batch.commands.push((submission, pin)),
+                Err(LoadError::Busy(Busy::Recovering)) => self.waiting.push(submission),
+                Err(error) => answer(submission, Err(SubmitError::Load(error))),
+            }
+        }
+        if fetched.values.is_empty() {
+            return;
+        }
+        let present = &mut self.batch.fetched;
+        // The older of two counts: what is outdated is read again, and nothing outdated is taken for fresh.
+        let flushes = if present.values.is_empty() { fetched.flushes } else { present.flushes.min(fetched.flushes) };
+        present.values.extend(fetched.values);
+        present.flushes = flushes;
+    }
+
+    /// Reads again what was read before the last flush: the overlay may have given it up since.
+    async fn refresh(&mut self) -> Result<(), StoreError> {
+        let outdated = !self.batch.fetched.values.is_empty()
+            && self.batch.fetched.flushes != lock(&self.shared.overlay).flushes();
+        if outdated {
+            let keys = std::mem::take(&mut self.batch.fetched.values).into_keys().collect();
+            self.batch.fetched = self.shared.fetch(keys).await?;
+        }
+        Ok(())
+    }
+
+    /// Stages the batch as one group and closes it. `None` if nothing of it was staged.
+    async fn stage(&mut self) -> Result<Option<Staged>, SubmitError> {
+        if let Err(error) = self.refresh().await {
+            let commands = std::mem::take(&mut self.batch.commands);
+            for (submission, _) in commands {
+                answer(submission, Err(SubmitError::Store(error.clone())));
+            }
+            return Ok(None);
+        }
+        let mut batch = std::mem::take(&mut self.batch);
+        let now = self.shared.env.now().max(self.last_time);
+        self.last_time = now;
+        loop {
+            let Some(attempt) = self.stage_group(&mut batch, now)? else { return Ok(None) };
+            match self.find_taken(&attempt.new_keys).await {
+                Ok(None) => return Ok(Some(self.close_group(batch, attempt))),
+                // The group was dropped, which is free: none of its numbers was used. The guilty command goes, the
+                // others are staged again.
+                Ok(Some(place)) => {
+                    let (key, command, what) = attempt.new_keys.into_iter().nth(place).expect("found there");
+                    self.sequencer.discard(attempt.sealed);
+                    let (submission, _) = batch.commands.remove(command);
+                    answer(submission, Err(SubmitError::Taken { what, key }));
+                }
+                Err(error) => {
+                    self.sequencer.discard(attempt.sealed);
+                    for (submission, _) in batch.commands {
+                        answer(submission, Err(SubmitError::Store(error.clone())));
+                    }
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Numbers the commands of the batch, as far as they fit one group. `None` if nothing was staged.
+    fn stage_group(&mut self, batch: &mut Batch, now: Timestamp) -> Result<Option<Attempt>, SubmitError> {
+        let mut values = Values::new();
+        let mut outcomes = Vec::with_capacity(batch.commands.len());
+        let mut new_keys = Vec::new();
+        let mut group = match self.sequencer.group() {
+            Ok(group) => group,
+            Err(busy) => {
+                for (submission, _) in batch.commands.drain(..) {
+                    answer(submission, Err(SubmitError::Busy(busy.clone())));
+                }
+                return Ok(None);
+            }
+        };
+        for (place, (submission, pin)) in batch.commands.iter().enumerate() {
+            let full = group.bytes() >= GROUP_BYTES_MAX
+                || (!group.is_empty() && lock(&self.shared.overlay).closes_group(values.len(), group.bytes()));
+            if full {
+                break;
+            }
+            let base = Base { group: &values, overlay: &self.shared.overlay, fetched: &batch.fetched };
+            let mut stage = Stage { shared: &self.shared, base, now, body: &mut self.body };
+            let outcome = stage.run(&submission.prepared, &mut group, pin, &mut self.draft);
+            if matches!(outcome, Outcome::Staged(_)) {
+                note_new_keys(self.shared.options.trust_level, &self.draft, place, &mut new_keys);
+                values.extend(self.draft.writes.drain(..));
+            }
+            outcomes.push(outcome);
+        }
+        if group.is_empty() {
+            drop(group);
+            self.dispose(batch, outcomes);
+            return Ok(None);
+        }
+        Ok(Some(Attempt { sealed: group.seal(), values, outcomes, new_keys }))
+    }
+
+    /// The first of the keys that the store has already.
+    async fn find_taken(&self, keys: &[(StoreKey, usize, &'static str)]) -> Result<Option<usize>, StoreError> {
+        if keys.is_empty() {
+            return Ok(None);
+        }
+        let asked: Vec<_> = keys.iter().map(|(key, ..)| key.as_key()).collect();
+        let found = self.shared.store.get_many(&asked).await?;
+        Ok(found.iter().position(Option::is_some))
+    }
+
+    /// Sorts out what became of each command of a closed group.
+    fn close_group(&mut self, mut batch: Batch, attempt: Attempt) -> Staged {
+        let Attempt { sealed, values, outcomes, .. } = attempt;
+        *self.shared.sealed.lock().unwrap_or_else(PoisonError::into_inner) = values;
+        let mut pending: Vec<Pending> = Vec::with_capacity(sealed.entries().len());
+        let mut left = Vec::new();
+        let staged = outcomes.len();
+        for (outcome, (submission, pin)) in outcomes.into_iter().zip(batch.commands.drain(..staged)) {
+            match outcome {
+                Outcome::Staged(answer) => pending.push(Pending { submission, answer, followers: Vec::new() }),
+                Outcome::Repeated(used) if used.offset >= sealed.at() => {
+                    let place = used.offset.since(sealed.at()).and_then(|place| usize::try_from(place).ok());
+                    match place.and_then(|place| pending.get_mut(place)) {
+                        Some(first) => first.followers.push(submission),
+                        None => answer(submission, Err(self.defect("a key was used by an event that is not there"))),
+                    }
+                }
+                outcome => left.push((outcome, submission, pin)),
+            }
+        }
+        for (outcome, submission, _pin) in left {
+            self.dispose_one(outcome, submission);
+        }
+        // What did not fit goes into the next group.
+        self.batch.commands.append(&mut batch.commands);
+        if !self.batch.commands.is_empty() {
+            self.batch.fetched = batch.fetched;
+        }
+        Staged { sealed, pending }
+    }
+
+    fn dispose(&mut self, batch: &mut Batch, outcomes: Vec<Outcome>) {
+        let staged = outcomes.len();
+        let commands: Vec<_> = batch.commands.drain(..staged).collect();
+        for (outcome, (submission, _)) in outcomes.into_iter().zip(commands) {
+            self.dispose_one(outcome, submission);
+        }
+    }
+
+    /// Ends a command that is not part of a group, or sends it round again.
+    fn dispose_one(&mut self, outcome: Outcome, mut submission: Box<Submission>) {
+        match outcome {
+            // Only a group has those.
+            Outcome::Staged(_) => answer(submission, Err(self.defect("a staged command without a group"))),
+            Outcome::Repeated(used) => {
+                self.shared.metrics.repeated.increment(1);
+                drop(self.shared.env.spawn(answer_again(self.shared.clone(), used, submission)));
+            }
+            Outcome::Refused(error) => {
+                self.shared.metrics.refused.increment(1);
+                answer(submission, Err(error));
+            }
+            Outcome::Unread(keys) => {
+                submission.rounds += 1;
+                if submission.rounds > READ_ROUNDS_MAX {
+                    let error = self.defect("a command reads one thing after another without end");
+                    return answer(submission, Err(error));
+                }
+                submission.prepared.reads.extend(keys);
+                self.waiting.push(submission);
+            }
+            Outcome::Stale => self.waiting.push(submission),
+        }
+    }
+
+    /// Appends a group; meanwhile the next commands are loaded.
+    async fn append(&mut self, staged: Staged) -> Result<(), SubmitError> {
+        let Staged { sealed, pending } = staged;
+        let (log, owner, at, entries) = (&self.shared.log, sealed.owner(), sealed.at(), sealed.entries());
+        self.shared.metrics.group_commands.record(f64::from(u32::try_from(pending.len()).unwrap_or(u32::MAX)));
+        let started = self.shared.env.instant();
+        // Submitted when it is called; the future only waits.
+        let result = if self.shared.options.trust_level.verifies_events() {
+            let appending = log.append(owner, at, entries);
+            self.drain();
+            self.start_loading();
+            appending.await
+        } else {
+            let appending = log.append_unverified(owner, at, entries);
+            self.drain();
+            self.start_loading();
+            appending.await
+        };
+        self.shared.metrics.append_seconds.record((self.shared.env.instant() - started).as_secs_f64());
+        self.conclude(sealed, pending, result).await
+    }
+
+    async fn conclude(
+        &mut self,
+        sealed: Sealed,
+        pending: Vec<Pending>,
+        result: Result<Receipt, AppendError>,
+    ) -> Result<(), SubmitError> {
+        match result {
+            Ok(receipt) => {
+                self.sequencer.commit(sealed, receipt).map_err(|error| self.defect(&error.to_string()))?;
+                self.answer_all(pending);
+                Ok(())
+            }
+            Err(error) if error.is_refused() => {
+                self.sequencer.discard(sealed);
+                self.forget_values();
+                let stops = matches!(error, AppendError::Conflict { .. } | AppendError::StaleEpoch { .. });
+                refuse(pending, &SubmitError::Append(error.clone()));
+                // Somebody else is at work on this partition.
+                if stops { Err(self.defect(&error.to_string())) } else { Ok(()) }
+            }
+            Err(error) => self.settle(sealed, pending, &error).await,
+        }
+    }
+
+    fn forget_values(&self) {
+        self.shared.sealed.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Asks the log what became of a group, for as long as it takes. Callers are told when the first attempt fails.
+    async fn settle(
+        &mut self,
+        mut sealed: Sealed,
+        mut pending: Vec<Pending>,
+        error: &AppendError,
+    ) -> Result<(), SubmitError> {
+        tracing::warn!(partition = %self.shared.partition, %error, "an append is in doubt; asking the log");
+        loop {
+            match self.sequencer.settle(sealed, &self.shared.log.clone()).await {
+                Ok(Settled::Committed) => {
+                    self.answer_all(pending);
+                    return Ok(());
+                }
+                Ok(Settled::Discarded) => {
+                    self.forget_values();
+                    refuse(pending, &SubmitError::NotWritten(error.to_string()));
+                    return Ok(());
+                }
+                Err(unsettled) => {
+                    refuse(std::mem::take(&mut pending), &SubmitError::InDoubt(unsettled.to_string()));
+                    if unsettled.kind() != seriatim_types::ErrorKind::InDoubt {
+                        return Err(self.defect(&unsettled.to_string()));
+                    }
+                    sealed = unsettled.sealed;
+                    self.shared.env.sleep(self.shared.env.jitter(self.shared.options.retry)).await;
+                }
+            }
+        }
+    }
+
+    fn answer_all(&self, pending: Vec<Pending>) {
+        self.shared.metrics.commands.increment(pending.len() as u64);
+        for Pending { submission, answer: result, followers } in pending {
+            for follower in followers {
+                self.shared.metrics.repeated.increment(1);
+                answer(follower, Ok(Answer { repeated: true, ..(*result).clone() }));
+            }
+            answer(submission, Ok(*result));
+        }
+    }
+}
+
+/// A group as it was staged, before its new keys were looked at.
+struct Attempt {
+    sealed: Sealed,
+    values: Values,
+    outcomes: Vec<Outcome>,
+    /// Keys that must be new: the command's place in the batch, and what is to be written there.
+    new_keys: Vec<(StoreKey, usize, &'static str)>,
+}
+
+/// Remembers the keys that a trust level wants to be looked at.
+fn note_new_keys(
+    level: TrustLevel,
+    draft: &Draft,
+    place: usize,
+    new_keys: &mut Vec<(StoreKey, usize, &'static str)>,
+) {
+    if level.verifies_events()
+        && let Some(event) = draft.new_event
+    {
+        new_keys.push((draft.writes[event].0.clone(), place, "event of the workspace's log"));
+    }
+    if level.verifies_records() {
+        let records = draft.new_records.iter();
+        new_keys.extend(records.map(|write| (draft.writes[*write].0.clone(), place, "record")));
+    }
+}
+
+fn answer(submission: Box<Submission>, result: Result<Answer, SubmitError>) {
+    // Whoever asked may have gone; the command is done all the same.
+    let _ = submission.answer.send(result);
+}
+
+fn refuse(pending: Vec<Pending>, error: &SubmitError) {
+    for Pending { submission, followers, .. } in pending {
+        for submission in followers.into_iter().chain([submission]) {
+            answer(submission, Err(error.clone()));
+        }
+    }
+}
+
+/// Answers a repeated command from its event.
+async fn answer_again(shared: Arc<Shared>, used: KeyUse, submission: Box<Submission>) {
+    let result = read_answer(&shared, used.offset).await;
+    answer(submission, result);
+}
+
+async fn read_answer(shared: &Shared, offset: PartitionOffset) -> Result<Answer, SubmitError> {
+    let damaged = |problem: String| SubmitError::Stopped { partition: shared.partition.to_string(), reason: problem };
+    let read = shared.log.read(shared.partition, offset, ReadLimit::entries(1)).await?;
+    let (_, entry) = read.iter().next().ok_or_else(|| damaged(format!("event {offset} is not in the log")))?;
+    let event = Event::decode(entry.body()).map_err(|problem| damaged(format!("event {offset}: {problem}")))?;
+    let place = Place::of(offset, &entry);
+    let answer = Answer::of(&shared.derivation.schema, shared.partition.id, place, &event, true);
+    answer.map_err(|problem| damaged(format!("event {offset}: {problem}")))
+}

@@ -1,0 +1,116 @@
+//! Projectors: code of the application that keeps views.
+
+use std::fmt;
+
+use seriatim_types::PartitionOffset;
+use serde_json::Value as Json;
+
+use crate::definition::Schema;
+use crate::event::{Event, Place};
+use crate::keys::{StoreKey, WorkspaceKeys};
+use crate::state::{Found, State};
+use crate::view::{self, KeyPart};
+
+/// Keeps a view, in step with the log: what it writes for an event is seen by the next command.
+///
+/// A row is a fold: its new value is made from the event and from the row's own last value, and from nothing else. So each
+/// event counts once, whatever crashed in between. A projector may be called more than once for an event before it counts,
+/// and must do the same each time.
+pub trait Projector: Send + Sync + 'static {
+    /// The view that it keeps: 1 to 100 of `A-Z a-z 0-9 . _ -`.
+    fn view(&self) -> &str;
+
+    /// Takes an event in.
+    ///
+    /// # Errors
+    ///
+    /// Why the event cannot be: the command is refused with this text. An event that is in the log already must be taken.
+    fn project(&self, event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String>;
+}
+
+/// A projector made of a view's name and a function.
+pub fn projector<F>(view: impl Into<String>, project: F) -> impl Projector
+where
+    F: Fn(&Projected<'_>, &mut Rows<'_>) -> Result<(), String> + Send + Sync + 'static,
+{
+    Plain { view: view.into(), project }
+}
+
+struct Plain<F> {
+    view: String,
+    project: F,
+}
+
+impl<F> Projector for Plain<F>
+where
+    F: Fn(&Projected<'_>, &mut Rows<'_>) -> Result<(), String> + Send + Sync + 'static,
+{
+    fn view(&self) -> &str {
+        &self.view
+    }
+
+    fn project(&self, event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
+        (self.project)(event, rows)
+    }
+}
+
+impl fmt::Debug for dyn Projector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Projector({})", self.view())
+    }
+}
+
+/// An event as projectors see it.
+#[derive(Debug, Clone, Copy)]
+pub struct Projected<'a> {
+    /// Where it stands.
+    pub place: Place,
+    /// What it says.
+    pub event: &'a Event,
+    /// What its types and fields are called.
+    pub schema: &'a Schema,
+}
+
+/// The rows of a projector's view in the event's workspace.
+#[derive(Debug)]
+pub struct Rows<'a> {
+    state: State<'a>,
+    partition: Vec<u8>,
+    offset: PartitionOffset,
+    bad: Option<StoreKey>,
+}
+
+impl<'a> Rows<'a> {
+    pub(crate) fn new(state: State<'a>, keys: WorkspaceKeys, view: &str, offset: PartitionOffset) -> Self {
+        Self { state, partition: keys.view(view), offset, bad: None }
+    }
+
+    /// Changes a row: `change` gets what it is (`None`: there is none) and returns what it becomes (`None`: it goes).
+    pub fn fold(&mut self, key: &[KeyPart], change: impl FnOnce(Option<Json>) -> Option<Json>) {
+        let key = StoreKey::new(&self.partition, &view::encode_key(key));
+        let Ok(found) = self.state.find(&key) else {
+            return;
+        };
+        let is_own = matches!(found, Found::Draft(_));
+        let row = match found.into_value().map(|bytes| view::decode_row(&bytes)).transpose() {
+            Ok(row) => row,
+            Err(_) => {
+                self.bad = Some(key);
+                return;
+            }
+        };
+        let row = match row {
+            // The event is in already.
+            Some((folded, _)) if folded >= self.offset && !is_own => return,
+            Some((_, row)) => row,
+            None => None,
+        };
+        let row = change(row);
+        self.state.put(key, view::encode_row(self.offset, row.as_ref()));
+    }
+
+    /// The first row that could not be read.
+    pub(crate) fn into_bad(self) -> Option<StoreKey> {
+        self.bad
+    }
+}

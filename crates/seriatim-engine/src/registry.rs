@@ -1,0 +1,408 @@
+//! `sys`, the application that the engine itself needs: applications, names, workspaces and blocks, as events like all
+//! others. It has one partition, and its one workspace has the id 1.
+//!
+//! ```text
+//! view          row's key                    row
+//! applications  name                         { "accepted": … }
+//! names         scope, name                  { "id": workspace }
+//! workspaces    application, workspace       { "kind": …, "name": … }
+//! blocks        name                         { "first", "block_size", "next", "base", "size", "unused" }
+//! ```
+
+use seriatim_types::{ApplicationId, Number, WorkspaceId, WorkspaceKind};
+use serde_json::{Value as Json, json};
+
+use crate::app::{App, Running};
+use crate::command::{CommandError, Context};
+use crate::definition::{
+    Accepted, Application, CommandDefinition, DefinitionError, KindDefinition, SequenceDefinition,
+};
+use crate::error::SubmitError;
+use crate::event::Event;
+use crate::keys::{StoreKey, WorkspaceKeys};
+use crate::projector::{Projected, Rows, projector};
+use crate::request::{Answer, Request};
+use crate::view::{self, KeyPart};
+
+/// The application's number, compiled in.
+pub(crate) const ID: ApplicationId = ApplicationId::new(1);
+/// Its one workspace.
+pub(crate) const WORKSPACE: WorkspaceId = WorkspaceId::new(1);
+/// Applications of users are numbered from here; those below are the engine's own.
+const FIRST_APPLICATION: u64 = 16;
+
+const ACCEPT: &str = "Accept";
+const REGISTER: &str = "Register";
+const DEFINE_BLOCKS: &str = "DefineBlocks";
+const RESERVE: &str = "ReserveBlock";
+const RELEASE: &str = "ReleaseBlock";
+
+/// The definition: its numeric ids follow from the order, so new things go to the end.
+fn definition() -> Result<Application, DefinitionError> {
+    Application::builder("sys")
+        .partitions(1)
+        .sequence(SequenceDefinition::new("ApplicationNumber", FIRST_APPLICATION))
+        .command(CommandDefinition::with_json(ACCEPT).sequences(["ApplicationNumber"]))
+        .command(CommandDefinition::with_json(REGISTER))
+        .command(CommandDefinition::with_json(DEFINE_BLOCKS))
+        .command(CommandDefinition::with_json(RESERVE))
+        .command(CommandDefinition::with_json(RELEASE))
+        .kind(KindDefinition::new("registry"))
+        .build()
+}
+
+/// The application with its code, and its accepted definition.
+pub(crate) fn app() -> Result<(App, Accepted), DefinitionError> {
+    let definition = definition()?;
+    let accepted = Accepted::accept(None, ID, &definition)?;
+    let app = App::new(definition)
+        .command(ACCEPT, accept)
+        .command(REGISTER, register)
+        .command(DEFINE_BLOCKS, define_blocks)
+        .command(RESERVE, reserve)
+        .command(RELEASE, release)
+        .projector(projector("applications", |event, rows| {
+            fold(event, rows, ACCEPT, |args, result| Some((text(args, "name")?, json!({"accepted": result}))))
+        }))
+        .projector(projector("names", project_names))
+        .projector(projector("workspaces", project_workspaces))
+        .projector(projector("blocks", project_blocks));
+    Ok((app, accepted))
+}
+
+fn text(json: &Json, name: &str) -> Option<Vec<KeyPart>> {
+    Some(vec![json.get(name)?.as_str()?.into()])
+}
+
+/// Takes in one command's events: a row's key and the row, made of argument and result.
+fn fold(
+    event: &Projected<'_>,
+    rows: &mut Rows<'_>,
+    command: &str,
+    row: impl FnOnce(&Json, Json) -> Option<(Vec<KeyPart>, Json)>,
+) -> Result<(), String> {
+    if &*event.event.command != command {
+        return Ok(());
+    }
+    let (args, result) = both(event.event);
+    let (key, row) = row(&args, result).ok_or_else(|| format!("{command} without what it needs"))?;
+    rows.fold(&key, |_| Some(row));
+    Ok(())
+}
+
+fn both(event: &Event) -> (Json, Json) {
+    (event.json_argument().unwrap_or_default(), event.json_result().unwrap_or_default())
+}
+
+fn field<'a>(args: &'a Json, name: &str) -> Result<&'a str, CommandError> {
+    let field = args.get(name).and_then(Json::as_str);
+    field.ok_or_else(|| CommandError::Invalid(format!("\"{name}\" has to be a string")))
+}
+
+fn number(args: &Json, name: &str) -> Result<u64, CommandError> {
+    let field = args.get(name).and_then(Json::as_u64);
+    field.ok_or_else(|| CommandError::Invalid(format!("\"{name}\" has to be a whole number")))
+}
+
+/// Accepts a definition, new or changed.
+fn accept(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
+    let args = context.args().clone();
+    let name = field(&args, "name")?;
+    let definition = args.get("definition").cloned().unwrap_or_default();
+    let parsed: Result<Application, _> = serde_json::from_value(definition);
+    let definition = parsed.map_err(|error| CommandError::Invalid(error.to_string()))?;
+    let row = context.row("applications", &[name.into()])?;
+    let previous: Option<Accepted> = row
+        .and_then(|row| row.get("accepted").cloned())
+        .map(serde_json::from_value)
+        .transpose()
+        .map_err(|error| CommandError::Conflict(format!("the accepted definition of {name}: {error}")))?;
+    let id = match (&previous, args.get("id").and_then(Json::as_u64)) {
+        (Some(previous), _) => previous.id(),
+        // The engine's own applications bring theirs.
+        (None, Some(id)) => application_id(id)?,
+        (None, None) => application_id(context.draw("ApplicationNumber")?.get())?,
+    };
+    let accepted = Accepted::accept(previous.as_ref(), id, &definition);
+    let accepted = accepted.map_err(|error| CommandError::Conflict(error.to_string()))?;
+    serde_json::to_value(accepted).map_err(|error| CommandError::Invalid(error.to_string()))
+}
+
+fn application_id(id: u64) -> Result<ApplicationId, CommandError> {
+    let id = u32::try_from(id).map_err(|_| CommandError::Invalid(format!("{id} is not an application's number")))?;
+    Ok(ApplicationId::new(id))
+}
+
+/// Gives a workspace its kind, and its id the name that leads to it. A name that is taken keeps its id.
+fn register(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
+    let args = context.args().clone();
+    let candidate = number(&args, "candidate")?;
+    if let Some(name) = args.get("name").and_then(Json::as_str) {
+        let scope = field(&args, "scope")?;
+        let row = context.row("names", &[scope.into(), name.into()])?;
+        if let Some(id) = row.and_then(|row| row.get("id").and_then(Json::as_u64)) {
+            return Ok(json!({"id": id, "created": false}));
+        }
+    }
+    Ok(json!({"id": candidate, "created": true}))
+}
+
+fn is_created(event: &Projected<'_>) -> Option<(Json, Json)> {
+    let (args, result) = both(event.event);
+    let created = &*event.event.command == REGISTER && result.get("created") == Some(&Json::Bool(true));
+    created.then_some((args, result))
+}
+
+fn project_names(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
+    let Some((args, result)) = is_created(event) else { return Ok(()) };
+    let (Some(scope), Some(name)) = (args["scope"].as_str(), args["name"].as_str()) else { return Ok(()) };
+    rows.fold(&[scope.into(), name.into()], |_| Some(json!({"id": result["id"]})));
+    Ok(())
+}
+
+fn workspace_key(application: u64, workspace: u64) -> Option<[KeyPart; 2]> {
+    Some([i64::try_from(application).ok()?.into(), i64::try_from(workspace).ok()?.into()])
+}
+
+fn project_workspaces(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
+    let Some((args, result)) = is_created(event) else { return Ok(()) };
+    let key = args["application"].as_u64().zip(result["id"].as_u64());
+    let key = key.and_then(|(application, id)| workspace_key(application, id));
+    let key = key.ok_or("Register without an application or id")?;
+    rows.fold(&key, |_| Some(json!({"kind": args["kind"], "name": args["name"]})));
+    Ok(())
+}
+
+/// Creates a block sequence with settings; the same again is fine.
+fn define_blocks(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
+    let args = context.args().clone();
+    let name = field(&args, "name")?;
+    let (first, size) = (number(&args, "first")?, number(&args, "block_size")?);
+    if size == 0 {
+        return Err(CommandError::Invalid("\"block_size\" has to be at least 1".to_owned()));
+    }
+    match context.row("blocks", &[name.into()])? {
+        None => Ok(json!({"created": true})),
+        Some(row) if row["first"] == json!(first) && row["block_size"] == json!(size) => Ok(json!({"created": false})),
+        Some(row) => Err(CommandError::Conflict(format!(
+            "block sequence {name} begins at {} with blocks of {}, not at {first} with blocks of {size}",
+            row["first"], row["block_size"]
+        ))),
+    }
+}
+
+/// Reserves a block behind the last one.
+fn reserve(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
+    let args = context.args().clone();
+    let name = field(&args, "name")?;
+    let (min, want) = (number(&args, "min")?, number(&args, "want")?);
+    let row = context.row("blocks", &[name.into()])?;
+    let row = row.ok_or_else(|| CommandError::NotFound(format!("block sequence {name} does not exist")))?;
+    let base = number(&row, "next")?;
+    let left = Number::LAST_IN_JSON.get().saturating_sub(base);
+    let size = want.max(min).max(1).min(left);
+    if size < min {
+        return Err(CommandError::Invalid(format!("block sequence {name} has {left} numbers left, not {min}")));
+    }
+    Ok(json!({"base": base, "size": size}))
+}
+
+/// Takes back the end of the last block, if it is the last.
+fn release(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
+    let args = context.args().clone();
+    let name = field(&args, "name")?;
+    let (base, size) = (number(&args, "base")?, number(&args, "size")?);
+    let row = context.row("blocks", &[name.into()])?.unwrap_or_default();
+    let is_last = row["next"].as_u64() == base.checked_add(size) && row["base"].as_u64() <= Some(base);
+    Ok(json!({"released": is_last}))
+}
+
+fn project_blocks(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
+    let (args, result) = match &*event.event.command {
+        DEFINE_BLOCKS | RESERVE | RELEASE => both(event.event),
+        _ => return Ok(()),
+    };
+    let key = text(&args, "name").ok_or("blocks without a name")?;
+    rows.fold(&key, |row| match &*event.event.command {
+        DEFINE_BLOCKS => row.or_else(|| {
+            let first = &args["first"];
+            Some(json!({"first": first, "block_size": args["block_size"], "next": first, "base": first, "size": 0, "unused": 0}))
+        }),
+        RESERVE => {
+            let mut row = row?;
+            let (base, size) = (result["base"].as_u64()?, result["size"].as_u64()?);
+            row["next"] = json!(base.checked_add(size)?);
+            row["base"] = json!(base);
+            row["size"] = json!(size);
+            row["unused"] = args["unused"].clone();
+            Some(row)
+        }
+        _ if result["released"] == Json::Bool(true) => {
+            let mut row = row?;
+            let (base, start) = (args["base"].as_u64()?, row["base"].as_u64()?);
+            row["next"] = json!(base);
+            row["size"] = json!(base.checked_sub(start)?);
+            row["unused"] = json!(0);
+            Some(row)
+        }
+        _ => row,
+    });
+    Ok(())
+}
+
+/// What the registry knows of a workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workspace {
+    /// Its id.
+    pub id: WorkspaceId,
+    /// Its kind.
+    pub kind: WorkspaceKind,
+    /// Its name, if it was given one.
+    pub name: Option<String>,
+}
+
+/// Asks the registry.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Registry<'a> {
+    pub(crate) sys: &'a Running,
+}
+
+impl Registry<'_> {
+    pub(crate) async fn submit(&self, request: &Request) -> Result<Answer, SubmitError> {
+        let kind = self.sys.schema.kind_by_name("registry").ok_or(SubmitError::UnknownWorkspace(WORKSPACE))?.id;
+        self.sys.submit(WORKSPACE, kind, request).await
+    }
+
+    fn view(view: &str) -> Vec<u8> {
+        WorkspaceKeys::new(ID, WORKSPACE).view(view)
+    }
+
+    pub(crate) async fn row(&self, view: &str, key: &[KeyPart]) -> Result<Option<Json>, SubmitError> {
+        let key = StoreKey::new(&Self::view(view), &view::encode_key(key));
+        let found = self.sys.partition_of(WORKSPACE).shared.read(std::slice::from_ref(&key)).await?;
+        let Some(bytes) = found.into_iter().next().flatten() else { return Ok(None) };
+        let row = view::decode_row(&bytes);
+        let row = row.map_err(|problem| SubmitError::Apply(crate::apply::ApplyError::Bad { key, problem }))?;
+        Ok(row.1)
+    }
+
+    /// The accepted definition of an application.
+    pub(crate) async fn accepted(&self, name: &str) -> Result<Option<Accepted>, SubmitError> {
+        let Some(row) = self.row("applications", &[name.into()]).await? else { return Ok(None) };
+        read_accepted(&row["accepted"]).map(Some)
+    }
+
+    /// Has a definition accepted: nothing happens if it was before.
+    pub(crate) async fn accept(
+        &self,
+        definition: &Application,
+        id: Option<ApplicationId>,
+    ) -> Result<Accepted, SubmitError> {
+        if let Some(accepted) = self.accepted(&definition.name).await?
+            && accepted.is_same(definition)
+        {
+            return Ok(accepted);
+        }
+        let json = serde_json::to_value(definition).unwrap_or_default();
+        let mut args = json!({"name": definition.name, "definition": json});
+        if let Some(id) = id {
+            args["id"] = json!(id.get());
+        }
+        let answer = self.submit(&Request::new(ACCEPT).args(args)).await?;
+        read_accepted(&answer.result.unwrap_or_default())
+    }
+
+    /// The workspace that a name leads to.
+    pub(crate) async fn named(&self, scope: &str, name: &str) -> Result<Option<WorkspaceId>, SubmitError> {
+        let row = self.row("names", &[scope.into(), name.into()]).await?;
+        Ok(row.and_then(|row| row["id"].as_u64()).map(WorkspaceId::new))
+    }
+
+    /// Registers a workspace; the id that the name has, if somebody was faster.
+    pub(crate) async fn register(
+        &self,
+        application: ApplicationId,
+        kind: WorkspaceKind,
+        scope: &str,
+        name: Option<&str>,
+        candidate: WorkspaceId,
+    ) -> Result<(WorkspaceId, bool), SubmitError> {
+        let args = json!({
+            "application": application.get(), "kind": kind.get(), "scope": scope, "name": name,
+            "candidate": candidate.get(),
+        });
+        let answer = self.submit(&Request::new(REGISTER).args(args)).await?;
+        let result = answer.result.unwrap_or_default();
+        let id = result["id"].as_u64().map_or(candidate, WorkspaceId::new);
+        Ok((id, result["created"] == Json::Bool(true)))
+    }
+
+    pub(crate) async fn workspace(
+        &self,
+        application: ApplicationId,
+        id: WorkspaceId,
+    ) -> Result<Option<Workspace>, SubmitError> {
+        let Some(key) = workspace_key(u64::from(application.get()), id.get()) else { return Ok(None) };
+        let row = self.row("workspaces", &key).await?;
+        Ok(row.and_then(|row| read_workspace(id, &row)))
+    }
+
+    /// Up to `limit` workspaces of an application behind an id, ascending.
+    pub(crate) async fn workspaces(
+        &self,
+        application: ApplicationId,
+        after: Option<WorkspaceId>,
+        limit: usize,
+    ) -> Result<Vec<Workspace>, SubmitError> {
+        let prefix = view::encode_key(&[i64::from(application.get()).into()]);
+        let mut range = seriatim_storage::ClusteringRange::prefix(&prefix);
+        if let Some(key) = after.and_then(|after| workspace_key(u64::from(application.get()), after.get())) {
+            // Behind it: every longer key would begin with it, and there is none.
+            let mut start = view::encode_key(&key);
+            start.push(0);
+            range.start = start.into();
+        }
+        let pairs = self.sys.partition_of(WORKSPACE).shared.scan(&Self::view("workspaces"), range, limit).await?;
+        let read = |(key, value): (bytes::Bytes, bytes::Bytes)| {
+            let parts = view::decode_key(&key).ok()?;
+            let [_, KeyPart::Integer(id)] = parts[..] else { return None };
+            let (_, row) = view::decode_row(&value).ok()?;
+            read_workspace(WorkspaceId::new(u64::try_from(id).ok()?), &row?)
+        };
+        Ok(pairs.into_iter().filter_map(read).collect())
+    }
+
+    /// Creates a block sequence; the same again is fine.
+    pub(crate) async fn define_blocks(&self, name: &str, first: u64, block_size: u64) -> Result<bool, SubmitError> {
+        let args = json!({"name": name, "first": first, "block_size": block_size});
+        if let Some(row) = self.row("blocks", &[name.into()]).await?
+            && row["first"] == args["first"]
+            && row["block_size"] == args["block_size"]
+        {
+            return Ok(false);
+        }
+        let answer = self.submit(&Request::new(DEFINE_BLOCKS).args(args)).await?;
+        Ok(answer.result.unwrap_or_default()["created"] == Json::Bool(true))
+    }
+
+    /// The request that reserves a block.
+    pub(crate) fn reserving(name: &str, min: u64, want: u64, unused: u64, key: String) -> Request {
+        let args = json!({"name": name, "min": min, "want": want, "unused": unused});
+        Request::new(RESERVE).args(args).idempotency_key(key)
+    }
+
+    /// The request that gives the end of a block back.
+    pub(crate) fn releasing(name: &str, base: u64, size: u64) -> Request {
+        Request::new(RELEASE).args(json!({"name": name, "base": base, "size": size}))
+    }
+}
+
+fn read_accepted(json: &Json) -> Result<Accepted, SubmitError> {
+    serde_json::from_value(json.clone())
+        .map_err(|error| SubmitError::NotFound(format!("the accepted definition cannot be read: {error}")))
+}
+
+fn read_workspace(id: WorkspaceId, row: &Json) -> Option<Workspace> {
+    let kind = WorkspaceKind::new(u16::try_from(row["kind"].as_u64()?).ok()?);
+    Some(Workspace { id, kind, name: row["name"].as_str().map(str::to_owned) })
+}
