@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use seriatim_types::PartitionCount;
 
 use super::{
-    ApplicationBuilder, CommandDefinition, DefinitionError, DocumentDefinition, KindDefinition,
+    ApplicationBuilder, CommandDefinition, DefinitionError, DocumentDefinition, KindDefinition, Place,
     SequenceDefinition, check, text,
 };
 
@@ -76,6 +76,17 @@ impl Application {
     /// [`DefinitionError`] names the first thing that is wrong.
     pub fn check(&self) -> Result<(), DefinitionError> {
         check::check(self).map_err(|fault| fault.into_error(None))
+    }
+
+    /// How many fields all its documents have.
+    pub(super) fn fields(&self) -> usize {
+        self.documents.iter().map(|document| document.fields.len()).sum()
+    }
+
+    /// How many of its documents are singletons.
+    pub(super) fn singletons(&self) -> usize {
+        let singleton = |it: &&DocumentDefinition| matches!(it.place, Place::Root { singleton: true, .. });
+        self.documents.iter().filter(singleton).count()
     }
 }
 

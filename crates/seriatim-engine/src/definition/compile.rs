@@ -3,24 +3,26 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use seriatim_sequencer::{Definition, IdSpace, Sequence, builtin};
+use seriatim_sequencer::{Definition, Sequence, builtin};
 use seriatim_types::{Number, RecordId, SequenceId, WorkspaceKind};
 
 use super::accepted::{AcceptedDocument, AcceptedField, AcceptedKind};
 use super::command::CHANGE;
+use super::contents::Contents;
+use super::ranges::{Spaces, record_sequences};
 use super::{
-    Accepted, Application, Argument, CommandSchema, DefinitionError, DocumentKind, DocumentSchema, FieldKind,
-    FieldSchema, FieldType, KindDefinition, KindSchema, Place, RecordScheme, Schema, SequenceDefinition,
-    SequenceSchema, TypeId,
+    Accepted, Argument, CommandSchema, DefinitionError, DocumentKind, DocumentSchema, FieldKind, FieldSchema,
+    FieldType, KindSchema, Place, RecordScheme, Schema, SequenceSchema,
 };
 
 /// Makes an accepted definition ready for use.
 pub(super) fn compile(accepted: &Accepted) -> Result<Schema, DefinitionError> {
     let compiler = Compiler::new(accepted);
-    let sequencer = compiler.sequencer().map_err(|error| compiler.corrupt(&error))?;
+    let sequencer = sequencer(accepted).map_err(|error| compiler.corrupt(&error))?;
     let documents = accepted.documents.iter().map(|document| compiler.document(document));
     let documents = documents.collect::<Result<Vec<_>, _>>()?;
-    let kinds = accepted.kinds.iter().map(|kind| compiler.kind(kind, &documents));
+    let contents = Contents::new(&accepted.application);
+    let kinds = accepted.kinds.iter().map(|kind| compiler.kind(kind, &contents));
     let kinds = kinds.collect::<Result<Vec<_>, _>>()?;
     let sequences = compiler.sequences();
     Ok(Schema {
@@ -38,33 +40,17 @@ pub(super) fn compile(accepted: &Accepted) -> Result<Schema, DefinitionError> {
     })
 }
 
-/// The sequences that ids of records are drawn from.
-pub(super) fn record_sequences(scheme: RecordScheme) -> Vec<Sequence> {
-    match scheme {
-        RecordScheme::Split => builtin::record_sequences(),
-        RecordScheme::Single => builtin::single_record_sequence(),
-    }
-}
-
-/// A number for each id space, from 1; only compared, never stored.
-pub(super) fn spaces<'a>(
-    sequences: impl Iterator<Item = &'a SequenceDefinition>,
-) -> BTreeMap<&'a str, IdSpace> {
-    let names: std::collections::BTreeSet<&str> = sequences.filter_map(|it| it.space.as_deref()).collect();
-    (1..).zip(names).map(|(number, name)| (name, IdSpace::new(number))).collect()
-}
-
-/// The document at the root of the tree that `name` belongs to, if there is one.
-pub(super) fn root_of<'a>(application: &'a Application, name: &'a str) -> Option<&'a str> {
-    let mut name = name;
-    // One step per document ends in every case, circles included.
-    for _ in 0..=application.documents.len() {
-        match &application.documents.iter().find(|document| document.name == name)?.place {
-            Place::Root { .. } => return Some(name),
-            Place::Child { parent } => name = parent,
-        }
-    }
-    None
+/// What the sequencer needs to know: every sequence that each kind ever had.
+pub(super) fn sequencer(accepted: &Accepted) -> Result<Definition, seriatim_sequencer::DefinitionError> {
+    let spaces = Spaces::new(accepted.sequences.iter().map(|sequence| &sequence.shape));
+    let sequences_of = |kind: &AcceptedKind| {
+        let mut sequences = record_sequences(accepted.application.records);
+        let has = |id: u16| kind.sequences.binary_search(&id).is_ok();
+        let own = accepted.sequences.iter().filter(|sequence| has(sequence.id));
+        sequences.extend(own.map(|it| spaces.sequence(SequenceId::new(it.id), &it.shape)));
+        (WorkspaceKind::new(kind.id), sequences)
+    };
+    Definition::new(accepted.kinds.iter().map(sequences_of))
 }
 
 fn places<T>(list: &[T], named: impl Fn(&T) -> (&Box<str>, bool)) -> BTreeMap<Box<str>, usize> {
@@ -103,20 +89,6 @@ impl<'a> Compiler<'a> {
     fn sequence_named(&self, name: &str) -> Result<SequenceId, DefinitionError> {
         let found = self.sequence_ids.get(name).copied();
         found.ok_or_else(|| self.corrupt(&format!("sequence {name} is missing")))
-    }
-
-    fn sequencer(&self) -> Result<Definition, seriatim_sequencer::DefinitionError> {
-        let spaces = spaces(self.accepted.sequences.iter().map(|sequence| &sequence.shape));
-        let sequences_of = |kind: &AcceptedKind| {
-            let mut sequences = record_sequences(self.accepted.application.records);
-            let has = |id: &u16| kind.sequences.binary_search(id).is_ok();
-            for sequence in self.accepted.sequences.iter().filter(|sequence| has(&sequence.id)) {
-                let space = sequence.shape.space.as_deref().and_then(|space| spaces.get(space)).copied();
-                sequences.push(sequence.shape.to_sequence(SequenceId::new(sequence.id), space));
-            }
-            (WorkspaceKind::new(kind.id), sequences)
-        };
-        Definition::new(self.accepted.kinds.iter().map(sequences_of))
     }
 
     fn sequences(&self) -> Vec<SequenceSchema> {
@@ -214,7 +186,7 @@ impl<'a> Compiler<'a> {
         Ok(commands)
     }
 
-    fn kind(&self, kind: &AcceptedKind, documents: &[DocumentSchema]) -> Result<KindSchema, DefinitionError> {
+    fn kind(&self, kind: &AcceptedKind, contents: &Contents<'a>) -> Result<KindSchema, DefinitionError> {
         let application = &self.accepted.application;
         let mut schema = KindSchema {
             id: WorkspaceKind::new(kind.id),
@@ -227,50 +199,18 @@ impl<'a> Compiler<'a> {
         let Some(written) = application.kinds.iter().find(|written| written.name == kind.name) else {
             return Ok(schema);
         };
-        let has = |document: &&DocumentSchema| !document.retired && written.has(application, &document.name);
-        let types: Vec<TypeId> = documents.iter().filter(has).map(|document| document.id).collect();
-        schema.documents = types.into();
-        let mut commands: Vec<Box<str>> = vec![CHANGE.into()];
-        commands.extend(written.commands_of(application).map(|command| command.name.as_str().into()));
-        commands.sort();
-        schema.commands = commands.into();
+        let has = |document: &&AcceptedDocument| !document.retired && contents.has(written, &document.name);
+        schema.documents = self.accepted.documents.iter().filter(has).map(|document| document.id).collect();
+        let taken = contents.commands(written).map(|command| command.name.as_str());
+        schema.commands = taken.chain([CHANGE]).map(Box::from).collect();
+        schema.commands.sort();
         let records = record_sequences(application.records);
         let mut sequences: Vec<SequenceId> = records.iter().map(Sequence::id).collect();
-        for name in written.sequences_of(application) {
+        for name in contents.sequences(written) {
             sequences.push(self.sequence_named(name)?);
         }
         sequences.sort();
         schema.sequences = sequences.into();
         Ok(schema)
-    }
-}
-
-impl KindDefinition {
-    /// Whether the kind has a document or child record of the application.
-    pub(super) fn has(&self, application: &Application, document: &str) -> bool {
-        let Some(listed) = &self.documents else { return true };
-        root_of(application, document).is_some_and(|root| listed.iter().any(|name| name == root))
-    }
-
-    /// The commands of the application that the kind takes.
-    pub(super) fn commands_of<'a>(
-        &'a self,
-        application: &'a Application,
-    ) -> impl Iterator<Item = &'a super::CommandDefinition> {
-        let listed = |name: &String| self.commands.as_ref().is_none_or(|listed| listed.contains(name));
-        application.commands.iter().filter(move |command| listed(&command.name))
-    }
-
-    /// The names of the application's own sequences that the kind has, each once, ascending: those that its documents'
-    /// fields draw from, those of its commands, and those that it lists.
-    pub(super) fn sequences_of<'a>(
-        &'a self,
-        application: &'a Application,
-    ) -> std::collections::BTreeSet<&'a str> {
-        let documents = application.documents.iter().filter(|it| self.has(application, &it.name));
-        let drawn = documents.flat_map(|document| &document.fields).filter_map(|field| field.draw.as_deref());
-        let commands = self.commands_of(application).flat_map(|command| &command.sequences);
-        let listed = self.sequences.iter().chain(commands).map(String::as_str);
-        drawn.chain(listed).collect()
     }
 }
