@@ -199,3 +199,7 @@ fn next_id(last: Option<u16>, first: u16, subject: impl Fn() -> Subject) -> Resu
         }),
     }
 }
+
+#[cfg(test)]
+#[path = "accepting_tests.rs"]
+mod tests;

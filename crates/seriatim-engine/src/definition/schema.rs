@@ -127,3 +127,7 @@ impl Schema {
 fn find<T, I: Ord + Copy>(list: &[T], id_of: impl Fn(&T) -> I, id: I) -> Option<&T> {
     list.binary_search_by_key(&id, id_of).ok().map(|place| &list[place])
 }
+
+#[cfg(test)]
+#[path = "schema_tests.rs"]
+mod tests;
