@@ -1,0 +1,43 @@
+//! Numbers of documents and fields.
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(u16);
+
+        impl $name {
+            /// The id with this value.
+            #[must_use]
+            pub const fn new(value: u16) -> Self {
+                Self(value)
+            }
+
+            /// The plain integer, for encoding and display.
+            #[must_use]
+            pub const fn get(self) -> u16 {
+                self.0
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+id! {
+    /// A document of an application, as a number: from 1, fixed when its name is first accepted, never given to another.
+    TypeId
+}
+
+id! {
+    /// A field of a document, as a number: from 1 in each document, fixed when its name is first accepted, never given
+    /// to another.
+    FieldId
+}

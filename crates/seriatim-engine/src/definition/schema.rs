@@ -1,0 +1,133 @@
+//! What the engine looks things up in.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use seriatim_types::{ApplicationId, PartitionCount, SequenceId, WorkspaceKind};
+
+use super::compile::compile;
+use super::{Accepted, CommandSchema, DefinitionError, DocumentSchema, KindSchema, SequenceSchema, TypeId};
+
+/// An accepted definition, for looking things up both ways. It never changes.
+///
+/// Retired documents, fields, sequences and kinds are found by number, because stored data has them, and not by name.
+#[derive(Debug, Clone)]
+pub struct Schema {
+    pub(super) name: Box<str>,
+    pub(super) id: ApplicationId,
+    pub(super) partitions: PartitionCount,
+    /// Ascending by id, as all of these.
+    pub(super) kinds: Vec<KindSchema>,
+    pub(super) documents: Vec<DocumentSchema>,
+    pub(super) sequences: Vec<SequenceSchema>,
+    /// Names to places in the lists above.
+    pub(super) kind_places: BTreeMap<Box<str>, usize>,
+    pub(super) document_places: BTreeMap<Box<str>, usize>,
+    pub(super) sequence_places: BTreeMap<Box<str>, usize>,
+    pub(super) commands: BTreeMap<Box<str>, CommandSchema>,
+    pub(super) sequencer: Arc<seriatim_sequencer::Definition>,
+}
+
+impl Schema {
+    /// Makes an accepted definition ready for use.
+    ///
+    /// # Errors
+    ///
+    /// [`DefinitionError::Corrupt`] if it was not made by [`Accepted::accept`] and contradicts itself.
+    pub fn new(accepted: &Accepted) -> Result<Self, DefinitionError> {
+        compile(accepted)
+    }
+
+    /// The name of the application.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number of the application.
+    #[must_use]
+    pub fn id(&self) -> ApplicationId {
+        self.id
+    }
+
+    /// Over how many partitions its workspaces are spread.
+    #[must_use]
+    pub fn partitions(&self) -> PartitionCount {
+        self.partitions
+    }
+
+    /// The kind of workspace with this number; a retired one is found.
+    #[must_use]
+    pub fn kind(&self, id: WorkspaceKind) -> Option<&KindSchema> {
+        find(&self.kinds, |kind| kind.id, id)
+    }
+
+    /// The kind of workspace with this name.
+    #[must_use]
+    pub fn kind_by_name(&self, name: &str) -> Option<&KindSchema> {
+        self.kind_places.get(name).map(|place| &self.kinds[*place])
+    }
+
+    /// All kinds of workspace, ascending by number, retired ones included.
+    #[must_use]
+    pub fn kinds(&self) -> &[KindSchema] {
+        &self.kinds
+    }
+
+    /// The document or child record with this number; a retired one is found.
+    #[must_use]
+    pub fn document(&self, id: TypeId) -> Option<&DocumentSchema> {
+        find(&self.documents, |document| document.id, id)
+    }
+
+    /// The document or child record with this name.
+    #[must_use]
+    pub fn document_by_name(&self, name: &str) -> Option<&DocumentSchema> {
+        self.document_places.get(name).map(|place| &self.documents[*place])
+    }
+
+    /// All documents and child records, ascending by number, retired ones included.
+    #[must_use]
+    pub fn documents(&self) -> &[DocumentSchema] {
+        &self.documents
+    }
+
+    /// The sequence with this number, `sys.RecordId` and `sys.CRecordId` among them; a retired one is found.
+    #[must_use]
+    pub fn sequence(&self, id: SequenceId) -> Option<&SequenceSchema> {
+        find(&self.sequences, |sequence| sequence.id, id)
+    }
+
+    /// The sequence with this name, `sys.RecordId` and `sys.CRecordId` among them.
+    #[must_use]
+    pub fn sequence_by_name(&self, name: &str) -> Option<&SequenceSchema> {
+        self.sequence_places.get(name).map(|place| &self.sequences[*place])
+    }
+
+    /// The command with this name, `sys.Change` among them.
+    #[must_use]
+    pub fn command(&self, name: &str) -> Option<&CommandSchema> {
+        self.commands.get(name)
+    }
+
+    /// All commands, ascending by name.
+    pub fn commands(&self) -> impl Iterator<Item = &CommandSchema> {
+        self.commands.values()
+    }
+
+    /// What the sequencer needs to know. A kind keeps every sequence that it ever had, and retired kinds are kept, so
+    /// that no number is forgotten and given again when a name comes back.
+    #[must_use]
+    pub fn sequences(&self) -> &Arc<seriatim_sequencer::Definition> {
+        &self.sequencer
+    }
+}
+
+/// Finds by number in a list that is ascending by it.
+fn find<T, I: Ord + Copy>(list: &[T], id_of: impl Fn(&T) -> I, id: I) -> Option<&T> {
+    list.binary_search_by_key(&id, id_of).ok().map(|place| &list[place])
+}
+
+#[cfg(test)]
+#[path = "schema_tests.rs"]
+mod tests;
