@@ -1,5 +1,6 @@
 //! What can go wrong with a command.
 
+use seriatim_blocks::AllocateError;
 use seriatim_sequencer::{Busy, DrawError, LoadError, StageError, StopReason};
 use seriatim_storage::{AppendError, LogError, StoreError};
 use seriatim_types::{ErrorKind, RecordId, WorkspaceId};
@@ -256,6 +257,9 @@ pub enum SubmitError {
     /// A restored copy that nobody has unfenced.
     #[error("this is a restored copy, and {0} may have been given out after its backup: `seriatim unfence` says how far")]
     Fenced(String),
+    /// No numbers were allocated from a block sequence.
+    #[error(transparent)]
+    Allocate(#[from] AllocateError),
     /// A command's code has panicked.
     #[error("defect in command {command}: {reason}")]
     Panicked {
@@ -294,6 +298,7 @@ impl SubmitError {
             Self::Apply(ApplyError::Projector { .. }) => ErrorKind::Invalid,
             Self::Apply(_) => ErrorKind::Corrupt,
             Self::Fenced(_) => ErrorKind::Fenced,
+            Self::Allocate(error) => error.kind(),
             Self::Panicked { .. } => ErrorKind::Internal,
             Self::Closed => ErrorKind::Closed,
         }

@@ -16,6 +16,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::apply::Derivation;
 use crate::error::SubmitError;
+use crate::fence::Fence;
 use crate::metrics::PartitionMetrics;
 use crate::options::Options;
 use crate::overlay::{Budget, Limits, Overlay};
@@ -49,6 +50,7 @@ pub(crate) struct Parts {
     pub(crate) budget: Arc<Budget>,
     /// Among how many partitions the process's bounds are shared.
     pub(crate) sharing: usize,
+    pub(crate) fence: Arc<Fence>,
 }
 
 /// What a partition is doing.
@@ -89,7 +91,7 @@ pub struct PartitionState {
 impl PartitionHandle {
     /// Starts the task, the flusher and recovery, and returns at once.
     pub(crate) fn start(parts: Parts) -> Self {
-        let Parts { env, log, store, owner, derivation, options, budget, sharing } = parts;
+        let Parts { env, log, store, owner, derivation, options, budget, sharing, fence } = parts;
         let partition = owner.partition();
         let sharing = sharing.max(1);
         let limits = Limits {
@@ -113,6 +115,7 @@ impl PartitionHandle {
             changes: watch::Sender::new(()),
             stop: env.shutdown().child_token(),
             metrics: PartitionMetrics::new(partition),
+            fence,
         });
         let definition = shared.derivation.schema.sequences().clone();
         let cache = options.cache_numbers / sharing;
