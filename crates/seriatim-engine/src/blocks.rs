@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde_json::Value as Json;
 use seriatim_blocks::{Block, BlockStore, BlockStoreError, Demand, LastBlock};
 use seriatim_env::Env;
 use seriatim_types::{ErrorKind, Number};
-use serde_json::Value as Json;
 
 use crate::app::Running;
 use crate::error::SubmitError;
@@ -34,7 +34,14 @@ impl fmt::Debug for RegistryBlocks {
 
 impl RegistryBlocks {
     pub(crate) fn new(env: Env, sys: Arc<Running>, name: &str, first: Number) -> Self {
-        Self { env, sys, name: name.to_owned(), first, unsettled: Mutex::new(None), opening: AtomicBool::new(true) }
+        Self {
+            env,
+            sys,
+            name: name.to_owned(),
+            first,
+            unsettled: Mutex::new(None),
+            opening: AtomicBool::new(true),
+        }
     }
 
     fn unsettled(&self) -> Option<Request> {

@@ -214,7 +214,7 @@ impl Engine {
             kinds: Cache::new(opening.options.cached_workspaces),
             series_ids: Cache::new(opening.options.cached_workspaces),
             workspace_ids,
-            open_blocks: OpenBlocks::new(opening.options.open_blocks),
+            open_blocks: OpenBlocks::new(opening.env.clone(), &opening.options),
             fence: opening.fence.clone(),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -348,9 +348,11 @@ impl Engine {
         unfencing: bool,
     ) -> Result<(Workspace, bool), SubmitError> {
         let scope = running.schema.name();
-        let candidate = self.inner.workspace_ids.allocate_one().await.map_err(|error| allocate_error(&error))?;
+        let candidate =
+            self.inner.workspace_ids.allocate_one().await.map_err(|error| allocate_error(&error))?;
         let candidate = WorkspaceId::new(candidate.get());
-        let registered = self.registry().register(running.schema.id(), kind, scope, name, candidate, unfencing).await?;
+        let registered =
+            self.registry().register(running.schema.id(), kind, scope, name, candidate, unfencing).await?;
         let (id, created) = registered;
         if !created {
             return Ok((self.described(running, id).await?, false));

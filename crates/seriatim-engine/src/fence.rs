@@ -24,7 +24,11 @@ use crate::registry;
 /// A sequence of a workspace of an application.
 pub(crate) type SequenceKey = (u32, u64, u16);
 
-pub(crate) fn sequence_key(application: ApplicationId, workspace: WorkspaceId, sequence: SequenceId) -> SequenceKey {
+pub(crate) fn sequence_key(
+    application: ApplicationId,
+    workspace: WorkspaceId,
+    sequence: SequenceId,
+) -> SequenceKey {
     (application.get(), workspace.get(), sequence.get())
 }
 
@@ -207,12 +211,17 @@ mod tests {
     #[test]
     fn a_workspace_skips_once_for_each_restore_that_it_was_there_for() {
         let state = skipping(&[(10, 100, 400), (20, 7, 600)]);
-        for (folded, skip) in [(Some(1), 107), (Some(9), 107), (Some(10), 7), (Some(19), 7), (Some(20), 0), (None, 7)] {
+        for (folded, skip) in
+            [(Some(1), 107), (Some(9), 107), (Some(10), 7), (Some(19), 7), (Some(20), 0), (None, 7)]
+        {
             let folded = folded.and_then(PartitionOffset::new);
             assert_eq!(state.skip(partition(), WORKSPACE, folded), skip, "{folded:?}");
         }
         assert_eq!(state.skip(partition(), WorkspaceId::new(600), None), 0, "it came after the restores");
-        assert_eq!((state.blocks_skip(0), state.blocks_skip(1), state.blocks_skip(2), state.blocks_skip(9)), (107, 7, 0, 0));
+        assert_eq!(
+            (state.blocks_skip(0), state.blocks_skip(1), state.blocks_skip(2), state.blocks_skip(9)),
+            (107, 7, 0, 0)
+        );
     }
 
     #[test]
@@ -221,9 +230,12 @@ mod tests {
         assert!(state.admits_blocks("b") && state.admits_draw((16, 500, 20)));
         state.fence(vec![(16, 3, 5)]);
         assert!(!state.admits_blocks("b") && !state.admits_draw((16, 500, 20)));
-        let opened = Opened { sequences: vec![(16, 500, 20)], blocks: vec!["b".to_owned()], ..Opened::default() };
+        let opened =
+            Opened { sequences: vec![(16, 500, 20)], blocks: vec!["b".to_owned()], ..Opened::default() };
         state.unfence(opened);
-        assert!(state.admits_blocks("b") && state.admits_draw((16, 500, 20)) && !state.admits_draw((16, 500, 21)));
+        assert!(
+            state.admits_blocks("b") && state.admits_draw((16, 500, 20)) && !state.admits_draw((16, 500, 21))
+        );
         assert!(state.admits_workspace(ApplicationId::new(16), WORKSPACE));
         assert!(!state.admits_workspace(ApplicationId::new(16), WorkspaceId::new(501)));
         state.fence(vec![(16, 3, 9)]);

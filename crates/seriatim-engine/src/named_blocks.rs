@@ -2,15 +2,18 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value as Json;
 use seriatim_blocks::{AllocateError, BlockAllocator, BlockOptions, BlockSize};
+use seriatim_env::Env;
 use seriatim_types::Number;
 
 use crate::blocks::RegistryBlocks;
 use crate::engine::Engine;
 use crate::error::{RequestError, SubmitError};
 use crate::limits::BLOCK_SIZE_MAX;
+use crate::options::Options;
 use crate::registry::OWN_NAMES;
 use crate::series::check_name;
 use crate::view::KeyPart;
@@ -51,7 +54,10 @@ pub struct BlocksState {
 /// The allocators that are open, least recently used out first.
 #[derive(Debug)]
 pub(crate) struct OpenBlocks {
+    env: Env,
     max: usize,
+    /// How long closing waits for storage.
+    patience: Duration,
     open: Mutex<Open>,
     /// Whoever opens or closes one: no allocator is opened while another of its name gives back what it holds.
     turn: tokio::sync::Mutex<()>,
@@ -66,8 +72,14 @@ struct Open {
 }
 
 impl OpenBlocks {
-    pub(crate) fn new(max: usize) -> Self {
-        Self { max: max.max(1), open: Mutex::default(), turn: tokio::sync::Mutex::default() }
+    pub(crate) fn new(env: Env, options: &Options) -> Self {
+        Self {
+            env,
+            max: options.open_blocks.max(1),
+            patience: options.close_patience,
+            open: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -98,7 +110,9 @@ impl OpenBlocks {
         let mut idle: Vec<(u64, String)> = idle.map(|(name, (_, used))| (*used, name.clone())).collect();
         idle.sort_unstable();
         let oldest = idle.into_iter().take(excess);
-        oldest.filter_map(|(_, name)| open.allocators.remove(&name).map(|(allocator, _)| (name, allocator))).collect()
+        oldest
+            .filter_map(|(_, name)| open.allocators.remove(&name).map(|(allocator, _)| (name, allocator)))
+            .collect()
     }
 
     fn insert(&self, name: &str, allocator: &Arc<BlockAllocator>) -> Result<(), SubmitError> {
@@ -111,13 +125,22 @@ impl OpenBlocks {
         Ok(())
     }
 
-    /// Closes all of them: what they hold is given back.
+    /// Closes all of them at once, so that what they give back is written together. Waits for storage no longer than told.
     pub(crate) async fn close(&self) {
         self.lock().closed = true;
-        let _turn = self.turn.lock().await;
-        let allocators = std::mem::take(&mut self.lock().allocators);
-        for (name, (allocator, _)) in allocators {
-            close(&name, &allocator).await;
+        let all = async {
+            let _turn = self.turn.lock().await;
+            let allocators = std::mem::take(&mut self.lock().allocators);
+            let closing = allocators
+                .into_iter()
+                .map(|(name, (allocator, _))| self.env.spawn(async move { close(&name, &allocator).await }));
+            for task in closing.collect::<Vec<_>>() {
+                // A task that has failed has given nothing back: the numbers are wasted.
+                let _ = task.await;
+            }
+        };
+        if self.env.timeout(self.patience, all).await.is_err() {
+            tracing::warn!("storage does not answer; block sequences are closed without it");
         }
     }
 }
@@ -139,7 +162,8 @@ impl Engine {
 fn check(name: &str) -> Result<(), RequestError> {
     check_name("block sequence", name)?;
     if name.starts_with(OWN_NAMES) {
-        let text = format!("names that begin with {OWN_NAMES} are the engine's own: choose another than {name}");
+        let text =
+            format!("names that begin with {OWN_NAMES} are the engine's own: choose another than {name}");
         return Err(RequestError::Refused(text));
     }
     Ok(())
@@ -200,8 +224,11 @@ impl Blocks<'_> {
         let (first, size) = (number(&row, "first"), number(&row, "block_size"));
         let store = RegistryBlocks::new(env.clone(), self.engine.sys().clone(), name, Number::new(first));
         // One name for all of them in metrics: users choose the others.
-        let options =
-            BlockOptions { name: "named".to_owned(), size: BlockSize::Fixed(size), ..BlockOptions::default() };
+        let options = BlockOptions {
+            name: "named".to_owned(),
+            size: BlockSize::Fixed(size),
+            ..BlockOptions::default()
+        };
         let allocator = BlockAllocator::open(env, Arc::new(store), options).await;
         let allocator = Arc::new(allocator.map_err(|error| SubmitError::NotWritten(error.to_string()))?);
         open.insert(name, &allocator)?;
@@ -225,7 +252,8 @@ impl Blocks<'_> {
     }
 
     fn state_of(&self, name: &str, row: &Json) -> BlocksState {
-        let allocator = self.engine.open_blocks().lock().allocators.get(name).map(|(allocator, _)| allocator.clone());
+        let allocator =
+            self.engine.open_blocks().lock().allocators.get(name).map(|(allocator, _)| allocator.clone());
         let counts = allocator.as_ref().map(|allocator| allocator.counts()).unwrap_or_default();
         let reserved = number(row, "next");
         // An allocator that has reserved nothing yet does not know what was skipped or given back since.
@@ -251,7 +279,8 @@ impl Blocks<'_> {
         // The engine's own take place without being shown.
         while states.len() < limit {
             let key = after.as_deref().map(|after| [KeyPart::from(after)]);
-            let rows = self.engine.registry().rows("blocks", &[], key.as_ref().map(|key| &key[..]), limit).await?;
+            let rows =
+                self.engine.registry().rows("blocks", &[], key.as_ref().map(|key| &key[..]), limit).await?;
             let Some((KeyPart::Text(last), _)) = rows.last() else { break };
             after = Some(last.clone());
             for (part, row) in &rows {

@@ -10,8 +10,8 @@
 //! fence         "fence"                      the state of the restore fence
 //! ```
 
-use serde_json::{Value as Json, json};
 use serde::Deserialize;
+use serde_json::{Value as Json, json};
 use seriatim_blocks::Demand;
 use seriatim_types::{ApplicationId, Number, WorkspaceId, WorkspaceKind};
 
@@ -185,7 +185,7 @@ fn register(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
         }
     }
     if fence_state(context)?.fenced && args.get("unfencing") != Some(&Json::Bool(true)) {
-        return Err(CommandError::Fenced("new workspaces".to_owned()));
+        return Err(CommandError::Fenced("ids of workspaces".to_owned()));
     }
     Ok(json!({"id": candidate, "created": true}))
 }
@@ -226,9 +226,13 @@ fn define_blocks(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     }
     let fence = fence_state(context)?;
     match context.row("blocks", &[name.into()])? {
-        None if fence.fenced && !name.starts_with(OWN_NAMES) => Err(CommandError::Fenced(format!("blocks/{name}"))),
+        None if fence.fenced && !name.starts_with(OWN_NAMES) => {
+            Err(CommandError::Fenced(format!("numbers of blocks/{name}")))
+        }
         None => Ok(json!({"created": true, "restores": fence.restores.len()})),
-        Some(row) if row["first"] == json!(first) && row["block_size"] == json!(size) => Ok(json!({"created": false})),
+        Some(row) if row["first"] == json!(first) && row["block_size"] == json!(size) => {
+            Ok(json!({"created": false}))
+        }
         Some(row) => Err(CommandError::Conflict(format!(
             "block sequence {name} begins at {} with blocks of {}, not at {first} with blocks of {size}",
             row["first"], row["block_size"]
@@ -245,19 +249,23 @@ fn reserve(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let row = row.ok_or_else(|| CommandError::NotFound(format!("block sequence {name} does not exist")))?;
     let fence = fence_state(context)?;
     if !fence.admits_blocks(name) {
-        return Err(CommandError::Fenced(format!("blocks/{name}")));
+        return Err(CommandError::Fenced(format!("numbers of blocks/{name}")));
     }
     let skipped = fence.blocks_skip(row["restores"].as_u64().unwrap_or(0));
     let base = number(&row, "next")?.saturating_add(skipped);
     let left = Number::LAST_IN_JSON.get().saturating_sub(base);
     let size = want.max(min).max(1).min(left);
     if size < min.max(1) {
-        return Err(CommandError::Invalid(format!("block sequence {name} has {left} numbers left, not {min}")));
+        return Err(CommandError::Invalid(format!(
+            "block sequence {name} has {left} numbers left, not {min}"
+        )));
     }
     // Whoever reserved before has not given anything back: it may never have handed out so many.
     let opening = args.get("opening") == Some(&Json::Bool(true));
     let wasted = if opening { row["unused"].as_u64().unwrap_or(0) } else { 0 };
-    Ok(json!({"base": base, "size": size, "skipped": skipped, "wasted": wasted, "restores": fence.restores.len()}))
+    Ok(
+        json!({"base": base, "size": size, "skipped": skipped, "wasted": wasted, "restores": fence.restores.len()}),
+    )
 }
 
 /// Takes back the end of what was reserved last, which may be more than the last block.
@@ -276,7 +284,9 @@ fn raise_blocks(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let name = field(&args, "name")?;
     let asked = number(&args, "next")?;
     if asked > Number::LAST_IN_JSON.get() {
-        return Err(CommandError::Invalid(format!("{asked} is behind the last number of block sequence {name}")));
+        return Err(CommandError::Invalid(format!(
+            "{asked} is behind the last number of block sequence {name}"
+        )));
     }
     let row = context.row("blocks", &[name.into()])?;
     let row = row.ok_or_else(|| CommandError::NotFound(format!("block sequence {name} does not exist")))?;
@@ -294,7 +304,8 @@ fn fence(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
 
 /// Says what may be given out again.
 fn unfence(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let opened = Opened::deserialize(context.args()).map_err(|error| CommandError::Invalid(error.to_string()))?;
+    let opened =
+        Opened::deserialize(context.args()).map_err(|error| CommandError::Invalid(error.to_string()))?;
     let state = fence_state(context)?;
     if !state.fenced {
         return Err(CommandError::Conflict("nothing is fenced".to_owned()));
@@ -316,7 +327,8 @@ fn project_fence(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), Strin
     }
     let mut problem = None;
     rows.fold(&fence_key(), |row| {
-        let changed = FenceState::of(row.clone()).and_then(|state| change_fence(state, command, &args, &result));
+        let changed =
+            FenceState::of(row.clone()).and_then(|state| change_fence(state, command, &args, &result));
         changed.map_err(|text| problem = Some(text)).ok().or(row)
     });
     problem.map_or(Ok(()), Err)
@@ -324,7 +336,9 @@ fn project_fence(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), Strin
 
 fn change_fence(mut state: FenceState, command: &str, args: &Json, result: &Json) -> Result<Json, String> {
     match command {
-        FENCE => state.fence(serde_json::from_value(args["tails"].clone()).map_err(|error| error.to_string())?),
+        FENCE => {
+            state.fence(serde_json::from_value(args["tails"].clone()).map_err(|error| error.to_string())?)
+        }
         UNFENCE => state.unfence(Opened::deserialize(args).map_err(|error| error.to_string())?),
         _ if state.fenced => state.ids = result["next"].as_u64(),
         _ => {}

@@ -49,7 +49,12 @@ pub struct Fenced {
 /// What a name leads to.
 enum Target {
     Blocks(String),
-    Sequence { application: ApplicationId, workspace: WorkspaceId, kind: WorkspaceKind, sequence: SequenceId },
+    Sequence {
+        application: ApplicationId,
+        workspace: WorkspaceId,
+        kind: WorkspaceKind,
+        sequence: SequenceId,
+    },
     /// A series that was not in the backup.
     NewSeries(String),
 }
@@ -172,7 +177,8 @@ impl Engine {
         };
         let running = self.running(application)?;
         let sequence_id = running.schema.sequence_by_name(sequence).map(|sequence| sequence.id);
-        let missing = || SubmitError::NotFound(format!("application {application} has no sequence {sequence}"));
+        let missing =
+            || SubmitError::NotFound(format!("application {application} has no sequence {sequence}"));
         let sequence_id = sequence_id.ok_or_else(missing)?;
         let found = self.registry().named(application, workspace).await?;
         let id = match found {
@@ -182,7 +188,9 @@ impl Engine {
                 return Ok(Target::NewSeries(workspace.to_owned()));
             }
             None => {
-                let missing = || SubmitError::NotFound(format!("application {application} has no workspace {workspace}"));
+                let missing = || {
+                    SubmitError::NotFound(format!("application {application} has no workspace {workspace}"))
+                };
                 WorkspaceId::new(workspace.parse().map_err(|_| missing())?)
             }
         };
@@ -216,7 +224,9 @@ impl Engine {
                     continue;
                 }
                 Target::NewSeries(name) => self.new_series(&name).await?,
-                Target::Sequence { application, workspace, kind, sequence } => (application, workspace, kind, sequence),
+                Target::Sequence { application, workspace, kind, sequence } => {
+                    (application, workspace, kind, sequence)
+                }
             };
             let raises = workspaces.entry((application.get(), workspace.get())).or_default();
             raises.kind = Some(kind);
@@ -227,7 +237,8 @@ impl Engine {
             opened.names.push(name.clone());
         }
         for ((application, workspace), raises) in workspaces {
-            self.raise_workspace(ApplicationId::new(application), WorkspaceId::new(workspace), raises, skip).await?;
+            self.raise_workspace(ApplicationId::new(application), WorkspaceId::new(workspace), raises, skip)
+                .await?;
         }
         Ok(opened)
     }

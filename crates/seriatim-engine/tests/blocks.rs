@@ -34,7 +34,9 @@ fn settings_and_names_are_checked() {
         for (first, size) in [(6, 16), (5, 17)] {
             assert_eq!(blocks.put("b", first, size).await.unwrap_err().kind(), ErrorKind::Conflict);
         }
-        for (name, first, size) in [("a b", 1, 1), ("", 1, 1), ("sys.Own", 1, 1), ("c", 1, 0), ("c", 1 << 53, 1)] {
+        for (name, first, size) in
+            [("a b", 1, 1), ("", 1, 1), ("sys.Own", 1, 1), ("c", 1, 0), ("c", 1 << 53, 1)]
+        {
             assert_eq!(blocks.put(name, first, size).await.unwrap_err().kind(), ErrorKind::Invalid, "{name}");
         }
         assert_eq!(blocks.allocate("none", 1).await.unwrap_err().kind(), ErrorKind::NotFound);
@@ -84,7 +86,10 @@ fn a_clean_stop_gives_the_rest_back_and_a_crash_wastes_it() {
             let engine = open(&env, &log, &MemoryStore::new(env.clone())).await;
             let first = take(&engine, "b", 2).await;
             assert!(first > highest, "{first} after {highest}");
-            assert!(first <= highest + 1 + 2 * 16, "a crash wastes a block or two, not {first} after {highest}");
+            assert!(
+                first <= highest + 1 + 2 * 16,
+                "a crash wastes a block or two, not {first} after {highest}"
+            );
             highest = first + 1;
             let wasted = engine.blocks().state("b").await.unwrap().wasted;
             assert_eq!(wasted > 0, crash > 1, "{crash}: {wasted}");

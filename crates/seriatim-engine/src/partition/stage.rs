@@ -11,8 +11,8 @@ use crate::apply::{KeyUse, Pass, panic_text};
 use crate::codec::BadBytes;
 use crate::command::{CommandError, Context, draw_fields};
 use crate::error::{RequestError, SubmitError};
-use crate::fence::{FenceState, sequence_key};
 use crate::event::{Argument, Change, Event, Place, Row};
+use crate::fence::{FenceState, sequence_key};
 use crate::keys::{StoreKey, WorkspaceKeys};
 use crate::prepare::Prepared;
 use crate::request::Answer;
@@ -105,9 +105,9 @@ impl Stage<'_> {
                 return Outcome::Refused(SubmitError::Moved { workspace, expected, found });
             }
         }
-        let skip = fence.as_ref().map_or(0, |fence| {
-            fence.skip(self.shared.partition, prepared.workspace, transaction.folded())
-        });
+        let skip = fence
+            .as_ref()
+            .map_or(0, |fence| fence.skip(self.shared.partition, prepared.workspace, transaction.folded()));
         if skip > 0
             && let Err(error) = transaction.skip(skip, &[])
         {
@@ -273,7 +273,11 @@ impl Stage<'_> {
 }
 
 /// A sequence that was drawn from although it is fenced.
-fn fenced_draw(fence: &FenceState, application: ApplicationId, transaction: &Transaction<'_>) -> Option<SequenceId> {
+fn fenced_draw(
+    fence: &FenceState,
+    application: ApplicationId,
+    transaction: &Transaction<'_>,
+) -> Option<SequenceId> {
     let workspace = transaction.workspace();
     transaction.drawn().find(|sequence| !fence.admits_draw(sequence_key(application, workspace, *sequence)))
 }
