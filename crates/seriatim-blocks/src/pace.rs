@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use crate::BlockSize;
 
-/// A block is fetched at the latest when so much of one is left.
-const LOOKAHEAD_MIN_PARTS: u64 = 8;
+/// A block is fetched at the latest when this part of one is left: a store that stands still for a moment, as disks do, is
+/// not noticed then.
+const LOOKAHEAD_MIN_PARTS: u64 = 2;
 /// A block size that follows the rate grows or shrinks at most so many times at once: one burst or pause must not set it.
 const CHANGE_MAX: u64 = 8;
 
@@ -26,13 +27,15 @@ pub(crate) struct Pace {
     config: BlockSize,
     size: u64,
     lookahead: u64,
+    /// Numbers that were used since the size was last set, and the time that this took.
+    used: u64,
+    elapsed: Duration,
 }
 
 impl Pace {
     pub(crate) fn new(config: BlockSize) -> Self {
         let size = config.smallest();
-        let lookahead = size / 2;
-        Self { config, size, lookahead }
+        Self { config, size, lookahead: size / 2, used: 0, elapsed: Duration::ZERO }
     }
 
     /// How many numbers the next block should hold.
@@ -47,27 +50,38 @@ impl Pace {
 
     /// Learns from a refill.
     pub(crate) fn observe(&mut self, refill: Refill) {
+        self.used = self.used.saturating_add(refill.used);
+        self.elapsed = self.elapsed.saturating_add(refill.since_last);
         if let BlockSize::Follow { writes_per_second, min, max } = self.config {
-            let interval = Duration::from_secs(1) / writes_per_second;
-            let needed = used_in(interval, refill);
-            let headroom = needed.saturating_add(needed / 4);
-            let bounded = headroom.clamp(self.size / CHANGE_MAX, self.size.saturating_mul(CHANGE_MAX));
-            self.size = bounded.clamp(min, max);
+            self.follow(Duration::from_secs(1) / writes_per_second, min, max);
         }
         // Twice what is used while a refill lasts, and down from there by and by.
-        let needed = used_in(refill.took, refill).saturating_mul(2);
+        let needed = used_in(refill.took, refill.used, refill.since_last).saturating_mul(2);
         let kept = self.lookahead - self.lookahead / 4;
         let least = self.size / LOOKAHEAD_MIN_PARTS;
         self.lookahead = needed.max(kept).clamp(least, self.size);
     }
+
+    /// Sets the size so that a block lasts for the interval.
+    fn follow(&mut self, interval: Duration, min: u64, max: u64) {
+        // Blocks that are fetched one right behind another say nothing about the rate.
+        if self.used < self.size / 2 && self.elapsed < interval {
+            return;
+        }
+        let needed = used_in(interval, self.used, self.elapsed);
+        let headroom = needed.saturating_add(needed / 4);
+        let bounded = headroom.clamp(self.size / CHANGE_MAX, self.size.saturating_mul(CHANGE_MAX));
+        self.size = bounded.clamp(min, max);
+        (self.used, self.elapsed) = (0, Duration::ZERO);
+    }
 }
 
-/// How many numbers are used in `duration` at the rate of this refill.
-fn used_in(duration: Duration, refill: Refill) -> u64 {
-    let used = u128::from(refill.used) * duration.as_nanos();
-    match used.checked_div(refill.since_last.as_nanos()) {
-        Some(used) => u64::try_from(used).unwrap_or(u64::MAX),
-        None if duration.is_zero() => 0,
+/// How many numbers are used in `duration`, if so many are used in `elapsed`.
+fn used_in(duration: Duration, used: u64, elapsed: Duration) -> u64 {
+    let numbers = u128::from(used) * duration.as_nanos();
+    match numbers.checked_div(elapsed.as_nanos()) {
+        Some(numbers) => u64::try_from(numbers).unwrap_or(u64::MAX),
+        None if numbers == 0 => 0,
         None => u64::MAX,
     }
 }
@@ -96,12 +110,12 @@ mod tests {
     }
 
     #[test]
-    fn lookahead_is_twice_what_is_used_during_a_refill_between_an_eighth_and_a_block() {
+    fn lookahead_is_twice_what_is_used_during_a_refill_between_half_and_a_block() {
         for (took, since_last, used, expected) in [
-            (0, 0, 4_096, 512),
-            (0, 1_000_000, 4_096, 512),
-            (100, 1_000, 4_096, 818),
-            (100, 400, 4_096, 2_048),
+            (0, 0, 4_096, 2_048),
+            (0, 1_000_000, 4_096, 2_048),
+            (100, 1_000, 4_096, 2_048),
+            (100, 300, 4_096, 2_730),
             (100, 100, 4_096, 4_096),
             (100, 0, 4_096, 4_096),
         ] {
@@ -142,6 +156,17 @@ mod tests {
         assert_eq!(pace.size(), 125);
         (0..9).for_each(|_| pace.observe(refill(1, 10_000_000, 1)));
         assert_eq!(pace.size(), 64);
+    }
+
+    #[test]
+    fn blocks_that_are_fetched_at_once_do_not_drive_the_size_up() {
+        let mut pace = follow(16, 1 << 30);
+        pace.observe(refill(0, 0, 10));
+        assert_eq!(pace.size(), 128);
+        (0..9).for_each(|_| pace.observe(refill(0, 0, 1)));
+        assert_eq!(pace.size(), 128);
+        pace.observe(refill(0, 100_000, 100));
+        assert_eq!(pace.size(), 136);
     }
 
     #[test]
