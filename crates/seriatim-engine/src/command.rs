@@ -291,7 +291,7 @@ pub(crate) fn draw_fields(
     transaction: &mut Transaction<'_>,
     fields: &mut Vec<(crate::definition::FieldId, Value)>,
 ) -> Result<(), DrawError> {
-    for field in &document.fields {
+    for field in document.fields.iter().filter(|field| !field.retired) {
         let Some(sequence) = field.draw else { continue };
         let number = transaction.draw(sequence)?;
         // A field holds what fits a signed integer; a sequence that goes beyond has no more numbers for it.

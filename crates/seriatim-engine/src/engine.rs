@@ -15,6 +15,7 @@ use crate::apply::Derivation;
 use crate::blocks::RegistryBlocks;
 use crate::definition::{Accepted, DefinitionError, Schema};
 use crate::error::SubmitError;
+use crate::follower;
 use crate::options::Options;
 use crate::overlay::Budget;
 use crate::partition::{Parts, PartitionHandle, PartitionState, PartitionStatus};
@@ -118,7 +119,13 @@ impl Opening<'_> {
                 sharing: self.sharing,
             })
         };
-        let partitions = owners.into_iter().map(start).collect();
+        let partitions: Vec<PartitionHandle> = owners.into_iter().map(start).collect();
+        for partition in &partitions {
+            for projector in &app.async_projectors {
+                // It ends with its partition.
+                drop(self.env.spawn(follower::run(partition.shared.clone(), projector.clone())));
+            }
+        }
         Ok(Running { schema, derivation: derivation.clone(), commands: app.commands, partitions })
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::command::Command;
 use crate::definition::{
-    Argument as ArgumentKind, CommandSchema, DocumentKind, DocumentSchema, FieldKind, KindSchema, Schema, TypeId,
+    Argument as ArgumentKind, CommandSchema, DocumentKind, DocumentSchema, FieldKind, FieldSchema, KindSchema, Schema, TypeId,
 };
 use crate::error::RequestError;
 use crate::event::{Argument, Change, Fields, Idempotency, Row};
@@ -394,7 +394,8 @@ pub(crate) fn read_fields(
     }
     if complete {
         let given = |id| values.iter().any(|(given, _)| *given == id);
-        let missing = document.fields.iter().find(|field| field.required && !given(field.id));
+        let needed = |field: &&FieldSchema| field.required && !field.retired && !given(field.id);
+        let missing = document.fields.iter().find(needed);
         if let Some(field) = missing {
             return Err(RequestError::MissingField { document: name(), field: field.name.to_string() });
         }
