@@ -38,6 +38,15 @@ pub(crate) fn claim(directory: &Path) -> Result<DirectoryLock, OpenError> {
     Ok(lock)
 }
 
+/// Holds a folder that is a storage already. One that is not is left as it is.
+pub(crate) fn claim_existing(directory: &Path) -> Result<DirectoryLock, OpenError> {
+    if !directory.is_dir() || !check_marker(directory)? {
+        let reason = "there is nothing in it".to_owned();
+        return Err(OpenError::Foreign { directory: directory.to_owned(), reason });
+    }
+    lock(directory)
+}
+
 fn lock(directory: &Path) -> Result<DirectoryLock, OpenError> {
     let unavailable = |error: io::Error| OpenError::Unavailable {
         directory: directory.to_owned(),

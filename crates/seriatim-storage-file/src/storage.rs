@@ -7,9 +7,10 @@ use seriatim_env::Env;
 use seriatim_storage::{Log, Store};
 
 use crate::backup::backup;
-use crate::directory::claim;
+use crate::directory::{claim, claim_existing};
 use crate::disk::RealDisk;
 use crate::space::{FreeSpace, NearlyFull, SpaceProbe};
+use crate::store::{discard, remove_discarded};
 use crate::{BackupError, BackupReport, FileLog, FjallStore, LogOptions, OpenError, StoreOptions};
 
 const LOG: &str = "log";
@@ -104,11 +105,28 @@ impl FileStorage {
                 space.check().map_err(|NearlyFull { free_bytes, needed_bytes }| (free_bytes, needed_bytes))
             }));
         }
+        remove_discarded(directory)?;
         let store = FjallStore::open(env.clone(), &directory.join(STORE), store)?;
         let (disk, log) = (Arc::new(RealDisk), directory.join(LOG));
         let segments = Arc::new(FileLog::open(env, disk, &log, options.log, space.clone(), Some(lock))?);
         let (log, store) = (Log::from_arc(segments.clone()), Store::new(store));
         Ok(Self { env: env.clone(), directory: directory.to_owned(), space, segments, log, store })
+    }
+
+    /// Throws away the store of a storage that nobody holds, so that it opens with an empty one and everything derived is
+    /// made anew from the log. The log is not touched. If this is cut short, the storage opens with its old store or
+    /// with an empty one.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`] if somebody holds the folder, or if it is no storage or a newer one.
+    pub async fn discard_store(env: &Env, directory: &Path) -> Result<(), OpenError> {
+        let directory = directory.to_owned();
+        let work = move || {
+            let _lock = claim_existing(&directory)?;
+            Ok(discard(&directory, STORE)?)
+        };
+        env.blocking(work).await
     }
 
     /// The log.
