@@ -9,7 +9,7 @@
 //! ```
 //!
 //! [`FileStorage::open`] gives a [`Log`](seriatim_storage::Log) and a [`Store`](seriatim_storage::Store);
-//! [`FileStorage::backup`] copies the log while it is in use, and
+//! [`Storage::open`] does so for any [`StorageUrl`]. [`FileStorage::backup`] copies the log while it is in use, and
 //! [`restore`] makes a new storage of such a copy. The bytes are described in `docs/storage-format.md`.
 #![forbid(unsafe_code)]
 
@@ -21,6 +21,7 @@ mod log;
 mod space;
 mod storage;
 mod store;
+mod url;
 
 pub use backup::{
     BackupError, BackupReport, DestinationError, RestoreError, StagedRestore, restore, stage_restore,
@@ -30,3 +31,4 @@ pub use log::{FileLog, LogOptions};
 pub use space::SpaceProbe;
 pub use storage::{FileOptions, FileStorage};
 pub use store::{FjallStore, SpaceCheck, StoreOptions};
+pub use url::{ParseStorageUrlError, Storage, StorageUrl};
