@@ -7,7 +7,7 @@ use seriatim_types::{ErrorKind, Number, RecordId, WorkspaceId, WorkspaceOffset};
 use serde_json::{Map, Value as Json};
 
 use crate::codec::BadBytes;
-use crate::definition::{DocumentSchema, Schema};
+use crate::definition::{DocumentKind, DocumentSchema, Schema};
 use crate::error::RequestError;
 use crate::event::{Argument, Change, Place, Row};
 use crate::keys::{StoreKey, WorkspaceKeys};
@@ -250,9 +250,12 @@ impl<'c> Context<'c, '_> {
         fields: &Map<String, Json>,
     ) -> Result<RecordId, CommandError> {
         let document = self.find_document(document)?;
+        if document.kind == DocumentKind::O {
+            return Err(RequestError::OnlyAsArgument(document.name.to_string()).into());
+        }
         let mut fields = read_fields(document, fields, true)?;
         let id = match document.singleton {
-            Some(id) if self.registered(id)?.is_some() => {
+            Some(id) if self.creates(id) || self.registered(id)?.is_some() => {
                 return Err(CommandError::Conflict(format!("{} exists already", document.name)));
             }
             Some(id) => id,
@@ -274,9 +277,17 @@ impl<'c> Context<'c, '_> {
         let registered = registered.ok_or_else(|| CommandError::NotFound(format!("record {id} does not exist")))?;
         let document = self.schema.document(registered.document);
         let document = document.ok_or_else(|| CommandError::NotFound(format!("record {id} has no type any more")))?;
+        if document.kind == DocumentKind::O {
+            return Err(RequestError::NotUpdatable { id, document: document.name.to_string() }.into());
+        }
         let fields = read_fields(document, fields, false)?;
         self.changes.push(Change::Update(Row { document: document.id, id, raw: None, parent: None, fields }));
         Ok(())
+    }
+
+    /// Whether this command creates a record with this id.
+    fn creates(&self, id: RecordId) -> bool {
+        self.changes.iter().any(|change| matches!(change, Change::Create(row) if row.id == id))
     }
 
     fn find_document(&self, name: &str) -> Result<&'c DocumentSchema, CommandError> {

@@ -99,9 +99,13 @@ impl Stage<'_> {
         if !draft.unread.is_empty() {
             return Outcome::Unread(std::mem::take(&mut draft.unread));
         }
-        match event.and_then(|event| self.finish(place, &event, transaction, draft)) {
-            Ok(answer) if draft.unread.is_empty() => Outcome::Staged(Box::new(answer)),
-            Ok(_) => Outcome::Unread(std::mem::take(&mut draft.unread)),
+        let answer = event.and_then(|event| self.finish(place, &event, transaction, draft));
+        // First of all: a projector that has not seen a row may have refused the event for that alone.
+        if !draft.unread.is_empty() {
+            return Outcome::Unread(std::mem::take(&mut draft.unread));
+        }
+        match answer {
+            Ok(answer) => Outcome::Staged(Box::new(answer)),
             Err(error) => Outcome::Refused(error),
         }
     }
