@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use serde_json::{Map, Value as Json};
 use seriatim_sequencer::{DrawError, Transaction};
 use seriatim_types::{ErrorKind, Number, RecordId, WorkspaceId, WorkspaceOffset};
-use serde_json::{Map, Value as Json};
 
 use crate::codec::BadBytes;
 use crate::definition::{DocumentKind, DocumentSchema, Schema};
@@ -28,6 +28,11 @@ pub trait Command: Send + Sync + 'static {
     ///
     /// [`CommandError`]: the command is refused; it takes no number and leaves nothing behind.
     fn run(&self, context: &mut Context<'_, '_>) -> Result<Json, CommandError>;
+
+    /// Rows of views, by view and key, that it reads each time: they are fetched before its turn.
+    fn reads(&self) -> Vec<(&'static str, Vec<KeyPart>)> {
+        Vec::new()
+    }
 }
 
 impl<F> Command for F
@@ -57,6 +62,9 @@ pub enum CommandError {
     /// Something is not as the command expected.
     #[error("{0}")]
     Conflict(String),
+    /// This is a restored copy, and what is named may have been given out after its backup.
+    #[error("{0} is fenced")]
+    Fenced(String),
     /// No number was drawn.
     #[error(transparent)]
     Draw(#[from] DrawError),
@@ -82,6 +90,7 @@ impl CommandError {
             Self::Invalid(_) => ErrorKind::Invalid,
             Self::NotFound(_) => ErrorKind::NotFound,
             Self::Conflict(_) => ErrorKind::Conflict,
+            Self::Fenced(_) => ErrorKind::Fenced,
             Self::Draw(error) => error.kind(),
             Self::Damaged { .. } => ErrorKind::Corrupt,
             Self::Unread => ErrorKind::Busy,
@@ -220,6 +229,15 @@ impl<'c> Context<'c, '_> {
     pub fn draw(&mut self, sequence: &str) -> Result<Number, CommandError> {
         let id = self.sequence(sequence)?;
         Ok(self.transaction.draw(id)?)
+    }
+
+    /// Where a sequence stands: the number that is drawn next.
+    ///
+    /// # Errors
+    ///
+    /// Pass it on.
+    pub fn next(&self, sequence: &str) -> Result<Number, CommandError> {
+        Ok(self.transaction.next(self.sequence(sequence)?)?)
     }
 
     /// Makes a sequence go on from `next`; the event says so.

@@ -48,6 +48,7 @@ impl From<CommandError> for SubmitError {
             CommandError::Invalid(text) => Self::Request(RequestError::Refused(text)),
             CommandError::NotFound(text) => Self::NotFound(text),
             CommandError::Conflict(text) => Self::Conflict(text),
+            CommandError::Fenced(what) => Self::Fenced(what),
             CommandError::Draw(error) => Self::Draw(error),
             CommandError::Damaged { key, problem } => damaged(key, problem),
             CommandError::Unread => Self::Request(RequestError::Refused("it swallowed an error of its context".into())),
