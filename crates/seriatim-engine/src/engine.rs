@@ -244,6 +244,12 @@ impl Engine {
         &self.inner.series_ids
     }
 
+    /// Every application that runs: the registry, then the others in the order in which they were given.
+    pub(crate) fn all_running(&self) -> impl Iterator<Item = &Arc<Running>> {
+        let given = self.inner.names.iter().filter_map(|name| self.inner.applications.get(name));
+        std::iter::once(&self.inner.sys).chain(given)
+    }
+
     pub(crate) fn log(&self) -> &Log {
         &self.inner.log
     }
@@ -412,7 +418,7 @@ impl Engine {
 }
 
 /// Waits until the partitions of an application take commands.
-async fn wait_ready(running: &Running) -> Result<(), SubmitError> {
+pub(crate) async fn wait_ready(running: &Running) -> Result<(), SubmitError> {
     for partition in &running.partitions {
         let mut changes = partition.shared.changes.subscribe();
         loop {

@@ -9,6 +9,7 @@ mod blocks;
 mod codec;
 mod command;
 pub mod definition;
+pub mod doctor;
 mod engine;
 mod error;
 mod event;

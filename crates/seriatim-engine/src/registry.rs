@@ -273,7 +273,7 @@ impl Registry<'_> {
         self.sys.submit(WORKSPACE, kind, request).await
     }
 
-    fn view(view: &str) -> Vec<u8> {
+    pub(crate) fn view(view: &str) -> Vec<u8> {
         WorkspaceKeys::new(ID, WORKSPACE).view(view)
     }
 
@@ -430,7 +430,7 @@ fn read_accepted(json: &Json) -> Result<Accepted, SubmitError> {
         .map_err(|error| SubmitError::NotFound(format!("the accepted definition cannot be read: {error}")))
 }
 
-fn read_workspace(id: WorkspaceId, row: &Json) -> Option<Workspace> {
+pub(crate) fn read_workspace(id: WorkspaceId, row: &Json) -> Option<Workspace> {
     let kind = WorkspaceKind::new(u16::try_from(row["kind"].as_u64()?).ok()?);
     Some(Workspace { id, kind, name: row["name"].as_str().map(str::to_owned) })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use seriatim_env::Task;
 use seriatim_sequencer::{Busy, LoadError, Loaded, Pin, Sealed, Sequencer, Settled};
 use seriatim_storage::{AppendError, ReadLimit, Receipt, StoreError};
-use seriatim_types::{PartitionOffset, Timestamp, TrustLevel};
+use seriatim_types::{ErrorKind, PartitionOffset, Timestamp, TrustLevel};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::Shared;
@@ -45,8 +45,8 @@ pub(crate) enum Message {
     Hold {
         /// Told when everything is flushed.
         ready: oneshot::Sender<Result<(), SubmitError>>,
-        /// Ends it, by a message or by being dropped.
-        release: oneshot::Receiver<()>,
+        /// Ends it by being dropped; by a message it asks for a recovery, whose beginning is told.
+        release: oneshot::Receiver<oneshot::Sender<()>>,
     },
     /// Do what was queued before, then end.
     Stop,
@@ -89,7 +89,7 @@ pub(crate) struct Worker {
     /// Commands whose workspaces are being read.
     loading: Option<Loading>,
     /// A hold that was asked for.
-    hold: Option<(oneshot::Sender<Result<(), SubmitError>>, oneshot::Receiver<()>)>,
+    hold: Option<(oneshot::Sender<Result<(), SubmitError>>, oneshot::Receiver<oneshot::Sender<()>>)>,
     ending: bool,
     /// The time of the last event: time does not go back in a partition.
     last_time: Timestamp,
@@ -245,11 +245,30 @@ impl Worker {
             Ok(()) | Err(Busy::Backlogged { .. }) => flusher::flush_all(&self.shared).await.map_err(SubmitError::Store),
             Err(busy) => Err(SubmitError::Busy(busy)),
         };
-        if ready.send(settled).is_ok() {
-            // Dropped or told: both mean go on.
-            let _ = release.await;
+        if ready.send(settled).is_ok()
+            && let Ok(begun) = release.await
+        {
+            self.recover().await?;
+            // Whoever asked may have gone.
+            let _ = begun.send(());
         }
         Ok(())
+    }
+
+    /// Forgets everything and begins again from the checkpoint, because what is stored was changed from outside.
+    async fn recover(&mut self) -> Result<(), SubmitError> {
+        let owner = loop {
+            match self.shared.log.take(self.shared.partition).await {
+                Ok(owner) => break owner,
+                Err(error) if error.kind() == ErrorKind::Unavailable => {
+                    tracing::warn!(partition = %self.shared.partition, %error, "a recovery waits for the log");
+                    self.shared.env.sleep(self.shared.env.jitter(self.shared.options.retry)).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        };
+        self.batch = Batch::default();
+        self.sequencer.recover(owner).map_err(|error| self.defect(&error.to_string()))
     }
 
     /// Finds out what has to be read for the waiting commands. Those that need nothing can be staged at once; for the
@@ -574,7 +593,7 @@ impl Worker {
                 }
                 Err(unsettled) => {
                     refuse(std::mem::take(&mut pending), &SubmitError::InDoubt(unsettled.to_string()));
-                    if unsettled.kind() != seriatim_types::ErrorKind::InDoubt {
+                    if unsettled.kind() != ErrorKind::InDoubt {
                         return Err(self.defect(&unsettled.to_string()));
                     }
                     // Whoever waits behind it is told too, and not kept until the log answers.
