@@ -12,10 +12,11 @@ use crate::metrics::gauge;
 use crate::stored::PoisonGuard;
 use crate::{IgnoredNumbers, Numbers, StopReason, Stored, flusher};
 
-/// What one read of the log asks for: bounds how long other tasks wait for this one, and stays in the heap, where a
-/// larger answer would go back to the system each time.
-const PAGE: ReadLimit = ReadLimit { entries: 4_096, bytes: 256 << 10 };
-/// Entries whose workspaces are read from the store together, and held in the cache together.
+/// What one read of the log asks for. More than a large frame, because a frame that a page ends in is read and checked
+/// again for the next one; not much more, because two pages are what a recovery holds of the log.
+const PAGE: ReadLimit = ReadLimit { entries: 4_096, bytes: 512 << 10 };
+/// Entries whose workspaces are read from the store together, and held in the cache together. Other tasks get their
+/// turn between two of them.
 const CHUNK_ENTRIES: usize = 512;
 
 /// Why the scan does not go on.
@@ -117,8 +118,8 @@ impl Scan<'_> {
                 self.apply(chunk).await?;
                 self.recovery.progress(from, self.at);
                 self.stored.metrics.recovery_offset.set(gauge(self.at.get()));
+                tokio::task::yield_now().await;
             }
-            tokio::task::yield_now().await;
         }
         Ok(())
     }
