@@ -118,15 +118,26 @@ impl Cache {
         if let Some(index) = self.find(workspace) {
             return index;
         }
+        let index = self.reserve(definition, kind, workspace);
+        // Held while others go, or a cache without room would evict the newcomer itself.
+        let _hold = self.hold(index);
+        self.shrink();
+        index
+    }
+
+    /// An empty slot for a workspace that has none. Nothing is evicted before the next [`Cache::shrink`].
+    pub(crate) fn reserve(
+        &mut self,
+        definition: &Definition,
+        kind: WorkspaceKind,
+        workspace: WorkspaceId,
+    ) -> SlotIndex {
         let kind_index = definition.index_of(kind);
         let numbers = Numbers::fresh(kind, kind_index.map(|index| definition.at(index)));
         self.weight += numbers.weight();
         let index = self.place(workspace, kind_index, numbers);
         self.places.insert(workspace, index);
         self.link_newest(index);
-        // Held while others go, or a cache without room would evict the newcomer itself.
-        let _hold = self.hold(SlotIndex(index));
-        self.shrink();
         SlotIndex(index)
     }
 
