@@ -5,6 +5,7 @@
 
 mod app;
 mod apply;
+pub mod audit;
 mod blocks;
 mod codec;
 mod command;

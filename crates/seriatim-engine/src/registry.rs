@@ -129,7 +129,8 @@ fn accept(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
 }
 
 fn application_id(id: u64) -> Result<ApplicationId, CommandError> {
-    let id = u32::try_from(id).map_err(|_| CommandError::Invalid(format!("{id} is not an application's number")))?;
+    let id = u32::try_from(id)
+        .map_err(|_| CommandError::Invalid(format!("{id} is not an application's number")))?;
     Ok(ApplicationId::new(id))
 }
 
@@ -183,7 +184,9 @@ fn define_blocks(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     }
     match context.row("blocks", &[name.into()])? {
         None => Ok(json!({"created": true})),
-        Some(row) if row["first"] == json!(first) && row["block_size"] == json!(size) => Ok(json!({"created": false})),
+        Some(row) if row["first"] == json!(first) && row["block_size"] == json!(size) => {
+            Ok(json!({"created": false}))
+        }
         Some(row) => Err(CommandError::Conflict(format!(
             "block sequence {name} begins at {} with blocks of {}, not at {first} with blocks of {size}",
             row["first"], row["block_size"]
@@ -202,7 +205,9 @@ fn reserve(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let left = Number::LAST_IN_JSON.get().saturating_sub(base);
     let size = want.max(min).max(1).min(left);
     if size < min {
-        return Err(CommandError::Invalid(format!("block sequence {name} has {left} numbers left, not {min}")));
+        return Err(CommandError::Invalid(format!(
+            "block sequence {name} has {left} numbers left, not {min}"
+        )));
     }
     Ok(json!({"base": base, "size": size}))
 }
@@ -269,7 +274,8 @@ pub(crate) struct Registry<'a> {
 
 impl Registry<'_> {
     pub(crate) async fn submit(&self, request: &Request) -> Result<Answer, SubmitError> {
-        let kind = self.sys.schema.kind_by_name("registry").ok_or(SubmitError::UnknownWorkspace(WORKSPACE))?.id;
+        let kind =
+            self.sys.schema.kind_by_name("registry").ok_or(SubmitError::UnknownWorkspace(WORKSPACE))?.id;
         self.sys.submit(WORKSPACE, kind, request).await
     }
 
@@ -401,7 +407,12 @@ impl Registry<'_> {
     }
 
     /// Creates a block sequence; the same again is fine.
-    pub(crate) async fn define_blocks(&self, name: &str, first: u64, block_size: u64) -> Result<bool, SubmitError> {
+    pub(crate) async fn define_blocks(
+        &self,
+        name: &str,
+        first: u64,
+        block_size: u64,
+    ) -> Result<bool, SubmitError> {
         let args = json!({"name": name, "first": first, "block_size": block_size});
         if let Some(row) = self.row("blocks", &[name.into()]).await?
             && row["first"] == args["first"]

@@ -237,13 +237,15 @@ impl<'a> Examination<'a> {
             }
         }
         let prefix = view::encode_key(&[i64::from(self.application().get()).into()]);
-        let mut registered = self.scratch.scan(&Registry::view("workspaces"), ClusteringRange::prefix(&prefix));
+        let mut registered =
+            self.scratch.scan(&Registry::view("workspaces"), ClusteringRange::prefix(&prefix));
         while let Some((key, row)) = registered.next().await? {
             let Ok(parts) = view::decode_key(&key) else { continue };
             let [_, KeyPart::Integer(id)] = parts[..] else { continue };
             let Ok(id) = u64::try_from(id) else { continue };
             let row = view::decode_row(&row).ok().and_then(|(_, row)| row);
-            let Some(workspace) = row.and_then(|row| registry::read_workspace(WorkspaceId::new(id), &row)) else {
+            let Some(workspace) = row.and_then(|row| registry::read_workspace(WorkspaceId::new(id), &row))
+            else {
                 continue;
             };
             if self.owns(workspace.id) {
@@ -273,7 +275,13 @@ impl<'a> Examination<'a> {
 
     /// Marks where a workspace's events and records lie from one state of its numbers up to a later one, and the part
     /// behind.
-    pub(super) fn mark_between(&self, workspace: WorkspaceId, from: &Numbers, to: &Numbers, marks: &mut Marks) {
+    pub(super) fn mark_between(
+        &self,
+        workspace: WorkspaceId,
+        from: &Numbers,
+        to: &Numbers,
+        marks: &mut Marks,
+    ) {
         let keys = WorkspaceKeys::new(self.application(), workspace);
         for place in places(from.next_offset().get(), to.next_offset().get()) {
             if let Some(offset) = seriatim_types::WorkspaceOffset::new(place) {
@@ -313,7 +321,12 @@ fn places(from: u64, to: u64) -> impl Iterator<Item = u64> {
     (first..=last).map(move |part| (part << LOW_BITS).max(from))
 }
 
-fn mark_id(keys: WorkspaceKeys, document: &crate::definition::DocumentSchema, id: RecordId, marks: &mut Marks) {
+fn mark_id(
+    keys: WorkspaceKeys,
+    document: &crate::definition::DocumentSchema,
+    id: RecordId,
+    marks: &mut Marks,
+) {
     marks.insert(keys.id(id).partition().to_vec());
     if document.kind != DocumentKind::O {
         marks.insert(keys.record(document.id, id).partition().to_vec());

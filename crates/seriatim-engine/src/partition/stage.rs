@@ -51,7 +51,9 @@ impl From<CommandError> for SubmitError {
             CommandError::Fenced(what) => Self::Fenced(what),
             CommandError::Draw(error) => Self::Draw(error),
             CommandError::Damaged { key, problem } => damaged(key, problem),
-            CommandError::Unread => Self::Request(RequestError::Refused("it swallowed an error of its context".into())),
+            CommandError::Unread => {
+                Self::Request(RequestError::Refused("it swallowed an error of its context".into()))
+            }
         }
     }
 }
@@ -241,7 +243,8 @@ impl Stage<'_> {
         derivation.apply(place, event, Pass::First, &mut state)?;
         let partition = self.shared.partition.id;
         let answer = Answer::of(&derivation.schema, partition, place, event, false);
-        let answer = answer.map_err(|problem| SubmitError::Request(RequestError::Refused(problem.to_string())))?;
+        let answer =
+            answer.map_err(|problem| SubmitError::Request(RequestError::Refused(problem.to_string())))?;
         if draft.unread.is_empty() {
             self.body.clear();
             event.encode(self.body);
