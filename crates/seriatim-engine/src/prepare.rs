@@ -37,6 +37,8 @@ pub(crate) struct Prepared {
     pub(crate) expected: Option<u64>,
     /// What staging it will want to read.
     pub(crate) reads: Vec<StoreKey>,
+    /// Whether it is part of unfencing, and passes the fence.
+    pub(crate) unfencing: bool,
 }
 
 /// What ids lead to, as far as it was looked up; `None`: nowhere. An id that leads somewhere does so for ever.
@@ -137,6 +139,7 @@ impl<'a> Preparation<'a> {
             idempotency,
             expected: request.expected_offset,
             reads: self.reads,
+            unfencing: false,
         })
     }
 

@@ -102,7 +102,8 @@ impl<'a> Examination<'a> {
             if !entry.body_is_intact() {
                 return Err(damaged(*offset, "its body is not the one that its header speaks of"));
             }
-            let event = Event::decode(entry.body()).map_err(|problem| damaged(*offset, problem))?;
+            let event =
+                Event::decode(entry.body()).map_err(|problem| damaged(*offset, problem.to_string()))?;
             events.push((Place::of(*offset, entry), event));
         }
         let fetched = self.fetch(&events).await?;
@@ -113,7 +114,7 @@ impl<'a> Examination<'a> {
             let known =
                 numbers.entry(entry.workspace()).or_insert_with(|| Numbers::fresh(entry.kind(), kind));
             let folded = known.fold(kind, *offset, entry, &mut self.ignored);
-            folded.map_err(|error| damaged(*offset, error))?;
+            folded.map_err(|error| damaged(*offset, error.to_string()))?;
             draft.clear();
             let base = Base { group: &values, overlay: &self.overlay, fetched: &fetched };
             let mut state = State { base, draft: &mut draft };
@@ -307,8 +308,8 @@ impl<'a> Examination<'a> {
     }
 }
 
-fn damaged(offset: PartitionOffset, reason: impl ToString) -> DoctorError {
-    DoctorError::Damaged { offset, reason: reason.to_string() }
+fn damaged(offset: PartitionOffset, reason: impl Into<String>) -> DoctorError {
+    DoctorError::Damaged { offset, reason: reason.into() }
 }
 
 /// Parts that are looked at behind what the log explains, if the stored numbers are far ahead of it.

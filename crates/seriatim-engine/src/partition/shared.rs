@@ -12,6 +12,7 @@ use tokio::sync::{Notify, watch};
 
 use super::recovery;
 use crate::apply::Derivation;
+use crate::fence::Fence;
 use crate::keys::StoreKey;
 use crate::metrics::PartitionMetrics;
 use crate::options::Options;
@@ -36,6 +37,7 @@ pub(crate) struct Shared {
     /// Ends the tasks.
     pub(crate) stop: Shutdown,
     pub(crate) metrics: PartitionMetrics,
+    pub(crate) fence: Arc<Fence>,
 }
 
 impl Shared {

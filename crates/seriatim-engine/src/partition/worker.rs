@@ -36,18 +36,22 @@ impl Submission {
     }
 }
 
+/// Whoever wants the partition to stand still.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    /// Told when everything is flushed.
+    pub(crate) ready: oneshot::Sender<Result<(), SubmitError>>,
+    /// Ends it by being dropped; by a message it asks for a recovery, whose beginning is told.
+    pub(crate) release: oneshot::Receiver<oneshot::Sender<()>>,
+}
+
 /// What the task is asked to do.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// Do a command.
-    Command(Box<Submission>),
+    Command(Submission),
     /// Flush everything, say so, and do nothing until released.
-    Hold {
-        /// Told when everything is flushed.
-        ready: oneshot::Sender<Result<(), SubmitError>>,
-        /// Ends it by being dropped; by a message it asks for a recovery, whose beginning is told.
-        release: oneshot::Receiver<oneshot::Sender<()>>,
-    },
+    Hold(Hold),
     /// Do what was queued before, then end.
     Stop,
 }
@@ -55,19 +59,19 @@ pub(crate) enum Message {
 /// Commands whose workspaces are loaded, with what was read for them.
 #[derive(Debug, Default)]
 struct Batch {
-    commands: Vec<(Box<Submission>, Pin)>,
+    commands: Vec<(Submission, Pin)>,
     fetched: Fetched,
 }
 
 /// A load under way.
-type Loading = Task<(Vec<Box<Submission>>, Loaded, Result<Fetched, StoreError>)>;
+type Loading = Task<(Vec<Submission>, Loaded, Result<Fetched, StoreError>)>;
 
 /// A staged command that waits for its group.
 struct Pending {
-    submission: Box<Submission>,
+    submission: Submission,
     answer: Box<Answer>,
     /// Callers with the same idempotency key, in the same group.
-    followers: Vec<Box<Submission>>,
+    followers: Vec<Submission>,
 }
 
 /// A group, closed and on its way.
@@ -83,13 +87,13 @@ pub(crate) struct Worker {
     stopped: watch::Sender<Option<String>>,
     flusher: Task<()>,
     /// Commands that are not loaded yet.
-    waiting: Vec<Box<Submission>>,
+    waiting: Vec<Submission>,
     /// Commands that can be staged.
     batch: Batch,
     /// Commands whose workspaces are being read.
     loading: Option<Loading>,
     /// A hold that was asked for.
-    hold: Option<(oneshot::Sender<Result<(), SubmitError>>, oneshot::Receiver<oneshot::Sender<()>>)>,
+    hold: Option<Hold>,
     ending: bool,
     /// The time of the last event: time does not go back in a partition.
     last_time: Timestamp,
@@ -185,7 +189,7 @@ impl Worker {
     fn take(&mut self, message: Message) {
         match message {
             Message::Command(submission) => self.waiting.push(submission),
-            Message::Hold { ready, release } => self.hold = Some((ready, release)),
+            Message::Hold(hold) => self.hold = Some(hold),
             Message::Stop => self.ending = true,
         }
     }
@@ -241,7 +245,7 @@ impl Worker {
 
     /// Flushes everything and waits to be released.
     async fn stand_still(&mut self) -> Result<(), SubmitError> {
-        let Some((ready, release)) = self.hold.take() else { return Ok(()) };
+        let Some(Hold { ready, release }) = self.hold.take() else { return Ok(()) };
         let settled = match self.wait().await {
             Ok(()) | Err(Busy::Backlogged { .. }) => {
                 flusher::flush_all(&self.shared).await.map_err(SubmitError::Store)
@@ -335,7 +339,7 @@ impl Worker {
         SubmitError::Stopped { partition: self.shared.partition.to_string(), reason: reason.to_owned() }
     }
 
-    fn admit(&mut self, commands: Vec<Box<Submission>>, loaded: Loaded, fetched: Fetched) {
+    fn admit(&mut self, commands: Vec<Submission>, loaded: Loaded, fetched: Fetched) {
         for (submission, pin) in commands.into_iter().zip(self.sequencer.admit(loaded)) {
             match pin {
                 Ok(pin) => self.batch.commands.push((submission, pin)),
@@ -472,7 +476,7 @@ impl Worker {
         for (outcome, (submission, pin)) in outcomes.into_iter().zip(batch.commands.drain(..staged)) {
             match outcome {
                 Outcome::Staged(answer) => {
-                    pending.push(Pending { submission, answer, followers: Vec::new() })
+                    pending.push(Pending { submission, answer, followers: Vec::new() });
                 }
                 Outcome::Repeated(used) if used.offset >= sealed.at() => {
                     let place = used.offset.since(sealed.at()).and_then(|place| usize::try_from(place).ok());
@@ -507,7 +511,7 @@ impl Worker {
     }
 
     /// Ends a command that is not part of a group, or sends it round again.
-    fn dispose_one(&mut self, outcome: Outcome, mut submission: Box<Submission>) {
+    fn dispose_one(&mut self, outcome: Outcome, mut submission: Submission) {
         match outcome {
             // Only a group has those.
             Outcome::Staged(_) => answer(submission, Err(self.defect("a staged command without a group"))),
@@ -664,7 +668,7 @@ fn note_new_keys(
     }
 }
 
-fn answer(submission: Box<Submission>, result: Result<Answer, SubmitError>) {
+fn answer(submission: Submission, result: Result<Answer, SubmitError>) {
     // Whoever asked may have gone; the command is done all the same.
     let _ = submission.answer.send(result);
 }
@@ -678,7 +682,7 @@ fn refuse(pending: Vec<Pending>, error: &SubmitError) {
 }
 
 /// Answers a repeated command from its event.
-async fn answer_again(shared: Arc<Shared>, used: KeyUse, submission: Box<Submission>) {
+async fn answer_again(shared: Arc<Shared>, used: KeyUse, submission: Submission) {
     let result = read_answer(&shared, used.offset).await;
     answer(submission, result);
 }
