@@ -338,7 +338,7 @@ fn project_fence(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), Strin
 fn change_fence(mut state: FenceState, command: &str, args: &Json, result: &Json) -> Result<Json, String> {
     match command {
         FENCE => {
-            state.fence(serde_json::from_value(args["tails"].clone()).map_err(|error| error.to_string())?)
+            state.fence(serde_json::from_value(args["tails"].clone()).map_err(|error| error.to_string())?);
         }
         UNFENCE => state.unfence(Opened::deserialize(args).map_err(|error| error.to_string())?),
         _ if state.fenced => state.ids = result["next"].as_u64(),

@@ -47,6 +47,7 @@ pub(crate) struct Hold {
 
 /// What the task is asked to do.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly every message is a command")]
 pub(crate) enum Message {
     /// Do a command.
     Command(Submission),
