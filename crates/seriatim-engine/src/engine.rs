@@ -226,7 +226,7 @@ impl Engine {
             kinds: Cache::new(opening.options.cached_workspaces),
             series_ids: Cache::new(opening.options.cached_workspaces),
             workspace_ids,
-            open_blocks: OpenBlocks::new(opening.options.open_blocks),
+            open_blocks: OpenBlocks::new(opening.env.clone(), &opening.options),
             fence: opening.fence.clone(),
         };
         Ok(Self { inner: Arc::new(inner) })

@@ -2,15 +2,18 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value as Json;
 use seriatim_blocks::{AllocateError, BlockAllocator, BlockOptions, BlockSize};
+use seriatim_env::Env;
 use seriatim_types::Number;
 
 use crate::blocks::RegistryBlocks;
 use crate::engine::Engine;
 use crate::error::{RequestError, SubmitError};
 use crate::limits::BLOCK_SIZE_MAX;
+use crate::options::Options;
 use crate::registry::OWN_NAMES;
 use crate::series::check_name;
 use crate::view::KeyPart;
@@ -51,7 +54,10 @@ pub struct BlocksState {
 /// The allocators that are open, least recently used out first.
 #[derive(Debug)]
 pub(crate) struct OpenBlocks {
+    env: Env,
     max: usize,
+    /// How long closing waits for storage.
+    patience: Duration,
     open: Mutex<Open>,
     /// Whoever opens or closes one: no allocator is opened while another of its name gives back what it holds.
     turn: tokio::sync::Mutex<()>,
@@ -66,8 +72,14 @@ struct Open {
 }
 
 impl OpenBlocks {
-    pub(crate) fn new(max: usize) -> Self {
-        Self { max: max.max(1), open: Mutex::default(), turn: tokio::sync::Mutex::default() }
+    pub(crate) fn new(env: Env, options: &Options) -> Self {
+        Self {
+            env,
+            max: options.open_blocks.max(1),
+            patience: options.close_patience,
+            open: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -113,13 +125,22 @@ impl OpenBlocks {
         Ok(())
     }
 
-    /// Closes all of them: what they hold is given back.
+    /// Closes all of them at once, so that what they give back is written together. Waits for storage no longer than told.
     pub(crate) async fn close(&self) {
         self.lock().closed = true;
-        let _turn = self.turn.lock().await;
-        let allocators = std::mem::take(&mut self.lock().allocators);
-        for (name, (allocator, _)) in allocators {
-            close(&name, &allocator).await;
+        let all = async {
+            let _turn = self.turn.lock().await;
+            let allocators = std::mem::take(&mut self.lock().allocators);
+            let closing = allocators
+                .into_iter()
+                .map(|(name, (allocator, _))| self.env.spawn(async move { close(&name, &allocator).await }));
+            for task in closing.collect::<Vec<_>>() {
+                // A task that has failed has given nothing back: the numbers are wasted.
+                let _ = task.await;
+            }
+        };
+        if self.env.timeout(self.patience, all).await.is_err() {
+            tracing::warn!("storage does not answer; block sequences are closed without it");
         }
     }
 }

@@ -186,7 +186,7 @@ fn register(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
         }
     }
     if fence_state(context)?.fenced && args.get("unfencing") != Some(&Json::Bool(true)) {
-        return Err(CommandError::Fenced("new workspaces".to_owned()));
+        return Err(CommandError::Fenced("ids of workspaces".to_owned()));
     }
     Ok(json!({"id": candidate, "created": true}))
 }
@@ -228,7 +228,7 @@ fn define_blocks(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let fence = fence_state(context)?;
     match context.row("blocks", &[name.into()])? {
         None if fence.fenced && !name.starts_with(OWN_NAMES) => {
-            Err(CommandError::Fenced(format!("blocks/{name}")))
+            Err(CommandError::Fenced(format!("numbers of blocks/{name}")))
         }
         None => Ok(json!({"created": true, "restores": fence.restores.len()})),
         Some(row) if row["first"] == json!(first) && row["block_size"] == json!(size) => {
@@ -250,7 +250,7 @@ fn reserve(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let row = row.ok_or_else(|| CommandError::NotFound(format!("block sequence {name} does not exist")))?;
     let fence = fence_state(context)?;
     if !fence.admits_blocks(name) {
-        return Err(CommandError::Fenced(format!("blocks/{name}")));
+        return Err(CommandError::Fenced(format!("numbers of blocks/{name}")));
     }
     let skipped = fence.blocks_skip(row["restores"].as_u64().unwrap_or(0));
     let base = number(&row, "next")?.saturating_add(skipped);

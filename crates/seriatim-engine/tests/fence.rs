@@ -1,11 +1,13 @@
 //! A restored copy gives out nothing until it is unfenced.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use seriatim_engine::definition::shop;
 use seriatim_engine::{App, Change, Engine, NextRequest, Options, Request, SubmitError, Unfence};
 use seriatim_env::{Env, simulate};
+use seriatim_storage::faulty::{Fault, Faults, FaultyLog, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, ReadLimit, Store};
 use seriatim_types::{ApplicationId, ErrorKind, Partition, PartitionOffset, WorkspaceId, WorkspaceOffset};
@@ -37,7 +39,11 @@ impl World {
     }
 
     async fn open(&self) -> Engine {
-        let (log, store) = (Log::new(self.log.reopen()), Store::new(self.store.reopen()));
+        self.open_on(Log::new(self.log.reopen())).await
+    }
+
+    async fn open_on(&self, log: Log) -> Engine {
+        let store = Store::new(self.store.reopen());
         let options = Options::default();
         let engine = Engine::open(self.env.clone(), log, store, [App::new(shop())], options).await.unwrap();
         assert!(engine.wait_ready(Duration::from_secs(60)).await);
@@ -236,7 +242,7 @@ fn everything_skips_once_with_its_next_event() {
             engine = world.restart(engine, turn == 1).await;
         }
         // A series that had no event yet, and gets its settings now.
-        assert_eq!(engine.series().put("quiet", 1_000, "{number}").await.unwrap(), true);
+        assert!(engine.series().put("quiet", 1_000, "{number}").await.unwrap());
         assert_eq!(next(&engine, "quiet").await.unwrap(), 1_100);
         let skipped = engine.series().who("s", 50).await.unwrap_err();
         assert!(skipped.to_string().contains("after the backup"), "{skipped}");
@@ -318,4 +324,47 @@ fn two_restores_skip_twice_only_for_what_slept_through_both() {
         assert_eq!(allocate(&engine).await.unwrap(), 35);
         engine.close().await;
     });
+}
+
+#[test]
+fn an_unfencing_that_fails_half_way_leaves_the_fence_and_can_be_done_again() {
+    let mut failed = 0;
+    while simulate(1, |env| fail_unfencing(env, failed + 1)) {
+        failed += 1;
+    }
+    assert!(failed >= 5, "ids, blocks, two series, the shop and the end of it, not {failed}");
+}
+
+/// Unfences while one append fails; says whether it had so many.
+async fn fail_unfencing(env: Env, nth: u64) -> bool {
+    let world = World::new(env.clone()).await;
+    world.fence().await;
+    let faults = Faults::new(&env);
+    let log = Log::new(FaultyLog::new(Arc::new(world.log.reopen()), &faults));
+    let engine = world.open_on(log).await;
+    faults.fail_nth(Operation::Append, nth, Fault::Busy);
+    let names = [("series/s", 10), ("series/later", 7), ("blocks/b", 20), ("shop/corner/InvoiceNumber", 20)];
+    let how = Unfence::HighestAndSkip(highest(&names), 100);
+    let unfenced = engine.unfence(&how).await;
+    let has_failed = unfenced.is_err();
+    if has_failed {
+        assert_all_fenced(&engine).await;
+    }
+    faults.heal();
+    engine.close().await;
+    let engine = world.open().await;
+    if has_failed {
+        assert_all_fenced(&engine).await;
+        engine.unfence(&how).await.unwrap();
+    }
+    assert_eq!(next(&engine, "s").await.unwrap(), 11);
+    assert_eq!(next(&engine, "later").await.unwrap(), 8);
+    assert_eq!(next(&engine, "quiet").await.unwrap(), 101);
+    assert_eq!(allocate(&engine).await.unwrap(), 21);
+    let shop = corner(&engine).await;
+    let (id, number) = invoice(&engine, shop).await.unwrap();
+    assert_eq!(number, 21);
+    assert!(id == 102 || (has_failed && id == 202), "{id}");
+    engine.close().await;
+    has_failed
 }
