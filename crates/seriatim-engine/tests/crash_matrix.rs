@@ -36,6 +36,8 @@ enum Kept {
     All,
     None,
     Some(usize),
+    /// Only the last one: a store whose batches are not atomic promises no order among what is not synced.
+    Last,
 }
 
 /// The machine: it counts writes, and stops.
@@ -280,12 +282,14 @@ impl World {
     fn crash(&self, kept: Kept) {
         let mut disk = self.disk.lock().unwrap();
         let buffered = std::mem::take(&mut disk.buffered);
+        let count = buffered.len();
         let kept = match kept {
-            Kept::All => buffered.len(),
-            Kept::None => 0,
-            Kept::Some(count) => count.min(buffered.len()),
+            Kept::All => 0..count,
+            Kept::None => 0..0,
+            Kept::Some(kept) => 0..kept.min(count),
+            Kept::Last => count.saturating_sub(1)..count,
         };
-        disk.synced.extend(buffered.into_iter().take(kept).flatten());
+        disk.synced.extend(buffered[kept].iter().flatten().cloned());
     }
 
     fn buffered(&self) -> usize {
@@ -313,6 +317,8 @@ impl World {
             flush_at: 6,
             flush_interval: Duration::from_millis(20),
             begin_wait: Duration::from_secs(1),
+            cache_numbers: 1_000,
+            cached_workspaces: 100,
             retry: Duration::from_millis(50),
             close_patience: Duration::from_millis(200),
             ..Options::default()
@@ -545,13 +551,14 @@ const MOMENTS: [Moment; 3] = [Moment::Before, Moment::Inside, Moment::Behind];
 
 /// What a crash keeps of so many buffered writes besides all of them: nothing and every prefix, of which a quick run
 /// takes one.
-fn prefixes(at: u64, buffered: usize) -> Vec<Kept> {
+fn prefixes(atomic: bool, at: u64, buffered: usize) -> Vec<Kept> {
     let all = 1..buffered;
     let picked: Vec<usize> = match std::env::var_os("SERIATIM_FULL") {
         Some(_) => all.collect(),
         None => all.cycle().nth(usize::try_from(at).unwrap()).into_iter().collect(),
     };
-    std::iter::once(Kept::None).chain(picked.into_iter().map(Kept::Some)).collect()
+    let last = (!atomic && buffered > 1).then_some(Kept::Last);
+    std::iter::once(Kept::None).chain(last).chain(picked.into_iter().map(Kept::Some)).collect()
 }
 
 /// Every write, each moment, and every prefix of what is buffered then.
@@ -563,7 +570,7 @@ fn one_crash(atomic: bool) {
             let lives = scenario(1, atomic, Some((at, moment)), Kept::All, None);
             assert!(lives.crashed, "write {at} of {writes}");
             points += 1;
-            for kept in prefixes(at, lives.buffered) {
+            for kept in prefixes(atomic, at, lives.buffered) {
                 scenario(1, atomic, Some((at, moment)), kept, None);
                 points += 1;
             }
