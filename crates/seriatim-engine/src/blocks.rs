@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::Value as Json;
 use seriatim_blocks::{Block, BlockStore, BlockStoreError, Demand, LastBlock};
 use seriatim_env::Env;
 use seriatim_types::{ErrorKind, Number};
+use serde_json::Value as Json;
 
 use crate::app::Running;
 use crate::error::SubmitError;
@@ -106,8 +106,7 @@ impl BlockStore for RegistryBlocks {
 
     async fn release(&self, tail: Block) -> Result<bool, BlockStoreError> {
         let request = Registry::releasing(&self.name, tail.base().get(), tail.size());
-        let answer =
-            Registry { sys: &self.sys }.submit(&request).await.map_err(|error| self.error(&error))?;
+        let answer = Registry { sys: &self.sys }.submit(&request).await.map_err(|error| self.error(&error))?;
         Ok(answer.result.unwrap_or_default()["released"] == Json::Bool(true))
     }
 }

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use serde_json::{Map, Value as Json};
 use seriatim_sequencer::{DrawError, Transaction};
 use seriatim_types::{ErrorKind, Number, RecordId, WorkspaceId, WorkspaceOffset};
+use serde_json::{Map, Value as Json};
 
 use crate::codec::BadBytes;
 use crate::definition::{DocumentSchema, Schema};
@@ -234,8 +234,7 @@ impl<'c> Context<'c, '_> {
 
     fn sequence(&self, name: &str) -> Result<seriatim_types::SequenceId, CommandError> {
         let sequence = self.schema.sequence_by_name(name);
-        let sequence =
-            sequence.ok_or_else(|| CommandError::Invalid(format!("sequence {name} is not defined")))?;
+        let sequence = sequence.ok_or_else(|| CommandError::Invalid(format!("sequence {name} is not defined")))?;
         Ok(sequence.id)
     }
 
@@ -272,11 +271,9 @@ impl<'c> Context<'c, '_> {
     /// Pass it on.
     pub fn update(&mut self, id: RecordId, fields: &Map<String, Json>) -> Result<(), CommandError> {
         let registered = self.registered(id)?;
-        let registered =
-            registered.ok_or_else(|| CommandError::NotFound(format!("record {id} does not exist")))?;
+        let registered = registered.ok_or_else(|| CommandError::NotFound(format!("record {id} does not exist")))?;
         let document = self.schema.document(registered.document);
-        let document =
-            document.ok_or_else(|| CommandError::NotFound(format!("record {id} has no type any more")))?;
+        let document = document.ok_or_else(|| CommandError::NotFound(format!("record {id} has no type any more")))?;
         let fields = read_fields(document, fields, false)?;
         self.changes.push(Change::Update(Row { document: document.id, id, raw: None, parent: None, fields }));
         Ok(())

@@ -17,7 +17,7 @@ use crate::definition::{Accepted, DefinitionError, Schema};
 use crate::error::SubmitError;
 use crate::options::Options;
 use crate::overlay::Budget;
-use crate::partition::{PartitionHandle, PartitionState, PartitionStatus, Parts};
+use crate::partition::{Parts, PartitionHandle, PartitionState, PartitionStatus};
 use crate::registry::{self, Registry, Workspace};
 use crate::request::{Answer, Request};
 
@@ -163,11 +163,7 @@ impl Engine {
         opened
     }
 
-    async fn open_applications(
-        opening: &Opening<'_>,
-        apps: Vec<App>,
-        sys: Arc<Running>,
-    ) -> Result<Self, OpenError> {
+    async fn open_applications(opening: &Opening<'_>, apps: Vec<App>, sys: Arc<Running>) -> Result<Self, OpenError> {
         wait_ready(&sys).await?;
         let registry = Registry { sys: &sys };
         let mut accepted = Vec::with_capacity(apps.len());
@@ -183,8 +179,7 @@ impl Engine {
         registry.define_blocks(WORKSPACE_IDS, WorkspaceId::FIRST.get(), WORKSPACE_ID_BLOCK).await?;
         let first = Number::new(WorkspaceId::FIRST.get());
         let blocks = RegistryBlocks::new(opening.env.clone(), sys.clone(), WORKSPACE_IDS, first);
-        let block_options =
-            BlockOptions { size: BlockSize::Fixed(WORKSPACE_ID_BLOCK), ..BlockOptions::default() };
+        let block_options = BlockOptions { size: BlockSize::Fixed(WORKSPACE_ID_BLOCK), ..BlockOptions::default() };
         let allocator = BlockAllocator::open(opening.env.clone(), Arc::new(blocks), block_options).await;
         let workspace_ids = allocator.map_err(|error| OpenError::Blocks(error.to_string()))?;
         // All partitions at once: one synced write raises every epoch.
@@ -258,9 +253,7 @@ impl Engine {
     ) -> Result<(Workspace, bool), SubmitError> {
         let running = self.running(application)?;
         let kind = running.schema.kind_by_name(kind);
-        let kind = kind
-            .ok_or_else(|| SubmitError::NotFound("the application has no such kind of workspace".into()))?
-            .id;
+        let kind = kind.ok_or_else(|| SubmitError::NotFound("the application has no such kind of workspace".into()))?.id;
         self.workspace_for(running, kind, name).await
     }
 
@@ -277,8 +270,7 @@ impl Engine {
         {
             return Ok((self.described(running, id).await?, false));
         }
-        let candidate =
-            self.inner.workspace_ids.allocate_one().await.map_err(|error| allocate_error(&error))?;
+        let candidate = self.inner.workspace_ids.allocate_one().await.map_err(|error| allocate_error(&error))?;
         let candidate = WorkspaceId::new(candidate.get());
         let registered = self.registry().register(running.schema.id(), kind, scope, name, candidate).await?;
         let (id, created) = registered;
@@ -309,11 +301,7 @@ impl Engine {
     /// # Errors
     ///
     /// [`SubmitError`].
-    pub async fn workspace_named(
-        &self,
-        application: &str,
-        name: &str,
-    ) -> Result<Option<WorkspaceId>, SubmitError> {
+    pub async fn workspace_named(&self, application: &str, name: &str) -> Result<Option<WorkspaceId>, SubmitError> {
         self.running(application)?;
         self.registry().named(application, name).await
     }
@@ -334,11 +322,7 @@ impl Engine {
     }
 
     /// The kind of a workspace: from memory, else from the registry.
-    pub(crate) async fn kind_of(
-        &self,
-        running: &Running,
-        id: WorkspaceId,
-    ) -> Result<WorkspaceKind, SubmitError> {
+    pub(crate) async fn kind_of(&self, running: &Running, id: WorkspaceId) -> Result<WorkspaceKind, SubmitError> {
         let key = (running.schema.id(), id);
         if let Some(kind) = self.inner.kinds.get(&key) {
             return Ok(kind);
@@ -403,11 +387,7 @@ impl Engine {
     /// # Errors
     ///
     /// [`SubmitError::UnknownApplication`].
-    pub fn partition_of(
-        &self,
-        application: &str,
-        workspace: WorkspaceId,
-    ) -> Result<PartitionId, SubmitError> {
+    pub fn partition_of(&self, application: &str, workspace: WorkspaceId) -> Result<PartitionId, SubmitError> {
         Ok(self.running(application)?.schema.partitions().partition_of(workspace))
     }
 

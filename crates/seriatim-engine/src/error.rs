@@ -125,9 +125,7 @@ pub enum RequestError {
         problem: String,
     },
     /// A change that is neither a create nor an update, or both.
-    #[error(
-        "change {0} has to have either \"create\" with a document's name or \"update\" with a record's id"
-    )]
+    #[error("change {0} has to have either \"create\" with a document's name or \"update\" with a record's id")]
     NoChange(usize),
     /// More than a command may do.
     #[error("a command may have {max} {what}, this one has {found}: send less at once")]
@@ -246,9 +244,7 @@ pub enum SubmitError {
     #[error(transparent)]
     Apply(#[from] ApplyError),
     /// A restored copy that nobody has unfenced.
-    #[error(
-        "this is a restored copy, and {0} may have been given out after its backup: `seriatim unfence` says how far"
-    )]
+    #[error("this is a restored copy, and {0} may have been given out after its backup: `seriatim unfence` says how far")]
     Fenced(String),
     /// A command's code has panicked.
     #[error("defect in command {command}: {reason}")]
@@ -268,9 +264,7 @@ impl SubmitError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::UnknownApplication(_) | Self::UnknownWorkspace(_) | Self::NotFound(_) => {
-                ErrorKind::NotFound
-            }
+            Self::UnknownApplication(_) | Self::UnknownWorkspace(_) | Self::NotFound(_) => ErrorKind::NotFound,
             Self::Request(_) => ErrorKind::Invalid,
             Self::Moved { .. }
             | Self::SingletonExists { .. }

@@ -9,8 +9,8 @@
 //! blocks        name                         { "first", "block_size", "next", "base", "size", "unused" }
 //! ```
 
-use serde_json::{Value as Json, json};
 use seriatim_types::{ApplicationId, Number, WorkspaceId, WorkspaceKind};
+use serde_json::{Value as Json, json};
 
 use crate::app::{App, Running};
 use crate::command::{CommandError, Context};
@@ -129,8 +129,7 @@ fn accept(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
 }
 
 fn application_id(id: u64) -> Result<ApplicationId, CommandError> {
-    let id = u32::try_from(id)
-        .map_err(|_| CommandError::Invalid(format!("{id} is not an application's number")))?;
+    let id = u32::try_from(id).map_err(|_| CommandError::Invalid(format!("{id} is not an application's number")))?;
     Ok(ApplicationId::new(id))
 }
 
@@ -184,9 +183,7 @@ fn define_blocks(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     }
     match context.row("blocks", &[name.into()])? {
         None => Ok(json!({"created": true})),
-        Some(row) if row["first"] == json!(first) && row["block_size"] == json!(size) => {
-            Ok(json!({"created": false}))
-        }
+        Some(row) if row["first"] == json!(first) && row["block_size"] == json!(size) => Ok(json!({"created": false})),
         Some(row) => Err(CommandError::Conflict(format!(
             "block sequence {name} begins at {} with blocks of {}, not at {first} with blocks of {size}",
             row["first"], row["block_size"]
@@ -205,9 +202,7 @@ fn reserve(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let left = Number::LAST_IN_JSON.get().saturating_sub(base);
     let size = want.max(min).max(1).min(left);
     if size < min {
-        return Err(CommandError::Invalid(format!(
-            "block sequence {name} has {left} numbers left, not {min}"
-        )));
+        return Err(CommandError::Invalid(format!("block sequence {name} has {left} numbers left, not {min}")));
     }
     Ok(json!({"base": base, "size": size}))
 }
@@ -274,8 +269,7 @@ pub(crate) struct Registry<'a> {
 
 impl Registry<'_> {
     pub(crate) async fn submit(&self, request: &Request) -> Result<Answer, SubmitError> {
-        let kind =
-            self.sys.schema.kind_by_name("registry").ok_or(SubmitError::UnknownWorkspace(WORKSPACE))?.id;
+        let kind = self.sys.schema.kind_by_name("registry").ok_or(SubmitError::UnknownWorkspace(WORKSPACE))?.id;
         self.sys.submit(WORKSPACE, kind, request).await
     }
 
@@ -288,8 +282,7 @@ impl Registry<'_> {
         let found = self.sys.partition_of(WORKSPACE).shared.read(std::slice::from_ref(&key)).await?;
         let Some(bytes) = found.into_iter().next().flatten() else { return Ok(None) };
         let row = view::decode_row(&bytes);
-        let row =
-            row.map_err(|problem| SubmitError::Apply(crate::apply::ApplyError::Bad { key, problem }))?;
+        let row = row.map_err(|problem| SubmitError::Apply(crate::apply::ApplyError::Bad { key, problem }))?;
         Ok(row.1)
     }
 
@@ -369,8 +362,7 @@ impl Registry<'_> {
             start.push(0);
             range.start = start.into();
         }
-        let pairs =
-            self.sys.partition_of(WORKSPACE).shared.scan(&Self::view("workspaces"), range, limit).await?;
+        let pairs = self.sys.partition_of(WORKSPACE).shared.scan(&Self::view("workspaces"), range, limit).await?;
         let read = |(key, value): (bytes::Bytes, bytes::Bytes)| {
             let parts = view::decode_key(&key).ok()?;
             let [_, KeyPart::Integer(id)] = parts[..] else { return None };
@@ -381,12 +373,7 @@ impl Registry<'_> {
     }
 
     /// Creates a block sequence; the same again is fine.
-    pub(crate) async fn define_blocks(
-        &self,
-        name: &str,
-        first: u64,
-        block_size: u64,
-    ) -> Result<bool, SubmitError> {
+    pub(crate) async fn define_blocks(&self, name: &str, first: u64, block_size: u64) -> Result<bool, SubmitError> {
         let args = json!({"name": name, "first": first, "block_size": block_size});
         if let Some(row) = self.row("blocks", &[name.into()]).await?
             && row["first"] == args["first"]

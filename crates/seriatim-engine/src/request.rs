@@ -1,9 +1,9 @@
 //! Commands as clients send them, and what they get back.
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json};
 use seriatim_storage::Digest;
 use seriatim_types::{PartitionId, PartitionOffset, RecordId, WorkspaceOffset};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
 
 use crate::codec::BadBytes;
 use crate::definition::Schema;

@@ -50,9 +50,7 @@ impl From<CommandError> for SubmitError {
             CommandError::Conflict(text) => Self::Conflict(text),
             CommandError::Draw(error) => Self::Draw(error),
             CommandError::Damaged { key, problem } => damaged(key, problem),
-            CommandError::Unread => {
-                Self::Request(RequestError::Refused("it swallowed an error of its context".into()))
-            }
+            CommandError::Unread => Self::Request(RequestError::Refused("it swallowed an error of its context".into())),
         }
     }
 }
@@ -238,8 +236,7 @@ impl Stage<'_> {
         derivation.apply(place, event, Pass::First, &mut state)?;
         let partition = self.shared.partition.id;
         let answer = Answer::of(&derivation.schema, partition, place, event, false);
-        let answer =
-            answer.map_err(|problem| SubmitError::Request(RequestError::Refused(problem.to_string())))?;
+        let answer = answer.map_err(|problem| SubmitError::Request(RequestError::Refused(problem.to_string())))?;
         if draft.unread.is_empty() {
             self.body.clear();
             event.encode(self.body);

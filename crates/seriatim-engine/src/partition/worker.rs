@@ -192,8 +192,7 @@ impl Worker {
     }
 
     fn refuse_all(&mut self, error: &SubmitError) {
-        let waiting =
-            self.waiting.drain(..).chain(self.batch.commands.drain(..).map(|(submission, _)| submission));
+        let waiting = self.waiting.drain(..).chain(self.batch.commands.drain(..).map(|(submission, _)| submission));
         for submission in waiting {
             self.shared.metrics.refused.increment(1);
             answer(submission, Err(error.clone()));
@@ -222,9 +221,7 @@ impl Worker {
     async fn stand_still(&mut self) -> Result<(), SubmitError> {
         let Some((ready, release)) = self.hold.take() else { return Ok(()) };
         let settled = match self.wait().await {
-            Ok(()) | Err(Busy::Backlogged { .. }) => {
-                flusher::flush_all(&self.shared).await.map_err(SubmitError::Store)
-            }
+            Ok(()) | Err(Busy::Backlogged { .. }) => flusher::flush_all(&self.shared).await.map_err(SubmitError::Store),
             Err(busy) => Err(SubmitError::Busy(busy)),
         };
         if ready.send(settled).is_ok()
@@ -291,8 +288,7 @@ impl Worker {
     /// Has at least one command ready to be staged, unless none can be.
     async fn load(&mut self) -> Result<(), SubmitError> {
         if let Some(loading) = self.loading.take() {
-            let (commands, loaded, fetched) =
-                loading.await.map_err(|error| self.defect(&error.to_string()))?;
+            let (commands, loaded, fetched) = loading.await.map_err(|error| self.defect(&error.to_string()))?;
             match fetched {
                 Ok(fetched) => self.admit(commands, loaded, fetched),
                 Err(error) => {
@@ -327,8 +323,7 @@ impl Worker {
         }
         let present = &mut self.batch.fetched;
         // The older of two counts: what is outdated is read again, and nothing outdated is taken for fresh.
-        let flushes =
-            if present.values.is_empty() { fetched.flushes } else { present.flushes.min(fetched.flushes) };
+        let flushes = if present.values.is_empty() { fetched.flushes } else { present.flushes.min(fetched.flushes) };
         present.values.extend(fetched.values);
         present.flushes = flushes;
     }
@@ -395,8 +390,7 @@ impl Worker {
         };
         for (place, (submission, pin)) in batch.commands.iter().enumerate() {
             let full = group.bytes() >= GROUP_BYTES_MAX
-                || (!group.is_empty()
-                    && lock(&self.shared.overlay).closes_group(values.len(), group.bytes()));
+                || (!group.is_empty() && lock(&self.shared.overlay).closes_group(values.len(), group.bytes()));
             if full {
                 break;
             }
@@ -418,10 +412,7 @@ impl Worker {
     }
 
     /// The first of the keys that the store has already.
-    async fn find_taken(
-        &self,
-        keys: &[(StoreKey, usize, &'static str)],
-    ) -> Result<Option<usize>, StoreError> {
+    async fn find_taken(&self, keys: &[(StoreKey, usize, &'static str)]) -> Result<Option<usize>, StoreError> {
         if keys.is_empty() {
             return Ok(None);
         }
@@ -439,17 +430,12 @@ impl Worker {
         let staged = outcomes.len();
         for (outcome, (submission, pin)) in outcomes.into_iter().zip(batch.commands.drain(..staged)) {
             match outcome {
-                Outcome::Staged(answer) => {
-                    pending.push(Pending { submission, answer, followers: Vec::new() })
-                }
+                Outcome::Staged(answer) => pending.push(Pending { submission, answer, followers: Vec::new() }),
                 Outcome::Repeated(used) if used.offset >= sealed.at() => {
                     let place = used.offset.since(sealed.at()).and_then(|place| usize::try_from(place).ok());
                     match place.and_then(|place| pending.get_mut(place)) {
                         Some(first) => first.followers.push(submission),
-                        None => answer(
-                            submission,
-                            Err(self.defect("a key was used by an event that is not there")),
-                        ),
+                        None => answer(submission, Err(self.defect("a key was used by an event that is not there"))),
                     }
                 }
                 outcome => left.push((outcome, submission, pin)),
@@ -504,10 +490,7 @@ impl Worker {
     async fn append(&mut self, staged: Staged) -> Result<(), SubmitError> {
         let Staged { sealed, pending } = staged;
         let (log, owner, at, entries) = (&self.shared.log, sealed.owner(), sealed.at(), sealed.entries());
-        self.shared
-            .metrics
-            .group_commands
-            .record(f64::from(u32::try_from(pending.len()).unwrap_or(u32::MAX)));
+        self.shared.metrics.group_commands.record(f64::from(u32::try_from(pending.len()).unwrap_or(u32::MAX)));
         let started = self.shared.env.instant();
         // Submitted when it is called; the future only waits.
         let result = if self.shared.options.trust_level.verifies_events() {
@@ -643,13 +626,10 @@ async fn answer_again(shared: Arc<Shared>, used: KeyUse, submission: Box<Submiss
 }
 
 async fn read_answer(shared: &Shared, offset: PartitionOffset) -> Result<Answer, SubmitError> {
-    let damaged =
-        |problem: String| SubmitError::Stopped { partition: shared.partition.to_string(), reason: problem };
+    let damaged = |problem: String| SubmitError::Stopped { partition: shared.partition.to_string(), reason: problem };
     let read = shared.log.read(shared.partition, offset, ReadLimit::entries(1)).await?;
-    let (_, entry) =
-        read.iter().next().ok_or_else(|| damaged(format!("event {offset} is not in the log")))?;
-    let event =
-        Event::decode(entry.body()).map_err(|problem| damaged(format!("event {offset}: {problem}")))?;
+    let (_, entry) = read.iter().next().ok_or_else(|| damaged(format!("event {offset} is not in the log")))?;
+    let event = Event::decode(entry.body()).map_err(|problem| damaged(format!("event {offset}: {problem}")))?;
     let place = Place::of(offset, &entry);
     let answer = Answer::of(&shared.derivation.schema, shared.partition.id, place, &event, true);
     answer.map_err(|problem| damaged(format!("event {offset}: {problem}")))
