@@ -12,7 +12,6 @@
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
-use serde_json::{Value as Json, json};
 use seriatim_blocks::Demand;
 use seriatim_types::{ApplicationId, Number, WorkspaceId, WorkspaceKind};
 
