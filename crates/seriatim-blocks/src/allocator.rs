@@ -1,5 +1,6 @@
 //! The allocator that callers share.
 
+mod one;
 mod refill;
 mod waiting;
 
@@ -14,6 +15,7 @@ use crate::metrics::Metrics;
 use crate::pace::Pace;
 use crate::supply::{Grant, Outcome, Supply};
 use crate::{AllocateError, Block, BlockOptions, BlockStore, BlockStoreError, Counts, OpenError};
+use one::AllocateOne;
 use refill::Refiller;
 use waiting::Waiting;
 
@@ -98,14 +100,8 @@ impl BlockAllocator {
     ///
     /// [`AllocateError`]; no number was taken.
     #[inline]
-    pub async fn allocate_one(&self) -> Result<Number, AllocateError> {
-        match self.shared.supply.line.take_one() {
-            Ok(number) => Ok(Number::new(number)),
-            Err(ticket) => {
-                let numbers = Box::pin(self.shared.attend(Some(ticket), 1)).await?;
-                Ok(numbers.base())
-            }
-        }
+    pub fn allocate_one(&self) -> impl Future<Output = Result<Number, AllocateError>> + Send {
+        AllocateOne::new(&self.shared)
     }
 
     /// The next `count` numbers, consecutive. More than a block holds is fine: it gets a block of its own size.
@@ -170,7 +166,7 @@ impl Drop for BlockAllocator {
 
 impl Shared {
     /// The slow path.
-    async fn attend(self: &Arc<Self>, ticket: Option<Ticket>, count: u64) -> Answer {
+    async fn attend(&self, ticket: Option<Ticket>, count: u64) -> Answer {
         let mut receiver = None;
         let (outcome, due) = self.supply.attend(ticket, count, || {
             let (sender, answer) = oneshot::channel();
@@ -185,7 +181,7 @@ impl Shared {
             (Outcome::Taken(numbers), _) => Ok(numbers),
             (Outcome::Waits(id), Some(answer)) => {
                 self.metrics.waited();
-                Waiting::new(self.clone(), id, answer).await
+                Waiting::new(self, id, answer).await
             }
             (Outcome::Closed | Outcome::Waits(_), _) => Err(AllocateError::Closed),
         }

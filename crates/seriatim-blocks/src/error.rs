@@ -1,5 +1,7 @@
 //! What can go wrong.
 
+use std::sync::Arc;
+
 use seriatim_types::{ErrorKind, Number};
 
 /// Why a [`BlockStore`](crate::BlockStore) did not do what it was asked to. Nothing was reserved or given back, unless
@@ -89,9 +91,9 @@ pub enum AllocateError {
         /// How many were left then.
         left: u64,
     },
-    /// No block could be reserved.
+    /// No block could be reserved. Everybody who waited for it gets the same error.
     #[error(transparent)]
-    Store(BlockStoreError),
+    Store(Arc<BlockStoreError>),
     /// The allocator has been closed.
     #[error("the allocator is closed")]
     Closed,
@@ -104,9 +106,11 @@ impl AllocateError {
         match self {
             Self::Zero => ErrorKind::Invalid,
             Self::Exhausted { .. } => ErrorKind::Exhausted,
-            // What is in doubt is the block, which nobody has seen. The caller has no number for certain.
-            Self::Store(BlockStoreError::InDoubt { .. }) => ErrorKind::Unavailable,
-            Self::Store(error) => error.kind(),
+            Self::Store(error) => match **error {
+                // What is in doubt is the block, which nobody has seen. The caller has no number for certain.
+                BlockStoreError::InDoubt { .. } => ErrorKind::Unavailable,
+                _ => error.kind(),
+            },
             Self::Closed => ErrorKind::Closed,
         }
     }

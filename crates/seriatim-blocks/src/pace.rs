@@ -4,8 +4,12 @@ use std::time::Duration;
 
 use crate::BlockSize;
 
-/// A block is fetched at the latest when so much of one is left.
-const LOOKAHEAD_MIN_PARTS: u64 = 8;
+/// A store may stand still for so long, as disks do now and then, and callers still have numbers.
+const STILL: Duration = Duration::from_millis(50);
+/// A block is fetched at the latest when this part of one is left.
+const LOOKAHEAD_MIN_PARTS: u64 = 2;
+/// No more blocks than this are wanted ahead: it bounds what a crash wastes.
+const LOOKAHEAD_MAX_BLOCKS: u64 = 64;
 /// A block size that follows the rate grows or shrinks at most so many times at once: one burst or pause must not set it.
 const CHANGE_MAX: u64 = 8;
 
@@ -26,13 +30,17 @@ pub(crate) struct Pace {
     config: BlockSize,
     size: u64,
     lookahead: u64,
+    /// Numbers that were used since the rate was last looked at, and the time that this took.
+    used: u64,
+    elapsed: Duration,
+    /// The longest refill in that time.
+    slowest: Duration,
 }
 
 impl Pace {
     pub(crate) fn new(config: BlockSize) -> Self {
-        let size = config.smallest();
-        let lookahead = size / 2;
-        Self { config, size, lookahead }
+        let (size, zero) = (config.smallest(), Duration::ZERO);
+        Self { config, size, lookahead: size / LOOKAHEAD_MIN_PARTS, used: 0, elapsed: zero, slowest: zero }
     }
 
     /// How many numbers the next block should hold.
@@ -40,34 +48,56 @@ impl Pace {
         self.size
     }
 
-    /// The next block is due when so many numbers are left; never more than a block.
+    /// The next block is due when so many numbers are left.
     pub(crate) fn lookahead(&self) -> u64 {
         self.lookahead
     }
 
     /// Learns from a refill.
     pub(crate) fn observe(&mut self, refill: Refill) {
-        if let BlockSize::Follow { writes_per_second, min, max } = self.config {
-            let interval = Duration::from_secs(1) / writes_per_second;
-            let needed = used_in(interval, refill);
-            let headroom = needed.saturating_add(needed / 4);
-            let bounded = headroom.clamp(self.size / CHANGE_MAX, self.size.saturating_mul(CHANGE_MAX));
-            self.size = bounded.clamp(min, max);
+        self.used = self.used.saturating_add(refill.used);
+        self.elapsed = self.elapsed.saturating_add(refill.since_last);
+        self.slowest = self.slowest.max(refill.took);
+        let interval = match self.config {
+            BlockSize::Fixed(_) => STILL,
+            BlockSize::Follow { writes_per_second, .. } => Duration::from_secs(1) / writes_per_second,
+        };
+        // Blocks that are fetched one right behind another say nothing about the rate.
+        if self.used < self.size / 2 && self.elapsed < interval {
+            return;
         }
-        // Twice what is used while a refill lasts, and down from there by and by.
-        let needed = used_in(refill.took, refill).saturating_mul(2);
+        if let BlockSize::Follow { min, max, .. } = self.config {
+            self.follow(interval, min, max);
+        }
+        self.look_ahead();
+        (self.used, self.elapsed, self.slowest) = (0, Duration::ZERO, Duration::ZERO);
+    }
+
+    /// Sets the size so that a block lasts for the interval.
+    fn follow(&mut self, interval: Duration, min: u64, max: u64) {
+        let needed = used_in(interval, self.used, self.elapsed);
+        let headroom = needed.saturating_add(needed / 4);
+        let bounded = headroom.clamp(self.size / CHANGE_MAX, self.size.saturating_mul(CHANGE_MAX));
+        self.size = bounded.clamp(min, max);
+    }
+
+    /// Sets the lookahead to what is used while the store stands still or twice the slowest refill lasts, not all at
+    /// once: neither one burst nor one pause must set it.
+    fn look_ahead(&mut self) {
+        let needed = used_in(STILL.max(self.slowest * 2), self.used, self.elapsed);
         let kept = self.lookahead - self.lookahead / 4;
-        let least = self.size / LOOKAHEAD_MIN_PARTS;
-        self.lookahead = needed.max(kept).clamp(least, self.size);
+        let (least, most) = (self.size / LOOKAHEAD_MIN_PARTS, self.size.saturating_mul(LOOKAHEAD_MAX_BLOCKS));
+        let bounded = needed.min(self.lookahead.saturating_mul(2).max(self.size)).max(kept);
+        self.lookahead = bounded.clamp(least, most);
     }
 }
 
-/// How many numbers are used in `duration` at the rate of this refill.
-fn used_in(duration: Duration, refill: Refill) -> u64 {
-    let used = u128::from(refill.used) * duration.as_nanos();
-    match used.checked_div(refill.since_last.as_nanos()) {
-        Some(used) => u64::try_from(used).unwrap_or(u64::MAX),
-        None if duration.is_zero() => 0,
+/// How many numbers are used in `duration`, if so many are used in `elapsed`.
+fn used_in(duration: Duration, used: u64, elapsed: Duration) -> u64 {
+    let numbers = u128::from(used) * duration.as_nanos();
+    match numbers.checked_div(elapsed.as_nanos()) {
+        Some(numbers) => u64::try_from(numbers).unwrap_or(u64::MAX),
+        None if numbers == 0 => 0,
         None => u64::MAX,
     }
 }
@@ -96,28 +126,33 @@ mod tests {
     }
 
     #[test]
-    fn lookahead_is_twice_what_is_used_during_a_refill_between_an_eighth_and_a_block() {
-        for (took, since_last, used, expected) in [
-            (0, 0, 4_096, 512),
-            (0, 1_000_000, 4_096, 512),
-            (100, 1_000, 4_096, 818),
-            (100, 400, 4_096, 2_048),
-            (100, 100, 4_096, 4_096),
-            (100, 0, 4_096, 4_096),
+    fn lookahead_is_what_50_ms_or_two_refills_use_between_half_a_block_and_64() {
+        for (took_ms, since_last_ms, used, expected) in [
+            (0, 1_000, 4_096, 2_048),
+            (0, 50, 4_096, 4_096),
+            (25, 50, 4_096, 4_096),
+            (50, 50, 4_096, 8_192),
+            (0, 1, 4_096, 204_800),
+            (0, 0, 4_096, 262_144),
+            (1_000, 1, 4_096, 262_144),
         ] {
             let mut pace = Pace::new(BlockSize::Fixed(4_096));
-            (0..20).for_each(|_| pace.observe(refill(took, since_last, used)));
-            assert_eq!(pace.lookahead(), expected, "{took} {since_last} {used}");
+            (0..20).for_each(|_| pace.observe(refill(took_ms * 1_000, since_last_ms * 1_000, used)));
+            assert_eq!(pace.lookahead(), expected, "{took_ms} {since_last_ms} {used}");
         }
     }
 
     #[test]
-    fn lookahead_rises_at_once_and_falls_slowly() {
+    fn lookahead_doubles_at_most_and_falls_slowly() {
         let mut pace = Pace::new(BlockSize::Fixed(4_096));
-        pace.observe(refill(100, 100, 4_096));
-        assert_eq!(pace.lookahead(), 4_096);
+        for expected in [4_096, 8_192, 16_384, 32_768, 40_960] {
+            pace.observe(refill(0, 5_000, 4_096));
+            assert_eq!(pace.lookahead(), expected);
+        }
         pace.observe(refill(0, 1_000_000, 4_096));
-        assert_eq!(pace.lookahead(), 3_072);
+        assert_eq!(pace.lookahead(), 30_720);
+        (0..20).for_each(|_| pace.observe(refill(0, 1, 1)));
+        assert_eq!(pace.lookahead(), 30_720, "blocks that are fetched at once say nothing");
     }
 
     #[test]
@@ -142,6 +177,17 @@ mod tests {
         assert_eq!(pace.size(), 125);
         (0..9).for_each(|_| pace.observe(refill(1, 10_000_000, 1)));
         assert_eq!(pace.size(), 64);
+    }
+
+    #[test]
+    fn blocks_that_are_fetched_at_once_do_not_drive_the_size_up() {
+        let mut pace = follow(16, 1 << 30);
+        pace.observe(refill(0, 0, 10));
+        assert_eq!(pace.size(), 128);
+        (0..9).for_each(|_| pace.observe(refill(0, 0, 1)));
+        assert_eq!(pace.size(), 128);
+        pace.observe(refill(0, 100_000, 100));
+        assert_eq!(pace.size(), 136);
     }
 
     #[test]

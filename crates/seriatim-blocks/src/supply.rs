@@ -32,6 +32,8 @@ struct State<W> {
     missed: bool,
     /// When so many numbers are left, it is time for the next block.
     lookahead: u64,
+    /// Whether blocks are being fetched ahead.
+    filling: bool,
     /// Where the next block would start, if nobody else reserves.
     next_base: u64,
     counts: Counts,
@@ -92,6 +94,7 @@ impl<W> Supply<W> {
                 queue: VecDeque::new(),
                 missed: false,
                 lookahead,
+                filling: false,
                 next_base,
                 counts,
                 closed: false,
@@ -134,16 +137,16 @@ impl<W> Supply<W> {
 
     /// What to fetch now.
     pub(crate) fn need(&self) -> Need {
-        let state = self.lock();
+        let mut state = self.lock();
         let unused = state.unused(&self.line);
         let room = u64::MAX - TICKETS_SPARE;
         let room = room.saturating_sub(self.line.cursor()).saturating_sub(unused);
-        let (min, want) = match state.queue.front() {
+        let (min, want) = match state.queue.front().map(|waiter| waiter.count) {
             _ if state.closed => return Need::Closing,
-            Some(waiter) if state.missed => (waiter.count, waiter.count.saturating_add(TAKEN_BETWEEN_MAX)),
-            Some(waiter) => (waiter.count, waiter.count),
+            Some(count) if state.missed => (count, count.saturating_add(TAKEN_BETWEEN_MAX)),
+            Some(count) => (count, count),
             // Nothing is fetched ahead for an allocator that nobody has used.
-            None if unused <= state.lookahead && state.counts.blocks > 0 => (1, 1),
+            None if state.counts.blocks > 0 && state.wants_more(unused) => (1, 1),
             None => return Need::Nothing,
         };
         Need::Block { min, want, room, unused }
@@ -254,6 +257,14 @@ impl<W> State<W> {
         let id = self.counts.waits;
         self.queue.push_back(Waiter { id, count, whom });
         id
+    }
+
+    /// Whether to fetch ahead: from when a block is due until half as many again are there. To be woken for every block
+    /// costs more than to fetch it, if blocks are used up in microseconds.
+    fn wants_more(&mut self, unused: u64) -> bool {
+        let more = if self.filling { self.lookahead / 2 } else { 0 };
+        self.filling = unused <= self.lookahead.saturating_add(more);
+        self.filling
     }
 
     fn unused(&self, line: &Line) -> u64 {

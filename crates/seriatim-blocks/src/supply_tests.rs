@@ -114,6 +114,22 @@ fn the_next_block_is_due_when_few_numbers_are_left() {
 }
 
 #[test]
+fn who_fetches_ahead_goes_on_until_half_as_many_again_are_there() {
+    let supply = supply(20);
+    supply.install(block(0, 10), 20);
+    for blocks in 1..=3 {
+        assert_eq!(needed(&supply), Some(1), "{blocks}");
+        supply.install(block(blocks * 10, 10), 20);
+    }
+    assert_eq!(supply.counts().unused, 40);
+    for number in 0..20 {
+        assert_eq!(needed(&supply), None, "{number}");
+        assert_eq!(one(&supply, "a"), taken(number, 1));
+    }
+    assert_eq!(needed(&supply), Some(1));
+}
+
+#[test]
 fn nothing_is_fetched_before_somebody_asks() {
     let supply = supply(4);
     assert_eq!(supply.need(), Need::Nothing);

@@ -35,7 +35,7 @@ fn the_next_block_is_fetched_before_the_present_one_ends() {
     in_memory(|place| async move {
         let allocator = place.open_fixed(100).await;
         one(&allocator).await;
-        settle(&place).await;
+        place.env.sleep(Duration::from_secs(1)).await;
         assert_eq!(place.writes(), 1);
         assert_eq!(allocator.allocate(60).await, Ok(block(1, 60)));
         settle(&place).await;

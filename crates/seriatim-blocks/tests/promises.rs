@@ -5,6 +5,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use seriatim_blocks::{BlockAllocator, BlockOptions, BlockStore, DEFAULT_BLOCK_SIZE, Demand, NumberRange};
 use seriatim_blocks::{BlockKey, StoredBlocks};
@@ -119,10 +120,14 @@ async fn a_million_allocations_cost_245_writes(place: Place) {
     let allocator = place.open().await;
     for number in 0..1_000_000 {
         assert_eq!(one(&allocator).await, number);
+        // Slow enough that half a block is all that is wanted ahead.
+        if place.env.is_simulated() && number % 1_000 == 0 {
+            place.env.sleep(Duration::from_millis(100)).await;
+        }
     }
     let blocks = allocator.counts().blocks;
-    // On real files a block may be fetched ahead of need.
-    let ahead = if place.env.is_simulated() { 0 } else { 1 };
+    // On real files it goes as fast as it can, and many blocks are fetched ahead of need.
+    let ahead = allocator.counts().unused / 4_096;
     assert!((245..=245 + ahead).contains(&blocks), "{blocks} blocks");
     assert!(place.writes() <= blocks + 1);
     if place.env.is_simulated() {

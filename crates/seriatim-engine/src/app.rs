@@ -9,6 +9,7 @@ use crate::apply::Derivation;
 use crate::command::Command;
 use crate::definition::{Application, Schema};
 use crate::error::SubmitError;
+use crate::follower::AsyncProjector;
 use crate::keys::{StoreKey, WorkspaceKeys};
 use crate::partition::PartitionHandle;
 use crate::prepare::{Known, Preparation, Prepared, Unprepared};
@@ -27,13 +28,14 @@ pub struct App {
     pub(crate) definition: Application,
     pub(crate) commands: HashMap<String, Arc<dyn Command>>,
     pub(crate) projectors: Vec<Arc<dyn Projector>>,
+    pub(crate) async_projectors: Vec<Arc<dyn AsyncProjector>>,
 }
 
 impl App {
     /// An application without code of its own.
     #[must_use]
     pub fn new(definition: Application) -> Self {
-        Self { definition, commands: HashMap::new(), projectors: Vec::new() }
+        Self { definition, commands: HashMap::new(), projectors: Vec::new(), async_projectors: Vec::new() }
     }
 
     /// With code for a command of the definition.
@@ -47,6 +49,13 @@ impl App {
     #[must_use]
     pub fn projector(mut self, projector: impl Projector) -> Self {
         self.projectors.push(Arc::new(projector));
+        self
+    }
+
+    /// With code that follows the log at its own pace.
+    #[must_use]
+    pub fn async_projector(mut self, projector: impl AsyncProjector) -> Self {
+        self.async_projectors.push(Arc::new(projector));
         self
     }
 }

@@ -132,7 +132,8 @@ impl BlockStore for RegistryBlocks {
 
     async fn release(&self, tail: Block) -> Result<bool, BlockStoreError> {
         let request = Registry::releasing(&self.name, tail.base().get(), tail.size());
-        let answer = Registry { sys: &self.sys }.submit(&request).await.map_err(|error| self.error(&error))?;
+        let answer =
+            Registry { sys: &self.sys }.submit(&request).await.map_err(|error| self.error(&error))?;
         Ok(answer.result.unwrap_or_default()["released"] == Json::Bool(true))
     }
 }

@@ -7,7 +7,7 @@ use seriatim_sequencer::{DrawError, Transaction};
 use seriatim_types::{ErrorKind, Number, RecordId, WorkspaceId, WorkspaceOffset};
 
 use crate::codec::BadBytes;
-use crate::definition::{DocumentSchema, Schema};
+use crate::definition::{DocumentKind, DocumentSchema, Schema};
 use crate::error::RequestError;
 use crate::event::{Argument, Change, Place, Row};
 use crate::keys::{StoreKey, WorkspaceKeys};
@@ -252,7 +252,8 @@ impl<'c> Context<'c, '_> {
 
     fn sequence(&self, name: &str) -> Result<seriatim_types::SequenceId, CommandError> {
         let sequence = self.schema.sequence_by_name(name);
-        let sequence = sequence.ok_or_else(|| CommandError::Invalid(format!("sequence {name} is not defined")))?;
+        let sequence =
+            sequence.ok_or_else(|| CommandError::Invalid(format!("sequence {name} is not defined")))?;
         Ok(sequence.id)
     }
 
@@ -268,9 +269,12 @@ impl<'c> Context<'c, '_> {
         fields: &Map<String, Json>,
     ) -> Result<RecordId, CommandError> {
         let document = self.find_document(document)?;
+        if document.kind == DocumentKind::O {
+            return Err(RequestError::OnlyAsArgument(document.name.to_string()).into());
+        }
         let mut fields = read_fields(document, fields, true)?;
         let id = match document.singleton {
-            Some(id) if self.registered(id)?.is_some() => {
+            Some(id) if self.creates(id) || self.registered(id)?.is_some() => {
                 return Err(CommandError::Conflict(format!("{} exists already", document.name)));
             }
             Some(id) => id,
@@ -289,12 +293,22 @@ impl<'c> Context<'c, '_> {
     /// Pass it on.
     pub fn update(&mut self, id: RecordId, fields: &Map<String, Json>) -> Result<(), CommandError> {
         let registered = self.registered(id)?;
-        let registered = registered.ok_or_else(|| CommandError::NotFound(format!("record {id} does not exist")))?;
+        let registered =
+            registered.ok_or_else(|| CommandError::NotFound(format!("record {id} does not exist")))?;
         let document = self.schema.document(registered.document);
-        let document = document.ok_or_else(|| CommandError::NotFound(format!("record {id} has no type any more")))?;
+        let document =
+            document.ok_or_else(|| CommandError::NotFound(format!("record {id} has no type any more")))?;
+        if document.kind == DocumentKind::O {
+            return Err(RequestError::NotUpdatable { id, document: document.name.to_string() }.into());
+        }
         let fields = read_fields(document, fields, false)?;
         self.changes.push(Change::Update(Row { document: document.id, id, raw: None, parent: None, fields }));
         Ok(())
+    }
+
+    /// Whether this command creates a record with this id.
+    fn creates(&self, id: RecordId) -> bool {
+        self.changes.iter().any(|change| matches!(change, Change::Create(row) if row.id == id))
     }
 
     fn find_document(&self, name: &str) -> Result<&'c DocumentSchema, CommandError> {
@@ -309,7 +323,7 @@ pub(crate) fn draw_fields(
     transaction: &mut Transaction<'_>,
     fields: &mut Vec<(crate::definition::FieldId, Value)>,
 ) -> Result<(), DrawError> {
-    for field in &document.fields {
+    for field in document.fields.iter().filter(|field| !field.retired) {
         let Some(sequence) = field.draw else { continue };
         let number = transaction.draw(sequence)?;
         // A field holds what fits a signed integer; a sequence that goes beyond has no more numbers for it.

@@ -16,6 +16,7 @@ use crate::blocks::RegistryBlocks;
 use crate::definition::{Accepted, DefinitionError, Schema};
 use crate::error::{RequestError, SubmitError};
 use crate::fence::{Fence, FenceState};
+use crate::follower;
 use crate::named_blocks::OpenBlocks;
 use crate::options::Options;
 use crate::overlay::Budget;
@@ -125,7 +126,13 @@ impl Opening<'_> {
                 fence: self.fence.clone(),
             })
         };
-        let partitions = owners.into_iter().map(start).collect();
+        let partitions: Vec<PartitionHandle> = owners.into_iter().map(start).collect();
+        for partition in &partitions {
+            for projector in &app.async_projectors {
+                // It ends with its partition.
+                drop(self.env.spawn(follower::run(partition.shared.clone(), projector.clone())));
+            }
+        }
         Ok(Running { schema, derivation: derivation.clone(), commands: app.commands, partitions })
     }
 }
@@ -172,7 +179,11 @@ impl Engine {
         opened
     }
 
-    async fn open_applications(opening: &Opening<'_>, apps: Vec<App>, sys: Arc<Running>) -> Result<Self, OpenError> {
+    async fn open_applications(
+        opening: &Opening<'_>,
+        apps: Vec<App>,
+        sys: Arc<Running>,
+    ) -> Result<Self, OpenError> {
         wait_ready(&sys).await?;
         let registry = Registry { sys: &sys };
         opening.fence.set(registry.fence_state().await?);
@@ -192,7 +203,8 @@ impl Engine {
         registry.define_blocks(WORKSPACE_IDS, WorkspaceId::FIRST.get(), WORKSPACE_ID_BLOCK).await?;
         let first = Number::new(WorkspaceId::FIRST.get());
         let blocks = RegistryBlocks::new(opening.env.clone(), sys.clone(), WORKSPACE_IDS, first);
-        let block_options = BlockOptions { size: BlockSize::Fixed(WORKSPACE_ID_BLOCK), ..BlockOptions::default() };
+        let block_options =
+            BlockOptions { size: BlockSize::Fixed(WORKSPACE_ID_BLOCK), ..BlockOptions::default() };
         let allocator = BlockAllocator::open(opening.env.clone(), Arc::new(blocks), block_options).await;
         let workspace_ids = allocator.map_err(|error| OpenError::Blocks(error.to_string()))?;
         // All partitions at once: one synced write raises every epoch.
@@ -294,6 +306,12 @@ impl Engine {
         &self.inner.series_ids
     }
 
+    /// Every application that runs: the registry, then the others in the order in which they were given.
+    pub(crate) fn all_running(&self) -> impl Iterator<Item = &Arc<Running>> {
+        let given = self.inner.names.iter().filter_map(|name| self.inner.applications.get(name));
+        std::iter::once(&self.inner.sys).chain(given)
+    }
+
     pub(crate) fn log(&self) -> &Log {
         &self.inner.log
     }
@@ -316,7 +334,9 @@ impl Engine {
             return Err(RequestError::Refused(text).into());
         }
         let kind = running.schema.kind_by_name(kind);
-        let kind = kind.ok_or_else(|| SubmitError::NotFound("the application has no such kind of workspace".into()))?.id;
+        let kind = kind
+            .ok_or_else(|| SubmitError::NotFound("the application has no such kind of workspace".into()))?
+            .id;
         self.workspace_for(running, kind, name).await
     }
 
@@ -381,7 +401,11 @@ impl Engine {
     /// # Errors
     ///
     /// [`SubmitError`].
-    pub async fn workspace_named(&self, application: &str, name: &str) -> Result<Option<WorkspaceId>, SubmitError> {
+    pub async fn workspace_named(
+        &self,
+        application: &str,
+        name: &str,
+    ) -> Result<Option<WorkspaceId>, SubmitError> {
         self.running(application)?;
         self.registry().named(application, name).await
     }
@@ -402,7 +426,11 @@ impl Engine {
     }
 
     /// The kind of a workspace: from memory, else from the registry.
-    pub(crate) async fn kind_of(&self, running: &Running, id: WorkspaceId) -> Result<WorkspaceKind, SubmitError> {
+    pub(crate) async fn kind_of(
+        &self,
+        running: &Running,
+        id: WorkspaceId,
+    ) -> Result<WorkspaceKind, SubmitError> {
         let key = (running.schema.id(), id);
         if let Some(kind) = self.inner.kinds.get(&key) {
             return Ok(kind);
@@ -468,7 +496,11 @@ impl Engine {
     /// # Errors
     ///
     /// [`SubmitError::UnknownApplication`].
-    pub fn partition_of(&self, application: &str, workspace: WorkspaceId) -> Result<PartitionId, SubmitError> {
+    pub fn partition_of(
+        &self,
+        application: &str,
+        workspace: WorkspaceId,
+    ) -> Result<PartitionId, SubmitError> {
         Ok(self.running(application)?.schema.partitions().partition_of(workspace))
     }
 
@@ -493,7 +525,7 @@ async fn append_fence(log: &Log, sys: &Running) -> Result<(), OpenError> {
 }
 
 /// Waits until the partitions of an application take commands.
-async fn wait_ready(running: &Running) -> Result<(), SubmitError> {
+pub(crate) async fn wait_ready(running: &Running) -> Result<(), SubmitError> {
     for partition in &running.partitions {
         let mut changes = partition.shared.changes.subscribe();
         loop {

@@ -169,7 +169,8 @@ fn accept(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
 }
 
 fn application_id(id: u64) -> Result<ApplicationId, CommandError> {
-    let id = u32::try_from(id).map_err(|_| CommandError::Invalid(format!("{id} is not an application's number")))?;
+    let id = u32::try_from(id)
+        .map_err(|_| CommandError::Invalid(format!("{id} is not an application's number")))?;
     Ok(ApplicationId::new(id))
 }
 
@@ -337,8 +338,7 @@ fn project_fence(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), Strin
 fn change_fence(mut state: FenceState, command: &str, args: &Json, result: &Json) -> Result<Json, String> {
     match command {
         FENCE => {
-            let tails = serde_json::from_value(args["tails"].clone());
-            state.fence(tails.map_err(|error| error.to_string())?);
+            state.fence(serde_json::from_value(args["tails"].clone()).map_err(|error| error.to_string())?);
         }
         UNFENCE => state.unfence(Opened::deserialize(args).map_err(|error| error.to_string())?),
         _ if state.fenced => state.ids = result["next"].as_u64(),
@@ -419,11 +419,12 @@ pub(crate) struct Registry<'a> {
 
 impl Registry<'_> {
     pub(crate) async fn submit(&self, request: &Request) -> Result<Answer, SubmitError> {
-        let kind = self.sys.schema.kind_by_name("registry").ok_or(SubmitError::UnknownWorkspace(WORKSPACE))?.id;
+        let kind =
+            self.sys.schema.kind_by_name("registry").ok_or(SubmitError::UnknownWorkspace(WORKSPACE))?.id;
         self.sys.submit(WORKSPACE, kind, request).await
     }
 
-    fn view(view: &str) -> Vec<u8> {
+    pub(crate) fn view(view: &str) -> Vec<u8> {
         WorkspaceKeys::new(ID, WORKSPACE).view(view)
     }
 
@@ -555,7 +556,12 @@ impl Registry<'_> {
     }
 
     /// Creates a block sequence; the same again is fine.
-    pub(crate) async fn define_blocks(&self, name: &str, first: u64, block_size: u64) -> Result<bool, SubmitError> {
+    pub(crate) async fn define_blocks(
+        &self,
+        name: &str,
+        first: u64,
+        block_size: u64,
+    ) -> Result<bool, SubmitError> {
         let args = json!({"name": name, "first": first, "block_size": block_size});
         if let Some(row) = self.row("blocks", &[name.into()]).await?
             && row["first"] == args["first"]
@@ -607,7 +613,7 @@ fn read_accepted(json: &Json) -> Result<Accepted, SubmitError> {
         .map_err(|error| SubmitError::NotFound(format!("the accepted definition cannot be read: {error}")))
 }
 
-fn read_workspace(id: WorkspaceId, row: &Json) -> Option<Workspace> {
+pub(crate) fn read_workspace(id: WorkspaceId, row: &Json) -> Option<Workspace> {
     let kind = WorkspaceKind::new(u16::try_from(row["kind"].as_u64()?).ok()?);
     Some(Workspace { id, kind, name: row["name"].as_str().map(str::to_owned) })
 }

@@ -7,6 +7,7 @@ mod memory;
 mod paced;
 mod place;
 mod threads;
+mod timed;
 
 use crate::measure::Measure;
 use crate::suite::{Run, Suite};

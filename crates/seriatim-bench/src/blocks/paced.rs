@@ -6,83 +6,100 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use seriatim_blocks::{BlockSize, BlockStore, DEFAULT_BLOCK_SIZE, Demand};
-use tokio::runtime::Handle;
+use seriatim_storage::Store;
+use tokio::runtime::{Handle, Runtime};
 
-use super::contestants::{FetchAdd, Numbers, Ours};
+use super::contestants::{FetchAdd, Ours, TakeOne};
 use super::place;
 use super::threads::as_float;
+use super::timed::Timed;
 use crate::latency::Latencies;
 use crate::measure::{Goal, Measure};
 use crate::suite::Run;
 
 const CALLERS: u32 = 2;
-/// Numbers that a caller takes between two pauses.
-const BURST: u32 = 64;
-/// Of the rate at which a store that does nothing else can refill.
-const PART_OF_THE_REFILL_RATE: f64 = 0.25;
+/// Between two bursts of a caller. It sleeps, so that the refill finds a processor.
+const PAUSE: Duration = Duration::from_micros(200);
+/// Callers take this part of what a store that does nothing else can refill. Disks have slow spells, in which they do a
+/// fraction of what they can.
+const PART_OF_THE_REFILL_RATE: f64 = 0.1;
+/// Few enough that half a block lasts longer than a disk stands still.
+const FOLLOW: BlockSize = BlockSize::Follow { writes_per_second: 4, min: DEFAULT_BLOCK_SIZE, max: 1 << 24 };
 
 /// Every call is timed; the same calls to a bare `fetch_add` show what the machine alone does to them.
 pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     run.progress("paced callers on files");
-    let duration = Duration::from_secs(run.pick(3, 20));
     let runtime = run.runtime()?;
     let directory = run.directory("paced-")?;
     let store = runtime.block_on(async { place::on_files(directory.path()) })?;
-    let write = runtime.block_on(write_time(&place::blocks(&store, "writes")))?;
-    let per_second = as_float(DEFAULT_BLOCK_SIZE) / write.as_secs_f64() * PART_OF_THE_REFILL_RATE;
-    let pause = Duration::from_secs_f64(f64::from(BURST * CALLERS) / per_second);
+    let writes = runtime.block_on(writes_per_second(&place::blocks(&store, "writes")))?;
+    let rate = as_float(DEFAULT_BLOCK_SIZE) * writes * PART_OF_THE_REFILL_RATE;
+    let mut measures = compare(run, &runtime, &store, "blocks of 4096", BlockSize::default(), rate)?;
+    measures.extend(compare(run, &runtime, &store, "size follows the rate", FOLLOW, rate)?);
+    runtime.block_on(store.close())?;
+    Ok(measures)
+}
 
-    let allocator = runtime.block_on(place::allocator(&store, "paced", BlockSize::default()))?;
+fn compare(
+    run: &Run,
+    runtime: &Runtime,
+    store: &Store,
+    size_name: &str,
+    size: BlockSize,
+    rate: f64,
+) -> anyhow::Result<Vec<Measure>> {
+    let duration = Duration::from_secs(run.pick(3, 10));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few hundred")]
+    let burst = (rate * PAUSE.as_secs_f64() / f64::from(CALLERS)).ceil() as u64;
+    let blocks = Arc::new(Timed::new(place::blocks(store, size_name)));
+    let allocator = runtime.block_on(place::open(blocks.clone(), size))?;
     let ours = Arc::new(Ours(allocator.clone()));
-    let warm_up = duration / 10;
-    timed(runtime.handle(), &ours, pause, warm_up)?;
+    timed(runtime.handle(), &ours, burst, duration / 2)?;
+    blocks.times();
     let before = allocator.counts();
-    let our = timed(runtime.handle(), &ours, pause, duration)?;
+    let our = timed(runtime.handle(), &ours, burst, duration)?;
     let after = allocator.counts();
-    let bare = timed(runtime.handle(), &Arc::new(FetchAdd::default()), pause, duration)?;
-    runtime.block_on(async {
-        allocator.close().await?;
-        store.close().await?;
-        anyhow::Ok(())
-    })?;
+    let writes = blocks.times();
+    let bare = timed(runtime.handle(), &Arc::new(FetchAdd::default()), burst, duration)?;
+    runtime.block_on(allocator.close())?;
 
-    let what = format!("2 callers at {:.1} M/s", our.count() / duration.as_secs_f64() / 1e6);
+    let what = format!("{size_name}, 2 callers at {:.2} M/s", our.count() / duration.as_secs_f64() / 1e6);
     let waits = as_float(after.waits - before.waits);
+    let slowest_ms = writes.iter().max().map_or(0.0, |slowest| slowest.as_secs_f64()) * 1e3;
     let micros = |latencies: &Latencies, quantile| latencies.quantile_ms(quantile) * 1e3;
     let quantile = |name: &str, quantile| {
-        Measure::new(format!("{name} of a call, {what}"), micros(&our, quantile), "µs")
+        Measure::new(format!("{name}, {what}"), micros(&our, quantile), "µs")
             .beside("fetch_add", micros(&bare, quantile))
     };
+    let waited = format!("calls that waited for one of {} blocks, {what}", writes.len());
     Ok(vec![
-        Measure::new(format!("calls that waited for storage, {what}"), waits, "").goal(Goal::AtMost(0.0)),
-        Measure::new(format!("blocks meanwhile, {what}"), as_float(after.blocks - before.blocks), ""),
+        Measure::new(waited, waits, "").goal(Goal::AtMost(0.0)),
+        Measure::new(format!("slowest write of a block, {what}"), slowest_ms, "ms"),
         quantile("p99.99", 0.999_9),
         quantile("maximum", 1.0),
     ])
 }
 
-/// How long a durable write takes, in the middle of many.
-async fn write_time(blocks: &impl BlockStore) -> anyhow::Result<Duration> {
-    let mut times = Vec::new();
-    for _ in 0..200 {
-        let started = Instant::now();
+/// How many blocks can be reserved one after another.
+async fn writes_per_second(blocks: &impl BlockStore) -> anyhow::Result<f64> {
+    let (started, mut count) = (Instant::now(), 0);
+    while started.elapsed() < Duration::from_secs(1) {
         blocks.reserve(Demand { min: 1, want: DEFAULT_BLOCK_SIZE, unused: 0 }).await?;
-        times.push(started.elapsed());
+        count += 1;
     }
-    times.sort_unstable();
-    Ok(times[times.len() / 2])
+    Ok(as_float(count) / started.elapsed().as_secs_f64())
 }
 
 /// Each caller takes a burst, then pauses, for this long; all calls are timed.
-fn timed<N: Numbers>(
+fn timed<N: TakeOne>(
     runtime: &Handle,
     numbers: &Arc<N>,
-    pause: Duration,
+    burst: u64,
     duration: Duration,
 ) -> anyhow::Result<Latencies> {
     let mut all = Latencies::new()?;
     let times = thread::scope(|scope| {
-        let caller = || runtime.block_on(call(&**numbers, pause, duration));
+        let caller = || runtime.block_on(call(&**numbers, burst, duration));
         let callers: Vec<_> = (0..CALLERS).map(|_| scope.spawn(caller)).collect();
         let joined =
             callers.into_iter().map(|caller| caller.join().map_err(|_| anyhow!("a thread panicked"))?);
@@ -92,21 +109,19 @@ fn timed<N: Numbers>(
     Ok(all)
 }
 
-async fn call<N: Numbers>(numbers: &N, pause: Duration, duration: Duration) -> anyhow::Result<Latencies> {
+async fn call<N: TakeOne>(numbers: &N, burst: u64, duration: Duration) -> anyhow::Result<Latencies> {
     let mut times = Latencies::new()?;
     let started = Instant::now();
     let mut next = started;
     while started.elapsed() < duration {
-        for _ in 0..BURST {
+        for _ in 0..burst {
             let before = Instant::now();
-            numbers.next().await?;
+            numbers.take_one().await?;
             times.record(before.elapsed());
         }
-        next += pause;
-        // Sleeping is coarser than most pauses; a caller that is behind goes on at once.
-        while Instant::now() < next {
-            thread::yield_now();
-        }
+        next += PAUSE;
+        // A caller that is behind goes on at once.
+        thread::sleep(next.saturating_duration_since(Instant::now()));
     }
     Ok(times)
 }

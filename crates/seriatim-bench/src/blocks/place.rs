@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use seriatim_blocks::{BlockAllocator, BlockKey, BlockOptions, BlockSize, NumberRange, StoredBlocks};
+use seriatim_blocks::{
+    BlockAllocator, BlockKey, BlockOptions, BlockSize, BlockStore, NumberRange, StoredBlocks,
+};
 use seriatim_env::Env;
 use seriatim_storage::Store;
 use seriatim_storage::memory::MemoryStore;
@@ -31,8 +33,15 @@ pub(super) async fn allocator(
     name: &str,
     size: BlockSize,
 ) -> anyhow::Result<Arc<BlockAllocator>> {
+    open(Arc::new(blocks(store, name)), size).await
+}
+
+/// An allocator on these blocks, the first of them reserved.
+pub(super) async fn open(
+    blocks: Arc<dyn BlockStore>,
+    size: BlockSize,
+) -> anyhow::Result<Arc<BlockAllocator>> {
     let options = BlockOptions { size, ..BlockOptions::default() };
-    let blocks = Arc::new(blocks(store, name));
     let allocator = BlockAllocator::open(Env::real(), blocks, options).await?;
     allocator.allocate_one().await?;
     Ok(Arc::new(allocator))

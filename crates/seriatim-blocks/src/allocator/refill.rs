@@ -1,14 +1,16 @@
 //! The task that reserves blocks.
 
+use std::future::poll_fn;
 use std::sync::{Arc, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use seriatim_env::Instant;
 use tokio::sync::watch;
 
-use super::Shared;
+use super::{Sender, Shared};
 use crate::pace::{Pace, Refill};
-use crate::supply::Need;
+use crate::supply::{Grant, Need};
 use crate::{AllocateError, Block, BlockOptions, BlockStoreError, Demand};
 
 /// Reserves a block whenever one is due, one at a time.
@@ -20,12 +22,15 @@ pub(super) struct Refiller {
     last: Option<(Instant, u64)>,
     /// How long to wait if the next reservation fails.
     retry: Duration,
+    /// Numbers for those who waited for the last block. To wake them takes a while, in which the next reservation can
+    /// be under way.
+    undelivered: Vec<Grant<Sender>>,
 }
 
 impl Refiller {
     pub(super) fn new(shared: Arc<Shared>, options: BlockOptions, pace: Pace) -> Self {
         let retry = options.retry_first;
-        Self { shared, options, pace, last: None, retry }
+        Self { shared, options, pace, last: None, retry, undelivered: Vec::new() }
     }
 
     /// Runs until the allocator is closed; then gives back what is unused.
@@ -33,7 +38,11 @@ impl Refiller {
         // Whatever ends this task, nobody waits for it for ever.
         let _closed = CloseOnDrop(self.shared.clone());
         loop {
-            match self.shared.supply.need() {
+            let need = self.shared.supply.need();
+            if !matches!(need, Need::Block { .. }) {
+                self.deliver();
+            }
+            match need {
                 Need::Nothing => self.shared.wake.notified().await,
                 Need::Closing => break,
                 Need::Block { min, want, room, unused } => {
@@ -42,6 +51,7 @@ impl Refiller {
                     if min <= room {
                         self.refill(demand).await;
                     } else {
+                        self.deliver();
                         self.exhausted(demand, 0).await;
                     }
                 }
@@ -54,11 +64,26 @@ impl Refiller {
 
     async fn refill(&mut self, demand: Demand) {
         let started = self.due();
-        match self.shared.store.reserve(demand).await {
+        match self.reserve(demand).await {
             Ok(block) => self.install(block, started),
             Err(BlockStoreError::Exhausted { left, .. }) => self.exhausted(demand, left).await,
             Err(error) => self.fail(error).await,
         }
+    }
+
+    async fn reserve(&mut self, demand: Demand) -> Result<Block, BlockStoreError> {
+        let store = self.shared.store.clone();
+        let mut reserving = store.reserve(demand);
+        let begun = poll_fn(|context| Poll::Ready(reserving.as_mut().poll(context))).await;
+        self.deliver();
+        match begun {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => reserving.await,
+        }
+    }
+
+    fn deliver(&mut self) {
+        self.shared.deliver(std::mem::take(&mut self.undelivered));
     }
 
     /// Since when this block has been due.
@@ -78,8 +103,7 @@ impl Refiller {
             });
         }
         self.retry = self.options.retry_first;
-        let grants = self.shared.supply.install(block, self.pace.lookahead());
-        self.shared.deliver(grants);
+        self.undelivered = self.shared.supply.install(block, self.pace.lookahead());
         self.shared.metrics.reserved(block, now - started);
         self.shared.metrics.counts(self.shared.counts());
     }
@@ -91,7 +115,7 @@ impl Refiller {
             // It may still fit, if what is left follows what is here.
             let rest = Demand { min: left, want: left, ..demand };
             let started = self.due();
-            match self.shared.store.reserve(rest).await {
+            match self.reserve(rest).await {
                 Ok(block) => return self.install(block, started),
                 // Somebody else was faster: look again.
                 Err(BlockStoreError::Exhausted { .. }) => return,
@@ -114,6 +138,7 @@ impl Refiller {
     async fn fail(&mut self, error: BlockStoreError) {
         tracing::warn!(blocks = self.options.name, %error, "no block could be reserved");
         self.shared.metrics.failed();
+        let error = Arc::new(error);
         for whom in self.shared.supply.fail_all() {
             drop(whom.send(Err(AllocateError::Store(error.clone()))));
         }

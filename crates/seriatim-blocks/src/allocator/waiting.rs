@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
@@ -11,20 +10,20 @@ use super::{Answer, Shared};
 use crate::AllocateError;
 
 /// Waits for numbers. Dropped before it has them, it gives up its place, or what was set aside for it.
-pub(super) struct Waiting {
-    shared: Arc<Shared>,
+pub(super) struct Waiting<'a> {
+    shared: &'a Shared,
     id: u64,
     answer: oneshot::Receiver<Answer>,
     answered: bool,
 }
 
-impl Waiting {
-    pub(super) fn new(shared: Arc<Shared>, id: u64, answer: oneshot::Receiver<Answer>) -> Self {
+impl<'a> Waiting<'a> {
+    pub(super) fn new(shared: &'a Shared, id: u64, answer: oneshot::Receiver<Answer>) -> Self {
         Self { shared, id, answer, answered: false }
     }
 }
 
-impl Future for Waiting {
+impl Future for Waiting<'_> {
     type Output = Answer;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
@@ -34,7 +33,7 @@ impl Future for Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if self.answered {
             return;

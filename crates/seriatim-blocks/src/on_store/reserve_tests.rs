@@ -213,7 +213,7 @@ fn numbers_end_with_the_range_and_a_block_that_does_not_fit_takes_nothing() {
         let error = blocks.reserve(of(6)).await.unwrap_err();
         let expected = BlockStoreError::Exhausted { key: "ids/orders".to_owned(), min: 6, left: 5 };
         assert_eq!(error, expected);
-        assert_eq!(AllocateError::Store(error).kind(), ErrorKind::Exhausted);
+        assert_eq!(AllocateError::Store(Arc::new(error)).kind(), ErrorKind::Exhausted);
         assert_eq!(faults.count(Operation::CompareAndSet), writes);
         let clipped = Demand { min: 1, want: 20, unused: 0 };
         assert_eq!(blocks.reserve(clipped).await, Ok(block(120, 5)));

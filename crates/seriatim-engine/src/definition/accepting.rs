@@ -7,7 +7,8 @@ use seriatim_types::{ApplicationId, RecordId, SequenceId};
 
 use super::accepted::{AcceptedDocument, AcceptedField, AcceptedKind, AcceptedSequence};
 use super::contents::Contents;
-use super::limits::SINGLETONS_MAX;
+use super::fault::Fault;
+use super::limits::{ACCEPTED_BYTES_MAX, SINGLETONS_MAX};
 use super::{
     Accepted, Application, DefinitionError, DocumentDefinition, FieldDefinition, FieldId, KindDefinition,
     Place, SequenceDefinition, Subject, TypeId, changes, compile, ranges,
@@ -47,7 +48,18 @@ pub(super) fn accept(
         // By itself the application is sound, so that a retired sequence must be in the way.
         return Err(meets_retired(&accepted, &error));
     }
+    check_size(&accepted)?;
     Ok(accepted)
+}
+
+/// That the registry can store it.
+fn check_size(accepted: &Accepted) -> Result<(), DefinitionError> {
+    let found = serde_json::to_vec(accepted).map_or(usize::MAX, |json| json.len());
+    if found <= ACCEPTED_BYTES_MAX {
+        return Ok(());
+    }
+    let (subject, what) = (Subject::Application, "bytes, retired names included,");
+    Err(Fault::too_many(subject, "", what, found, ACCEPTED_BYTES_MAX).into_error(None))
 }
 
 fn meets_retired(accepted: &Accepted, error: &seriatim_sequencer::DefinitionError) -> DefinitionError {

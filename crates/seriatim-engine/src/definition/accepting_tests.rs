@@ -90,7 +90,8 @@ fn what_contradicts_stored_data_is_refused_with_the_reason() {
 
 #[test]
 fn what_stored_fields_contradict_is_refused_with_the_reason() {
-    let document = |field: &str| format!("[sequences.S]\n[sequences.T]\n[documents.D]\nkind = \"W\"\n{field}");
+    let document =
+        |field: &str| format!("[sequences.S]\n[sequences.T]\n[documents.D]\nkind = \"W\"\n{field}");
     let table = [
         (
             "fields.f = \"text\"",
@@ -181,7 +182,8 @@ fn what_only_adds_is_accepted() {
 #[test]
 fn a_name_that_comes_back_has_its_number_and_must_have_its_shape() {
     let with = |more: &str| read(&format!("[documents.A]\nkind = \"W\"\n{more}"));
-    let settings = "[documents.S]\nkind = \"C\"\nsingleton = true\nfields.x = { type = \"text\", required = true }";
+    let settings =
+        "[documents.S]\nkind = \"C\"\nsingleton = true\nfields.x = { type = \"text\", required = true }";
     let first = Accepted::accept(None, ID, &with(settings)).unwrap();
     let second = Accepted::accept(Some(&first), ID, &with("")).unwrap();
     let gone = Schema::new(&second).unwrap();
@@ -236,7 +238,8 @@ fn a_kind_keeps_the_sequences_that_it_ever_had() {
 #[test]
 fn singletons_run_out_for_ever() {
     let many = |prefix: &str| {
-        let singletons = (0..300).map(|number| format!("[documents.{prefix}{number}]\nkind = \"C\"\nsingleton = true"));
+        let singletons =
+            (0..300).map(|number| format!("[documents.{prefix}{number}]\nkind = \"C\"\nsingleton = true"));
         read(&singletons.collect::<Vec<_>>().join("\n"))
     };
     let first = Accepted::accept(None, ID, &many("a")).unwrap();
@@ -247,6 +250,23 @@ fn singletons_run_out_for_ever() {
         "document b212: an application has at most 512 singletons, those that it has no more included: use a document \
          that is none"
     );
+}
+
+#[test]
+fn what_the_registry_cannot_store_is_too_large() {
+    let mut application = read("");
+    let name = |number: usize| format!("{number:0100}");
+    for number in 0..1_000 {
+        application.documents.push(DocumentDefinition::new(name(number), crate::definition::DocumentKind::C));
+    }
+    let names: Vec<String> = (0..1_000).map(name).collect();
+    for number in 0..60 {
+        let all = names.iter().map(String::as_str);
+        application.kinds.push(KindDefinition::new(format!("k{number}")).documents(all));
+    }
+    let error = Accepted::accept(None, ID, &application).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    assert!(error.to_string().ends_with("are too many: at most 6291456"), "{error}");
 }
 
 /// Some of eight documents with some of four fields each, which always have the shape that belongs to their name.
@@ -284,7 +304,8 @@ fn numbers(accepted: &Accepted) -> BTreeMap<String, u64> {
         numbers.insert(name.clone(), u64::from(document.id.get()));
         numbers.extend(document.singleton.map(|id| (format!("{name}!"), id)));
         let fields = document.fields.iter();
-        numbers.extend(fields.map(|field| (format!("{name}.{}", field.shape.name), u64::from(field.id.get()))));
+        numbers
+            .extend(fields.map(|field| (format!("{name}.{}", field.shape.name), u64::from(field.id.get()))));
     }
     numbers
 }

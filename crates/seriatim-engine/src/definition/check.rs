@@ -133,8 +133,9 @@ fn check_overlaps(application: &Application, contents: &Contents<'_>) -> Sound {
         spaces.sequence(SequenceId::new(FIRST_CUSTOM.get() + place), sequence)
     };
     let name_of = |id: SequenceId| {
-        let place = usize::from(id.get() - FIRST_CUSTOM.get());
-        application.sequences[place].name.clone()
+        let own = id.get().checked_sub(FIRST_CUSTOM.get()).map(usize::from);
+        let own = own.and_then(|place| application.sequences.get(place));
+        own.map_or_else(|| id.to_string(), |sequence| sequence.name.clone())
     };
     for kind in &application.kinds {
         let names = contents.sequences(kind);

@@ -33,3 +33,7 @@ pub const SINGLETONS_MAX: usize = 512;
 
 /// Bytes of a definition's text. The largest that the other limits allow is smaller; what is larger is not a definition.
 pub const TEXT_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of an accepted definition as JSON, retired names included. It must fit into one event of the registry, which
+/// has at most 8 MiB, with room for what stands beside it.
+pub const ACCEPTED_BYTES_MAX: usize = 6 << 20;

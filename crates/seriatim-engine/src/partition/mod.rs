@@ -24,9 +24,9 @@ use crate::prepare::Prepared;
 use crate::request::Answer;
 use crate::state::{Values, lock};
 
-pub(crate) use flusher::decode_checkpoint;
+pub(crate) use flusher::{decode_checkpoint, encode_checkpoint};
 pub(crate) use shared::Shared;
-use worker::{Message, Submission, Worker};
+use worker::{Hold, Message, Submission, Worker};
 
 /// A handle on a partition. Its task ends when it is closed, or when the last handle is gone.
 #[derive(Debug)]
@@ -132,7 +132,7 @@ impl PartitionHandle {
     /// Queues a command and waits for its answer. Dropping the future does not cancel the command.
     pub(crate) async fn submit(&self, prepared: Prepared) -> Result<Answer, SubmitError> {
         let (sender, answer) = oneshot::channel();
-        let message = Message::Command(Box::new(Submission::new(prepared, sender)));
+        let message = Message::Command(Submission::new(prepared, sender));
         match self.queue.try_send(message) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Full(_)) => {
@@ -158,10 +158,10 @@ impl PartitionHandle {
     pub(crate) async fn hold(&self) -> Result<Held, SubmitError> {
         let (ready_sender, ready) = oneshot::channel();
         let (guard, release) = oneshot::channel();
-        let message = Message::Hold { ready: ready_sender, release };
+        let message = Message::Hold(Hold { ready: ready_sender, release });
         self.queue.send(message).await.map_err(|_| self.closed())?;
         ready.await.map_err(|_| self.closed())??;
-        Ok(Held { _guard: guard })
+        Ok(Held { guard })
     }
 
     /// Ends the task: what is queued is done, and what waits is flushed.
@@ -199,14 +199,22 @@ impl PartitionHandle {
             uncheckpointed_bytes: overlay.log_bytes(),
         }
     }
-
-    pub(crate) fn status_handle(&self) -> &StatusHandle {
-        &self.status
-    }
 }
 
-/// Keeps a partition between two groups.
+/// Keeps a partition between two groups, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
-    _guard: oneshot::Sender<()>,
+    guard: oneshot::Sender<oneshot::Sender<()>>,
+}
+
+impl Held {
+    /// Lets the partition go on with a recovery, because what is stored has changed under it. Returns when the recovery
+    /// has begun, or the partition has ended.
+    pub(crate) async fn recover(self) {
+        let (sender, begun) = oneshot::channel();
+        if self.guard.send(sender).is_ok() {
+            // An error says that the partition has ended.
+            let _ = begun.await;
+        }
+    }
 }

@@ -76,7 +76,11 @@ impl Shared {
         let missing = keys.iter().zip(&values).filter(|(_, value)| value.is_none());
         let missing: Vec<StoreKey> = missing.map(|(key, _)| key.clone()).collect();
         let found = self.get_many(&missing).await?;
-        values.iter_mut().filter(|value| value.is_none()).zip(found).for_each(|(place, value)| *place = value);
+        values
+            .iter_mut()
+            .filter(|value| value.is_none())
+            .zip(found)
+            .for_each(|(place, value)| *place = value);
         Ok(values)
     }
 

@@ -52,7 +52,9 @@ impl From<CommandError> for SubmitError {
             CommandError::Fenced(what) => Self::Fenced(what),
             CommandError::Draw(error) => Self::Draw(error),
             CommandError::Damaged { key, problem } => damaged(key, problem),
-            CommandError::Unread => Self::Request(RequestError::Refused("it swallowed an error of its context".into())),
+            CommandError::Unread => {
+                Self::Request(RequestError::Refused("it swallowed an error of its context".into()))
+            }
         }
     }
 }
@@ -125,9 +127,13 @@ impl Stage<'_> {
         if !draft.unread.is_empty() {
             return Outcome::Unread(std::mem::take(&mut draft.unread));
         }
-        match event.and_then(|event| self.finish(place, &event, transaction, draft)) {
-            Ok(answer) if draft.unread.is_empty() => Outcome::Staged(Box::new(answer)),
-            Ok(_) => Outcome::Unread(std::mem::take(&mut draft.unread)),
+        let answer = event.and_then(|event| self.finish(place, &event, transaction, draft));
+        // First of all: a projector that has not seen a row may have refused the event for that alone.
+        if !draft.unread.is_empty() {
+            return Outcome::Unread(std::mem::take(&mut draft.unread));
+        }
+        match answer {
+            Ok(answer) => Outcome::Staged(Box::new(answer)),
             Err(error) => Outcome::Refused(error),
         }
     }
@@ -262,7 +268,8 @@ impl Stage<'_> {
         derivation.apply(place, event, Pass::First, &mut state)?;
         let partition = self.shared.partition.id;
         let answer = Answer::of(&derivation.schema, partition, place, event, false);
-        let answer = answer.map_err(|problem| SubmitError::Request(RequestError::Refused(problem.to_string())))?;
+        let answer =
+            answer.map_err(|problem| SubmitError::Request(RequestError::Refused(problem.to_string())))?;
         if draft.unread.is_empty() {
             self.body.clear();
             event.encode(self.body);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use seriatim_env::Task;
 use seriatim_sequencer::{Busy, LoadError, Loaded, Pin, Sealed, Sequencer, Settled};
 use seriatim_storage::{AppendError, ReadLimit, Receipt, StoreError};
-use seriatim_types::{PartitionOffset, Timestamp, TrustLevel};
+use seriatim_types::{ErrorKind, PartitionOffset, Timestamp, TrustLevel};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::Shared;
@@ -36,18 +36,23 @@ impl Submission {
     }
 }
 
+/// Whoever wants the partition to stand still.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    /// Told when everything is flushed.
+    pub(crate) ready: oneshot::Sender<Result<(), SubmitError>>,
+    /// Ends it by being dropped; by a message it asks for a recovery, whose beginning is told.
+    pub(crate) release: oneshot::Receiver<oneshot::Sender<()>>,
+}
+
 /// What the task is asked to do.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly every message is a command")]
 pub(crate) enum Message {
     /// Do a command.
-    Command(Box<Submission>),
+    Command(Submission),
     /// Flush everything, say so, and do nothing until released.
-    Hold {
-        /// Told when everything is flushed.
-        ready: oneshot::Sender<Result<(), SubmitError>>,
-        /// Ends it, by a message or by being dropped.
-        release: oneshot::Receiver<()>,
-    },
+    Hold(Hold),
     /// Do what was queued before, then end.
     Stop,
 }
@@ -55,19 +60,19 @@ pub(crate) enum Message {
 /// Commands whose workspaces are loaded, with what was read for them.
 #[derive(Debug, Default)]
 struct Batch {
-    commands: Vec<(Box<Submission>, Pin)>,
+    commands: Vec<(Submission, Pin)>,
     fetched: Fetched,
 }
 
 /// A load under way.
-type Loading = Task<(Vec<Box<Submission>>, Loaded, Result<Fetched, StoreError>)>;
+type Loading = Task<(Vec<Submission>, Loaded, Result<Fetched, StoreError>)>;
 
 /// A staged command that waits for its group.
 struct Pending {
-    submission: Box<Submission>,
+    submission: Submission,
     answer: Box<Answer>,
     /// Callers with the same idempotency key, in the same group.
-    followers: Vec<Box<Submission>>,
+    followers: Vec<Submission>,
 }
 
 /// A group, closed and on its way.
@@ -83,13 +88,13 @@ pub(crate) struct Worker {
     stopped: watch::Sender<Option<String>>,
     flusher: Task<()>,
     /// Commands that are not loaded yet.
-    waiting: Vec<Box<Submission>>,
+    waiting: Vec<Submission>,
     /// Commands that can be staged.
     batch: Batch,
     /// Commands whose workspaces are being read.
     loading: Option<Loading>,
     /// A hold that was asked for.
-    hold: Option<(oneshot::Sender<Result<(), SubmitError>>, oneshot::Receiver<()>)>,
+    hold: Option<Hold>,
     ending: bool,
     /// The time of the last event: time does not go back in a partition.
     last_time: Timestamp,
@@ -125,12 +130,23 @@ impl Worker {
     /// Until it is stopped, or stops because something is wrong.
     pub(crate) async fn run(mut self) {
         let stop = self.shared.stop.clone();
+        let mut end = SubmitError::Closed;
         if let Some(Err(reason)) = stop.run_until_cancelled(self.work()).await {
             tracing::error!(partition = %self.shared.partition, %reason, "the partition has stopped");
-            self.stopped.send_replace(Some(reason.to_string()));
-            self.queue.close();
-            self.refuse_all(&reason);
+            let text = match &reason {
+                SubmitError::Stopped { reason, .. } => reason.clone(),
+                other => other.to_string(),
+            };
+            self.stopped.send_replace(Some(text));
+            end = reason;
         }
+        self.queue.close();
+        self.give_up_loading().await;
+        while let Ok(message) = self.queue.try_recv() {
+            self.take(message);
+        }
+        // None of them was staged: nothing of them was done.
+        self.refuse_all(&end);
         // What is committed and not flushed is in the log; writing it now just makes the next start quick.
         self.flusher.cancel();
         // An error was logged, and the next recovery will find everything.
@@ -139,7 +155,7 @@ impl Worker {
 
     async fn work(&mut self) -> Result<(), SubmitError> {
         loop {
-            if self.is_idle() {
+            if self.is_idle() && self.hold.is_none() {
                 if self.ending {
                     return Ok(());
                 }
@@ -157,6 +173,7 @@ impl Worker {
                 if let Busy::Stopped(reason) = &busy {
                     return Err(stopped(self.shared.partition, reason));
                 }
+                self.give_up_loading().await;
                 self.refuse_all(&SubmitError::Busy(busy));
                 continue;
             }
@@ -173,7 +190,7 @@ impl Worker {
     fn take(&mut self, message: Message) {
         match message {
             Message::Command(submission) => self.waiting.push(submission),
-            Message::Hold { ready, release } => self.hold = Some((ready, release)),
+            Message::Hold(hold) => self.hold = Some(hold),
             Message::Stop => self.ending = true,
         }
     }
@@ -192,10 +209,20 @@ impl Worker {
     }
 
     fn refuse_all(&mut self, error: &SubmitError) {
-        let waiting = self.waiting.drain(..).chain(self.batch.commands.drain(..).map(|(submission, _)| submission));
+        let waiting =
+            self.waiting.drain(..).chain(self.batch.commands.drain(..).map(|(submission, _)| submission));
         for submission in waiting {
             self.shared.metrics.refused.increment(1);
             answer(submission, Err(error.clone()));
+        }
+    }
+
+    /// Takes commands back that are being loaded.
+    async fn give_up_loading(&mut self) {
+        let Some(loading) = self.loading.take() else { return };
+        // An error is a panic of the load, which has taken its commands with it.
+        if let Ok((commands, ..)) = loading.await {
+            self.waiting.extend(commands);
         }
     }
 
@@ -219,16 +246,37 @@ impl Worker {
 
     /// Flushes everything and waits to be released.
     async fn stand_still(&mut self) -> Result<(), SubmitError> {
-        let Some((ready, release)) = self.hold.take() else { return Ok(()) };
+        let Some(Hold { ready, release }) = self.hold.take() else { return Ok(()) };
         let settled = match self.wait().await {
-            Ok(()) | Err(Busy::Backlogged { .. }) => flusher::flush_all(&self.shared).await.map_err(SubmitError::Store),
+            Ok(()) | Err(Busy::Backlogged { .. }) => {
+                flusher::flush_all(&self.shared).await.map_err(SubmitError::Store)
+            }
             Err(busy) => Err(SubmitError::Busy(busy)),
         };
-        if ready.send(settled).is_ok() {
-            // Dropped or told: both mean go on.
-            let _ = release.await;
+        if ready.send(settled).is_ok()
+            && let Ok(begun) = release.await
+        {
+            self.recover().await?;
+            // Whoever asked may have gone.
+            let _ = begun.send(());
         }
         Ok(())
+    }
+
+    /// Forgets everything and begins again from the checkpoint, because what is stored was changed from outside.
+    async fn recover(&mut self) -> Result<(), SubmitError> {
+        let owner = loop {
+            match self.shared.log.take(self.shared.partition).await {
+                Ok(owner) => break owner,
+                Err(error) if error.kind() == ErrorKind::Unavailable => {
+                    tracing::warn!(partition = %self.shared.partition, %error, "a recovery waits for the log");
+                    self.shared.env.sleep(self.shared.env.jitter(self.shared.options.retry)).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        };
+        self.batch = Batch::default();
+        self.sequencer.recover(owner).map_err(|error| self.defect(&error.to_string()))
     }
 
     /// Finds out what has to be read for the waiting commands. Those that need nothing can be staged at once; for the
@@ -269,7 +317,8 @@ impl Worker {
     /// Has at least one command ready to be staged, unless none can be.
     async fn load(&mut self) -> Result<(), SubmitError> {
         if let Some(loading) = self.loading.take() {
-            let (commands, loaded, fetched) = loading.await.map_err(|error| self.defect(&error.to_string()))?;
+            let (commands, loaded, fetched) =
+                loading.await.map_err(|error| self.defect(&error.to_string()))?;
             match fetched {
                 Ok(fetched) => self.admit(commands, loaded, fetched),
                 Err(error) => {
@@ -291,7 +340,7 @@ impl Worker {
         SubmitError::Stopped { partition: self.shared.partition.to_string(), reason: reason.to_owned() }
     }
 
-    fn admit(&mut self, commands: Vec<Box<Submission>>, loaded: Loaded, fetched: Fetched) {
+    fn admit(&mut self, commands: Vec<Submission>, loaded: Loaded, fetched: Fetched) {
         for (submission, pin) in commands.into_iter().zip(self.sequencer.admit(loaded)) {
             match pin {
                 Ok(pin) => self.batch.commands.push((submission, pin)),
@@ -304,7 +353,8 @@ impl Worker {
         }
         let present = &mut self.batch.fetched;
         // The older of two counts: what is outdated is read again, and nothing outdated is taken for fresh.
-        let flushes = if present.values.is_empty() { fetched.flushes } else { present.flushes.min(fetched.flushes) };
+        let flushes =
+            if present.values.is_empty() { fetched.flushes } else { present.flushes.min(fetched.flushes) };
         present.values.extend(fetched.values);
         present.flushes = flushes;
     }
@@ -320,13 +370,18 @@ impl Worker {
         Ok(())
     }
 
+    /// As [`Self::refresh`]; if it fails, the batch is refused, and the answer is `false`.
+    async fn refresh_or_refuse(&mut self) -> bool {
+        let Err(error) = self.refresh().await else { return true };
+        for (submission, _) in std::mem::take(&mut self.batch).commands {
+            answer(submission, Err(SubmitError::Store(error.clone())));
+        }
+        false
+    }
+
     /// Stages the batch as one group and closes it. `None` if nothing of it was staged.
     async fn stage(&mut self) -> Result<Option<Staged>, SubmitError> {
-        if let Err(error) = self.refresh().await {
-            let commands = std::mem::take(&mut self.batch.commands);
-            for (submission, _) in commands {
-                answer(submission, Err(SubmitError::Store(error.clone())));
-            }
+        if !self.refresh_or_refuse().await {
             return Ok(None);
         }
         let mut batch = std::mem::take(&mut self.batch);
@@ -343,6 +398,12 @@ impl Worker {
                     self.sequencer.discard(attempt.sealed);
                     let (submission, _) = batch.commands.remove(command);
                     answer(submission, Err(SubmitError::Taken { what, key }));
+                    // A flush may have ended while the store was asked.
+                    self.batch = batch;
+                    if !self.refresh_or_refuse().await {
+                        return Ok(None);
+                    }
+                    batch = std::mem::take(&mut self.batch);
                 }
                 Err(error) => {
                     self.sequencer.discard(attempt.sealed);
@@ -371,7 +432,8 @@ impl Worker {
         };
         for (place, (submission, pin)) in batch.commands.iter().enumerate() {
             let full = group.bytes() >= GROUP_BYTES_MAX
-                || (!group.is_empty() && lock(&self.shared.overlay).closes_group(values.len(), group.bytes()));
+                || (!group.is_empty()
+                    && lock(&self.shared.overlay).closes_group(values.len(), group.bytes()));
             if full {
                 break;
             }
@@ -393,7 +455,10 @@ impl Worker {
     }
 
     /// The first of the keys that the store has already.
-    async fn find_taken(&self, keys: &[(StoreKey, usize, &'static str)]) -> Result<Option<usize>, StoreError> {
+    async fn find_taken(
+        &self,
+        keys: &[(StoreKey, usize, &'static str)],
+    ) -> Result<Option<usize>, StoreError> {
         if keys.is_empty() {
             return Ok(None);
         }
@@ -411,12 +476,17 @@ impl Worker {
         let staged = outcomes.len();
         for (outcome, (submission, pin)) in outcomes.into_iter().zip(batch.commands.drain(..staged)) {
             match outcome {
-                Outcome::Staged(answer) => pending.push(Pending { submission, answer, followers: Vec::new() }),
+                Outcome::Staged(answer) => {
+                    pending.push(Pending { submission, answer, followers: Vec::new() });
+                }
                 Outcome::Repeated(used) if used.offset >= sealed.at() => {
                     let place = used.offset.since(sealed.at()).and_then(|place| usize::try_from(place).ok());
                     match place.and_then(|place| pending.get_mut(place)) {
                         Some(first) => first.followers.push(submission),
-                        None => answer(submission, Err(self.defect("a key was used by an event that is not there"))),
+                        None => answer(
+                            submission,
+                            Err(self.defect("a key was used by an event that is not there")),
+                        ),
                     }
                 }
                 outcome => left.push((outcome, submission, pin)),
@@ -442,7 +512,7 @@ impl Worker {
     }
 
     /// Ends a command that is not part of a group, or sends it round again.
-    fn dispose_one(&mut self, outcome: Outcome, mut submission: Box<Submission>) {
+    fn dispose_one(&mut self, outcome: Outcome, mut submission: Submission) {
         match outcome {
             // Only a group has those.
             Outcome::Staged(_) => answer(submission, Err(self.defect("a staged command without a group"))),
@@ -471,7 +541,10 @@ impl Worker {
     async fn append(&mut self, staged: Staged) -> Result<(), SubmitError> {
         let Staged { sealed, pending } = staged;
         let (log, owner, at, entries) = (&self.shared.log, sealed.owner(), sealed.at(), sealed.entries());
-        self.shared.metrics.group_commands.record(f64::from(u32::try_from(pending.len()).unwrap_or(u32::MAX)));
+        self.shared
+            .metrics
+            .group_commands
+            .record(f64::from(u32::try_from(pending.len()).unwrap_or(u32::MAX)));
         let started = self.shared.env.instant();
         // Submitted when it is called; the future only waits.
         let result = if self.shared.options.trust_level.verifies_events() {
@@ -505,6 +578,10 @@ impl Worker {
                 self.sequencer.discard(sealed);
                 self.forget_values();
                 let stops = matches!(error, AppendError::Conflict { .. } | AppendError::StaleEpoch { .. });
+                if stops {
+                    // Seen by whoever looks after the answer.
+                    self.stopped.send_replace(Some(error.to_string()));
+                }
                 refuse(pending, &SubmitError::Append(error.clone()));
                 // Somebody else is at work on this partition.
                 if stops { Err(self.defect(&error.to_string())) } else { Ok(()) }
@@ -538,10 +615,15 @@ impl Worker {
                 }
                 Err(unsettled) => {
                     refuse(std::mem::take(&mut pending), &SubmitError::InDoubt(unsettled.to_string()));
-                    if unsettled.kind() != seriatim_types::ErrorKind::InDoubt {
+                    if unsettled.kind() != ErrorKind::InDoubt {
                         return Err(self.defect(&unsettled.to_string()));
                     }
+                    // Whoever waits behind it is told too, and not kept until the log answers.
+                    let error = SubmitError::NotWritten(format!("the log does not answer: {unsettled}"));
                     sealed = unsettled.sealed;
+                    self.drain();
+                    self.give_up_loading().await;
+                    self.refuse_all(&error);
                     self.shared.env.sleep(self.shared.env.jitter(self.shared.options.retry)).await;
                 }
             }
@@ -587,7 +669,7 @@ fn note_new_keys(
     }
 }
 
-fn answer(submission: Box<Submission>, result: Result<Answer, SubmitError>) {
+fn answer(submission: Submission, result: Result<Answer, SubmitError>) {
     // Whoever asked may have gone; the command is done all the same.
     let _ = submission.answer.send(result);
 }
@@ -601,16 +683,19 @@ fn refuse(pending: Vec<Pending>, error: &SubmitError) {
 }
 
 /// Answers a repeated command from its event.
-async fn answer_again(shared: Arc<Shared>, used: KeyUse, submission: Box<Submission>) {
+async fn answer_again(shared: Arc<Shared>, used: KeyUse, submission: Submission) {
     let result = read_answer(&shared, used.offset).await;
     answer(submission, result);
 }
 
 async fn read_answer(shared: &Shared, offset: PartitionOffset) -> Result<Answer, SubmitError> {
-    let damaged = |problem: String| SubmitError::Stopped { partition: shared.partition.to_string(), reason: problem };
+    let damaged =
+        |problem: String| SubmitError::Stopped { partition: shared.partition.to_string(), reason: problem };
     let read = shared.log.read(shared.partition, offset, ReadLimit::entries(1)).await?;
-    let (_, entry) = read.iter().next().ok_or_else(|| damaged(format!("event {offset} is not in the log")))?;
-    let event = Event::decode(entry.body()).map_err(|problem| damaged(format!("event {offset}: {problem}")))?;
+    let (_, entry) =
+        read.iter().next().ok_or_else(|| damaged(format!("event {offset} is not in the log")))?;
+    let event =
+        Event::decode(entry.body()).map_err(|problem| damaged(format!("event {offset}: {problem}")))?;
     let place = Place::of(offset, &entry);
     let answer = Answer::of(&shared.derivation.schema, shared.partition.id, place, &event, true);
     answer.map_err(|problem| damaged(format!("event {offset}: {problem}")))

@@ -1,0 +1,49 @@
+//! Blocks, with a stopwatch.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use seriatim_blocks::{Block, BlockStore, BlockStoreError, Demand, LastBlock, StoredBlocks};
+use seriatim_types::Number;
+
+/// Measures how long each durable write of a block takes.
+#[derive(Debug)]
+pub(super) struct Timed {
+    blocks: StoredBlocks,
+    times: Mutex<Vec<Duration>>,
+}
+
+impl Timed {
+    pub(super) fn new(blocks: StoredBlocks) -> Self {
+        Self { blocks, times: Mutex::default() }
+    }
+
+    /// What the writes since the last look took.
+    pub(super) fn times(&self) -> Vec<Duration> {
+        std::mem::take(&mut *self.times.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[async_trait]
+impl BlockStore for Timed {
+    fn first(&self) -> Number {
+        self.blocks.first()
+    }
+
+    async fn last(&self) -> Result<Option<LastBlock>, BlockStoreError> {
+        self.blocks.last().await
+    }
+
+    async fn reserve(&self, demand: Demand) -> Result<Block, BlockStoreError> {
+        let started = Instant::now();
+        let block = self.blocks.reserve(demand).await?;
+        self.times.lock().unwrap_or_else(PoisonError::into_inner).push(started.elapsed());
+        Ok(block)
+    }
+
+    async fn release(&self, tail: Block) -> Result<bool, BlockStoreError> {
+        self.blocks.release(tail).await
+    }
+}
