@@ -139,7 +139,8 @@ impl Worker {
 
     async fn work(&mut self) -> Result<(), SubmitError> {
         loop {
-            if self.is_idle() {
+            // A hold that came while commands were under way is not to wait for another message.
+            if self.is_idle() && self.hold.is_none() {
                 if self.ending {
                     return Ok(());
                 }
