@@ -306,10 +306,11 @@ impl Engine {
         &self.inner.series_ids
     }
 
-    /// Every application that runs: the registry, then the others in the order in which they were given.
+    /// Every application that runs: the registry, series, then the others in the order in which they were given.
     pub(crate) fn all_running(&self) -> impl Iterator<Item = &Arc<Running>> {
-        let given = self.inner.names.iter().filter_map(|name| self.inner.applications.get(name));
-        std::iter::once(&self.inner.sys).chain(given)
+        let names = std::iter::once(series::NAME).chain(self.inner.names.iter().map(String::as_str));
+        let running = names.filter_map(|name| self.inner.applications.get(name));
+        std::iter::once(&self.inner.sys).chain(running)
     }
 
     pub(crate) fn log(&self) -> &Log {

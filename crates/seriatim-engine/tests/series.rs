@@ -185,7 +185,11 @@ fn who_got_a_number_is_found_among_voids_and_raises() {
             assert_eq!(issued.note, Some(format!("note {turn}")));
             assert_eq!(issued.idempotency_key, (turn.is_multiple_of(2)).then(|| format!("key {turn}")));
             let void = issued.void.map(|void| void.reason);
-            assert_eq!(void.is_some(), number < 1_000 && number == first && turn.is_multiple_of(5), "{number}");
+            assert_eq!(
+                void.is_some(),
+                number < 1_000 && number == first && turn.is_multiple_of(5),
+                "{number}"
+            );
         };
         for turn in 0..20 {
             for place in 0..3 {

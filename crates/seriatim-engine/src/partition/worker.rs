@@ -155,6 +155,7 @@ impl Worker {
 
     async fn work(&mut self) -> Result<(), SubmitError> {
         loop {
+            // A hold that came while commands were under way is not to wait for another message.
             if self.is_idle() && self.hold.is_none() {
                 if self.ending {
                     return Ok(());
