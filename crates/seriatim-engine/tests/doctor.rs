@@ -452,7 +452,7 @@ fn commands_go_on_beside_a_check() {
         let (writer, workspace) = (engine.clone(), world.workspaces[0]);
         let mut seen = Vec::new();
         let writing = env.spawn(async move {
-            for _ in 0..200 {
+            for _ in 0..1_000 {
                 writer.submit("shop", workspace, &invoice()).await.unwrap();
             }
         });
@@ -462,11 +462,11 @@ fn commands_go_on_beside_a_check() {
             assert!(report.is_clean(), "{report:?}");
             seen.push(report.checked.records);
         }
-        assert!(seen[0] < 28 + 200, "the commands were done before the first look: {seen:?}");
+        assert!(seen[0] < 28 + 1_000, "the commands were done before the first look: {seen:?}");
         writing.await.unwrap();
         let report = engine.doctor(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
         assert!(report.is_clean(), "{report:?}");
-        assert_eq!(report.checked.records, 28 + 200);
+        assert_eq!(report.checked.records, 28 + 1_000);
         engine.close().await;
     });
 }
