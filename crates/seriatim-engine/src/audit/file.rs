@@ -347,15 +347,15 @@ impl<R: BufRead> Lines<R> {
         if read == 0 {
             return Ok(None);
         }
-        serde_json::from_slice(&self.bytes).map(Some).map_err(|error| self.wrong(error))
+        serde_json::from_slice(&self.bytes).map(Some).map_err(|error| self.wrong(&error))
     }
 
-    fn wrong(&self, problem: impl ToString) -> VerifyError {
+    fn wrong(&self, problem: &(impl ToString + ?Sized)) -> VerifyError {
         VerifyError::Line { line: self.number, problem: problem.to_string() }
     }
 
     fn digest(&self, text: &str) -> Result<Digest, VerifyError> {
-        text.parse().map_err(|error| self.wrong(error))
+        text.parse().map_err(|error| self.wrong(&error))
     }
 }
 
@@ -434,7 +434,7 @@ fn verify_event<R: BufRead>(
         raises: &event.raises(),
     };
     let append = AppendId { epoch, counter: event.counter };
-    let expected = chain_head(append, &header, previous).map_err(|error| lines.wrong(error))?;
+    let expected = chain_head(append, &header, previous).map_err(|error| lines.wrong(&error))?;
     let found = lines.digest(&event.chain)?;
     if expected == found { Ok(found) } else { Err(VerifyError::Link { offset, expected, found }) }
 }

@@ -156,8 +156,10 @@ mod tests {
 
     const ID: SequenceId = SequenceId::new(20);
 
-    /// Events, each with draws as (first, count) and a raise.
-    fn tally(events: &[(&[(u64, u64)], Option<u64>)]) -> Completeness {
+    /// Draws as (first, count), and a raise.
+    type TestEvent<'a> = (&'a [(u64, u64)], Option<u64>);
+
+    fn tally(events: &[TestEvent<'_>]) -> Completeness {
         let mut tally = Tally::new(Sequence::with_ranges(ID, &[1..=10, 100..=1_000]));
         for (offset, (draws, raise)) in (1..).zip(events) {
             let other = Draw { sequence: SequenceId::new(21), first: Number::new(500), count: 9 };

@@ -81,7 +81,7 @@ impl<'a> Examination<'a> {
             let entries = usize::try_from(left).unwrap_or(usize::MAX).min(PAGE.entries);
             let page = self.log.read(self.partition, self.at, ReadLimit { entries, ..PAGE }).await?;
             if page.is_empty() {
-                return Err(damaged(self.at, format!("nothing is there, and the log ends at {to}")));
+                return Err(damaged(self.at, &format!("nothing is there, and the log ends at {to}")));
             }
             let entries: Vec<(PartitionOffset, Entry<'_>)> = page.iter().collect();
             for chunk in entries.chunks(CHUNK_ENTRIES) {
@@ -102,7 +102,7 @@ impl<'a> Examination<'a> {
             if !entry.body_is_intact() {
                 return Err(damaged(*offset, "its body is not the one that its header speaks of"));
             }
-            let event = Event::decode(entry.body()).map_err(|problem| damaged(*offset, problem))?;
+            let event = Event::decode(entry.body()).map_err(|problem| damaged(*offset, &problem))?;
             events.push((Place::of(*offset, entry), event));
         }
         let fetched = self.fetch(&events).await?;
@@ -113,15 +113,15 @@ impl<'a> Examination<'a> {
             let known =
                 numbers.entry(entry.workspace()).or_insert_with(|| Numbers::fresh(entry.kind(), kind));
             let folded = known.fold(kind, *offset, entry, &mut self.ignored);
-            folded.map_err(|error| damaged(*offset, error))?;
+            folded.map_err(|error| damaged(*offset, &error))?;
             draft.clear();
             let base = Base { group: &values, overlay: &self.overlay, fetched: &fetched };
             let mut state = State { base, draft: &mut draft };
             let applied = self.derivation.apply(*place, event, Pass::Again, &mut state);
-            applied.map_err(|error| damaged(*offset, format!("it cannot be applied: {error}")))?;
+            applied.map_err(|error| damaged(*offset, &format!("it cannot be applied: {error}")))?;
             if let Some(key) = draft.unread.first() {
                 let reason = format!("it reads {key} only when it is applied a second time");
-                return Err(damaged(*offset, reason));
+                return Err(damaged(*offset, &reason));
             }
             values.extend(draft.writes.drain(..));
         }
@@ -307,7 +307,7 @@ impl<'a> Examination<'a> {
     }
 }
 
-fn damaged(offset: PartitionOffset, reason: impl ToString) -> DoctorError {
+fn damaged(offset: PartitionOffset, reason: &(impl ToString + ?Sized)) -> DoctorError {
     DoctorError::Damaged { offset, reason: reason.to_string() }
 }
 

@@ -59,6 +59,9 @@ struct Batch {
     fetched: Fetched,
 }
 
+/// A hold: whom to tell that everything is flushed, and what ends it.
+type Hold = (oneshot::Sender<Result<(), SubmitError>>, oneshot::Receiver<oneshot::Sender<()>>);
+
 /// A load under way.
 type Loading = Task<(Vec<Box<Submission>>, Loaded, Result<Fetched, StoreError>)>;
 
@@ -89,7 +92,7 @@ pub(crate) struct Worker {
     /// Commands whose workspaces are being read.
     loading: Option<Loading>,
     /// A hold that was asked for.
-    hold: Option<(oneshot::Sender<Result<(), SubmitError>>, oneshot::Receiver<oneshot::Sender<()>>)>,
+    hold: Option<Hold>,
     ending: bool,
     /// The time of the last event: time does not go back in a partition.
     last_time: Timestamp,
