@@ -267,6 +267,6 @@ mod tests {
         assert_eq!(Forecast::new(500, 0, None, now).runs_out, None);
         assert_eq!(Forecast::new(0, 3, Some(since), now).runs_out, Some(now));
         assert_eq!(Forecast::new(u64::MAX, 1, Some(since), now).runs_out, None);
-        assert_eq!(Forecast::new(500, 10, Some(now), now).per_day, 864_000_000_000);
+        assert_eq!(Forecast::new(500, 10, Some(now), now).per_day, 864_000_000);
     }
 }
