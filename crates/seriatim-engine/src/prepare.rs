@@ -1,6 +1,6 @@
 //! Checks a request against the definition, before it is queued.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use seriatim_types::{RecordId, WorkspaceId, WorkspaceKind};
@@ -61,14 +61,14 @@ pub(crate) struct Preparation<'a> {
     pub(crate) kind: &'a KindSchema,
     pub(crate) known: &'a Known,
     /// What the command creates, by raw id.
-    raw: HashMap<u64, TypeId>,
+    raw: BTreeMap<u64, TypeId>,
     lookups: Vec<RecordId>,
     reads: Vec<StoreKey>,
 }
 
 impl<'a> Preparation<'a> {
     pub(crate) fn new(schema: &'a Schema, workspace: WorkspaceId, kind: &'a KindSchema, known: &'a Known) -> Self {
-        Self { schema, workspace, kind, known, raw: HashMap::new(), lookups: Vec::new(), reads: Vec::new() }
+        Self { schema, workspace, kind, known, raw: BTreeMap::new(), lookups: Vec::new(), reads: Vec::new() }
     }
 
     fn keys(&self) -> WorkspaceKeys {
