@@ -1,6 +1,6 @@
 //! Checks a request against the definition, before it is queued.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
@@ -65,7 +65,7 @@ pub(crate) struct Preparation<'a> {
     pub(crate) kind: &'a KindSchema,
     pub(crate) known: &'a Known,
     /// What the command creates, by raw id.
-    raw: HashMap<u64, TypeId>,
+    raw: BTreeMap<u64, TypeId>,
     lookups: Vec<RecordId>,
     reads: Vec<StoreKey>,
 }
@@ -77,7 +77,7 @@ impl<'a> Preparation<'a> {
         kind: &'a KindSchema,
         known: &'a Known,
     ) -> Self {
-        Self { schema, workspace, kind, known, raw: HashMap::new(), lookups: Vec::new(), reads: Vec::new() }
+        Self { schema, workspace, kind, known, raw: BTreeMap::new(), lookups: Vec::new(), reads: Vec::new() }
     }
 
     fn keys(&self) -> WorkspaceKeys {

@@ -82,12 +82,13 @@ pub(crate) fn encode(
     parent: Option<RecordId>,
     fields: &[(FieldId, Value)],
 ) -> Bytes {
-    let mut buffer = Vec::with_capacity(16 + 16 * fields.len());
+    let mut buffer = Vec::with_capacity(32 + fields.iter().map(|(_, value)| value.size_max()).sum::<usize>());
     buffer.put_u8(VERSION);
     buffer.put_u64(folded.get());
     buffer.put_varint(parent.map_or(0, RecordId::get));
     put_fields(&mut buffer, fields);
-    buffer.into()
+    // No more memory than it needs: it waits to be flushed, and much may wait.
+    Bytes::copy_from_slice(&buffer)
 }
 
 /// The event that a stored record has folded in last.

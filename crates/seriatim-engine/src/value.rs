@@ -72,6 +72,15 @@ impl Value {
         }
     }
 
+    /// At most so many bytes are written for it and the number of its field.
+    pub(crate) fn size_max(&self) -> usize {
+        const NUMBERS: usize = 32;
+        match self {
+            Self::Text(text) | Self::Json(text) => NUMBERS + text.len(),
+            _ => NUMBERS,
+        }
+    }
+
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, BadBytes> {
         Ok(match reader.u8("field type")? {
             NULL => Self::Null,

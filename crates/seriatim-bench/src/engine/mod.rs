@@ -3,6 +3,7 @@
 mod behind;
 mod beside_file;
 mod beside_postgres;
+mod profile;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ pub(crate) const SUITE: Suite = Suite {
     name: "engine",
     about: "durable gap-free commands beside a bare file and beside PostgreSQL",
     run,
-    child: None,
+    child: Some(profile::child),
 };
 
 /// Those who make invoices: all of them in one shop.

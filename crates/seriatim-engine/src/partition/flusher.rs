@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use seriatim_sequencer::NumbersKey;
-use seriatim_storage::{Batch, Durability, StoreError};
+use seriatim_storage::{Batch, Durability, Key, StoreError, Write};
 use seriatim_types::PartitionOffset;
 
 use super::Shared;
@@ -77,7 +78,9 @@ pub(crate) async fn flush(shared: &Shared, durability: Durability) -> Result<(),
 async fn write(shared: &Shared, writing: &Writing, durability: Durability) -> Result<(), StoreError> {
     let mut batch = Batch::new();
     for (key, value) in &writing.layer.values {
-        batch.put(key.as_key(), value);
+        let Key { partition, clustering } = key.as_key();
+        let [partition, clustering] = [partition, clustering].map(Bytes::copy_from_slice);
+        batch.push(Write { partition, clustering, value: Some(value.clone()) });
     }
     let mut bytes = Vec::new();
     for (workspace, numbers) in &writing.layer.numbers {

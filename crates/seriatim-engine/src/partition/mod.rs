@@ -4,6 +4,7 @@ mod flusher;
 mod recovery;
 mod shared;
 mod stage;
+mod taken;
 mod worker;
 
 use std::sync::Arc;

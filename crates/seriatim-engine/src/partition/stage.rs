@@ -1,6 +1,6 @@
 //! Turns a prepared command into an event of the open group.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use seriatim_sequencer::{Event as NewEvent, Group, Pin, Transaction};
@@ -173,7 +173,7 @@ impl Stage<'_> {
     ) -> Result<Event, SubmitError> {
         let mut argument = prepared.argument.clone();
         let mut changes = prepared.changes.clone();
-        let mut real = HashMap::new();
+        let mut real = BTreeMap::new();
         let mut state = State { base: self.base, draft };
         if let Argument::Document(rows) = &mut argument {
             for row in rows {
@@ -231,7 +231,7 @@ impl Stage<'_> {
         row: &mut Row,
         transaction: &mut Transaction<'_>,
         state: &mut State<'_>,
-        real: &mut HashMap<u64, RecordId>,
+        real: &mut BTreeMap<u64, RecordId>,
     ) -> Result<(), SubmitError> {
         let schema = &self.shared.derivation.schema;
         let unknown = || RequestError::UnknownDocument(row.document.to_string());
@@ -290,7 +290,7 @@ fn fenced_draw(
 }
 
 /// Replaces raw ids by real ones.
-fn rewrite(row: &mut Row, real: &HashMap<u64, RecordId>) {
+fn rewrite(row: &mut Row, real: &BTreeMap<u64, RecordId>) {
     let replace = |id: &mut RecordId| {
         if let Some(found) = id.is_raw().then(|| real.get(&id.get())).flatten() {
             *id = *found;

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::Shared;
 use super::flusher;
 use super::stage::{Outcome, Stage};
+use super::taken::{self, NewKey};
 use crate::apply::KeyUse;
 use crate::error::{SubmitError, stopped};
 use crate::event::{Event, Place};
@@ -20,6 +21,9 @@ use crate::limits::{GROUP_BYTES_MAX, GROUP_COMMANDS_MAX, READ_ROUNDS_MAX};
 use crate::prepare::Prepared;
 use crate::request::Answer;
 use crate::state::{Base, Draft, Fetched, Values, lock};
+
+/// What a usual command writes: room for it is made at once.
+const KEYS_OF_A_COMMAND: usize = 4;
 
 /// A command and whoever waits for it.
 #[derive(Debug)]
@@ -393,7 +397,7 @@ impl Worker {
         self.last_time = now;
         loop {
             let Some(attempt) = self.stage_group(&mut batch, now)? else { return Ok(None) };
-            match self.find_taken(&attempt.new_keys).await {
+            match taken::find(&self.shared.store, &attempt.new_keys).await {
                 Ok(None) => return Ok(Some(self.close_group(batch, attempt))),
                 // The group was dropped, which is free: none of its numbers was used. The guilty command goes, the
                 // others are staged again.
@@ -422,9 +426,9 @@ impl Worker {
 
     /// Numbers the commands of the batch, as far as they fit one group. `None` if nothing was staged.
     fn stage_group(&mut self, batch: &mut Batch, now: Timestamp) -> Result<Option<Attempt>, SubmitError> {
-        let mut values = Values::new();
+        let mut values = Values::with_capacity(batch.commands.len() * KEYS_OF_A_COMMAND);
         let mut outcomes = Vec::with_capacity(batch.commands.len());
-        let mut new_keys = Vec::new();
+        let mut new_keys = Vec::with_capacity(batch.commands.len() * KEYS_OF_A_COMMAND);
         let mut group = match self.sequencer.group() {
             Ok(group) => group,
             Err(busy) => {
@@ -456,19 +460,6 @@ impl Worker {
             return Ok(None);
         }
         Ok(Some(Attempt { sealed: group.seal(), values, outcomes, new_keys }))
-    }
-
-    /// The first of the keys that the store has already.
-    async fn find_taken(
-        &self,
-        keys: &[(StoreKey, usize, &'static str)],
-    ) -> Result<Option<usize>, StoreError> {
-        if keys.is_empty() {
-            return Ok(None);
-        }
-        let asked: Vec<_> = keys.iter().map(|(key, ..)| key.as_key()).collect();
-        let found = self.shared.store.get_many(&asked).await?;
-        Ok(found.iter().position(Option::is_some))
     }
 
     /// Sorts out what became of each command of a closed group.
@@ -651,17 +642,12 @@ struct Attempt {
     sealed: Sealed,
     values: Values,
     outcomes: Vec<Outcome>,
-    /// Keys that must be new: the command's place in the batch, and what is to be written there.
-    new_keys: Vec<(StoreKey, usize, &'static str)>,
+    /// Keys that must be new.
+    new_keys: Vec<NewKey>,
 }
 
 /// Remembers the keys that a trust level wants to be looked at.
-fn note_new_keys(
-    level: TrustLevel,
-    draft: &Draft,
-    place: usize,
-    new_keys: &mut Vec<(StoreKey, usize, &'static str)>,
-) {
+fn note_new_keys(level: TrustLevel, draft: &Draft, place: usize, new_keys: &mut Vec<NewKey>) {
     if level.verifies_events()
         && let Some(event) = draft.new_event
     {
