@@ -35,7 +35,7 @@ pub use codec::BadBytes;
 pub use command::{Command, CommandError, Context};
 pub use engine::{Engine, OpenError};
 pub use error::{RequestError, SubmitError};
-pub use event::{Argument, Event, Fields, Idempotency, Place, Row};
+pub use event::{Argument, Change as EventChange, Event, Fields, Idempotency, Place, Row};
 pub use follower::AsyncProjector;
 pub use keys::StoreKey;
 pub use options::Options;

@@ -13,6 +13,9 @@ const MARKER: &str = "SERIATIM";
 const MARKER_TITLE: &str = "seriatim storage";
 const LOCK: &str = "LOCK";
 
+/// The file that only a backup has.
+pub(crate) const BACKUP_MARKER: &str = "BACKUP";
+
 /// Holds a folder for one process, until it is dropped or the process ends.
 #[derive(Debug)]
 pub(crate) struct DirectoryLock {
@@ -33,6 +36,15 @@ pub(crate) fn claim(directory: &Path) -> Result<DirectoryLock, OpenError> {
         write_marker(directory).map_err(unavailable)?;
     }
     Ok(lock)
+}
+
+/// Holds a folder that is a storage already. One that is not is left as it is.
+pub(crate) fn claim_existing(directory: &Path) -> Result<DirectoryLock, OpenError> {
+    if !directory.is_dir() || !check_marker(directory)? {
+        let reason = "there is nothing in it".to_owned();
+        return Err(OpenError::Foreign { directory: directory.to_owned(), reason });
+    }
+    lock(directory)
 }
 
 fn lock(directory: &Path) -> Result<DirectoryLock, OpenError> {
@@ -80,6 +92,9 @@ fn check_marker(directory: &Path) -> Result<bool, OpenError> {
             Ok(true)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if directory.join(BACKUP_MARKER).exists() {
+                return Err(OpenError::Backup { directory: directory.to_owned() });
+            }
             let others = others(directory).map_err(|error| foreign(error.to_string()))?;
             match others.first() {
                 None => Ok(false),
@@ -100,7 +115,8 @@ fn others(directory: &Path) -> io::Result<Vec<PathBuf>> {
         .collect())
 }
 
-fn write_marker(directory: &Path) -> io::Result<()> {
+/// Marks a folder as a storage, durably.
+pub(crate) fn write_marker(directory: &Path) -> io::Result<()> {
     let new = directory.join("SERIATIM.new");
     let mut file = File::create(&new)?;
     writeln!(file, "{MARKER_TITLE}\nformat {FORMAT_VERSION}")?;

@@ -25,6 +25,12 @@ pub enum OpenError {
         /// What was found.
         reason: String,
     },
+    /// It is a backup. Used as it is, it would give out numbers again that were given out after it was made.
+    #[error("{} is a backup: restore it into a folder of its own", directory.display())]
+    Backup {
+        /// The folder.
+        directory: PathBuf,
+    },
     /// A newer Seriatim made it.
     #[error("{} has format {found}, and this program reads up to {known}: use a newer one", directory.display())]
     Newer {
@@ -57,7 +63,7 @@ impl OpenError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Held { .. } | Self::Unavailable { .. } => ErrorKind::Unavailable,
-            Self::Foreign { .. } => ErrorKind::Invalid,
+            Self::Foreign { .. } | Self::Backup { .. } => ErrorKind::Invalid,
             Self::Newer { .. } => ErrorKind::Corrupt,
             Self::Log(error) => error.kind(),
             Self::Store(error) => error.kind(),

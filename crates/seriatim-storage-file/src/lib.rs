@@ -8,10 +8,12 @@
 //!     store/       fjall: everything that is derived
 //! ```
 //!
-//! [`FileStorage::open`] gives a [`Log`](seriatim_storage::Log) and a [`Store`](seriatim_storage::Store). The bytes are
-//! described in `docs/storage-format.md`.
+//! [`FileStorage::open`] gives a [`Log`](seriatim_storage::Log) and a [`Store`](seriatim_storage::Store);
+//! [`Storage::open`] does so for any [`StorageUrl`]. [`FileStorage::backup`] copies the log while it is in use, and
+//! [`restore`] makes a new storage of such a copy. The bytes are described in `docs/storage-format.md`.
 #![forbid(unsafe_code)]
 
+mod backup;
 mod directory;
 pub mod disk;
 mod error;
@@ -19,9 +21,14 @@ mod log;
 mod space;
 mod storage;
 mod store;
+mod url;
 
+pub use backup::{
+    BackupError, BackupReport, DestinationError, RestoreError, StagedRestore, restore, stage_restore,
+};
 pub use error::OpenError;
 pub use log::{FileLog, LogOptions};
 pub use space::SpaceProbe;
 pub use storage::{FileOptions, FileStorage};
 pub use store::{FjallStore, SpaceCheck, StoreOptions};
+pub use url::{ParseStorageUrlError, Storage, StorageUrl};

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -59,6 +60,16 @@ impl FreeSpace {
         let nearly_full = free_bytes < needed_bytes;
         self.nearly_full.store(nearly_full, Ordering::Relaxed);
         nearly_full
+    }
+
+    /// Refuses to fill the disk where `directory` lies: `bytes` are to be written there. If that is the same disk, what
+    /// has to stay free stays free.
+    pub(crate) fn check_room(&self, directory: &Path, bytes: u64) -> Result<(), NearlyFull> {
+        let device = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.dev()).ok();
+        let same = device(directory) == device(&self.directory);
+        let needed_bytes = bytes.saturating_add(if same { self.needed_bytes } else { 0 });
+        let free_bytes = (self.probe)(directory).unwrap_or(u64::MAX);
+        if free_bytes < needed_bytes { Err(NearlyFull { free_bytes, needed_bytes }) } else { Ok(()) }
     }
 
     /// What is free and what has to be.

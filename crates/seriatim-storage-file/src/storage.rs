@@ -1,15 +1,20 @@
 //! A folder with a log and a store.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seriatim_env::Env;
 use seriatim_storage::{Log, Store};
 
-use crate::directory::claim;
+use crate::backup::backup;
+use crate::directory::{claim, claim_existing};
 use crate::disk::RealDisk;
 use crate::space::{FreeSpace, NearlyFull, SpaceProbe};
-use crate::{FileLog, FjallStore, LogOptions, OpenError, StoreOptions};
+use crate::store::{discard, remove_discarded};
+use crate::{BackupError, BackupReport, FileLog, FjallStore, LogOptions, OpenError, StoreOptions};
+
+const LOG: &str = "log";
+const STORE: &str = "store";
 
 /// Settings of a storage on files.
 #[derive(Debug, Clone)]
@@ -51,6 +56,11 @@ impl Default for FileOptions {
 /// ```
 #[derive(Debug)]
 pub struct FileStorage {
+    env: Env,
+    directory: PathBuf,
+    space: Arc<FreeSpace>,
+    /// What `log` is a port of.
+    segments: Arc<FileLog>,
     log: Log,
     store: Store,
 }
@@ -95,10 +105,28 @@ impl FileStorage {
                 space.check().map_err(|NearlyFull { free_bytes, needed_bytes }| (free_bytes, needed_bytes))
             }));
         }
-        let store = FjallStore::open(env.clone(), &directory.join("store"), store)?;
-        let log =
-            FileLog::open(env, Arc::new(RealDisk), &directory.join("log"), options.log, space, Some(lock))?;
-        Ok(Self { log: Log::new(log), store: Store::new(store) })
+        remove_discarded(directory)?;
+        let store = FjallStore::open(env.clone(), &directory.join(STORE), store)?;
+        let (disk, log) = (Arc::new(RealDisk), directory.join(LOG));
+        let segments = Arc::new(FileLog::open(env, disk, &log, options.log, space.clone(), Some(lock))?);
+        let (log, store) = (Log::from_arc(segments.clone()), Store::new(store));
+        Ok(Self { env: env.clone(), directory: directory.to_owned(), space, segments, log, store })
+    }
+
+    /// Throws away the store of a storage that nobody holds, so that it opens with an empty one and everything derived is
+    /// made anew from the log. The log is not touched. If this is cut short, the storage opens with its old store or
+    /// with an empty one.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`] if somebody holds the folder, or if it is no storage or a newer one.
+    pub async fn discard_store(env: &Env, directory: &Path) -> Result<(), OpenError> {
+        let directory = directory.to_owned();
+        let work = move || {
+            let _lock = claim_existing(&directory)?;
+            Ok(discard(&directory, STORE)?)
+        };
+        env.blocking(work).await
     }
 
     /// The log.
@@ -111,6 +139,25 @@ impl FileStorage {
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// Copies the log into a folder of its own, which must be empty or missing, while appends go on. The store is not
+    /// copied: it is derived.
+    ///
+    /// The backup is one prefix of the committer's order: it has all that was acknowledged before the call, and if it has
+    /// an entry, it has all that was acknowledged, in any partition, before that entry was appended. It is durable when
+    /// this returns. [`restore`](crate::restore()) makes a storage of it. Once begun, it goes on to its end, also if
+    /// nobody waits for it any more.
+    ///
+    /// # Errors
+    ///
+    /// [`BackupError`]: there is no backup at the destination, and nothing that looks like one.
+    pub async fn backup(&self, destination: &Path) -> Result<BackupReport, BackupError> {
+        let prefix = self.segments.committed_prefix()?;
+        let (env, directory, space) = (self.env.clone(), self.directory.clone(), self.space.clone());
+        let destination = destination.to_owned();
+        let work = move || backup(&env, &prefix, &directory, &space, &destination);
+        self.env.blocking(work).await
     }
 
     /// Finishes what is under way, flushes, and lets go of the folder.

@@ -27,6 +27,9 @@ pub trait Disk: Send + Sync + fmt::Debug + 'static {
     /// Opens a file for reading and writing.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
 
+    /// Opens a file for reading only: it may lie where nothing can be written.
+    fn open_to_read(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+
     /// The names of the files in a folder, in any order.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
 

@@ -32,6 +32,10 @@ impl Disk for RealDisk {
         Ok(Arc::new(OpenOptions::new().read(true).write(true).open(path)?))
     }
 
+    fn open_to_read(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(File::open(path)?))
+    }
+
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
         let name =
             |entry: io::Result<std::fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());

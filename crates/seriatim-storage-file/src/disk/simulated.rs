@@ -191,6 +191,10 @@ impl Disk for SimulatedDisk {
         Ok(Arc::new(SimulatedFile { disk: self.clone(), id }))
     }
 
+    fn open_to_read(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.open(path)
+    }
+
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
         let shared = self.lock();
         let inside = shared.names.keys().filter(|name| name.parent() == Some(path));

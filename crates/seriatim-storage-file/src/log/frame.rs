@@ -75,7 +75,7 @@ impl FrameHeader {
         let bytes = bytes.get(..self.size())?;
         let whole = crc32fast::hash(&bytes[12..]) == self.checksum;
         let records = &bytes[FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + self.records];
-        whole.then_some(Frame { header: *self, records })
+        whole.then_some(Frame { header: *self, bytes, records })
     }
 }
 
@@ -83,6 +83,7 @@ impl FrameHeader {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame<'a> {
     header: FrameHeader,
+    bytes: &'a [u8],
     records: &'a [u8],
 }
 
@@ -93,6 +94,11 @@ impl<'a> Frame<'a> {
 
     pub(super) fn size(&self) -> usize {
         self.header.size()
+    }
+
+    /// All of it: header, records, padding.
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.bytes
     }
 
     /// Whether it was written behind the frame with this checksum.

@@ -10,6 +10,7 @@
 //! gathers ([`queue`], [`committer`]). Opening reads the last segment and one index ([`open`]), whatever lies before.
 
 mod committer;
+mod copy;
 mod frame;
 mod frames;
 mod index;
@@ -37,6 +38,7 @@ use seriatim_types::{Partition, PartitionOffset};
 use tokio::sync::oneshot;
 
 use self::committer::{Committer, Phase, Place, Shared};
+pub(crate) use self::copy::{CopiedLog, CopyError, LogEnd, LogPrefix, Purpose};
 pub use self::options::LogOptions;
 use self::queue::{Answer, Failure, Queue};
 use self::reader::Reader;
@@ -49,6 +51,7 @@ use crate::space::{FreeSpace, NearlyFull};
 #[derive(Debug)]
 pub struct FileLog {
     env: Env,
+    place: Place,
     shared: Arc<Shared>,
     reader: Arc<Reader>,
     space: Arc<FreeSpace>,
@@ -78,9 +81,19 @@ impl FileLog {
         let thread = env.thread("seriatim-log", move || committer.run());
         let thread =
             thread.map_err(|error| LogError::Unavailable(format!("no thread to commit: {error}")))?;
-        let reader = Arc::new(Reader::new(place, shared.clone(), opened.segment));
+        let reader = Arc::new(Reader::new(place.clone(), shared.clone(), opened.segment));
         let (thread, lock) = (Mutex::new(Some(thread)), Mutex::new(lock));
-        Ok(Self { env: env.clone(), shared, reader, space, thread, lock })
+        Ok(Self { env: env.clone(), place, shared, reader, space, thread, lock })
+    }
+
+    /// All frames that are committed by now.
+    pub(crate) fn committed_prefix(&self) -> Result<LogPrefix, LogError> {
+        if self.shared.lock().phase == Phase::Closing {
+            return Err(LogError::Closed);
+        }
+        let index = self.shared.lock_index();
+        let end = LogEnd { segment: index.number.0, byte: index.end, checksum: index.last_checksum };
+        Ok(LogPrefix::new(self.place.clone(), end))
     }
 
     fn submit(&self, append: &Append<'_>) -> Result<oneshot::Receiver<Answer>, AppendError> {

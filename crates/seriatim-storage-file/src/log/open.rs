@@ -5,6 +5,7 @@
 //! last frame looks like a torn one and cannot be told apart.
 
 use std::io;
+use std::sync::Arc;
 
 use seriatim_storage::LogError;
 
@@ -13,6 +14,7 @@ use super::frame::FRAME_ALIGNMENT;
 use super::frames::Frames;
 use super::index::SegmentIndex;
 use super::segment::{FIRST_FRAME_AT, Position, SegmentHeader, SegmentNumber};
+use crate::disk::DiskFile;
 
 /// How much of a file is looked through at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -28,6 +30,10 @@ pub(super) struct Opened {
 
 fn unavailable(what: &str, place: &Place, error: &io::Error) -> LogError {
     LogError::Unavailable(format!("{what} in {}: {error}", place.directory.display()))
+}
+
+fn missing(place: &Place, number: SegmentNumber) -> LogError {
+    LogError::Corrupt(format!("{} is missing from {}", number.segment_name(), place.directory.display()))
 }
 
 /// Opens the log in its folder, or makes one there.
@@ -48,8 +54,7 @@ pub(super) fn open(place: &Place) -> Result<Opened, LogError> {
     let mut expected = SegmentNumber::FIRST;
     for number in numbers {
         if number != expected {
-            let name = expected.segment_name();
-            return Err(LogError::Corrupt(format!("{name} is missing from {}", place.directory.display())));
+            return Err(missing(place, expected));
         }
         if number < last {
             let indexed = names.contains(&number.index_name());
@@ -64,9 +69,27 @@ pub(super) fn open(place: &Place) -> Result<Opened, LogError> {
 
 /// Opens a segment file.
 pub(super) fn open_segment(place: &Place, number: SegmentNumber) -> Result<Segment, LogError> {
-    let name = number.segment_name();
-    let fail = |error| unavailable(&format!("cannot open {name}"), place, &error);
-    let file = place.disk.open(&place.path(&name)).map_err(fail)?;
+    read_header(place, number, place.disk.open(&place.path(&number.segment_name())))
+}
+
+/// Opens a segment file for reading only.
+pub(super) fn open_segment_to_read(place: &Place, number: SegmentNumber) -> Result<Segment, LogError> {
+    read_header(place, number, place.disk.open_to_read(&place.path(&number.segment_name())))
+}
+
+fn read_header(
+    place: &Place,
+    number: SegmentNumber,
+    file: io::Result<Arc<dyn DiskFile>>,
+) -> Result<Segment, LogError> {
+    let fail = |error: io::Error| {
+        let name = number.segment_name();
+        if error.kind() == io::ErrorKind::NotFound {
+            return missing(place, number);
+        }
+        unavailable(&format!("cannot open {name}"), place, &error)
+    };
+    let file = file.map_err(fail)?;
     let mut bytes = vec![0; 64];
     let read = file.read_at(&mut bytes, 0).map_err(fail)?;
     let header = SegmentHeader::decode(number, &bytes[..read])?;

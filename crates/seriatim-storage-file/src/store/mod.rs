@@ -7,6 +7,7 @@
 mod backend;
 mod close;
 mod conditional;
+mod discard;
 mod engine;
 mod error;
 mod expiry;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use seriatim_env::Env;
 use seriatim_storage::StoreError;
 
+pub(crate) use discard::{discard, remove_discarded};
 pub use options::{SpaceCheck, StoreOptions};
 
 /// A store in a directory of its own.

@@ -1,5 +1,6 @@
 //! The log on a simulated disk, where power can be cut.
 
+mod copy;
 mod crash;
 mod damage;
 mod space;

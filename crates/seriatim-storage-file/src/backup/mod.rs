@@ -1,0 +1,70 @@
+//! Backups: the log alone, up to one committed frame.
+//!
+//! ```text
+//!   backup/
+//!     BACKUP                  what this folder is, its format, and where its log ends
+//!     log/0000000001.segment  as in the storage, without what was reserved and not written
+//! ```
+//!
+//! A backup is made under another name and gets its own when it is whole and durable. So a folder with that name is a
+//! backup, and `….unfinished-…` beside it is what a crash has left: it can be removed.
+//!
+//! A backup cannot be opened as a storage: whoever goes on from it gives out numbers again that were given out after it
+//! was made. Restoring is the moment to fence it.
+
+mod destination;
+mod error;
+mod manifest;
+mod restore;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use seriatim_env::Env;
+use seriatim_types::{Partition, PartitionOffset};
+
+use self::destination::UnfinishedFolder;
+pub use self::error::{BackupError, DestinationError, RestoreError};
+use self::manifest::Manifest;
+pub use self::restore::{StagedRestore, restore, stage_restore};
+use crate::log::{CopiedLog, LogPrefix, Purpose};
+use crate::space::FreeSpace;
+
+/// The folder of the segments, in a backup as in a storage.
+const LOG: &str = "log";
+
+/// What a backup holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupReport {
+    /// How long its segments are together.
+    pub bytes: u64,
+    /// How many frames they have: what one sync covered each.
+    pub frames: u64,
+    /// How many entries these hold, of all partitions.
+    pub entries: u64,
+    /// Every partition that was ever taken, with the offset behind its last entry.
+    pub tails: BTreeMap<Partition, PartitionOffset>,
+}
+
+impl From<CopiedLog> for BackupReport {
+    fn from(CopiedLog { frames, entries, bytes, tails }: CopiedLog) -> Self {
+        Self { bytes, frames, entries, tails: tails.into_iter().collect() }
+    }
+}
+
+/// Makes a backup of these frames of the storage in `directory`.
+pub(crate) fn backup(
+    env: &Env,
+    prefix: &LogPrefix,
+    directory: &Path,
+    space: &FreeSpace,
+    destination: &Path,
+) -> Result<BackupReport, BackupError> {
+    let folder = UnfinishedFolder::create(env, destination, directory)?;
+    folder.check_room(space, prefix.bytes_max()?)?;
+    let copied = prefix.copy(&folder.path().join(LOG), Purpose::Keep)?;
+    let manifest = Manifest { end: prefix.end(), frames: copied.frames, entries: copied.entries };
+    manifest.write(folder.path()).map_err(|error| folder.refused(&error))?;
+    folder.finish()?;
+    Ok(copied.into())
+}

@@ -1,0 +1,134 @@
+//! From a backup to a storage.
+
+use std::io;
+use std::path::Path;
+
+use seriatim_env::Env;
+
+use super::destination::UnfinishedFolder;
+use super::manifest::{BACKUP_VERSION, BadManifest, Manifest};
+use super::{BackupReport, LOG, RestoreError};
+use crate::directory::{BACKUP_MARKER, write_marker};
+use crate::log::{LogPrefix, Purpose};
+use crate::space::FreeSpace;
+
+/// Copies a backup into a new storage, whose store is empty. Every frame is verified on the way.
+///
+/// Nothing stops the copy from giving out numbers again that were given out after the backup was made: to fence it before
+/// anybody can open it, use [`stage_restore`].
+///
+/// # Errors
+///
+/// [`RestoreError`]: there is no storage at the destination, and nothing that looks like one.
+///
+/// ```
+/// use seriatim_env::Env;
+/// use seriatim_storage_file::{FileOptions, FileStorage, restore};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// # let directory = directory.path();
+/// let env = Env::real();
+/// let storage = FileStorage::open(&env, &directory.join("data"), FileOptions::default()).await?;
+/// let report = storage.backup(&directory.join("backup")).await?;
+/// storage.close().await?;
+///
+/// assert_eq!(restore(&env, &directory.join("backup"), &directory.join("again")).await?, report);
+/// FileStorage::open(&env, &directory.join("again"), FileOptions::default()).await?.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub async fn restore(env: &Env, backup: &Path, destination: &Path) -> Result<BackupReport, RestoreError> {
+    stage_restore(env, backup, destination).await?.finish().await
+}
+
+/// As [`restore`], but for the last step: the storage has a name of its own until [`StagedRestore::finish`]. It can be
+/// opened there, fenced and closed.
+///
+/// # Errors
+///
+/// As [`restore`].
+pub async fn stage_restore(
+    env: &Env,
+    backup: &Path,
+    destination: &Path,
+) -> Result<StagedRestore, RestoreError> {
+    let (own, backup, destination) = (env.clone(), backup.to_owned(), destination.to_owned());
+    env.blocking(move || stage(&own, &backup, &destination)).await
+}
+
+/// A storage that was copied from a backup and is not yet where it belongs. Dropped, it is removed; a crash leaves it
+/// under its own name, `….unfinished-…`.
+#[derive(Debug)]
+pub struct StagedRestore {
+    env: Env,
+    folder: UnfinishedFolder,
+    report: BackupReport,
+}
+
+impl StagedRestore {
+    /// Where the storage is until it is finished. Close it before [`StagedRestore::finish`].
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// What the backup holds.
+    #[must_use]
+    pub fn report(&self) -> &BackupReport {
+        &self.report
+    }
+
+    /// Gives the storage its destination's name, durably.
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError::Destination`] if somebody has put something there meanwhile, or the file system refuses.
+    pub async fn finish(self) -> Result<BackupReport, RestoreError> {
+        let Self { env, folder, report } = self;
+        env.blocking(move || folder.finish()).await?;
+        Ok(report)
+    }
+}
+
+fn stage(env: &Env, backup: &Path, destination: &Path) -> Result<StagedRestore, RestoreError> {
+    let manifest = read_manifest(backup)?;
+    let of_log = |error| RestoreError::of_log(backup.to_owned(), error);
+    let folder = UnfinishedFolder::create(env, destination, backup)?;
+    let prefix = LogPrefix::stored(env, &backup.join(LOG), manifest.end);
+    let space = FreeSpace::new(folder.path(), 0, FreeSpace::system());
+    folder.check_room(&space, prefix.bytes_max().map_err(of_log)?)?;
+    let copied = prefix.copy(&folder.path().join(LOG), Purpose::Use);
+    let copied = copied.map_err(|error| RestoreError::of_copy(backup.to_owned(), error))?;
+    if (copied.frames, copied.entries) != (manifest.frames, manifest.entries) {
+        return Err(RestoreError::Damaged {
+            backup: backup.to_owned(),
+            reason: format!(
+                "{BACKUP_MARKER} tells of {} frames with {} entries, and there are {} with {}",
+                manifest.frames, manifest.entries, copied.frames, copied.entries
+            ),
+        });
+    }
+    write_marker(folder.path()).map_err(|error| folder.refused(&error))?;
+    Ok(StagedRestore { env: env.clone(), folder, report: copied.into() })
+}
+
+fn read_manifest(backup: &Path) -> Result<Manifest, RestoreError> {
+    let not_a_backup = |reason: String| RestoreError::NotABackup { backup: backup.to_owned(), reason };
+    let manifest = Manifest::read(backup).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            not_a_backup(format!("it holds no {BACKUP_MARKER}"))
+        }
+        _ => RestoreError::Unreadable { backup: backup.to_owned(), reason: error.to_string() },
+    })?;
+    manifest.map_err(|bad| match bad {
+        BadManifest::Foreign => not_a_backup(format!("{BACKUP_MARKER} does not say what it is")),
+        BadManifest::Newer(found) => {
+            RestoreError::Newer { backup: backup.to_owned(), found, known: BACKUP_VERSION }
+        }
+        BadManifest::Damaged(what) => {
+            RestoreError::Damaged { backup: backup.to_owned(), reason: format!("{BACKUP_MARKER}: {what}") }
+        }
+    })
+}

@@ -1,0 +1,281 @@
+//! Copying a log up to a frame, verified on the way: every checksum, and that each frame follows the one before it.
+//!
+//! Segments are append-only, so what lies before a committed frame does not change while it is copied. Memory holds one
+//! frame or one write, whichever is larger.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use seriatim_env::Env;
+use seriatim_storage::LogError;
+use seriatim_types::{Partition, PartitionOffset};
+
+use super::committer::{Place, Segment};
+use super::frames::Frames;
+use super::index::SegmentIndex;
+use super::open::open_segment_to_read;
+use super::options::LogOptions;
+use super::record::Record;
+use super::segment::{FIRST_FRAME_AT, Position, SegmentNumber};
+use crate::disk::{DiskFile, RealDisk};
+use crate::space::FreeSpace;
+
+/// Small frames are gathered up to this many bytes before they are written.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// The copy is synced in steps of this many bytes, so that an append's sync never waits behind a mountain of it.
+const SYNC_STEP_BYTES: u64 = 8 << 20;
+
+/// The end of a log: behind the frame with this checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LogEnd {
+    pub(crate) segment: u32,
+    pub(crate) byte: u64,
+    /// 0 if there is no frame.
+    pub(crate) checksum: u32,
+}
+
+/// What was copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CopiedLog {
+    pub(crate) frames: u64,
+    pub(crate) entries: u64,
+    pub(crate) bytes: u64,
+    /// Each partition with the offset behind its last entry.
+    pub(crate) tails: Vec<(Partition, PartitionOffset)>,
+}
+
+/// What a copy is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To be kept: files as short as can be, and nothing that is derived.
+    Keep,
+    /// To be used: room is reserved in the last segment, and the full ones have their indexes.
+    Use,
+}
+
+/// Why a copy has ended early.
+#[derive(Debug)]
+pub(crate) enum CopyError {
+    /// What is copied is damaged, newer or cannot be read.
+    From(LogError),
+    /// The copy cannot be written there.
+    To(PathBuf, io::Error),
+}
+
+impl From<LogError> for CopyError {
+    fn from(error: LogError) -> Self {
+        Self::From(error)
+    }
+}
+
+/// The frames of a log up to one of them: a prefix of its committer's order, which nothing changes any more.
+#[derive(Debug)]
+pub(crate) struct LogPrefix {
+    place: Place,
+    end: LogEnd,
+}
+
+impl LogPrefix {
+    pub(super) fn new(place: Place, end: LogEnd) -> Self {
+        Self { place, end }
+    }
+
+    /// The frames up to `end` of a log that nobody has open.
+    pub(crate) fn stored(env: &Env, directory: &Path, end: LogEnd) -> Self {
+        let space = Arc::new(FreeSpace::new(directory, 0, FreeSpace::system()));
+        let (env, disk, directory) = (env.clone(), Arc::new(RealDisk), directory.to_owned());
+        Self { place: Place { env, disk, directory, options: LogOptions::default(), space }, end }
+    }
+
+    #[cfg(test)]
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    pub(crate) fn end(&self) -> LogEnd {
+        self.end
+    }
+
+    /// How many bytes a copy has at most.
+    pub(crate) fn bytes_max(&self) -> Result<u64, LogError> {
+        let mut bytes = self.end.byte;
+        for number in (1..self.end.segment).map(SegmentNumber) {
+            let segment = open_segment_to_read(&self.place, number)?;
+            let length = segment.file.length();
+            bytes += length.map_err(|error| unreadable(Position { segment: number, at: 0 }, &error))?;
+        }
+        Ok(bytes)
+    }
+
+    /// Copies the frames into a new folder on the same disk. Everything that was copied is durable when it returns;
+    /// after an error the folder holds a part of it.
+    pub(crate) fn copy(&self, directory: &Path, purpose: Purpose) -> Result<CopiedLog, CopyError> {
+        let to = Place { directory: directory.to_owned(), ..self.place.clone() };
+        let created = to.disk.create_directory(directory);
+        created.map_err(|error| CopyError::To(directory.to_owned(), error))?;
+        copy(&self.place, self.end, &to, purpose)
+    }
+}
+
+fn copy(from: &Place, end: LogEnd, to: &Place, purpose: Purpose) -> Result<CopiedLog, CopyError> {
+    let mut copy = Copy { from, end, to, purpose, frames: 0, entries: 0, bytes: 0 };
+    let mut index = SegmentIndex::first();
+    loop {
+        copy.segment(&mut index)?;
+        if index.number.0 == end.segment {
+            break;
+        }
+        if purpose == Purpose::Use {
+            to.write_index(&index);
+        }
+        index = index.following()?;
+    }
+    if index.last_checksum != end.checksum {
+        let at = Position { segment: index.number, at: index.end };
+        return Err(LogError::Corrupt(format!("the frame that ends at {at} is not the last one")).into());
+    }
+    let synced = to.disk.sync_directory(&to.directory);
+    synced.map_err(|error| CopyError::To(to.directory.clone(), error))?;
+    let tails = index.partitions().map(|(partition, _, tail)| (partition, tail)).collect();
+    Ok(CopiedLog { frames: copy.frames, entries: copy.entries, bytes: copy.bytes, tails })
+}
+
+/// A copy under way.
+struct Copy<'a> {
+    from: &'a Place,
+    end: LogEnd,
+    to: &'a Place,
+    purpose: Purpose,
+    frames: u64,
+    entries: u64,
+    bytes: u64,
+}
+
+impl Copy<'_> {
+    /// Copies the segment of this index, which is empty and is filled on the way.
+    fn segment(&mut self, index: &mut SegmentIndex) -> Result<(), CopyError> {
+        let number = index.number;
+        let segment = open_segment_to_read(self.from, number)?;
+        if segment.header.previous_checksum != index.last_checksum {
+            let name = number.segment_name();
+            return Err(LogError::Corrupt(format!("{name} does not follow the segment before it")).into());
+        }
+        let path = self.to.path(&number.segment_name());
+        let fail = |error| CopyError::To(path.clone(), error);
+        let is_last = number.0 == self.end.segment;
+        let reserved = if is_last && self.purpose == Purpose::Use { segment.header.reserved } else { 0 };
+        let file = self.to.disk.create(&path, reserved).map_err(fail)?;
+        let mut output = Output::new(file);
+        output.write(&header_page(&segment)?).map_err(fail)?;
+        self.frames(&segment, is_last, index, &mut output, &fail)?;
+        self.bytes += output.finish().map_err(fail)?;
+        Ok(())
+    }
+
+    fn frames(
+        &mut self,
+        segment: &Segment,
+        is_last: bool,
+        index: &mut SegmentIndex,
+        output: &mut Output,
+        fail_to: &dyn Fn(io::Error) -> CopyError,
+    ) -> Result<(), CopyError> {
+        let start = Position { segment: index.number, at: FIRST_FRAME_AT };
+        let end = if is_last { Ok(self.end.byte) } else { segment.file.length() };
+        let mut frames = Frames::new(segment, start.at, end.map_err(|error| unreadable(start, &error))?);
+        while !frames.is_at_end() {
+            let position = frames.position();
+            let Some(frame) = frames.next().map_err(|error| unreadable(position, &error))? else {
+                break;
+            };
+            if !frame.follows(index.last_checksum) {
+                let what = format!("the frame at {position} does not follow the one before it");
+                return Err(LogError::Corrupt(what).into());
+            }
+            for record in frame.records(position)? {
+                let record = record?;
+                index.apply(&record, position)?;
+                if let Record::Append { count, .. } = record {
+                    self.entries += u64::from(count);
+                }
+            }
+            index.last_checksum = frame.checksum();
+            index.end = position.at + frame.size() as u64;
+            self.frames += 1;
+            output.write(frame.bytes()).map_err(fail_to)?;
+        }
+        self.check_end(is_last, index)
+    }
+
+    /// The frames have ended where they had to: at the end of the log, or where the next segment goes on.
+    fn check_end(&self, is_last: bool, index: &SegmentIndex) -> Result<(), CopyError> {
+        let complete = if is_last {
+            index.end == self.end.byte
+        } else {
+            let next = open_segment_to_read(self.from, index.number.next()?)?;
+            next.header.previous_checksum == index.last_checksum
+        };
+        let at = Position { segment: index.number, at: index.end };
+        let damaged = || LogError::Corrupt(format!("there is no whole frame at {at}: this is damage"));
+        if complete { Ok(()) } else { Err(damaged().into()) }
+    }
+}
+
+/// What lies before the first frame, as it is: a copy has the format of what was copied.
+fn header_page(segment: &Segment) -> Result<Vec<u8>, LogError> {
+    let mut page = vec![0; usize::try_from(FIRST_FRAME_AT).unwrap_or(0)];
+    let position = Position { segment: segment.header.number, at: 0 };
+    match segment.file.read_at(&mut page, 0) {
+        Ok(read) if read == page.len() => Ok(page),
+        Ok(_) => Err(LogError::Corrupt(format!("the header at {position} ends early"))),
+        Err(error) => Err(unreadable(position, &error)),
+    }
+}
+
+fn unreadable(position: Position, error: &io::Error) -> LogError {
+    LogError::Unavailable(format!("cannot read at {position}: {error}"))
+}
+
+/// A file that is written from its beginning on.
+struct Output {
+    file: Arc<dyn DiskFile>,
+    /// Not yet written.
+    gathered: Vec<u8>,
+    /// Where `gathered` goes.
+    at: u64,
+    synced: u64,
+}
+
+impl Output {
+    fn new(file: Arc<dyn DiskFile>) -> Self {
+        Self { file, gathered: Vec::with_capacity(WRITE_BYTES), at: 0, synced: 0 }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.gathered.len() + bytes.len() > WRITE_BYTES {
+            self.write_gathered()?;
+        }
+        self.gathered.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn write_gathered(&mut self) -> io::Result<()> {
+        self.file.write_at(&self.gathered, self.at)?;
+        self.at += self.gathered.len() as u64;
+        self.gathered.clear();
+        if self.at - self.synced >= SYNC_STEP_BYTES {
+            self.file.sync()?;
+            self.synced = self.at;
+        }
+        Ok(())
+    }
+
+    /// Makes all of it durable; returns how much it was.
+    fn finish(mut self) -> io::Result<u64> {
+        self.write_gathered()?;
+        self.file.sync()?;
+        Ok(self.at)
+    }
+}

@@ -1,0 +1,46 @@
+//! Throwing a store away, so that it is built anew from the log.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::Path;
+
+use seriatim_storage::StoreError;
+
+/// What is no longer the store and not yet removed.
+const DISCARDED: &str = "store.discarded";
+
+/// Throws away the store of the storage in `storage`, which the caller holds: in one step it is no longer the store; then
+/// it is removed. If that is cut short, [`remove_discarded`] goes on.
+pub(crate) fn discard(storage: &Path, store: &str) -> Result<(), StoreError> {
+    let directory = storage.join(store);
+    let fail = |error: io::Error| StoreError::Unavailable(format!("{}: {error}", directory.display()));
+    remove_discarded(storage)?;
+    // The engine's own lock: whoever dropped the storage a moment ago may still be writing.
+    let lock = match File::open(directory.join("lock")) {
+        Ok(lock) => Some(lock),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(fail(error)),
+    };
+    match lock.as_ref().map(File::try_lock) {
+        None | Some(Ok(())) => {}
+        Some(Err(TryLockError::WouldBlock)) => return Err(fail(io::Error::other("it is still in use"))),
+        Some(Err(TryLockError::Error(error))) => return Err(fail(error)),
+    }
+    match fs::rename(&directory, storage.join(DISCARDED)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        renamed => renamed.map_err(fail)?,
+    }
+    File::open(storage).and_then(|storage| storage.sync_all()).map_err(fail)?;
+    remove_discarded(storage)
+}
+
+/// Removes what a discarded store has left.
+pub(crate) fn remove_discarded(storage: &Path) -> Result<(), StoreError> {
+    let directory = storage.join(DISCARDED);
+    match fs::remove_dir_all(&directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(StoreError::Unavailable(format!("{}: {error}", directory.display())))
+        }
+        _ => Ok(()),
+    }
+}

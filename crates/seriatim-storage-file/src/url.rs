@@ -1,0 +1,264 @@
+//! Storages picked by URL.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use seriatim_env::Env;
+use seriatim_storage::memory::{MemoryLog, MemoryStore};
+use seriatim_storage::{Log, Store};
+use seriatim_types::ErrorKind;
+
+use crate::{FileOptions, FileStorage, OpenError};
+
+/// Where data lives: `memory:`, or `file:` and a path.
+///
+/// The path is taken as it is written, without percent-encoding; a relative one counts from the working directory.
+///
+/// ```
+/// use seriatim_storage_file::StorageUrl;
+///
+/// let url: StorageUrl = "file:./seriatim-data".parse().unwrap();
+/// assert_eq!(url, StorageUrl::File("./seriatim-data".into()));
+/// assert_eq!(url.to_string(), "file:./seriatim-data");
+///
+/// let error = "cassandra://localhost:9042/numbers".parse::<StorageUrl>().unwrap_err();
+/// assert_eq!(error.to_string(), "cassandra://localhost:9042/numbers: cassandra is not supported yet; use file: or memory:");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum StorageUrl {
+    /// In this process, and gone with it.
+    Memory,
+    /// In this folder.
+    File(PathBuf),
+}
+
+/// Schemes that are planned.
+const LATER: [&str; 3] = ["cassandra", "s3", "object+file"];
+
+/// Why a text names no storage.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParseStorageUrlError {
+    /// It has no scheme.
+    #[error("{0:?} does not say what kind of storage it is: write file:{0} for a folder")]
+    NoScheme(String),
+    /// A scheme that is planned.
+    #[error("{url}: {scheme} is not supported yet; use file: or memory:")]
+    NotYet {
+        /// The whole text.
+        url: String,
+        /// Its scheme.
+        scheme: &'static str,
+    },
+    /// A scheme that means nothing here.
+    #[error("{0}: no such storage; use file: or memory:")]
+    Unknown(String),
+    /// `file:` without a path.
+    #[error("{0} names no folder: write file:./data or file:/var/lib/data")]
+    NoPath(String),
+    /// `file:` with the name of a machine.
+    #[error("{0} names another machine: write file:/path for a folder on this one")]
+    Host(String),
+    /// `memory:` with something behind it.
+    #[error("{0}: nothing can follow memory:")]
+    NotOnlyMemory(String),
+}
+
+impl ParseStorageUrlError {
+    /// What the caller can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        ErrorKind::Invalid
+    }
+}
+
+impl FromStr for StorageUrl {
+    type Err = ParseStorageUrlError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        use ParseStorageUrlError as Bad;
+
+        let url = || text.to_owned();
+        // A path may have a colon too, but a scheme has no slash before it.
+        let scheme = text.split_once(':').filter(|(scheme, _)| !scheme.is_empty() && !scheme.contains('/'));
+        let (scheme, rest) = scheme.ok_or_else(|| Bad::NoScheme(url()))?;
+        match scheme {
+            "memory" if rest.is_empty() => Ok(Self::Memory),
+            "memory" => Err(Bad::NotOnlyMemory(url())),
+            "file" => {
+                // The long form: nothing, or the name of a machine, between two slashes and the path.
+                let path = rest.strip_prefix("//").unwrap_or(rest);
+                if path.is_empty() {
+                    Err(Bad::NoPath(url()))
+                } else if path.len() < rest.len() && !path.starts_with('/') {
+                    Err(Bad::Host(url()))
+                } else {
+                    Ok(Self::File(path.into()))
+                }
+            }
+            _ => Err(match LATER.into_iter().find(|later| *later == scheme) {
+                Some(scheme) => Bad::NotYet { url: url(), scheme },
+                None => Bad::Unknown(url()),
+            }),
+        }
+    }
+}
+
+impl fmt::Display for StorageUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory => f.write_str("memory:"),
+            // Else its first two slashes would announce a machine.
+            Self::File(path) if path.as_os_str().as_encoded_bytes().starts_with(b"//") => {
+                write!(f, "file://{}", path.display())
+            }
+            Self::File(path) => write!(f, "file:{}", path.display()),
+        }
+    }
+}
+
+/// An open storage of any kind.
+///
+/// ```
+/// use seriatim_env::Env;
+/// use seriatim_storage_file::{FileOptions, Storage, StorageUrl};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let storage = Storage::open(&Env::real(), &"memory:".parse()?, FileOptions::default()).await?;
+/// assert!(storage.log().partitions().await?.is_empty());
+/// storage.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub enum Storage {
+    /// In memory.
+    Memory {
+        /// The log.
+        log: Log,
+        /// The store.
+        store: Store,
+    },
+    /// On files.
+    File(FileStorage),
+}
+
+impl Storage {
+    /// Opens the storage that the URL names; `options` are for one on files.
+    ///
+    /// # Errors
+    ///
+    /// As [`FileStorage::open`]. One in memory is always new, and opens.
+    pub async fn open(env: &Env, url: &StorageUrl, options: FileOptions) -> Result<Self, OpenError> {
+        match url {
+            StorageUrl::Memory => Ok(Self::Memory {
+                log: Log::new(MemoryLog::new()),
+                store: Store::new(MemoryStore::new(env.clone())),
+            }),
+            StorageUrl::File(directory) => FileStorage::open(env, directory, options).await.map(Self::File),
+        }
+    }
+
+    /// The log.
+    #[must_use]
+    pub fn log(&self) -> &Log {
+        match self {
+            Self::Memory { log, .. } => log,
+            Self::File(storage) => storage.log(),
+        }
+    }
+
+    /// The store.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        match self {
+            Self::Memory { store, .. } => store,
+            Self::File(storage) => storage.store(),
+        }
+    }
+
+    /// The storage on files, which alone can be backed up.
+    #[must_use]
+    pub fn file(&self) -> Option<&FileStorage> {
+        match self {
+            Self::Memory { .. } => None,
+            Self::File(storage) => Some(storage),
+        }
+    }
+
+    /// Finishes what is under way, flushes, and lets go of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`FileStorage::close`].
+    pub async fn close(self) -> Result<(), OpenError> {
+        match self {
+            Self::Memory { log, store } => {
+                let closed = store.close().await;
+                log.close().await?;
+                Ok(closed?)
+            }
+            Self::File(storage) => storage.close().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn urls_name_a_storage_or_say_what_is_wrong() {
+        let file = |path: &str| Ok(StorageUrl::File(path.into()));
+        let table = [
+            ("memory:", Ok(StorageUrl::Memory)),
+            ("file:./data", file("./data")),
+            ("file:data", file("data")),
+            ("file:/var/lib/data", file("/var/lib/data")),
+            ("file:///var/lib/data", file("/var/lib/data")),
+            ("file:./a:b", file("./a:b")),
+            ("file:../with space", file("../with space")),
+            ("memory:x", Err("memory:x: nothing can follow memory:")),
+            ("file:", Err("file: names no folder: write file:./data or file:/var/lib/data")),
+            ("file://", Err("file:// names no folder: write file:./data or file:/var/lib/data")),
+            (
+                "file://host/data",
+                Err("file://host/data names another machine: write file:/path for a folder on this one"),
+            ),
+            (
+                "cassandra://host:9042/k",
+                Err("cassandra://host:9042/k: cassandra is not supported yet; use file: or memory:"),
+            ),
+            ("s3://bucket/prefix", Err("s3://bucket/prefix: s3 is not supported yet; use file: or memory:")),
+            (
+                "object+file:./dir",
+                Err("object+file:./dir: object+file is not supported yet; use file: or memory:"),
+            ),
+            ("redis://host", Err("redis://host: no such storage; use file: or memory:")),
+            (
+                "./data",
+                Err("\"./data\" does not say what kind of storage it is: write file:./data for a folder"),
+            ),
+            (
+                "./a:b",
+                Err("\"./a:b\" does not say what kind of storage it is: write file:./a:b for a folder"),
+            ),
+            ("", Err("\"\" does not say what kind of storage it is: write file: for a folder")),
+        ];
+        for (text, expected) in table {
+            let parsed = text.parse::<StorageUrl>();
+            assert_eq!(parsed.map_err(|error| error.to_string()), expected.map_err(str::to_owned), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_url_is_read_as_it_was_written(path in "[/.a-z:]{1,12}") {
+            let url = StorageUrl::File(path.into());
+            prop_assert_eq!(url.to_string().parse(), Ok(url));
+        }
+    }
+}
