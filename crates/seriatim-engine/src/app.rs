@@ -10,12 +10,14 @@ use crate::command::Command;
 use crate::definition::{Application, Schema};
 use crate::error::SubmitError;
 use crate::follower::AsyncProjector;
-use crate::keys::WorkspaceKeys;
+use crate::keys::{StoreKey, WorkspaceKeys};
 use crate::partition::PartitionHandle;
 use crate::prepare::{Known, Preparation, Prepared, Unprepared};
 use crate::projector::Projector;
 use crate::record::Registered;
 use crate::request::{Answer, Request};
+use crate::view::{self, KeyPart};
+use serde_json::Value as Json;
 use seriatim_types::RecordId;
 
 /// An application to be run: a definition, and the code of its commands and views.
@@ -114,6 +116,23 @@ impl Running {
             registered.push((id, entry.map_err(bad)?));
         }
         Ok(registered)
+    }
+
+    /// A row of a view of a workspace.
+    pub(crate) async fn view_row(
+        &self,
+        workspace: WorkspaceId,
+        view: &str,
+        key: &[KeyPart],
+    ) -> Result<Option<Json>, SubmitError> {
+        let partition = WorkspaceKeys::new(self.schema.id(), workspace).view(view);
+        let key = StoreKey::new(&partition, &view::encode_key(key));
+        let found = self.partition_of(workspace).shared.read(std::slice::from_ref(&key)).await?;
+        let Some(bytes) = found.into_iter().next().flatten() else { return Ok(None) };
+        let row = view::decode_row(&bytes);
+        let row =
+            row.map_err(|problem| SubmitError::Apply(crate::apply::ApplyError::Bad { key, problem }))?;
+        Ok(row.1)
     }
 
     pub(crate) async fn submit(

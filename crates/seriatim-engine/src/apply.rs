@@ -148,7 +148,7 @@ impl Derivation {
         }
         state.put(keys.part(row.document, row.id), Bytes::from_static(&[1]));
         let key = keys.record(row.document, row.id);
-        if pass == Pass::Again && is_newer(&key, place.partition_offset, state)? {
+        if pass == Pass::Again && is_newer(&key, place.partition_offset, state) {
             return Ok(());
         }
         state.put_new(key, record::encode(place.partition_offset, row.parent, &row.fields));
@@ -182,14 +182,12 @@ impl Derivation {
     }
 }
 
-/// Whether the store has what this event says, or something later. What is not read yet counts as no.
-fn is_newer(key: &StoreKey, offset: PartitionOffset, state: &mut State<'_>) -> Result<bool, ApplyError> {
+/// Whether the store has what this event says, or something later. What is not read yet counts as no; so does what
+/// cannot be read, because the log is the truth and every later change of the record is applied again behind this.
+fn is_newer(key: &StoreKey, offset: PartitionOffset, state: &mut State<'_>) -> bool {
     match state.find(key) {
-        Ok(Found::Before(Some(bytes))) => {
-            let folded = record::folded(&bytes);
-            Ok(folded.map_err(|problem| ApplyError::Bad { key: key.clone(), problem })? >= offset)
-        }
-        Ok(_) | Err(_) => Ok(false),
+        Ok(Found::Before(Some(bytes))) => record::folded(&bytes).is_ok_and(|folded| folded >= offset),
+        Ok(_) | Err(_) => false,
     }
 }
 

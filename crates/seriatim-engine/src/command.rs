@@ -2,12 +2,12 @@
 
 use std::fmt;
 
+use serde_json::{Map, Value as Json};
 use seriatim_sequencer::{DrawError, Transaction};
 use seriatim_types::{ErrorKind, Number, RecordId, WorkspaceId, WorkspaceOffset};
-use serde_json::{Map, Value as Json};
 
 use crate::codec::BadBytes;
-use crate::definition::{DocumentSchema, Schema};
+use crate::definition::{DocumentKind, DocumentSchema, Schema};
 use crate::error::RequestError;
 use crate::event::{Argument, Change, Place, Row};
 use crate::keys::{StoreKey, WorkspaceKeys};
@@ -28,6 +28,11 @@ pub trait Command: Send + Sync + 'static {
     ///
     /// [`CommandError`]: the command is refused; it takes no number and leaves nothing behind.
     fn run(&self, context: &mut Context<'_, '_>) -> Result<Json, CommandError>;
+
+    /// Rows of views, by view and key, that it reads each time: they are fetched before its turn.
+    fn reads(&self) -> Vec<(&'static str, Vec<KeyPart>)> {
+        Vec::new()
+    }
 }
 
 impl<F> Command for F
@@ -57,6 +62,9 @@ pub enum CommandError {
     /// Something is not as the command expected.
     #[error("{0}")]
     Conflict(String),
+    /// This is a restored copy, and what is named may have been given out after its backup.
+    #[error("{0} is fenced")]
+    Fenced(String),
     /// No number was drawn.
     #[error(transparent)]
     Draw(#[from] DrawError),
@@ -82,6 +90,7 @@ impl CommandError {
             Self::Invalid(_) => ErrorKind::Invalid,
             Self::NotFound(_) => ErrorKind::NotFound,
             Self::Conflict(_) => ErrorKind::Conflict,
+            Self::Fenced(_) => ErrorKind::Fenced,
             Self::Draw(error) => error.kind(),
             Self::Damaged { .. } => ErrorKind::Corrupt,
             Self::Unread => ErrorKind::Busy,
@@ -222,6 +231,15 @@ impl<'c> Context<'c, '_> {
         Ok(self.transaction.draw(id)?)
     }
 
+    /// Where a sequence stands: the number that is drawn next.
+    ///
+    /// # Errors
+    ///
+    /// Pass it on.
+    pub fn next(&self, sequence: &str) -> Result<Number, CommandError> {
+        Ok(self.transaction.next(self.sequence(sequence)?)?)
+    }
+
     /// Makes a sequence go on from `next`; the event says so.
     ///
     /// # Errors
@@ -250,9 +268,12 @@ impl<'c> Context<'c, '_> {
         fields: &Map<String, Json>,
     ) -> Result<RecordId, CommandError> {
         let document = self.find_document(document)?;
+        if document.kind == DocumentKind::O {
+            return Err(RequestError::OnlyAsArgument(document.name.to_string()).into());
+        }
         let mut fields = read_fields(document, fields, true)?;
         let id = match document.singleton {
-            Some(id) if self.registered(id)?.is_some() => {
+            Some(id) if self.creates(id) || self.registered(id)?.is_some() => {
                 return Err(CommandError::Conflict(format!("{} exists already", document.name)));
             }
             Some(id) => id,
@@ -274,9 +295,17 @@ impl<'c> Context<'c, '_> {
         let registered = registered.ok_or_else(|| CommandError::NotFound(format!("record {id} does not exist")))?;
         let document = self.schema.document(registered.document);
         let document = document.ok_or_else(|| CommandError::NotFound(format!("record {id} has no type any more")))?;
+        if document.kind == DocumentKind::O {
+            return Err(RequestError::NotUpdatable { id, document: document.name.to_string() }.into());
+        }
         let fields = read_fields(document, fields, false)?;
         self.changes.push(Change::Update(Row { document: document.id, id, raw: None, parent: None, fields }));
         Ok(())
+    }
+
+    /// Whether this command creates a record with this id.
+    fn creates(&self, id: RecordId) -> bool {
+        self.changes.iter().any(|change| matches!(change, Change::Create(row) if row.id == id))
     }
 
     fn find_document(&self, name: &str) -> Result<&'c DocumentSchema, CommandError> {

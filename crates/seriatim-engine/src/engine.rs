@@ -14,13 +14,14 @@ use crate::app::{App, Running};
 use crate::apply::Derivation;
 use crate::blocks::RegistryBlocks;
 use crate::definition::{Accepted, DefinitionError, Schema};
-use crate::error::SubmitError;
+use crate::error::{RequestError, SubmitError};
 use crate::follower;
 use crate::options::Options;
 use crate::overlay::Budget;
-use crate::partition::{Parts, PartitionHandle, PartitionState, PartitionStatus};
+use crate::partition::{PartitionHandle, PartitionState, PartitionStatus, Parts};
 use crate::registry::{self, Registry, Workspace};
 use crate::request::{Answer, Request};
+use crate::series;
 
 /// The block sequence that workspace ids come from.
 const WORKSPACE_IDS: &str = "sys.WorkspaceIds";
@@ -85,6 +86,8 @@ struct Inner {
     /// In the order in which they were given.
     names: Vec<String>,
     kinds: Cache<(ApplicationId, WorkspaceId), WorkspaceKind>,
+    /// What names of series lead to: for ever the same.
+    series_ids: Cache<Box<str>, WorkspaceId>,
     workspace_ids: BlockAllocator,
 }
 
@@ -150,7 +153,8 @@ impl Engine {
         applications: impl IntoIterator<Item = App>,
         options: Options,
     ) -> Result<Self, OpenError> {
-        let apps: Vec<App> = applications.into_iter().collect();
+        // Series are always there.
+        let apps: Vec<App> = std::iter::once(series::app()?).chain(applications).collect();
         let partitions = apps.iter().map(|app| usize::from(app.definition.partitions.get())).sum::<usize>();
         let opening = Opening {
             env: &env,
@@ -175,14 +179,17 @@ impl Engine {
         let registry = Registry { sys: &sys };
         let mut accepted = Vec::with_capacity(apps.len());
         let mut names: Vec<String> = Vec::with_capacity(apps.len());
-        for app in &apps {
+        for (place, app) in apps.iter().enumerate() {
             let name = &app.definition.name;
             if name == "sys" || names.contains(name) {
                 return Err(OpenError::NameTaken(name.clone()));
             }
             names.push(name.clone());
-            accepted.push(registry.accept(&app.definition, None).await?);
+            // The built-in one comes first and brings its number.
+            let id = (place == 0).then_some(series::ID);
+            accepted.push(registry.accept(&app.definition, id).await?);
         }
+        names.remove(0);
         registry.define_blocks(WORKSPACE_IDS, WorkspaceId::FIRST.get(), WORKSPACE_ID_BLOCK).await?;
         let first = Number::new(WorkspaceId::FIRST.get());
         let blocks = RegistryBlocks::new(opening.env.clone(), sys.clone(), WORKSPACE_IDS, first);
@@ -206,12 +213,13 @@ impl Engine {
             applications,
             names,
             kinds: Cache::new(opening.options.cached_workspaces),
+            series_ids: Cache::new(opening.options.cached_workspaces),
             workspace_ids,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The names of the applications, in the order in which they were given.
+    /// The names of the applications, in the order in which they were given; built-in ones are not among them.
     #[must_use]
     pub fn applications(&self) -> &[String] {
         &self.inner.names
@@ -232,6 +240,16 @@ impl Engine {
         Registry { sys: &self.inner.sys }
     }
 
+    pub(crate) fn series_ids(&self) -> &Cache<Box<str>, WorkspaceId> {
+        &self.inner.series_ids
+    }
+
+    /// Every application that runs: the registry, then the others in the order in which they were given.
+    pub(crate) fn all_running(&self) -> impl Iterator<Item = &Arc<Running>> {
+        let given = self.inner.names.iter().filter_map(|name| self.inner.applications.get(name));
+        std::iter::once(&self.inner.sys).chain(given)
+    }
+
     pub(crate) fn log(&self) -> &Log {
         &self.inner.log
     }
@@ -249,6 +267,10 @@ impl Engine {
         name: Option<&str>,
     ) -> Result<(Workspace, bool), SubmitError> {
         let running = self.running(application)?;
+        if application == series::NAME {
+            let text = "a series is made by using it, or with its settings".to_owned();
+            return Err(RequestError::Refused(text).into());
+        }
         let kind = running.schema.kind_by_name(kind);
         let kind = kind.ok_or_else(|| SubmitError::NotFound("the application has no such kind of workspace".into()))?.id;
         self.workspace_for(running, kind, name).await
@@ -396,7 +418,7 @@ impl Engine {
 }
 
 /// Waits until the partitions of an application take commands.
-async fn wait_ready(running: &Running) -> Result<(), SubmitError> {
+pub(crate) async fn wait_ready(running: &Running) -> Result<(), SubmitError> {
     for partition in &running.partitions {
         let mut changes = partition.shared.changes.subscribe();
         loop {

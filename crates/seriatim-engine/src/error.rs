@@ -148,6 +148,16 @@ pub enum RequestError {
         /// How long it is.
         found: usize,
     },
+    /// A name with other characters than it may have, or too many, or none.
+    #[error("a {what} has a name of 1 to {max} of A-Z a-z 0-9 . _ -, not {name:?}")]
+    BadName {
+        /// What is named.
+        what: &'static str,
+        /// How many characters it may have.
+        max: usize,
+        /// The name, or the beginning of it.
+        name: String,
+    },
     /// The application's own code refuses it.
     #[error("{0}")]
     Refused(String),

@@ -17,3 +17,19 @@ pub const GROUP_COMMANDS_MAX: usize = 4_096;
 
 /// Bytes of one group's entries: well below what one append may have.
 pub const GROUP_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of the name of a series or of a block sequence: it is part of an address.
+pub const NAME_BYTES_MAX: usize = 200;
+
+/// Numbers that one call takes from a series. One event holds them all, so this only bounds how long drawing them holds up
+/// the partition: some tens of microseconds.
+pub const SERIES_COUNT_MAX: u64 = 10_000;
+
+/// Bytes of a note or a reason: it is kept with its number for ever.
+pub const SERIES_TEXT_BYTES_MAX: usize = 1_000;
+
+/// Bytes of a series' format: every answer has one made from it.
+pub const SERIES_FORMAT_BYTES_MAX: usize = 200;
+
+/// Digits that a series' format may ask for: as many as the largest integer has.
+pub const SERIES_FORMAT_DIGITS_MAX: usize = 20;

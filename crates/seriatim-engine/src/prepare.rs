@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use seriatim_types::{RecordId, WorkspaceId, WorkspaceKind};
 use serde_json::{Map, Value as Json};
+use seriatim_types::{RecordId, WorkspaceId, WorkspaceKind};
 
 use crate::command::Command;
 use crate::definition::{
@@ -17,6 +17,7 @@ use crate::limits::{ARGUMENT_ROWS_MAX, CHANGES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 use crate::record::Registered;
 use crate::request::{self, CHANGE, Request};
 use crate::value::Value;
+use crate::view::encode_key;
 
 /// A request that fits the definition. Rows still have raw ids.
 #[derive(Debug)]
@@ -114,6 +115,9 @@ impl<'a> Preparation<'a> {
         }
         if !self.lookups.is_empty() {
             return Err(Unprepared::Lookup(self.lookups));
+        }
+        for (view, key) in handler.map(|handler| handler.reads()).unwrap_or_default() {
+            self.reads.push(StoreKey::new(&self.keys().view(view), &encode_key(&key)));
         }
         Ok(Prepared {
             workspace: self.workspace,

@@ -9,8 +9,8 @@
 //! blocks        name                         { "first", "block_size", "next", "base", "size", "unused" }
 //! ```
 
-use seriatim_types::{ApplicationId, Number, WorkspaceId, WorkspaceKind};
 use serde_json::{Value as Json, json};
+use seriatim_types::{ApplicationId, Number, WorkspaceId, WorkspaceKind};
 
 use crate::app::{App, Running};
 use crate::command::{CommandError, Context};
@@ -19,7 +19,7 @@ use crate::definition::{
 };
 use crate::error::SubmitError;
 use crate::event::Event;
-use crate::keys::{StoreKey, WorkspaceKeys};
+use crate::keys::WorkspaceKeys;
 use crate::projector::{Projected, Rows, projector};
 use crate::request::{Answer, Request};
 use crate::view::{self, KeyPart};
@@ -273,17 +273,53 @@ impl Registry<'_> {
         self.sys.submit(WORKSPACE, kind, request).await
     }
 
-    fn view(view: &str) -> Vec<u8> {
+    pub(crate) fn view(view: &str) -> Vec<u8> {
         WorkspaceKeys::new(ID, WORKSPACE).view(view)
     }
 
     pub(crate) async fn row(&self, view: &str, key: &[KeyPart]) -> Result<Option<Json>, SubmitError> {
-        let key = StoreKey::new(&Self::view(view), &view::encode_key(key));
-        let found = self.sys.partition_of(WORKSPACE).shared.read(std::slice::from_ref(&key)).await?;
-        let Some(bytes) = found.into_iter().next().flatten() else { return Ok(None) };
-        let row = view::decode_row(&bytes);
-        let row = row.map_err(|problem| SubmitError::Apply(crate::apply::ApplyError::Bad { key, problem }))?;
-        Ok(row.1)
+        self.sys.view_row(WORKSPACE, view, key).await
+    }
+
+    /// Up to `limit` rows of a view whose keys begin with `prefix`, behind a key, ascending: the last part of the key, and
+    /// the row.
+    pub(crate) async fn rows(
+        &self,
+        view: &str,
+        prefix: &[KeyPart],
+        after: Option<&[KeyPart]>,
+        limit: usize,
+    ) -> Result<Vec<(KeyPart, Json)>, SubmitError> {
+        let mut range = seriatim_storage::ClusteringRange::prefix(&view::encode_key(prefix));
+        if let Some(after) = after {
+            // Behind it: every longer key would begin with it, and there is none.
+            let mut start = view::encode_key(after);
+            start.push(0);
+            range.start = range.start.max(start.into());
+        }
+        let pairs = self.sys.partition_of(WORKSPACE).shared.scan(&Self::view(view), range, limit).await?;
+        let read = |(key, value): (bytes::Bytes, bytes::Bytes)| {
+            let part = view::decode_key(&key).ok()?.pop()?;
+            let (_, row) = view::decode_row(&value).ok()?;
+            Some((part, row?))
+        };
+        Ok(pairs.into_iter().filter_map(read).collect())
+    }
+
+    /// Up to `limit` names of a scope behind a name, ascending, with the workspaces that they lead to.
+    pub(crate) async fn names(
+        &self,
+        scope: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, WorkspaceId)>, SubmitError> {
+        let after = after.map(|after| [scope.into(), after.into()]);
+        let rows = self.rows("names", &[scope.into()], after.as_ref().map(|key| &key[..]), limit).await?;
+        let read = |(part, row): (KeyPart, Json)| match part {
+            KeyPart::Text(name) => Some((name, WorkspaceId::new(row["id"].as_u64()?))),
+            KeyPart::Integer(_) => None,
+        };
+        Ok(rows.into_iter().filter_map(read).collect())
     }
 
     /// The accepted definition of an application.
@@ -354,22 +390,14 @@ impl Registry<'_> {
         after: Option<WorkspaceId>,
         limit: usize,
     ) -> Result<Vec<Workspace>, SubmitError> {
-        let prefix = view::encode_key(&[i64::from(application.get()).into()]);
-        let mut range = seriatim_storage::ClusteringRange::prefix(&prefix);
-        if let Some(key) = after.and_then(|after| workspace_key(u64::from(application.get()), after.get())) {
-            // Behind it: every longer key would begin with it, and there is none.
-            let mut start = view::encode_key(&key);
-            start.push(0);
-            range.start = start.into();
-        }
-        let pairs = self.sys.partition_of(WORKSPACE).shared.scan(&Self::view("workspaces"), range, limit).await?;
-        let read = |(key, value): (bytes::Bytes, bytes::Bytes)| {
-            let parts = view::decode_key(&key).ok()?;
-            let [_, KeyPart::Integer(id)] = parts[..] else { return None };
-            let (_, row) = view::decode_row(&value).ok()?;
-            read_workspace(WorkspaceId::new(u64::try_from(id).ok()?), &row?)
+        let after = after.and_then(|after| workspace_key(u64::from(application.get()), after.get()));
+        let prefix = [i64::from(application.get()).into()];
+        let rows = self.rows("workspaces", &prefix, after.as_ref().map(|key| &key[..]), limit).await?;
+        let read = |(part, row): (KeyPart, Json)| match part {
+            KeyPart::Integer(id) => read_workspace(WorkspaceId::new(u64::try_from(id).ok()?), &row),
+            KeyPart::Text(_) => None,
         };
-        Ok(pairs.into_iter().filter_map(read).collect())
+        Ok(rows.into_iter().filter_map(read).collect())
     }
 
     /// Creates a block sequence; the same again is fine.
@@ -402,7 +430,7 @@ fn read_accepted(json: &Json) -> Result<Accepted, SubmitError> {
         .map_err(|error| SubmitError::NotFound(format!("the accepted definition cannot be read: {error}")))
 }
 
-fn read_workspace(id: WorkspaceId, row: &Json) -> Option<Workspace> {
+pub(crate) fn read_workspace(id: WorkspaceId, row: &Json) -> Option<Workspace> {
     let kind = WorkspaceKind::new(u16::try_from(row["kind"].as_u64()?).ok()?);
     Some(Workspace { id, kind, name: row["name"].as_str().map(str::to_owned) })
 }

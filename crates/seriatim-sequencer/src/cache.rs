@@ -118,27 +118,26 @@ impl Cache {
         if let Some(index) = self.find(workspace) {
             return index;
         }
+        let index = self.reserve(definition, kind, workspace);
+        // Held while others go, or a cache without room would evict the newcomer itself.
+        let _hold = self.hold(index);
+        self.shrink();
+        index
+    }
+
+    /// An empty slot for a workspace that has none. Nothing is evicted before the next [`Cache::shrink`].
+    pub(crate) fn reserve(
+        &mut self,
+        definition: &Definition,
+        kind: WorkspaceKind,
+        workspace: WorkspaceId,
+    ) -> SlotIndex {
         let kind_index = definition.index_of(kind);
         let numbers = Numbers::fresh(kind, kind_index.map(|index| definition.at(index)));
-        let weight = numbers.weight();
-        self.weight += weight;
-        let slot = Slot {
-            workspace,
-            kind: kind_index,
-            numbers: Box::new(numbers),
-            loaded: false,
-            staged: None,
-            weight,
-            held: Arc::new(()),
-            newer: NONE,
-            older: NONE,
-        };
-        let index = self.place(slot);
+        self.weight += numbers.weight();
+        let index = self.place(workspace, kind_index, numbers);
         self.places.insert(workspace, index);
         self.link_newest(index);
-        // Held while others go, or a cache without room would evict the newcomer itself.
-        let _hold = self.hold(SlotIndex(index));
-        self.shrink();
         SlotIndex(index)
     }
 
@@ -153,13 +152,28 @@ impl Cache {
         self.weight = self.weight - before + after;
     }
 
-    fn place(&mut self, slot: Slot) -> u32 {
+    /// Puts a workspace into a slot that is not linked yet.
+    fn place(&mut self, workspace: WorkspaceId, kind: Option<KindIndex>, numbers: Numbers) -> u32 {
+        let weight = numbers.weight();
         if let Some(index) = self.free.pop() {
-            self.slots[index as usize] = slot;
+            // Nobody holds what was evicted, so its memory serves again.
+            let slot = &mut self.slots[index as usize];
+            *slot.numbers = numbers;
+            (slot.workspace, slot.kind, slot.weight, slot.loaded) = (workspace, kind, weight, false);
             return index;
         }
         let index = u32::try_from(self.slots.len()).expect("memory ends before 2^32 workspaces");
-        self.slots.push(slot);
+        self.slots.push(Slot {
+            workspace,
+            kind,
+            numbers: Box::new(numbers),
+            loaded: false,
+            staged: None,
+            weight,
+            held: Arc::new(()),
+            newer: NONE,
+            older: NONE,
+        });
         index
     }
 

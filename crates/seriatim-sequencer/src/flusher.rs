@@ -74,7 +74,10 @@ pub(crate) async fn flush(stored: &Stored) -> Result<(), StoreError> {
 async fn write(stored: &Stored, writing: &Writing) -> Result<(), StoreError> {
     let mut batch = Batch::new();
     let (mut value, mut partition) = (Vec::new(), Bytes::new());
-    for (workspace, numbers) in &writing.values {
+    let mut values: Vec<_> = writing.values.iter().collect();
+    // Neighbours in the store one after another, which is where a store finds places fastest.
+    values.sort_unstable_by_key(|(workspace, _)| **workspace);
+    for (workspace, numbers) in values {
         value.clear();
         numbers.encode(&stored.definition, &mut value);
         let key = NumbersKey::new(stored.partition.application, *workspace);

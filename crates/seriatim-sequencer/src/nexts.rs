@@ -33,14 +33,18 @@ impl Clone for Nexts {
 
 impl FromIterator<Number> for Nexts {
     fn from_iter<I: IntoIterator<Item = Number>>(numbers: I) -> Self {
-        let mut all: Vec<Number> = numbers.into_iter().collect();
-        let mut inline = [Number::new(0); INLINE];
-        let len = all.len();
-        if len <= INLINE {
-            inline[..len].copy_from_slice(&all);
-            all = Vec::new();
+        let mut nexts = Self { len: 0, inline: [Number::new(0); INLINE], spilled: Vec::new() };
+        for number in numbers {
+            if nexts.len == INLINE {
+                nexts.spilled.extend_from_slice(&nexts.inline);
+            }
+            match nexts.inline.get_mut(nexts.len) {
+                Some(place) => *place = number,
+                None => nexts.spilled.push(number),
+            }
+            nexts.len += 1;
         }
-        Self { len, inline, spilled: all }
+        nexts
     }
 }
 

@@ -6,16 +6,17 @@ use seriatim_env::Task;
 use seriatim_storage::{Entry, LogError, ReadEntries, ReadLimit};
 use seriatim_types::{ErrorKind, PartitionOffset, WorkspaceId};
 
-use crate::cache::{Cache, Hold, SlotIndex};
+use crate::cache::{Cache, SlotIndex};
 use crate::derived::{ReadError, Recovery};
 use crate::metrics::gauge;
 use crate::stored::PoisonGuard;
 use crate::{IgnoredNumbers, Numbers, StopReason, Stored, flusher};
 
-/// What one read of the log asks for: bounds how long other tasks wait for this one, and stays in the heap, where a
-/// larger answer would go back to the system each time.
-const PAGE: ReadLimit = ReadLimit { entries: 4_096, bytes: 256 << 10 };
-/// Entries whose workspaces are read from the store together, and held in the cache together.
+/// What one read of the log asks for. More than a large frame, because a frame that a page ends in is read and checked
+/// again for the next one; not much more, because two pages are what a recovery holds of the log.
+const PAGE: ReadLimit = ReadLimit { entries: 4_096, bytes: 512 << 10 };
+/// Entries whose workspaces are read from the store together, and stay in the cache together. Other tasks get their
+/// turn between two chunks.
 const CHUNK_ENTRIES: usize = 512;
 
 /// Why the scan does not go on.
@@ -117,8 +118,8 @@ impl Scan<'_> {
                 self.apply(chunk).await?;
                 self.recovery.progress(from, self.at);
                 self.stored.metrics.recovery_offset.set(gauge(self.at.get()));
+                tokio::task::yield_now().await;
             }
-            tokio::task::yield_now().await;
         }
         Ok(())
     }
@@ -156,8 +157,8 @@ impl Scan<'_> {
 
     /// Folds a chunk of entries into the numbers of their workspaces, flushing on the way when too much waits.
     async fn apply(&mut self, chunk: &[(PartitionOffset, Entry<'_>)]) -> Result<(), Halt> {
-        let slots = self.hold_all(chunk).await?;
-        for ((offset, entry), (index, _hold)) in chunk.iter().zip(&slots) {
+        let slots = self.load_all(chunk).await?;
+        for ((offset, entry), index) in chunk.iter().zip(&slots) {
             // In front of the event, so that a flush that fails is tried again before anything more is taken in.
             if self.full {
                 self.make_room().await?;
@@ -181,6 +182,8 @@ impl Scan<'_> {
             self.full = unflushed.backlog().is_some();
             self.at = next;
         }
+        // Not before the whole chunk is in, so that none of its slots goes while it is needed.
+        self.cache.shrink();
         self.stored.metrics.recovered.increment(chunk.len() as u64);
         Ok(())
     }
@@ -206,19 +209,19 @@ impl Scan<'_> {
         }
     }
 
-    /// The slots of the chunk's workspaces, loaded and held, in the order of the chunk.
-    async fn hold_all(
-        &mut self,
-        chunk: &[(PartitionOffset, Entry<'_>)],
-    ) -> Result<Vec<(SlotIndex, Hold)>, Halt> {
+    /// The slots of the chunk's workspaces, loaded, in the order of the chunk.
+    async fn load_all(&mut self, chunk: &[(PartitionOffset, Entry<'_>)]) -> Result<Vec<SlotIndex>, Halt> {
         let mut missing: Vec<(WorkspaceId, SlotIndex)> = Vec::new();
         let mut slots = Vec::with_capacity(chunk.len());
         for (_, entry) in chunk {
-            let index = self.cache.find_or_reserve(&self.stored.definition, entry.kind(), entry.workspace());
+            let index = match self.cache.find(entry.workspace()) {
+                Some(index) => index,
+                None => self.cache.reserve(&self.stored.definition, entry.kind(), entry.workspace()),
+            };
             if !self.cache.slot(index).loaded {
                 missing.push((entry.workspace(), index));
             }
-            slots.push((index, self.cache.hold(index)));
+            slots.push(index);
         }
         missing.sort_unstable_by_key(|(workspace, _)| *workspace);
         missing.dedup();

@@ -128,6 +128,22 @@ impl Sequence {
         self.ranges.iter().map(left).fold(0, u64::saturating_add)
     }
 
+    /// The place behind the `count` numbers that come from `next` on; behind its last number if it has fewer.
+    #[must_use]
+    pub fn skip(&self, next: Number, count: u64) -> Number {
+        let mut left = count;
+        for range in self.ranges.iter().filter(|range| next <= range.last) {
+            let first = next.max(range.first);
+            let behind = range.last.get() - first.get();
+            if left <= behind {
+                return Number::new(first.get() + left);
+            }
+            left -= behind + 1;
+        }
+        let end = self.ranges.last().and_then(|range| range.last.next());
+        end.map_or(next, |end| end.max(next))
+    }
+
     /// Whether the sequence can give this number.
     #[must_use]
     pub fn contains(&self, number: Number) -> bool {
@@ -186,6 +202,25 @@ mod tests {
     fn what_remains_is_counted_over_all_ranges() {
         for (next, left) in [(0, 5), (11, 4), (13, 2), (21, 1), (22, 0)] {
             assert_eq!(two_ranges().remaining(Number::new(next)), left, "{next}");
+        }
+    }
+
+    #[test]
+    fn a_skip_goes_over_ranges_and_stops_behind_the_last_number() {
+        let table = [
+            ((10, 0), 10),
+            ((10, 2), 12),
+            ((10, 3), 20),
+            ((13, 1), 21),
+            ((0, 4), 21),
+            ((10, 5), 22),
+            ((22, 9), 22),
+            ((11, u64::MAX), 22),
+        ];
+        for ((next, count), place) in table {
+            let found = two_ranges().skip(Number::new(next), count);
+            assert_eq!(found.get(), place, "{next} {count}");
+            assert!(two_ranges().can_stand_at(found), "{next} {count}");
         }
     }
 

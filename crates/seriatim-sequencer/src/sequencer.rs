@@ -16,8 +16,8 @@ use crate::metrics::OwnerMetrics;
 use crate::shared::Shared;
 use crate::stored::{Parts, Stored};
 use crate::{
-    Busy, CommitError, FinishError, Group, IgnoredNumbers, LoadError, Mismatch, Options, Pin, Sealed, Status,
-    StatusHandle, StopReason,
+    Busy, CommitError, FinishError, Group, IgnoredNumbers, LoadError, Mismatch, Numbers, Options, Pin,
+    Sealed, Status, StatusHandle, StopReason,
 };
 
 /// Gives out the numbers of one partition. It belongs to the partition's task, which is why it is `&mut` nearly
@@ -188,10 +188,14 @@ impl<D: Derived> Sequencer<D> {
             self.metrics.hits.increment(1);
             return pin;
         }
-        let loaded = self.loading(&[(kind, workspace)])?.read().await;
-        let mut pins = self.admit(loaded);
+        self.metrics.misses.increment(1);
+        // This borrows the sequencer until the answer is there, so no place has to be held meanwhile.
+        let read = self.derived.clone().read(vec![workspace]).await.pop();
         // One was asked for, so one comes.
-        pins.pop().unwrap_or(Err(LoadError::Busy(Busy::Recovering)))
+        let read = read.ok_or(LoadError::Busy(Busy::Recovering))?;
+        let pin = self.admit_one(kind, workspace, read);
+        self.metrics.cache.set(crate::metrics::gauge(self.core.cache.weight() as u64));
+        pin
     }
 
     /// Finds out what has to be read for these workspaces, so that it can be read while other things happen:
@@ -231,25 +235,27 @@ impl<D: Derived> Sequencer<D> {
             if stale {
                 return Err(LoadError::Busy(Busy::Recovering));
             }
-            let numbers = match read.binary_search_by_key(&workspace, |(read, _)| *read) {
-                Err(_) => None,
-                Ok(place) => match &read[place].1 {
-                    Ok(numbers) => numbers.clone(),
-                    Err(ReadError::Store(error)) => {
-                        let error = error.clone();
-                        return Err(LoadError::Store { workspace, error });
-                    }
-                    Err(ReadError::Bad(problem)) => {
-                        let problem = *problem;
-                        return Err(LoadError::Corrupt(StopReason::BadNumbers { workspace, problem }));
-                    }
-                },
-            };
-            self.core.admit(kind, workspace, numbers)
+            // What was not read was here already.
+            let place = read.binary_search_by_key(&workspace, |(read, _)| *read);
+            let numbers = place.map_or(Ok(None), |place| read[place].1.clone());
+            self.admit_one(kind, workspace, numbers)
         };
         let pins = wanted.into_iter().map(pin).collect();
         self.metrics.cache.set(crate::metrics::gauge(self.core.cache.weight() as u64));
         pins
+    }
+
+    fn admit_one(
+        &mut self,
+        kind: WorkspaceKind,
+        workspace: WorkspaceId,
+        read: Result<Option<Numbers>, ReadError>,
+    ) -> Result<Pin, LoadError> {
+        let numbers = read.map_err(|error| match error {
+            ReadError::Store(error) => LoadError::Store { workspace, error },
+            ReadError::Bad(problem) => LoadError::Corrupt(StopReason::BadNumbers { workspace, problem }),
+        })?;
+        self.core.admit(kind, workspace, numbers)
     }
 
     /// Opens a group. It borrows the sequencer: one at a time.

@@ -134,6 +134,16 @@ impl Stored {
         }
     }
 
+    /// The numbers of one workspace: from the overlay, else from the store.
+    async fn read_one(&self, workspace: WorkspaceId) -> Result<Option<Numbers>, ReadError> {
+        if let Some(numbers) = self.unflushed().get(workspace) {
+            return Ok(Some(numbers.clone()));
+        }
+        let key = NumbersKey::new(self.partition.application, workspace);
+        let value = self.store.get(key.as_key()).await?;
+        Ok(value.map(|bytes| Numbers::decode(&self.definition, &bytes)).transpose()?)
+    }
+
     /// From the overlay, else from the store, in one read.
     pub(crate) async fn read_numbers(
         &self,
@@ -195,7 +205,10 @@ impl Stored {
 
 impl Derived for Stored {
     async fn read(self: Arc<Self>, workspaces: Vec<WorkspaceId>) -> Vec<Result<Option<Numbers>, ReadError>> {
-        self.read_numbers(&workspaces).await
+        match workspaces[..] {
+            [workspace] => vec![self.read_one(workspace).await],
+            _ => self.read_numbers(&workspaces).await,
+        }
     }
 
     fn publish(&self, committed: &Committed<'_>) {

@@ -50,6 +50,29 @@ impl<'g> Transaction<'g> {
         self.buffers.working.chain
     }
 
+    /// The workspace's last event, staged ones included; `None` if this will be its first.
+    #[must_use]
+    pub fn folded(&self) -> Option<PartitionOffset> {
+        self.buffers.working.folded
+    }
+
+    /// Where a sequence stands: what is drawn next, before its ranges are looked at.
+    ///
+    /// # Errors
+    ///
+    /// [`DrawError::UnknownSequence`].
+    pub fn next(&self, sequence: SequenceId) -> Result<Number, DrawError> {
+        core::next(self.kind, self.buffers, sequence)
+    }
+
+    /// The sequences that this transaction has drawn from so far.
+    pub fn drawn(&self) -> impl Iterator<Item = SequenceId> + '_ {
+        let slots = self.kind.sequences().iter().enumerate();
+        slots
+            .filter(|(slot, sequence)| self.buffers.has_drawn(*slot, sequence.id()))
+            .map(|(_, sequence)| sequence.id())
+    }
+
     /// Draws the next number of a sequence. No I/O.
     ///
     /// # Errors
@@ -67,6 +90,20 @@ impl<'g> Transaction<'g> {
     /// [`DrawError`]: an unknown sequence, a place that it has passed, or one outside its ranges.
     pub fn raise(&mut self, sequence: SequenceId, next: Number) -> Result<(), DrawError> {
         core::raise(self.kind, self.buffers, sequence, next)
+    }
+
+    /// Makes every sequence but those of `except` go on `count` numbers later, or behind its last number if it has fewer:
+    /// an explained gap, where nobody knows how many were given out elsewhere. The event says so in its header.
+    ///
+    /// # Errors
+    ///
+    /// None is expected: each sequence can stand where this puts it.
+    pub fn skip(&mut self, count: u64, except: &[SequenceId]) -> Result<(), DrawError> {
+        for sequence in self.kind.sequences().iter().filter(|sequence| !except.contains(&sequence.id())) {
+            let next = core::next(self.kind, self.buffers, sequence.id())?;
+            core::raise(self.kind, self.buffers, sequence.id(), sequence.skip(next, count))?;
+        }
+        Ok(())
     }
 
     /// Makes the event part of the group, with the numbers drawn for it.

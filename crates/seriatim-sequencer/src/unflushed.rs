@@ -5,6 +5,7 @@
 //!         in the store behind here  being written    waiting
 //! ```
 
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use seriatim_types::{PartitionOffset, WorkspaceId};
@@ -96,13 +97,15 @@ impl Unflushed {
     /// Takes in one workspace's numbers. Part of [`Unflushed::advance`]: both under the same lock.
     #[inline]
     pub(crate) fn put(&mut self, workspace: WorkspaceId, numbers: &Numbers) {
-        if let Some(waiting) = self.waiting.get_mut(&workspace) {
-            waiting.clone_from(numbers);
-            return;
+        match self.waiting.entry(workspace) {
+            Entry::Occupied(mut waiting) => waiting.get_mut().clone_from(numbers),
+            Entry::Vacant(place) => {
+                place.insert(numbers.clone());
+                let writing = self.writing.as_ref();
+                let written = writing.is_some_and(|writing| writing.values.contains_key(&workspace));
+                self.keys += usize::from(!written);
+            }
         }
-        self.waiting.insert(workspace, numbers.clone());
-        let written = self.writing.as_ref().is_some_and(|writing| writing.values.contains_key(&workspace));
-        self.keys += usize::from(!written);
     }
 
     /// Moves the end of what is applied.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::{Desk, INVOICE, KIND, PARTITION, PATIENCE, TICKET, event, on_memory, seal_one, workspace};
 use seriatim_sequencer::{Busy, DrawError, LoadError, Mismatch, Settled, Stale, Status, builtin};
-use seriatim_storage::faulty::{Fault, Operation};
+use seriatim_storage::faulty::{Fault, Operation, Operations};
 use seriatim_storage::memory::MemoryLog;
 use seriatim_storage::{Digest, Entries, Header, Log};
 use seriatim_types::{ErrorKind, Number, Partition, SequenceId, Timestamp, WorkspaceKind, WorkspaceOffset};
@@ -98,7 +98,7 @@ fn others_are_loaded_while_a_group_is_on_its_way() {
             pins.iter().map(seriatim_sequencer::Pin::workspace).collect::<Vec<_>>(),
             [workspace(2), workspace(1), workspace(2)]
         );
-        assert_eq!(desk.faults.count(Operation::GetMany), 1);
+        assert_eq!(desk.faults.count(Operations::READS), 1);
         let (sealed, drawn) = seal_one(&mut sequencer, &pins[1], &[INVOICE]);
         assert_eq!(drawn, [Number::new(2)]);
         sequencer.discard(sealed);

@@ -262,10 +262,15 @@ fn a_miss_is_not_read_as_zero() {
         sequencer.finish(PATIENCE).await.unwrap();
         let mut sequencer = desk.open_ready().await;
         // A store that does not answer is an error, not an empty workspace.
-        desk.faults.fail_nth(Operation::GetMany, 1, Fault::Refuse);
+        desk.faults.fail_nth(Operation::Get, 1, Fault::Refuse);
         let error = sequencer.load(KIND, workspace(1)).await.unwrap_err();
         assert!(matches!(error, LoadError::Store { .. }), "{error}");
         assert_eq!(error.kind(), ErrorKind::Unavailable);
+        desk.faults.fail_nth(Operation::GetMany, 1, Fault::Refuse);
+        let both = sequencer.loading(&[(KIND, workspace(1)), (KIND, workspace(2))]).unwrap().read().await;
+        for pin in sequencer.admit(both) {
+            assert!(matches!(pin, Err(LoadError::Store { .. })), "{pin:?}");
+        }
         assert_eq!(desk.invoice(&mut sequencer, workspace(1)).await, 2);
         // A workspace that is not there begins at its first numbers, which are not zero.
         let draws = [builtin::C_RECORD_ID, INVOICE];
@@ -412,7 +417,7 @@ fn what_is_evicted_before_it_is_flushed_is_not_lost() {
             }
         }
         assert_eq!(desk.faults.count(Operation::Write), 0);
-        assert_eq!(desk.faults.count(Operation::GetMany), 20, "the overlay is asked first");
+        assert_eq!(desk.faults.count(Operations::READS), 20, "the overlay is asked first");
     });
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use seriatim_env::Env;
-use seriatim_sequencer::{Definition, Event, Options, Pin, Sealed, Sequence, Sequencer, builtin};
+use seriatim_sequencer::{Busy, Definition, Event, Options, Pin, Sealed, Sequence, Sequencer, builtin};
 use seriatim_storage::{Log, Receipt, Store};
 use seriatim_types::{Partition, SequenceId, Timestamp, WorkspaceId, WorkspaceKind};
 
@@ -28,6 +28,8 @@ pub(crate) fn definition() -> anyhow::Result<Definition> {
 pub(super) struct Desk {
     pub(super) log: Log,
     pub(super) sequencer: Sequencer,
+    /// Groups that had to wait for the flusher.
+    pub(super) waited: u64,
     body: Vec<u8>,
 }
 
@@ -38,7 +40,7 @@ impl Desk {
         let definition = Arc::new(definition()?);
         let mut sequencer = Sequencer::open(Env::real(), log.clone(), store, owner, definition, options);
         sequencer.wait(Duration::from_secs(10)).await?;
-        Ok(Self { log, sequencer, body: vec![7; BODY_BYTES] })
+        Ok(Self { log, sequencer, waited: 0, body: vec![7; BODY_BYTES] })
     }
 
     pub(super) fn body(&self) -> Vec<u8> {
@@ -48,10 +50,14 @@ impl Desk {
     /// One event of a workspace, from loading to commit; waits where the sequencer says so.
     pub(super) async fn number(&mut self, workspace: WorkspaceId, event: &Event<'_>) -> anyhow::Result<()> {
         let pin = self.sequencer.load(KIND, workspace).await?;
-        if self.sequencer.group().is_err() {
-            self.sequencer.wait(Duration::from_secs(60)).await.context("the flusher does not keep up")?;
-        }
-        let sealed = number_event(&mut self.sequencer, &pin, event)?;
+        let sealed = match number_event(&mut self.sequencer, &pin, event) {
+            Err(error) if error.is::<Busy>() => {
+                self.waited += 1;
+                self.sequencer.wait(Duration::from_secs(60)).await.context("the flusher does not keep up")?;
+                number_event(&mut self.sequencer, &pin, event)?
+            }
+            sealed => sealed?,
+        };
         let receipt = self.log.append(sealed.owner(), sealed.at(), sealed.entries()).await?;
         commit(&mut self.sequencer, sealed, receipt)
     }

@@ -24,13 +24,15 @@ pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     let mut measures = Vec::new();
     for &(workspaces, seeds) in run.pick(&SEEDS_NANOS[..2], &SEEDS_NANOS[..]) {
         run.progress(&format!("{workspaces} workspaces"));
-        let nanos = runtime.block_on(over(workspaces, run.pick(100_000, 1_000_000)))?;
+        let (nanos, waited) = runtime.block_on(over(workspaces, run.pick(100_000, 1_000_000)))?;
         let name = format!("transaction over {workspaces} workspaces, loads, flushes and hashing included");
         // An older figure is no peer of this run: it gives the goal, and its ratio is left open.
         let reason =
             format!("not run here; it took {seeds} ns on a machine of this kind, and the goal is a tenth");
         measures
             .push(Measure::new(name, nanos, "ns").without(SEEDS, reason).goal(Goal::AtMost(seeds / 10.0)));
+        let name = format!("groups over {workspaces} workspaces that waited for the flusher");
+        measures.push(Measure::new(name, waited, "%"));
     }
     run.progress("cold workspaces");
     let reads = runtime.block_on(cold_reads(1_000))?;
@@ -44,8 +46,11 @@ fn workspace(step: u64, workspaces: u64) -> WorkspaceId {
     WorkspaceId::new(WorkspaceId::FIRST.get() + step.wrapping_mul(STRIDE) % workspaces)
 }
 
+/// Nanoseconds of a transaction, each of another workspace than the one before, in a group of its own: load, numbering,
+/// a log and a store that do next to nothing, commit, and the flusher beside it. And how many groups of a hundred had to
+/// wait for the flusher.
 #[expect(clippy::cast_precision_loss, reason = "counts are small")]
-async fn over(workspaces: u64, transactions: u64) -> anyhow::Result<f64> {
+async fn over(workspaces: u64, transactions: u64) -> anyhow::Result<(f64, f64)> {
     let store = Store::new(HashStore::default());
     let mut desk = Desk::open(store, Options::default()).await?;
     let body = desk.body();
@@ -53,11 +58,12 @@ async fn over(workspaces: u64, transactions: u64) -> anyhow::Result<f64> {
     for step in 0..workspaces.min(transactions) {
         desk.number(workspace(step, workspaces), &event).await?;
     }
-    let started = Instant::now();
+    let (started, waited) = (Instant::now(), desk.waited);
     for step in 0..transactions {
         desk.number(workspace(step, workspaces), &event).await?;
     }
-    Ok(started.elapsed().as_nanos() as f64 / transactions as f64)
+    let (nanos, waited) = (started.elapsed().as_nanos() as f64, (desk.waited - waited) as f64);
+    Ok((nanos / transactions as f64, 100.0 * waited / transactions as f64))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are small")]

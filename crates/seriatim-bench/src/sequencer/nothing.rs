@@ -50,17 +50,23 @@ impl LogBackend for NoLog {
 /// A store that is a hash map: the cheapest that remembers.
 #[derive(Debug, Default)]
 pub(super) struct HashStore {
-    values: Mutex<HashMap<(Bytes, Bytes), Bytes>>,
+    values: Mutex<HashMap<FixedKey, Bytes>>,
 }
 
 impl HashStore {
-    fn lock(&self) -> MutexGuard<'_, HashMap<(Bytes, Bytes), Bytes>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<FixedKey, Bytes>> {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn owned(key: Key<'_>) -> (Bytes, Bytes) {
-    (Bytes::copy_from_slice(key.partition), Bytes::copy_from_slice(key.clustering))
+/// A key of the sequencer: its partition part has 14 bytes at most, and its clustering part 2.
+type FixedKey = ([u8; 14], [u8; 2]);
+
+fn fixed(key: Key<'_>) -> FixedKey {
+    let (mut partition, mut clustering) = ([0; 14], [0; 2]);
+    partition[..key.partition.len()].copy_from_slice(key.partition);
+    clustering[..key.clustering.len()].copy_from_slice(key.clustering);
+    (partition, clustering)
 }
 
 #[async_trait]
@@ -70,12 +76,12 @@ impl StoreBackend for HashStore {
     }
 
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
-        Ok(self.lock().get(&owned(key)).cloned())
+        Ok(self.lock().get(&fixed(key)).cloned())
     }
 
     async fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let values = self.lock();
-        Ok(keys.iter().map(|key| values.get(&owned(*key)).cloned()).collect())
+        Ok(keys.iter().map(|key| values.get(&fixed(*key)).cloned()).collect())
     }
 
     async fn scan_page(&self, _: &[u8], _: &ClusteringRange, _: usize) -> Result<Vec<Pair>, StoreError> {
@@ -83,10 +89,10 @@ impl StoreBackend for HashStore {
     }
 
     async fn write(&self, batch: Batch, _: Durability) -> Result<(), StoreError> {
-        let mut values = self.lock();
         for write in batch {
             if let Some(value) = write.value {
-                values.insert((write.partition, write.clustering), value);
+                // Locked for one value at a time, so that a reader does not wait for a whole batch.
+                self.lock().insert(fixed(Key::new(&write.partition, &write.clustering)), value);
             }
         }
         Ok(())

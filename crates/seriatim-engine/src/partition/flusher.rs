@@ -94,11 +94,16 @@ async fn write(shared: &Shared, writing: &Writing, durability: Durability) -> Re
 }
 
 fn put_checkpoint(batch: &mut Batch, shared: &Shared, next: PartitionOffset) {
+    batch.put(keys::checkpoint(shared.partition).as_key(), &encode_checkpoint(next));
+}
+
+/// The stored form of a checkpoint.
+pub(crate) fn encode_checkpoint(next: PartitionOffset) -> [u8; 12] {
     let mut value = [0; 12];
     value[..8].copy_from_slice(&next.get().to_be_bytes());
     let checksum = crc32fast::hash(&value[..8]);
     value[8..].copy_from_slice(&checksum.to_be_bytes());
-    batch.put(keys::checkpoint(shared.partition).as_key(), &value);
+    value
 }
 
 /// Reads a stored checkpoint; `None` if it is damaged.

@@ -23,7 +23,7 @@ use crate::prepare::Prepared;
 use crate::request::Answer;
 use crate::state::{Values, lock};
 
-pub(crate) use flusher::decode_checkpoint;
+pub(crate) use flusher::{decode_checkpoint, encode_checkpoint};
 pub(crate) use shared::Shared;
 use worker::{Message, Submission, Worker};
 
@@ -158,7 +158,7 @@ impl PartitionHandle {
         let message = Message::Hold { ready: ready_sender, release };
         self.queue.send(message).await.map_err(|_| self.closed())?;
         ready.await.map_err(|_| self.closed())??;
-        Ok(Held { _guard: guard })
+        Ok(Held { guard })
     }
 
     /// Ends the task: what is queued is done, and what waits is flushed.
@@ -202,8 +202,20 @@ impl PartitionHandle {
     }
 }
 
-/// Keeps a partition between two groups.
+/// Keeps a partition between two groups, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
-    _guard: oneshot::Sender<()>,
+    guard: oneshot::Sender<oneshot::Sender<()>>,
+}
+
+impl Held {
+    /// Lets the partition go on with a recovery, because what is stored has changed under it. Returns when the recovery
+    /// has begun, or the partition has ended.
+    pub(crate) async fn recover(self) {
+        let (sender, begun) = oneshot::channel();
+        if self.guard.send(sender).is_ok() {
+            // An error says that the partition has ended.
+            let _ = begun.await;
+        }
+    }
 }

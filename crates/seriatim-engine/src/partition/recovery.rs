@@ -14,6 +14,7 @@ use super::flusher::{self, decode_checkpoint};
 use crate::apply::Pass;
 use crate::event::{Event, Place};
 use crate::keys;
+use crate::limits::READ_ROUNDS_MAX;
 use crate::overlay::Round;
 use crate::state::{Base, Draft, Fetched, State, Values, lock};
 
@@ -183,7 +184,7 @@ impl Scan<'_> {
             let event = event.map_err(|problem| stop(format!("event {offset} cannot be read: {problem}")))?;
             events.push((Place::of(*offset, entry), event));
         }
-        let fetched = self.fetch(&events).await?;
+        let mut fetched = self.fetch(&events).await?;
         let mut values = Values::new();
         let mut draft = Draft::default();
         let definition = self.shared.derivation.schema.sequences();
@@ -194,8 +195,17 @@ impl Scan<'_> {
             let fresh = || Numbers::fresh(entry.kind(), kind);
             let known = numbers.entry(workspace).or_insert_with(fresh);
             known.fold(kind, *offset, entry, ignored).map_err(|error| Halt::Stop(error.into()))?;
-            draft.clear();
-            self.derive(*place, event, &values, &fetched, &mut draft)?;
+            let mut rounds = 0;
+            while !self.derive(*place, event, &values, &fetched, &mut draft)? {
+                rounds += 1;
+                if rounds > READ_ROUNDS_MAX {
+                    return Err(stop(format!("event {offset} reads one thing after another without end")));
+                }
+                // The dry run did not come that far, or a flush has ended since, and the overlay has given it up.
+                let unread = std::mem::take(&mut draft.unread);
+                let more = self.shared.fetch(unread).await.map_err(StopReason::Store)?;
+                fetched.values.extend(more.values);
+            }
             values.extend(draft.writes.drain(..));
             bytes += entry.size();
         }
@@ -212,6 +222,7 @@ impl Scan<'_> {
         Ok(())
     }
 
+    /// Writes to the draft what follows from an event; `false` if something has to be read first, which it names.
     fn derive(
         &self,
         place: Place,
@@ -219,16 +230,17 @@ impl Scan<'_> {
         group: &Values,
         fetched: &Fetched,
         draft: &mut Draft,
-    ) -> Result<(), Halt> {
+    ) -> Result<bool, Halt> {
+        draft.clear();
         let base = Base { group, overlay: &self.shared.overlay, fetched };
         let mut state = State { base, draft };
         let applied = self.shared.derivation.apply(place, event, Pass::Again, &mut state);
+        if !draft.unread.is_empty() {
+            return Ok(false);
+        }
         let at = place.partition_offset;
         applied.map_err(|error| stop(format!("event {at} cannot be applied: {error}")))?;
-        match draft.unread.first() {
-            None => Ok(()),
-            Some(key) => Err(stop(format!("event {at} reads {key} only when it is applied a second time"))),
-        }
+        Ok(true)
     }
 
     /// Reads everything that the events will want: a dry run finds out what that is.

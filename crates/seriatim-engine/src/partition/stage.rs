@@ -48,6 +48,7 @@ impl From<CommandError> for SubmitError {
             CommandError::Invalid(text) => Self::Request(RequestError::Refused(text)),
             CommandError::NotFound(text) => Self::NotFound(text),
             CommandError::Conflict(text) => Self::Conflict(text),
+            CommandError::Fenced(what) => Self::Fenced(what),
             CommandError::Draw(error) => Self::Draw(error),
             CommandError::Damaged { key, problem } => damaged(key, problem),
             CommandError::Unread => Self::Request(RequestError::Refused("it swallowed an error of its context".into())),
@@ -99,9 +100,13 @@ impl Stage<'_> {
         if !draft.unread.is_empty() {
             return Outcome::Unread(std::mem::take(&mut draft.unread));
         }
-        match event.and_then(|event| self.finish(place, &event, transaction, draft)) {
-            Ok(answer) if draft.unread.is_empty() => Outcome::Staged(Box::new(answer)),
-            Ok(_) => Outcome::Unread(std::mem::take(&mut draft.unread)),
+        let answer = event.and_then(|event| self.finish(place, &event, transaction, draft));
+        // First of all: a projector that has not seen a row may have refused the event for that alone.
+        if !draft.unread.is_empty() {
+            return Outcome::Unread(std::mem::take(&mut draft.unread));
+        }
+        match answer {
+            Ok(answer) => Outcome::Staged(Box::new(answer)),
             Err(error) => Outcome::Refused(error),
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use seriatim_env::Task;
 use seriatim_sequencer::{Busy, LoadError, Loaded, Pin, Sealed, Sequencer, Settled};
 use seriatim_storage::{AppendError, ReadLimit, Receipt, StoreError};
-use seriatim_types::{PartitionOffset, Timestamp, TrustLevel};
+use seriatim_types::{ErrorKind, PartitionOffset, Timestamp, TrustLevel};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::Shared;
@@ -45,8 +45,8 @@ pub(crate) enum Message {
     Hold {
         /// Told when everything is flushed.
         ready: oneshot::Sender<Result<(), SubmitError>>,
-        /// Ends it, by a message or by being dropped.
-        release: oneshot::Receiver<()>,
+        /// Ends it by being dropped; by a message it asks for a recovery, whose beginning is told.
+        release: oneshot::Receiver<oneshot::Sender<()>>,
     },
     /// Do what was queued before, then end.
     Stop,
@@ -89,7 +89,7 @@ pub(crate) struct Worker {
     /// Commands whose workspaces are being read.
     loading: Option<Loading>,
     /// A hold that was asked for.
-    hold: Option<(oneshot::Sender<Result<(), SubmitError>>, oneshot::Receiver<()>)>,
+    hold: Option<(oneshot::Sender<Result<(), SubmitError>>, oneshot::Receiver<oneshot::Sender<()>>)>,
     ending: bool,
     /// The time of the last event: time does not go back in a partition.
     last_time: Timestamp,
@@ -125,12 +125,23 @@ impl Worker {
     /// Until it is stopped, or stops because something is wrong.
     pub(crate) async fn run(mut self) {
         let stop = self.shared.stop.clone();
+        let mut end = SubmitError::Closed;
         if let Some(Err(reason)) = stop.run_until_cancelled(self.work()).await {
             tracing::error!(partition = %self.shared.partition, %reason, "the partition has stopped");
-            self.stopped.send_replace(Some(reason.to_string()));
-            self.queue.close();
-            self.refuse_all(&reason);
+            let text = match &reason {
+                SubmitError::Stopped { reason, .. } => reason.clone(),
+                other => other.to_string(),
+            };
+            self.stopped.send_replace(Some(text));
+            end = reason;
         }
+        self.queue.close();
+        self.give_up_loading().await;
+        while let Ok(message) = self.queue.try_recv() {
+            self.take(message);
+        }
+        // None of them was staged: nothing of them was done.
+        self.refuse_all(&end);
         // What is committed and not flushed is in the log; writing it now just makes the next start quick.
         self.flusher.cancel();
         // An error was logged, and the next recovery will find everything.
@@ -139,7 +150,7 @@ impl Worker {
 
     async fn work(&mut self) -> Result<(), SubmitError> {
         loop {
-            if self.is_idle() {
+            if self.is_idle() && self.hold.is_none() {
                 if self.ending {
                     return Ok(());
                 }
@@ -157,6 +168,7 @@ impl Worker {
                 if let Busy::Stopped(reason) = &busy {
                     return Err(stopped(self.shared.partition, reason));
                 }
+                self.give_up_loading().await;
                 self.refuse_all(&SubmitError::Busy(busy));
                 continue;
             }
@@ -199,6 +211,15 @@ impl Worker {
         }
     }
 
+    /// Takes commands back that are being loaded.
+    async fn give_up_loading(&mut self) {
+        let Some(loading) = self.loading.take() else { return };
+        // An error is a panic of the load, which has taken its commands with it.
+        if let Ok((commands, ..)) = loading.await {
+            self.waiting.extend(commands);
+        }
+    }
+
     /// Waits until a group can be opened.
     async fn wait(&mut self) -> Result<(), Busy> {
         let mut changes = self.shared.changes.subscribe();
@@ -224,11 +245,30 @@ impl Worker {
             Ok(()) | Err(Busy::Backlogged { .. }) => flusher::flush_all(&self.shared).await.map_err(SubmitError::Store),
             Err(busy) => Err(SubmitError::Busy(busy)),
         };
-        if ready.send(settled).is_ok() {
-            // Dropped or told: both mean go on.
-            let _ = release.await;
+        if ready.send(settled).is_ok()
+            && let Ok(begun) = release.await
+        {
+            self.recover().await?;
+            // Whoever asked may have gone.
+            let _ = begun.send(());
         }
         Ok(())
+    }
+
+    /// Forgets everything and begins again from the checkpoint, because what is stored was changed from outside.
+    async fn recover(&mut self) -> Result<(), SubmitError> {
+        let owner = loop {
+            match self.shared.log.take(self.shared.partition).await {
+                Ok(owner) => break owner,
+                Err(error) if error.kind() == ErrorKind::Unavailable => {
+                    tracing::warn!(partition = %self.shared.partition, %error, "a recovery waits for the log");
+                    self.shared.env.sleep(self.shared.env.jitter(self.shared.options.retry)).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        };
+        self.batch = Batch::default();
+        self.sequencer.recover(owner).map_err(|error| self.defect(&error.to_string()))
     }
 
     /// Finds out what has to be read for the waiting commands. Those that need nothing can be staged at once; for the
@@ -320,13 +360,18 @@ impl Worker {
         Ok(())
     }
 
+    /// As [`Self::refresh`]; if it fails, the batch is refused, and the answer is `false`.
+    async fn refresh_or_refuse(&mut self) -> bool {
+        let Err(error) = self.refresh().await else { return true };
+        for (submission, _) in std::mem::take(&mut self.batch).commands {
+            answer(submission, Err(SubmitError::Store(error.clone())));
+        }
+        false
+    }
+
     /// Stages the batch as one group and closes it. `None` if nothing of it was staged.
     async fn stage(&mut self) -> Result<Option<Staged>, SubmitError> {
-        if let Err(error) = self.refresh().await {
-            let commands = std::mem::take(&mut self.batch.commands);
-            for (submission, _) in commands {
-                answer(submission, Err(SubmitError::Store(error.clone())));
-            }
+        if !self.refresh_or_refuse().await {
             return Ok(None);
         }
         let mut batch = std::mem::take(&mut self.batch);
@@ -343,6 +388,12 @@ impl Worker {
                     self.sequencer.discard(attempt.sealed);
                     let (submission, _) = batch.commands.remove(command);
                     answer(submission, Err(SubmitError::Taken { what, key }));
+                    // A flush may have ended while the store was asked.
+                    self.batch = batch;
+                    if !self.refresh_or_refuse().await {
+                        return Ok(None);
+                    }
+                    batch = std::mem::take(&mut self.batch);
                 }
                 Err(error) => {
                     self.sequencer.discard(attempt.sealed);
@@ -505,6 +556,10 @@ impl Worker {
                 self.sequencer.discard(sealed);
                 self.forget_values();
                 let stops = matches!(error, AppendError::Conflict { .. } | AppendError::StaleEpoch { .. });
+                if stops {
+                    // Seen by whoever looks after the answer.
+                    self.stopped.send_replace(Some(error.to_string()));
+                }
                 refuse(pending, &SubmitError::Append(error.clone()));
                 // Somebody else is at work on this partition.
                 if stops { Err(self.defect(&error.to_string())) } else { Ok(()) }
@@ -538,10 +593,15 @@ impl Worker {
                 }
                 Err(unsettled) => {
                     refuse(std::mem::take(&mut pending), &SubmitError::InDoubt(unsettled.to_string()));
-                    if unsettled.kind() != seriatim_types::ErrorKind::InDoubt {
+                    if unsettled.kind() != ErrorKind::InDoubt {
                         return Err(self.defect(&unsettled.to_string()));
                     }
+                    // Whoever waits behind it is told too, and not kept until the log answers.
+                    let error = SubmitError::NotWritten(format!("the log does not answer: {unsettled}"));
                     sealed = unsettled.sealed;
+                    self.drain();
+                    self.give_up_loading().await;
+                    self.refuse_all(&error);
                     self.shared.env.sleep(self.shared.env.jitter(self.shared.options.retry)).await;
                 }
             }

@@ -118,6 +118,12 @@ impl Buffers {
         u32::try_from(place).expect("an append has fewer entries")
     }
 
+    /// Whether the transaction under way has drawn from a sequence.
+    pub(crate) fn has_drawn(&self, slot: usize, sequence: SequenceId) -> bool {
+        self.starts[slot] != self.working.nexts[slot]
+            || self.draws.iter().any(|draw| draw.sequence == sequence)
+    }
+
     /// Ends the run of numbers that a slot is in, so that its sequence can go on elsewhere.
     #[inline]
     pub(crate) fn end_run(&mut self, slot: usize, sequence: SequenceId) {

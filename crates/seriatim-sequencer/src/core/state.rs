@@ -216,6 +216,11 @@ pub(crate) fn draw(kind: &Kind, buffers: &mut Buffers, sequence: SequenceId) -> 
     Ok(number)
 }
 
+/// Where a sequence stands.
+pub(crate) fn next(kind: &Kind, buffers: &Buffers, sequence: SequenceId) -> Result<Number, DrawError> {
+    Ok(buffers.working.nexts[slot_of(kind, sequence)?])
+}
+
 /// Makes a sequence go on from a later number.
 pub(crate) fn raise(
     kind: &Kind,

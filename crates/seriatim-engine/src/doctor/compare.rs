@@ -1,0 +1,288 @@
+//! Comparing what is stored with what the log says, and mending it.
+
+use std::cmp::Ordering;
+
+use bytes::Bytes;
+use seriatim_sequencer::{Numbers, NumbersKey};
+use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Pair};
+use seriatim_types::{PartitionOffset, WorkspaceId};
+
+use super::derive::{Examination, Marks};
+use super::report::Checkpoint;
+use super::{DoctorError, Finding, Progress, Report, Telling, Treatment, Trouble};
+use crate::apply::{KeyUse, decode_offset};
+use crate::keys::{self, StoreKey};
+use crate::partition::{decode_checkpoint, encode_checkpoint};
+use crate::record;
+use crate::view;
+
+/// Writes and removals of one batch of a repair.
+const BATCH_WRITES: usize = 1_000;
+
+/// What a comparison is about.
+struct Comparison {
+    /// The store is compared with what the log says up to here.
+    to: PartitionOffset,
+    tail: PartitionOffset,
+    treatment: Treatment,
+    /// Whether a value may be ahead of the checkpoint, because batches of this store can be there in part.
+    may_be_ahead: bool,
+    /// Values that the store has.
+    present: u64,
+    /// What a repair has not written yet.
+    batch: Batch,
+}
+
+impl Comparison {
+    fn mends(&self) -> bool {
+        self.treatment != Treatment::Check
+    }
+}
+
+impl Examination<'_> {
+    /// Looks at the partition of a store that nobody writes to.
+    pub(super) async fn run(
+        &mut self,
+        treatment: Treatment,
+        report: &mut Report,
+        tell: Telling<'_>,
+    ) -> Result<(), DoctorError> {
+        let tail = self.tail().await?;
+        let checkpoint = self.checkpoint().await?;
+        let to = match (treatment, checkpoint) {
+            (Treatment::Rebuild, _) | (_, Checkpoint::Absent | Checkpoint::Damaged) => tail,
+            (_, Checkpoint::At(checkpoint)) if checkpoint > tail => {
+                return Err(DoctorError::CheckpointBeyondTail { checkpoint, tail });
+            }
+            (_, Checkpoint::At(checkpoint)) => checkpoint,
+        };
+        // A running partition was derived from already, up to where it stood a moment ago.
+        let to = to.max(self.at);
+        self.derive(to, report, tell).await?;
+        self.compare(to, tail, checkpoint, treatment, report, tell).await?;
+        // What is not applied yet is looked at all the same: whether it can be.
+        report.unapplied += tail.since(to).unwrap_or(0);
+        self.derive(tail, report, tell).await?;
+        report.checked.partitions += 1;
+        Ok(())
+    }
+
+    async fn checkpoint(&self) -> Result<Checkpoint, DoctorError> {
+        let stored = self.store.get(keys::checkpoint(self.partition).as_key()).await?;
+        Ok(match stored {
+            None => Checkpoint::Absent,
+            Some(bytes) => decode_checkpoint(&bytes).map_or(Checkpoint::Damaged, Checkpoint::At),
+        })
+    }
+
+    async fn compare(
+        &self,
+        to: PartitionOffset,
+        tail: PartitionOffset,
+        checkpoint: Checkpoint,
+        treatment: Treatment,
+        report: &mut Report,
+        tell: Telling<'_>,
+    ) -> Result<(), DoctorError> {
+        let may_be_ahead = !self.store.batches_are_atomic() && to < tail;
+        let mut comparison = Comparison { to, tail, treatment, may_be_ahead, present: 0, batch: Batch::new() };
+        let (found, kept) = (report.found, report.findings.len());
+        self.mark_nexts().await?;
+        // Numbers first: where they are ahead of the log, there may be more to look at.
+        let (numbers, others) = (ClusteringRange::prefix(b"sn"), ClusteringRange::prefix(b"e"));
+        for range in [numbers, others] {
+            let mut marks = self.scratch.scan(&self.marks_key(), range);
+            while let Some((storage, _)) = marks.next().await? {
+                self.compare_storage(&storage, &mut comparison, report).await?;
+                let done = self.at.get() - PartitionOffset::FIRST.get();
+                let compared = report.checked.values();
+                tell(Progress { partition: self.partition, done, total: done, compared });
+            }
+        }
+        let is_empty = checkpoint == Checkpoint::Absent && comparison.present == 0;
+        if is_empty && treatment == Treatment::Check {
+            // Nothing was ever flushed, or the store was emptied: the next start derives it all.
+            report.forget(found, kept);
+            report.unapplied += tail.get() - PartitionOffset::FIRST.get();
+            return Ok(());
+        }
+        self.compare_checkpoint(checkpoint, is_empty, &mut comparison, report);
+        self.write(&mut comparison, Durability::Synced).await
+    }
+
+    /// Writes what a repair has to write.
+    async fn write(&self, comparison: &mut Comparison, durability: Durability) -> Result<(), DoctorError> {
+        if comparison.batch.is_empty() {
+            return Ok(());
+        }
+        Ok(self.store.write(std::mem::take(&mut comparison.batch), durability).await?)
+    }
+
+    /// The checkpoint is written behind everything else.
+    fn compare_checkpoint(
+        &self,
+        checkpoint: Checkpoint,
+        is_empty: bool,
+        comparison: &mut Comparison,
+        report: &mut Report,
+    ) {
+        let to = comparison.to;
+        let trouble = match checkpoint {
+            Checkpoint::Absent if to == PartitionOffset::FIRST || is_empty => None,
+            Checkpoint::Absent => Some(Trouble::Missing),
+            Checkpoint::Damaged => Some(Trouble::Different),
+            Checkpoint::At(checkpoint) => (checkpoint > to).then_some(Trouble::Different),
+        };
+        let key = keys::checkpoint(self.partition);
+        if let Some(trouble) = trouble {
+            let (partition, what) = (self.partition, "the checkpoint".to_owned());
+            report.note(|| Finding { partition, trouble, what, key: key.clone() });
+        }
+        if comparison.mends() && checkpoint != Checkpoint::At(to) && to > PartitionOffset::FIRST {
+            comparison.batch.put(key.as_key(), &encode_checkpoint(to));
+            report.written += u64::from(trouble.is_some());
+        }
+    }
+
+    async fn compare_storage(
+        &self,
+        storage: &[u8],
+        comparison: &mut Comparison,
+        report: &mut Report,
+    ) -> Result<(), DoctorError> {
+        let mut expected = self.scratch.scan(storage, ClusteringRange::all());
+        let mut actual = self.store.scan(storage, ClusteringRange::all());
+        let (mut left, mut right) = (expected.next().await?, actual.next().await?);
+        loop {
+            let order = match (&left, &right) {
+                (None, None) => break,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((left, _)), Some((right, _))) => left.cmp(right),
+            };
+            let (mut wanted, mut there): (Option<Pair>, Option<Pair>) = (None, None);
+            if order.is_le() {
+                wanted = std::mem::replace(&mut left, expected.next().await?);
+            }
+            if order.is_ge() {
+                there = std::mem::replace(&mut right, actual.next().await?);
+            }
+            let Some(clustering) = wanted.as_ref().or(there.as_ref()).map(|(key, _)| key.clone()) else { break };
+            let values = (wanted.map(|(_, value)| value), there.map(|(_, value)| value));
+            self.judge(StoreKey::new(storage, &clustering), values, comparison, report).await?;
+        }
+        Ok(())
+    }
+
+    /// Compares one value with what it should be.
+    async fn judge(
+        &self,
+        key: StoreKey,
+        (wanted, there): (Option<Bytes>, Option<Bytes>),
+        comparison: &mut Comparison,
+        report: &mut Report,
+    ) -> Result<(), DoctorError> {
+        let workspace = NumbersKey::decode(key.as_key()).map(|(_, workspace)| workspace);
+        if workspace.is_some_and(|workspace| !self.owns(workspace)) {
+            return Ok(());
+        }
+        report.checked.count(key.family());
+        comparison.present += u64::from(there.is_some());
+        if let (Some(workspace), Some(there)) = (workspace, &there) {
+            self.check_folded(workspace, there, comparison)?;
+        }
+        let trouble = match (&wanted, &there) {
+            (Some(wanted), Some(there)) if self.is_same(key.family(), wanted, there) => return Ok(()),
+            (Some(_), Some(_)) => Trouble::Different,
+            (Some(_), None) => Trouble::Missing,
+            (None, _) => Trouble::Unexplained,
+        };
+        if there.as_ref().is_some_and(|there| self.is_ahead(&key, there, comparison)) {
+            return Ok(());
+        }
+        if let (Some(workspace), Some(there)) = (workspace, &there) {
+            self.mark_ahead(workspace, wanted.as_ref(), there).await?;
+        }
+        let what = || self.describe(&key);
+        report.note(|| Finding { partition: self.partition, trouble, what: what(), key: key.clone() });
+        if comparison.mends() {
+            match wanted {
+                Some(wanted) => comparison.batch.put(key.as_key(), &wanted),
+                None => comparison.batch.remove(key.as_key()),
+            }
+            let count = if trouble == Trouble::Unexplained { &mut report.removed } else { &mut report.written };
+            *count += 1;
+            if comparison.batch.len() >= BATCH_WRITES {
+                self.write(comparison, Durability::Buffered).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn numbers(&self, bytes: &[u8]) -> Option<Numbers> {
+        Numbers::decode(self.derivation.schema.sequences(), bytes).ok()
+    }
+
+    /// Numbers have a checksum: if they have seen an event that the log does not have, it was there.
+    fn check_folded(
+        &self,
+        workspace: WorkspaceId,
+        there: &[u8],
+        comparison: &Comparison,
+    ) -> Result<(), DoctorError> {
+        let tail = comparison.tail;
+        let folded = self.numbers(there).and_then(|numbers| numbers.folded()).filter(|folded| *folded >= tail);
+        match folded.filter(|_| comparison.treatment != Treatment::Rebuild) {
+            Some(folded) => Err(DoctorError::FoldedBeyondTail { workspace, folded, tail }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether two stored values say the same. Numbers and rows may be written in more than one way: a definition that
+    /// has got a new sequence reads older numbers as if they had it, and a row is JSON.
+    fn is_same(&self, family: &[u8], wanted: &[u8], there: &[u8]) -> bool {
+        wanted == there
+            || match family {
+                b"sn" => self.numbers(there).is_some_and(|there| Some(there) == self.numbers(wanted)),
+                b"ev" => view::decode_row(there).is_ok_and(|there| Ok(there) == view::decode_row(wanted)),
+                _ => false,
+            }
+    }
+
+    /// Whether a value comes from an event behind the checkpoint: a flush was under way.
+    fn is_ahead(&self, key: &StoreKey, there: &[u8], comparison: &Comparison) -> bool {
+        if !comparison.may_be_ahead {
+            return false;
+        }
+        let event = match key.family() {
+            b"sn" => self.numbers(there).and_then(|numbers| numbers.folded()),
+            b"el" => decode_offset(there).ok(),
+            b"er" => record::folded(there).ok(),
+            b"ex" => KeyUse::decode(there).ok().map(|used| used.offset),
+            b"ev" => view::decode_row(there).ok().map(|(folded, _)| folded),
+            // These do not say which event they come from.
+            _ => Some(comparison.to),
+        };
+        event.is_some_and(|event| comparison.to <= event && event < comparison.tail)
+    }
+
+    /// Stored numbers that are ahead of the log may have had events and records that the log has lost.
+    async fn mark_ahead(
+        &self,
+        workspace: WorkspaceId,
+        wanted: Option<&Bytes>,
+        there: &[u8],
+    ) -> Result<(), DoctorError> {
+        let Some(there) = self.numbers(there) else { return Ok(()) };
+        let fresh = || Numbers::fresh(there.kind(), self.derivation.schema.sequences().kind(there.kind()));
+        let wanted = wanted.and_then(|wanted| self.numbers(wanted)).unwrap_or_else(fresh);
+        let mut marks = Marks::new();
+        self.mark_between(workspace, &wanted, &there, &mut marks);
+        self.write_marks(&mut marks, true).await
+    }
+
+    /// What a key leads to, in words.
+    fn describe(&self, key: &StoreKey) -> String {
+        super::describe::describe(&self.derivation.schema, Key::new(key.partition(), key.clustering()))
+    }
+}

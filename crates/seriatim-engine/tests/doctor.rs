@@ -1,0 +1,498 @@
+//! The doctor: what is whole is clean, and each kind of damage is found, named and mended.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use seriatim_engine::definition::shop;
+use seriatim_engine::doctor::{Doctor, DoctorError, Finding, Progress, Report, Treatment, Trouble};
+use seriatim_engine::{App, Change, Engine, Options, Projected, Request, Rows, StoreKey, SubmitError, projector};
+use seriatim_env::{Env, simulate};
+use seriatim_storage::memory::{MemoryLog, MemoryStore};
+use seriatim_storage::{Batch, Durability, Log, Store};
+use seriatim_storage_file::{FileOptions, FileStorage};
+use seriatim_types::{ErrorKind, WorkspaceId};
+use serde_json::json;
+
+/// Counts invoices by customer, and takes a row away when the customer is told to go.
+fn count(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
+    for row in event.event.created() {
+        let name = event.schema.document(row.document).map_or("?", |document| &document.name);
+        rows.fold(&[name.into()], |row| Some(json!(row.and_then(|row| row.as_u64()).unwrap_or(0) + 1)));
+        if name == "Settings" {
+            rows.fold(&["Customer".into()], |_| None);
+        }
+    }
+    Ok(())
+}
+
+fn app() -> App {
+    App::new(shop()).projector(projector("counts", count))
+}
+
+async fn open(env: &Env, log: Log, store: Store, options: Options) -> Engine {
+    let engine = Engine::open(env.clone(), log, store, [app()], options).await.unwrap();
+    assert!(engine.wait_ready(Duration::from_secs(60)).await);
+    engine
+}
+
+fn invoice() -> Request {
+    Request::changes([Change::create("Invoice", 1).field("total", "1.50")])
+}
+
+/// A bit of everything: singletons, O documents, child records, updates, keys, several partitions.
+async fn work(engine: &Engine) -> Vec<WorkspaceId> {
+    let mut workspaces = Vec::new();
+    for name in ["corner", "market", "harbour", "station", "airport"] {
+        let (workspace, _) = engine.create_workspace("shop", "store", Some(name)).await.unwrap();
+        workspaces.push(workspace.id);
+    }
+    for (place, workspace) in workspaces[..4].iter().enumerate() {
+        let submit = async |request: Request| engine.submit("shop", *workspace, &request).await.unwrap();
+        let customer = submit(Request::changes([Change::create("Customer", 1).field("name", "Ada")])).await;
+        submit(Request::changes([Change::create("Settings", 1).field("currency", "EUR")])).await;
+        let order = json!({"id": 1, "fields": {"note": "soon"},
+            "children": [{"create": "OrderLine", "id": 2, "fields": {"item": "tea", "quantity": 3}, "children": []}]});
+        submit(Request::new("PlaceOrder").args(order)).await;
+        for number in 0..=place {
+            let line = Change::create("InvoiceLine", 2).parent(1).field("text", "tea");
+            let create = Change::create("Invoice", 1).field("customer", customer.id(1).unwrap().get());
+            let created = submit(Request::changes([create, line]).idempotency_key(format!("key {number}"))).await;
+            let update = Change::update(created.id(1).unwrap()).field("total", "9.90");
+            submit(Request::changes([update])).await;
+        }
+    }
+    workspaces
+}
+
+fn scratch(env: &Env) -> Store {
+    Store::new(MemoryStore::new(env.clone()))
+}
+
+async fn run(env: &Env, log: &Log, store: &Store, treatment: Treatment) -> Report {
+    let doctor = Doctor::new(log.clone(), store.clone(), [app()]);
+    doctor.run(&scratch(env), treatment, &mut |_| {}).await.unwrap()
+}
+
+struct World {
+    env: Env,
+    log: Log,
+    store: Store,
+    application: u32,
+    workspaces: Vec<WorkspaceId>,
+}
+
+impl World {
+    /// Memory with some work done, and the engine closed.
+    async fn new(env: Env) -> Self {
+        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+        let engine = open(&env, log.clone(), store.clone(), Options::default()).await;
+        let workspaces = work(&engine).await;
+        let application = engine.schema("shop").unwrap().id().get();
+        engine.close().await;
+        Self { env, log, store, application, workspaces }
+    }
+
+    async fn run(&self, treatment: Treatment) -> Report {
+        run(&self.env, &self.log, &self.store, treatment).await
+    }
+
+    async fn open(&self) -> Engine {
+        open(&self.env, self.log.clone(), self.store.clone(), Options::default()).await
+    }
+
+    /// A key by the layout of `keys.rs`.
+    fn key(&self, family: &[u8; 2], workspace: WorkspaceId, kind: Option<u16>, number: u64) -> StoreKey {
+        let mut partition = family.to_vec();
+        partition.extend(self.application.to_be_bytes());
+        partition.extend(workspace.get().to_be_bytes());
+        partition.extend(kind.into_iter().flat_map(u16::to_be_bytes));
+        partition.extend((number >> 12).to_be_bytes());
+        StoreKey::new(&partition, &u16::try_from(number & 4095).unwrap().to_be_bytes())
+    }
+
+    fn numbers_key(&self, workspace: WorkspaceId) -> StoreKey {
+        let key = seriatim_sequencer::NumbersKey::new(seriatim_types::ApplicationId::new(self.application), workspace);
+        StoreKey::new(key.as_key().partition, key.as_key().clustering)
+    }
+
+    async fn get(&self, key: &StoreKey) -> Vec<u8> {
+        self.store.get(key.as_key()).await.unwrap().unwrap().to_vec()
+    }
+
+    async fn set(&self, key: &StoreKey, value: Option<&[u8]>) {
+        let mut batch = Batch::new();
+        match value {
+            Some(value) => batch.put(key.as_key(), value),
+            None => batch.remove(key.as_key()),
+        }
+        self.store.write(batch, Durability::Synced).await.unwrap();
+    }
+}
+
+const FIRST_W: u64 = 322_680_000_131_072;
+
+#[test]
+fn what_an_engine_leaves_is_clean() {
+    simulate(1, |env| async move {
+        let world = World::new(env.clone()).await;
+        let report = world.run(Treatment::Check).await;
+        assert!(report.is_clean() && report.unchecked.is_empty(), "{report:?}");
+        assert_eq!(report.checked.partitions, 5);
+        assert_eq!((report.checked.workspace_log, report.checked.idempotency_keys), (report.checked.events, 11));
+        assert_eq!((report.checked.numbers, report.checked.records, report.unapplied), (5, 28, 0));
+        // Deriving it all again in another store gives the same, and the doctor of a running engine says so too.
+        let engine = world.open().await;
+        let mut told: Vec<Progress> = Vec::new();
+        let report = engine.doctor(&scratch(&env), Treatment::Repair, &mut |progress| told.push(progress)).await.unwrap();
+        assert!(report.is_clean(), "{report:?}");
+        assert!(told.iter().any(|progress| progress.done == progress.total && progress.total > 0));
+        engine.close().await;
+    });
+}
+
+#[test]
+fn what_an_engine_leaves_on_files_is_clean() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (directory, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let env = Env::real();
+        let storage = FileStorage::open(&env, directory.path(), FileOptions::default()).await.unwrap();
+        let scratch = FileStorage::open(&env, other.path(), FileOptions::default()).await.unwrap();
+        let (log, store) = (storage.log().clone(), storage.store().clone());
+        let engine = open(&env, log.clone(), store.clone(), Options::default()).await;
+        work(&engine).await;
+        engine.close().await;
+        let doctor = Doctor::new(log.clone(), store.clone(), [app()]);
+        let report = doctor.run(scratch.store(), Treatment::Check, &mut |_| {}).await.unwrap();
+        assert!(report.is_clean() && report.checked.records == 28, "{report:?}");
+        // A scratch store is good for one look.
+        let doctor = Doctor::new(log.clone(), store.clone(), [app()]);
+        let error = doctor.run(scratch.store(), Treatment::Check, &mut |_| {}).await.unwrap_err();
+        assert!(matches!(error, DoctorError::ScratchUsed), "{error}");
+        // Without a store everything is missing, and comes back.
+        let emptied = Store::new(MemoryStore::new(env.clone()));
+        let report = run(&env, &log, &emptied, Treatment::Check).await;
+        assert!(report.is_clean() && report.unapplied == report.checked.events, "{report:?}");
+        let rebuilt = run(&env, &log, &emptied, Treatment::Rebuild).await;
+        assert!(rebuilt.is_mended() && rebuilt.written == rebuilt.checked.values(), "{rebuilt:?}");
+        let report = run(&env, &log, &emptied, Treatment::Check).await;
+        assert!(report.is_clean() && report.unapplied == 0, "{report:?}");
+        let engine = open(&env, log, emptied, Options::default()).await;
+        let corner = engine.workspace_named("shop", "corner").await.unwrap().unwrap();
+        let answer = engine.submit("shop", corner, &invoice()).await.unwrap();
+        assert_eq!(answer.number(1, "number"), Some(2));
+        engine.close().await;
+    });
+}
+
+/// Damages a world, and says what is to be found.
+type Damage = fn(&World) -> std::pin::Pin<Box<dyn Future<Output = Vec<(Trouble, &'static str)>> + '_>>;
+
+const DAMAGES: &[(&str, Damage)] = &[
+    ("a record with another byte", |world| {
+        Box::pin(async {
+            let key = world.key(b"er", world.workspaces[0], Some(invoice_type(world)), FIRST_W + 2);
+            let mut bytes = world.get(&key).await;
+            *bytes.last_mut().unwrap() ^= 1;
+            world.set(&key, Some(&bytes)).await;
+            vec![(Trouble::Different, "record 322680000131074 of type Invoice, workspace 140737488486400")]
+        })
+    }),
+    ("no entry in the workspace's log", |world| {
+        Box::pin(async {
+            world.set(&world.key(b"el", world.workspaces[1], None, 2), None).await;
+            vec![(Trouble::Missing, "place of event 2 in the log, workspace 140737488486401")]
+        })
+    }),
+    ("a counter that is too high", |world| {
+        Box::pin(async {
+            let key = world.numbers_key(world.workspaces[2]);
+            let mut bytes = world.get(&key).await;
+            let end = bytes.len() - 4;
+            // The last sequence is the application's own.
+            bytes[end - 1] += 1;
+            let checksum = crc32fast::hash(&bytes[..end]);
+            bytes[end..].copy_from_slice(&checksum.to_be_bytes());
+            world.set(&key, Some(&bytes)).await;
+            vec![(Trouble::Different, "numbers of workspace 140737488486402")]
+        })
+    }),
+    ("damaged numbers", |world| {
+        Box::pin(async {
+            world.set(&world.numbers_key(world.workspaces[2]), Some(b"?")).await;
+            vec![(Trouble::Different, "numbers of workspace 140737488486402")]
+        })
+    }),
+    ("no numbers", |world| {
+        Box::pin(async {
+            world.set(&world.numbers_key(world.workspaces[2]), None).await;
+            vec![(Trouble::Missing, "numbers of workspace 140737488486402")]
+        })
+    }),
+    ("a record where the next id leads", |world| {
+        Box::pin(async {
+            let next = FIRST_W + 2 + 2;
+            world.set(&world.key(b"er", world.workspaces[0], Some(invoice_type(world)), next), Some(b"x")).await;
+            vec![(Trouble::Unexplained, "record 322680000131076 of type Invoice, workspace 140737488486400")]
+        })
+    }),
+    ("an id in a workspace without events", |world| {
+        Box::pin(async {
+            world.set(&world.key(b"ei", world.workspaces[4], None, FIRST_W), Some(b"x")).await;
+            vec![(Trouble::Unexplained, "entry of id 322680000131072, workspace 140737488486404")]
+        })
+    }),
+    ("an entry where the next event leads", |world| {
+        Box::pin(async {
+            world.set(&world.key(b"el", world.workspaces[0], None, 6), Some(&1_u64.to_be_bytes())).await;
+            vec![(Trouble::Unexplained, "place of event 6 in the log, workspace 140737488486400")]
+        })
+    }),
+    ("a damaged checkpoint", |world| {
+        Box::pin(async {
+            let key = checkpoint_key(world, 0);
+            let mut bytes = world.get(&key).await;
+            bytes[7] ^= 1;
+            world.set(&key, Some(&bytes)).await;
+            vec![(Trouble::Different, "the checkpoint")]
+        })
+    }),
+    ("no checkpoint", |world| {
+        Box::pin(async {
+            world.set(&checkpoint_key(world, 1), None).await;
+            vec![(Trouble::Missing, "the checkpoint")]
+        })
+    }),
+    ("no row of a view", |world| {
+        Box::pin(async {
+            let mut partition = b"ev".to_vec();
+            partition.extend(world.application.to_be_bytes());
+            partition.extend(world.workspaces[3].get().to_be_bytes());
+            partition.extend(b"counts");
+            world.set(&StoreKey::new(&partition, b"\x02Invoice\0\0"), None).await;
+            vec![(Trouble::Missing, "row [\"Invoice\"] of view counts, workspace 140737488486403")]
+        })
+    }),
+    ("no idempotency key, no id and no part", |world| {
+        Box::pin(async {
+            let workspace = world.workspaces[0];
+            let mut partition = b"ex".to_vec();
+            partition.extend(world.application.to_be_bytes());
+            partition.extend(workspace.get().to_be_bytes());
+            world.set(&StoreKey::new(&partition, b"key 0"), None).await;
+            world.set(&world.key(b"ei", workspace, None, FIRST_W), None).await;
+            world.set(&world.key(b"ep", workspace, Some(invoice_type(world)), FIRST_W >> 12), None).await;
+            vec![
+                (Trouble::Missing, "entry of id 322680000131072, workspace 140737488486400"),
+                (
+                    Trouble::Missing,
+                    "mark that type Invoice has records from 322680000131072 on, workspace 140737488486400",
+                ),
+                (Trouble::Missing, "idempotency key \"key 0\", workspace 140737488486400"),
+            ]
+        })
+    }),
+    ("a name that the registry has forgotten", |world| {
+        Box::pin(async {
+            let mut partition = b"ev".to_vec();
+            partition.extend(1_u32.to_be_bytes());
+            partition.extend(1_u64.to_be_bytes());
+            partition.extend(b"names");
+            world.set(&StoreKey::new(&partition, b"\x02shop\0\0\x02corner\0\0"), None).await;
+            vec![(Trouble::Missing, "row [\"shop\", \"corner\"] of view names, workspace 1")]
+        })
+    }),
+];
+
+fn invoice_type(world: &World) -> u16 {
+    let accepted = seriatim_engine::definition::Accepted::accept(
+        None,
+        seriatim_types::ApplicationId::new(world.application),
+        &shop(),
+    );
+    let schema = seriatim_engine::definition::Schema::new(&accepted.unwrap()).unwrap();
+    schema.document_by_name("Invoice").unwrap().id.get()
+}
+
+fn checkpoint_key(world: &World, partition: u16) -> StoreKey {
+    let mut key = b"ek".to_vec();
+    key.extend(world.application.to_be_bytes());
+    key.extend(partition.to_be_bytes());
+    StoreKey::new(&key, b"")
+}
+
+fn words(report: &Report) -> Vec<(Trouble, &str)> {
+    report.findings.iter().map(|Finding { trouble, what, .. }| (*trouble, &**what)).collect()
+}
+
+/// Every workspace goes on where the log says.
+async fn goes_on(engine: &Engine, workspaces: &[WorkspaceId]) {
+    for (place, workspace) in workspaces.iter().enumerate() {
+        let answer = engine.submit("shop", *workspace, &invoice()).await.unwrap();
+        let taken = if place < 4 { i64::try_from(place).unwrap() + 1 } else { 0 };
+        assert_eq!(answer.number(1, "number"), Some(taken + 1), "{workspace}");
+    }
+}
+
+#[test]
+fn each_damage_is_found_named_and_mended() {
+    for (name, damage) in DAMAGES {
+        simulate(1, |env| async move {
+            let world = World::new(env).await;
+            let expected = damage(&world).await;
+            let report = world.run(Treatment::Check).await;
+            assert_eq!(words(&report), expected, "{name}: {report:?}");
+            assert!(!report.is_clean() && report.found == expected.len() as u64, "{name}");
+            let report = world.run(Treatment::Repair).await;
+            assert_eq!(words(&report), expected, "a check has changed nothing: {name}");
+            assert!(report.is_mended(), "{name}: {report:?}");
+            let report = world.run(Treatment::Check).await;
+            assert!(report.is_clean(), "{name}: {report:?}");
+            let engine = world.open().await;
+            goes_on(&engine, &world.workspaces).await;
+            engine.close().await;
+            let report = world.run(Treatment::Check).await;
+            assert!(report.is_clean(), "{name}: {report:?}");
+        });
+    }
+}
+
+#[test]
+fn each_damage_is_mended_by_a_rebuild_too() {
+    for (name, damage) in DAMAGES {
+        simulate(1, |env| async move {
+            let world = World::new(env).await;
+            damage(&world).await;
+            assert!(world.run(Treatment::Rebuild).await.is_mended(), "{name}");
+            let report = world.run(Treatment::Check).await;
+            assert!(report.is_clean(), "{name}: {report:?}");
+        });
+    }
+}
+
+#[test]
+fn each_damage_is_mended_while_the_engine_runs() {
+    for (name, damage) in DAMAGES {
+        simulate(1, |env| async move {
+            let world = World::new(env.clone()).await;
+            let engine = world.open().await;
+            let expected = damage(&world).await;
+            let report = engine.doctor(&scratch(&env), Treatment::Repair, &mut |_| {}).await.unwrap();
+            assert_eq!(words(&report), expected, "{name}: {report:?}");
+            assert!(report.is_mended(), "{name}: {report:?}");
+            goes_on(&engine, &world.workspaces).await;
+            let report = engine.doctor(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
+            assert!(report.is_clean(), "{name}: {report:?}");
+            engine.close().await;
+        });
+    }
+}
+
+#[test]
+fn a_workspace_that_is_blocked_by_a_planted_record_goes_on_after_a_repair() {
+    simulate(1, |env| async move {
+        let world = World::new(env.clone()).await;
+        let engine = world.open().await;
+        let blocked = world.workspaces[0];
+        world.set(&world.key(b"er", blocked, Some(invoice_type(&world)), FIRST_W + 4), Some(b"x")).await;
+        for _ in 0..2 {
+            let error = engine.submit("shop", blocked, &invoice()).await.unwrap_err();
+            assert!(matches!(error, SubmitError::Taken { .. }), "{error}");
+            assert_eq!(error.kind(), ErrorKind::Conflict);
+        }
+        // The others go on.
+        engine.submit("shop", world.workspaces[1], &invoice()).await.unwrap();
+        let report = engine.doctor(&scratch(&env), Treatment::Repair, &mut |_| {}).await.unwrap();
+        assert_eq!((report.found, report.removed, report.is_mended()), (1, 1, true));
+        let answer = engine.submit("shop", blocked, &invoice()).await.unwrap();
+        assert_eq!(answer.number(1, "number"), Some(2));
+        assert_eq!(answer.id(1).unwrap().get(), FIRST_W + 4);
+        engine.close().await;
+    });
+}
+
+#[test]
+fn what_a_crash_has_left_unapplied_is_no_damage() {
+    simulate(1, |env| async move {
+        let world = World::new(env.clone()).await;
+        let options = Options { flush_interval: Duration::from_secs(3_600), ..Options::default() };
+        let engine = open(&env, world.log.clone(), world.store.clone(), options).await;
+        let workspace = world.workspaces[0];
+        engine.submit("shop", workspace, &invoice()).await.unwrap();
+        engine.submit("shop", workspace, &invoice()).await.unwrap();
+        // As after a crash: the log is two events ahead of the store.
+        let report = world.run(Treatment::Check).await;
+        assert!(report.is_clean() && report.unapplied == 2, "{report:?}");
+        assert_eq!(report.checked.events, report.checked.workspace_log + 2);
+        // What lies there is compared with what the log said then.
+        world.set(&world.key(b"el", workspace, None, 6), Some(&1_u64.to_be_bytes())).await;
+        let report = world.run(Treatment::Repair).await;
+        assert!(report.removed == 1 && report.is_mended(), "{report:?}");
+        assert!(world.run(Treatment::Check).await.is_clean());
+        let rebuilt = world.run(Treatment::Rebuild).await;
+        assert!(rebuilt.is_mended() && rebuilt.unapplied == 0, "{rebuilt:?}");
+        let report = world.run(Treatment::Check).await;
+        assert!(report.is_clean() && report.unapplied == 0, "{report:?}");
+    });
+}
+
+#[test]
+fn a_log_that_has_lost_events_is_told_and_only_a_rebuild_goes_on() {
+    simulate(1, |env| async move {
+        let short = World::new(env.clone()).await;
+        let long = World::new(env.clone()).await;
+        let engine = long.open().await;
+        for _ in 0..3 {
+            engine.submit("shop", long.workspaces[0], &invoice()).await.unwrap();
+        }
+        engine.create_workspace("shop", "store", Some("lost")).await.unwrap();
+        engine.close().await;
+        // The store of the one with the log of the other.
+        let world = World { store: long.store.clone(), ..short };
+        for treatment in [Treatment::Check, Treatment::Repair] {
+            let doctor = Doctor::new(world.log.clone(), world.store.clone(), [app()]);
+            let error = doctor.run(&scratch(&env), treatment, &mut |_| {}).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
+            assert!(matches!(error, DoctorError::CheckpointBeyondTail { .. }), "{error}");
+            assert!(error.to_string().contains("the log has lost events"), "{error}");
+        }
+        let report = world.run(Treatment::Rebuild).await;
+        assert!(report.is_mended() && report.removed > 0, "{report:?}");
+        let report = world.run(Treatment::Check).await;
+        assert!(report.is_clean(), "{report:?}");
+        let engine = world.open().await;
+        goes_on(&engine, &world.workspaces).await;
+        assert_eq!(engine.workspace_named("shop", "lost").await.unwrap(), None);
+        engine.close().await;
+    });
+}
+
+#[test]
+fn numbers_that_have_seen_a_lost_event_are_told() {
+    simulate(1, |env| async move {
+        let world = World::new(env).await;
+        let key = world.numbers_key(world.workspaces[0]);
+        let mut bytes = world.get(&key).await;
+        let end = bytes.len() - 4;
+        bytes[11..19].copy_from_slice(&1_000_u64.to_be_bytes());
+        let checksum = crc32fast::hash(&bytes[..end]);
+        bytes[end..].copy_from_slice(&checksum.to_be_bytes());
+        world.set(&key, Some(&bytes)).await;
+        let report = world.run(Treatment::Repair).await;
+        let problem = &report.problems[0];
+        assert!(matches!(problem.error, DoctorError::FoldedBeyondTail { .. }), "{report:?}");
+        assert_eq!((problem.error.kind(), report.written, report.is_clean()), (ErrorKind::Corrupt, 0, false));
+        assert!(world.run(Treatment::Rebuild).await.is_mended());
+        assert!(world.run(Treatment::Check).await.is_clean());
+    });
+}
+
+#[test]
+fn a_partition_of_an_unknown_application_is_named() {
+    simulate(1, |env| async move {
+        let world = World::new(env.clone()).await;
+        let doctor = Doctor::new(world.log.clone(), world.store.clone(), []);
+        let report = doctor.run(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
+        assert_eq!((report.checked.partitions, report.unchecked.len(), report.is_clean()), (1, 4, true));
+    });
+}
