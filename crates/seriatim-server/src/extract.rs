@@ -54,3 +54,15 @@ pub(crate) fn expected_offset(headers: &HeaderMap) -> Result<Option<u64>, Proble
     let offset = text.and_then(|text| text.parse().ok());
     offset.map(Some).ok_or_else(|| Problem::invalid("If-Match is a workspace offset in quotes, such as \"4\""))
 }
+
+/// A body may be left out where everything in it may be.
+impl<S: Send + Sync, T: serde::de::DeserializeOwned> axum::extract::OptionalFromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: axum::extract::Request, state: &S) -> Result<Option<Self>, Problem> {
+        if !request.headers().contains_key(axum::http::header::CONTENT_TYPE) {
+            return Ok(None);
+        }
+        <Self as FromRequest<S>>::from_request(request, state).await.map(Some)
+    }
+}

@@ -2,13 +2,25 @@
 
 use axum::Json;
 use axum::extract::State;
-use seriatim_engine::definition::{DocumentKind, Schema};
+use seriatim_engine::definition::{DocumentKind, FieldKind, Schema};
 use serde_json::{Value, json};
 
 use crate::extract::Path;
 use crate::problem::Problem;
 use crate::server::Api;
 use crate::wire;
+
+fn field_type(kind: FieldKind) -> &'static str {
+    match kind {
+        FieldKind::Text => "text",
+        FieldKind::Integer => "integer",
+        FieldKind::Decimal => "decimal",
+        FieldKind::Bool => "bool",
+        FieldKind::Timestamp => "timestamp",
+        FieldKind::Reference(_) => "reference",
+        FieldKind::Json => "json",
+    }
+}
 
 fn view(schema: &Schema) -> Value {
     let documents = schema.documents().iter().filter(|document| !document.retired).map(|document| {
@@ -20,7 +32,7 @@ fn view(schema: &Schema) -> Value {
         let fields = document.fields.iter().filter(|field| !field.retired).map(|field| {
             json!({
                 "name": field.name,
-                "type": field.kind.name(),
+                "type": field_type(field.kind),
                 "required": field.required,
                 "draw": field.draw.and_then(|id| schema.sequence(id)).map(|sequence| sequence.name.clone()),
             })

@@ -5,6 +5,7 @@ mod commands;
 mod events;
 mod health;
 mod records;
+mod series;
 mod workspaces;
 
 use axum::Router;
@@ -40,6 +41,12 @@ pub(crate) fn router() -> Router<Api> {
         .route(&format!("{workspace}/records/{{id}}"), get(records::show))
         .route(&format!("{workspace}/views/{{view}}"), get(records::view))
         .route(&format!("{workspace}/sequences"), get(workspaces::sequences))
+        .route("/v1/series", get(series::list))
+        .route("/v1/series/{name}", get(series::show).put(series::put))
+        .route("/v1/series/{name}/next", post(series::next))
+        .route("/v1/series/{name}/raise", post(series::raise))
+        .route("/v1/series/{name}/numbers/{number}", get(series::who))
+        .route("/v1/series/{name}/numbers/{number}/void", post(series::void))
         .route("/livez", get(health::live))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
