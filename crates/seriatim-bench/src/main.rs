@@ -42,15 +42,19 @@
 #![allow(clippy::disallowed_methods, reason = "measures the real machine")]
 
 mod blocks;
+mod engine;
 mod latency;
 mod log;
 mod machine;
 mod measure;
+mod memory;
 mod peer;
 mod recovery;
 mod report;
+mod restart;
 mod sample;
 mod sequencer;
+mod shop;
 mod suite;
 mod table;
 mod writers;
@@ -67,7 +71,15 @@ use report::Report;
 use suite::{Run, Suite};
 
 /// Every suite, one line each.
-const SUITES: &[Suite] = &[log::SUITE, sequencer::SUITE, recovery::SUITE, blocks::SUITE];
+const SUITES: &[Suite] = &[
+    log::SUITE,
+    sequencer::SUITE,
+    recovery::SUITE,
+    blocks::SUITE,
+    engine::SUITE,
+    restart::SUITE,
+    memory::SUITE,
+];
 
 /// Measures Seriatim beside its peers; the last line is one JSON object.
 #[derive(Debug, Parser)]

@@ -86,7 +86,6 @@ impl Measure {
     }
 
     /// A peer that could not be had, and why.
-    #[allow(dead_code, reason = "the suites whose peers are servers need it")]
     pub(crate) fn without(mut self, peer: impl Into<String>, reason: impl Into<String>) -> Self {
         self.peer = Some(peer.into());
         self.reason = Some(reason.into());

@@ -198,8 +198,8 @@ fn update(keys: WorkspaceKeys, place: Place, row: &Row, state: &mut State<'_>) -
     };
     let own = matches!(found, Found::Draft(_));
     let bytes = found.into_value().ok_or(ApplyError::NoRecord(row.id.get()))?;
-    let mut record =
-        Record::decode(row.document, row.id, &bytes).map_err(|problem| ApplyError::Bad { key: key.clone(), problem })?;
+    let mut record = Record::decode(row.document, row.id, &bytes)
+        .map_err(|problem| ApplyError::Bad { key: key.clone(), problem })?;
     if own {
         // A second change of one command: the first has left this command's offset there.
         record.amend(&row.fields);

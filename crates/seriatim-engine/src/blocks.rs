@@ -1,12 +1,13 @@
 //! Blocks whose reservations are events of `sys`.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde_json::Value as Json;
 use seriatim_blocks::{Block, BlockStore, BlockStoreError, Demand, LastBlock};
 use seriatim_env::Env;
 use seriatim_types::{ErrorKind, Number};
-use serde_json::Value as Json;
 
 use crate::app::Running;
 use crate::error::SubmitError;
@@ -21,6 +22,8 @@ pub(crate) struct RegistryBlocks {
     first: Number,
     /// A reservation whose answer was lost: sent again, under its key, before any other.
     unsettled: Mutex<Option<Request>>,
+    /// Whether nothing has been reserved here yet.
+    opening: AtomicBool,
 }
 
 impl fmt::Debug for RegistryBlocks {
@@ -31,7 +34,14 @@ impl fmt::Debug for RegistryBlocks {
 
 impl RegistryBlocks {
     pub(crate) fn new(env: Env, sys: Arc<Running>, name: &str, first: Number) -> Self {
-        Self { env, sys, name: name.to_owned(), first, unsettled: Mutex::new(None) }
+        Self {
+            env,
+            sys,
+            name: name.to_owned(),
+            first,
+            unsettled: Mutex::new(None),
+            opening: AtomicBool::new(true),
+        }
     }
 
     fn unsettled(&self) -> Option<Request> {
@@ -48,6 +58,18 @@ impl RegistryBlocks {
             ErrorKind::InDoubt => BlockStoreError::InDoubt { key, reason },
             ErrorKind::Corrupt | ErrorKind::NotFound => BlockStoreError::Corrupt { key, reason },
             _ => BlockStoreError::Unavailable { key, reason },
+        }
+    }
+
+    /// Fewer numbers are left than were asked for.
+    async fn exhausted(&self, min: u64) -> BlockStoreError {
+        match (Registry { sys: &self.sys }).row("blocks", &[self.name.as_str().into()]).await {
+            Ok(row) => {
+                let next = row.and_then(|row| row["next"].as_u64()).unwrap_or(0);
+                let left = Number::LAST_IN_JSON.get().saturating_sub(next);
+                BlockStoreError::Exhausted { key: self.name.clone(), min, left }
+            }
+            Err(error) => self.error(&error),
         }
     }
 
@@ -83,7 +105,7 @@ impl BlockStore for RegistryBlocks {
     async fn reserve(&self, demand: Demand) -> Result<Block, BlockStoreError> {
         let request = self.unsettled().unwrap_or_else(|| {
             let key = format!("{:016x}{:016x}", self.env.random(), self.env.random());
-            Registry::reserving(&self.name, demand.min, demand.want, demand.unused, key)
+            Registry::reserving(&self.name, demand, self.opening.load(Ordering::Relaxed), key)
         });
         // Remembered before it is sent: a future that is dropped is in doubt too.
         self.set_unsettled(Some(request.clone()));
@@ -91,6 +113,7 @@ impl BlockStore for RegistryBlocks {
         match answer {
             Ok(answer) => {
                 self.set_unsettled(None);
+                self.opening.store(false, Ordering::Relaxed);
                 let block = self.block(&answer.result.unwrap_or_default())?;
                 // What an earlier call asked for may be too little for this one: it is wasted, and the next one is asked.
                 if block.size() < demand.min { Box::pin(self.reserve(demand)).await } else { Ok(block) }
@@ -99,6 +122,9 @@ impl BlockStore for RegistryBlocks {
                 if error.kind() != ErrorKind::InDoubt {
                     self.set_unsettled(None);
                 }
+                if error.kind() == ErrorKind::Invalid {
+                    return Err(self.exhausted(demand.min).await);
+                }
                 Err(self.error(&error))
             }
         }
@@ -106,7 +132,8 @@ impl BlockStore for RegistryBlocks {
 
     async fn release(&self, tail: Block) -> Result<bool, BlockStoreError> {
         let request = Registry::releasing(&self.name, tail.base().get(), tail.size());
-        let answer = Registry { sys: &self.sys }.submit(&request).await.map_err(|error| self.error(&error))?;
+        let answer =
+            Registry { sys: &self.sys }.submit(&request).await.map_err(|error| self.error(&error))?;
         Ok(answer.result.unwrap_or_default()["released"] == Json::Bool(true))
     }
 }

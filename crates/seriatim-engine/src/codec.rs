@@ -125,7 +125,8 @@ mod tests {
 
     #[test]
     fn a_value_has_one_form() {
-        for (bytes, value) in [(&[0u8][..], Ok(0)), (&[0x80, 0], Err(BadBytes("n"))), (&[0xff; 10], Err(BadBytes("n")))]
+        for (bytes, value) in
+            [(&[0u8][..], Ok(0)), (&[0x80, 0], Err(BadBytes("n"))), (&[0xff; 10], Err(BadBytes("n")))]
         {
             assert_eq!(Reader(bytes).varint("n"), value);
         }

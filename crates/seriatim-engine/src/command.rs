@@ -252,7 +252,8 @@ impl<'c> Context<'c, '_> {
 
     fn sequence(&self, name: &str) -> Result<seriatim_types::SequenceId, CommandError> {
         let sequence = self.schema.sequence_by_name(name);
-        let sequence = sequence.ok_or_else(|| CommandError::Invalid(format!("sequence {name} is not defined")))?;
+        let sequence =
+            sequence.ok_or_else(|| CommandError::Invalid(format!("sequence {name} is not defined")))?;
         Ok(sequence.id)
     }
 
@@ -292,9 +293,11 @@ impl<'c> Context<'c, '_> {
     /// Pass it on.
     pub fn update(&mut self, id: RecordId, fields: &Map<String, Json>) -> Result<(), CommandError> {
         let registered = self.registered(id)?;
-        let registered = registered.ok_or_else(|| CommandError::NotFound(format!("record {id} does not exist")))?;
+        let registered =
+            registered.ok_or_else(|| CommandError::NotFound(format!("record {id} does not exist")))?;
         let document = self.schema.document(registered.document);
-        let document = document.ok_or_else(|| CommandError::NotFound(format!("record {id} has no type any more")))?;
+        let document =
+            document.ok_or_else(|| CommandError::NotFound(format!("record {id} has no type any more")))?;
         if document.kind == DocumentKind::O {
             return Err(RequestError::NotUpdatable { id, document: document.name.to_string() }.into());
         }

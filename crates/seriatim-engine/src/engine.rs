@@ -15,16 +15,16 @@ use crate::apply::Derivation;
 use crate::blocks::RegistryBlocks;
 use crate::definition::{Accepted, DefinitionError, Schema};
 use crate::error::{RequestError, SubmitError};
+use crate::fence::{Fence, FenceState};
 use crate::follower;
+use crate::named_blocks::OpenBlocks;
 use crate::options::Options;
 use crate::overlay::Budget;
 use crate::partition::{PartitionHandle, PartitionState, PartitionStatus, Parts};
-use crate::registry::{self, Registry, Workspace};
+use crate::registry::{self, Registry, WORKSPACE_IDS, Workspace};
 use crate::request::{Answer, Request};
 use crate::series;
 
-/// The block sequence that workspace ids come from.
-const WORKSPACE_IDS: &str = "sys.WorkspaceIds";
 /// Small: a crash wastes at most so many ids, and a workspace is not made every microsecond.
 const WORKSPACE_ID_BLOCK: u64 = 256;
 
@@ -89,6 +89,8 @@ struct Inner {
     /// What names of series lead to: for ever the same.
     series_ids: Cache<Box<str>, WorkspaceId>,
     workspace_ids: BlockAllocator,
+    open_blocks: OpenBlocks,
+    fence: Arc<Fence>,
 }
 
 /// What partitions of all applications have in common.
@@ -99,6 +101,7 @@ struct Opening<'a> {
     options: Options,
     budget: Arc<Budget>,
     sharing: usize,
+    fence: Arc<Fence>,
 }
 
 impl Opening<'_> {
@@ -120,6 +123,7 @@ impl Opening<'_> {
                 options: self.options,
                 budget: self.budget.clone(),
                 sharing: self.sharing,
+                fence: self.fence.clone(),
             })
         };
         let partitions: Vec<PartitionHandle> = owners.into_iter().map(start).collect();
@@ -163,6 +167,7 @@ impl Engine {
             options,
             budget: Arc::new(Budget::new(options.unflushed_max, options.unflushed_bytes_max)),
             sharing: partitions + 1,
+            fence: Arc::default(),
         };
         let (app, accepted) = registry::app()?;
         let owners = log.take_all(&partitions_of(&accepted)).await?;
@@ -174,9 +179,14 @@ impl Engine {
         opened
     }
 
-    async fn open_applications(opening: &Opening<'_>, apps: Vec<App>, sys: Arc<Running>) -> Result<Self, OpenError> {
+    async fn open_applications(
+        opening: &Opening<'_>,
+        apps: Vec<App>,
+        sys: Arc<Running>,
+    ) -> Result<Self, OpenError> {
         wait_ready(&sys).await?;
         let registry = Registry { sys: &sys };
+        opening.fence.set(registry.fence_state().await?);
         let mut accepted = Vec::with_capacity(apps.len());
         let mut names: Vec<String> = Vec::with_capacity(apps.len());
         for (place, app) in apps.iter().enumerate() {
@@ -193,7 +203,8 @@ impl Engine {
         registry.define_blocks(WORKSPACE_IDS, WorkspaceId::FIRST.get(), WORKSPACE_ID_BLOCK).await?;
         let first = Number::new(WorkspaceId::FIRST.get());
         let blocks = RegistryBlocks::new(opening.env.clone(), sys.clone(), WORKSPACE_IDS, first);
-        let block_options = BlockOptions { size: BlockSize::Fixed(WORKSPACE_ID_BLOCK), ..BlockOptions::default() };
+        let block_options =
+            BlockOptions { size: BlockSize::Fixed(WORKSPACE_ID_BLOCK), ..BlockOptions::default() };
         let allocator = BlockAllocator::open(opening.env.clone(), Arc::new(blocks), block_options).await;
         let workspace_ids = allocator.map_err(|error| OpenError::Blocks(error.to_string()))?;
         // All partitions at once: one synced write raises every epoch.
@@ -215,8 +226,34 @@ impl Engine {
             kinds: Cache::new(opening.options.cached_workspaces),
             series_ids: Cache::new(opening.options.cached_workspaces),
             workspace_ids,
+            open_blocks: OpenBlocks::new(opening.env.clone(), &opening.options),
+            fence: opening.fence.clone(),
         };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Fences a copy that was just restored, before it is opened: it reads, and gives out nothing until it is unfenced.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`]; it may be fenced all the same.
+    pub async fn fence(env: Env, log: Log, store: Store) -> Result<(), OpenError> {
+        let options = Options::default();
+        let opening = Opening {
+            env: &env,
+            log: &log,
+            store: &store,
+            options,
+            budget: Arc::new(Budget::new(options.unflushed_max, options.unflushed_bytes_max)),
+            sharing: 1,
+            fence: Arc::default(),
+        };
+        let (app, accepted) = registry::app()?;
+        let owners = log.take_all(&partitions_of(&accepted)).await?;
+        let sys = opening.run(app, &accepted, owners)?;
+        let fenced = append_fence(&log, &sys).await;
+        sys.close().await;
+        fenced
     }
 
     /// The names of the applications, in the order in which they were given; built-in ones are not among them.
@@ -240,14 +277,40 @@ impl Engine {
         Registry { sys: &self.inner.sys }
     }
 
+    pub(crate) fn running_by_id(&self, id: ApplicationId) -> Result<&Arc<Running>, SubmitError> {
+        let running = self.inner.applications.values().find(|running| running.schema.id() == id);
+        running.ok_or_else(|| SubmitError::UnknownApplication(id.to_string()))
+    }
+
+    pub(crate) fn env(&self) -> &Env {
+        &self.inner.env
+    }
+
+    pub(crate) fn sys(&self) -> &Arc<Running> {
+        &self.inner.sys
+    }
+
+    pub(crate) fn open_blocks(&self) -> &OpenBlocks {
+        &self.inner.open_blocks
+    }
+
+    pub(crate) fn shared_fence(&self) -> &Fence {
+        &self.inner.fence
+    }
+
+    pub(crate) fn fence_state(&self) -> Arc<FenceState> {
+        self.inner.fence.state()
+    }
+
     pub(crate) fn series_ids(&self) -> &Cache<Box<str>, WorkspaceId> {
         &self.inner.series_ids
     }
 
-    /// Every application that runs: the registry, then the others in the order in which they were given.
+    /// Every application that runs: the registry, series, then the others in the order in which they were given.
     pub(crate) fn all_running(&self) -> impl Iterator<Item = &Arc<Running>> {
-        let given = self.inner.names.iter().filter_map(|name| self.inner.applications.get(name));
-        std::iter::once(&self.inner.sys).chain(given)
+        let names = std::iter::once(series::NAME).chain(self.inner.names.iter().map(String::as_str));
+        let running = names.filter_map(|name| self.inner.applications.get(name));
+        std::iter::once(&self.inner.sys).chain(running)
     }
 
     pub(crate) fn log(&self) -> &Log {
@@ -272,7 +335,9 @@ impl Engine {
             return Err(RequestError::Refused(text).into());
         }
         let kind = running.schema.kind_by_name(kind);
-        let kind = kind.ok_or_else(|| SubmitError::NotFound("the application has no such kind of workspace".into()))?.id;
+        let kind = kind
+            .ok_or_else(|| SubmitError::NotFound("the application has no such kind of workspace".into()))?
+            .id;
         self.workspace_for(running, kind, name).await
     }
 
@@ -289,9 +354,26 @@ impl Engine {
         {
             return Ok((self.described(running, id).await?, false));
         }
-        let candidate = self.inner.workspace_ids.allocate_one().await.map_err(|error| allocate_error(&error))?;
+        if self.fence_state().fenced {
+            return Err(SubmitError::Fenced("ids of workspaces".to_owned()));
+        }
+        self.register_workspace(running, kind, name, false).await
+    }
+
+    /// Registers a workspace under a new id, or finds the one that has the name by now.
+    pub(crate) async fn register_workspace(
+        &self,
+        running: &Running,
+        kind: WorkspaceKind,
+        name: Option<&str>,
+        unfencing: bool,
+    ) -> Result<(Workspace, bool), SubmitError> {
+        let scope = running.schema.name();
+        let candidate =
+            self.inner.workspace_ids.allocate_one().await.map_err(|error| allocate_error(&error))?;
         let candidate = WorkspaceId::new(candidate.get());
-        let registered = self.registry().register(running.schema.id(), kind, scope, name, candidate).await?;
+        let registered =
+            self.registry().register(running.schema.id(), kind, scope, name, candidate, unfencing).await?;
         let (id, created) = registered;
         if !created {
             return Ok((self.described(running, id).await?, false));
@@ -320,7 +402,11 @@ impl Engine {
     /// # Errors
     ///
     /// [`SubmitError`].
-    pub async fn workspace_named(&self, application: &str, name: &str) -> Result<Option<WorkspaceId>, SubmitError> {
+    pub async fn workspace_named(
+        &self,
+        application: &str,
+        name: &str,
+    ) -> Result<Option<WorkspaceId>, SubmitError> {
         self.running(application)?;
         self.registry().named(application, name).await
     }
@@ -341,7 +427,11 @@ impl Engine {
     }
 
     /// The kind of a workspace: from memory, else from the registry.
-    pub(crate) async fn kind_of(&self, running: &Running, id: WorkspaceId) -> Result<WorkspaceKind, SubmitError> {
+    pub(crate) async fn kind_of(
+        &self,
+        running: &Running,
+        id: WorkspaceId,
+    ) -> Result<WorkspaceKind, SubmitError> {
         let key = (running.schema.id(), id);
         if let Some(kind) = self.inner.kinds.get(&key) {
             return Ok(kind);
@@ -395,6 +485,7 @@ impl Engine {
         for running in self.inner.applications.values() {
             running.close().await;
         }
+        self.inner.open_blocks.close().await;
         if let Err(error) = self.inner.workspace_ids.close().await {
             tracing::warn!(%error, "the rest of a block of workspace ids was not given back");
         }
@@ -406,7 +497,11 @@ impl Engine {
     /// # Errors
     ///
     /// [`SubmitError::UnknownApplication`].
-    pub fn partition_of(&self, application: &str, workspace: WorkspaceId) -> Result<PartitionId, SubmitError> {
+    pub fn partition_of(
+        &self,
+        application: &str,
+        workspace: WorkspaceId,
+    ) -> Result<PartitionId, SubmitError> {
         Ok(self.running(application)?.schema.partitions().partition_of(workspace))
     }
 
@@ -415,6 +510,19 @@ impl Engine {
     pub fn store(&self) -> &Store {
         &self.inner.store
     }
+}
+
+/// Appends the fence, with the tails of all partitions of applications.
+async fn append_fence(log: &Log, sys: &Running) -> Result<(), OpenError> {
+    wait_ready(sys).await?;
+    let mut tails = Vec::new();
+    for partition in log.partitions().await? {
+        if partition.application != registry::ID {
+            let tail = log.tail(partition).await?;
+            tails.push((partition.application.get(), partition.id.get(), tail.get()));
+        }
+    }
+    Ok(Registry { sys }.fence(&tails).await?)
 }
 
 /// Waits until the partitions of an application take commands.

@@ -1,8 +1,9 @@
 //! What can go wrong with a command.
 
+use seriatim_blocks::AllocateError;
 use seriatim_sequencer::{Busy, DrawError, LoadError, StageError, StopReason};
 use seriatim_storage::{AppendError, LogError, StoreError};
-use seriatim_types::{ErrorKind, RecordId, WorkspaceId};
+use seriatim_types::{ErrorKind, Partition, RecordId, WorkspaceId};
 
 use crate::apply::ApplyError;
 use crate::keys::StoreKey;
@@ -125,7 +126,9 @@ pub enum RequestError {
         problem: String,
     },
     /// A change that is neither a create nor an update, or both.
-    #[error("change {0} has to have either \"create\" with a document's name or \"update\" with a record's id")]
+    #[error(
+        "change {0} has to have either \"create\" with a document's name or \"update\" with a record's id"
+    )]
     NoChange(usize),
     /// More than a command may do.
     #[error("a command may have {max} {what}, this one has {found}: send less at once")]
@@ -254,8 +257,13 @@ pub enum SubmitError {
     #[error(transparent)]
     Apply(#[from] ApplyError),
     /// A restored copy that nobody has unfenced.
-    #[error("this is a restored copy, and {0} may have been given out after its backup: `seriatim unfence` says how far")]
+    #[error(
+        "this is a restored copy, and {0} may have been given out after its backup: `seriatim unfence` says how far"
+    )]
     Fenced(String),
+    /// No numbers were allocated from a block sequence.
+    #[error(transparent)]
+    Allocate(#[from] AllocateError),
     /// A command's code has panicked.
     #[error("defect in command {command}: {reason}")]
     Panicked {
@@ -274,7 +282,9 @@ impl SubmitError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::UnknownApplication(_) | Self::UnknownWorkspace(_) | Self::NotFound(_) => ErrorKind::NotFound,
+            Self::UnknownApplication(_) | Self::UnknownWorkspace(_) | Self::NotFound(_) => {
+                ErrorKind::NotFound
+            }
             Self::Request(_) => ErrorKind::Invalid,
             Self::Moved { .. }
             | Self::SingletonExists { .. }
@@ -294,6 +304,7 @@ impl SubmitError {
             Self::Apply(ApplyError::Projector { .. }) => ErrorKind::Invalid,
             Self::Apply(_) => ErrorKind::Corrupt,
             Self::Fenced(_) => ErrorKind::Fenced,
+            Self::Allocate(error) => error.kind(),
             Self::Panicked { .. } => ErrorKind::Internal,
             Self::Closed => ErrorKind::Closed,
         }
@@ -301,6 +312,6 @@ impl SubmitError {
 }
 
 /// Why a partition has stopped, in the words of whoever stopped it.
-pub(crate) fn stopped(partition: impl ToString, reason: &StopReason) -> SubmitError {
+pub(crate) fn stopped(partition: Partition, reason: &StopReason) -> SubmitError {
     SubmitError::Stopped { partition: partition.to_string(), reason: reason.to_string() }
 }

@@ -20,9 +20,7 @@
 use bytes::BufMut;
 use serde_json::Value as Json;
 use seriatim_storage::{Digest, Entry};
-use seriatim_types::{
-    PartitionOffset, RecordId, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset,
-};
+use seriatim_types::{PartitionOffset, RecordId, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset};
 
 use crate::codec::{BadBytes, Reader, Write};
 use crate::definition::{FieldId, TypeId};
@@ -294,7 +292,8 @@ mod tests {
     use super::*;
 
     fn row(id: u64, raw: Option<u16>, parent: Option<u64>) -> Row {
-        let fields = vec![(FieldId::new(1), Value::Text("tea".into())), (FieldId::new(300), Value::Bool(true))];
+        let fields =
+            vec![(FieldId::new(1), Value::Text("tea".into())), (FieldId::new(300), Value::Bool(true))];
         let parent = parent.map(RecordId::new);
         Row { document: TypeId::new(7), id: RecordId::new(id), raw, parent, fields }
     }

@@ -212,7 +212,10 @@ mod tests {
         let at = |number: u64| RecordId::new(number);
         let kind = TypeId::new(0x0708);
         for (key, text) in [
-            (KEYS.event(WorkspaceOffset::new(0x5678).expect("not zero")), "el:0102030400000000000011220000000000000005/0678"),
+            (
+                KEYS.event(WorkspaceOffset::new(0x5678).expect("not zero")),
+                "el:0102030400000000000011220000000000000005/0678",
+            ),
             (KEYS.id(at(0x5678)), "ei:0102030400000000000011220000000000000005/0678"),
             (KEYS.record(kind, at(0x5678)), "er:01020304000000000000112207080000000000000005/0678"),
             (KEYS.part(kind, at(0x0123_4567)), "ep:01020304000000000000112207080000000000000001/0234"),

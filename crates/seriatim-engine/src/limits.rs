@@ -33,3 +33,6 @@ pub const SERIES_FORMAT_BYTES_MAX: usize = 200;
 
 /// Digits that a series' format may ask for: as many as the largest integer has.
 pub const SERIES_FORMAT_DIGITS_MAX: usize = 20;
+
+/// Numbers that a block holds: a crash wastes as many.
+pub const BLOCK_SIZE_MAX: u64 = 1 << 32;

@@ -35,6 +35,9 @@ pub struct Options {
     pub close_patience: Duration,
     /// Descriptors of workspaces that are kept in memory.
     pub cached_workspaces: usize,
+    /// Named block sequences that are kept open, each with a block in memory; the one that was used longest ago is closed
+    /// and gives back what it holds.
+    pub open_blocks: usize,
 }
 
 impl Default for Options {
@@ -54,6 +57,7 @@ impl Default for Options {
             retry: Duration::from_millis(500),
             close_patience: Duration::from_secs(30),
             cached_workspaces: 100_000,
+            open_blocks: 1_000,
         }
     }
 }

@@ -8,7 +8,8 @@ use seriatim_types::{RecordId, WorkspaceId, WorkspaceKind};
 
 use crate::command::Command;
 use crate::definition::{
-    Argument as ArgumentKind, CommandSchema, DocumentKind, DocumentSchema, FieldKind, FieldSchema, KindSchema, Schema, TypeId,
+    Argument as ArgumentKind, CommandSchema, DocumentKind, DocumentSchema, FieldKind, FieldSchema,
+    KindSchema, Schema, TypeId,
 };
 use crate::error::RequestError;
 use crate::event::{Argument, Change, Fields, Idempotency, Row};
@@ -36,6 +37,8 @@ pub(crate) struct Prepared {
     pub(crate) expected: Option<u64>,
     /// What staging it will want to read.
     pub(crate) reads: Vec<StoreKey>,
+    /// Whether it is part of unfencing, and passes the fence.
+    pub(crate) unfencing: bool,
 }
 
 /// What ids lead to, as far as it was looked up; `None`: nowhere. An id that leads somewhere does so for ever.
@@ -68,7 +71,12 @@ pub(crate) struct Preparation<'a> {
 }
 
 impl<'a> Preparation<'a> {
-    pub(crate) fn new(schema: &'a Schema, workspace: WorkspaceId, kind: &'a KindSchema, known: &'a Known) -> Self {
+    pub(crate) fn new(
+        schema: &'a Schema,
+        workspace: WorkspaceId,
+        kind: &'a KindSchema,
+        known: &'a Known,
+    ) -> Self {
         Self { schema, workspace, kind, known, raw: HashMap::new(), lookups: Vec::new(), reads: Vec::new() }
     }
 
@@ -131,6 +139,7 @@ impl<'a> Preparation<'a> {
             idempotency,
             expected: request.expected_offset,
             reads: self.reads,
+            unfencing: false,
         })
     }
 
@@ -166,8 +175,10 @@ impl<'a> Preparation<'a> {
     }
 
     fn document(&self, name: &str) -> Result<&'a DocumentSchema, RequestError> {
-        let document =
-            self.schema.document_by_name(name).ok_or_else(|| RequestError::UnknownDocument(name.to_owned()))?;
+        let document = self
+            .schema
+            .document_by_name(name)
+            .ok_or_else(|| RequestError::UnknownDocument(name.to_owned()))?;
         if self.kind.has(document.id) {
             return Ok(document);
         }
@@ -204,8 +215,10 @@ impl<'a> Preparation<'a> {
         request: &'r Request,
     ) -> Result<Option<Vec<TreeRow<'a, 'r>>>, RequestError> {
         let Some(command) = command else { return Ok(None) };
-        let wrong =
-            |problem: &str| RequestError::Argument { command: request.command.clone(), problem: problem.to_owned() };
+        let wrong = |problem: &str| RequestError::Argument {
+            command: request.command.clone(),
+            problem: problem.to_owned(),
+        };
         match (&command.argument, &request.args) {
             (ArgumentKind::None, None) | (ArgumentKind::Json, _) => Ok(None),
             (ArgumentKind::None, Some(_)) => Err(wrong("it takes no argument")),
@@ -257,7 +270,8 @@ impl<'a> Preparation<'a> {
         };
         for child in children {
             let name = child.get("create").and_then(Json::as_str);
-            let name = name.ok_or_else(|| wrong("a child needs \"create\" with its document's name".to_owned()))?;
+            let name =
+                name.ok_or_else(|| wrong("a child needs \"create\" with its document's name".to_owned()))?;
             let child_document = self.document(name)?;
             self.tree(request, child_document, child, Some(raw), rows)?;
         }
@@ -283,7 +297,9 @@ impl<'a> Preparation<'a> {
                 let row = self.new_row(document, change.id.unwrap_or(0), change.parent, &change.fields)?;
                 Ok(Some(Change::Create(row)))
             }
-            (None, Some(id)) if change.id.is_none() && change.parent.is_none() => self.update(id, &change.fields),
+            (None, Some(id)) if change.id.is_none() && change.parent.is_none() => {
+                self.update(id, &change.fields)
+            }
             _ => Err(RequestError::NoChange(place)),
         }
     }
@@ -334,7 +350,9 @@ impl<'a> Preparation<'a> {
     }
 
     fn name(&self, document: TypeId) -> String {
-        self.schema.document(document).map_or_else(|| document.to_string(), |document| document.name.to_string())
+        self.schema
+            .document(document)
+            .map_or_else(|| document.to_string(), |document| document.name.to_string())
     }
 
     fn fields(

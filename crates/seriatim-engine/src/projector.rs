@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use seriatim_types::PartitionOffset;
 use serde_json::Value as Json;
+use seriatim_types::PartitionOffset;
 
 use crate::definition::Schema;
 use crate::event::{Event, Place};

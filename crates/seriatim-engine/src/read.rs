@@ -1,10 +1,11 @@
 //! Reading: events, records, views and sequences.
 
+use serde_json::Value as Json;
 use seriatim_storage::{ClusteringRange, LogError, ReadLimit};
 use seriatim_types::{
-    Number, Partition, PartitionId, PartitionOffset, RecordId, SequenceId, WorkspaceId, WorkspaceKind, WorkspaceOffset,
+    Number, Partition, PartitionId, PartitionOffset, RecordId, SequenceId, WorkspaceId, WorkspaceKind,
+    WorkspaceOffset,
 };
-use serde_json::Value as Json;
 
 use crate::app::Running;
 use crate::apply::{ApplyError, decode_offset};
@@ -76,7 +77,9 @@ impl Engine {
     ) -> Result<Vec<Placed>, SubmitError> {
         let running = self.running(application)?;
         if running.partition(partition).is_none() {
-            return Err(SubmitError::NotFound(format!("application {application} has no partition {partition}")));
+            return Err(SubmitError::NotFound(format!(
+                "application {application} has no partition {partition}"
+            )));
         }
         let partition = Partition { application: running.schema.id(), id: partition };
         self.read_log(partition, from, limit).await
@@ -126,7 +129,9 @@ impl Engine {
                 .count();
             let read = self.read_log(partition, first, together).await?;
             if read.is_empty() {
-                let reason = format!("workspace {workspace} leads to event {first} of partition {partition}, which is not there");
+                let reason = format!(
+                    "workspace {workspace} leads to event {first} of partition {partition}, which is not there"
+                );
                 return Err(LogError::Corrupt(reason).into());
             }
             place += read.len();
@@ -184,7 +189,8 @@ impl Engine {
             let key = WorkspaceKeys::new(running.schema.id(), workspace).record(registered.document, id);
             let found = running.partition_of(workspace).shared.read(std::slice::from_ref(&key)).await?;
             let Some(bytes) = found.into_iter().next().flatten() else { return Ok(None) };
-            let record = Record::decode(registered.document, id, &bytes).map_err(|problem| bad(&key, problem))?;
+            let record =
+                Record::decode(registered.document, id, &bytes).map_err(|problem| bad(&key, problem))?;
             return Ok(Some(Found::Record(record)));
         }
         let events = self.events(application, workspace, registered.created, 1).await?;

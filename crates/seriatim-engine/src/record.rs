@@ -77,7 +77,11 @@ impl Record {
 }
 
 /// The stored form of a record.
-pub(crate) fn encode(folded: PartitionOffset, parent: Option<RecordId>, fields: &[(FieldId, Value)]) -> Bytes {
+pub(crate) fn encode(
+    folded: PartitionOffset,
+    parent: Option<RecordId>,
+    fields: &[(FieldId, Value)],
+) -> Bytes {
     let mut buffer = Vec::with_capacity(16 + 16 * fields.len());
     buffer.put_u8(VERSION);
     buffer.put_u64(folded.get());
@@ -156,7 +160,8 @@ mod tests {
         let later = PartitionOffset::new(9).expect("not zero");
         record.update(PartitionOffset::FIRST, &vec![(FieldId::new(1), Value::Integer(8))]);
         assert_eq!(record.field(FieldId::new(1)), Some(&Value::Integer(7)));
-        record.update(later, &vec![(FieldId::new(1), Value::Integer(9)), (FieldId::new(2), Value::Bool(true))]);
+        record
+            .update(later, &vec![(FieldId::new(1), Value::Integer(9)), (FieldId::new(2), Value::Bool(true))]);
         assert_eq!(record.field(FieldId::new(1)), Some(&Value::Integer(9)));
         assert_eq!((record.fields.len(), record.folded), (2, later));
     }

@@ -6,19 +6,23 @@
 //! applications  name                         { "accepted": … }
 //! names         scope, name                  { "id": workspace }
 //! workspaces    application, workspace       { "kind": …, "name": … }
-//! blocks        name                         { "first", "block_size", "next", "base", "size", "unused" }
+//! blocks        name                         { "first", "block_size", "next", "base", "size", "unused", "wasted", "restores" }
+//! fence         "fence"                      the state of the restore fence
 //! ```
 
+use serde::Deserialize;
 use serde_json::{Value as Json, json};
+use seriatim_blocks::Demand;
 use seriatim_types::{ApplicationId, Number, WorkspaceId, WorkspaceKind};
 
 use crate::app::{App, Running};
-use crate::command::{CommandError, Context};
+use crate::command::{Command, CommandError, Context};
 use crate::definition::{
     Accepted, Application, CommandDefinition, DefinitionError, KindDefinition, SequenceDefinition,
 };
 use crate::error::SubmitError;
 use crate::event::Event;
+use crate::fence::{FenceState, Opened};
 use crate::keys::WorkspaceKeys;
 use crate::projector::{Projected, Rows, projector};
 use crate::request::{Answer, Request};
@@ -36,6 +40,14 @@ const REGISTER: &str = "Register";
 const DEFINE_BLOCKS: &str = "DefineBlocks";
 const RESERVE: &str = "ReserveBlock";
 const RELEASE: &str = "ReleaseBlock";
+const RAISE_BLOCKS: &str = "RaiseBlocks";
+const FENCE: &str = "Fenced";
+const UNFENCE: &str = "Unfenced";
+
+/// The block sequence that workspace ids come from. Names of the engine's own begin like this.
+pub(crate) const WORKSPACE_IDS: &str = "sys.WorkspaceIds";
+pub(crate) const OWN_NAMES: &str = "sys.";
+const FENCE_VIEW: &str = "fence";
 
 /// The definition: its numeric ids follow from the order, so new things go to the end.
 fn definition() -> Result<Application, DefinitionError> {
@@ -47,6 +59,9 @@ fn definition() -> Result<Application, DefinitionError> {
         .command(CommandDefinition::with_json(DEFINE_BLOCKS))
         .command(CommandDefinition::with_json(RESERVE))
         .command(CommandDefinition::with_json(RELEASE))
+        .command(CommandDefinition::with_json(RAISE_BLOCKS))
+        .command(CommandDefinition::with_json(FENCE))
+        .command(CommandDefinition::with_json(UNFENCE))
         .kind(KindDefinition::new("registry"))
         .build()
 }
@@ -57,17 +72,42 @@ pub(crate) fn app() -> Result<(App, Accepted), DefinitionError> {
     let accepted = Accepted::accept(None, ID, &definition)?;
     let app = App::new(definition)
         .command(ACCEPT, accept)
-        .command(REGISTER, register)
-        .command(DEFINE_BLOCKS, define_blocks)
-        .command(RESERVE, reserve)
+        .command(REGISTER, Fenceable(register))
+        .command(DEFINE_BLOCKS, Fenceable(define_blocks))
+        .command(RESERVE, Fenceable(reserve))
         .command(RELEASE, release)
+        .command(RAISE_BLOCKS, Fenceable(raise_blocks))
+        .command(FENCE, fence)
+        .command(UNFENCE, Fenceable(unfence))
         .projector(projector("applications", |event, rows| {
             fold(event, rows, ACCEPT, |args, result| Some((text(args, "name")?, json!({"accepted": result}))))
         }))
         .projector(projector("names", project_names))
         .projector(projector("workspaces", project_workspaces))
-        .projector(projector("blocks", project_blocks));
+        .projector(projector("blocks", project_blocks))
+        .projector(projector(FENCE_VIEW, project_fence));
     Ok((app, accepted))
+}
+
+/// A command that looks at the fence each time.
+struct Fenceable(fn(&mut Context<'_, '_>) -> Result<Json, CommandError>);
+
+impl Command for Fenceable {
+    fn run(&self, context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
+        (self.0)(context)
+    }
+
+    fn reads(&self) -> Vec<(&'static str, Vec<KeyPart>)> {
+        vec![(FENCE_VIEW, fence_key().to_vec())]
+    }
+}
+
+fn fence_key() -> [KeyPart; 1] {
+    [FENCE_VIEW.into()]
+}
+
+fn fence_state(context: &mut Context<'_, '_>) -> Result<FenceState, CommandError> {
+    FenceState::of(context.row(FENCE_VIEW, &fence_key())?).map_err(CommandError::Conflict)
 }
 
 fn text(json: &Json, name: &str) -> Option<Vec<KeyPart>> {
@@ -129,7 +169,8 @@ fn accept(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
 }
 
 fn application_id(id: u64) -> Result<ApplicationId, CommandError> {
-    let id = u32::try_from(id).map_err(|_| CommandError::Invalid(format!("{id} is not an application's number")))?;
+    let id = u32::try_from(id)
+        .map_err(|_| CommandError::Invalid(format!("{id} is not an application's number")))?;
     Ok(ApplicationId::new(id))
 }
 
@@ -143,6 +184,9 @@ fn register(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
         if let Some(id) = row.and_then(|row| row.get("id").and_then(Json::as_u64)) {
             return Ok(json!({"id": id, "created": false}));
         }
+    }
+    if fence_state(context)?.fenced && args.get("unfencing") != Some(&Json::Bool(true)) {
+        return Err(CommandError::Fenced("ids of workspaces".to_owned()));
     }
     Ok(json!({"id": candidate, "created": true}))
 }
@@ -181,9 +225,15 @@ fn define_blocks(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     if size == 0 {
         return Err(CommandError::Invalid("\"block_size\" has to be at least 1".to_owned()));
     }
+    let fence = fence_state(context)?;
     match context.row("blocks", &[name.into()])? {
-        None => Ok(json!({"created": true})),
-        Some(row) if row["first"] == json!(first) && row["block_size"] == json!(size) => Ok(json!({"created": false})),
+        None if fence.fenced && !name.starts_with(OWN_NAMES) => {
+            Err(CommandError::Fenced(format!("numbers of blocks/{name}")))
+        }
+        None => Ok(json!({"created": true, "restores": fence.restores.len()})),
+        Some(row) if row["first"] == json!(first) && row["block_size"] == json!(size) => {
+            Ok(json!({"created": false}))
+        }
         Some(row) => Err(CommandError::Conflict(format!(
             "block sequence {name} begins at {} with blocks of {}, not at {first} with blocks of {size}",
             row["first"], row["block_size"]
@@ -198,56 +248,156 @@ fn reserve(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let (min, want) = (number(&args, "min")?, number(&args, "want")?);
     let row = context.row("blocks", &[name.into()])?;
     let row = row.ok_or_else(|| CommandError::NotFound(format!("block sequence {name} does not exist")))?;
-    let base = number(&row, "next")?;
+    let fence = fence_state(context)?;
+    if !fence.admits_blocks(name) {
+        return Err(CommandError::Fenced(format!("numbers of blocks/{name}")));
+    }
+    let skipped = fence.blocks_skip(row["restores"].as_u64().unwrap_or(0));
+    let base = number(&row, "next")?.saturating_add(skipped);
     let left = Number::LAST_IN_JSON.get().saturating_sub(base);
     let size = want.max(min).max(1).min(left);
-    if size < min {
-        return Err(CommandError::Invalid(format!("block sequence {name} has {left} numbers left, not {min}")));
+    if size < min.max(1) {
+        return Err(CommandError::Invalid(format!(
+            "block sequence {name} has {left} numbers left, not {min}"
+        )));
     }
-    Ok(json!({"base": base, "size": size}))
+    // Whoever reserved before has not given anything back: it may never have handed out so many.
+    let opening = args.get("opening") == Some(&Json::Bool(true));
+    let wasted = if opening { row["unused"].as_u64().unwrap_or(0) } else { 0 };
+    Ok(
+        json!({"base": base, "size": size, "skipped": skipped, "wasted": wasted, "restores": fence.restores.len()}),
+    )
 }
 
-/// Takes back the end of the last block, if it is the last.
+/// Takes back the end of what was reserved last, which may be more than the last block.
 fn release(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let args = context.args().clone();
     let name = field(&args, "name")?;
     let (base, size) = (number(&args, "base")?, number(&args, "size")?);
     let row = context.row("blocks", &[name.into()])?.unwrap_or_default();
-    let is_last = row["next"].as_u64() == base.checked_add(size) && row["base"].as_u64() <= Some(base);
+    let is_last = row["next"].as_u64() == base.checked_add(size) && row["first"].as_u64() <= Some(base);
     Ok(json!({"released": is_last}))
+}
+
+/// Makes a block sequence go on from a later number: one that may have been given out elsewhere comes before.
+fn raise_blocks(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
+    let args = context.args().clone();
+    let name = field(&args, "name")?;
+    let asked = number(&args, "next")?;
+    if asked > Number::LAST_IN_JSON.get() {
+        return Err(CommandError::Invalid(format!(
+            "{asked} is behind the last number of block sequence {name}"
+        )));
+    }
+    let row = context.row("blocks", &[name.into()])?;
+    let row = row.ok_or_else(|| CommandError::NotFound(format!("block sequence {name} does not exist")))?;
+    let from = number(&row, "next")?;
+    let restores = fence_state(context)?.restores.len();
+    Ok(json!({"from": from, "next": asked.max(from), "restores": restores}))
+}
+
+/// This is a restored copy: nothing is given out until somebody says how far everything may have got.
+fn fence(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
+    let tails: Result<Vec<(u32, u16, u64)>, _> = serde_json::from_value(context.args()["tails"].clone());
+    tails.map_err(|error| CommandError::Invalid(format!("\"tails\": {error}")))?;
+    Ok(Json::Null)
+}
+
+/// Says what may be given out again.
+fn unfence(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
+    let opened =
+        Opened::deserialize(context.args()).map_err(|error| CommandError::Invalid(error.to_string()))?;
+    let state = fence_state(context)?;
+    if !state.fenced {
+        return Err(CommandError::Conflict("nothing is fenced".to_owned()));
+    }
+    if opened.skip.is_some_and(|skip| skip > 0) && state.ids.is_none() {
+        return Err(CommandError::Conflict("workspace ids have not been moved yet".to_owned()));
+    }
+    Ok(Json::Null)
+}
+
+fn project_fence(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
+    let command = &*event.event.command;
+    let (args, result) = match command {
+        FENCE | UNFENCE | RAISE_BLOCKS => both(event.event),
+        _ => return Ok(()),
+    };
+    if command == RAISE_BLOCKS && args["name"] != WORKSPACE_IDS {
+        return Ok(());
+    }
+    let mut problem = None;
+    rows.fold(&fence_key(), |row| {
+        let changed =
+            FenceState::of(row.clone()).and_then(|state| change_fence(state, command, &args, &result));
+        changed.map_err(|text| problem = Some(text)).ok().or(row)
+    });
+    problem.map_or(Ok(()), Err)
+}
+
+fn change_fence(mut state: FenceState, command: &str, args: &Json, result: &Json) -> Result<Json, String> {
+    match command {
+        FENCE => {
+            state.fence(serde_json::from_value(args["tails"].clone()).map_err(|error| error.to_string())?);
+        }
+        UNFENCE => state.unfence(Opened::deserialize(args).map_err(|error| error.to_string())?),
+        _ if state.fenced => state.ids = result["next"].as_u64(),
+        _ => {}
+    }
+    serde_json::to_value(state).map_err(|error| error.to_string())
 }
 
 fn project_blocks(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
     let (args, result) = match &*event.event.command {
-        DEFINE_BLOCKS | RESERVE | RELEASE => both(event.event),
+        DEFINE_BLOCKS | RESERVE | RELEASE | RAISE_BLOCKS => both(event.event),
         _ => return Ok(()),
     };
     let key = text(&args, "name").ok_or("blocks without a name")?;
-    rows.fold(&key, |row| match &*event.event.command {
-        DEFINE_BLOCKS => row.or_else(|| {
+    rows.fold(&key, |row| match (&*event.event.command, row) {
+        (DEFINE_BLOCKS, None) => {
             let first = &args["first"];
-            Some(json!({"first": first, "block_size": args["block_size"], "next": first, "base": first, "size": 0, "unused": 0}))
-        }),
-        RESERVE => {
-            let mut row = row?;
-            let (base, size) = (result["base"].as_u64()?, result["size"].as_u64()?);
-            row["next"] = json!(base.checked_add(size)?);
-            row["base"] = json!(base);
-            row["size"] = json!(size);
-            row["unused"] = args["unused"].clone();
+            Some(json!({
+                "first": first, "block_size": args["block_size"], "next": first, "base": first, "size": 0, "unused": 0,
+                "wasted": 0, "restores": result["restores"],
+            }))
+        }
+        (RESERVE, Some(row)) => Some(reserved(row, &args, &result)),
+        (RELEASE, Some(row)) if result["released"] == Json::Bool(true) => Some(released(row, &args)),
+        (RAISE_BLOCKS, Some(mut row)) => {
+            for field in ["next", "base"] {
+                row[field] = result["next"].clone();
+            }
+            (row["size"], row["unused"], row["restores"]) = (json!(0), json!(0), result["restores"].clone());
             Some(row)
         }
-        _ if result["released"] == Json::Bool(true) => {
-            let mut row = row?;
-            let (base, start) = (args["base"].as_u64()?, row["base"].as_u64()?);
-            row["next"] = json!(base);
-            row["size"] = json!(base.checked_sub(start)?);
-            row["unused"] = json!(0);
-            Some(row)
-        }
-        _ => row,
+        (_, row) => row,
     });
     Ok(())
+}
+
+/// A row after a reservation.
+fn reserved(mut row: Json, args: &Json, result: &Json) -> Json {
+    let value = |json: &Json, name: &str| json[name].as_u64().unwrap_or(0);
+    let (base, size) = (value(result, "base"), value(result, "size"));
+    row["next"] = json!(base.saturating_add(size));
+    row["base"] = json!(base);
+    row["size"] = json!(size);
+    // What the caller held before, and all of the block: nobody has got any of it yet.
+    row["unused"] = json!(value(args, "unused").saturating_add(size));
+    row["wasted"] = json!(value(&row, "wasted").saturating_add(value(result, "wasted")));
+    row["restores"] = result["restores"].clone();
+    row
+}
+
+/// A row after a tail was given back.
+fn released(mut row: Json, args: &Json) -> Json {
+    let tail = args["base"].as_u64().unwrap_or(0);
+    let base = row["base"].as_u64().unwrap_or(0).min(tail);
+    row["next"] = json!(tail);
+    row["base"] = json!(base);
+    row["size"] = json!(tail - base);
+    row["unused"] = json!(0);
+    row
 }
 
 /// What the registry knows of a workspace.
@@ -269,7 +419,8 @@ pub(crate) struct Registry<'a> {
 
 impl Registry<'_> {
     pub(crate) async fn submit(&self, request: &Request) -> Result<Answer, SubmitError> {
-        let kind = self.sys.schema.kind_by_name("registry").ok_or(SubmitError::UnknownWorkspace(WORKSPACE))?.id;
+        let kind =
+            self.sys.schema.kind_by_name("registry").ok_or(SubmitError::UnknownWorkspace(WORKSPACE))?.id;
         self.sys.submit(WORKSPACE, kind, request).await
     }
 
@@ -362,11 +513,15 @@ impl Registry<'_> {
         scope: &str,
         name: Option<&str>,
         candidate: WorkspaceId,
+        unfencing: bool,
     ) -> Result<(WorkspaceId, bool), SubmitError> {
-        let args = json!({
+        let mut args = json!({
             "application": application.get(), "kind": kind.get(), "scope": scope, "name": name,
             "candidate": candidate.get(),
         });
+        if unfencing {
+            args["unfencing"] = json!(true);
+        }
         let answer = self.submit(&Request::new(REGISTER).args(args)).await?;
         let result = answer.result.unwrap_or_default();
         let id = result["id"].as_u64().map_or(candidate, WorkspaceId::new);
@@ -401,7 +556,12 @@ impl Registry<'_> {
     }
 
     /// Creates a block sequence; the same again is fine.
-    pub(crate) async fn define_blocks(&self, name: &str, first: u64, block_size: u64) -> Result<bool, SubmitError> {
+    pub(crate) async fn define_blocks(
+        &self,
+        name: &str,
+        first: u64,
+        block_size: u64,
+    ) -> Result<bool, SubmitError> {
         let args = json!({"name": name, "first": first, "block_size": block_size});
         if let Some(row) = self.row("blocks", &[name.into()]).await?
             && row["first"] == args["first"]
@@ -413,10 +573,33 @@ impl Registry<'_> {
         Ok(answer.result.unwrap_or_default()["created"] == Json::Bool(true))
     }
 
-    /// The request that reserves a block.
-    pub(crate) fn reserving(name: &str, min: u64, want: u64, unused: u64, key: String) -> Request {
-        let args = json!({"name": name, "min": min, "want": want, "unused": unused});
+    /// The request that reserves a block; `opening` if it is the first of whoever asks.
+    pub(crate) fn reserving(name: &str, demand: Demand, opening: bool, key: String) -> Request {
+        let Demand { min, want, unused } = demand;
+        let args = json!({"name": name, "min": min, "want": want, "unused": unused, "opening": opening});
         Request::new(RESERVE).args(args).idempotency_key(key)
+    }
+
+    /// Makes a block sequence go on from a later number.
+    pub(crate) async fn raise_blocks(&self, name: &str, next: u64, reason: &str) -> Result<(), SubmitError> {
+        let args = json!({"name": name, "next": next, "reason": reason});
+        self.submit(&Request::new(RAISE_BLOCKS).args(args)).await.map(drop)
+    }
+
+    /// The state of the fence.
+    pub(crate) async fn fence_state(&self) -> Result<FenceState, SubmitError> {
+        FenceState::of(self.row(FENCE_VIEW, &fence_key()).await?).map_err(SubmitError::Conflict)
+    }
+
+    /// Fences everything.
+    pub(crate) async fn fence(&self, tails: &[(u32, u16, u64)]) -> Result<(), SubmitError> {
+        self.submit(&Request::new(FENCE).args(json!({"tails": tails}))).await.map(drop)
+    }
+
+    /// Says what may be given out again.
+    pub(crate) async fn unfence(&self, opened: &Opened) -> Result<(), SubmitError> {
+        let args = serde_json::to_value(opened).unwrap_or_default();
+        self.submit(&Request::new(UNFENCE).args(args)).await.map(drop)
     }
 
     /// The request that gives the end of a block back.

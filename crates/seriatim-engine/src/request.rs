@@ -1,9 +1,9 @@
 //! Commands as clients send them, and what they get back.
 
-use seriatim_storage::Digest;
-use seriatim_types::{PartitionId, PartitionOffset, RecordId, WorkspaceOffset};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
+use seriatim_storage::Digest;
+use seriatim_types::{PartitionId, PartitionOffset, RecordId, WorkspaceOffset};
 
 use crate::codec::BadBytes;
 use crate::definition::Schema;
@@ -147,6 +147,9 @@ impl Request {
     }
 }
 
+/// Names of fields, and the numbers that were drawn for them.
+pub type DrawnFields = Vec<(Box<str>, i64)>;
+
 /// What a command has done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
@@ -159,7 +162,7 @@ pub struct Answer {
     /// The real id of each raw id.
     pub ids: Vec<(u16, RecordId)>,
     /// Per raw id, the fields that were drawn from a sequence.
-    pub numbers: Vec<(u16, Vec<(Box<str>, i64)>)>,
+    pub numbers: Vec<(u16, DrawnFields)>,
     /// What the command's code answered.
     pub result: Option<Json>,
     /// Whether the command was done before, under the same idempotency key.
@@ -181,7 +184,7 @@ impl Answer {
             let Some(raw) = row.raw else { continue };
             ids.push((raw, row.id));
             let Some(document) = schema.document(row.document) else { continue };
-            let drawn: Vec<(Box<str>, i64)> = document
+            let drawn: DrawnFields = document
                 .fields
                 .iter()
                 .filter(|field| field.draw.is_some())

@@ -3,8 +3,8 @@
 use bytes::BufMut;
 use jiff::Timestamp as Moment;
 use rust_decimal::Decimal;
-use seriatim_types::{RecordId, Timestamp};
 use serde_json::Value as Json;
+use seriatim_types::{RecordId, Timestamp};
 
 use crate::codec::{BadBytes, Reader, Write};
 use crate::definition::FieldKind;

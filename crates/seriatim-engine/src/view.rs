@@ -8,8 +8,8 @@
 //! ```
 
 use bytes::{BufMut, Bytes};
-use seriatim_types::PartitionOffset;
 use serde_json::Value as Json;
+use seriatim_types::PartitionOffset;
 
 use crate::codec::BadBytes;
 

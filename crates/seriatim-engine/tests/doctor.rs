@@ -3,15 +3,17 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use seriatim_engine::definition::shop;
 use seriatim_engine::doctor::{Doctor, DoctorError, Finding, Progress, Report, Treatment, Trouble};
-use seriatim_engine::{App, Change, Engine, Options, Projected, Request, Rows, StoreKey, SubmitError, projector};
+use seriatim_engine::{
+    App, Change, Engine, Options, Projected, Request, Rows, StoreKey, SubmitError, projector,
+};
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Batch, Durability, Log, Store};
 use seriatim_storage_file::{FileOptions, FileStorage};
 use seriatim_types::{ErrorKind, WorkspaceId};
-use serde_json::json;
 
 /// Counts invoices by customer, and takes a row away when the customer is told to go.
 fn count(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
@@ -56,7 +58,8 @@ async fn work(engine: &Engine) -> Vec<WorkspaceId> {
         for number in 0..=place {
             let line = Change::create("InvoiceLine", 2).parent(1).field("text", "tea");
             let create = Change::create("Invoice", 1).field("customer", customer.id(1).unwrap().get());
-            let created = submit(Request::changes([create, line]).idempotency_key(format!("key {number}"))).await;
+            let created =
+                submit(Request::changes([create, line]).idempotency_key(format!("key {number}"))).await;
             let update = Change::update(created.id(1).unwrap()).field("total", "9.90");
             submit(Request::changes([update])).await;
         }
@@ -111,7 +114,10 @@ impl World {
     }
 
     fn numbers_key(&self, workspace: WorkspaceId) -> StoreKey {
-        let key = seriatim_sequencer::NumbersKey::new(seriatim_types::ApplicationId::new(self.application), workspace);
+        let key = seriatim_sequencer::NumbersKey::new(
+            seriatim_types::ApplicationId::new(self.application),
+            workspace,
+        );
         StoreKey::new(key.as_key().partition, key.as_key().clustering)
     }
 
@@ -137,13 +143,20 @@ fn what_an_engine_leaves_is_clean() {
         let world = World::new(env.clone()).await;
         let report = world.run(Treatment::Check).await;
         assert!(report.is_clean() && report.unchecked.is_empty(), "{report:?}");
-        assert_eq!(report.checked.partitions, 5);
-        assert_eq!((report.checked.workspace_log, report.checked.idempotency_keys), (report.checked.events, 11));
+        // The registry, 8 of series, 4 of the shop.
+        assert_eq!(report.checked.partitions, 13);
+        assert_eq!(
+            (report.checked.workspace_log, report.checked.idempotency_keys),
+            (report.checked.events, 11)
+        );
         assert_eq!((report.checked.numbers, report.checked.records, report.unapplied), (5, 28, 0));
         // Deriving it all again in another store gives the same, and the doctor of a running engine says so too.
         let engine = world.open().await;
         let mut told: Vec<Progress> = Vec::new();
-        let report = engine.doctor(&scratch(&env), Treatment::Repair, &mut |progress| told.push(progress)).await.unwrap();
+        let report = engine
+            .doctor(&scratch(&env), Treatment::Repair, &mut |progress| told.push(progress))
+            .await
+            .unwrap();
         assert!(report.is_clean(), "{report:?}");
         assert!(told.iter().any(|progress| progress.done == progress.total && progress.total > 0));
         engine.close().await;
@@ -232,7 +245,9 @@ const DAMAGES: &[(&str, Damage)] = &[
     ("a record where the next id leads", |world| {
         Box::pin(async {
             let next = FIRST_W + 2 + 2;
-            world.set(&world.key(b"er", world.workspaces[0], Some(invoice_type(world)), next), Some(b"x")).await;
+            world
+                .set(&world.key(b"er", world.workspaces[0], Some(invoice_type(world)), next), Some(b"x"))
+                .await;
             vec![(Trouble::Unexplained, "record 322680000131076 of type Invoice, workspace 140737488486400")]
         })
     }),
@@ -412,6 +427,51 @@ fn a_workspace_that_is_blocked_by_a_planted_record_goes_on_after_a_repair() {
 }
 
 #[test]
+fn numbers_that_an_engine_remembers_are_mended_with_the_stored_ones() {
+    simulate(1, |env| async move {
+        let world = World::new(env.clone()).await;
+        let (_, raise) = DAMAGES.iter().find(|(name, _)| *name == "a counter that is too high").unwrap();
+        raise(&world).await;
+        let engine = world.open().await;
+        // Refused, but the numbers are in memory now.
+        let late = invoice().expected_offset(1);
+        let error = engine.submit("shop", world.workspaces[2], &late).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+        let report = engine.doctor(&scratch(&env), Treatment::Repair, &mut |_| {}).await.unwrap();
+        assert!(report.is_mended() && report.found == 1, "{report:?}");
+        goes_on(&engine, &world.workspaces).await;
+        engine.close().await;
+    });
+}
+
+#[test]
+fn commands_go_on_beside_a_check() {
+    simulate(1, |env| async move {
+        let world = World::new(env.clone()).await;
+        let engine = world.open().await;
+        let (writer, workspace) = (engine.clone(), world.workspaces[0]);
+        let mut seen = Vec::new();
+        let writing = env.spawn(async move {
+            for _ in 0..1_000 {
+                writer.submit("shop", workspace, &invoice()).await.unwrap();
+            }
+        });
+        // Several holds, while commands are under way.
+        for _ in 0..3 {
+            let report = engine.doctor(&scratch(&env), Treatment::Repair, &mut |_| {}).await.unwrap();
+            assert!(report.is_clean(), "{report:?}");
+            seen.push(report.checked.records);
+        }
+        assert!(seen[0] < 28 + 1_000, "the commands were done before the first look: {seen:?}");
+        writing.await.unwrap();
+        let report = engine.doctor(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
+        assert!(report.is_clean(), "{report:?}");
+        assert_eq!(report.checked.records, 28 + 1_000);
+        engine.close().await;
+    });
+}
+
+#[test]
 fn what_a_crash_has_left_unapplied_is_no_damage() {
     simulate(1, |env| async move {
         let world = World::new(env.clone()).await;
@@ -493,6 +553,6 @@ fn a_partition_of_an_unknown_application_is_named() {
         let world = World::new(env.clone()).await;
         let doctor = Doctor::new(world.log.clone(), world.store.clone(), []);
         let report = doctor.run(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
-        assert_eq!((report.checked.partitions, report.unchecked.len(), report.is_clean()), (1, 4, true));
+        assert_eq!((report.checked.partitions, report.unchecked.len(), report.is_clean()), (9, 4, true));
     });
 }

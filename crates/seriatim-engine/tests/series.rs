@@ -170,9 +170,9 @@ fn who_got_a_number_is_found_among_voids_and_raises() {
         series.put("s", 10, "{number}").await.unwrap();
         for turn in 0..40_u64 {
             let note = Some(format!("note {turn}"));
-            let key = (turn % 2 == 0).then(|| format!("key {turn}"));
+            let key = (turn.is_multiple_of(2)).then(|| format!("key {turn}"));
             series.next("s", &NextRequest { count: 3, note, idempotency_key: key }).await.unwrap();
-            if turn < 20 && turn % 5 == 0 {
+            if turn < 20 && turn.is_multiple_of(5) {
                 series.void("s", 10 + turn * 3, "torn", None).await.unwrap();
             }
             if turn == 19 {
@@ -183,9 +183,13 @@ fn who_got_a_number_is_found_among_voids_and_raises() {
             let issued = series.who("s", number).await.unwrap();
             assert_eq!((issued.number, issued.first, issued.count), (number, first, 3));
             assert_eq!(issued.note, Some(format!("note {turn}")));
-            assert_eq!(issued.idempotency_key, (turn % 2 == 0).then(|| format!("key {turn}")));
+            assert_eq!(issued.idempotency_key, (turn.is_multiple_of(2)).then(|| format!("key {turn}")));
             let void = issued.void.map(|void| void.reason);
-            assert_eq!(void.is_some(), number < 1_000 && number == first && turn % 5 == 0, "{number}");
+            assert_eq!(
+                void.is_some(),
+                number < 1_000 && number == first && turn.is_multiple_of(5),
+                "{number}"
+            );
         };
         for turn in 0..20 {
             for place in 0..3 {

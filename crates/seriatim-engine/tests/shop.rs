@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use seriatim_engine::definition::shop;
 use seriatim_engine::{App, Change, Engine, Found, Options, Request, Value};
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
 use seriatim_types::{ErrorKind, PartitionOffset, RecordId, WorkspaceId, WorkspaceOffset};
-use serde_json::json;
 
 async fn open(env: &Env, log: &MemoryLog, store: &MemoryStore) -> Engine {
     let (log, store) = (Log::new(log.reopen()), Store::new(store.reopen()));
@@ -36,7 +36,9 @@ fn an_invoice_gets_its_ids_and_its_number() {
         let customer = engine.submit("shop", store, &customer).await.unwrap();
         assert_eq!(customer.id(1).unwrap().get(), 322_685_000_131_072);
         let invoice = Request::changes([
-            Change::create("Invoice", 1).field("customer", customer.id(1).unwrap().get()).field("total", "99.50"),
+            Change::create("Invoice", 1)
+                .field("customer", customer.id(1).unwrap().get())
+                .field("total", "99.50"),
             Change::create("InvoiceLine", 2).parent(1).field("text", "tea").field("amount", "99.50"),
         ]);
         let answer = engine.submit("shop", store, &invoice).await.unwrap();
@@ -46,10 +48,13 @@ fn an_invoice_gets_its_ids_and_its_number() {
         assert_eq!((answer.partition_offset.get(), answer.workspace_offset.get()), (2, 2));
         let update = Request::changes([Change::update(answer.id(1).unwrap()).field("total", "100.00")]);
         engine.submit("shop", store, &update).await.unwrap();
-        let Found::Record(record) = engine.record("shop", store, answer.id(1).unwrap()).await.unwrap().unwrap() else {
+        let Found::Record(record) =
+            engine.record("shop", store, answer.id(1).unwrap()).await.unwrap().unwrap()
+        else {
             panic!("a W document is a record");
         };
-        let total = engine.schema("shop").unwrap().document_by_name("Invoice").unwrap().field("total").unwrap().id;
+        let total =
+            engine.schema("shop").unwrap().document_by_name("Invoice").unwrap().field("total").unwrap().id;
         assert_eq!(record.field(total).map(Value::to_json), Some(json!("100.00")));
         let events = engine.events("shop", store, WorkspaceOffset::FIRST, 10).await.unwrap();
         assert_eq!(events.len(), 3);
@@ -76,7 +81,8 @@ fn everything_comes_back_from_the_log_alone() {
         let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
         let engine = open(&env, &log, &store).await;
         let (shop, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
-        let invoice = Request::changes([Change::create("Invoice", 1).field("total", "1")]).idempotency_key("a");
+        let invoice =
+            Request::changes([Change::create("Invoice", 1).field("total", "1")]).idempotency_key("a");
         let first = engine.submit("shop", shop.id, &invoice).await.unwrap();
         engine.close().await;
         let engine = open(&env, &log, &MemoryStore::new(env.clone())).await;
@@ -87,7 +93,10 @@ fn everything_comes_back_from_the_log_alone() {
         assert_eq!((repeated.ids, repeated.numbers), (first.ids, first.numbers));
         let next = Request::changes([Change::create("Invoice", 1)]);
         let next = engine.submit("shop", shop.id, &next).await.unwrap();
-        assert_eq!((next.number(1, "number"), next.partition_offset), (Some(2), PartitionOffset::new(2).unwrap()));
+        assert_eq!(
+            (next.number(1, "number"), next.partition_offset),
+            (Some(2), PartitionOffset::new(2).unwrap())
+        );
         assert_eq!(next.id(1), Some(RecordId::new(322_680_000_131_073)));
         let other = engine.create_workspace("shop", "store", None).await.unwrap().0;
         assert!(other.id > shop.id);

@@ -99,7 +99,7 @@ impl Place {
     }
 
     /// A value in the way is overwritten, and what is read is what the log says, also after a restart.
-    async fn is_overwritten(self, first: (i64, u64, u64)) {
+    async fn overwrites(self, first: (i64, u64, u64)) {
         let next = self.invoice(self.victim).await.unwrap();
         assert_eq!(next, (first.0 + 1, first.1 + 1, first.2 + 1));
         self.others_go_on().await;
@@ -129,7 +129,7 @@ impl Place {
             self.is_refused(&key, "record", first).await;
             self.engine.close().await;
         } else {
-            self.is_overwritten(first).await;
+            self.overwrites(first).await;
         }
     }
 
@@ -141,7 +141,7 @@ impl Place {
             self.is_refused(&key, "event of the workspace's log", first).await;
             self.engine.close().await;
         } else {
-            self.is_overwritten(first).await;
+            self.overwrites(first).await;
         }
     }
 
@@ -180,7 +180,7 @@ impl Place {
             let (_, entry) = read.iter().next().unwrap();
             assert_eq!(entry.workspace_offset().get(), next.2, "what was there is overwritten");
             assert!(!entry.body().ends_with(b"Ping\0"));
-            return self.is_overwritten(next).await;
+            return self.overwrites(next).await;
         }
         let error = self.invoice(self.victim).await.unwrap_err();
         let SubmitError::Append(

@@ -332,6 +332,31 @@ fn unknown_sequences_and_kinds_are_refused_by_name() {
 }
 
 #[test]
+fn a_skip_moves_every_sequence_on_but_those_excepted() {
+    on_memory(|desk| async move {
+        let mut sequencer = desk.open_ready().await;
+        desk.invoice(&mut sequencer, workspace(1)).await;
+        let pin = sequencer.load(KIND, workspace(1)).await.unwrap();
+        let mut group = sequencer.group().unwrap();
+        let mut transaction = group.begin(&pin).unwrap();
+        assert_eq!(transaction.folded().map(|folded| folded.get()), Some(1));
+        transaction.skip(1_000_000, &[INVOICE]).unwrap();
+        assert_eq!(transaction.drawn().count(), 0, "a skip draws nothing");
+        assert_eq!(transaction.next(INVOICE).unwrap().get(), 2);
+        assert_eq!(transaction.draw(TICKET).unwrap_err(), DrawError::Exhausted { sequence: TICKET });
+        assert_eq!(transaction.draw(INVOICE).unwrap().get(), 2);
+        transaction.raise(INVOICE, Number::new(50)).unwrap();
+        assert_eq!(transaction.drawn().collect::<Vec<_>>(), [INVOICE], "drawn before it was raised");
+        transaction.stage(&event()).unwrap();
+        let mut next = group.begin(&pin).unwrap();
+        assert_eq!(next.folded().map(|folded| folded.get()), Some(2), "staged ones count");
+        assert_eq!(next.draw(INVOICE).unwrap().get(), 50);
+        let unknown = next.next(SequenceId::new(99)).unwrap_err();
+        assert_eq!(unknown, DrawError::UnknownSequence { kind: KIND, sequence: SequenceId::new(99) });
+    });
+}
+
+#[test]
 fn a_raise_moves_a_sequence_on_and_recovery_knows_it() {
     on_memory(|desk| async move {
         let mut sequencer = desk.open_ready().await;

@@ -145,6 +145,16 @@ pub(crate) fn encode(
     Ok(chain)
 }
 
+/// The chain head behind an entry with this header, computed as an append does: the SHA-256 of the previous head and the
+/// header. For whoever has the header and not the log; the body counts by its digest.
+///
+/// # Errors
+///
+/// [`EntryTooLarge`] if no entry can have such a header.
+pub fn chain_head(append: AppendId, header: &Header<'_>, previous: Digest) -> Result<Digest, EntryTooLarge> {
+    encode(&mut Vec::new(), append, header, previous, &[])
+}
+
 fn small_u32(value: usize) -> u32 {
     u32::try_from(value).expect("checked against a limit below 4 GiB")
 }

@@ -50,7 +50,7 @@ mod store;
 
 pub use digest::{Digest, ParseDigestError};
 pub use entries::{Entries, ReadEntries};
-pub use entry::{BadEntry, Draw, ENTRY_VERSION, Entry, EntryTooLarge, Header, Raise};
+pub use entry::{BadEntry, Draw, ENTRY_VERSION, Entry, EntryTooLarge, Header, Raise, chain_head};
 pub use log::{
     Append, AppendError, AppendFuture, Follower, Log, LogBackend, LogError, LogId, Owner, ReadLimit, Receipt,
     Taken,

@@ -85,7 +85,8 @@ impl Examination<'_> {
         tell: Telling<'_>,
     ) -> Result<(), DoctorError> {
         let may_be_ahead = !self.store.batches_are_atomic() && to < tail;
-        let mut comparison = Comparison { to, tail, treatment, may_be_ahead, present: 0, batch: Batch::new() };
+        let mut comparison =
+            Comparison { to, tail, treatment, may_be_ahead, present: 0, batch: Batch::new() };
         let (found, kept) = (report.found, report.findings.len());
         self.mark_nexts().await?;
         // Numbers first: where they are ahead of the log, there may be more to look at.
@@ -167,7 +168,9 @@ impl Examination<'_> {
             if order.is_ge() {
                 there = std::mem::replace(&mut right, actual.next().await?);
             }
-            let Some(clustering) = wanted.as_ref().or(there.as_ref()).map(|(key, _)| key.clone()) else { break };
+            let Some(clustering) = wanted.as_ref().or(there.as_ref()).map(|(key, _)| key.clone()) else {
+                break;
+            };
             let values = (wanted.map(|(_, value)| value), there.map(|(_, value)| value));
             self.judge(StoreKey::new(storage, &clustering), values, comparison, report).await?;
         }
@@ -210,7 +213,8 @@ impl Examination<'_> {
                 Some(wanted) => comparison.batch.put(key.as_key(), &wanted),
                 None => comparison.batch.remove(key.as_key()),
             }
-            let count = if trouble == Trouble::Unexplained { &mut report.removed } else { &mut report.written };
+            let count =
+                if trouble == Trouble::Unexplained { &mut report.removed } else { &mut report.written };
             *count += 1;
             if comparison.batch.len() >= BATCH_WRITES {
                 self.write(comparison, Durability::Buffered).await?;
@@ -231,7 +235,8 @@ impl Examination<'_> {
         comparison: &Comparison,
     ) -> Result<(), DoctorError> {
         let tail = comparison.tail;
-        let folded = self.numbers(there).and_then(|numbers| numbers.folded()).filter(|folded| *folded >= tail);
+        let folded =
+            self.numbers(there).and_then(|numbers| numbers.folded()).filter(|folded| *folded >= tail);
         match folded.filter(|_| comparison.treatment != Treatment::Rebuild) {
             Some(folded) => Err(DoctorError::FoldedBeyondTail { workspace, folded, tail }),
             None => Ok(()),

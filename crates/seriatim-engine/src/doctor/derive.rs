@@ -102,7 +102,8 @@ impl<'a> Examination<'a> {
             if !entry.body_is_intact() {
                 return Err(damaged(*offset, "its body is not the one that its header speaks of"));
             }
-            let event = Event::decode(entry.body()).map_err(|problem| damaged(*offset, problem))?;
+            let event =
+                Event::decode(entry.body()).map_err(|problem| damaged(*offset, problem.to_string()))?;
             events.push((Place::of(*offset, entry), event));
         }
         let fetched = self.fetch(&events).await?;
@@ -113,7 +114,7 @@ impl<'a> Examination<'a> {
             let known =
                 numbers.entry(entry.workspace()).or_insert_with(|| Numbers::fresh(entry.kind(), kind));
             let folded = known.fold(kind, *offset, entry, &mut self.ignored);
-            folded.map_err(|error| damaged(*offset, error))?;
+            folded.map_err(|error| damaged(*offset, error.to_string()))?;
             draft.clear();
             let base = Base { group: &values, overlay: &self.overlay, fetched: &fetched };
             let mut state = State { base, draft: &mut draft };
@@ -237,13 +238,15 @@ impl<'a> Examination<'a> {
             }
         }
         let prefix = view::encode_key(&[i64::from(self.application().get()).into()]);
-        let mut registered = self.scratch.scan(&Registry::view("workspaces"), ClusteringRange::prefix(&prefix));
+        let mut registered =
+            self.scratch.scan(&Registry::view("workspaces"), ClusteringRange::prefix(&prefix));
         while let Some((key, row)) = registered.next().await? {
             let Ok(parts) = view::decode_key(&key) else { continue };
             let [_, KeyPart::Integer(id)] = parts[..] else { continue };
             let Ok(id) = u64::try_from(id) else { continue };
             let row = view::decode_row(&row).ok().and_then(|(_, row)| row);
-            let Some(workspace) = row.and_then(|row| registry::read_workspace(WorkspaceId::new(id), &row)) else {
+            let Some(workspace) = row.and_then(|row| registry::read_workspace(WorkspaceId::new(id), &row))
+            else {
                 continue;
             };
             if self.owns(workspace.id) {
@@ -273,7 +276,13 @@ impl<'a> Examination<'a> {
 
     /// Marks where a workspace's events and records lie from one state of its numbers up to a later one, and the part
     /// behind.
-    pub(super) fn mark_between(&self, workspace: WorkspaceId, from: &Numbers, to: &Numbers, marks: &mut Marks) {
+    pub(super) fn mark_between(
+        &self,
+        workspace: WorkspaceId,
+        from: &Numbers,
+        to: &Numbers,
+        marks: &mut Marks,
+    ) {
         let keys = WorkspaceKeys::new(self.application(), workspace);
         for place in places(from.next_offset().get(), to.next_offset().get()) {
             if let Some(offset) = seriatim_types::WorkspaceOffset::new(place) {
@@ -299,8 +308,8 @@ impl<'a> Examination<'a> {
     }
 }
 
-fn damaged(offset: PartitionOffset, reason: impl ToString) -> DoctorError {
-    DoctorError::Damaged { offset, reason: reason.to_string() }
+fn damaged(offset: PartitionOffset, reason: impl Into<String>) -> DoctorError {
+    DoctorError::Damaged { offset, reason: reason.into() }
 }
 
 /// Parts that are looked at behind what the log explains, if the stored numbers are far ahead of it.
@@ -313,7 +322,12 @@ fn places(from: u64, to: u64) -> impl Iterator<Item = u64> {
     (first..=last).map(move |part| (part << LOW_BITS).max(from))
 }
 
-fn mark_id(keys: WorkspaceKeys, document: &crate::definition::DocumentSchema, id: RecordId, marks: &mut Marks) {
+fn mark_id(
+    keys: WorkspaceKeys,
+    document: &crate::definition::DocumentSchema,
+    id: RecordId,
+    marks: &mut Marks,
+) {
     marks.insert(keys.id(id).partition().to_vec());
     if document.kind != DocumentKind::O {
         marks.insert(keys.record(document.id, id).partition().to_vec());

@@ -28,6 +28,7 @@ use crate::definition::{Accepted, DefinitionError, Schema};
 use crate::error::SubmitError;
 use crate::keys::StoreKey;
 use crate::registry;
+use crate::series;
 use crate::view;
 use derive::Examination;
 
@@ -143,7 +144,7 @@ impl Doctor {
         if let Some(problem) = report.problems.pop() {
             return Err(problem.error);
         }
-        for app in std::mem::take(&mut self.applications) {
+        for app in std::iter::once(series::app()?).chain(std::mem::take(&mut self.applications)) {
             // Never opened with it: there is no event of it either.
             let Some(accepted) = accepted_of(scratch, &app.definition.name).await? else { continue };
             let derivation = derivation(app, &accepted)?;

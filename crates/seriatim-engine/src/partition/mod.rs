@@ -16,6 +16,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::apply::Derivation;
 use crate::error::SubmitError;
+use crate::fence::Fence;
 use crate::metrics::PartitionMetrics;
 use crate::options::Options;
 use crate::overlay::{Budget, Limits, Overlay};
@@ -25,7 +26,7 @@ use crate::state::{Values, lock};
 
 pub(crate) use flusher::{decode_checkpoint, encode_checkpoint};
 pub(crate) use shared::Shared;
-use worker::{Message, Submission, Worker};
+use worker::{Hold, Message, Submission, Worker};
 
 /// A handle on a partition. Its task ends when it is closed, or when the last handle is gone.
 #[derive(Debug)]
@@ -49,6 +50,7 @@ pub(crate) struct Parts {
     pub(crate) budget: Arc<Budget>,
     /// Among how many partitions the process's bounds are shared.
     pub(crate) sharing: usize,
+    pub(crate) fence: Arc<Fence>,
 }
 
 /// What a partition is doing.
@@ -89,7 +91,7 @@ pub struct PartitionState {
 impl PartitionHandle {
     /// Starts the task, the flusher and recovery, and returns at once.
     pub(crate) fn start(parts: Parts) -> Self {
-        let Parts { env, log, store, owner, derivation, options, budget, sharing } = parts;
+        let Parts { env, log, store, owner, derivation, options, budget, sharing, fence } = parts;
         let partition = owner.partition();
         let sharing = sharing.max(1);
         let limits = Limits {
@@ -113,6 +115,7 @@ impl PartitionHandle {
             changes: watch::Sender::new(()),
             stop: env.shutdown().child_token(),
             metrics: PartitionMetrics::new(partition),
+            fence,
         });
         let definition = shared.derivation.schema.sequences().clone();
         let cache = options.cache_numbers / sharing;
@@ -129,7 +132,7 @@ impl PartitionHandle {
     /// Queues a command and waits for its answer. Dropping the future does not cancel the command.
     pub(crate) async fn submit(&self, prepared: Prepared) -> Result<Answer, SubmitError> {
         let (sender, answer) = oneshot::channel();
-        let message = Message::Command(Box::new(Submission::new(prepared, sender)));
+        let message = Message::Command(Submission::new(prepared, sender));
         match self.queue.try_send(message) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Full(_)) => {
@@ -155,7 +158,7 @@ impl PartitionHandle {
     pub(crate) async fn hold(&self) -> Result<Held, SubmitError> {
         let (ready_sender, ready) = oneshot::channel();
         let (guard, release) = oneshot::channel();
-        let message = Message::Hold { ready: ready_sender, release };
+        let message = Message::Hold(Hold { ready: ready_sender, release });
         self.queue.send(message).await.map_err(|_| self.closed())?;
         ready.await.map_err(|_| self.closed())??;
         Ok(Held { guard })
@@ -195,10 +198,6 @@ impl PartitionHandle {
             unflushed: overlay.keys(),
             uncheckpointed_bytes: overlay.log_bytes(),
         }
-    }
-
-    pub(crate) fn status_handle(&self) -> &StatusHandle {
-        &self.status
     }
 }
 

@@ -217,7 +217,12 @@ impl Scan<'_> {
         }
         // Only what this chunk's events have moved: what the store has seen already need not be written again.
         let changed = numbers.iter().filter(|(_, numbers)| numbers.folded() >= Some(self.at));
-        overlay.publish(values.into_iter(), changed.map(|(workspace, numbers)| (*workspace, numbers)), next, bytes);
+        overlay.publish(
+            values.into_iter(),
+            changed.map(|(workspace, numbers)| (*workspace, numbers)),
+            next,
+            bytes,
+        );
         self.at = next;
         Ok(())
     }
@@ -253,7 +258,8 @@ impl Scan<'_> {
             let base = Base { group: &nothing, overlay: &self.shared.overlay, fetched: &none };
             let mut state = State { base, draft: &mut draft };
             // What is wrong shows when it is done in earnest, with everything there.
-            let dry = AssertUnwindSafe(|| self.shared.derivation.apply(*place, event, Pass::Again, &mut state));
+            let dry =
+                AssertUnwindSafe(|| self.shared.derivation.apply(*place, event, Pass::Again, &mut state));
             let _ = std::panic::catch_unwind(dry);
             keys.append(&mut draft.unread);
         }

@@ -12,6 +12,7 @@ use tokio::sync::{Notify, watch};
 
 use super::recovery;
 use crate::apply::Derivation;
+use crate::fence::Fence;
 use crate::keys::StoreKey;
 use crate::metrics::PartitionMetrics;
 use crate::options::Options;
@@ -36,6 +37,7 @@ pub(crate) struct Shared {
     /// Ends the tasks.
     pub(crate) stop: Shutdown,
     pub(crate) metrics: PartitionMetrics,
+    pub(crate) fence: Arc<Fence>,
 }
 
 impl Shared {
@@ -74,7 +76,11 @@ impl Shared {
         let missing = keys.iter().zip(&values).filter(|(_, value)| value.is_none());
         let missing: Vec<StoreKey> = missing.map(|(key, _)| key.clone()).collect();
         let found = self.get_many(&missing).await?;
-        values.iter_mut().filter(|value| value.is_none()).zip(found).for_each(|(place, value)| *place = value);
+        values
+            .iter_mut()
+            .filter(|value| value.is_none())
+            .zip(found)
+            .for_each(|(place, value)| *place = value);
         Ok(values)
     }
 

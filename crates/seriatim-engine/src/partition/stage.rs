@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use seriatim_sequencer::{Event as NewEvent, Group, Pin, Transaction};
-use seriatim_types::{RecordId, Timestamp, WorkspaceOffset};
+use seriatim_types::{ApplicationId, RecordId, SequenceId, Timestamp, WorkspaceOffset};
 
 use super::Shared;
 use crate::apply::{KeyUse, Pass, panic_text};
@@ -12,6 +12,7 @@ use crate::codec::BadBytes;
 use crate::command::{CommandError, Context, draw_fields};
 use crate::error::{RequestError, SubmitError};
 use crate::event::{Argument, Change, Event, Place, Row};
+use crate::fence::{FenceState, sequence_key};
 use crate::keys::{StoreKey, WorkspaceKeys};
 use crate::prepare::Prepared;
 use crate::request::Answer;
@@ -51,7 +52,9 @@ impl From<CommandError> for SubmitError {
             CommandError::Fenced(what) => Self::Fenced(what),
             CommandError::Draw(error) => Self::Draw(error),
             CommandError::Damaged { key, problem } => damaged(key, problem),
-            CommandError::Unread => Self::Request(RequestError::Refused("it swallowed an error of its context".into())),
+            CommandError::Unread => {
+                Self::Request(RequestError::Refused("it swallowed an error of its context".into()))
+            }
         }
     }
 }
@@ -70,7 +73,15 @@ impl Stage<'_> {
         draft: &mut Draft,
     ) -> Outcome {
         draft.clear();
-        let keys = WorkspaceKeys::new(self.shared.derivation.schema.id(), prepared.workspace);
+        let application = self.shared.derivation.schema.id();
+        let fence = if prepared.unfencing { None } else { self.shared.fence.look(application) };
+        if let Some(fence) = &fence
+            && !fence.admits_workspace(application, prepared.workspace)
+        {
+            let workspace = format!("numbers of workspace {}", prepared.workspace);
+            return Outcome::Refused(SubmitError::Fenced(workspace));
+        }
+        let keys = WorkspaceKeys::new(application, prepared.workspace);
         match self.repeated(prepared, keys, draft) {
             Ok(None) => {}
             Ok(Some(outcome)) => return outcome,
@@ -96,7 +107,23 @@ impl Stage<'_> {
                 return Outcome::Refused(SubmitError::Moved { workspace, expected, found });
             }
         }
+        let skip = fence
+            .as_ref()
+            .map_or(0, |fence| fence.skip(self.shared.partition, prepared.workspace, transaction.folded()));
+        if skip > 0
+            && let Err(error) = transaction.skip(skip, &[])
+        {
+            return Outcome::Refused(error.into());
+        }
         let event = self.decide(prepared, keys, place, &mut transaction, draft);
+        if let Some(fence) = &fence
+            && let Some(sequence) = fenced_draw(fence, application, &transaction)
+        {
+            let name = self.shared.derivation.schema.sequence(sequence).map(|sequence| sequence.name.clone());
+            let name = name.unwrap_or_else(|| sequence.to_string().into());
+            let what = format!("numbers of sequence {name} of workspace {}", prepared.workspace);
+            return Outcome::Refused(SubmitError::Fenced(what));
+        }
         if !draft.unread.is_empty() {
             return Outcome::Unread(std::mem::take(&mut draft.unread));
         }
@@ -241,7 +268,8 @@ impl Stage<'_> {
         derivation.apply(place, event, Pass::First, &mut state)?;
         let partition = self.shared.partition.id;
         let answer = Answer::of(&derivation.schema, partition, place, event, false);
-        let answer = answer.map_err(|problem| SubmitError::Request(RequestError::Refused(problem.to_string())))?;
+        let answer =
+            answer.map_err(|problem| SubmitError::Request(RequestError::Refused(problem.to_string())))?;
         if draft.unread.is_empty() {
             self.body.clear();
             event.encode(self.body);
@@ -249,6 +277,16 @@ impl Stage<'_> {
         }
         Ok(answer)
     }
+}
+
+/// A sequence that was drawn from although it is fenced.
+fn fenced_draw(
+    fence: &FenceState,
+    application: ApplicationId,
+    transaction: &Transaction<'_>,
+) -> Option<SequenceId> {
+    let workspace = transaction.workspace();
+    transaction.drawn().find(|sequence| !fence.admits_draw(sequence_key(application, workspace, *sequence)))
 }
 
 /// Replaces raw ids by real ones.

@@ -36,18 +36,23 @@ impl Submission {
     }
 }
 
+/// Whoever wants the partition to stand still.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    /// Told when everything is flushed.
+    pub(crate) ready: oneshot::Sender<Result<(), SubmitError>>,
+    /// Ends it by being dropped; by a message it asks for a recovery, whose beginning is told.
+    pub(crate) release: oneshot::Receiver<oneshot::Sender<()>>,
+}
+
 /// What the task is asked to do.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly every message is a command")]
 pub(crate) enum Message {
     /// Do a command.
-    Command(Box<Submission>),
+    Command(Submission),
     /// Flush everything, say so, and do nothing until released.
-    Hold {
-        /// Told when everything is flushed.
-        ready: oneshot::Sender<Result<(), SubmitError>>,
-        /// Ends it by being dropped; by a message it asks for a recovery, whose beginning is told.
-        release: oneshot::Receiver<oneshot::Sender<()>>,
-    },
+    Hold(Hold),
     /// Do what was queued before, then end.
     Stop,
 }
@@ -55,19 +60,19 @@ pub(crate) enum Message {
 /// Commands whose workspaces are loaded, with what was read for them.
 #[derive(Debug, Default)]
 struct Batch {
-    commands: Vec<(Box<Submission>, Pin)>,
+    commands: Vec<(Submission, Pin)>,
     fetched: Fetched,
 }
 
 /// A load under way.
-type Loading = Task<(Vec<Box<Submission>>, Loaded, Result<Fetched, StoreError>)>;
+type Loading = Task<(Vec<Submission>, Loaded, Result<Fetched, StoreError>)>;
 
 /// A staged command that waits for its group.
 struct Pending {
-    submission: Box<Submission>,
+    submission: Submission,
     answer: Box<Answer>,
     /// Callers with the same idempotency key, in the same group.
-    followers: Vec<Box<Submission>>,
+    followers: Vec<Submission>,
 }
 
 /// A group, closed and on its way.
@@ -83,13 +88,13 @@ pub(crate) struct Worker {
     stopped: watch::Sender<Option<String>>,
     flusher: Task<()>,
     /// Commands that are not loaded yet.
-    waiting: Vec<Box<Submission>>,
+    waiting: Vec<Submission>,
     /// Commands that can be staged.
     batch: Batch,
     /// Commands whose workspaces are being read.
     loading: Option<Loading>,
     /// A hold that was asked for.
-    hold: Option<(oneshot::Sender<Result<(), SubmitError>>, oneshot::Receiver<oneshot::Sender<()>>)>,
+    hold: Option<Hold>,
     ending: bool,
     /// The time of the last event: time does not go back in a partition.
     last_time: Timestamp,
@@ -150,6 +155,7 @@ impl Worker {
 
     async fn work(&mut self) -> Result<(), SubmitError> {
         loop {
+            // A hold that came while commands were under way is not to wait for another message.
             if self.is_idle() && self.hold.is_none() {
                 if self.ending {
                     return Ok(());
@@ -185,7 +191,7 @@ impl Worker {
     fn take(&mut self, message: Message) {
         match message {
             Message::Command(submission) => self.waiting.push(submission),
-            Message::Hold { ready, release } => self.hold = Some((ready, release)),
+            Message::Hold(hold) => self.hold = Some(hold),
             Message::Stop => self.ending = true,
         }
     }
@@ -204,7 +210,8 @@ impl Worker {
     }
 
     fn refuse_all(&mut self, error: &SubmitError) {
-        let waiting = self.waiting.drain(..).chain(self.batch.commands.drain(..).map(|(submission, _)| submission));
+        let waiting =
+            self.waiting.drain(..).chain(self.batch.commands.drain(..).map(|(submission, _)| submission));
         for submission in waiting {
             self.shared.metrics.refused.increment(1);
             answer(submission, Err(error.clone()));
@@ -240,9 +247,11 @@ impl Worker {
 
     /// Flushes everything and waits to be released.
     async fn stand_still(&mut self) -> Result<(), SubmitError> {
-        let Some((ready, release)) = self.hold.take() else { return Ok(()) };
+        let Some(Hold { ready, release }) = self.hold.take() else { return Ok(()) };
         let settled = match self.wait().await {
-            Ok(()) | Err(Busy::Backlogged { .. }) => flusher::flush_all(&self.shared).await.map_err(SubmitError::Store),
+            Ok(()) | Err(Busy::Backlogged { .. }) => {
+                flusher::flush_all(&self.shared).await.map_err(SubmitError::Store)
+            }
             Err(busy) => Err(SubmitError::Busy(busy)),
         };
         if ready.send(settled).is_ok()
@@ -309,7 +318,8 @@ impl Worker {
     /// Has at least one command ready to be staged, unless none can be.
     async fn load(&mut self) -> Result<(), SubmitError> {
         if let Some(loading) = self.loading.take() {
-            let (commands, loaded, fetched) = loading.await.map_err(|error| self.defect(&error.to_string()))?;
+            let (commands, loaded, fetched) =
+                loading.await.map_err(|error| self.defect(&error.to_string()))?;
             match fetched {
                 Ok(fetched) => self.admit(commands, loaded, fetched),
                 Err(error) => {
@@ -331,7 +341,7 @@ impl Worker {
         SubmitError::Stopped { partition: self.shared.partition.to_string(), reason: reason.to_owned() }
     }
 
-    fn admit(&mut self, commands: Vec<Box<Submission>>, loaded: Loaded, fetched: Fetched) {
+    fn admit(&mut self, commands: Vec<Submission>, loaded: Loaded, fetched: Fetched) {
         for (submission, pin) in commands.into_iter().zip(self.sequencer.admit(loaded)) {
             match pin {
                 Ok(pin) => self.batch.commands.push((submission, pin)),
@@ -344,7 +354,8 @@ impl Worker {
         }
         let present = &mut self.batch.fetched;
         // The older of two counts: what is outdated is read again, and nothing outdated is taken for fresh.
-        let flushes = if present.values.is_empty() { fetched.flushes } else { present.flushes.min(fetched.flushes) };
+        let flushes =
+            if present.values.is_empty() { fetched.flushes } else { present.flushes.min(fetched.flushes) };
         present.values.extend(fetched.values);
         present.flushes = flushes;
     }
@@ -422,7 +433,8 @@ impl Worker {
         };
         for (place, (submission, pin)) in batch.commands.iter().enumerate() {
             let full = group.bytes() >= GROUP_BYTES_MAX
-                || (!group.is_empty() && lock(&self.shared.overlay).closes_group(values.len(), group.bytes()));
+                || (!group.is_empty()
+                    && lock(&self.shared.overlay).closes_group(values.len(), group.bytes()));
             if full {
                 break;
             }
@@ -444,7 +456,10 @@ impl Worker {
     }
 
     /// The first of the keys that the store has already.
-    async fn find_taken(&self, keys: &[(StoreKey, usize, &'static str)]) -> Result<Option<usize>, StoreError> {
+    async fn find_taken(
+        &self,
+        keys: &[(StoreKey, usize, &'static str)],
+    ) -> Result<Option<usize>, StoreError> {
         if keys.is_empty() {
             return Ok(None);
         }
@@ -462,12 +477,17 @@ impl Worker {
         let staged = outcomes.len();
         for (outcome, (submission, pin)) in outcomes.into_iter().zip(batch.commands.drain(..staged)) {
             match outcome {
-                Outcome::Staged(answer) => pending.push(Pending { submission, answer, followers: Vec::new() }),
+                Outcome::Staged(answer) => {
+                    pending.push(Pending { submission, answer, followers: Vec::new() });
+                }
                 Outcome::Repeated(used) if used.offset >= sealed.at() => {
                     let place = used.offset.since(sealed.at()).and_then(|place| usize::try_from(place).ok());
                     match place.and_then(|place| pending.get_mut(place)) {
                         Some(first) => first.followers.push(submission),
-                        None => answer(submission, Err(self.defect("a key was used by an event that is not there"))),
+                        None => answer(
+                            submission,
+                            Err(self.defect("a key was used by an event that is not there")),
+                        ),
                     }
                 }
                 outcome => left.push((outcome, submission, pin)),
@@ -493,7 +513,7 @@ impl Worker {
     }
 
     /// Ends a command that is not part of a group, or sends it round again.
-    fn dispose_one(&mut self, outcome: Outcome, mut submission: Box<Submission>) {
+    fn dispose_one(&mut self, outcome: Outcome, mut submission: Submission) {
         match outcome {
             // Only a group has those.
             Outcome::Staged(_) => answer(submission, Err(self.defect("a staged command without a group"))),
@@ -522,7 +542,10 @@ impl Worker {
     async fn append(&mut self, staged: Staged) -> Result<(), SubmitError> {
         let Staged { sealed, pending } = staged;
         let (log, owner, at, entries) = (&self.shared.log, sealed.owner(), sealed.at(), sealed.entries());
-        self.shared.metrics.group_commands.record(f64::from(u32::try_from(pending.len()).unwrap_or(u32::MAX)));
+        self.shared
+            .metrics
+            .group_commands
+            .record(f64::from(u32::try_from(pending.len()).unwrap_or(u32::MAX)));
         let started = self.shared.env.instant();
         // Submitted when it is called; the future only waits.
         let result = if self.shared.options.trust_level.verifies_events() {
@@ -647,7 +670,7 @@ fn note_new_keys(
     }
 }
 
-fn answer(submission: Box<Submission>, result: Result<Answer, SubmitError>) {
+fn answer(submission: Submission, result: Result<Answer, SubmitError>) {
     // Whoever asked may have gone; the command is done all the same.
     let _ = submission.answer.send(result);
 }
@@ -661,16 +684,19 @@ fn refuse(pending: Vec<Pending>, error: &SubmitError) {
 }
 
 /// Answers a repeated command from its event.
-async fn answer_again(shared: Arc<Shared>, used: KeyUse, submission: Box<Submission>) {
+async fn answer_again(shared: Arc<Shared>, used: KeyUse, submission: Submission) {
     let result = read_answer(&shared, used.offset).await;
     answer(submission, result);
 }
 
 async fn read_answer(shared: &Shared, offset: PartitionOffset) -> Result<Answer, SubmitError> {
-    let damaged = |problem: String| SubmitError::Stopped { partition: shared.partition.to_string(), reason: problem };
+    let damaged =
+        |problem: String| SubmitError::Stopped { partition: shared.partition.to_string(), reason: problem };
     let read = shared.log.read(shared.partition, offset, ReadLimit::entries(1)).await?;
-    let (_, entry) = read.iter().next().ok_or_else(|| damaged(format!("event {offset} is not in the log")))?;
-    let event = Event::decode(entry.body()).map_err(|problem| damaged(format!("event {offset}: {problem}")))?;
+    let (_, entry) =
+        read.iter().next().ok_or_else(|| damaged(format!("event {offset} is not in the log")))?;
+    let event =
+        Event::decode(entry.body()).map_err(|problem| damaged(format!("event {offset}: {problem}")))?;
     let place = Place::of(offset, &entry);
     let answer = Answer::of(&shared.derivation.schema, shared.partition.id, place, &event, true);
     answer.map_err(|problem| damaged(format!("event {offset}: {problem}")))

@@ -3,7 +3,7 @@
 use seriatim_storage::{LogError, ReadLimit};
 use seriatim_types::{PartitionOffset, SequenceId, Timestamp, WorkspaceId, WorkspaceOffset};
 
-use super::commands::{VOIDS_VIEW, void_key};
+use super::commands::{RAISE, SETTINGS, VOIDS_VIEW, void_key};
 use super::{NAME, SEQUENCE, Series};
 use crate::apply::{ApplyError, decode_offset};
 use crate::error::SubmitError;
@@ -76,9 +76,14 @@ impl Probe {
     /// Why a number that this event went past was given to nobody.
     fn skipped(&self, number: u64) -> String {
         let args = self.event.json_argument().unwrap_or_default();
-        let reason = args["reason"].as_str().map(|reason| format!(": {reason}")).unwrap_or_default();
+        let reason = match &*self.event.command {
+            SETTINGS => "the series begins behind it",
+            RAISE | crate::unfence::RAISE => args["reason"].as_str().unwrap_or_default(),
+            // Any event may have to skip what a restored copy cannot know of.
+            _ => "it may have been given out after the backup that this was restored from",
+        };
         let (command, at) = (&self.event.command, moment(self.place.time));
-        format!("number {number} was given to nobody: {command} at {at} went past it{reason}")
+        format!("number {number} was given to nobody: {command} at {at} went past it: {reason}")
     }
 }
 

@@ -1,0 +1,174 @@
+//! From opening to the first answered command, with logs of very different lengths: after a clean stop and after a kill.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context, bail, ensure};
+use seriatim_types::WorkspaceId;
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+
+use crate::measure::{Goal, Measure};
+use crate::sample::median;
+use crate::shop::{Invoices, Shop, invoice};
+use crate::suite::{self, Run, Suite};
+use crate::writers::Durable;
+
+pub(crate) const SUITE: Suite = Suite {
+    name: "restart",
+    about: "from opening to the first answered command, by the length of the log",
+    run,
+    child: Some(child),
+};
+
+const WORKSPACES: u64 = 1_000;
+/// Commands in flight while a directory is filled, and while it is killed.
+const IN_FLIGHT: usize = 512;
+
+/// How a process leaves a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Ending {
+    Close,
+    Kill,
+}
+
+impl Ending {
+    fn after(self) -> &'static str {
+        match self {
+            Self::Close => "after a clean stop",
+            Self::Kill => "after kill -9",
+        }
+    }
+
+    fn most_ms(self) -> f64 {
+        match self {
+            Self::Close => 300.0,
+            Self::Kill => 1_000.0,
+        }
+    }
+}
+
+fn run(run: &Run) -> anyhow::Result<Vec<Measure>> {
+    let sizes: &[u64] = run.pick(&[100_000, 1_000_000], &[100_000, 1_000_000, 10_000_000]);
+    let mut directories = Vec::new();
+    for &events in sizes {
+        run.progress(&format!("a log of {events} events is written"));
+        let directory = run.directory("restart-")?;
+        visit(run, &directory, events, Ending::Close)?;
+        directories.push((events, directory));
+    }
+    run.progress("opening, again and again");
+    let added = 20_000;
+    let mut times: HashMap<_, Vec<f64>> = HashMap::new();
+    for _ in 0..run.pick(3, 9) {
+        // What a visit finds is what the one before it left.
+        for (ending, left) in [(Ending::Kill, Ending::Close), (Ending::Close, Ending::Kill)] {
+            for (events, directory) in &directories {
+                let opened_ms = visit(run, directory, added, ending)?;
+                times.entry((*events, left)).or_default().push(opened_ms);
+            }
+        }
+    }
+    let found = |events, left| median(times.get(&(events, left)).map_or(&[], Vec::as_slice));
+    let mut measures = Vec::new();
+    for left in [Ending::Close, Ending::Kill] {
+        for &events in sizes {
+            let name = format!("first answer {}, {events} events", left.after());
+            let ours = found(events, left);
+            measures.push(Measure::new(name.clone(), ours, "ms").goal(Goal::AtMost(left.most_ms())));
+            if events > sizes[0] {
+                let by_length = Measure::new(format!("{name}, by length"), ours, "ms");
+                let short = format!("the same with {} events", sizes[0]);
+                measures.push(by_length.beside(short, found(sizes[0], left)).goal(Goal::RatioAtMost(1.2)));
+            }
+        }
+    }
+    Ok(measures)
+}
+
+/// Has a process open the directory, do a command, and do so many more; says how long the first one took, in ms.
+fn visit(run: &Run, directory: &TempDir, events: u64, ending: Ending) -> anyhow::Result<f64> {
+    let place = directory.path().to_str().context("a path that is no text")?;
+    let ends = if ending == Ending::Close { "close" } else { "go-on" };
+    let mut child = run.child(&[place, &events.to_string(), ends])?.stdout(Stdio::piped()).spawn()?;
+    let lines = child.stdout.take().context("a process without output")?;
+    let mut lines = BufReader::new(lines).lines();
+    let answered = lines.next().context("it ended before it had answered")?;
+    let written = lines.next().context("it ended before it had written")?;
+    if ending == Ending::Kill {
+        child.kill()?;
+    }
+    let status = child.wait()?;
+    ensure!(status.success() == (ending == Ending::Close), "it ended with {status}");
+    ensure!(written? == "written", "it said something else");
+    // Else the next opening, here or in another directory, would share the disk with what this visit has written.
+    rustix::fs::syncfs(File::open(directory.path())?)?;
+    Ok(answered?.parse()?)
+}
+
+/// The process: opens, does a command, says how long that took, does more, says so, and closes or goes on until it is
+/// killed.
+fn child(words: &[String]) -> anyhow::Result<()> {
+    let [place, events, ending] = words else {
+        bail!("it takes three words, not {}", words.len());
+    };
+    let (place, events, close) = (Path::new(place), events.parse()?, ending == "close");
+    suite::runtime()?.block_on(async {
+        let fresh = !place.join("log").exists() && std::fs::read_dir(place)?.next().is_none();
+        let started = Instant::now();
+        let shop = Arc::new(Shop::open(place).await?);
+        if fresh {
+            shop.ready().await?;
+            shop.workspaces(WORKSPACES).await?;
+        }
+        first_answer(&shop).await?;
+        say(&(started.elapsed().as_secs_f64() * 1e3).to_string())?;
+        let workspaces: Vec<_> =
+            (0..WORKSPACES).map(|i| WorkspaceId::new(WorkspaceId::FIRST.get() + i)).collect();
+        let invoices = Arc::new(Invoices::new(&shop, &workspaces));
+        write(&invoices, events).await?;
+        say("written")?;
+        if close {
+            return shop.close().await;
+        }
+        loop {
+            write(&invoices, events).await?;
+        }
+    })
+}
+
+/// Does a command; asks again while its partition recovers.
+async fn first_answer(shop: &Shop) -> anyhow::Result<()> {
+    let request = invoice();
+    shop.ready().await?;
+    shop.invoice(WorkspaceId::FIRST, &request).await
+}
+
+/// Does so many commands.
+async fn write(invoices: &Arc<Invoices>, events: u64) -> anyhow::Result<()> {
+    let left = Arc::new(AtomicU64::new(events));
+    let mut tasks = JoinSet::new();
+    for writer in 0..IN_FLIGHT {
+        let (invoices, left) = (invoices.clone(), left.clone());
+        tasks.spawn(async move {
+            let take = |left: u64| left.checked_sub(1);
+            while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
+                invoices.write(writer).await?;
+            }
+            anyhow::Ok(())
+        });
+    }
+    tasks.join_all().await.into_iter().collect()
+}
+
+fn say(line: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    Ok(out.flush()?)
+}
