@@ -52,7 +52,9 @@ pub(crate) fn expected_offset(headers: &HeaderMap) -> Result<Option<u64>, Proble
     let Some(value) = headers.get("if-match") else { return Ok(None) };
     let text = value.to_str().ok().and_then(|text| text.strip_prefix('"')?.strip_suffix('"'));
     let offset = text.and_then(|text| text.parse().ok());
-    offset.map(Some).ok_or_else(|| Problem::invalid("If-Match is a workspace offset in quotes, such as \"4\""))
+    offset
+        .map(Some)
+        .ok_or_else(|| Problem::invalid("If-Match is a workspace offset in quotes, such as \"4\""))
 }
 
 /// A body may be left out where everything in it may be.

@@ -3,10 +3,10 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use seriatim_engine::SubmitError;
-use seriatim_types::ErrorKind;
 use serde::Serialize;
 use serde_json::Value;
+use seriatim_engine::SubmitError;
+use seriatim_types::ErrorKind;
 
 /// What went wrong, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use seriatim_engine::definition::Schema;
-use seriatim_engine::{
-    Answer, Argument, EventChange, Fields, Found, PartitionState, PartitionStatus, Placed, Record, Row, SequenceState,
-    Workspace, moment,
-};
-use seriatim_types::{PartitionId, RecordId};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use seriatim_engine::definition::Schema;
+use seriatim_engine::{
+    Answer, Argument, EventChange, Fields, Found, PartitionState, PartitionStatus, Placed, Record, Row,
+    SequenceState, Workspace, moment,
+};
+use seriatim_types::{PartitionId, RecordId};
 
 /// A workspace.
 #[derive(Debug, Serialize)]
@@ -46,7 +46,11 @@ impl From<Answer> for AnswerView {
             partition_offset: answer.partition_offset.get(),
             workspace_offset: answer.workspace_offset.get(),
             ids: answer.ids.into_iter().map(|(raw, id)| (raw, id.get())).collect(),
-            numbers: answer.numbers.into_iter().map(|(raw, fields)| (raw, fields.into_iter().collect())).collect(),
+            numbers: answer
+                .numbers
+                .into_iter()
+                .map(|(raw, fields)| (raw, fields.into_iter().collect()))
+                .collect(),
             result: answer.result,
             repeated: answer.repeated,
         }
@@ -57,7 +61,11 @@ fn document(schema: &Schema, row: &Row) -> Value {
     schema.document(row.document).map_or(Value::Null, |document| json!(document.name))
 }
 
-fn fields(schema: &Schema, document: seriatim_engine::definition::TypeId, fields: &Fields) -> Map<String, Value> {
+fn fields(
+    schema: &Schema,
+    document: seriatim_engine::definition::TypeId,
+    fields: &Fields,
+) -> Map<String, Value> {
     let document = schema.document(document);
     let name = |id| {
         let field = document.and_then(|document| document.field_by_id(id));

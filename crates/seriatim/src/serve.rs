@@ -42,9 +42,11 @@ impl Serve {
         let stop = stop_on_signals(&env)?;
         let metrics = metrics_exporter_prometheus::PrometheusBuilder::new().install_recorder();
         let metrics = metrics.map_err(unavailable)?;
-        let storage = Storage::open(&env, &self.storage, FileOptions::default()).await.map_err(unavailable)?;
+        let storage =
+            Storage::open(&env, &self.storage, FileOptions::default()).await.map_err(unavailable)?;
         let (log, store) = (storage.log().clone(), storage.store().clone());
-        let engine = Engine::open(env.clone(), log, store, apps, Options::default()).await.map_err(unavailable)?;
+        let engine =
+            Engine::open(env.clone(), log, store, apps, Options::default()).await.map_err(unavailable)?;
         let listener = TcpListener::bind(self.listen).await.map_err(unavailable)?;
         let address = listener.local_addr().map_err(unavailable)?;
         eprintln!("seriatim listens on http://{address}, storage {}, stop it with Ctrl-C", self.storage);

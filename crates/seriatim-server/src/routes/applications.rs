@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use seriatim_engine::definition::{DocumentKind, FieldKind, Schema};
 use serde_json::{Value, json};
+use seriatim_engine::definition::{DocumentKind, FieldKind, Schema};
 
 use crate::extract::Path;
 use crate::problem::Problem;
@@ -65,7 +65,10 @@ pub(super) async fn show(State(api): State<Api>, Path(app): Path<String>) -> Res
     Ok(Json(view(api.schema(&app)?)))
 }
 
-pub(super) async fn partitions(State(api): State<Api>, Path(app): Path<String>) -> Result<Json<Value>, Problem> {
+pub(super) async fn partitions(
+    State(api): State<Api>,
+    Path(app): Path<String>,
+) -> Result<Json<Value>, Problem> {
     let states = api.engine.partitions(&app)?;
     Ok(Json(json!(states.iter().map(wire::partition).collect::<Vec<_>>())))
 }

@@ -2,9 +2,9 @@
 
 use axum::Json;
 use axum::extract::State;
-use seriatim_types::{PartitionId, PartitionOffset, WorkspaceId, WorkspaceOffset};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use seriatim_types::{PartitionId, PartitionOffset, WorkspaceId, WorkspaceOffset};
 
 use super::page;
 use crate::extract::{Path, Query};

@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use seriatim_engine::PartitionStatus;
 use serde_json::{Value, json};
+use seriatim_engine::PartitionStatus;
 
 use crate::server::Api;
 

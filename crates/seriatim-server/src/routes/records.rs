@@ -2,10 +2,10 @@
 
 use axum::Json;
 use axum::extract::State;
-use seriatim_engine::KeyPart;
-use seriatim_types::{RecordId, WorkspaceId};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use seriatim_engine::KeyPart;
+use seriatim_types::{RecordId, WorkspaceId};
 
 use super::page;
 use crate::extract::{Path, Query};
@@ -18,7 +18,8 @@ pub(super) async fn show(
     Path((app, workspace, id)): Path<(String, u64, u64)>,
 ) -> Result<Json<Value>, Problem> {
     let found = api.engine.record(&app, WorkspaceId::new(workspace), RecordId::new(id)).await?;
-    let found = found.ok_or_else(|| Problem::not_found(format!("record {id} does not exist in workspace {workspace}")))?;
+    let found = found
+        .ok_or_else(|| Problem::not_found(format!("record {id} does not exist in workspace {workspace}")))?;
     Ok(Json(wire::found(api.schema(&app)?, &found)))
 }
 

@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use seriatim_engine::{Issued, NextRequest, SeriesState, Voided, moment};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use seriatim_engine::{Issued, NextRequest, SeriesState, Voided, moment};
 
 use super::page;
 use crate::extract::{Body, Path, Query, idempotency_key};

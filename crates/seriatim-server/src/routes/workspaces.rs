@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use seriatim_types::WorkspaceId;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use seriatim_types::WorkspaceId;
 
 use super::page;
 use crate::extract::{Body, Path, Query};
@@ -38,7 +38,8 @@ pub(super) async fn create(
     if schema.kind_by_name(&create.kind).is_none() {
         return Err(Problem::invalid(format!("application {app} has no kind of workspace {}", create.kind)));
     }
-    let (workspace, created) = api.engine.create_workspace(&app, &create.kind, create.name.as_deref()).await?;
+    let (workspace, created) =
+        api.engine.create_workspace(&app, &create.kind, create.name.as_deref()).await?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(WorkspaceView::new(schema, workspace))))
 }
