@@ -81,7 +81,7 @@ impl<'a> Examination<'a> {
             let entries = usize::try_from(left).unwrap_or(usize::MAX).min(PAGE.entries);
             let page = self.log.read(self.partition, self.at, ReadLimit { entries, ..PAGE }).await?;
             if page.is_empty() {
-                return Err(damaged(self.at, &format!("nothing is there, and the log ends at {to}")));
+                return Err(damaged(self.at, format!("nothing is there, and the log ends at {to}")));
             }
             let entries: Vec<(PartitionOffset, Entry<'_>)> = page.iter().collect();
             for chunk in entries.chunks(CHUNK_ENTRIES) {
@@ -119,10 +119,10 @@ impl<'a> Examination<'a> {
             let base = Base { group: &values, overlay: &self.overlay, fetched: &fetched };
             let mut state = State { base, draft: &mut draft };
             let applied = self.derivation.apply(*place, event, Pass::Again, &mut state);
-            applied.map_err(|error| damaged(*offset, &format!("it cannot be applied: {error}")))?;
+            applied.map_err(|error| damaged(*offset, format!("it cannot be applied: {error}")))?;
             if let Some(key) = draft.unread.first() {
                 let reason = format!("it reads {key} only when it is applied a second time");
-                return Err(damaged(*offset, &reason));
+                return Err(damaged(*offset, reason));
             }
             values.extend(draft.writes.drain(..));
         }

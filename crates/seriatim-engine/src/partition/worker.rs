@@ -68,9 +68,6 @@ struct Batch {
     fetched: Fetched,
 }
 
-/// A hold: whom to tell that everything is flushed, and what ends it.
-type Hold = (oneshot::Sender<Result<(), SubmitError>>, oneshot::Receiver<oneshot::Sender<()>>);
-
 /// A load under way.
 type Loading = Task<(Vec<Submission>, Loaded, Result<Fetched, StoreError>)>;
 
