@@ -1,5 +1,6 @@
 //! A partition: one task owns its log, its sequencer and its overlay.
 
+mod append;
 mod flusher;
 mod recovery;
 mod shared;

@@ -4,18 +4,17 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use seriatim_env::Task;
-use seriatim_sequencer::{Busy, LoadError, Loaded, Pin, Sealed, Sequencer, Settled};
-use seriatim_storage::{AppendError, ReadLimit, Receipt, StoreError};
-use seriatim_types::{ErrorKind, PartitionOffset, Timestamp, TrustLevel};
+use seriatim_sequencer::{Busy, LoadError, Loaded, Pin, Sealed, Sequencer};
+use seriatim_storage::StoreError;
+use seriatim_types::{ErrorKind, Timestamp, TrustLevel};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::Shared;
+use super::append::{answer, answer_again};
 use super::flusher;
 use super::stage::{Outcome, Stage};
 use super::taken::{self, NewKey};
-use crate::apply::KeyUse;
 use crate::error::{SubmitError, stopped};
-use crate::event::{Event, Place};
 use crate::keys::StoreKey;
 use crate::limits::{GROUP_BYTES_MAX, GROUP_COMMANDS_MAX, READ_ROUNDS_MAX};
 use crate::prepare::Prepared;
@@ -29,7 +28,7 @@ const KEYS_OF_A_COMMAND: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Submission {
     prepared: Prepared,
-    answer: oneshot::Sender<Result<Answer, SubmitError>>,
+    pub(super) answer: oneshot::Sender<Result<Answer, SubmitError>>,
     /// How often something had to be read that nobody had foreseen.
     rounds: usize,
 }
@@ -72,24 +71,24 @@ struct Batch {
 type Loading = Task<(Vec<Submission>, Loaded, Result<Fetched, StoreError>)>;
 
 /// A staged command that waits for its group.
-struct Pending {
-    submission: Submission,
-    answer: Box<Answer>,
+pub(super) struct Pending {
+    pub(super) submission: Submission,
+    pub(super) answer: Box<Answer>,
     /// Callers with the same idempotency key, in the same group.
-    followers: Vec<Submission>,
+    pub(super) followers: Vec<Submission>,
 }
 
 /// A group, closed and on its way.
-struct Staged {
-    sealed: Sealed,
-    pending: Vec<Pending>,
+pub(super) struct Staged {
+    pub(super) sealed: Sealed,
+    pub(super) pending: Vec<Pending>,
 }
 
 pub(crate) struct Worker {
-    shared: Arc<Shared>,
-    sequencer: Sequencer<Shared>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) sequencer: Sequencer<Shared>,
     queue: mpsc::Receiver<Message>,
-    stopped: watch::Sender<Option<String>>,
+    pub(super) stopped: watch::Sender<Option<String>>,
     flusher: Task<()>,
     /// Commands that are not loaded yet.
     waiting: Vec<Submission>,
@@ -201,7 +200,7 @@ impl Worker {
     }
 
     /// Takes what has come, up to what fits a group. Nothing behind a hold or a stop.
-    fn drain(&mut self) {
+    pub(super) fn drain(&mut self) {
         while self.hold.is_none()
             && !self.ending
             && self.waiting.len() + self.batch.commands.len() < GROUP_COMMANDS_MAX
@@ -213,7 +212,7 @@ impl Worker {
         }
     }
 
-    fn refuse_all(&mut self, error: &SubmitError) {
+    pub(super) fn refuse_all(&mut self, error: &SubmitError) {
         let waiting =
             self.waiting.drain(..).chain(self.batch.commands.drain(..).map(|(submission, _)| submission));
         for submission in waiting {
@@ -223,7 +222,7 @@ impl Worker {
     }
 
     /// Takes commands back that are being loaded.
-    async fn give_up_loading(&mut self) {
+    pub(super) async fn give_up_loading(&mut self) {
         let Some(loading) = self.loading.take() else { return };
         // An error is a panic of the load, which has taken its commands with it.
         if let Ok((commands, ..)) = loading.await {
@@ -286,7 +285,7 @@ impl Worker {
 
     /// Finds out what has to be read for the waiting commands. Those that need nothing can be staged at once; for the
     /// others a task reads, while the last group is on its way to the log.
-    fn start_loading(&mut self) {
+    pub(super) fn start_loading(&mut self) {
         if self.waiting.is_empty() || self.loading.is_some() {
             return;
         }
@@ -341,7 +340,7 @@ impl Worker {
         Ok(())
     }
 
-    fn defect(&self, reason: &str) -> SubmitError {
+    pub(super) fn defect(&self, reason: &str) -> SubmitError {
         SubmitError::Stopped { partition: self.shared.partition.to_string(), reason: reason.to_owned() }
     }
 
@@ -528,110 +527,6 @@ impl Worker {
             Outcome::Stale => self.waiting.push(submission),
         }
     }
-
-    /// Appends a group; meanwhile the next commands are loaded.
-    async fn append(&mut self, staged: Staged) -> Result<(), SubmitError> {
-        let Staged { sealed, pending } = staged;
-        let (log, owner, at, entries) = (&self.shared.log, sealed.owner(), sealed.at(), sealed.entries());
-        self.shared
-            .metrics
-            .group_commands
-            .record(f64::from(u32::try_from(pending.len()).unwrap_or(u32::MAX)));
-        let started = self.shared.env.instant();
-        // Submitted when it is called; the future only waits.
-        let result = if self.shared.options.trust_level.verifies_events() {
-            let appending = log.append(owner, at, entries);
-            self.drain();
-            self.start_loading();
-            appending.await
-        } else {
-            let appending = log.append_unverified(owner, at, entries);
-            self.drain();
-            self.start_loading();
-            appending.await
-        };
-        self.shared.metrics.append_seconds.record((self.shared.env.instant() - started).as_secs_f64());
-        self.conclude(sealed, pending, result).await
-    }
-
-    async fn conclude(
-        &mut self,
-        sealed: Sealed,
-        pending: Vec<Pending>,
-        result: Result<Receipt, AppendError>,
-    ) -> Result<(), SubmitError> {
-        match result {
-            Ok(receipt) => {
-                self.sequencer.commit(sealed, receipt).map_err(|error| self.defect(&error.to_string()))?;
-                self.answer_all(pending);
-                Ok(())
-            }
-            Err(error) if error.is_refused() => {
-                self.sequencer.discard(sealed);
-                self.forget_values();
-                let stops = matches!(error, AppendError::Conflict { .. } | AppendError::StaleEpoch { .. });
-                if stops {
-                    // Seen by whoever looks after the answer.
-                    self.stopped.send_replace(Some(error.to_string()));
-                }
-                refuse(pending, &SubmitError::Append(error.clone()));
-                // Somebody else is at work on this partition.
-                if stops { Err(self.defect(&error.to_string())) } else { Ok(()) }
-            }
-            Err(error) => self.settle(sealed, pending, &error).await,
-        }
-    }
-
-    fn forget_values(&self) {
-        self.shared.sealed.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-
-    /// Asks the log what became of a group, for as long as it takes. Callers are told when the first attempt fails.
-    async fn settle(
-        &mut self,
-        mut sealed: Sealed,
-        mut pending: Vec<Pending>,
-        error: &AppendError,
-    ) -> Result<(), SubmitError> {
-        tracing::warn!(partition = %self.shared.partition, %error, "an append is in doubt; asking the log");
-        loop {
-            match self.sequencer.settle(sealed, &self.shared.log.clone()).await {
-                Ok(Settled::Committed) => {
-                    self.answer_all(pending);
-                    return Ok(());
-                }
-                Ok(Settled::Discarded) => {
-                    self.forget_values();
-                    refuse(pending, &SubmitError::NotWritten(error.to_string()));
-                    return Ok(());
-                }
-                Err(unsettled) => {
-                    refuse(std::mem::take(&mut pending), &SubmitError::InDoubt(unsettled.to_string()));
-                    if unsettled.kind() != ErrorKind::InDoubt {
-                        return Err(self.defect(&unsettled.to_string()));
-                    }
-                    // Whoever waits behind it is told too, and not kept until the log answers.
-                    let error = SubmitError::NotWritten(format!("the log does not answer: {unsettled}"));
-                    sealed = unsettled.sealed;
-                    self.drain();
-                    self.give_up_loading().await;
-                    self.refuse_all(&error);
-                    self.shared.env.sleep(self.shared.env.jitter(self.shared.options.retry)).await;
-                }
-            }
-        }
-    }
-
-    fn answer_all(&self, pending: Vec<Pending>) {
-        self.shared.metrics.commands.increment(pending.len() as u64);
-        for Pending { submission, answer: result, followers } in pending {
-            for follower in followers {
-                self.shared.metrics.repeated.increment(1);
-                answer(follower, Ok(Answer { repeated: true, ..(*result).clone() }));
-            }
-            answer(submission, Ok(*result));
-        }
-    }
 }
 
 /// A group as it was staged, before its new keys were looked at.
@@ -654,36 +549,4 @@ fn note_new_keys(level: TrustLevel, draft: &Draft, place: usize, new_keys: &mut 
         let records = draft.new_records.iter();
         new_keys.extend(records.map(|write| (draft.writes[*write].0.clone(), place, "record")));
     }
-}
-
-fn answer(submission: Submission, result: Result<Answer, SubmitError>) {
-    // Whoever asked may have gone; the command is done all the same.
-    let _ = submission.answer.send(result);
-}
-
-fn refuse(pending: Vec<Pending>, error: &SubmitError) {
-    for Pending { submission, followers, .. } in pending {
-        for submission in followers.into_iter().chain([submission]) {
-            answer(submission, Err(error.clone()));
-        }
-    }
-}
-
-/// Answers a repeated command from its event.
-async fn answer_again(shared: Arc<Shared>, used: KeyUse, submission: Submission) {
-    let result = read_answer(&shared, used.offset).await;
-    answer(submission, result);
-}
-
-async fn read_answer(shared: &Shared, offset: PartitionOffset) -> Result<Answer, SubmitError> {
-    let damaged =
-        |problem: String| SubmitError::Stopped { partition: shared.partition.to_string(), reason: problem };
-    let read = shared.log.read(shared.partition, offset, ReadLimit::entries(1)).await?;
-    let (_, entry) =
-        read.iter().next().ok_or_else(|| damaged(format!("event {offset} is not in the log")))?;
-    let event =
-        Event::decode(entry.body()).map_err(|problem| damaged(format!("event {offset}: {problem}")))?;
-    let place = Place::of(offset, &entry);
-    let answer = Answer::of(&shared.derivation.schema, shared.partition.id, place, &event, true);
-    answer.map_err(|problem| damaged(format!("event {offset}: {problem}")))
 }
