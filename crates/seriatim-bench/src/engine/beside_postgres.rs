@@ -9,7 +9,7 @@ use crate::measure::{Goal, Measure};
 use crate::peer::{Insert, Postgres};
 use crate::sample::medians;
 use crate::suite::Run;
-use crate::writers::drive;
+use crate::writers::{drive, settle};
 
 const CLIENTS: usize = 64;
 const TENANTS: u32 = 1_000;
@@ -25,7 +25,14 @@ pub(super) fn measure(
     let directory = run.directory("postgres-")?;
     let seconds = run.pick(1, 3);
     let duration = Duration::from_millis(run.pick(300, 1_500));
-    let ours = |invoices| Ok(drive(runtime, invoices, CLIENTS, duration)?.per_second);
+    let ours = |invoices| {
+        settle();
+        Ok(drive(runtime, invoices, CLIENTS, duration)?.per_second)
+    };
+    let theirs = |postgres: &Postgres, insert| {
+        settle();
+        postgres.drive(insert, CLIENTS, seconds)
+    };
     let rounds = run.pick(2, 5);
     let postgres = match Postgres::start(directory.path(), TENANTS) {
         Ok(postgres) => postgres,
@@ -41,9 +48,9 @@ pub(super) fn measure(
         [
             &mut || ours(&contestants.hot),
             &mut || ours(&contestants.thousand),
-            &mut || postgres.drive(Insert::Counted { tenants: 1 }, CLIENTS, seconds),
-            &mut || postgres.drive(Insert::Counted { tenants: TENANTS }, CLIENTS, seconds),
-            &mut || postgres.drive(Insert::Gappy, CLIENTS, seconds),
+            &mut || theirs(&postgres, Insert::Counted { tenants: 1 }),
+            &mut || theirs(&postgres, Insert::Counted { tenants: TENANTS }),
+            &mut || theirs(&postgres, Insert::Gappy),
         ],
     )?;
     postgres.check()?;
