@@ -56,6 +56,22 @@ pub(crate) fn drive<D: Durable>(
     })
 }
 
+/// How long the process has to be idle to count as settled, and how long it is waited for.
+const SETTLED: Duration = Duration::from_millis(40);
+const SETTLE_MAX: Duration = Duration::from_secs(2);
+
+/// Waits until this process does nothing: what one contestant leaves to be done behind it must not fall to the next.
+pub(crate) fn settle() {
+    let started = Instant::now();
+    while started.elapsed() < SETTLE_MAX {
+        let before = cpu_us();
+        std::thread::sleep(SETTLED);
+        if cpu_us() - before < SETTLED.as_secs_f64() * 1e6 / 20.0 {
+            return;
+        }
+    }
+}
+
 /// What this process has had of all cores so far.
 #[expect(clippy::cast_precision_loss, reason = "of interest are differences of seconds")]
 fn cpu_us() -> f64 {

@@ -9,7 +9,7 @@ use crate::measure::{Goal, Measure};
 use crate::peer::{Insert, Postgres};
 use crate::sample::medians;
 use crate::suite::Run;
-use crate::writers::drive;
+use crate::writers::{drive, settle};
 
 const CLIENTS: usize = 64;
 const TENANTS: u32 = 1_000;
@@ -25,7 +25,14 @@ pub(super) fn measure(
     let directory = run.directory("postgres-")?;
     let seconds = run.pick(1, 3);
     let duration = Duration::from_millis(run.pick(300, 1_500));
-    let ours = |invoices| Ok(drive(runtime, invoices, CLIENTS, duration)?.per_second);
+    let ours = |invoices| {
+        settle();
+        Ok(drive(runtime, invoices, CLIENTS, duration)?.per_second)
+    };
+    let theirs = |postgres: &Postgres, insert| {
+        settle();
+        postgres.drive(insert, CLIENTS, seconds)
+    };
     let rounds = run.pick(2, 5);
     let postgres = match Postgres::start(directory.path(), TENANTS) {
         Ok(postgres) => postgres,
@@ -33,7 +40,7 @@ pub(super) fn measure(
             let [hot, thousand] =
                 medians(rounds, [&mut || ours(&contestants.hot), &mut || ours(&contestants.thousand)])?;
             let figures = Figures { name: "PostgreSQL".to_owned(), hot, thousand };
-            return Ok(figures.measures(Err(format!("{error:#}"))));
+            return Ok(figures.measures(&Err(format!("{error:#}"))));
         }
     };
     let [hot, thousand, counted, spread, gappy] = medians(
@@ -41,14 +48,14 @@ pub(super) fn measure(
         [
             &mut || ours(&contestants.hot),
             &mut || ours(&contestants.thousand),
-            &mut || postgres.drive(Insert::Counted { tenants: 1 }, CLIENTS, seconds),
-            &mut || postgres.drive(Insert::Counted { tenants: TENANTS }, CLIENTS, seconds),
-            &mut || postgres.drive(Insert::Gappy, CLIENTS, seconds),
+            &mut || theirs(&postgres, Insert::Counted { tenants: 1 }),
+            &mut || theirs(&postgres, Insert::Counted { tenants: TENANTS }),
+            &mut || theirs(&postgres, Insert::Gappy),
         ],
     )?;
     postgres.check()?;
     let figures = Figures { name: postgres.version()?, hot, thousand };
-    Ok(figures.measures(Ok([counted, spread, gappy])))
+    Ok(figures.measures(&Ok([counted, spread, gappy])))
 }
 
 /// Ours, in the same rounds.
@@ -60,7 +67,7 @@ struct Figures {
 
 impl Figures {
     /// Beside the counter row of one tenant, those of many, and the insert with gaps.
-    fn measures(&self, peer: Result<[f64; 3], String>) -> Vec<Measure> {
+    fn measures(&self, peer: &Result<[f64; 3], String>) -> Vec<Measure> {
         let figure = |place: usize| peer.as_ref().map(|found| found[place]).map_err(Clone::clone);
         let beside = |name: &str, value: f64, what: &str, place: usize| {
             let (measure, what) = (Measure::new(name, value, "1/s"), format!("{}, {what}", self.name));
@@ -84,7 +91,7 @@ mod tests {
     #[test]
     fn a_server_that_cannot_be_had_is_said() {
         let figures = Figures { name: "PostgreSQL".to_owned(), hot: 1.0, thousand: 2.0 };
-        let measures = figures.measures(Err("not here".to_owned()));
+        let measures = figures.measures(&Err("not here".to_owned()));
         assert_eq!(measures.len(), 3);
         for measure in measures {
             assert_eq!((measure.peer_value, measure.reason.as_deref()), (None, Some("not here")));
