@@ -14,7 +14,7 @@ use seriatim_engine::{App, Change, Engine, Options, Request};
 use seriatim_env::Env;
 use seriatim_storage::ReadLimit;
 use seriatim_storage_file::{FileOptions, FileStorage};
-use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
+use seriatim_types::{ErrorKind, Partition, PartitionOffset, WorkspaceId};
 use tokio::task::JoinSet;
 
 use crate::writers::Durable;
@@ -68,9 +68,14 @@ impl Shop {
         Ok(())
     }
 
-    /// Makes an invoice.
+    /// Makes an invoice; comes again when the engine says that it is busy, as a client would.
     pub(crate) async fn invoice(&self, workspace: WorkspaceId, request: &Request) -> anyhow::Result<()> {
-        let answer = self.engine.submit(NAME, workspace, request).await?;
+        let answer = loop {
+            match self.engine.submit(NAME, workspace, request).await {
+                Err(error) if error.kind() == ErrorKind::Busy => tokio::task::yield_now().await,
+                answered => break answered?,
+            }
+        };
         ensure!(answer.number(1, "number").is_some(), "an invoice without a number");
         Ok(())
     }
