@@ -168,6 +168,9 @@ impl Worker {
                     None => return Ok(()),
                 }
             }
+            // Whoever was just answered is ready to run, and may have the next command: a group of all of them costs one
+            // write, where the first of them alone would make the others wait for a write of its own.
+            tokio::task::yield_now().await;
             self.drain();
             if self.hold.is_some() && self.is_idle() {
                 self.stand_still().await?;
