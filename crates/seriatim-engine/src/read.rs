@@ -1,7 +1,7 @@
 //! Reading: events, records, views and sequences.
 
 use serde_json::Value as Json;
-use seriatim_storage::{ClusteringRange, LogError, ReadLimit};
+use seriatim_storage::{ClusteringRange, Entry, LogError, ReadEntries, ReadLimit};
 use seriatim_types::{
     Number, Partition, PartitionId, PartitionOffset, RecordId, SequenceId, WorkspaceId, WorkspaceKind,
     WorkspaceOffset,
@@ -62,6 +62,18 @@ fn bad(key: &StoreKey, problem: BadBytes) -> SubmitError {
     SubmitError::Apply(ApplyError::Bad { key: key.clone(), problem })
 }
 
+/// Reads the bodies of entries.
+pub(crate) fn decode_events(partition: Partition, entries: &ReadEntries) -> Result<Vec<Placed>, SubmitError> {
+    let decode = |(offset, entry): (PartitionOffset, Entry<'_>)| {
+        let event = Event::decode(entry.body());
+        let event = event.map_err(|problem| {
+            LogError::Corrupt(format!("event {offset} of partition {partition}: {problem}"))
+        })?;
+        Ok(Placed { place: Place::of(offset, &entry), event })
+    };
+    entries.iter().map(decode).collect()
+}
+
 impl Engine {
     /// Events of a partition from an offset on, up to the limit; none at the end of the log.
     ///
@@ -92,14 +104,7 @@ impl Engine {
         limit: usize,
     ) -> Result<Vec<Placed>, SubmitError> {
         let read = self.log().read(partition, from, ReadLimit::entries(limit)).await?;
-        let decode = |(offset, entry): (PartitionOffset, seriatim_storage::Entry<'_>)| {
-            let event = Event::decode(entry.body());
-            let event = event.map_err(|problem| {
-                LogError::Corrupt(format!("event {offset} of partition {partition}: {problem}"))
-            })?;
-            Ok(Placed { place: Place::of(offset, &entry), event })
-        };
-        read.iter().map(decode).collect()
+        decode_events(partition, &read)
     }
 
     /// Events of a workspace from an offset on, up to the limit; none at the end.

@@ -1,4 +1,4 @@
-//! Asynchronous projectors: each event at least once, in order, with an offset of their own.
+//! Following logs, by hand and by asynchronous projectors.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::{Arc, Mutex};
@@ -10,6 +10,7 @@ use seriatim_engine::{App, AsyncProjector, Change, Engine, Options, Projected, R
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
+use seriatim_types::{ErrorKind, PartitionOffset, WorkspaceId, WorkspaceOffset};
 
 /// Remembers what it was given; fails once at each event that has a number divisible by three.
 #[derive(Debug, Clone, Default)]
@@ -62,5 +63,47 @@ fn an_asynchronous_projector_goes_on_where_it_was_and_repeats_what_failed() {
             engine.close().await;
         }
         assert_eq!(mail.failed.lock().unwrap().len(), 10);
+    });
+}
+
+async fn invoice(engine: &Engine, workspace: WorkspaceId) {
+    let request = Request::changes([Change::create("Invoice", 1)]);
+    engine.submit("shop", workspace, &request).await.unwrap();
+}
+
+#[test]
+fn a_follower_gets_what_is_there_and_then_what_comes() {
+    simulate(1, |env| async move {
+        let engine = open(&env, &MemoryLog::new(), &MemoryStore::new(env.clone()), &Mail::default()).await;
+        let corner = engine.create_workspace("shop", "store", None).await.unwrap().0.id;
+        let other = engine.create_workspace("shop", "store", None).await.unwrap().0.id;
+        for _ in 0..5 {
+            invoice(&engine, corner).await;
+        }
+        let from = WorkspaceOffset::new(2).unwrap();
+        let mut follower = engine.follow_workspace("shop", corner, from).await.unwrap();
+        assert_eq!(follower.next(3).await.unwrap().len(), 3);
+        assert_eq!(follower.next(3).await.unwrap().len(), 1);
+        assert_eq!(follower.offset().get(), 6);
+        // What happens elsewhere does not wake it.
+        invoice(&engine, other).await;
+        assert!(env.timeout(Duration::from_secs(60), follower.next(3)).await.is_err());
+        let waiting =
+            env.spawn(async move { follower.next(3).await.unwrap()[0].place.workspace_offset.get() });
+        env.sleep(Duration::from_secs(1)).await;
+        invoice(&engine, corner).await;
+        assert_eq!(waiting.await.unwrap(), 6);
+
+        let partition = engine.partition_of("shop", corner).unwrap();
+        let mut follower = engine.follow_partition("shop", partition, PartitionOffset::FIRST).unwrap();
+        assert_eq!(follower.next(100).await.unwrap().len(), 6);
+        assert_eq!(follower.offset().get(), 7);
+
+        let mut late =
+            engine.follow_workspace("shop", corner, WorkspaceOffset::new(7).unwrap()).await.unwrap();
+        let waiting = env.spawn(async move { late.next(1).await.unwrap_err().kind() });
+        env.sleep(Duration::from_secs(1)).await;
+        engine.close().await;
+        assert_eq!(waiting.await.unwrap(), ErrorKind::Closed, "it does not wait for ever");
     });
 }

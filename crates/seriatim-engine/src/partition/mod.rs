@@ -19,6 +19,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use crate::apply::Derivation;
 use crate::error::SubmitError;
 use crate::fence::Fence;
+use crate::follow::Watchers;
 use crate::metrics::PartitionMetrics;
 use crate::options::Options;
 use crate::overlay::{Budget, Limits, Overlay};
@@ -115,6 +116,7 @@ impl PartitionHandle {
             sealed: std::sync::Mutex::new(Values::new()),
             wake: Notify::new(),
             changes: watch::Sender::new(()),
+            watchers: Watchers::default(),
             stop: env.shutdown().child_token(),
             metrics: PartitionMetrics::new(partition),
             fence,
@@ -177,6 +179,7 @@ impl PartitionHandle {
                 tracing::warn!(partition = %self.shared.partition, "storage does not answer; closing without it");
             }
         }
+        self.shared.watchers.close();
         self.shared.stop.cancel();
     }
 

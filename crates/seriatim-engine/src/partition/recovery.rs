@@ -46,6 +46,7 @@ pub(crate) async fn run(shared: Arc<Shared>, recovery: Recovery, round: Round) {
     let stop = shared.stop.clone();
     stop.run_until_cancelled(recover(&shared, recovery, round)).await;
     shared.notify();
+    shared.watchers.wake_all();
 }
 
 async fn recover(shared: &Arc<Shared>, recovery: Recovery, round: Round) {

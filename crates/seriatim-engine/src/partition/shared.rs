@@ -13,6 +13,7 @@ use tokio::sync::{Notify, watch};
 use super::recovery;
 use crate::apply::Derivation;
 use crate::fence::Fence;
+use crate::follow::Watchers;
 use crate::keys::StoreKey;
 use crate::metrics::PartitionMetrics;
 use crate::options::Options;
@@ -34,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) wake: Notify,
     /// Told when a flush or a recovery has ended.
     pub(crate) changes: watch::Sender<()>,
+    /// Who follows which workspace.
+    pub(crate) watchers: Watchers,
     /// Ends the tasks.
     pub(crate) stop: Shutdown,
     pub(crate) metrics: PartitionMetrics,
@@ -151,6 +154,7 @@ impl Derived for Shared {
             overlay.publish(values.into_iter(), committed.numbers(), committed.next(), committed.bytes());
             overlay.wants_flush()
         };
+        self.watchers.wake(committed.numbers().map(|(workspace, _)| workspace));
         if wants_flush {
             self.wake.notify_one();
         }
