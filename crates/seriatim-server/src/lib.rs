@@ -8,6 +8,7 @@ mod extract;
 mod problem;
 mod routes;
 mod server;
+mod stream;
 mod wire;
 
 pub use problem::{Code, Problem};

@@ -37,6 +37,8 @@ impl Default for ServerOptions {
 pub(crate) struct Api {
     pub(crate) engine: Engine,
     pub(crate) metrics: Option<PrometheusHandle>,
+    /// Ends what would go on for ever.
+    pub(crate) stop: Shutdown,
 }
 
 impl Api {
@@ -67,6 +69,6 @@ pub async fn serve(
     let router = routes::router()
         .layer(DefaultBodyLimit::max(options.body_bytes_max))
         .layer(layers)
-        .with_state(Api { engine, metrics });
+        .with_state(Api { engine, metrics, stop: shutdown.clone() });
     axum::serve(listener, router).with_graceful_shutdown(async move { shutdown.cancelled().await }).await
 }

@@ -1,6 +1,8 @@
 //! The routes, one file for each part of the API.
 
 mod applications;
+mod audits;
+mod blocks;
 mod commands;
 mod events;
 mod health;
@@ -41,6 +43,12 @@ pub(crate) fn router() -> Router<Api> {
         .route(&format!("{workspace}/records/{{id}}"), get(records::show))
         .route(&format!("{workspace}/views/{{view}}"), get(records::view))
         .route(&format!("{workspace}/sequences"), get(workspaces::sequences))
+        .route(&format!("{workspace}/sequences/{{sequence}}/audit"), get(audits::of_sequence))
+        .route(&format!("{workspace}/sequences/{{sequence}}/numbers/{{number}}"), get(audits::who_got))
+        .route("/v1/blocks", get(blocks::list))
+        .route("/v1/blocks/{name}", get(blocks::show).put(blocks::put))
+        .route("/v1/blocks/{name}/allocate", post(blocks::allocate))
+        .route("/v1/series/{name}/audit", get(audits::of_series))
         .route("/v1/series", get(series::list))
         .route("/v1/series/{name}", get(series::show).put(series::put))
         .route("/v1/series/{name}/next", post(series::next))
