@@ -5,7 +5,7 @@
 //!         in the store behind here  being written    waiting
 //! ```
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,8 @@ use crate::keys::StoreKey;
 #[derive(Debug, Default)]
 pub(crate) struct Layer {
     pub(crate) values: BTreeMap<StoreKey, Bytes>,
-    pub(crate) numbers: HashMap<WorkspaceId, Numbers>,
+    /// In order, so that what is written does not depend on chance.
+    pub(crate) numbers: BTreeMap<WorkspaceId, Numbers>,
     /// Bytes of keys and values, about.
     bytes: usize,
 }
