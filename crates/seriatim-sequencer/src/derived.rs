@@ -3,7 +3,8 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use seriatim_storage::StoreError;
+use seriatim_env::{Env, Task};
+use seriatim_storage::{Log, LogError, ReadEntries, ReadLimit, StoreError};
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
 
 use crate::cache::Cache;
@@ -72,6 +73,10 @@ impl<'a> Committed<'a> {
     }
 }
 
+/// What one read of a recovery asks for. More than a large frame, because a frame that a page ends in is read and checked
+/// again for the next one; not much more, because two pages are what a recovery holds of the log.
+const PAGE: ReadLimit = ReadLimit { entries: 4_096, bytes: 512 << 10 };
+
 /// A recovery under way, in the hands of whoever does it. When a later one has begun, nothing that is said here counts.
 #[derive(Debug)]
 pub struct Recovery {
@@ -105,6 +110,22 @@ impl Recovery {
     #[must_use]
     pub fn tail(&self) -> PartitionOffset {
         self.tail
+    }
+
+    /// Starts to read the log from an offset, in a task of its own, so that a page is read while the one before it is
+    /// taken in; nothing at the tail.
+    #[must_use]
+    pub fn start_reading(
+        &self,
+        env: &Env,
+        log: &Log,
+        from: PartitionOffset,
+    ) -> Option<Task<Result<ReadEntries, LogError>>> {
+        let left = self.tail.since(from).filter(|left| *left > 0)?;
+        let entries = usize::try_from(left).unwrap_or(usize::MAX).min(PAGE.entries);
+        let (log, partition) = (log.clone(), self.partition);
+        let read = async move { log.read(partition, from, ReadLimit { entries, ..PAGE }).await };
+        Some(env.spawn(read))
     }
 
     /// Whether no later recovery has begun.

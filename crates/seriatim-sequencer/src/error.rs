@@ -102,6 +102,12 @@ impl StopReason {
             | Self::BadCheckpoint(_) => ErrorKind::Corrupt,
         }
     }
+
+    /// Whether storage may work again: a recovery waits and tries once more instead of stopping.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::InDoubt | ErrorKind::Busy)
+    }
 }
 
 /// Why no group can be opened, or no workspace loaded, just now.

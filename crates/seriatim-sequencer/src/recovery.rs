@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use seriatim_env::Task;
-use seriatim_storage::{Entry, LogError, ReadEntries, ReadLimit};
-use seriatim_types::{ErrorKind, PartitionOffset, WorkspaceId};
+use seriatim_storage::Entry;
+use seriatim_types::{PartitionOffset, WorkspaceId};
 
 use crate::cache::{Cache, SlotIndex};
 use crate::derived::{ReadError, Recovery};
@@ -12,9 +11,6 @@ use crate::metrics::gauge;
 use crate::stored::PoisonGuard;
 use crate::{IgnoredNumbers, Numbers, StopReason, Stored, flusher};
 
-/// What one read of the log asks for. More than a large frame, because a frame that a page ends in is read and checked
-/// again for the next one; not much more, because two pages are what a recovery holds of the log.
-const PAGE: ReadLimit = ReadLimit { entries: 4_096, bytes: 512 << 10 };
 /// Entries whose workspaces are read from the store together, and stay in the cache together. Other tasks get their
 /// turn between two chunks.
 const CHUNK_ENTRIES: usize = 512;
@@ -31,10 +27,7 @@ enum Halt {
 
 impl From<StopReason> for Halt {
     fn from(reason: StopReason) -> Self {
-        match reason.kind() {
-            ErrorKind::Unavailable | ErrorKind::InDoubt | ErrorKind::Busy => Self::Retry(reason),
-            _ => Self::Stop(reason),
-        }
+        if reason.may_pass() { Self::Retry(reason) } else { Self::Stop(reason) }
     }
 }
 
@@ -104,7 +97,7 @@ impl Scan<'_> {
             None => self.begin().await?,
         };
         let tail = self.recovery.tail();
-        let mut reading = self.start_reading(self.at);
+        let mut reading = self.recovery.start_reading(&self.stored.env, &self.stored.log, self.at);
         while let Some(task) = reading {
             let page = task.await.map_err(|error| Halt::Stop(StopReason::Internal(error.to_string())))?;
             let page = page.map_err(|error| Halt::from(StopReason::Log(error)))?;
@@ -112,7 +105,7 @@ impl Scan<'_> {
                 return Err(Halt::Stop(StopReason::LogEndsEarly { at: self.at, tail }));
             }
             // The next page is read while this one is folded.
-            reading = self.start_reading(page.next());
+            reading = self.recovery.start_reading(&self.stored.env, &self.stored.log, page.next());
             let entries: Vec<(PartitionOffset, Entry<'_>)> = page.iter().collect();
             for chunk in entries.chunks(CHUNK_ENTRIES) {
                 self.apply(chunk).await?;
@@ -122,15 +115,6 @@ impl Scan<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Starts to read the log from an offset; nothing at the tail.
-    fn start_reading(&self, from: PartitionOffset) -> Option<Task<Result<ReadEntries, LogError>>> {
-        let left = self.recovery.tail().since(from).filter(|left| *left > 0)?;
-        let entries = usize::try_from(left).unwrap_or(usize::MAX).min(PAGE.entries);
-        let (log, partition) = (self.stored.log.clone(), self.stored.partition);
-        let read = async move { log.read(partition, from, ReadLimit { entries, ..PAGE }).await };
-        Some(self.stored.env.spawn(read))
     }
 
     /// Waits until an earlier flush has returned, so that nothing older can be written behind what is read here.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use seriatim_env::{Env, Task};
-use seriatim_storage::{Key, Log, Store, StoreError};
+use seriatim_storage::{Log, Store, StoreError};
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
 use tokio::sync::Notify;
 
@@ -149,32 +149,12 @@ impl Stored {
         &self,
         workspaces: &[WorkspaceId],
     ) -> Vec<Result<Option<Numbers>, ReadError>> {
-        let mut found: Vec<Result<Option<Numbers>, ReadError>> = {
+        let known: Vec<Option<Numbers>> = {
             let unflushed = self.unflushed();
-            workspaces.iter().map(|workspace| Ok(unflushed.get(*workspace).cloned())).collect()
+            workspaces.iter().map(|workspace| unflushed.get(*workspace).cloned()).collect()
         };
-        let is_missing = |found: &Result<Option<Numbers>, ReadError>| matches!(found, Ok(None));
-        let keys: Vec<NumbersKey> = workspaces
-            .iter()
-            .zip(&found)
-            .filter(|(_, found)| is_missing(found))
-            .map(|(workspace, _)| NumbersKey::new(self.partition.application, *workspace))
-            .collect();
-        if keys.is_empty() {
-            return found;
-        }
-        let keys: Vec<Key<'_>> = keys.iter().map(NumbersKey::as_key).collect();
-        let missing = found.iter_mut().filter(|found| is_missing(found));
-        match self.store.get_many(&keys).await {
-            Ok(values) => {
-                for (place, value) in missing.zip(values) {
-                    let decode = |bytes: bytes::Bytes| Numbers::decode(&self.definition, &bytes);
-                    *place = value.map(decode).transpose().map_err(ReadError::Bad);
-                }
-            }
-            Err(error) => missing.for_each(|place| *place = Err(ReadError::Store(error.clone()))),
-        }
-        found
+        let (application, definition) = (self.partition.application, &self.definition);
+        Numbers::read_missing(&self.store, application, definition, workspaces, known).await
     }
 
     /// Ends the tasks after a last flush, within `patience` whatever storage does.

@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use seriatim_env::Task;
 use seriatim_sequencer::{BadValue, IgnoredNumbers, Numbers, ReadError, Recovery, StopReason};
-use seriatim_storage::{Durability, Entry, LogError, ReadEntries, ReadLimit};
-use seriatim_types::{ErrorKind, PartitionOffset, WorkspaceId};
+use seriatim_storage::{Durability, Entry};
+use seriatim_types::{PartitionOffset, WorkspaceId};
 
 use super::Shared;
 use super::flusher::{self, decode_checkpoint};
@@ -18,8 +17,6 @@ use crate::limits::READ_ROUNDS_MAX;
 use crate::overlay::Round;
 use crate::state::{Base, Draft, Fetched, State, Values, lock};
 
-/// What one read of the log asks for: bounds how long other tasks wait for this one.
-const PAGE: ReadLimit = ReadLimit { entries: 4_096, bytes: 512 << 10 };
 /// Entries whose values are read from the store together.
 const CHUNK_ENTRIES: usize = 512;
 
@@ -34,10 +31,7 @@ enum Halt {
 
 impl From<StopReason> for Halt {
     fn from(reason: StopReason) -> Self {
-        match reason.kind() {
-            ErrorKind::Unavailable | ErrorKind::InDoubt | ErrorKind::Busy => Self::Retry(reason),
-            _ => Self::Stop(reason),
-        }
+        if reason.may_pass() { Self::Retry(reason) } else { Self::Stop(reason) }
     }
 }
 
@@ -95,7 +89,7 @@ impl Scan<'_> {
             None => self.begin().await?,
         };
         let tail = self.recovery.tail();
-        let mut reading = self.start_reading(self.at);
+        let mut reading = self.recovery.start_reading(&self.shared.env, &self.shared.log, self.at);
         while let Some(task) = reading {
             let page = task.await.map_err(|error| Halt::Stop(StopReason::Internal(error.to_string())))?;
             let page = page.map_err(|error| Halt::from(StopReason::Log(error)))?;
@@ -103,7 +97,7 @@ impl Scan<'_> {
                 return Err(Halt::Stop(StopReason::LogEndsEarly { at: self.at, tail }));
             }
             // The next page is read while this one is applied.
-            reading = self.start_reading(page.next());
+            reading = self.recovery.start_reading(&self.shared.env, &self.shared.log, page.next());
             let entries: Vec<(PartitionOffset, Entry<'_>)> = page.iter().collect();
             for chunk in entries.chunks(CHUNK_ENTRIES) {
                 self.make_room().await?;
@@ -113,15 +107,6 @@ impl Scan<'_> {
             tokio::task::yield_now().await;
         }
         Ok(())
-    }
-
-    /// Starts to read the log from an offset; nothing at the tail.
-    fn start_reading(&self, from: PartitionOffset) -> Option<Task<Result<ReadEntries, LogError>>> {
-        let left = self.recovery.tail().since(from).filter(|left| *left > 0)?;
-        let entries = usize::try_from(left).unwrap_or(usize::MAX).min(PAGE.entries);
-        let (log, partition) = (self.shared.log.clone(), self.shared.partition);
-        let read = async move { log.read(partition, from, ReadLimit { entries, ..PAGE }).await };
-        Some(self.shared.env.spawn(read))
     }
 
     /// Waits until an earlier flush has returned, so that nothing older can be written behind what is read here.

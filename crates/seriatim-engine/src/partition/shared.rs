@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use seriatim_env::{Env, Shutdown};
-use seriatim_sequencer::{Busy, Committed, Derived, Numbers, NumbersKey, ReadError, Recovery};
+use seriatim_sequencer::{Busy, Committed, Derived, Numbers, ReadError, Recovery};
 use seriatim_storage::{ClusteringRange, Key, Log, Store, StoreError};
 use seriatim_types::{Partition, WorkspaceId};
 use tokio::sync::{Notify, watch};
@@ -112,33 +112,12 @@ impl Shared {
         &self,
         workspaces: &[WorkspaceId],
     ) -> Vec<Result<Option<Numbers>, ReadError>> {
-        let mut found: Vec<Result<Option<Numbers>, ReadError>> = {
+        let known: Vec<Option<Numbers>> = {
             let overlay = lock(&self.overlay);
-            workspaces.iter().map(|workspace| Ok(overlay.numbers(*workspace).cloned())).collect()
+            workspaces.iter().map(|workspace| overlay.numbers(*workspace).cloned()).collect()
         };
-        let is_missing = |found: &Result<Option<Numbers>, ReadError>| matches!(found, Ok(None));
-        let keys: Vec<NumbersKey> = workspaces
-            .iter()
-            .zip(&found)
-            .filter(|(_, found)| is_missing(found))
-            .map(|(workspace, _)| NumbersKey::new(self.partition.application, *workspace))
-            .collect();
-        if keys.is_empty() {
-            return found;
-        }
-        let keys: Vec<Key<'_>> = keys.iter().map(NumbersKey::as_key).collect();
-        let missing = found.iter_mut().filter(|found| is_missing(found));
-        match self.store.get_many(&keys).await {
-            Ok(values) => {
-                let definition = self.derivation.schema.sequences();
-                for (place, value) in missing.zip(values) {
-                    let decode = |bytes: Bytes| Numbers::decode(definition, &bytes);
-                    *place = value.map(decode).transpose().map_err(ReadError::Bad);
-                }
-            }
-            Err(error) => missing.for_each(|place| *place = Err(ReadError::Store(error.clone()))),
-        }
-        found
+        let (application, definition) = (self.partition.application, self.derivation.schema.sequences());
+        Numbers::read_missing(&self.store, application, definition, workspaces, known).await
     }
 }
 
