@@ -43,6 +43,7 @@
 
 mod blocks;
 mod engine;
+mod http;
 mod latency;
 mod log;
 mod machine;
@@ -79,6 +80,7 @@ const SUITES: &[Suite] = &[
     engine::SUITE,
     restart::SUITE,
     memory::SUITE,
+    http::SUITE,
 ];
 
 /// Measures Seriatim beside its peers; the last line is one JSON object.
