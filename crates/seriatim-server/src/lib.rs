@@ -4,6 +4,7 @@
 //! (RFC 9457) with a `code`, a `detail` and whether it helps to try again.
 #![forbid(unsafe_code)]
 
+mod console;
 mod extract;
 mod problem;
 mod routes;

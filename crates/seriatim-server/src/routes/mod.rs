@@ -58,6 +58,7 @@ pub(crate) fn router() -> Router<Api> {
         .route("/livez", get(health::live))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
+        .merge(crate::console::router())
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
 }

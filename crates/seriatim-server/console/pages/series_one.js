@@ -1,0 +1,149 @@
+// One series: take the next number, see who got which, mark one void, check that it is complete.
+
+import { get, path, Problem, send } from "../api.js";
+import { auditResult } from "../audit.js";
+import { h, show } from "../dom.js";
+import { ago, number } from "../format.js";
+import { button, codeLine, definitions, during, empty, field, figures, form, freshKey, head, server, table } from "../parts.js";
+import { inFormat } from "./series.js";
+
+const SHOWN = 12;
+const PERIOD_MS = 2000;
+
+/** The runs that were taken last, newest first: each says where it begins, so the next one ends before that. */
+async function lastRuns(base, next, first) {
+  const runs = [];
+  for (let at = next - 1; at >= first && runs.length < SHOWN;) {
+    try {
+      const run = await get(`${base}/numbers/${at}`);
+      runs.push(run);
+      at = run.first - 1;
+    } catch (error) {
+      // Nobody got it: the series was raised past it, and what lies before is a look-up away.
+      if (error instanceof Problem && error.status === 404) return runs;
+      throw error;
+    }
+  }
+  return runs;
+}
+
+function issuedCard(issued, format) {
+  const mark = issued.void ? h("span", { class: "status bad" }, `void: ${issued.void.reason}`) : null;
+  return h("div", { class: "result plain", role: "status" },
+    h("strong", null, inFormat(format, issued.number), " ", mark),
+    definitions([
+      ["taken", ago(issued.at)],
+      ...(issued.count > 1 ? [["together with", [number(issued.first), " – ", number(issued.first + issued.count - 1)]]] : []),
+      ["note", issued.note ?? h("span", { class: "faint" }, "none")],
+      ["idempotency key", issued.idempotency_key ? h("code", null, issued.idempotency_key) : h("span", { class: "faint" }, "none")],
+      ["event", [number(issued.workspace_offset), " of the series, ", number(issued.partition_offset), " of its partition"]],
+    ]));
+}
+
+/** A form of a few fields that tells its result in a place of its own. */
+function smallForm(title, text, fields, label, work) {
+  const output = h("div", { "aria-live": "polite" });
+  const submit = button(label, { type: "submit" });
+  const inner = form({ class: "form", children: [h("div", { class: "form-row" }, fields), h("div", null, submit)] }, submit, () => work(output), output);
+  return h("section", { class: "card" }, h("h2", null, title), h("div", { class: "stack" }, text ? h("p", { class: "small quiet" }, text) : null, inner, output));
+}
+
+export async function open({ series: name }) {
+  const base = path`/v1/series/${name}`;
+  let state = await get(base);
+  const digitsOnly = { inputmode: "numeric", pattern: "\\d+", required: true, autocomplete: "off" };
+  const display = h("output", { class: "display", "aria-live": "polite" });
+  const caption = h("p", { class: "label" }, "Comes next");
+  const [next, remaining, voids, raises] = [h("span"), h("span"), h("span"), h("span")];
+  const recent = h("div");
+  const problemPlace = h("div", { "aria-live": "polite" });
+
+  const columns = [
+    { label: "Number", kind: "num", cell: (run) => h("span", { class: "chip drawn" }, inFormat(state.format, run.first), run.count > 1 ? h("small", null, `+ ${run.count - 1}`) : null) },
+    { label: "Taken", kind: "time", cell: (run) => ago(run.at) },
+    { label: "Note", cell: (run) => [run.void ? h("span", { class: "status bad" }, "void") : null, " ", run.void?.reason ?? run.note ?? h("span", { class: "faint" }, "–")] },
+    { label: "Key", wide: true, cell: (run) => (run.idempotency_key ? h("code", { class: "wrap" }, run.idempotency_key) : h("span", { class: "faint" }, "–")) },
+  ];
+
+  function tell() {
+    show(next, number(state.next));
+    show(remaining, number(state.remaining));
+    show(voids, number(state.voids));
+    show(raises, number(state.raises));
+  }
+
+  async function showRecent() {
+    const runs = state.next === null ? [] : await lastRuns(base, state.next, state.first);
+    show(recent, runs.length > 0 ? table("Numbers, newest first", columns, runs).node
+      : empty("Nothing taken yet", "The button takes the first number. So does this line:", `curl -X POST ${server}${base}/next`));
+  }
+
+  async function refresh({ quietly = false } = {}) {
+    const before = `${state.next} ${state.voids}`;
+    state = await get(base, { ask: !quietly });
+    tell();
+    if (`${state.next} ${state.voids}` !== before) await showRecent();
+  }
+
+  const count = h("input", { name: "count", ...digitsOnly, value: "1" });
+  const note = h("input", { name: "note", placeholder: "what it is for", autocomplete: "off" });
+  const key = h("input", { name: "key", placeholder: "optional", autocomplete: "off", maxlength: 200 });
+  const make = button("Make one", { onclick: () => { key.value = freshKey(); } });
+  const take = button("Take next number", { primary: true, type: "submit" });
+  const takeNext = async () => {
+    const body = { count: Number(count.value), ...(note.value === "" ? {} : { note: note.value }) };
+    const { body: taken } = await send("POST", `${base}/next`, body, { key: key.value.trim() });
+    show(problemPlace);
+    show(caption, taken.repeated ? "Taken before with this key" : taken.count > 1 ? `Taken: ${taken.count} numbers, from` : "Taken");
+    show(display, taken.text);
+    display.classList.remove("taken");
+    requestAnimationFrame(() => display.classList.add("taken"));
+    await refresh();
+  };
+  const takeForm = form({ class: "form", id: "take-next", children: [
+    h("div", { class: "form-row" }, field("How many in a row", count), field("Note", note),
+      h("div", { class: "inline-form" }, field("Idempotency key", key), make)),
+    h("div", null, take),
+  ] }, take, takeNext, problemPlace);
+
+  const found = h("input", { name: "number", ...digitsOnly, placeholder: String(state.first) });
+  const lookUp = smallForm("Who got a number", null, [field("Number", found)], "Look up", async (output) => {
+    show(output, issuedCard(await get(`${base}/numbers/${encodeURIComponent(found.value)}`), state.format));
+  });
+  const voided = h("input", { name: "void", ...digitsOnly });
+  const why = h("input", { name: "reason", required: true, autocomplete: "off", placeholder: "misprint" });
+  const voidForm = smallForm("Mark a number void", "It stays taken. The hole is explained by an event, and the audit lists it.",
+    [field("Number", voided), field("Reason", why)], "Mark void", async (output) => {
+      await send("POST", `${base}/numbers/${encodeURIComponent(voided.value)}/void`, { reason: why.value });
+      show(output, h("div", { class: "result", role: "status" }, `${inFormat(state.format, voided.value)} is void.`));
+      await refresh();
+    });
+  const raised = h("input", { name: "next", ...digitsOnly });
+  const cause = h("input", { name: "cause", required: true, autocomplete: "off", placeholder: "moved in from the old system" });
+  const raiseForm = smallForm("Go on from a later number", "For moving in from elsewhere. Never downwards.",
+    [field("Next number", raised), field("Reason", cause)], "Raise", async (output) => {
+      await send("POST", `${base}/raise`, { next: Number(raised.value), reason: cause.value });
+      show(output, h("div", { class: "result", role: "status" }, "Raised."));
+      await refresh();
+    });
+
+  const audit = h("div", { "aria-live": "polite" });
+  const check = button("Audit", { onclick: () => during(check, async () => show(audit, auditResult(await get(`${base}/audit`))), audit) });
+  show(display, state.next === null ? "used up" : inFormat(state.format, state.next));
+  tell();
+  await showRecent();
+  const timer = setInterval(() => {
+    if (!document.hidden) refresh({ quietly: true }).catch(() => {});
+  }, PERIOD_MS);
+
+  const node = h("div", null,
+    head(name, { crumbs: [["Series", "#/series"]], lead: ["Format ", h("code", null, state.format), ", first number ", number(state.first)], actions: [check] }),
+    h("div", { class: "stack" },
+      audit,
+      h("section", { class: "card next-card" }, h("div", null, caption, display),
+        figures([["next", next], ["remaining", remaining], ["voids", voids], ["raises", raises]]), takeForm, problemPlace,
+        codeLine(`curl -X POST ${server}${base}/next -H 'Idempotency-Key: order-1'`)),
+      h("section", { class: "card flush" }, h("div", { class: "card-head" }, h("h2", null, "Latest numbers")), recent),
+      h("div", { class: "grid" }, lookUp, voidForm, raiseForm)));
+  return { title: name, node, stop: () => clearInterval(timer), keys: { n: () => take.click() } };
+}
