@@ -12,6 +12,7 @@ export class Problem extends Error {
     this.retryable = document.retryable === true;
     this.expected = document.expected;
     this.found = document.found;
+    this.document = document;
   }
 }
 

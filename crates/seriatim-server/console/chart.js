@@ -1,10 +1,11 @@
-// A chart of the last five minutes: time runs to the right, the newest sample stands at the right edge.
+// A chart of the last minutes: time runs to the right, the newest sample stands at the right edge. The first minute fills the
+// chart; it grows from there to five.
 
 import { h, show, svg } from "./dom.js";
-import { WINDOW_MS } from "./live.js";
 
 const WIDTH = 300;
 const HEIGHT = 100;
+const MINUTE_MS = 60_000;
 
 /** A round number that is not below the value: 1, 2 or 5 times a power of ten. */
 function ceiling(value) {
@@ -21,20 +22,22 @@ export function chart({ name, values, label, least }) {
   const area = svg("path", { class: "area" });
   const cross = svg("line", { class: "cross", y1: 0, y2: HEIGHT, visibility: "hidden" });
   const rules = [0, 50, 100].map((y) => svg("line", { class: "rule", x1: 0, x2: WIDTH, y1: y, y2: y }));
-  const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${name}, last five minutes` },
+  const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${name}, last minutes` },
     rules, values.length === 1 ? area : null, [...lines].reverse(), cross);
+  const since = h("span");
   const top = h("span", { class: "top" });
   const readout = h("span", { class: "readout", hidden: true });
   const node = h("div", { class: "chart" }, drawing, top, readout,
-    h("div", { class: "axis", "aria-hidden": "true" }, h("span", null, "5 min ago"), h("span", null, "now")));
+    h("div", { class: "axis", "aria-hidden": "true" }, since, h("span", null, "now")));
 
   let samples = [];
   let now = Date.now();
-  const x = (sample) => WIDTH - ((now - sample.at) / WINDOW_MS) * WIDTH;
+  let minutes = 1;
+  const x = (sample) => WIDTH - ((now - sample.at) / (minutes * MINUTE_MS)) * WIDTH;
 
   node.addEventListener("pointermove", (event) => {
     const box = drawing.getBoundingClientRect();
-    const at = now - (1 - (event.clientX - box.left) / box.width) * WINDOW_MS;
+    const at = now - (1 - (event.clientX - box.left) / box.width) * minutes * MINUTE_MS;
     const near = samples.reduce((best, sample) => (Math.abs(sample.at - at) < Math.abs(best.at - at) ? sample : best), samples[0]);
     if (near === undefined) return;
     cross.setAttribute("x1", x(near));
@@ -52,6 +55,9 @@ export function chart({ name, values, label, least }) {
   function update(fresh) {
     samples = fresh;
     now = fresh.at(-1)?.at ?? Date.now();
+    const age = now - (fresh[0]?.at ?? now);
+    minutes = [1, 2, 5].find((length) => age <= length * MINUTE_MS) ?? 5;
+    show(since, `${minutes} min ago`);
     const highest = Math.max(least, ...fresh.flatMap((sample) => values.map((value) => value(sample) ?? 0)));
     const scale = ceiling(highest);
     show(top, label(scale));

@@ -74,7 +74,7 @@ export function eventLog({ address, definition, offsetOf, next = null, none, com
   const older = button("Show older events", { slight: true, onclick: () => during(older, showOlder, state) });
   const foot = h("div", { class: "table-foot", hidden: true }, h("span", null), older);
   const blank = h("div", { hidden: true }, none);
-  const node = h("section", { class: "card flush" }, h("div", { class: "log-tools" }, state, pause, count), blank, list, compact ? null : foot);
+  const node = h("section", { class: "card flush" }, h("div", { class: "log-tools" }, state, count, pause), blank, list, compact ? null : foot);
 
   let [end, stopFollowing, paused, stopped] = [next, null, false, false];
   let waiting = [];

@@ -7,7 +7,7 @@ export function number(value) {
   if (value === null || value === undefined) return h("span", { class: "number faint" }, "–");
   const text = String(value);
   const [, sign, digits] = /^(-?)(\d+)$/.exec(text) ?? [];
-  if (digits === undefined || digits.length < 5) return h("span", { class: "number" }, text);
+  if (digits === undefined || digits.length < 4) return h("span", { class: "number" }, text);
   const groups = digits.match(/\d{1,3}(?=(\d{3})*$)/g);
   groups[0] = sign + groups[0];
   return h("span", { class: "number" }, groups.map((group) => h("span", null, group)));

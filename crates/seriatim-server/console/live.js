@@ -13,7 +13,7 @@ const LATENCY = "seriatim_engine_command_seconds";
 const BUILT_IN = ["series", "sys"];
 
 /** The state that pages read. `problem` says why it is not fresh. */
-export const live = { applications: null, partitions: [], samples: [], ready: null, problem: null, workflows: false };
+export const live = { applications: null, partitions: [], samples: [], ready: null, troubles: [], problem: null, workflows: false };
 
 const listeners = new Set();
 let counted = null;
@@ -45,7 +45,8 @@ async function round() {
   try {
     if (rounds % 5 === 0) await findParts(ask);
     const [metrics, ready] = await Promise.all([text("/metrics", { ask }), readiness(), askPartitions()]);
-    live.ready = ready;
+    live.ready = ready.status === "ready";
+    live.troubles = ready.troubles ?? [];
     take(parse(metrics, [COMMANDS, UNFLUSHED, LATENCY]));
     live.problem = null;
     rounds += 1;
@@ -73,11 +74,12 @@ async function has(address) {
   }
 }
 
+/** What `/readyz` says; that it is not ready comes as an error with the same document. */
 async function readiness() {
   try {
-    return (await get("/readyz", { ask: false })).status === "ready";
+    return await get("/readyz", { ask: false });
   } catch (error) {
-    if (error instanceof Problem && error.status === 503) return false;
+    if (error instanceof Problem && error.status === 503) return error.document;
     throw error;
   }
 }

@@ -6,6 +6,7 @@
 
 mod console;
 mod extract;
+mod forecasts;
 mod problem;
 mod routes;
 mod server;

@@ -16,6 +16,6 @@ export async function open() {
     head("Applications", { lead: "Each has its own documents, sequences and partitions. A workspace is a tenant of one of them." }),
     list.length === 0
       ? h("div", { class: "card" }, empty("No applications", "Start the server with a definition of your own, or without --app to get the demo.", "seriatim serve --app my-app.toml"))
-      : h("div", { class: "grid" }, list.map(card)));
+      : h("div", { class: "grid cards" }, list.map(card)));
   return { title: "Applications", node };
 }

@@ -69,6 +69,7 @@ export function commandTab(place) {
     whatField.hidden = which.value !== CHANGE || documents.length === 0;
     const sample = which.value === CHANGE ? change(definition, what.value) : command(definition, which.value);
     body.value = JSON.stringify(sample, null, 2);
+    body.rows = Math.min(26, Math.max(14, body.value.split("\n").length + 1));
     check();
   }
 
@@ -98,7 +99,7 @@ export function commandTab(place) {
   const children = [
     h("div", { class: "form-row" }, field("Command", which), whatField),
     h("div", null, field("Body", body), fault),
-    h("div", { class: "form-row" },
+    h("div", { class: "form-row keyed" },
       h("div", { class: "inline-form" }, field("Idempotency key", key), make),
       field("Expected workspace offset", expected)),
     h("p", { class: "small faint" }, "The same key gives the same answer and does nothing more. With an expected offset the command is refused if anything came between."),

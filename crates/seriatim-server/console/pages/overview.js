@@ -12,7 +12,7 @@ const LOOKS = { ready: "good", recovering: "warn", stopped: "bad", fenced: "bad"
 function figureCard(title, figures, drawing) {
   const parts = figures.map((figure, index) => {
     figure.value = h("b", null, "–");
-    figure.unit = h("small", null, figure.label);
+    figure.unit = h("small", { class: figure.swatch ? "swatch" : null }, figure.label);
     return h("span", { class: index === 0 ? null : "second" }, figure.value, figure.unit);
   });
   return h("section", { class: "card figure-card" }, h("h2", null, title), h("div", { class: "figure" }, parts), drawing);
@@ -90,7 +90,7 @@ function partitionTable() {
 export async function open() {
   const commands = { label: "per second" };
   const all = { label: "since the start" };
-  const [p50, p99] = [{ label: "p50" }, { label: "p99" }];
+  const [p50, p99] = [{ label: "p50", swatch: true }, { label: "p99", swatch: true }];
   const unflushed = { label: "keys in memory, not yet in the store" };
   const inUnit = (seconds) => duration(seconds).join(" ");
   const rates = chart({ name: "Commands per second", values: [(sample) => sample.rate], label: (value) => `${rate(value)}/s`, least: 10 });
@@ -114,9 +114,10 @@ export async function open() {
         summary.node),
       h("section", { class: "card flush" }, h("div", { class: "card-head" }, h("h2", null, "Partitions")), partitions.node)));
 
-  function update({ samples, partitions: states, ready, problem }) {
+  function update({ samples, partitions: states, ready, troubles, problem }) {
     const last = samples.at(-1);
-    show(lead, problem ? problem.title : ready === null ? "\u00a0" : ready ? "Every partition can number." : "Some partitions cannot number yet; the table says why.");
+    const whole = troubles.length > 0 ? `The server has trouble: ${troubles.join(", ").replaceAll("_", " ")}.` : "Some partitions cannot number yet; the table says why.";
+    show(lead, problem ? problem.title : ready === null ? "\u00a0" : ready ? "Every partition can number." : whole);
     rates.update(samples);
     latency.update(samples);
     waiting.update(samples);

@@ -36,9 +36,9 @@ export async function recordsTab({ app, workspace, definition }) {
     const link = (record) => h("a", { href: `#${base.slice(3)}/records/${record.id}` }, number(record.id));
     const align = (one) => (one.type === "text" || one.type === "json" || one.type === "bool" || one.type === "timestamp" ? undefined : "num");
     const columns = [
-      ...document.fields.map((one) => ({ label: one.name, kind: align(one), cell: (record) => value(record.fields[one.name], one) })),
+      { label: "id", kind: "head", cell: link },
+      ...document.fields.map((one) => ({ label: one.name, kind: align(one), wide: one.type === "reference", cell: (record) => value(record.fields[one.name], one) })),
       ...(document.parent ? [{ label: "parent", kind: "num", wide: true, cell: (record) => number(record.parent) }] : []),
-      { label: "id", kind: "num", cell: link },
     ];
     const read = async (after) => {
       const query = new URLSearchParams({ type: document.name, limit: LIMIT, ...(after === null ? {} : { after }) });

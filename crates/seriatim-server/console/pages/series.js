@@ -47,8 +47,6 @@ export async function open() {
     { label: "Next", kind: "num", cell: (one) => (one.next === null ? h("span", { class: "status bad" }, "used up") : number(one.next)) },
     { label: "Written as", wide: true, cell: (one) => (one.next === null ? "–" : h("code", null, inFormat(one.format, one.next))) },
     { label: "Voids", kind: "num", cell: (one) => number(one.voids) },
-    { label: "Raises", kind: "num", wide: true, cell: (one) => number(one.raises) },
-    { label: "Remaining", kind: "num", wide: true, cell: (one) => number(one.remaining) },
   ];
   const none = empty("No series yet", "A series begins with its first use; there is nothing to define. Take number 1:", `curl -X POST ${server}/v1/series/invoices/next`);
   const node = h("div", null,

@@ -59,7 +59,7 @@ export async function open({ series: name }) {
   const problemPlace = h("div", { "aria-live": "polite" });
 
   const columns = [
-    { label: "Number", kind: "num", cell: (run) => h("span", { class: "chip drawn" }, inFormat(state.format, run.first), run.count > 1 ? h("small", null, `+ ${run.count - 1}`) : null) },
+    { label: "Number", cell: (run) => h("span", { class: "chip drawn" }, inFormat(state.format, run.first), run.count > 1 ? h("small", null, `+ ${run.count - 1}`) : null) },
     { label: "Taken", kind: "time", cell: (run) => ago(run.at) },
     { label: "Note", cell: (run) => [run.void ? h("span", { class: "status bad" }, "void") : null, " ", run.void?.reason ?? run.note ?? h("span", { class: "faint" }, "–")] },
     { label: "Key", wide: true, cell: (run) => (run.idempotency_key ? h("code", { class: "wrap" }, run.idempotency_key) : h("span", { class: "faint" }, "–")) },

@@ -9,7 +9,7 @@ import { commandTab } from "./command.js";
 import { recordsTab } from "./records.js";
 import { sequencesTab } from "./sequences.js";
 
-const TABS = { events: "Events", records: "Records", sequences: "Sequences", command: "Send a command" };
+const TABS = { events: "Events", records: "Records", sequences: "Sequences", command: "Command" };
 
 /** The log of a workspace. */
 export function workspaceLog({ app, workspace, definition, ...rest }) {

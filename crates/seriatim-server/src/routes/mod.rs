@@ -59,6 +59,7 @@ pub(crate) fn router() -> Router<Api> {
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
         .merge(crate::console::router())
+        .merge(crate::forecasts::router())
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
 }
