@@ -73,7 +73,8 @@ async function turn() {
   show(main, page.node);
   document.title = `${page.title} · Seriatim`;
   scrollTo(0, 0);
-  main.querySelector("h1")?.focus({ preventScroll: true });
+  // The first page leaves the focus at the top, where the skip link is; later ones take it to what has changed.
+  if (mine > 1) main.querySelector("h1")?.focus({ preventScroll: true });
   markPlace(address);
 }
 

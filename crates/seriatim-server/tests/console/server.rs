@@ -1,9 +1,10 @@
 //! A server in this process, and requests to it.
 
 use std::net::SocketAddr;
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use metrics_exporter_prometheus::PrometheusBuilder;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use serde_json::Value;
 use seriatim_engine::definition::shop;
 use seriatim_engine::{App, Engine, Options};
@@ -13,6 +14,9 @@ use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+
+/// There is one recorder in a process: its servers share it.
+static METRICS: OnceLock<PrometheusHandle> = OnceLock::new();
 
 /// A server on a port of its own, in memory, with the demo application.
 pub(crate) struct Server {
@@ -37,15 +41,15 @@ impl Reply {
 
 impl Server {
     pub(crate) async fn start(env: &Env) -> Self {
-        // One recorder for the process: the first server's. A second one has no metrics, and needs none.
-        let metrics = PrometheusBuilder::new().install_recorder().ok();
+        let metrics = METRICS.get_or_init(|| PrometheusBuilder::new().install_recorder().unwrap()).clone();
         let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
         let engine = Engine::open(env.clone(), log, store, [App::new(shop())], Options::default());
         let engine = engine.await.unwrap();
         assert!(engine.wait_ready(Duration::from_secs(60)).await);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), Shutdown::new());
-        let served = env.spawn(serve(listener, engine, metrics, ServerOptions::default(), stop.clone()));
+        let served =
+            env.spawn(serve(listener, engine, Some(metrics), ServerOptions::default(), stop.clone()));
         Self { address, stop, served }
     }
 
