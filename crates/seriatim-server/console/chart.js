@@ -7,10 +7,10 @@ const WIDTH = 300;
 const HEIGHT = 100;
 const MINUTE_MS = 60_000;
 
-/** A round number that is not below the value: 1, 2 or 5 times a power of ten. */
+/** A round number that is not far above the value. */
 function ceiling(value) {
   const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 5, 10].map((step) => step * power).find((top) => top >= value * 0.999);
+  return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].map((step) => step * power).find((top) => top >= value * 0.999);
 }
 
 /**

@@ -1,6 +1,7 @@
 // The keyboard. Single keys can be switched off, for those whose tools type for them.
 
 import { h } from "./dom.js";
+import { live } from "./live.js";
 import { pageKeys } from "./router.js";
 
 const OFF = "seriatim.shortcuts";
@@ -45,7 +46,7 @@ export function showShortcuts() {
   const off = h("input", { type: "checkbox" });
   off.checked = !areOff();
   off.addEventListener("change", () => localStorage.setItem(OFF, off.checked ? "on" : "off"));
-  const keys = LISTED.map(([names, meaning]) => [
+  const keys = LISTED.filter(([, meaning]) => meaning !== "Workflows" || live.workflows).map(([names, meaning]) => [
     h("span", null, names.map((name) => (name === "–" ? " – " : [h("kbd", null, name), " "]))),
     h("span", null, meaning),
   ]);

@@ -37,7 +37,7 @@ function ask(why) {
         h("h2", { id: "token-title" }, "This server wants a token"),
         h("p", { class: "quiet small" }, why),
         h("label", { class: "field" }, h("span", null, "Bearer token"), input,
-          h("small", null, "Kept until this tab is closed. Make one with: seriatim token create --scope …")),
+          h("small", null, "Kept until this tab is closed. Make one with ", h("code", null, "seriatim token create"), ".")),
         h("div", { class: "buttons" }, cancel, h("button", { class: "button primary" }, "Use it"))));
     dialog.addEventListener("close", () => {
       dialog.remove();

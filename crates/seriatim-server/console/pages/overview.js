@@ -12,8 +12,9 @@ const LOOKS = { ready: "good", recovering: "warn", stopped: "bad", fenced: "bad"
 function figureCard(title, figures, drawing) {
   const parts = figures.map((figure, index) => {
     figure.value = h("b", null, "–");
-    figure.unit = h("small", { class: figure.swatch ? "swatch" : null }, figure.label);
-    return h("span", { class: index === 0 ? null : "second" }, figure.value, figure.unit);
+    figure.unit = h("small", null, figure.label);
+    const looks = [index === 0 ? null : "second", figure.swatch ? "swatch" : null].filter(Boolean).join(" ");
+    return h("span", { class: looks || null }, figure.value, figure.unit);
   });
   return h("section", { class: "card figure-card" }, h("h2", null, title), h("div", { class: "figure" }, parts), drawing);
 }
@@ -27,7 +28,7 @@ function recovery(partition) {
 function partitionsCard() {
   const ready = h("b", null, "–");
   const of = h("small", null, "partitions ready");
-  const groups = h("div", { class: "partitions-summary" });
+  const groups = h("div", { class: "cell-groups" });
   const bar = h("span");
   const told = h("small", { class: "faint" });
   const progress = h("div", null, h("div", { class: "progress" }, bar), told);
@@ -50,6 +51,23 @@ function partitionsCard() {
     show(groups, names.map((name) => h("div", { class: "cell-group" }, h("span", null, name),
       h("div", { class: "cells" }, partitions.filter((partition) => partition.application === name).map((partition) =>
         h("span", { class: LOOKS[partition.status], title: `partition ${partition.partition}: ${partition.status}` }))))));
+  }
+  return { node, update };
+}
+
+/** What to do on a new server. It stays where it is when the first number has come, so that nothing jumps. */
+function firstCard() {
+  const title = h("h2", null, "Nothing has been numbered yet");
+  const text = h("p", null, "A series needs no definition. Take its first number, and watch it arrive here:");
+  const node = h("section", { class: "card", hidden: true },
+    h("div", { class: "empty" }, title, text, codeLine(`curl -X POST ${server}/v1/series/invoices/next`)));
+  function update(partitions) {
+    const isEmpty = partitions.every((partition) => partition.application === "sys" || partition.next_offset === 1);
+    if (isEmpty) node.hidden = partitions.length === 0;
+    else if (!node.hidden) {
+      show(title, "There it is");
+      show(text, "The first event is in the log, durable and numbered. Take another:");
+    }
   }
   return { node, update };
 }
@@ -98,15 +116,12 @@ export async function open() {
   const waiting = chart({ name: "Unflushed keys", values: [(sample) => sample.unflushed], label: (value) => digits(Math.round(value)), least: 100 });
   const summary = partitionsCard();
   const partitions = partitionTable();
-  const first = h("section", { class: "card", hidden: true },
-    h("div", { class: "empty" }, h("h2", null, "Nothing has been numbered yet"),
-      h("p", null, "A series needs no definition. Take its first number, and watch it arrive here:"),
-      codeLine(`curl -X POST ${server}/v1/series/invoices/next`)));
+  const first = firstCard();
   const lead = h("span", null, "\u00a0");
   const node = h("div", null,
     head("Overview", { lead }),
     h("div", { class: "stack" },
-      first,
+      first.node,
       h("div", { class: "grid figures-grid" },
         figureCard("Commands", [commands, all], rates.node),
         figureCard("Latency, last minute", [p50, p99], latency.node),
@@ -132,7 +147,7 @@ export async function open() {
       show(figure.unit, `${unit} ${figure.label}`);
     }
     show(unflushed.value, number(last.unflushed));
-    first.hidden = states.some((partition) => partition.application !== "sys" && partition.next_offset > 1) || states.length === 0;
+    first.update(states);
   }
   return { title: "Overview", node, stop: watch(update) };
 }

@@ -14,8 +14,8 @@ async function forecast(base) {
   try {
     const { per_day: perDay, runs_out: runsOut } = await get(`${base}/forecast`);
     if (!perDay) return "nothing drawn lately";
-    const pace = `${digits(perDay)} a day`;
-    return runsOut ? [pace, ", runs out ", ago(runsOut)] : [pace, ", lasts longer than calendars do"];
+    const pace = `at ${digits(perDay)} a day `;
+    return runsOut ? [pace, "it ends ", ago(runsOut)] : [pace, "it outlasts the year 9000"];
   } catch (error) {
     if (error instanceof Problem) return "not to be had";
     throw error;
