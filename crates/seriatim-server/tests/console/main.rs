@@ -98,6 +98,7 @@ async fn people_can_work_with_it_in_a_browser() {
     number_a_series(&mut browser).await;
     allocate_a_block(&mut browser).await;
     show_markup_as_text(&mut browser, &server).await;
+    fold_a_history(&mut browser).await;
     turn_dark(&mut browser, &base).await;
     fit_a_phone(&mut browser, &workspace).await;
     // A browser notes every answer that says no. Expected are: the look for workflows, and the command that was wrong.
@@ -258,6 +259,34 @@ async fn show_markup_as_text(browser: &mut Browser, server: &Server) {
     browser.turn("#/apps/shop").await;
     browser.wait_text("tbody", name).await;
     assert_eq!(browser.value("document.querySelectorAll('main img').length").await, 0);
+}
+
+/// A history, as the host of workflows keeps it: an activity that was answered, a timer that was not.
+async fn fold_a_history(browser: &mut Browser) {
+    let history = json!([{"run": 1, "turns": [
+        {"time": 1_000_000, "jobs": [{"job": "start", "input": [{"encoding": "json/plain", "text": "\"Ada\""}]}], "commands": [
+            {"command": "schedule_activity", "seq": 1, "lineage": {"path": "/#1"}, "activity_type": "charge", "input": []},
+            {"command": "start_timer", "seq": 1, "lineage": {"path": "/1#1"}, "duration": {"secs": 5, "nanos": 0}}]},
+        {"time": 1_250_000, "jobs": [{"job": "resolve_activity", "seq": 1,
+            "resolution": {"outcome": "completed", "result": {"encoding": "json/plain", "text": "42"}}}], "commands": []}]}]);
+    let script = format!("import('/console/history.js').then(({{ fold }}) => fold({history}))");
+    let folded = browser.value(&script).await;
+    let activity = &folded["operations"][0];
+    assert_eq!(
+        (&activity["kind"], &activity["number"], &activity["name"]),
+        (&json!("activity"), &json!(1), &json!("charge"))
+    );
+    assert_eq!(
+        (&activity["ended"], &activity["outcome"], &activity["detail"]),
+        (&json!(1250), &json!("completed"), &json!(42))
+    );
+    let timer = &folded["operations"][1];
+    assert_eq!(
+        (&timer["kind"], &timer["number"], &timer["ended"]),
+        (&json!("timer"), &json!(1), &Value::Null)
+    );
+    assert_eq!((&timer["path"], &timer["due"]), (&json!("/1#1"), &json!(6000)));
+    assert_eq!(folded["marks"][0]["detail"], json!(["Ada"]));
 }
 
 async fn turn_dark(browser: &mut Browser, base: &str) {
