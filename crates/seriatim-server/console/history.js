@@ -1,7 +1,7 @@
 // A workflow's history, folded: each operation by kind and number, with the command that began it and the response that ended it.
 
 const BEGINS = {
-  start_timer: ["timer", () => "timer"],
+  start_timer: ["timer", (command) => `wait ${seconds(command.duration)} s`],
   schedule_activity: ["activity", (command) => command.activity_type],
   schedule_local_activity: ["local activity", (command) => command.activity_type],
   start_child: ["child workflow", (command) => command.workflow_type],

@@ -7,15 +7,16 @@ export const PERIOD_MS = 2000;
 export const WINDOW_MS = 5 * 60 * 1000;
 
 const COMMANDS = "seriatim_engine_commands_total";
-const UNFLUSHED = "seriatim_engine_unflushed";
 const LATENCY = "seriatim_engine_command_seconds";
 // Parts of the server that are applications inside, and not in the list of applications.
 const BUILT_IN = ["series", "sys"];
 
 /** The state that pages read. `problem` says why it is not fresh. */
-export const live = { applications: null, partitions: [], samples: [], ready: null, troubles: [], problem: null, workflows: false };
+export const live = { applications: null, partitions: [], samples: [], ready: null, troubles: [], problem: null, measures: true, workflows: false };
 
 const listeners = new Set();
+// What the token in use may not see: not asked for again until there is another one.
+const refused = new Set();
 let counted = null;
 let rounds = 0;
 let paused = false;
@@ -38,16 +39,19 @@ export async function keepAsking() {
 /** Asks again, after the reader has done something about it. */
 export function resume() {
   paused = false;
+  refused.clear();
 }
 
 async function round() {
   const ask = rounds === 0;
   try {
+    // The first question may ask the reader for a token; later ones only say that one is needed.
     if (rounds % 5 === 0) await findParts(ask);
-    const [metrics, ready] = await Promise.all([text("/metrics", { ask }), readiness(), askPartitions()]);
+    const [metrics, ready] = await Promise.all([unlessRefused("/metrics", text), readiness(), askPartitions()]);
     live.ready = ready.status === "ready";
     live.troubles = ready.troubles ?? [];
-    take(parse(metrics, [COMMANDS, UNFLUSHED, LATENCY]));
+    live.measures = metrics !== null;
+    take(parse(metrics ?? "", [COMMANDS, LATENCY]));
     live.problem = null;
     rounds += 1;
   } catch (error) {
@@ -61,16 +65,18 @@ async function round() {
 
 async function findParts(ask) {
   live.applications = await get("/v1/apps", { ask });
-  if (rounds === 0) live.workflows = await has("/v1/workflows?limit=1");
+  if (rounds === 0) live.workflows = (await unlessRefused("/v1/workflows?limit=1", get)) !== null;
 }
 
-async function has(address) {
+/** What is there for this reader; null if it is not. */
+async function unlessRefused(address, read) {
+  if (refused.has(address)) return null;
   try {
-    await get(address, { ask: false });
-    return true;
+    return await read(address, { ask: false });
   } catch (error) {
-    if (error instanceof Problem && error.status !== 404) return error.status === 403 || error.status === 401;
-    return false;
+    if (!(error instanceof Problem) || ![403, 404].includes(error.status)) throw error;
+    refused.add(address);
+    return null;
   }
 }
 
@@ -87,7 +93,7 @@ async function readiness() {
 async function askPartitions() {
   const names = [...live.applications.map((application) => application.name), ...BUILT_IN, ...(live.workflows ? ["workflows"] : [])];
   const of = async (application) => {
-    const list = await get(path`/v1/apps/${application}/partitions`, { ask: false }).catch(() => []);
+    const list = (await unlessRefused(path`/v1/apps/${application}/partitions`, get)) ?? [];
     return list.map((partition) => ({ application, ...partition }));
   };
   live.partitions = (await Promise.all([...new Set(names)].map(of))).flat();

@@ -138,7 +138,7 @@ export async function during(submit, work, output) {
   }
 }
 
-const LOOKS = { ready: "good", recovering: "warn", stopped: "bad", fenced: "bad", completed: "good", running: "warn", failed: "bad" };
+const LOOKS = { ready: "good", recovering: "warn", stopped: "bad", fenced: "bad", completed: "good", failed: "bad" };
 
 /** A state, by dot and word. */
 export function status(word, look = LOOKS[word] ?? "") {

@@ -129,10 +129,11 @@ export async function open() {
         summary.node),
       h("section", { class: "card flush" }, h("div", { class: "card-head" }, h("h2", null, "Partitions")), partitions.node)));
 
-  function update({ samples, partitions: states, ready, troubles, problem }) {
+  function update({ samples, partitions: states, ready, troubles, problem, measures }) {
     const last = samples.at(-1);
     const whole = troubles.length > 0 ? `The server has trouble: ${troubles.join(", ").replaceAll("_", " ")}.` : "Some partitions cannot number yet; the table says why.";
-    show(lead, problem ? problem.title : ready === null ? "\u00a0" : ready ? "Every partition can number." : whole);
+    show(lead, problem ? problem.title : ready === null ? "\u00a0" : !ready ? whole
+      : measures ? "Every partition can number." : "Every partition can number. To see the charts, use a token with the scope *:read.");
     rates.update(samples);
     latency.update(samples);
     waiting.update(samples);

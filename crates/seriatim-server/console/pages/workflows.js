@@ -8,7 +8,7 @@ import { button, empty, field, figures, form, head, notify, page, pagedTable, ra
 
 const LIMIT = 50;
 const PERIOD_MS = 2000;
-const LOOKS = { running: "warn", completed: "good", failed: "bad", terminated: "bad", timed_out: "bad" };
+const LOOKS = { completed: "good", failed: "bad", terminated: "bad", timed_out: "bad" };
 
 /** A moment of a run or a description: text, or milliseconds. */
 function moment(found) {
