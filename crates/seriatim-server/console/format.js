@@ -18,6 +18,11 @@ export function digits(value) {
   return String(value).replace(/\d(?=(\d{3})+$)/g, "$&\u202f");
 }
 
+/** A message as a sentence begins. */
+export function sentence(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 /** So many a second. */
 export function rate(value) {
   if (!Number.isFinite(value)) return "–";

@@ -2,6 +2,7 @@
 
 import { Problem } from "./api.js";
 import { h, show } from "./dom.js";
+import { sentence } from "./format.js";
 import { json } from "./json.js";
 
 /** The head of a page; its title takes the focus when the page opens. */
@@ -89,10 +90,6 @@ export function problem(error) {
   ].filter(Boolean);
   return h("div", { class: "problem", role: "alert" }, h("strong", null, error.title), h("p", null, sentence(error.message)),
     facts.length > 0 ? definitions(facts) : null);
-}
-
-function sentence(text) {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** Names and values. */

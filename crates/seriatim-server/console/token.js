@@ -1,6 +1,7 @@
 // The bearer token: kept for this tab only, never in an address, never on disk.
 
 import { h } from "./dom.js";
+import { sentence } from "./format.js";
 
 const KEY = "seriatim.token";
 let asking = null;
@@ -35,7 +36,7 @@ function ask(why) {
     const dialog = h("dialog", { "aria-labelledby": "token-title" },
       h("form", { onsubmit: use },
         h("h2", { id: "token-title" }, "This server wants a token"),
-        h("p", { class: "quiet small" }, why),
+        h("p", { class: "quiet small" }, sentence(why)),
         h("label", { class: "field" }, h("span", null, "Bearer token"), input,
           h("small", null, "Kept until this tab is closed. Make one with ", h("code", null, "seriatim token create"), ".")),
         h("div", { class: "buttons" }, cancel, h("button", { class: "button primary" }, "Use it"))));

@@ -82,6 +82,7 @@ export function commandTab(place) {
     const options = { key: key.value.trim(), expected: expected.value.trim() };
     const { body: found } = await send("POST", path`/v1/apps/${app}/workspaces/${workspace}/commands`, body.value, options);
     show(output, answer(place, found, sent));
+    output.scrollIntoView({ block: "nearest" });
   };
 
   const make = button("Make one", { onclick: () => { key.value = freshKey(); } });
@@ -101,13 +102,13 @@ export function commandTab(place) {
     h("div", null, field("Body", body), fault),
     h("div", { class: "form-row keyed" },
       h("div", { class: "inline-form" }, field("Idempotency key", key), make),
-      field("Expected workspace offset", expected)),
+      field("Expected offset", expected)),
     h("p", { class: "small faint" }, "The same key gives the same answer and does nothing more. With an expected offset the command is refused if anything came between."),
-    h("div", { class: "actions" }, submit, h("span", { class: "small faint wide" }, " ", h("kbd", null, "Ctrl"), " ", h("kbd", null, "Enter"))),
+    h("div", { class: "send" }, submit, h("span", { class: "small faint wide" }, h("kbd", null, "Ctrl"), " ", h("kbd", null, "Enter"))),
   ];
   const log = workspaceLog({ ...place, compact: true, rowsMax: 8 });
   const node = h("div", { class: "split" },
     h("section", { class: "card" }, h("h2", null, "Command"), form({ class: "form", id: "send-command", children }, submit, work, output)),
-    h("div", { class: "stack" }, output, log.node));
+    h("div", { class: "stack beside" }, output, log.node));
   return { node, stop: log.stop, keys: { p: log.toggle } };
 }
