@@ -1,8 +1,8 @@
 //! What only an administrator may do.
 
 use seriatim_api::{
-    BackupReport, BackupRequest, CreateToken, CreatedToken, DoctorReport, DoctorRequest, Token, Tokens, Treatment,
-    UnfenceReport, UnfenceRequest,
+    BackupReport, BackupRequest, CreateToken, CreatedToken, DoctorReport, DoctorRequest, Token, Tokens,
+    Treatment, UnfenceReport, UnfenceRequest,
 };
 
 use crate::call::Call;
@@ -75,7 +75,8 @@ impl Admin {
     ///
     /// [`ClientError`].
     pub async fn revoke_token(&self, id: &str) -> Result<(), ClientError> {
-        let answer = Call::delete(format!("/v1/tokens/{}", escape(id))).send::<serde_json::Value>(&self.client);
+        let answer =
+            Call::delete(format!("/v1/tokens/{}", escape(id))).send::<serde_json::Value>(&self.client);
         answer.await.map(drop)
     }
 }

@@ -1,7 +1,9 @@
 //! Applications.
 
 use http::StatusCode;
-use seriatim_api::{Application as Definition, CreateWorkspace, Events, PartitionState, Workspace as Descriptor, Workspaces};
+use seriatim_api::{
+    Application as Definition, CreateWorkspace, Events, PartitionState, Workspace as Descriptor, Workspaces,
+};
 
 use crate::call::Call;
 use crate::client::Client;
@@ -45,7 +47,11 @@ impl Application {
     /// # Errors
     ///
     /// [`ClientError`].
-    pub async fn create_workspace(&self, kind: &str, name: Option<&str>) -> Result<(Descriptor, bool), ClientError> {
+    pub async fn create_workspace(
+        &self,
+        kind: &str,
+        name: Option<&str>,
+    ) -> Result<(Descriptor, bool), ClientError> {
         let request = CreateWorkspace { kind: kind.to_owned(), name: name.map(str::to_owned) };
         let call = Call::post(format!("{}/workspaces", self.path)).body(&request);
         // A name makes it safe to repeat.

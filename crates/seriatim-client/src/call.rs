@@ -19,6 +19,9 @@ use crate::url::escape;
 /// Bytes that an answer may have: a page of a thousand large events fits.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
+/// What asks for an audit as a file.
+pub(crate) const AUDIT_FILE: &str = "application/x-ndjson";
+
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// A request that is being made.

@@ -72,7 +72,10 @@ impl Client {
     /// # Errors
     ///
     /// [`ClientError`].
-    pub async fn blocks_list(&self, after: Option<&str>) -> Result<seriatim_api::BlockSequences, ClientError> {
+    pub async fn blocks_list(
+        &self,
+        after: Option<&str>,
+    ) -> Result<seriatim_api::BlockSequences, ClientError> {
         Call::get("/v1/blocks").query("after", after).send(self).await
     }
 

@@ -31,6 +31,8 @@ pub struct Follower {
     path: String,
     /// The offset that comes next.
     next: u64,
+    /// Connections since the last event.
+    barren: u32,
     stream: Option<Body>,
     parser: Parser,
 }
@@ -43,7 +45,7 @@ impl fmt::Debug for Follower {
 
 impl Follower {
     pub(crate) fn new(client: Client, path: String, from: u64) -> Self {
-        Self { client, path, next: from, stream: None, parser: Parser::default() }
+        Self { client, path, next: from, barren: 0, stream: None, parser: Parser::default() }
     }
 
     /// The offset that comes next: where to go on another time.
@@ -88,12 +90,20 @@ impl Follower {
     }
 
     async fn connect(&mut self) -> Result<(), ClientError> {
+        if self.barren > 0 {
+            // A server that ends every stream at once is not asked all the time.
+            let options = self.client.options();
+            let wait =
+                options.wait_first.saturating_mul(1 << (self.barren - 1).min(20)).min(options.wait_max);
+            self.client.env().sleep(self.client.env().jitter(wait)).await;
+        }
         let mut call = Call::get(&self.path).accept("text/event-stream");
         match self.next.checked_sub(1).filter(|last| *last > 0) {
             Some(last) => call.header(LAST_EVENT_ID, &last.to_string()),
             None => call = call.query("from", Some(self.next)),
         }
         self.stream = Some(call.open(&self.client).await?);
+        self.barren = self.barren.saturating_add(1);
         self.parser = Parser::default();
         Ok(())
     }
@@ -115,7 +125,7 @@ impl Follower {
             // Seen before.
             (Some(offset), Ok(_)) if offset < self.next => Ok(None),
             (Some(offset), Ok(event)) => {
-                self.next = offset + 1;
+                (self.next, self.barren) = (offset + 1, 0);
                 Ok(Some(event))
             }
             _ => {

@@ -47,7 +47,8 @@ impl HttpTransport {
 
 fn bearer(token: &str) -> Result<HeaderValue, ClientError> {
     let value = HeaderValue::from_str(&format!("Bearer {token}"));
-    let mut value = value.map_err(|_| ClientError::Options("a token is plain ASCII in one line".to_owned()))?;
+    let mut value =
+        value.map_err(|_| ClientError::Options("a token is plain ASCII in one line".to_owned()))?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -62,7 +63,9 @@ fn tls(options: &ClientOptions) -> Result<ClientConfig, ClientError> {
                 roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
             }
             if roots.is_empty() {
-                return Err(ClientError::Options("the CA certificates: there is none in the file".to_owned()));
+                return Err(ClientError::Options(
+                    "the CA certificates: there is none in the file".to_owned(),
+                ));
             }
         }
         // Some of a system's certificates are always odd: what can be used is used.

@@ -50,9 +50,9 @@ pub use error::ClientError;
 pub use follow::Follower;
 pub use lease::LeasedBlocks;
 pub use options::ClientOptions;
-pub use series::Series;
 /// The requests and answers, as the server has them.
 pub use seriatim_api as api;
+pub use series::Series;
 pub use transport::{Body, Transport, TransportError};
 pub use url::{ParseServerUrlError, ServerUrl};
 pub use workspace::Workspace;

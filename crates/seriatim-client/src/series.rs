@@ -1,12 +1,14 @@
 //! Series.
 
 use seriatim_api::{
-    Issued, NextRequest, PutSeries, RaiseRequest, Series as State, SeriesAudit, Taken, VoidAnswer, VoidRequest,
+    Issued, NextRequest, PutSeries, RaiseRequest, Series as State, SeriesAudit, Taken, VoidAnswer,
+    VoidRequest,
 };
 
-use crate::call::Call;
+use crate::call::{AUDIT_FILE, Call};
 use crate::client::Client;
 use crate::error::ClientError;
+use crate::transport::Body;
 use crate::url::escape;
 
 /// A series: gap-free numbers by name. It is there when it is first used.
@@ -96,6 +98,15 @@ impl Series {
     /// [`ClientError`].
     pub async fn audit(&self) -> Result<SeriesAudit, ClientError> {
         Call::get(format!("{}/audit", self.path)).patient().send(&self.client).await
+    }
+
+    /// The audit as a file that a third party can verify offline, in pieces as they come.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub async fn audit_file(&self) -> Result<Body, ClientError> {
+        Call::get(format!("{}/audit", self.path)).accept(AUDIT_FILE).open(&self.client).await
     }
 
     /// Who got a number.

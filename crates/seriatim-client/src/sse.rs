@@ -41,7 +41,8 @@ impl Parser {
     pub(crate) fn next(&mut self) -> Option<Message> {
         let mut read = 0;
         let mut complete = None;
-        while let Some(length) = self.bytes[read.max(self.searched)..].iter().position(|byte| *byte == b'\n') {
+        while let Some(length) = self.bytes[read.max(self.searched)..].iter().position(|byte| *byte == b'\n')
+        {
             let end = read.max(self.searched) + length;
             let line = String::from_utf8_lossy(&self.bytes[read..end]).into_owned();
             read = end + 1;
@@ -88,7 +89,9 @@ mod tests {
         b": hello\n\nid: 1\ndata: {\"a\":1}\n\nid:2\r\ndata: x\r\ndata: y\r\n\r\nretry: 5\n\nevent: end\ndata: 3\n\nid: 4\ndata";
 
     fn all(parser: &mut Parser) -> Vec<(String, Option<String>, String)> {
-        std::iter::from_fn(|| parser.next()).map(|message| (message.event, message.id, message.data)).collect()
+        std::iter::from_fn(|| parser.next())
+            .map(|message| (message.event, message.id, message.data))
+            .collect()
     }
 
     #[test]

@@ -105,7 +105,9 @@ mod tests {
         assert_eq!(parse("http://127.0.0.1:7400"), fine("http://127.0.0.1:7400", false));
         assert_eq!(parse("http://[::1]:7400/"), fine("http://[::1]:7400", false));
         assert_eq!(parse("https://host"), fine("https://host", true));
-        for wrong in ["", "host", "host:80", "ftp://host", "http://", "http://user:secret@host", "http://h/?a=b", "/x"] {
+        for wrong in
+            ["", "host", "host:80", "ftp://host", "http://", "http://user:secret@host", "http://h/?a=b", "/x"]
+        {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
     }

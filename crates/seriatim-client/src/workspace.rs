@@ -4,10 +4,11 @@ use seriatim_api::{
     Answer, Audit, CommandRequest, Event, Events, Record, Records, Rows, Sequence, Workspace as Descriptor,
 };
 
-use crate::call::Call;
+use crate::call::{AUDIT_FILE, Call};
 use crate::client::Client;
 use crate::error::ClientError;
 use crate::follow::Follower;
+use crate::transport::Body;
 use crate::url::escape;
 
 /// A workspace of an application.
@@ -91,7 +92,12 @@ impl Workspace {
     /// # Errors
     ///
     /// [`ClientError`].
-    pub async fn records(&self, document: &str, after: Option<u64>, limit: u32) -> Result<Records, ClientError> {
+    pub async fn records(
+        &self,
+        document: &str,
+        after: Option<u64>,
+        limit: u32,
+    ) -> Result<Records, ClientError> {
         let call = Call::get(format!("{}/records", self.path)).query("type", Some(document));
         call.query("after", after).query("limit", Some(limit)).send(&self.client).await
     }
@@ -130,6 +136,16 @@ impl Workspace {
     pub async fn audit(&self, sequence: &str) -> Result<Audit, ClientError> {
         let path = format!("{}/sequences/{}/audit", self.path, escape(sequence));
         Call::get(path).patient().send(&self.client).await
+    }
+
+    /// The audit of the workspace as a file that a third party can verify offline, in pieces as they come.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub async fn audit_file(&self, sequence: &str) -> Result<Body, ClientError> {
+        let path = format!("{}/sequences/{}/audit", self.path, escape(sequence));
+        Call::get(path).accept(AUDIT_FILE).open(&self.client).await
     }
 
     /// Who got a number of a sequence: the event.

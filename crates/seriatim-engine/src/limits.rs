@@ -36,3 +36,6 @@ pub const SERIES_FORMAT_DIGITS_MAX: usize = 20;
 
 /// Numbers that a block holds: a crash wastes as many.
 pub const BLOCK_SIZE_MAX: u64 = 1 << 32;
+
+/// Applications that are looked up at once in the registry: far more than anybody runs.
+pub const APPLICATIONS_MAX: usize = 10_000;

@@ -5,11 +5,13 @@
 #![forbid(unsafe_code)]
 
 mod extract;
+mod local;
 mod problem;
 mod routes;
 mod server;
 mod stream;
 mod wire;
 
+pub use local::LocalApi;
 pub use problem::{Code, Problem};
 pub use server::{ServerOptions, serve};

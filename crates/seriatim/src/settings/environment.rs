@@ -53,7 +53,10 @@ mod tests {
             (&[("SERIATIM_LISTEN", "")], Ok(&[])),
             (&[("SERIATIM_REQUIRE_REAL", "1"), ("SERIATIM_FULL", "1")], Ok(&[])),
             (&[("SERIATIM_CONFIG", "x.toml")], Ok(&[])),
-            (&[("SERIATIM_LISTNE", "1")], Err("unknown variable SERIATIM_LISTNE: did you mean SERIATIM_LISTEN?")),
+            (
+                &[("SERIATIM_LISTNE", "1")],
+                Err("unknown variable SERIATIM_LISTNE: did you mean SERIATIM_LISTEN?"),
+            ),
             (&[("SERIATIM_QUEUE_MAX", "x")], Err("SERIATIM_QUEUE_MAX: \"x\" is not a whole number")),
         ];
         for (variables, expected) in table {

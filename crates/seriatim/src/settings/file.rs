@@ -78,7 +78,8 @@ mod tests {
 
     #[test]
     fn keys_bring_their_values_and_where_they_stand() {
-        let text = "# ours\nlisten = \"127.0.0.1:9\"\nunflushed_max = 1_000\napps = [\"a.toml\", \"b.toml\"]\n";
+        let text =
+            "# ours\nlisten = \"127.0.0.1:9\"\nunflushed_max = 1_000\napps = [\"a.toml\", \"b.toml\"]\n";
         let values = parse(Path::new("x.toml"), text).unwrap();
         let mut found: Vec<String> = values
             .iter()
@@ -108,7 +109,10 @@ mod tests {
                 "queue_max = 1.5\n",
                 "seriatim.toml:1: queue_max: a float is no value here: write a text or a decimal number",
             ),
-            ("\n\nlisten = [\"127.0.0.1:1\", \"127.0.0.1:2\"]", "seriatim.toml:3: listen: it has one value, not 2"),
+            (
+                "\n\nlisten = [\"127.0.0.1:1\", \"127.0.0.1:2\"]",
+                "seriatim.toml:3: listen: it has one value, not 2",
+            ),
         ];
         for (text, expected) in table {
             assert_eq!(parse_error(text), expected);

@@ -13,7 +13,6 @@ mod table;
 mod value;
 
 pub(crate) use flags::Flags;
-pub(crate) use layers::{Origin, Settings, Value};
+pub(crate) use layers::{Settings, Value};
 pub(crate) use serving::LogFormat;
-pub(crate) use table::{SETTINGS, Setting};
 pub(crate) use value::Kind;

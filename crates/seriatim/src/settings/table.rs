@@ -81,7 +81,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "verify-all",
         "Which writes look first whether something is there: verify-all, verify-events or trust-all.",
     ),
-    serving("unflushed_max", Kind::Count, "50000", "Values that may wait to be written behind. Bounds memory."),
+    serving(
+        "unflushed_max",
+        Kind::Count,
+        "50000",
+        "Values that may wait to be written behind. Bounds memory.",
+    ),
     serving("unflushed_bytes_max", Kind::Count, "67108864", "The same, in bytes."),
     serving("flush_at", Kind::Count, "10000", "So many waiting values of a partition start a write."),
     serving("flush_interval", Kind::Duration, "500ms", "What waits is written after so long at the latest."),
@@ -94,7 +99,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
     serving("uncheckpointed_bytes_max", Kind::Count, "134217728", "The same, in bytes."),
     serving("cache_numbers", Kind::Count, "100000", "Numbers that are kept in memory, over all partitions."),
     serving("cached_workspaces", Kind::Count, "100000", "Descriptors of workspaces that are kept in memory."),
-    serving("open_blocks", Kind::Count, "1000", "Block sequences that are kept open, each with a block in memory."),
+    serving(
+        "open_blocks",
+        Kind::Count,
+        "1000",
+        "Block sequences that are kept open, each with a block in memory.",
+    ),
     serving(
         "begin_wait",
         Kind::Duration,
@@ -121,6 +131,13 @@ pub(crate) const SETTINGS: &[Setting] = &[
         kind: Kind::Url,
         default: Some("http://127.0.0.1:7400"),
         doc: "The server that commands ask.",
+        of_serve: false,
+    },
+    Setting {
+        name: "tls_ca",
+        kind: Kind::File,
+        default: None,
+        doc: "Certificates, PEM, of those who may vouch for an https server that commands ask, instead of the system's.",
         of_serve: false,
     },
     Setting {
@@ -167,6 +184,11 @@ mod tests {
         };
         let table: Vec<&str> = rows.into_iter().filter(|line| line.starts_with("| `")).collect();
         let expected: Vec<String> = SETTINGS.iter().map(row).collect();
-        assert_eq!(table.join("\n"), expected.join("\n"), "the table in docs/cli.md should be:\n\n{}\n", expected.join("\n"));
+        assert_eq!(
+            table.join("\n"),
+            expected.join("\n"),
+            "the table in docs/cli.md should be:\n\n{}\n",
+            expected.join("\n")
+        );
     }
 }

@@ -161,7 +161,11 @@ mod tests {
     #[test]
     fn a_wrong_value_says_what_a_right_one_looks_like() {
         let table = [
-            (Kind::Address, "localhost", "\"localhost\" is not an address with a port, such as 127.0.0.1:7400"),
+            (
+                Kind::Address,
+                "localhost",
+                "\"localhost\" is not an address with a port, such as 127.0.0.1:7400",
+            ),
             (Kind::Count, "many", "\"many\" is not a whole number"),
             (Kind::Choice(&["text", "json"]), "xml", "\"xml\" is not one of text, json"),
             (Kind::Duration, "5", "\"5\" is not a duration, such as 200ms, 30s, 15m, 12h or 7d"),
