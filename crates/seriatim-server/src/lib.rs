@@ -4,12 +4,14 @@
 //! (RFC 9457) with a `code`, a `detail` and whether it helps to try again.
 #![forbid(unsafe_code)]
 
+mod access;
 mod extract;
+mod openapi;
 mod problem;
 mod routes;
 mod server;
 mod stream;
 mod wire;
 
-pub use problem::{Code, Problem};
+pub use problem::Problem;
 pub use server::{ServerOptions, serve};
