@@ -24,6 +24,7 @@ use crate::partition::{PartitionHandle, PartitionState, PartitionStatus, Parts};
 use crate::registry::{self, Registry, WORKSPACE_IDS, Workspace};
 use crate::request::{Answer, Request};
 use crate::series;
+use crate::tokens::TokenTable;
 
 /// Small: a crash wastes at most so many ids, and a workspace is not made every microsecond.
 const WORKSPACE_ID_BLOCK: u64 = 256;
@@ -91,6 +92,7 @@ struct Inner {
     workspace_ids: BlockAllocator,
     open_blocks: OpenBlocks,
     fence: Arc<Fence>,
+    tokens: TokenTable,
 }
 
 /// What partitions of all applications have in common.
@@ -228,8 +230,11 @@ impl Engine {
             workspace_ids,
             open_blocks: OpenBlocks::new(opening.env.clone(), &opening.options),
             fence: opening.fence.clone(),
+            tokens: TokenTable::default(),
         };
-        Ok(Self { inner: Arc::new(inner) })
+        let engine = Self { inner: Arc::new(inner) };
+        engine.tokens().load().await?;
+        Ok(engine)
     }
 
     /// Fences a copy that was just restored, before it is opened: it reads, and gives out nothing until it is unfenced.
@@ -326,6 +331,10 @@ impl Engine {
 
     pub(crate) fn fence_state(&self) -> Arc<FenceState> {
         self.inner.fence.state()
+    }
+
+    pub(crate) fn token_table(&self) -> &TokenTable {
+        &self.inner.tokens
     }
 
     pub(crate) fn series_ids(&self) -> &Cache<Box<str>, WorkspaceId> {

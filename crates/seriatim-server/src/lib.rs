@@ -4,8 +4,10 @@
 //! (RFC 9457) with a `code`, a `detail` and whether it helps to try again.
 #![forbid(unsafe_code)]
 
+mod access;
 mod extract;
 mod local;
+mod openapi;
 mod problem;
 mod routes;
 mod server;
@@ -13,5 +15,5 @@ mod stream;
 mod wire;
 
 pub use local::LocalApi;
-pub use problem::{Code, Problem};
+pub use problem::Problem;
 pub use server::{ServerOptions, serve};

@@ -21,8 +21,8 @@ impl LocalApi {
     /// The API of an engine.
     #[must_use]
     pub fn new(engine: Engine) -> Self {
-        let api = Api { engine, metrics: None, stop: Shutdown::new() };
-        Self { router: routes::router().with_state(api) }
+        let (router, document) = routes::router();
+        Self { router: router.with_state(Api { engine, metrics: None, document, stop: Shutdown::new() }) }
     }
 
     /// Answers a request. Pieces of the answer's body that cannot be made say why.

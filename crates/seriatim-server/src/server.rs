@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, StatusCode};
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -37,6 +38,8 @@ impl Default for ServerOptions {
 pub(crate) struct Api {
     pub(crate) engine: Engine,
     pub(crate) metrics: Option<PrometheusHandle>,
+    /// What describes the API.
+    pub(crate) document: Bytes,
     /// Ends what would go on for ever.
     pub(crate) stop: Shutdown,
 }
@@ -66,9 +69,12 @@ pub async fn serve(
         .layer(TraceLayer::new_for_http())
         .layer(PropagateRequestIdLayer::new(request_id))
         .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, options.request_timeout));
-    let router = routes::router()
-        .layer(DefaultBodyLimit::max(options.body_bytes_max))
-        .layer(layers)
-        .with_state(Api { engine, metrics, stop: shutdown.clone() });
+    let (router, document) = routes::router();
+    let router = router.layer(DefaultBodyLimit::max(options.body_bytes_max)).layer(layers).with_state(Api {
+        engine,
+        metrics,
+        document,
+        stop: shutdown.clone(),
+    });
     axum::serve(listener, router).with_graceful_shutdown(async move { shutdown.cancelled().await }).await
 }

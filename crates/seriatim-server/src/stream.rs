@@ -77,8 +77,9 @@ pub(crate) fn answer(api: Api, application: String, partition: PartitionId, sour
                 return Some((vec![end], None));
             };
             let event = |placed: &Placed| {
-                let data = wire::event(schema, partition, placed).to_string();
-                Event::default().id(source.id(placed).to_string()).data(data)
+                let event = Event::default().id(source.id(placed).to_string());
+                // Its JSON has no maps with keys that are not text, so it can be written.
+                event.json_data(wire::event(schema, partition, placed)).unwrap_or_default()
             };
             let events: Vec<Event> = placed.iter().map(event).collect();
             Some((events, Some((api, application, source))))
