@@ -18,7 +18,11 @@ pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
 }
 
 /// The file, page by page as it is read. One that ends without its last line was cut off.
-pub(super) async fn answer(api: &Api, application: &str, workspace: WorkspaceId) -> Result<Response, Problem> {
+pub(super) async fn answer(
+    api: &Api,
+    application: &str,
+    workspace: WorkspaceId,
+) -> Result<Response, Problem> {
     let file = api.engine.audit_file(application, workspace).await?;
     let pages = stream::unfold(Some(file), async |file| {
         let mut file = file?;

@@ -11,8 +11,8 @@ use seriatim_types::{Number, WorkspaceId};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{PAGE_MAX, audit_file};
 use super::series::voided;
+use super::{PAGE_MAX, audit_file};
 use crate::extract::Path;
 use crate::problem::Problem;
 use crate::server::Api;

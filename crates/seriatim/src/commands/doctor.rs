@@ -3,8 +3,7 @@
 use clap::Args;
 use seriatim_api::{DoctorReport, Finding, PartitionProblem, Treatment};
 use seriatim_engine::doctor;
-use seriatim_storage::Store;
-use seriatim_storage_file::{FjallStore, Storage, StorageUrl, StoreOptions};
+use seriatim_storage_file::{Storage, StorageUrl};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -99,7 +98,7 @@ async fn examine(
     treatment: Treatment,
 ) -> Result<DoctorReport, CliError> {
     let storage = open_storage(context, &context.settings()?, url).await?;
-    let examined = examine_open(context, url, &storage, treatment).await;
+    let examined = examine_open(context, &storage, treatment).await;
     let closed = storage.close().await;
     let report = examined?;
     closed?;
@@ -108,18 +107,10 @@ async fn examine(
 
 async fn examine_open(
     context: &Context,
-    url: &StorageUrl,
     storage: &Storage,
     treatment: Treatment,
 ) -> Result<DoctorReport, CliError> {
-    // Beside the storage: it takes as much room as the store, which a folder for small things may not have.
-    let StorageUrl::File(directory) = url else {
-        return Err(CliError::usage("only a storage on files can be looked at"));
-    };
-    let scratch = tempfile::Builder::new().prefix("doctor-scratch-").tempdir_in(parent(directory));
-    let scratch = scratch.map_err(|error| CliError::unavailable(format!("no room to work in: {error}")))?;
-    let store = FjallStore::open(context.env.clone(), scratch.path(), StoreOptions::default());
-    let store = Store::new(store.map_err(CliError::unavailable)?);
+    let scratch = storage.scratch(&context.env).await.map_err(|error| CliError::of(error.kind(), error))?;
     let treatment = match treatment {
         Treatment::Check => doctor::Treatment::Check,
         Treatment::Repair => doctor::Treatment::Repair,
@@ -130,18 +121,11 @@ async fn examine_open(
         progress.tell(&format!("partition {}", told.partition), told.done, told.total);
     };
     let doctor = doctor::Doctor::new(storage.log().clone(), storage.store().clone(), []).with_accepted();
-    let report = doctor.run(&store, treatment, &mut tell).await;
+    let report = doctor.run(scratch.store(), treatment, &mut tell).await;
     progress.end();
-    // Scratch is scratch.
-    let _ = store.close().await;
+    // What is left of it goes when the storage is opened next.
+    let _ = scratch.close().await;
     Ok(report_of(&report?))
-}
-
-fn parent(directory: &std::path::Path) -> &std::path::Path {
-    match directory.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => std::path::Path::new("."),
-    }
 }
 
 fn report_of(report: &doctor::Report) -> DoctorReport {
