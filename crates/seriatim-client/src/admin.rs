@@ -65,8 +65,15 @@ impl Admin {
     ///
     /// [`ClientError`].
     pub async fn tokens(&self) -> Result<Vec<Token>, ClientError> {
-        let tokens: Tokens = Call::get("/v1/tokens").send(&self.client).await?;
-        Ok(tokens.tokens)
+        let mut all: Vec<Token> = Vec::new();
+        loop {
+            let after = all.last().map(|token| token.id.clone());
+            let page: Tokens = Call::get("/v1/tokens").query("after", after).send(&self.client).await?;
+            if page.tokens.is_empty() {
+                return Ok(all);
+            }
+            all.extend(page.tokens);
+        }
     }
 
     /// Revokes a token: at once, for everybody.

@@ -14,32 +14,32 @@ use seriatim_storage::{Log, Store};
 use tokio::net::TcpListener;
 
 /// A storage in memory that outlives the servers on it.
-pub struct World {
-    pub env: Env,
-    pub log: Log,
-    pub store: Store,
+pub(crate) struct World {
+    pub(crate) env: Env,
+    pub(crate) log: Log,
+    pub(crate) store: Store,
 }
 
-pub struct Server {
-    pub address: SocketAddr,
-    pub engine: Engine,
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) engine: Engine,
     stop: Shutdown,
     served: Task<std::io::Result<()>>,
 }
 
 impl World {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let env = Env::real();
         let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
         Self { env, log, store }
     }
 
     /// Starts a server; at the address of another one, or anywhere.
-    pub async fn start(&self, at: Option<SocketAddr>) -> Server {
+    pub(crate) async fn start(&self, at: Option<SocketAddr>) -> Server {
         self.start_with(at, Options::default()).await
     }
 
-    pub async fn start_with(&self, at: Option<SocketAddr>, options: Options) -> Server {
+    pub(crate) async fn start_with(&self, at: Option<SocketAddr>, options: Options) -> Server {
         let (env, log, store) = (self.env.clone(), self.log.clone(), self.store.clone());
         let engine = Engine::open(env, log, store, [App::new(shop())], options).await.unwrap();
         assert!(engine.wait_ready(Duration::from_secs(60)).await);
@@ -59,17 +59,17 @@ impl World {
 }
 
 impl Server {
-    pub fn client(&self, env: &Env) -> Client {
+    pub(crate) fn client(&self, env: &Env) -> Client {
         self.client_with(env, ClientOptions::default())
     }
 
-    pub fn client_with(&self, env: &Env, options: ClientOptions) -> Client {
+    pub(crate) fn client_with(&self, env: &Env, options: ClientOptions) -> Client {
         let url = format!("http://{}", self.address).parse().unwrap();
         Client::connect(env.clone(), url, options).unwrap()
     }
 
     /// Ends it as a signal would.
-    pub async fn stop(self) -> SocketAddr {
+    pub(crate) async fn stop(self) -> SocketAddr {
         self.stop.cancel();
         self.served.await.unwrap().unwrap();
         self.engine.close().await;

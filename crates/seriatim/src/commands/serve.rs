@@ -2,12 +2,14 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use clap::Args;
+use metrics_exporter_prometheus::PrometheusHandle;
 use seriatim_engine::definition::{Application, shop};
 use seriatim_engine::{App, Engine};
 use seriatim_env::{Env, Shutdown};
-use seriatim_server::serve;
+use seriatim_server::Server;
 use seriatim_storage_file::{Storage, StorageUrl};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -45,25 +47,41 @@ impl Serve {
         let storage = Storage::open(env, &url, settings.file_options()?).await?;
         let (log, store) = (storage.log().clone(), storage.store().clone());
         let engine = Engine::open(env.clone(), log, store, apps, settings.engine_options()?).await?;
-        let served = async {
-            let listen: SocketAddr = settings.get("listen")?;
-            if !listen.ip().is_loopback() {
-                return Err(CliError::usage(format!(
-                    "there are no tokens, so it listens on loopback only, not on {listen}: use 127.0.0.1"
-                )));
-            }
-            let listener = TcpListener::bind(listen).await;
-            let listener = listener.map_err(|error| CliError::unavailable(format!("{listen}: {error}")))?;
-            let address = listener.local_addr().map_err(CliError::unavailable)?;
-            eprintln!("seriatim listens on http://{address}, storage {url}, stop it with Ctrl-C");
-            let options = settings.server_options()?;
-            serve(listener, engine.clone(), Some(metrics), options, stop).await.map_err(CliError::unavailable)
-        };
-        let served = served.await;
+        let storage = Arc::new(storage);
+        let served = listen(&settings, &engine, &storage, metrics, stop).await;
         engine.close().await;
-        storage.close().await?;
+        if let Some(storage) = Arc::into_inner(storage) {
+            storage.close().await?;
+        }
         served
     }
+}
+
+/// Answers requests until it is told to stop.
+async fn listen(
+    settings: &Settings,
+    engine: &Engine,
+    storage: &Arc<Storage>,
+    metrics: PrometheusHandle,
+    stop: Shutdown,
+) -> Result<(), CliError> {
+    let (listen, options): (SocketAddr, _) = (settings.get("listen")?, settings.server_options()?);
+    if !listen.ip().is_loopback() && engine.tokens().is_empty() {
+        let url: StorageUrl = settings.get("storage")?;
+        return Err(CliError::usage(format!(
+            "{listen} can be reached from other machines, and there are no tokens, so everybody could use it: listen on \
+             127.0.0.1, or make a token first with `seriatim token create --scope '*:admin' --storage {url}`"
+        )));
+    }
+    let listener = TcpListener::bind(listen).await;
+    let listener = listener.map_err(|error| CliError::unavailable(format!("{listen}: {error}")))?;
+    let address = listener.local_addr().map_err(CliError::unavailable)?;
+    let scheme = if options.tls.is_some() { "https" } else { "http" };
+    let (at, url) = (format!("{scheme}://{address}"), settings.get::<StorageUrl>("storage")?);
+    let ready = format!("seriatim listens on {at}, console {at}/, storage {url}, stop it with Ctrl-C");
+    let server = Server::new(engine.clone()).storage(storage.clone()).metrics(Some(metrics)).options(options);
+    eprintln!("{ready}");
+    server.serve(listener, stop).await.map_err(CliError::unavailable)
 }
 
 fn applications(settings: &Settings) -> Result<Vec<App>, CliError> {

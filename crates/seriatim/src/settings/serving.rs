@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use seriatim_engine::Options;
-use seriatim_server::ServerOptions;
+use seriatim_server::{ServerOptions, TlsFiles};
 use seriatim_storage_file::FileOptions;
 
 use super::Settings;
@@ -56,9 +56,25 @@ impl Settings {
     }
 
     pub(crate) fn server_options(&self) -> Result<ServerOptions, CliError> {
+        let tls = match (self.find::<String>("tls_cert")?, self.find::<String>("tls_key")?) {
+            (Some(certificate), Some(key)) => {
+                Some(TlsFiles { certificate: certificate.into(), key: key.into() })
+            }
+            (None, None) => None,
+            (Some(_), None) => return Err(CliError::usage("tls_cert is set and tls_key is not: TLS needs both")),
+            (None, Some(_)) => return Err(CliError::usage("tls_key is set and tls_cert is not: TLS needs both")),
+        };
         Ok(ServerOptions {
             body_bytes_max: self.get("body_bytes_max")?,
+            header_bytes_max: self.get("header_bytes_max")?,
+            header_timeout: self.get("header_timeout")?,
             request_timeout: self.get("request_timeout")?,
+            connections_max: self.get("connections_max")?,
+            requests_max: self.get("requests_max")?,
+            stop_patience: self.get("stop_patience")?,
+            stuck_after: self.get("stuck_after")?,
+            tls,
+            ..ServerOptions::default()
         })
     }
 }
