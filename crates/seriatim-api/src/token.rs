@@ -51,11 +51,13 @@ impl fmt::Debug for CreatedToken {
     }
 }
 
-/// All tokens.
+/// A page of tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Tokens {
     /// Ascending by id.
     pub tokens: Vec<Token>,
+    /// What the next page lies behind.
+    pub next: Option<String>,
 }
 
 #[cfg(test)]

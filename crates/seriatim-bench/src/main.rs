@@ -43,6 +43,7 @@
 
 mod blocks;
 mod engine;
+mod http;
 mod latency;
 mod log;
 mod machine;
@@ -70,6 +71,10 @@ use machine::Machine;
 use report::Report;
 use suite::{Run, Suite};
 
+/// The allocator of the binary `seriatim`, so that what is measured is what people run.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Every suite, one line each.
 const SUITES: &[Suite] = &[
     log::SUITE,
@@ -79,6 +84,7 @@ const SUITES: &[Suite] = &[
     engine::SUITE,
     restart::SUITE,
     memory::SUITE,
+    http::SUITE,
 ];
 
 /// Measures Seriatim beside its peers; the last line is one JSON object.

@@ -51,7 +51,7 @@ fn child(words: &[String]) -> anyhow::Result<()> {
         shop.ready().await?;
         for _ in 0..LOOKS {
             write(&shop, workspaces / LOOKS).await?;
-            writeln!(std::io::stdout().lock(), "{}", resident()?)?;
+            writeln!(std::io::stdout().lock(), "{}", resident("self")?)?;
         }
         shop.close().await
     })
@@ -74,9 +74,9 @@ async fn write(shop: &Arc<Shop>, workspaces: u64) -> anyhow::Result<()> {
     tasks.join_all().await.into_iter().collect()
 }
 
-/// Bytes of memory that this process has.
-fn resident() -> anyhow::Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
+/// Bytes of memory that a process has, by its number or `self`.
+pub(crate) fn resident(process: &str) -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS here")?;
     let kilobytes: u64 = line.split_whitespace().nth(1).context("no figure")?.parse()?;
     Ok(kilobytes * 1_024)

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use serde_json::json;
 use seriatim_engine::definition::{
     Application, DocumentDefinition, DocumentKind, FieldDefinition, FieldType, KindDefinition,
     SequenceDefinition,
@@ -46,10 +47,19 @@ fn definition() -> anyhow::Result<Application> {
     Ok(application.build()?)
 }
 
+fn text() -> String {
+    ('a'..='z').cycle().take(TEXT_BYTES).collect()
+}
+
 /// A command that makes one invoice, with a number of its own.
 pub(crate) fn invoice() -> Request {
-    let text: String = ('a'..='z').cycle().take(TEXT_BYTES).collect();
-    Request::changes([Change::create("Invoice", 1).field("text", text).field("total", "99.50")])
+    Request::changes([Change::create("Invoice", 1).field("text", text()).field("total", "99.50")])
+}
+
+/// The same command as the body of an HTTP request.
+pub(crate) fn invoice_json() -> String {
+    let fields = json!({"text": text(), "total": "99.50"});
+    json!({"changes": [{"create": "Invoice", "id": 1, "fields": fields}]}).to_string()
 }
 
 impl Shop {

@@ -79,5 +79,5 @@ impl Run {
 /// The runtime of [`Run::runtime`], for a child process.
 pub(crate) fn runtime() -> anyhow::Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    Ok(builder.worker_threads(WORKERS).enable_time().build()?)
+    Ok(builder.worker_threads(WORKERS).enable_all().build()?)
 }

@@ -313,7 +313,9 @@ impl Engine {
         running.ok_or_else(|| SubmitError::UnknownApplication(id.to_string()))
     }
 
-    pub(crate) fn env(&self) -> &Env {
+    /// The door to clock, spawn and randomness that it runs behind.
+    #[must_use]
+    pub fn env(&self) -> &Env {
         &self.inner.env
     }
 

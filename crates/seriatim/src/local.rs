@@ -5,7 +5,7 @@ use bytes::Bytes;
 use futures_util::stream::StreamExt as _;
 use seriatim_client::{Body, Transport, TransportError};
 use seriatim_engine::Engine;
-use seriatim_server::LocalApi;
+use seriatim_server::{LocalApi, Server};
 use seriatim_storage_file::StorageUrl;
 
 /// Takes requests to an engine in this process. Nobody is asked for a token: who can open the files may do everything.
@@ -17,7 +17,7 @@ pub(crate) struct LocalTransport {
 
 impl LocalTransport {
     pub(crate) fn new(engine: Engine, url: &StorageUrl) -> Self {
-        Self { api: LocalApi::new(engine), place: url.to_string() }
+        Self { api: Server::new(engine).local(), place: url.to_string() }
     }
 }
 

@@ -1,9 +1,10 @@
 //! Applications and their partitions.
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use seriatim_api::{Application, Document, Field, PartitionState};
 use seriatim_engine::definition::{DocumentKind, DocumentSchema, FieldKind, Schema};
+use seriatim_engine::{Access, Grants};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -62,10 +63,11 @@ fn application(schema: &Schema) -> Application {
     }
 }
 
-/// Applications that are served.
+/// Applications that are served, as far as the token may read them.
 #[utoipa::path(get, path = "/v1/apps", tag = "applications", responses((status = 200, body = Vec<Application>)))]
-async fn list(State(api): State<Api>) -> Json<Vec<Application>> {
-    let names = api.engine.applications().iter();
+async fn list(State(api): State<Api>, grants: Option<Extension<Grants>>) -> Json<Vec<Application>> {
+    let may = |name: &&String| grants.as_ref().is_none_or(|grants| grants.allow(Some(name), Access::Read));
+    let names = api.engine.applications().iter().filter(may);
     Json(names.filter_map(|name| api.engine.schema(name)).map(application).collect())
 }
 

@@ -1,10 +1,11 @@
 //! Events of partitions and workspaces.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use seriatim_api::{Events, Range};
+use seriatim_engine::Grants;
 use seriatim_types::{PartitionId, PartitionOffset, WorkspaceId, WorkspaceOffset};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -35,6 +36,7 @@ async fn of_workspace(
     State(api): State<Api>,
     Path((app, workspace)): Path<(String, u64)>,
     Query(range): Query<Range>,
+    grants: Option<Extension<Grants>>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let workspace = WorkspaceId::new(workspace);
@@ -42,7 +44,13 @@ async fn of_workspace(
         let from = WorkspaceOffset::new(stream::start(&headers, range.from)?).ok_or_else(no_offset)?;
         let follower = api.engine.follow_workspace(&app, workspace, from).await?;
         let partition = api.engine.partition_of(&app, workspace)?;
-        return Ok(stream::answer(api, app, partition, Source::Workspace(follower)));
+        return Ok(stream::answer(
+            api,
+            grants.map(|Extension(grants)| grants),
+            app,
+            partition,
+            Source::Workspace(follower),
+        ));
     }
     let from = WorkspaceOffset::new(range.from).ok_or_else(no_offset)?;
     let events = api.engine.events(&app, workspace, from, page(range.limit)?).await?;
@@ -63,13 +71,20 @@ async fn of_partition(
     State(api): State<Api>,
     Path((app, partition)): Path<(String, u16)>,
     Query(range): Query<Range>,
+    grants: Option<Extension<Grants>>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let partition = PartitionId::new(partition);
     if stream::is_wanted(&headers) {
         let from = PartitionOffset::new(stream::start(&headers, range.from)?).ok_or_else(no_offset)?;
         let follower = api.engine.follow_partition(&app, partition, from)?;
-        return Ok(stream::answer(api, app, partition, Source::Partition(follower)));
+        return Ok(stream::answer(
+            api,
+            grants.map(|Extension(grants)| grants),
+            app,
+            partition,
+            Source::Partition(follower),
+        ));
     }
     let from = PartitionOffset::new(range.from).ok_or_else(no_offset)?;
     let events = api.engine.partition_events(&app, partition, from, page(range.limit)?).await?;

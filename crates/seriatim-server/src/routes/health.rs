@@ -6,11 +6,13 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use metrics_exporter_prometheus::PrometheusHandle;
 use seriatim_api::{Live, NotReady, Readiness, Ready, Trouble};
-use seriatim_engine::PartitionStatus;
+use seriatim_engine::{PartitionState, PartitionStatus};
+use seriatim_types::{ApplicationId, Partition};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::server::Api;
+use crate::stuck;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
@@ -32,26 +34,56 @@ async fn live() -> Json<Live> {
     responses((status = 200, body = Readiness), (status = 503, body = Readiness))
 )]
 async fn ready(State(api): State<Api>) -> Response {
-    let mut partitions = Vec::new();
-    for name in api.engine.applications() {
-        for state in api.engine.partitions(name).unwrap_or_default() {
-            let (trouble, reason) = match state.status {
-                PartitionStatus::Ready => continue,
-                PartitionStatus::Recovering { at, tail, .. } => {
-                    (Trouble::Recovering, format!("recovering, at {at} of {tail}"))
-                }
-                PartitionStatus::Stopped(reason) => (Trouble::Stopped, format!("stopped: {reason}")),
-            };
-            let (app, partition) = (name.clone(), state.partition.id.get());
-            partitions.push(NotReady { app, partition, trouble, reason });
+    let fenced = api.engine.fenced().is_some();
+    let all = stuck::partitions(&api);
+    let partitions: Vec<NotReady> = all
+        .into_iter()
+        .filter_map(|(app, state)| {
+            let (trouble, reason) = trouble(&api, &state, fenced)?;
+            Some(NotReady { app, partition: state.partition.id.get(), trouble, reason })
+        })
+        .collect();
+    let mut troubles = Vec::new();
+    for trouble in partitions.iter().map(|partition| partition.trouble).chain(is_full(&api)) {
+        if !troubles.contains(&trouble) {
+            troubles.push(trouble);
         }
     }
-    let (status, code) = if partitions.is_empty() {
+    let (status, code) = if troubles.is_empty() {
         (Ready::Ready, StatusCode::OK)
     } else {
         (Ready::NotReady, StatusCode::SERVICE_UNAVAILABLE)
     };
-    (code, Json(Readiness { status, troubles: Vec::new(), partitions })).into_response()
+    (code, Json(Readiness { status, troubles, partitions })).into_response()
+}
+
+/// What keeps a partition from numbering. The registry takes what is needed to unfence a copy, so it is not fenced.
+fn trouble(api: &Api, state: &PartitionState, fenced: bool) -> Option<(Trouble, String)> {
+    let partition = state.partition;
+    match &state.status {
+        PartitionStatus::Stopped(reason) => Some((Trouble::Stopped, format!("stopped: {reason}"))),
+        _ if api.stuck.is_stuck(partition) => {
+            let PartitionState { waiting, unflushed, .. } = state;
+            let reason = format!("stuck: {waiting} commands and {unflushed} values wait, and nothing moves");
+            Some((Trouble::Stuck, reason))
+        }
+        PartitionStatus::Recovering { at, tail, .. } => {
+            Some((Trouble::Recovering, format!("recovering, at {at} of {tail}")))
+        }
+        PartitionStatus::Ready if fenced && !is_registry(partition) => {
+            Some((Trouble::Fenced, "fenced: a restored copy that nobody has unfenced".to_owned()))
+        }
+        PartitionStatus::Ready => None,
+    }
+}
+
+fn is_registry(partition: Partition) -> bool {
+    partition.application == ApplicationId::new(1)
+}
+
+fn is_full(api: &Api) -> Option<Trouble> {
+    let room = api.storage.as_ref()?.file()?.room();
+    room.is_short().then_some(Trouble::DiskNearlyFull)
 }
 
 /// What the server measures, for Prometheus.
@@ -65,5 +97,5 @@ async fn metrics(State(api): State<Api>) -> String {
 /// This document.
 #[utoipa::path(get, path = "/openapi.json", tag = "health", responses((status = 200, body = serde_json::Value)))]
 async fn document(State(api): State<Api>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], api.document)
+    ([(header::CONTENT_TYPE, "application/json")], api.document.clone())
 }

@@ -1,5 +1,6 @@
 //! The routes, one file for each part of the API.
 
+mod admin;
 mod applications;
 mod audit_file;
 mod audits;
@@ -9,6 +10,7 @@ mod events;
 mod health;
 mod records;
 mod series;
+mod tokens;
 mod workspaces;
 
 use axum::Router;
@@ -43,6 +45,8 @@ pub(crate) fn router() -> (Router<Api>, Bytes) {
         .merge(audits::routes())
         .merge(series::routes())
         .merge(blocks::routes())
+        .merge(tokens::routes())
+        .merge(admin::routes())
         .merge(health::routes());
     let (router, document) = routes.split_for_parts();
     let router = router.fallback(not_found).method_not_allowed_fallback(method_not_allowed);

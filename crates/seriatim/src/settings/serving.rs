@@ -61,8 +61,12 @@ impl Settings {
                 Some(TlsFiles { certificate: certificate.into(), key: key.into() })
             }
             (None, None) => None,
-            (Some(_), None) => return Err(CliError::usage("tls_cert is set and tls_key is not: TLS needs both")),
-            (None, Some(_)) => return Err(CliError::usage("tls_key is set and tls_cert is not: TLS needs both")),
+            (Some(_), None) => {
+                return Err(CliError::usage("tls_cert is set and tls_key is not: TLS needs both"));
+            }
+            (None, Some(_)) => {
+                return Err(CliError::usage("tls_key is set and tls_cert is not: TLS needs both"));
+            }
         };
         Ok(ServerOptions {
             body_bytes_max: self.get("body_bytes_max")?,

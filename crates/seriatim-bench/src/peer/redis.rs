@@ -1,0 +1,91 @@
+//! A Redis server of our own: Debian's package, every write synced before it is answered. A counter without events.
+
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+
+use super::free_port;
+
+const START_WAIT: Duration = Duration::from_secs(10);
+/// Requests by which the rate is guessed before it is measured.
+const GUESS: u64 = 5_000;
+
+/// The server, on loopback. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Redis {
+    server: Child,
+    port: String,
+}
+
+impl Redis {
+    /// Starts it in an empty directory. An error says why there is none.
+    pub(crate) fn start(directory: &Path) -> anyhow::Result<Self> {
+        let port = free_port()?;
+        let mut command = Command::new("redis-server");
+        command.args([
+            "--bind",
+            "127.0.0.1",
+            "--port",
+            &port.to_string(),
+            "--save",
+            "",
+            "--appendonly",
+            "yes",
+        ]);
+        command.args(["--appendfsync", "always", "--dir"]).arg(directory);
+        let server = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        let mut redis =
+            Self { server: server.context("redis-server is not installed here")?, port: port.to_string() };
+        let started = Instant::now();
+        // Not by asking: redis-benchmark waits for ever if it is refused.
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            ensure!(redis.server.try_wait()?.is_none(), "redis-server ended");
+            ensure!(started.elapsed() < START_WAIT, "redis-server does not answer");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(redis)
+    }
+
+    /// Lets clients count for about this long; how many counts there were in a second.
+    pub(crate) fn drive(&self, clients: usize, duration: Duration) -> anyhow::Result<f64> {
+        let guess = self.bench(clients, GUESS)?;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of requests")]
+        let requests = (guess * duration.as_secs_f64()) as u64;
+        self.bench(clients, requests.max(GUESS))
+    }
+
+    fn bench(&self, clients: usize, requests: u64) -> anyhow::Result<f64> {
+        let mut command = Command::new("redis-benchmark");
+        command.args(["-h", "127.0.0.1", "-p", &self.port, "-q", "--csv", "-c", &clients.to_string()]);
+        let output = command.args(["-n", &requests.to_string(), "INCR", "counter"]).output()?;
+        let output = String::from_utf8(output.stdout)?;
+        per_second(&output).with_context(|| format!("redis-benchmark names no rate: {output}"))
+    }
+}
+
+/// The rate in the last line: `"INCR counter","12345.67",…`.
+fn per_second(output: &str) -> Option<f64> {
+    output.lines().rev().find_map(|line| line.split(',').nth(1)?.trim_matches('"').parse().ok())
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_the_second_column() {
+        let output = "\"test\",\"rps\",\"avg_latency_ms\"\n\"INCR counter\",\"74600.10\",\"0.8\"\n";
+        assert_eq!(per_second(output).map(f64::to_bits), Some(74_600.10_f64.to_bits()));
+        assert_eq!(per_second("Could not connect"), None);
+    }
+}
