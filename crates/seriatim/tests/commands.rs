@@ -81,12 +81,22 @@ fn serve_tells_where_it_is_and_a_second_one_on_its_data_is_refused() {
 #[test]
 fn logs_are_text_or_json() {
     let folder = Folder::new();
-    let server = folder.serve(&["--storage", "memory:", "--log-format", "json", "--log-level", "debug"]);
-    folder.run(&["next", "s", "--server", &server.url]).fine();
-    let (code, log) = server.terminate();
-    assert_eq!(code, 0);
-    let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(lines.iter().any(|line| line["level"] == "DEBUG"), "{log}");
+    let log = |format: &str, level: &str| {
+        let server = folder.serve(&["--storage", "memory:", "--log-format", format, "--log-level", level]);
+        folder.run(&["next", "s", "--server", &server.url]).fine();
+        let (code, log) = server.terminate();
+        assert_eq!(code, 0);
+        log
+    };
+    let json = log("json", "info");
+    let lines: Vec<serde_json::Value> =
+        json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let answered = lines.iter().find(|line| line["fields"]["message"] == "answered").unwrap();
+    assert_eq!((&answered["level"], &answered["fields"]["status"]), (&json!("INFO"), &json!(201)));
+    assert_eq!(answered["span"]["path"], "/v1/series/s/next");
+    let text = log("text", "info");
+    assert!(text.contains("INFO") && text.contains("status=201") && !text.contains('\u{1b}'), "{text}");
+    assert_eq!(log("text", "warn"), "", "nothing to say");
 }
 
 #[test]
@@ -299,8 +309,9 @@ fn tokens_are_made_listed_and_revoked() {
     assert!(!format!("{list:?}").contains(&admin));
     assert!(run(&["create", "--scope", "shop:everything"]).fails(2).contains("shop:everything"));
 
-    let server = folder.serve(&[]);
-    let url = &*server.url;
+    let server = folder.serve(&["--log-level", "trace"]);
+    let url = server.url.clone();
+    let url = &*url;
     assert_eq!(folder.run(&["next", "s", "--server", url]).code, 2, "no token");
     let with = |token: &str, arguments: &[&str]| {
         let all: Vec<&str> = arguments.iter().copied().chain(["--server", url]).collect();
@@ -315,4 +326,10 @@ fn tokens_are_made_listed_and_revoked() {
     assert_eq!((revoked.code, &*revoked.stderr), (0, &*format!("seriatim: token {id} is revoked\n")));
     assert_eq!(with(secret, &["inspect", "series"]).code, 2, "revoked while the server runs");
     assert_eq!(with(&admin, &["token", "revoke", "none"]).code, 2);
+    let (code, log) = server.terminate();
+    assert_eq!(code, 0);
+    assert!(
+        log.contains("/v1/tokens") && !log.contains(&admin) && !log.contains(secret),
+        "secrets are not logged"
+    );
 }

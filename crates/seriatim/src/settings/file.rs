@@ -91,7 +91,7 @@ mod tests {
             [
                 "apps [\"a.toml\", \"b.toml\"] x.toml:4",
                 "listen [\"127.0.0.1:9\"] x.toml:2",
-                "unflushed_max [\"1_000\"] x.toml:3",
+                "unflushed_max [\"1000\"] x.toml:3",
             ]
         );
     }
