@@ -53,7 +53,8 @@ pub(crate) fn router() -> (Router<Api>, Bytes) {
     let (router, document) = routes.split_for_parts();
     let router = router
         .merge(crate::console::router())
-        .fallback(not_found).method_not_allowed_fallback(method_not_allowed);
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed);
     (router, openapi::finish(document))
 }
 

@@ -109,6 +109,7 @@ async fn people_can_work_with_it_in_a_browser() {
     // Nor could the page make markup of strings if it tried.
     let refused = "(() => { try { document.createElement('p').innerHTML = '<b>x</b>'; } catch (error) { return error.name; } })()";
     assert_eq!(browser.value(refused).await, "TypeError");
+    ask_for_a_token(&mut browser, &server).await;
     browser.close().await;
     server.stop().await;
 }
@@ -287,6 +288,37 @@ async fn fold_a_history(browser: &mut Browser) {
     );
     assert_eq!((&timer["path"], &timer["due"]), (&json!("/1#1"), &json!(6000)));
     assert_eq!(folded["marks"][0]["detail"], json!(["Ada"]));
+}
+
+/// With the first token the server asks everybody for one; the page asks its reader, and keeps it to itself.
+async fn ask_for_a_token(browser: &mut Browser, server: &Server) {
+    let all = server.post("/v1/tokens", &json!({"scopes": ["*:admin"]})).await["secret"].clone();
+    let bearer = format!("Bearer {}", all.as_str().unwrap());
+    let (headers, few) = ([("Authorization", bearer.as_str())], json!({"scopes": ["shop:read"]}));
+    let few = server.send("POST", "/v1/tokens", &headers, Some(&few)).await;
+    let few = serde_json::from_str::<Value>(&few.body).unwrap()["secret"].clone();
+
+    browser.size(1280, 900).await;
+    browser.call("Page.reload", json!({})).await;
+    browser.fill("dialog [name=token]", "not-a-token").await;
+    browser.value("document.querySelector('dialog form').requestSubmit()").await;
+    browser.wait_text("dialog", "The token is not known").await;
+    browser.shoot("token").await;
+    browser.fill("dialog [name=token]", few.as_str().unwrap()).await;
+    browser.value("document.querySelector('dialog form').requestSubmit()").await;
+    browser.turn("#/").await;
+    browser.wait_text(".page-head", "use a token with the scope *:read").await;
+    browser.turn("#/series").await;
+    browser.wait_text(".problem", "The token lacks the scope series:read").await;
+
+    browser.value("sessionStorage.clear()").await;
+    browser.call("Page.reload", json!({})).await;
+    browser.fill("dialog [name=token]", all.as_str().unwrap()).await;
+    browser.value("document.querySelector('dialog form').requestSubmit()").await;
+    browser.wait_text("tbody", "acme.invoices").await;
+    browser.wait_text(".readiness", "ready").await;
+    let kept = browser.value("[location.href, ...Object.values(localStorage), document.cookie].join()").await;
+    assert!(!kept.as_str().unwrap().contains(all.as_str().unwrap()), "for this tab only: {kept}");
 }
 
 async fn turn_dark(browser: &mut Browser, base: &str) {
