@@ -89,11 +89,11 @@ async fn people_can_work_with_it_in_a_browser() {
         eprintln!("SKIPPED, the console was not looked at: {reason}");
         return;
     };
-    let server = Server::start(&env).await;
+    let mut server = Server::start(&env).await;
     let base = format!("http://{}/", server.address);
     look_at_an_empty_server(&mut browser, &base).await;
     let workspace = send_a_command(&mut browser).await;
-    follow_the_log(&mut browser, &server, &workspace).await;
+    follow_the_log(&mut browser, &mut server, &env, &workspace).await;
     read_records_and_sequences(&mut browser, &workspace).await;
     number_a_series(&mut browser).await;
     allocate_a_block(&mut browser).await;
@@ -101,9 +101,11 @@ async fn people_can_work_with_it_in_a_browser() {
     fold_a_history(&mut browser).await;
     turn_dark(&mut browser, &base).await;
     fit_a_phone(&mut browser, &workspace).await;
-    // A browser notes every answer that says no. Expected are: the look for workflows, and the command that was wrong.
-    let expected =
-        |complaint: &String| complaint.contains("/v1/workflows") || complaint.contains("/commands");
+    // A browser notes every answer that says no. Expected are: the look for workflows, the command that was wrong, and
+    // what was under way when the server went away.
+    let expected = |complaint: &String| {
+        ["/v1/workflows", "/commands", "net::ERR_"].iter().any(|known| complaint.contains(known))
+    };
     let complaints: Vec<String> = browser.complaints().into_iter().filter(|one| !expected(one)).collect();
     assert_eq!(complaints, Vec::<String>::new());
     // Nor could the page make markup of strings if it tried.
@@ -163,7 +165,7 @@ async fn send_a_command(browser: &mut Browser) -> String {
 }
 
 /// Posts from outside while the page follows: nothing is missing, nothing comes twice, the page stays small.
-async fn follow_the_log(browser: &mut Browser, server: &Server, workspace: &str) {
+async fn follow_the_log(browser: &mut Browser, server: &mut Server, env: &Env, workspace: &str) {
     let commands = format!("{workspace}/commands");
     browser.leave_input().await;
     browser.press("1").await;
@@ -180,7 +182,13 @@ async fn follow_the_log(browser: &mut Browser, server: &Server, workspace: &str)
     browser.wait("document.querySelector('.log li').dataset.offset === '7'").await;
     let offsets = "[...document.querySelectorAll('.log li')].map((row) => row.dataset.offset).join()";
     assert_eq!(browser.value(offsets).await, "7,6,5,4,3,2,1");
-    for _ in 0..250 {
+    // The server goes away and comes back: the page goes on behind the last event that it has seen.
+    server.interrupt(env).await;
+    server.post(&commands, &invoice()).await;
+    browser.wait("document.querySelector('.log li').dataset.offset === '8'").await;
+    browser.wait_text(".log-tools", "following live").await;
+    assert_eq!(browser.value(offsets).await, "8,7,6,5,4,3,2,1");
+    for _ in 0..249 {
         server.post(&commands, &invoice()).await;
     }
     browser.wait("document.querySelector('.log li').dataset.offset === '257'").await;

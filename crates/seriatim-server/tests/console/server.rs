@@ -21,6 +21,7 @@ static METRICS: OnceLock<PrometheusHandle> = OnceLock::new();
 /// A server on a port of its own, in memory, with the demo application.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
+    engine: Engine,
     stop: Shutdown,
     served: Task<std::io::Result<()>>,
 }
@@ -49,8 +50,20 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), Shutdown::new());
         let served =
-            env.spawn(serve(listener, engine, Some(metrics), ServerOptions::default(), stop.clone()));
-        Self { address, stop, served }
+            env.spawn(serve(listener, engine.clone(), Some(metrics), ServerOptions::default(), stop.clone()));
+        Self { address, engine, stop, served }
+    }
+
+    /// Stops answering, and begins again at the same address with the same data.
+    pub(crate) async fn interrupt(&mut self, env: &Env) {
+        self.stop.cancel();
+        (&mut self.served).await.unwrap().unwrap();
+        let listener = TcpListener::bind(self.address).await.unwrap();
+        (self.stop, self.served) = {
+            let (engine, stop, metrics) = (self.engine.clone(), Shutdown::new(), METRICS.get().cloned());
+            let served = env.spawn(serve(listener, engine, metrics, ServerOptions::default(), stop.clone()));
+            (stop, served)
+        };
     }
 
     /// One request on a connection of its own.
