@@ -81,7 +81,7 @@ async fn who_got(
 
 /// Whether a series is complete.
 #[utoipa::path(
-    get, path = "/v1/series/{name}/audit", tag = "series", params(("name" = String, Path)),
+    get, path = "/v1/series/{name}/audit", tag = "series", params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$")),
     responses((status = 200, body = SeriesAudit))
 )]
 async fn of_series(State(api): State<Api>, Path(name): Path<String>) -> Result<Json<SeriesAudit>, Problem> {
