@@ -16,7 +16,7 @@ use support::{Folder, Server};
 
 const DEFINITION: &str = "name = \"till\"\npartitions = 2\n\n[sequences.ReceiptNumber]\nfirst = 100\n\n\
                           [documents.Receipt]\nkind = \"W\"\nfields.total = \"decimal\"\n\
-                          fields.number = { draw = \"ReceiptNumber\" }\n\n[kinds.shop]\ndocuments = [\"Receipt\"]\n";
+                          fields.number = { draw = \"ReceiptNumber\" }\n\n[workspaces.shop]\n";
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
@@ -57,7 +57,7 @@ fn records_sequences_and_events_of_a_workspace_are_shown() {
         first.iter().chain(&within).chain(more).copied().collect()
     };
     let records = look(&at(&["inspect", "records"], &["--type", "Invoice"])).fine();
-    let expected = "id               type     parent  fields\n\
+    let expected = "             id  type     parent  fields\n\
                     322680000131072  Invoice  -       {\"number\":1,\"total\":\"99.50\"}\n\
                     322680000131073  Invoice  -       {\"number\":2,\"total\":\"1.00\"}\n";
     assert_eq!(records, expected);
