@@ -1,13 +1,43 @@
 //! A typed client of a Seriatim server.
 //!
-//! ```no_run
+//! ```
 //! use seriatim_client::{Client, ClientOptions};
 //! use seriatim_env::Env;
 //!
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let client = Client::connect(Env::real(), "http://127.0.0.1:7400".parse()?, ClientOptions::default())?;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let (env, stop) = (Env::real(), seriatim_env::Shutdown::new());
+//! # let log = seriatim_storage::Log::new(seriatim_storage::memory::MemoryLog::new());
+//! # let store = seriatim_storage::Store::new(seriatim_storage::memory::MemoryStore::new(env.clone()));
+//! # let apps = [seriatim_engine::App::new(seriatim_engine::definition::shop())];
+//! # let engine = seriatim_engine::Engine::open(env.clone(), log, store, apps, Default::default()).await?;
+//! # let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+//! # let address = format!("http://{}", listener.local_addr()?);
+//! # let served = env.spawn(seriatim_server::serve(listener, engine.clone(), None, Default::default(), stop.clone()));
+//! // For example "http://127.0.0.1:7400".
+//! let client = Client::connect(Env::real(), address.parse()?, ClientOptions::default())?;
+//!
+//! // A gap-free number, durable when it is here.
 //! let taken = client.series("acme.invoices").next().await?;
-//! println!("{}", taken.number);
+//! assert_eq!(taken.number, 1);
+//!
+//! // The same key gives the same number, whoever asks.
+//! let keyed = client.series("acme.invoices").with_key("order-7");
+//! assert_eq!((keyed.next().await?.number, keyed.next().await?.number), (2, 2));
+//!
+//! // Ids that may have gaps, from memory but for one request per block.
+//! client.blocks("orders").put(&Default::default()).await?;
+//! let ids = client.blocks("orders").lease(Default::default()).await?;
+//! assert_eq!(ids.allocate_one().await?.get(), 1);
+//!
+//! // Each number has its event, and the log can be followed.
+//! let workspace = client.application("series").workspaces(None, 1).await?.workspaces[0].id;
+//! let mut log = client.application("series").workspace(workspace).follow(1);
+//! assert_eq!(log.next().await?.workspace_offset, 1);
+//! # drop(log);
+//! # stop.cancel();
+//! # served.await??;
+//! # engine.close().await;
 //! # Ok(())
 //! # }
 //! ```

@@ -108,6 +108,16 @@ impl Server {
         self
     }
 
+    /// Whether it could serve there: what [`Server::serve`] would refuse, told before anybody is told that it is ready.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::serve`].
+    pub fn check(&self, listener: &TcpListener) -> std::io::Result<()> {
+        check_reach(listener, !self.engine.tokens().is_empty())?;
+        self.options.tls.as_ref().map(tls::acceptor).transpose().map(drop)
+    }
+
     /// The same routes inside this process, without a socket, tokens or limits: for whoever holds the storage.
     #[must_use]
     pub fn local(self) -> LocalApi {

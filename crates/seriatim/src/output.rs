@@ -67,10 +67,11 @@ impl Table {
         let columns = self.rows.first().map_or(0, Vec::len);
         let column = |place: usize| self.rows.iter().filter_map(move |row| row.get(place));
         let width = |place: usize| column(place).map(|cell| cell.chars().count()).max().unwrap_or(0);
+        let is_number = |cell: &String| !cell.is_empty() && cell.bytes().all(|byte| byte.is_ascii_digit());
         let numeric = |place: usize| {
-            let mut cells = column(place).skip(1).peekable();
-            cells.peek().is_some()
-                && cells.all(|cell| cell.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'))
+            let mut cells = column(place).skip(1);
+            // What is absent stands between numbers as they do.
+            cells.clone().any(is_number) && cells.all(|cell| cell == "-" || is_number(cell))
         };
         let shape: Vec<(usize, bool)> = (0..columns).map(|place| (width(place), numeric(place))).collect();
         for row in &self.rows {

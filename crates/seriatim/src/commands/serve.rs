@@ -80,8 +80,17 @@ async fn listen(
     let (at, url) = (format!("{scheme}://{address}"), settings.get::<StorageUrl>("storage")?);
     let ready = format!("seriatim listens on {at}, console {at}/, storage {url}, stop it with Ctrl-C");
     let server = Server::new(engine.clone()).storage(storage.clone()).metrics(Some(metrics)).options(options);
+    server.check(&listener).map_err(refused)?;
     eprintln!("{ready}");
-    server.serve(listener, stop).await.map_err(CliError::unavailable)
+    server.serve(listener, stop).await.map_err(refused)
+}
+
+/// Files that are not what they should be are the caller's to mend.
+fn refused(error: std::io::Error) -> CliError {
+    match error.kind() {
+        std::io::ErrorKind::InvalidInput => CliError::usage(error.to_string()),
+        _ => CliError::unavailable(error),
+    }
 }
 
 fn applications(settings: &Settings) -> Result<Vec<App>, CliError> {
