@@ -13,7 +13,7 @@ use seriatim_types::{ApplicationId, ErrorKind, Number, Partition, PartitionId, W
 use crate::app::{App, Running};
 use crate::apply::Derivation;
 use crate::blocks::RegistryBlocks;
-use crate::definition::{Accepted, DefinitionError, Schema};
+use crate::definition::{Accepted, Application, DefinitionError, Schema};
 use crate::error::{RequestError, SubmitError};
 use crate::fence::{Fence, FenceState};
 use crate::follower;
@@ -24,6 +24,7 @@ use crate::partition::{PartitionHandle, PartitionState, PartitionStatus, Parts};
 use crate::registry::{self, Registry, WORKSPACE_IDS, Workspace};
 use crate::request::{Answer, Request};
 use crate::series;
+use crate::tokens::TokenTable;
 
 /// Small: a crash wastes at most so many ids, and a workspace is not made every microsecond.
 const WORKSPACE_ID_BLOCK: u64 = 256;
@@ -91,6 +92,7 @@ struct Inner {
     workspace_ids: BlockAllocator,
     open_blocks: OpenBlocks,
     fence: Arc<Fence>,
+    tokens: TokenTable,
 }
 
 /// What partitions of all applications have in common.
@@ -228,8 +230,11 @@ impl Engine {
             workspace_ids,
             open_blocks: OpenBlocks::new(opening.env.clone(), &opening.options),
             fence: opening.fence.clone(),
+            tokens: TokenTable::default(),
         };
-        Ok(Self { inner: Arc::new(inner) })
+        let engine = Self { inner: Arc::new(inner) };
+        engine.tokens().load().await?;
+        Ok(engine)
     }
 
     /// Fences a copy that was just restored, before it is opened: it reads, and gives out nothing until it is unfenced.
@@ -238,11 +243,40 @@ impl Engine {
     ///
     /// [`OpenError`]; it may be fenced all the same.
     pub async fn fence(env: Env, log: Log, store: Store) -> Result<(), OpenError> {
+        let sys = Self::open_registry(&env, &log, &store).await?;
+        let fenced = append_fence(&log, &sys).await;
+        sys.close().await;
+        fenced
+    }
+
+    /// The definitions that a storage knows of, as they were accepted last, without the built-in ones. For looking at a
+    /// storage without being told what is in it.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`].
+    pub async fn stored_applications(
+        env: Env,
+        log: Log,
+        store: Store,
+    ) -> Result<Vec<Application>, OpenError> {
+        let sys = Self::open_registry(&env, &log, &store).await?;
+        let accepted = match wait_ready(&sys).await {
+            Ok(()) => Registry { sys: &sys }.all_accepted().await,
+            Err(error) => Err(error),
+        };
+        sys.close().await;
+        let definitions = accepted?.into_iter().map(|accepted| accepted.application().clone());
+        Ok(definitions.filter(|definition| definition.name != series::NAME).collect())
+    }
+
+    /// Opens the registry alone.
+    async fn open_registry(env: &Env, log: &Log, store: &Store) -> Result<Running, OpenError> {
         let options = Options::default();
         let opening = Opening {
-            env: &env,
-            log: &log,
-            store: &store,
+            env,
+            log,
+            store,
             options,
             budget: Arc::new(Budget::new(options.unflushed_max, options.unflushed_bytes_max)),
             sharing: 1,
@@ -250,10 +284,7 @@ impl Engine {
         };
         let (app, accepted) = registry::app()?;
         let owners = log.take_all(&partitions_of(&accepted)).await?;
-        let sys = opening.run(app, &accepted, owners)?;
-        let fenced = append_fence(&log, &sys).await;
-        sys.close().await;
-        fenced
+        opening.run(app, &accepted, owners)
     }
 
     /// The names of the applications, in the order in which they were given; built-in ones are not among them.
@@ -282,7 +313,9 @@ impl Engine {
         running.ok_or_else(|| SubmitError::UnknownApplication(id.to_string()))
     }
 
-    pub(crate) fn env(&self) -> &Env {
+    /// The door to clock, spawn and randomness that it runs behind.
+    #[must_use]
+    pub fn env(&self) -> &Env {
         &self.inner.env
     }
 
@@ -300,6 +333,10 @@ impl Engine {
 
     pub(crate) fn fence_state(&self) -> Arc<FenceState> {
         self.inner.fence.state()
+    }
+
+    pub(crate) fn token_table(&self) -> &TokenTable {
+        &self.inner.tokens
     }
 
     pub(crate) fn series_ids(&self) -> &Cache<Box<str>, WorkspaceId> {

@@ -89,6 +89,8 @@ pub struct PartitionState {
     pub unflushed: usize,
     /// Bytes of the log between the checkpoint and the next offset.
     pub uncheckpointed_bytes: u64,
+    /// Commands that wait, and the group that is under way.
+    pub waiting: usize,
 }
 
 impl PartitionHandle {
@@ -135,6 +137,7 @@ impl PartitionHandle {
 
     /// Queues a command and waits for its answer. Dropping the future does not cancel the command.
     pub(crate) async fn submit(&self, prepared: Prepared) -> Result<Answer, SubmitError> {
+        let queued = self.shared.env.instant();
         let (sender, answer) = oneshot::channel();
         let message = Message::Command(Submission::new(prepared, sender));
         match self.queue.try_send(message) {
@@ -145,7 +148,9 @@ impl PartitionHandle {
             }
             Err(mpsc::error::TrySendError::Closed(_)) => return Err(self.closed()),
         }
-        answer.await.unwrap_or_else(|_| Err(SubmitError::InDoubt("the partition has ended".to_owned())))
+        let answer = answer.await;
+        self.shared.metrics.command_seconds.record((self.shared.env.instant() - queued).as_secs_f64());
+        answer.unwrap_or_else(|_| Err(SubmitError::InDoubt("the partition has ended".to_owned())))
     }
 
     fn closed(&self) -> SubmitError {
@@ -194,6 +199,7 @@ impl PartitionHandle {
             (None, Status::Stopped(reason)) => PartitionStatus::Stopped(reason.to_string()),
             (None, Status::Finished) => PartitionStatus::Stopped("it is closed".to_owned()),
         };
+        let in_group = usize::from(matches!(self.status.status(), Status::InTransaction));
         let overlay = lock(&self.shared.overlay);
         PartitionState {
             partition: self.shared.partition,
@@ -202,6 +208,7 @@ impl PartitionHandle {
             checkpoint: overlay.checkpoint().get(),
             unflushed: overlay.keys(),
             uncheckpointed_bytes: overlay.log_bytes(),
+            waiting: self.queue.max_capacity() - self.queue.capacity() + in_group,
         }
     }
 }
