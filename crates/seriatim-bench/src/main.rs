@@ -58,6 +58,7 @@ mod sequencer;
 mod shop;
 mod suite;
 mod table;
+mod workflow;
 mod writers;
 
 use std::io::Write;
@@ -85,6 +86,7 @@ const SUITES: &[Suite] = &[
     restart::SUITE,
     memory::SUITE,
     http::SUITE,
+    workflow::SUITE,
 ];
 
 /// Measures Seriatim beside its peers; the last line is one JSON object.
