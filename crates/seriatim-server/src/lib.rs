@@ -6,6 +6,7 @@
 
 mod accept;
 mod access;
+mod console;
 mod extract;
 mod front;
 mod local;

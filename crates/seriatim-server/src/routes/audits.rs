@@ -88,7 +88,7 @@ async fn who_got(
 
 /// Whether a series is complete. As `application/x-ndjson`: a file that a third party can verify offline.
 #[utoipa::path(
-    get, path = "/v1/series/{name}/audit", tag = "series", params(("name" = String, Path)),
+    get, path = "/v1/series/{name}/audit", tag = "series", params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$")),
     responses((status = 200, content((SeriesAudit = "application/json"), (String = "application/x-ndjson"))))
 )]
 async fn of_series(

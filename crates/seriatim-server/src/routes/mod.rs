@@ -7,6 +7,7 @@ mod audits;
 mod blocks;
 mod commands;
 mod events;
+mod forecasts;
 mod health;
 mod records;
 mod series;
@@ -43,13 +44,17 @@ pub(crate) fn router() -> (Router<Api>, Bytes) {
         .merge(events::routes())
         .merge(records::routes())
         .merge(audits::routes())
+        .merge(forecasts::routes())
         .merge(series::routes())
         .merge(blocks::routes())
         .merge(tokens::routes())
         .merge(admin::routes())
         .merge(health::routes());
     let (router, document) = routes.split_for_parts();
-    let router = router.fallback(not_found).method_not_allowed_fallback(method_not_allowed);
+    let router = router
+        .merge(crate::console::router())
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed);
     (router, openapi::finish(document))
 }
 
