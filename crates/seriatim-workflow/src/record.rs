@@ -137,12 +137,14 @@ impl CommandRecord {
         self.path.as_ref().map_or_else(Branch::main, |path| path.branch.clone())
     }
 
-    /// The fields in which two records differ. A side effect's value is not compared: it may differ.
+    /// The fields in which two records differ; of different commands nothing else is compared. A side effect's value is not compared: it may differ.
     #[must_use]
     pub fn fields_that_differ(&self, other: &Self) -> Vec<Field> {
-        let is_free = self.command == CommandKind::RecordSideEffect && other.command == self.command;
+        if self.command != other.command {
+            return vec![Field::Command];
+        }
+        let is_free = self.command == CommandKind::RecordSideEffect;
         let fields = [
-            (Field::Command, self.command != other.command),
             (Field::Name, self.name != other.name),
             (Field::Input, self.digest != other.digest && !is_free),
             (Field::Duration, self.duration != other.duration),
