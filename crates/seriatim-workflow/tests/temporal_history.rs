@@ -1,5 +1,6 @@
 //! Temporal's histories: read in each of their forms, inspected, and replayed.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::result_large_err, reason = "failures are rare")]
 
 mod common;
 

@@ -117,7 +117,7 @@ impl Replay<'_> {
                     self.local.push((seq.get(), activity_type.clone()));
                 }
                 Command::CancelLocalActivity { seq, .. } => {
-                    self.local.retain(|(local, _)| *local != seq.get())
+                    self.local.retain(|(local, _)| *local != seq.get());
                 }
                 Command::CancelSignal { .. } => drop(take_begun(issued, command)),
                 // What begins and ends within one task never reaches the server; the core says at once that it is over.

@@ -385,7 +385,7 @@ impl Server {
         let value = chance.below(1000);
         let result = Payload::json(&value).unwrap();
         let m = Message::default();
-        let is_failed = value % 5 == 0;
+        let is_failed = value.is_multiple_of(5);
         Some(match kind {
             Kind::Timer => {
                 let m = m.with(1, "timer_id", text(seq.to_string())).with(2, "started_event_id", int(began));
@@ -399,7 +399,7 @@ impl Server {
                 Job::ResolveActivity { seq: CommandSeq::new(seq), resolution }
             }
             Kind::Activity => {
-                let m = m.with(1, "result", payloads(&[result.clone()])).with(
+                let m = m.with(1, "result", payloads(std::slice::from_ref(&result))).with(
                     2,
                     "scheduled_event_id",
                     int(began),
@@ -426,7 +426,7 @@ impl Server {
                 Job::ResolveChildStart { seq: CommandSeq::new(seq), resolution }
             }
             Kind::ChildWorkflow => {
-                let m = m.with(1, "result", payloads(&[result.clone()])).with(
+                let m = m.with(1, "result", payloads(std::slice::from_ref(&result))).with(
                     5,
                     "initiated_event_id",
                     int(began),
@@ -473,6 +473,7 @@ pub(crate) struct Core {
     issued: Vec<Issued>,
 }
 
+#[allow(clippy::large_enum_variant, reason = "a test")]
 enum Issued {
     Command(Command),
     LocalActivity(BTreeMap<String, Field>, Option<&'static str>),
@@ -493,7 +494,7 @@ impl Core {
                     self.local.push((seq.get(), activity_type.clone()));
                 }
                 Command::CancelLocalActivity { seq, .. } => {
-                    self.local.retain(|(local, _)| *local != seq.get())
+                    self.local.retain(|(local, _)| *local != seq.get());
                 }
                 Command::CancelTimer { .. }
                 | Command::CancelActivity { .. }
@@ -524,7 +525,7 @@ impl Core {
             match issued {
                 Issued::Command(command) => self.server.command(&command),
                 Issued::LocalActivity(details, why) => {
-                    self.server.marker("core_local_activity", details, why)
+                    self.server.marker("core_local_activity", details, why);
                 }
             }
         }
@@ -572,12 +573,12 @@ pub(crate) fn serve(registry: &Arc<Registry>, seed: u64, tasks: usize) -> Server
             let data = json!({ "seq": seq, "attempt": 1, "activity_id": seq.to_string(), "activity_type": activity_type });
             let mut details =
                 BTreeMap::from([("data".to_owned(), payloads(&[Payload::json(&data).unwrap()]))]);
-            let resolution = if value % 5 == 0 {
+            let resolution = if value.is_multiple_of(5) {
                 core.issued.push(Issued::LocalActivity(details, Some("no")));
                 ActivityResolution::Failed { failure: Failure::application("Test", "no") }
             } else {
                 let result = Payload::json(&value).unwrap();
-                details.insert("result".to_owned(), payloads(&[result.clone()]));
+                details.insert("result".to_owned(), payloads(std::slice::from_ref(&result)));
                 core.issued.push(Issued::LocalActivity(details, None));
                 ActivityResolution::Completed { result: Some(result) }
             };
