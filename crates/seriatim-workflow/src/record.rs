@@ -1,0 +1,330 @@
+//! What a history keeps of a command, and how a difference from it is told.
+
+use std::fmt;
+use std::panic::Location;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::lineage::InputDigest;
+use crate::{Branch, Command, CommandKind, Kind, Path, Payload, SignalTarget, UpdateOutcome};
+
+/// What is compared of a command on replay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandRecord {
+    /// What it is.
+    pub command: CommandKind,
+    /// Kind and number of the operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<(Kind, u32)>,
+    /// Where it comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<Path>,
+    /// Name of the activity, workflow, signal, patch or update; message of a failure.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Digest of the input, or of the result.
+    pub digest: InputDigest,
+    /// How long a timer runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Duration>,
+    /// Whom it goes to: task queue, child's id, signalled or cancelled workflow.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub target: String,
+    /// The value of a side effect, so that replay finds the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<Payload>,
+}
+
+/// What names a command among those of its history, whatever is wrong with the rest of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    Begins(Path),
+    Ends(Path),
+    Patch(String),
+    UpdateAccepted(String),
+    UpdateCompleted(String),
+    RunEnds,
+}
+
+impl CommandRecord {
+    /// What is compared of this command.
+    #[must_use]
+    pub fn of(command: &Command) -> Self {
+        let mut record = Self {
+            command: command.kind(),
+            seq: command.seq(),
+            path: command.path().cloned(),
+            name: command.name().to_owned(),
+            digest: command.lineage().map_or(InputDigest::NONE, |lineage| lineage.digest),
+            duration: None,
+            target: String::new(),
+            value: None,
+        };
+        match command {
+            Command::StartTimer { duration, .. } => record.duration = Some(*duration),
+            Command::ScheduleActivity { options, .. } => record.target.clone_from(&options.task_queue),
+            Command::StartChild { options, .. } => record.target.clone_from(&options.workflow_id),
+            Command::SignalExternal { target, .. } => {
+                record.target = match target {
+                    SignalTarget::Workflow(execution) => {
+                        format!("{}/{}", execution.workflow_id, execution.run_id)
+                    }
+                    SignalTarget::Child { workflow_id } => format!("child {workflow_id}"),
+                }
+            }
+            Command::CancelExternal { target, .. } => {
+                record.target = format!("{}/{}", target.workflow_id, target.run_id);
+            }
+            Command::SetPatch { deprecated: true, .. } => "deprecated".clone_into(&mut record.target),
+            Command::RecordSideEffect { value, .. } => record.value = Some(value.clone()),
+            Command::UpsertSearchAttributes { attributes: values, .. }
+            | Command::ModifyMemo { memo: values, .. } => {
+                record.target = values.keys().map(String::as_str).collect::<Vec<_>>().join(",");
+            }
+            Command::Complete { result } => record.digest = InputDigest::of(result.as_slice()),
+            Command::Fail { failure } => record.name.clone_from(&failure.message),
+            Command::ContinueAsNew { options } => record.digest = InputDigest::of(&options.input),
+            Command::UpdateAccepted { protocol_id } | Command::UpdateRejected { protocol_id, .. } => {
+                record.name.clone_from(protocol_id);
+            }
+            Command::UpdateCompleted { protocol_id, outcome } => {
+                record.name.clone_from(protocol_id);
+                match outcome {
+                    UpdateOutcome::Completed { result } => {
+                        record.digest = InputDigest::of(std::slice::from_ref(result))
+                    }
+                    UpdateOutcome::Failed { failure } => record.target.clone_from(&failure.message),
+                }
+            }
+            _ => {}
+        }
+        record
+    }
+
+    /// What names it in its history.
+    pub(crate) fn key(&self) -> Key {
+        let path = || self.path.clone().unwrap_or(Path { branch: Branch::main(), ordinal: 0 });
+        match self.command {
+            CommandKind::CancelTimer
+            | CommandKind::CancelActivity
+            | CommandKind::CancelLocalActivity
+            | CommandKind::CancelChild
+            | CommandKind::CancelSignal => Key::Ends(path()),
+            CommandKind::SetPatch => Key::Patch(self.name.clone()),
+            CommandKind::UpdateAccepted | CommandKind::UpdateRejected | CommandKind::QueryAnswer => {
+                Key::UpdateAccepted(self.name.clone())
+            }
+            CommandKind::UpdateCompleted => Key::UpdateCompleted(self.name.clone()),
+            CommandKind::Complete
+            | CommandKind::Fail
+            | CommandKind::Cancelled
+            | CommandKind::ContinueAsNew => Key::RunEnds,
+            CommandKind::StartTimer
+            | CommandKind::ScheduleActivity
+            | CommandKind::ScheduleLocalActivity
+            | CommandKind::StartChild
+            | CommandKind::SignalExternal
+            | CommandKind::CancelExternal
+            | CommandKind::RecordSideEffect
+            | CommandKind::UpsertSearchAttributes
+            | CommandKind::ModifyMemo => Key::Begins(path()),
+        }
+    }
+
+    /// The branch whose order it belongs to.
+    pub(crate) fn branch(&self) -> Branch {
+        self.path.as_ref().map_or_else(Branch::main, |path| path.branch.clone())
+    }
+
+    /// The fields in which two records differ. A side effect's value is not compared: it may differ.
+    #[must_use]
+    pub fn fields_that_differ(&self, other: &Self) -> Vec<Field> {
+        let is_free = self.command == CommandKind::RecordSideEffect && other.command == self.command;
+        let fields = [
+            (Field::Command, self.command != other.command),
+            (Field::Name, self.name != other.name),
+            (Field::Input, self.digest != other.digest && !is_free),
+            (Field::Duration, self.duration != other.duration),
+            (Field::Target, self.target != other.target),
+        ];
+        fields.into_iter().filter_map(|(field, differs)| differs.then_some(field)).collect()
+    }
+}
+
+impl fmt::Display for CommandRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.command)?;
+        if let Some((_, seq)) = self.seq {
+            write!(f, " {seq}")?;
+        }
+        if !self.name.is_empty() {
+            write!(f, " {:?}", self.name)?;
+        }
+        if let Some(path) = &self.path {
+            write!(f, " at {path}")?;
+        }
+        if let Some(duration) = self.duration {
+            write!(f, " for {duration:?}")?;
+        }
+        if !self.target.is_empty() {
+            write!(f, " to {}", self.target)?;
+        }
+        if self.digest != InputDigest::NONE {
+            write!(f, " input {}", self.digest.to_string().get(..12).unwrap_or_default())?;
+        }
+        Ok(())
+    }
+}
+
+/// A part of a command that is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Field {
+    /// What it is.
+    Command,
+    /// Its name.
+    Name,
+    /// Its input or result.
+    Input,
+    /// How long a timer runs.
+    Duration,
+    /// Whom it goes to.
+    Target,
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Command => "command",
+            Self::Name => "name",
+            Self::Input => "input",
+            Self::Duration => "duration",
+            Self::Target => "target",
+        })
+    }
+}
+
+/// How code and history differ.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "how", rename_all = "snake_case")]
+pub enum DifferenceKind {
+    /// The same place asks for something else.
+    Altered {
+        /// In these parts.
+        fields: Vec<Field>,
+    },
+    /// The code asks for something that the history does not have.
+    Inserted,
+    /// The history has something that the code does not ask for.
+    Missing,
+    /// Within a branch the history has another order.
+    Reordered,
+    /// The history has it in the answer to another activation.
+    Moved {
+        /// The activation, from 1.
+        recorded_in: u32,
+    },
+}
+
+/// One difference between what the code does and what the history says it did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// The activation in which it showed, from 1.
+    pub activation: u32,
+    /// What is different.
+    #[serde(flatten)]
+    pub kind: DifferenceKind,
+    /// What the history says.
+    pub expected: Option<CommandRecord>,
+    /// What the code does.
+    pub actual: Option<CommandRecord>,
+    /// Where in the code.
+    pub call_site: Option<CallSite>,
+}
+
+/// A line of workflow code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallSite {
+    /// The file.
+    pub file: String,
+    /// The line, from 1.
+    pub line: u32,
+    /// The column, from 1.
+    pub column: u32,
+}
+
+impl From<&Location<'_>> for CallSite {
+    fn from(location: &Location<'_>) -> Self {
+        Self { file: location.file().to_owned(), line: location.line(), column: location.column() }
+    }
+}
+
+impl fmt::Display for CallSite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "activation {}: ", self.activation)?;
+        match &self.kind {
+            DifferenceKind::Altered { fields } => {
+                let fields: Vec<String> = fields.iter().map(ToString::to_string).collect();
+                write!(f, "another {}", fields.join(", "))?;
+            }
+            DifferenceKind::Inserted => f.write_str("a command that the history does not have")?,
+            DifferenceKind::Missing => f.write_str("a command of the history is not issued")?,
+            DifferenceKind::Reordered => f.write_str("another order within the branch")?,
+            DifferenceKind::Moved { recorded_in } => {
+                write!(f, "the history has it in activation {recorded_in}")?
+            }
+        }
+        let nothing = || "nothing".to_owned();
+        write!(f, "\n  expected: {}", self.expected.as_ref().map_or_else(nothing, ToString::to_string))?;
+        write!(f, "\n  actual:   {}", self.actual.as_ref().map_or_else(nothing, ToString::to_string))?;
+        self.call_site.as_ref().map_or(Ok(()), |site| write!(f, "\n  issued at {site}"))
+    }
+}
+
+/// The commands of a run's history, completion by completion.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Recorded {
+    pub(crate) completions: Vec<Vec<CommandRecord>>,
+}
+
+impl Recorded {
+    /// Nothing has been recorded: the run is new.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Adds the next completion's commands. What does not belong into a history is left out.
+    pub fn push(&mut self, commands: &[Command]) {
+        let recorded = commands.iter().filter(|command| command.kind().is_recorded());
+        self.completions.push(recorded.map(CommandRecord::of).collect());
+    }
+
+    /// How many completions there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.completions.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.completions.is_empty()
+    }
+}
+
+impl<'a> FromIterator<&'a [Command]> for Recorded {
+    fn from_iter<I: IntoIterator<Item = &'a [Command]>>(completions: I) -> Self {
+        let mut recorded = Self::none();
+        completions.into_iter().for_each(|commands| recorded.push(commands));
+        recorded
+    }
+}
