@@ -35,6 +35,7 @@ mod state;
 mod unfence;
 mod value;
 mod view;
+mod workflows;
 
 pub use app::App;
 pub use apply::ApplyError;
@@ -58,3 +59,4 @@ pub use series::{BadFormat, Issued, NextRequest, Series, SeriesFormat, SeriesSta
 pub use unfence::{Fenced, Unfence};
 pub use value::{Value, moment};
 pub use view::KeyPart;
+pub use workflows::{Advance, BadRunStatus, RunRow, RunStatus, WorkflowEvents, Workflows};

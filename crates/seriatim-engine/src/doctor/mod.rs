@@ -28,7 +28,7 @@ use crate::definition::{Accepted, DefinitionError, Schema};
 use crate::error::SubmitError;
 use crate::keys::StoreKey;
 use crate::registry;
-use crate::series;
+use crate::engine::built_in;
 use crate::view;
 use derive::Examination;
 
@@ -144,7 +144,7 @@ impl Doctor {
         if let Some(problem) = report.problems.pop() {
             return Err(problem.error);
         }
-        for app in std::iter::once(series::app()?).chain(std::mem::take(&mut self.applications)) {
+        for app in built_in()?.into_iter().chain(std::mem::take(&mut self.applications)) {
             // Never opened with it: there is no event of it either.
             let Some(accepted) = accepted_of(scratch, &app.definition.name).await? else { continue };
             let derivation = derivation(app, &accepted)?;
