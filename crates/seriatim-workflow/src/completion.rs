@@ -185,6 +185,11 @@ pub enum ForeignWait {
         /// The branch.
         branch: String,
     },
+    /// A context was used from another thread, or while no activation was under way.
+    #[error(
+        "the run's context was used outside an activation: keep it in workflow code, and out of threads and runtimes of its own"
+    )]
+    Called,
     /// A task wakes itself again and again without getting anywhere.
     #[error("branch {branch} has woken itself {polls} times in one activation without blocking: it spins")]
     Spinning {

@@ -4,12 +4,16 @@ mod activation;
 mod base64;
 mod command;
 mod completion;
+mod context;
+mod error;
 mod failure;
 pub mod kind;
 mod lineage;
 mod options;
 mod payload;
 mod record;
+mod registry;
+mod runtime;
 
 pub use activation::{
     Activation, ActivityResolution, ChildResolution, ChildStartFailure, ChildStartResolution, Execution, Job,
@@ -17,6 +21,12 @@ pub use activation::{
 };
 pub use command::{Command, CommandKind, QueryAnswer, SignalTarget, UpdateOutcome};
 pub use completion::{ActivationFailure, Completion, ForeignWait, UnmatchedResponse};
+pub use context::{
+    Activity, ActivityCall, ActivityFuture, BoxFuture, ChildCall, ChildHandle, ChildWorkflow, Context,
+    Either, ExternalFuture, LocalActivityCall, Losers, Race, RaceFuture, SIDE_EFFECT_ACTIVITY, Scope,
+    Signals, TaskHandle, TimedOut, TimerFuture,
+};
+pub use error::{ActivityError, Cancelled, ChildError, Exit, ExternalError, SignalError};
 pub use failure::{Failure, FailureInfo, RetryState, TimeoutType};
 pub use kind::{CommandSeq, Exhausted, Kind};
 pub use lineage::{Branch, InputDigest, Lineage, Path, PathError};
@@ -26,3 +36,8 @@ pub use options::{
 };
 pub use payload::{Headers, Payload, PayloadError};
 pub use record::{CallSite, CommandRecord, Difference, DifferenceKind, Field, Recorded};
+pub use registry::Registry;
+pub use runtime::{
+    Blocked, Instance, InstanceOptions, Numbering, PendingOperation, Policy, REMEMBERED, Slot, SlotFuture,
+    WaitingFor,
+};

@@ -14,8 +14,8 @@ use crate::Payload;
 /// A line of execution within a run: the main one, or one that `spawn`, `race`, `join` or `map_concurrently` has opened.
 ///
 /// It is named by the indices that lead to it, each counted from 1 in its parent: `/` is the main branch, `/2/1` the
-/// first branch that the second branch of the main one has opened. Handlers of updates have branches `/0/1`, `/0/2`, …
-/// in the order of their acceptance.
+/// first branch that the second branch of the main one has opened. Index 0 is kept for what the runtime opens itself:
+/// `/0/0/n` is the handler of the `n`th accepted update, `/2/0/n` the later attempts of the local activity `/2#n`.
 ///
 /// ```text
 /// /            main        #1 activity   #2 timer
@@ -33,7 +33,7 @@ impl Branch {
         Self(Arc::from([]))
     }
 
-    /// The branch with this index below this one. Zero is kept for handlers of updates.
+    /// The branch with this index below this one. Zero is kept for what the runtime opens itself.
     #[must_use]
     pub fn child(&self, index: u32) -> Self {
         Self(self.0.iter().copied().chain([index]).collect())
@@ -42,7 +42,12 @@ impl Branch {
     /// The branch of the `n`th accepted update's handler.
     #[must_use]
     pub fn update(n: u32) -> Self {
-        Self(Arc::from([0, n]))
+        Self(Arc::from([0, 0, n]))
+    }
+
+    /// The branch of the later attempts of the local activity at this path.
+    pub(crate) fn retries(path: &Path) -> Self {
+        path.branch.child(0).child(path.ordinal)
     }
 
     /// The indices that lead here.

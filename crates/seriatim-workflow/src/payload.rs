@@ -55,6 +55,12 @@ impl Payload {
         Self::encoded(NULL, Bytes::new())
     }
 
+    /// Whether the value is `null`.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        self.encoding() == Some(NULL)
+    }
+
     /// Bytes in the encoding of this name.
     #[must_use]
     pub fn encoded(encoding: &'static str, data: impl Into<Bytes>) -> Self {

@@ -1,0 +1,531 @@
+//! One run in memory.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, Waker};
+
+use super::jobs::unknown_handler;
+use super::matcher::Matcher;
+use super::sched::{Blocked, Current, TaskId};
+use super::state::{IncomingUpdate, Shared, State};
+use super::table::PendingOperation;
+use super::task::{NewTask, TaskFuture, TaskWaker};
+use crate::context::Context;
+use crate::{
+    Activation, ActivationFailure, Branch, CallSite, Command, Completion, Difference, Exit, Failure,
+    ForeignWait, Job, QueryAnswer, Recorded, Registry, UpdateOutcome,
+};
+
+/// What happens when code and history differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// The activation fails, at the first difference.
+    #[default]
+    Fail,
+    /// The difference is noted, and the run goes on: see [`Instance::differences`].
+    Warn,
+}
+
+/// Where operations get their numbers from.
+#[derive(Debug, Clone)]
+pub enum Numbering {
+    /// An operation whose path is recorded takes its recorded number; any other takes one above all that are recorded.
+    /// For hosts that keep our commands.
+    ByLineage(Recorded),
+    /// Operations are numbered as they are issued, and comparing them is the host's affair. For Temporal.
+    ByCallOrder,
+}
+
+/// How a run is held in memory.
+#[derive(Debug, Clone)]
+pub struct InstanceOptions {
+    /// Where operations get their numbers from.
+    pub numbering: Numbering,
+    /// What happens when code and history differ.
+    pub policy: Policy,
+}
+
+impl Default for InstanceOptions {
+    /// A new run of a host that keeps our commands.
+    fn default() -> Self {
+        Self { numbering: Numbering::ByLineage(Recorded::none()), policy: Policy::Fail }
+    }
+}
+
+/// So many polls in one activation mean that a task wakes itself for ever.
+const POLLS_MAX: u64 = 1_000_000;
+/// Each job may cost this many polls more.
+const POLLS_PER_JOB: u64 = 64;
+
+struct Task {
+    future: TaskFuture,
+    waker: Waker,
+    handle: Arc<TaskWaker>,
+}
+
+/// One run in memory: its tasks, what is pending, and who waits for what.
+///
+/// Between activations it can be sent to another thread. Dropping it drops the run's futures; the run itself is in its
+/// history, and can be built anew by giving a new instance the recorded commands and the same activations.
+///
+/// ```
+/// use seriatim_workflow::{Activation, Command, Exit, Instance, Job, Payload, Registry, Start, Time};
+///
+/// let registry = Registry::new().workflow("greet", |_ctx, name: String| async move {
+///     Ok::<_, Exit>(format!("hello, {name}"))
+/// });
+/// let start = Start::new("greet", "greet-1", vec![Payload::json("world")?]);
+/// let mut instance = Instance::new(registry.into(), Default::default());
+/// let completion = instance.activate(Activation::new("run-1", Time::default(), vec![Job::Start(start.into())]));
+/// let result = Payload::json("hello, world")?;
+/// assert_eq!(completion.outcome?, [Command::Complete { result: Some(result) }]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Instance {
+    registry: Arc<Registry>,
+    shared: Arc<Shared>,
+    tasks: Vec<Option<Task>>,
+    /// Tasks that were polled, are blocked, and waited for nothing of ours when last seen.
+    suspects: Vec<TaskId>,
+    polls: u64,
+    is_started: bool,
+    poison: Option<String>,
+}
+
+impl Instance {
+    /// An instance that waits for the run's first activation.
+    #[must_use]
+    pub fn new(registry: Arc<Registry>, options: InstanceOptions) -> Self {
+        let (matcher, is_by_lineage) = match options.numbering {
+            Numbering::ByLineage(recorded) => ((!recorded.is_empty()).then(|| Matcher::new(recorded)), true),
+            Numbering::ByCallOrder => (None, false),
+        };
+        let state = State::new(matcher, is_by_lineage, options.policy);
+        Self {
+            registry,
+            shared: Shared::new(state),
+            tasks: Vec::new(),
+            suspects: Vec::new(),
+            polls: 0,
+            is_started: false,
+            poison: None,
+        }
+    }
+
+    /// Applies an activation's jobs in order, then lets the run's code go on until all of it waits again.
+    ///
+    /// There is exactly one completion, whatever the code does; a panic of workflow code ends in it too. After a failed
+    /// one the instance answers all further activations with [`ActivationFailure::Poisoned`].
+    pub fn activate(&mut self, activation: Activation) -> Completion {
+        let run_id = activation.run_id.clone();
+        let shared = Arc::clone(&self.shared);
+        let _current = Current::enter(&shared.sched);
+        let outcome = match &self.poison {
+            Some(_) if is_eviction(&activation) => Ok(Vec::new()),
+            Some(first) => Err(ActivationFailure::Poisoned { first: first.clone() }),
+            None => self.run(activation),
+        };
+        if let Err(failure) = &outcome
+            && self.poison.is_none()
+        {
+            self.poison = Some(failure.to_string());
+            self.clear();
+        }
+        Completion { run_id, outcome }
+    }
+
+    /// What each branch that is not finished waits for.
+    #[must_use]
+    pub fn blocked(&self) -> Vec<Blocked> {
+        let tasks = self.tasks.iter().flatten().map(|task| (task.handle.task, task.handle.branch.clone()));
+        let branches: BTreeMap<TaskId, Branch> = tasks.collect();
+        self.shared.sched.lock().blocked(&branches)
+    }
+
+    /// The operations that have had no response.
+    #[must_use]
+    pub fn pending(&self) -> Vec<PendingOperation> {
+        self.shared.lock().pending()
+    }
+
+    /// The differences between code and history that have shown so far.
+    #[must_use]
+    pub fn differences(&self) -> Vec<Difference> {
+        self.shared.lock().differences.clone()
+    }
+
+    /// Where in the code the commands of the last completion were issued; none where it was not the code's doing.
+    #[must_use]
+    pub fn call_sites(&self) -> Vec<Option<CallSite>> {
+        self.shared.lock().sites.iter().map(|site| site.map(Into::into)).collect()
+    }
+
+    /// Whether the run has ended: its last command was given.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.shared.lock().has_ended
+    }
+
+    /// How often tasks have been polled, over all activations: a measure of work that does not depend on the machine.
+    #[must_use]
+    pub const fn polls(&self) -> u64 {
+        self.polls
+    }
+
+    fn run(&mut self, activation: Activation) -> Result<Vec<Command>, ActivationFailure> {
+        if is_eviction(&activation) {
+            self.poison = Some("it was evicted".to_owned());
+            self.clear();
+            return Ok(Vec::new());
+        }
+        if let Some(foreign) = self.shared.sched.lock().foreign.take() {
+            return Err(foreign.into());
+        }
+        let limit = self.polls + POLLS_MAX + activation.jobs.len() as u64 * POLLS_PER_JOB;
+        let is_query =
+            !activation.jobs.is_empty() && activation.jobs.iter().all(|j| matches!(j, Job::Query { .. }));
+        let queries = self.apply(activation)?;
+        if !is_query {
+            self.drive(limit)?;
+        }
+        self.answer(queries);
+        let mut state = self.shared.lock();
+        if !is_query && state.fault.is_none() {
+            let missing = state.matcher.as_mut().map(Matcher::finish).unwrap_or_default();
+            missing.into_iter().for_each(|difference| state.differs(difference));
+        }
+        let commands = std::mem::take(&mut state.commands);
+        state.fault.take().map_or(Ok(commands), Err)
+    }
+
+    /// Applies all jobs, in order. Returns the queries among them.
+    fn apply(&mut self, activation: Activation) -> Result<Vec<Job>, ActivationFailure> {
+        let mut queries = Vec::new();
+        let mut start = None;
+        {
+            let mut state = self.shared.lock();
+            state.run_id = activation.run_id;
+            state.time = activation.time;
+            state.is_replaying = activation.is_replaying;
+            state.history_length = activation.history_length;
+            state.sites.clear();
+            for job in activation.jobs {
+                match job {
+                    Job::Query { .. } => queries.push(job),
+                    Job::Evict { .. } => {
+                        return Err(protocol("an eviction comes alone, and this one came with other jobs"));
+                    }
+                    // What arrives when the run is over has nobody to go to.
+                    _ if state.has_ended => {}
+                    Job::Start(_) if self.is_started || start.is_some() => {
+                        return Err(protocol(
+                            "the run was started before: a start is the first job of the first activation",
+                        ));
+                    }
+                    Job::Start(job) => {
+                        state.apply(Job::Start(job))?;
+                        start = Some(Arc::clone(&state.start));
+                    }
+                    other => state.apply(other)?,
+                }
+            }
+        }
+        match start {
+            Some(start) => self.start(&start.workflow_type)?,
+            None if !self.is_started => {
+                return Err(protocol("the run has not been started: its first activation has no start"));
+            }
+            None => {}
+        }
+        Ok(queries)
+    }
+
+    fn start(&mut self, workflow_type: &str) -> Result<(), ActivationFailure> {
+        let code = self.registry.find(workflow_type)?;
+        self.is_started = true;
+        let context = Context::main(&self.shared);
+        let start = Arc::clone(&self.shared.lock().start);
+        let shared = Arc::clone(&self.shared);
+        let future = code(context, start.input.clone());
+        let main = async move {
+            let exit = future.await;
+            let mut state = shared.lock();
+            let command = end_of_run(exit, state.is_cancel_requested);
+            state.push(command, None);
+        };
+        self.shared.spawn(Branch::main(), Box::pin(main));
+        Ok(())
+    }
+
+    /// Runs ready tasks, first come first served, until none is left; hands out updates; looks at conditions.
+    fn drive(&mut self, limit: u64) -> Result<(), ActivationFailure> {
+        self.suspects.clear();
+        loop {
+            self.hand_out_updates();
+            self.run_ready(limit)?;
+            if self.shared.lock().has_ended {
+                self.end_tasks();
+                return Ok(());
+            }
+            if !self.has_updates() && !self.look_at_conditions()? {
+                break;
+            }
+        }
+        self.refuse_updates();
+        let sched = self.shared.sched.lock();
+        if let Some(foreign) = &sched.foreign {
+            return Err(foreign.clone().into());
+        }
+        for task in &self.suspects {
+            if let Some(Some(task)) = self.tasks.get(*task as usize)
+                && !sched.is_waiting(task.handle.task)
+            {
+                return Err(ForeignWait::Blocked { branch: task.handle.branch.to_string() }.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn run_ready(&mut self, limit: u64) -> Result<(), ActivationFailure> {
+        loop {
+            let (spawned, aborted) = {
+                let mut state = self.shared.lock();
+                if let Some(fault) = state.fault.take() {
+                    return Err(fault);
+                }
+                if state.has_ended {
+                    return Ok(());
+                }
+                (std::mem::take(&mut state.spawned), std::mem::take(&mut state.aborted))
+            };
+            spawned.into_iter().for_each(|task| self.install(task));
+            let was_quiet = aborted.is_empty();
+            aborted.into_iter().for_each(|task| self.remove(task));
+            if !was_quiet {
+                continue;
+            }
+            let Some(task) = self.shared.sched.lock().ready.pop_front() else { return Ok(()) };
+            self.poll(task)?;
+            if self.polls > limit {
+                let branch =
+                    self.tasks.get(task as usize).and_then(Option::as_ref).map(|task| &task.handle.branch);
+                let branch = branch.map_or_else(|| "that has ended".to_owned(), ToString::to_string);
+                return Err(ForeignWait::Spinning { branch, polls: POLLS_MAX }.into());
+            }
+        }
+    }
+
+    fn install(&mut self, task: NewTask) {
+        let index = task.waker.task as usize;
+        if self.tasks.len() <= index {
+            self.tasks.resize_with(index + 1, || None);
+        }
+        let waker = Waker::from(Arc::clone(&task.waker));
+        self.tasks[index] = Some(Task { future: task.future, waker, handle: task.waker });
+    }
+
+    fn poll(&mut self, id: TaskId) -> Result<(), ActivationFailure> {
+        let Some(Some(task)) = self.tasks.get_mut(id as usize) else { return Ok(()) };
+        task.handle.polled();
+        Current::poll(id);
+        self.polls += 1;
+        let mut cx = TaskContext::from_waker(&task.waker);
+        let polled = catch_unwind(AssertUnwindSafe(|| task.future.as_mut().poll(&mut cx)));
+        match polled {
+            Ok(Poll::Pending) => {
+                if !task.handle.is_queued() && !self.shared.sched.lock().is_waiting(id) {
+                    self.suspects.push(id);
+                }
+                Ok(())
+            }
+            Ok(Poll::Ready(())) => {
+                self.remove(id);
+                Ok(())
+            }
+            Err(panic) => Err(ActivationFailure::Panicked {
+                branch: task.handle.branch.to_string(),
+                message: message_of(&*panic),
+            }),
+        }
+    }
+
+    /// Drops a task. A panic in a destructor of workflow code stays here.
+    fn remove(&mut self, id: TaskId) {
+        if let Some(task) = self.tasks.get_mut(id as usize).and_then(Option::take) {
+            task.handle.done();
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(task)));
+            self.shared.lock().free_tasks.push(id);
+        }
+    }
+
+    fn has_updates(&self) -> bool {
+        let state = self.shared.lock();
+        state.incoming_updates.iter().any(|update| state.updates.contains_key(&update.name))
+    }
+
+    /// Validates and accepts the updates whose handlers are registered; each becomes a task.
+    fn hand_out_updates(&mut self) {
+        let updates = std::mem::take(&mut self.shared.lock().incoming_updates);
+        for update in updates {
+            let handler = self.shared.lock().updates.get(&update.name).cloned();
+            match handler {
+                Some(handler) => self.accept(update, &handler),
+                None => self.shared.lock().incoming_updates.push_back(update),
+            }
+        }
+    }
+
+    fn accept(&mut self, update: IncomingUpdate, handler: &super::UpdateHandler) {
+        let protocol_id = update.protocol_id;
+        if update.run_validator
+            && let Err(failure) = self.ask("validator", || (handler.validate)(&update.input))
+        {
+            self.shared.lock().push(Command::UpdateRejected { protocol_id, failure }, None);
+            return;
+        }
+        let branch = {
+            let mut state = self.shared.lock();
+            state.push(Command::UpdateAccepted { protocol_id: protocol_id.clone() }, None);
+            state.accepted_updates += 1;
+            Branch::update(state.accepted_updates)
+        };
+        let future = (handler.handle)(Context::of(&self.shared, branch.clone()), &update.input);
+        let shared = Arc::clone(&self.shared);
+        let task = async move {
+            let outcome = match future.await {
+                Ok(result) => UpdateOutcome::Completed { result },
+                Err(failure) => UpdateOutcome::Failed { failure },
+            };
+            shared.lock().push(Command::UpdateCompleted { protocol_id, outcome }, None);
+        };
+        self.shared.spawn(branch, Box::pin(task));
+    }
+
+    /// Updates that no handler has taken by now are refused.
+    fn refuse_updates(&mut self) {
+        let mut state = self.shared.lock();
+        for update in std::mem::take(&mut state.incoming_updates) {
+            let failure = unknown_handler("update", &update.name, state.updates.keys());
+            state.push(Command::UpdateRejected { protocol_id: update.protocol_id, failure }, None);
+        }
+    }
+
+    /// Wakes the first task whose condition holds. Returns whether there was one.
+    fn look_at_conditions(&mut self) -> Result<bool, ActivationFailure> {
+        let mut conditions = std::mem::take(&mut self.shared.lock().conditions);
+        let looked = catch_unwind(AssertUnwindSafe(|| conditions.iter_mut().position(|c| (c.holds)())));
+        let found = looked.map_err(|panic| ActivationFailure::Panicked {
+            branch: "of a condition".to_owned(),
+            message: message_of(&*panic),
+        })?;
+        if let Some(index) = found {
+            conditions.remove(index).slot.set(());
+        }
+        let mut state = self.shared.lock();
+        conditions.append(&mut state.conditions);
+        state.conditions = conditions;
+        Ok(found.is_some())
+    }
+
+    /// Answers queries, each by itself, after everything else.
+    fn answer(&mut self, queries: Vec<Job>) {
+        for query in queries {
+            let Job::Query { id, name, input, .. } = query else { continue };
+            let handler = self.shared.lock().queries.get(&name).cloned();
+            let answer = match handler {
+                Some(handler) => self.ask("query", || handler(&input)),
+                None => Err(unknown_handler("query", &name, self.shared.lock().queries.keys())),
+            };
+            let answer = match answer {
+                Ok(result) => QueryAnswer::Answered { result },
+                Err(failure) => QueryAnswer::Failed { failure },
+            };
+            let mut state = self.shared.lock();
+            state.commands.push(Command::QueryAnswer { id, answer });
+            state.sites.push(None);
+        }
+    }
+
+    /// Runs code of the workflow that must neither change anything nor wait.
+    fn ask<T>(&mut self, what: &str, code: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+        self.shared.lock().read_only = Some(None);
+        let answer = catch_unwind(AssertUnwindSafe(code));
+        let tried = self.shared.lock().read_only.take().flatten();
+        if let Some(tried) = tried {
+            let message = format!("the {what} tried to {tried}: a {what} may only read the workflow's state");
+            return Err(Failure::non_retryable("ReadOnly", message));
+        }
+        answer.unwrap_or_else(|panic| {
+            let message = format!("the {what} panicked: {}", message_of(&*panic));
+            Err(Failure::non_retryable("Panic", message))
+        })
+    }
+
+    /// The run is over: its other branches end where they are.
+    fn end_tasks(&mut self) {
+        let tasks = std::mem::take(&mut self.tasks);
+        for task in tasks.into_iter().flatten() {
+            task.handle.done();
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(task)));
+        }
+        let spawned = {
+            let mut state = self.shared.lock();
+            state.timers.clear();
+            state.activities.clear();
+            state.local_activities.clear();
+            state.children.clear();
+            state.external_signals.clear();
+            state.external_cancels.clear();
+            state.aborted.clear();
+            (std::mem::take(&mut state.spawned), std::mem::take(&mut state.conditions))
+        };
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(spawned)));
+        self.shared.sched.lock().ready.clear();
+    }
+
+    /// Drops everything of the run. Handlers hold contexts, which hold the run: the circle is broken here.
+    fn clear(&mut self) {
+        self.end_tasks();
+        let handlers = {
+            let mut state = self.shared.lock();
+            (std::mem::take(&mut state.queries), std::mem::take(&mut state.updates))
+        };
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(handlers)));
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let _current = Current::enter(&shared.sched);
+        self.clear();
+    }
+}
+
+fn is_eviction(activation: &Activation) -> bool {
+    matches!(activation.jobs[..], [Job::Evict { .. }])
+}
+
+fn protocol(reason: &str) -> ActivationFailure {
+    ActivationFailure::Protocol { reason: reason.to_owned() }
+}
+
+fn end_of_run(exit: Result<crate::Payload, Exit>, is_cancel_requested: bool) -> Command {
+    match exit {
+        Ok(result) => Command::Complete { result: Some(result) },
+        Err(Exit::ContinueAsNew(options)) => Command::ContinueAsNew { options },
+        Err(Exit::Cancelled) if is_cancel_requested => Command::Cancelled,
+        Err(Exit::Cancelled) => {
+            Command::Fail { failure: Failure::cancelled("the workflow's code was cancelled by itself") }
+        }
+        Err(Exit::Failed(failure)) if is_cancel_requested && failure.is_cancelled() => Command::Cancelled,
+        Err(Exit::Failed(failure)) => Command::Fail { failure },
+    }
+}
+
+fn message_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+}

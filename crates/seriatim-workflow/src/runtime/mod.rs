@@ -1,0 +1,25 @@
+//! How a run is driven: slots, tables of what is pending, tasks and their scheduler.
+
+mod instance;
+mod jobs;
+mod matcher;
+mod random;
+mod sched;
+mod scope;
+mod slot;
+mod state;
+mod table;
+mod task;
+
+pub use instance::{Instance, InstanceOptions, Numbering, Policy};
+pub use sched::{Blocked, WaitingFor};
+pub use slot::{Slot, SlotFuture};
+pub use table::{PendingOperation, REMEMBERED};
+
+pub(crate) use random::mix;
+pub(crate) use sched::is_current;
+pub(crate) use scope::ScopeNode;
+pub(crate) use slot::{Cell, Wait};
+pub(crate) use state::{ActivityEntry, ChildEntry, Condition, QueryHandler, Shared, State, UpdateHandler};
+pub(crate) use table::Operation;
+pub(crate) use task::TaskWaker;

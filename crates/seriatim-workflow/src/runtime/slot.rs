@@ -1,0 +1,200 @@
+//! Values that are set once and awaited by many.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context as TaskContext, Poll, Waker};
+
+use super::sched::{Sched, SchedInner, TaskId, WaitingFor, is_current};
+use crate::ForeignWait;
+
+/// What a slot is inside: a value that is set once, and who waits for it.
+pub(crate) struct Cell<T>(Arc<Mutex<Inner<T>>>);
+
+struct Inner<T> {
+    is_set: bool,
+    value: Option<T>,
+    /// Most slots have one waiter: it needs no map.
+    first: Option<(u64, Waker)>,
+    rest: BTreeMap<u64, Waker>,
+}
+
+impl<T> Clone for Cell<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Cell<T> {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Inner { is_set: false, value: None, first: None, rest: BTreeMap::new() })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the value and wakes who waits, in the order in which they came. A second value is refused.
+    pub(crate) fn set(&self, value: T) -> bool {
+        let (first, rest) = {
+            let mut inner = self.lock();
+            if inner.is_set {
+                return false;
+            }
+            inner.is_set = true;
+            inner.value = Some(value);
+            (inner.first.take(), std::mem::take(&mut inner.rest))
+        };
+        if let Some((_, waker)) = first {
+            waker.wake();
+        }
+        rest.into_values().for_each(Waker::wake);
+        true
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.lock().is_set
+    }
+
+    /// A wait for the value, told as `what` to whoever asks what a branch waits for.
+    pub(crate) fn wait(&self, sched: &Arc<Sched>, what: WaitingFor) -> Wait<T> {
+        Wait { cell: self.clone(), sched: Arc::clone(sched), what: Some(what), registered: None }
+    }
+}
+
+impl<T> Inner<T> {
+    fn wait(&mut self, id: u64, waker: &Waker) {
+        match &mut self.first {
+            Some((first, old)) if *first == id => old.clone_from(waker),
+            None if self.rest.is_empty() => self.first = Some((id, waker.clone())),
+            _ => {
+                self.rest.insert(id, waker.clone());
+            }
+        }
+    }
+
+    fn leave(&mut self, id: u64) {
+        if self.first.as_ref().is_some_and(|(first, _)| *first == id) {
+            self.first = None;
+        } else {
+            self.rest.remove(&id);
+        }
+    }
+}
+
+/// One wait for a cell's value.
+pub(crate) struct Wait<T> {
+    cell: Cell<T>,
+    sched: Arc<Sched>,
+    what: Option<WaitingFor>,
+    registered: Option<(u64, TaskId)>,
+}
+
+impl<T> Wait<T> {
+    /// What `read` makes of the value once it is there.
+    pub(crate) fn poll_with<R>(
+        &mut self,
+        cx: &TaskContext<'_>,
+        read: impl FnOnce(&mut Option<T>) -> R,
+    ) -> Poll<R> {
+        {
+            let mut inner = self.cell.lock();
+            if inner.is_set {
+                let value = read(&mut inner.value);
+                drop(inner);
+                self.end();
+                return Poll::Ready(value);
+            }
+            if let Some((id, task)) = &mut self.registered {
+                if !SchedInner::is_present(*task) {
+                    *task = self.sched.lock().moved(*id);
+                }
+                inner.wait(*id, cx.waker());
+                return Poll::Pending;
+            }
+            if is_current(&self.sched) {
+                let (id, task) = self.sched.lock().waits(self.what.take().unwrap_or(WaitingFor::Slot));
+                self.registered = Some((id, task));
+                inner.wait(id, cx.waker());
+                return Poll::Pending;
+            }
+        }
+        self.sched.report(ForeignWait::Called);
+        Poll::Pending
+    }
+
+    fn end(&mut self) {
+        if let Some((id, _)) = self.registered.take() {
+            self.sched.lock().ended(id);
+        }
+    }
+}
+
+impl<T: Clone> Wait<T> {
+    pub(crate) fn poll(&mut self, cx: &TaskContext<'_>) -> Poll<T> {
+        match self.poll_with(cx, |value| value.clone()) {
+            Poll::Ready(Some(value)) => Poll::Ready(value),
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<T: Clone> Future for Wait<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<T> {
+        Self::poll(&mut self, cx)
+    }
+}
+
+impl<T> Drop for Wait<T> {
+    fn drop(&mut self) {
+        if let Some((id, _)) = self.registered {
+            self.cell.lock().leave(id);
+        }
+        self.end();
+    }
+}
+
+/// A value that is set once and awaited by many, for the branches of one run. Made by
+/// [`Context::slot`](crate::Context::slot).
+#[derive(Clone)]
+pub struct Slot<T> {
+    cell: Cell<T>,
+    sched: Arc<Sched>,
+}
+
+impl<T: Clone> Slot<T> {
+    pub(crate) fn new(sched: &Arc<Sched>) -> Self {
+        Self { cell: Cell::new(), sched: Arc::clone(sched) }
+    }
+
+    /// Sets the value and wakes whoever waits for it. Returns false, and changes nothing, if it was set before.
+    pub fn set(&self, value: T) -> bool {
+        self.cell.set(value)
+    }
+
+    /// Whether the value has been set.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.cell.is_set()
+    }
+
+    /// The value, once it is set.
+    #[must_use]
+    pub fn wait(&self) -> SlotFuture<T> {
+        SlotFuture(self.cell.wait(&self.sched, WaitingFor::Slot))
+    }
+}
+
+/// A wait for the value of a [`Slot`].
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct SlotFuture<T>(Wait<T>);
+
+impl<T: Clone> Future for SlotFuture<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<T> {
+        Wait::poll(&mut self.0, cx)
+    }
+}

@@ -1,0 +1,149 @@
+//! What is pending, by number; and what has become of the last numbers that are not.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use crate::kind::NumberedKind;
+use crate::{CommandSeq, Exhausted, Kind, Path, UnmatchedResponse};
+
+/// How many settled numbers of each kind are remembered, so that a response that fits none says what is wrong.
+pub const REMEMBERED: usize = 1024;
+
+/// Names an operation within a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Operation {
+    pub(crate) kind: Kind,
+    pub(crate) seq: u32,
+}
+
+/// An operation that has had no response yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PendingOperation {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its number.
+    pub seq: u32,
+    /// Where it comes from.
+    pub path: Path,
+    /// The run has cancelled or abandoned it: its response will be dropped.
+    pub is_abandoned: bool,
+}
+
+/// Why a number is no longer pending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settled {
+    Resolved,
+    Cancelled,
+    /// The response came when nobody waited for it any more.
+    Dropped,
+}
+
+pub(crate) struct Entry<E> {
+    pub(crate) path: Path,
+    /// Where the response goes; none once the run has cancelled or abandoned the operation.
+    pub(crate) slots: Option<E>,
+}
+
+/// The operations of one kind.
+pub(crate) struct Table<K, E> {
+    next: Option<CommandSeq<K>>,
+    pending: BTreeMap<u32, Entry<E>>,
+    settled: VecDeque<(u32, Settled)>,
+}
+
+impl<K: NumberedKind, E> Table<K, E> {
+    pub(crate) fn new() -> Self {
+        Self { next: Some(CommandSeq::FIRST), pending: BTreeMap::new(), settled: VecDeque::new() }
+    }
+
+    /// From now on numbers are above this one.
+    pub(crate) fn raise_above(&mut self, seq: u32) {
+        if self.next.is_some_and(|next| next.get() <= seq) {
+            self.next = CommandSeq::<K>::new(seq).next().ok();
+        }
+    }
+
+    pub(crate) fn draw(&mut self) -> Result<CommandSeq<K>, Exhausted> {
+        let seq = self.next.ok_or(Exhausted { kind: K::KIND })?;
+        self.next = seq.next().ok();
+        Ok(seq)
+    }
+
+    /// Files an operation. Returns false, and changes nothing, if its number is in use.
+    #[must_use]
+    pub(crate) fn insert(&mut self, seq: CommandSeq<K>, path: Path, slots: E) -> bool {
+        let entry = self.pending.entry(seq.get());
+        match entry {
+            std::collections::btree_map::Entry::Occupied(_) => false,
+            std::collections::btree_map::Entry::Vacant(vacant) => {
+                vacant.insert(Entry { path, slots: Some(slots) });
+                true
+            }
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, seq: u32) -> Option<&mut Entry<E>> {
+        self.pending.get_mut(&seq)
+    }
+
+    pub(crate) fn is_pending(&self, seq: u32) -> bool {
+        self.pending.contains_key(&seq)
+    }
+
+    /// Takes what waits for the response out of the table, in one step. None: nobody waits for it any more, and it is
+    /// to be dropped.
+    pub(crate) fn resolve(&mut self, seq: CommandSeq<K>, job: &str) -> Result<Option<E>, UnmatchedResponse> {
+        let seq = seq.get();
+        if let Some(entry) = self.pending.remove(&seq) {
+            self.settle(seq, if entry.slots.is_some() { Settled::Resolved } else { Settled::Dropped });
+            return Ok(entry.slots);
+        }
+        self.explain(seq, job).map_or(Ok(None), Err)
+    }
+
+    /// Why a response for this number fits nothing; none if it is to be dropped in silence.
+    pub(crate) fn explain(&self, seq: u32, job: &str) -> Option<UnmatchedResponse> {
+        let (job, kind) = (job.to_owned(), K::KIND);
+        let settled =
+            self.settled.iter().rev().find(|(settled, _)| *settled == seq).map(|(_, reason)| *reason);
+        Some(match settled {
+            Some(Settled::Cancelled) => return None,
+            Some(Settled::Resolved | Settled::Dropped) => UnmatchedResponse::Repeated { job, kind, seq },
+            None => match self.next {
+                Some(next) if next.get() <= seq => {
+                    UnmatchedResponse::NeverIssued { job, kind, seq, next: next.get() }
+                }
+                _ => UnmatchedResponse::Forgotten { job, kind, seq, remembered: REMEMBERED },
+            },
+        })
+    }
+
+    /// Takes an operation out of the table because the run has cancelled it and no response will come.
+    pub(crate) fn cancel(&mut self, seq: u32) -> Option<Entry<E>> {
+        let entry = self.pending.remove(&seq)?;
+        self.settle(seq, Settled::Cancelled);
+        Some(entry)
+    }
+
+    fn settle(&mut self, seq: u32, reason: Settled) {
+        if self.settled.len() == REMEMBERED {
+            self.settled.pop_front();
+        }
+        self.settled.push_back((seq, reason));
+    }
+
+    pub(crate) fn list(&self) -> impl Iterator<Item = PendingOperation> + '_ {
+        self.pending.iter().map(|(seq, entry)| PendingOperation {
+            kind: K::KIND,
+            seq: *seq,
+            path: entry.path.clone(),
+            is_abandoned: entry.slots.is_none(),
+        })
+    }
+
+    /// Forgets all operations; used when the run is over.
+    pub(crate) fn clear(&mut self) {
+        self.pending.clear();
+    }
+}
