@@ -30,12 +30,13 @@ fn row(run: u64, status: RunStatus) -> RunRow {
         from: 0,
         to,
         next: None,
+        owes: false,
     }
 }
 
 async fn begin(workflows: &Workflows<'_>, workspace: WorkspaceId, run: u64, was: Option<RunStatus>) {
     let rows = vec![row(run, RunStatus::Running)];
-    let advance = Advance { rows, was, draw: Some(run), body: json!({"begins": run}), ..Advance::default() };
+    let advance = Advance { rows, was, draw: vec![run], body: json!({"begins": run}), ..Advance::default() };
     workflows.advance(workspace, advance).await.unwrap();
 }
 
@@ -134,7 +135,7 @@ fn runs_have_no_gap_and_a_key_belongs_to_what_was_meant() {
         let engine = open(&env, &log, &store).await;
         let workflows = engine.workflows();
         let (workspace, _) = workflows.register("w").await.unwrap();
-        let wrong = Advance { draw: Some(2), ..Advance::default() };
+        let wrong = Advance { draw: vec![2], ..Advance::default() };
         assert_eq!(workflows.advance(workspace, wrong).await.unwrap_err().kind(), ErrorKind::Conflict);
         begin(&workflows, workspace, 1, None).await;
         assert_eq!(workflows.next_run(workspace).await.unwrap(), 2);
@@ -166,6 +167,30 @@ fn only_a_host_writes_to_a_workflow() {
         assert_eq!(refused.kind(), ErrorKind::Invalid);
         assert!(engine.create_workspace("workflows", "workflow", Some("x")).await.is_err());
         assert!(engine.applications().is_empty(), "built-in ones are not listed");
+        engine.close().await;
+    });
+}
+
+#[test]
+fn what_a_run_owes_to_others_is_listed_until_it_is_settled() {
+    simulate(5, |env| async move {
+        let (log, store) = storage(&env);
+        let engine = open(&env, &log, &store).await;
+        let workflows = engine.workflows();
+        let (workspace, _) = workflows.register("w").await.unwrap();
+        begin(&workflows, workspace, 1, None).await;
+        let rows = vec![RunRow { owes: true, from: 1, ..row(1, RunStatus::Completed) }];
+        let was = Some(RunStatus::Running);
+        workflows.advance(workspace, Advance { rows, was, ..Advance::default() }).await.unwrap();
+        begin(&workflows, workspace, 2, Some(RunStatus::Completed)).await;
+        let partition = engine.partition_of("workflows", workspace).unwrap();
+        let owing = workflows.owing(partition, None, 10).await.unwrap();
+        assert_eq!(owing.iter().map(|(_, row)| row.run).collect::<Vec<_>>(), [1]);
+        assert!(workflows.owing(partition, Some((workspace, 1)), 10).await.unwrap().is_empty());
+        let settles = Advance { settles: Some(1), ..Advance::default() };
+        workflows.advance(workspace, settles).await.unwrap();
+        assert!(workflows.owing(partition, None, 10).await.unwrap().is_empty());
+        assert_eq!(listed(&workflows, RunStatus::Running).await, [(workspace, 2)]);
         engine.close().await;
     });
 }

@@ -6,6 +6,7 @@
 //! retries   activities that have failed and will be tried again
 //! ended?    how the host has ended the run
 //! next?     the run that goes on where this one has ended
+//! delivered what the run had still to tell others when it ended has been told
 //! ```
 
 use seriatim_engine::RunStatus;
@@ -33,6 +34,9 @@ pub struct Entry {
     /// The run that goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Next>,
+    /// What the run had still to tell others when it ended has been told.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub delivered: bool,
 }
 
 /// What a run brings with it besides its start.

@@ -63,6 +63,9 @@ pub enum HostError {
     /// The run's code has not answered the query.
     #[error("the query failed: {0}")]
     Query(Failure),
+    /// The run has ended without a result.
+    #[error("the workflow failed: {0}")]
+    Failed(Failure),
     /// The host is closing.
     #[error("the host of workflows is closed")]
     Closed,
@@ -74,9 +77,11 @@ impl HostError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Engine(error) => error.kind(),
-            Self::UnknownType { .. } | Self::Invalid(_) | Self::Rejected(_) | Self::Query(_) => {
-                ErrorKind::Invalid
-            }
+            Self::UnknownType { .. }
+            | Self::Invalid(_)
+            | Self::Rejected(_)
+            | Self::Query(_)
+            | Self::Failed(_) => ErrorKind::Invalid,
             Self::UnknownWorkflow(_) => ErrorKind::NotFound,
             Self::Running { .. } | Self::NotRunning { .. } | Self::Used(_) | Self::KeyReused(_) => {
                 ErrorKind::Conflict

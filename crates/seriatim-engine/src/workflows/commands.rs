@@ -41,14 +41,25 @@ pub(super) fn status_key(status: RunStatus, workspace: WorkspaceId) -> [KeyPart;
     [status.name().into(), KeyPart::Integer(workspace.get().cast_signed())]
 }
 
-/// Takes in what a host has made of a run. A run that it begins must have the next number.
+/// What the status of a run that still owes something to others is called in the index.
+pub(super) const OWING: &str = "owing";
+
+pub(super) fn owing_key(workspace: WorkspaceId, run: u64) -> [KeyPart; 3] {
+    let integer = |number: u64| KeyPart::Integer(number.cast_signed());
+    [OWING.into(), integer(workspace.get()), integer(run)]
+}
+
+/// Takes in what a host has made of a run. Runs that it begins must have the next numbers.
 fn advance(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let Some(asked) = context.args()["draw"].as_u64() else { return Ok(Json::Null) };
-    let number = context.draw(SEQUENCE)?.get();
-    if number != asked {
-        return Err(CommandError::Conflict(format!("the next run has number {number}, not {asked}")));
+    let Some(asked) = context.args()["draw"].as_array() else { return Ok(Json::Null) };
+    let asked: Vec<u64> = asked.iter().filter_map(Json::as_u64).collect();
+    for asked in &asked {
+        let number = context.draw(SEQUENCE)?.get();
+        if number != *asked {
+            return Err(CommandError::Conflict(format!("the next run has number {number}, not {asked}")));
+        }
     }
-    Ok(serde_json::json!({"run": number}))
+    Ok(serde_json::json!({"runs": asked}))
 }
 
 /// What an `Advance` says about runs; the rest is skipped without being kept.
@@ -58,6 +69,8 @@ struct Head {
     rows: Vec<RunRow>,
     #[serde(default)]
     was: Option<RunStatus>,
+    #[serde(default)]
+    settles: Option<u64>,
 }
 
 fn project_runs(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
@@ -73,8 +86,14 @@ fn project_runs(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String
         row.to = row.to.map(|to| if to == 0 { here } else { to });
         rows.put(&run_key(row.run), &to_json(row)?);
     }
-    let Some(last) = head.rows.last() else { return Ok(()) };
     let mut index = rows.of_partition(partitions.partition_of(place.workspace));
+    for row in head.rows.iter().filter(|row| row.owes) {
+        index.put(&owing_key(place.workspace, row.run), &to_json(row)?);
+    }
+    if let Some(run) = head.settles {
+        index.remove(&owing_key(place.workspace, run));
+    }
+    let Some(last) = head.rows.last() else { return Ok(()) };
     if let Some(was) = head.was.filter(|was| *was != last.status) {
         index.remove(&status_key(was, place.workspace));
     }

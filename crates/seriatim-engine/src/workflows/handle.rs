@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 use seriatim_storage::ClusteringRange;
 use seriatim_types::{Number, PartitionId, WorkspaceId, WorkspaceKind, WorkspaceOffset};
 
-use super::commands::{ADVANCE, RUNS_VIEW, SETTLE, status_key};
+use super::commands::{ADVANCE, OWING, RUNS_VIEW, SETTLE, owing_key, status_key};
 use super::{KIND, NAME, RunRow, RunStatus, SEQUENCE};
 use crate::app::Running;
 use crate::apply::KeyUse;
@@ -29,8 +29,10 @@ pub struct Advance {
     pub rows: Vec<RunRow>,
     /// How the newest run stood before, if the rows change that.
     pub was: Option<RunStatus>,
-    /// The number of the run that begins with it.
-    pub draw: Option<u64>,
+    /// The numbers of the runs that begin with it, ascending.
+    pub draw: Vec<u64>,
+    /// The run that has told others what it still had to when it ended.
+    pub settles: Option<u64>,
     /// What has happened, in the host's own form.
     pub body: Json,
     /// The same key again is the same event again.
@@ -120,14 +122,17 @@ impl<'a> Workflows<'a> {
     ///
     /// [`SubmitError`]: unless its kind is `InDoubt`, nothing was written.
     pub async fn advance(&self, workspace: WorkspaceId, advance: Advance) -> Result<Answer, SubmitError> {
-        let Advance { rows, was, draw, body, idempotency_key, identity, expected_offset } = advance;
+        let Advance { rows, was, draw, settles, body, idempotency_key, identity, expected_offset } = advance;
         let mut args = serde_json::Map::new();
         if !rows.is_empty() {
             args.insert("rows".to_owned(), json!(rows));
             args.insert("was".to_owned(), json!(was));
         }
-        if let Some(draw) = draw {
+        if !draw.is_empty() {
             args.insert("draw".to_owned(), draw.into());
+        }
+        if let Some(settles) = settles {
+            args.insert("settles".to_owned(), settles.into());
         }
         args.insert("body".to_owned(), body);
         let mut request = Request::new(ADVANCE).args(Json::Object(args));
@@ -236,6 +241,32 @@ impl<'a> Workflows<'a> {
         let read = |(key, row): (bytes::Bytes, bytes::Bytes)| match view::decode_key(&key).ok()?.pop()? {
             KeyPart::Integer(id) => Some((WorkspaceId::new(u64::try_from(id).ok()?), read_row(&row)?)),
             KeyPart::Text(_) => None,
+        };
+        Ok(pairs.into_iter().filter_map(read).collect())
+    }
+
+    /// Up to `limit` runs of a partition that had still to tell others something when they ended.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`].
+    pub async fn owing(
+        &self,
+        partition: PartitionId,
+        after: Option<(WorkspaceId, u64)>,
+        limit: usize,
+    ) -> Result<Vec<(WorkspaceId, RunRow)>, SubmitError> {
+        let (running, _) = self.running()?;
+        let Some(handle) = running.partition(partition) else { return Ok(Vec::new()) };
+        let view = WorkspaceKeys::of_partition(running.schema.id(), partition).view(RUNS_VIEW);
+        let mut range = ClusteringRange::prefix(&view::encode_key(&[OWING.into()]));
+        if let Some((workspace, run)) = after {
+            range.start = behind(&owing_key(workspace, run)).max(range.start);
+        }
+        let pairs = handle.shared.scan(&view, range, limit).await?;
+        let read = |(key, row): (bytes::Bytes, bytes::Bytes)| match view::decode_key(&key).ok()?[..] {
+            [_, KeyPart::Integer(id), _] => Some((WorkspaceId::new(u64::try_from(id).ok()?), read_row(&row)?)),
+            _ => None,
         };
         Ok(pairs.into_iter().filter_map(read).collect())
     }

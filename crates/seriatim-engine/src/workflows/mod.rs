@@ -6,12 +6,13 @@
 //!
 //! ```text
 //! event    argument                       header
-//! Advance  rows, was, draw, body          draws the number of a run that it begins
+//! Advance  rows, was, draw, settles, body draws the number of a run that it begins
 //! Settle   nothing                        lets a workspace of a restored copy skip what it has to skip
 //!
 //! view     rows of                 key                        row
 //! runs     the workspace           run, the newest first      how the run stands
 //! runs     the whole partition     status, workspace          how its newest run stands
+//! runs     the whole partition     "owing", workspace, run    a run that had still to tell others something
 //! ```
 //!
 //! Rows are written whole, by the event that begins a run and by the one that ends it, and by none between.

@@ -99,6 +99,9 @@ pub struct RunRow {
     /// The run that goes on where it ended: it continued as new, or is tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,
+    /// It had still to tell others something when it ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub owes: bool,
 }
 
 #[cfg(test)]
