@@ -13,6 +13,7 @@ mod options;
 mod payload;
 mod record;
 mod registry;
+mod replay;
 mod runtime;
 
 pub use activation::{
@@ -37,6 +38,7 @@ pub use options::{
 pub use payload::{Headers, Payload, PayloadError};
 pub use record::{CallSite, CommandRecord, Difference, DifferenceKind, Field, Recorded};
 pub use registry::Registry;
+pub use replay::{History, Report, Step, replay};
 pub use runtime::{
     Blocked, Instance, InstanceOptions, Numbering, PendingOperation, Policy, REMEMBERED, Slot, SlotFuture,
     WaitingFor,

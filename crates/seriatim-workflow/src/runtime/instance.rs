@@ -197,7 +197,7 @@ impl Instance {
             missing.into_iter().for_each(|difference| state.differs(difference));
         }
         let commands = std::mem::take(&mut state.commands);
-        state.fault.take().map_or(Ok(commands), Err)
+        state.fault.clone().map_or(Ok(commands), Err)
     }
 
     /// Applies all jobs, in order. Returns the queries among them.
@@ -292,8 +292,8 @@ impl Instance {
         loop {
             let (spawned, aborted) = {
                 let mut state = self.shared.lock();
-                if let Some(fault) = state.fault.take() {
-                    return Err(fault);
+                if let Some(fault) = &state.fault {
+                    return Err(fault.clone());
                 }
                 if state.has_ended {
                     return Ok(());

@@ -318,7 +318,8 @@ impl State {
 
     /// Issues a command: it is compared with the recorded one at once.
     pub(crate) fn push(&mut self, command: Command, site: Option<&'static Location<'static>>) {
-        if self.has_ended {
+        // After a fault only destructors run: what they ask for is not the run's doing.
+        if self.has_ended || self.fault.is_some() {
             return;
         }
         let difference = self.matcher.as_mut().and_then(|matcher| matcher.check(&command, site));
@@ -333,6 +334,9 @@ impl State {
     /// Code and history differ: the end of the activation, or a note.
     pub(crate) fn differs(&mut self, difference: Difference) {
         if self.policy == Policy::Fail {
+            if self.fault.is_some() {
+                return;
+            }
             self.fail(ActivationFailure::Nondeterminism { difference: Box::new(difference.clone()) });
         }
         self.differences.push(difference);

@@ -1,6 +1,8 @@
 //! A run under test: activations are given by hand, and each completion is looked at.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod program;
+
 use std::sync::Arc;
 
 use seriatim_workflow::*;
