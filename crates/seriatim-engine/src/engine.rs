@@ -30,8 +30,7 @@ use crate::workflows;
 const WORKSPACE_ID_BLOCK: u64 = 256;
 
 /// Numbers and names of the applications that are always there, in the order in which they are opened.
-const BUILT_IN: [(ApplicationId, &str); 2] =
-    [(series::ID, series::NAME), (workflows::ID, workflows::NAME)];
+const BUILT_IN: [(ApplicationId, &str); 2] = [(series::ID, series::NAME), (workflows::ID, workflows::NAME)];
 
 /// The applications that are always there.
 pub(crate) fn built_in() -> Result<[App; BUILT_IN.len()], DefinitionError> {

@@ -83,12 +83,7 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    pub(crate) fn new(
-        state: State<'a>,
-        keys: WorkspaceKeys,
-        view: &'a str,
-        offset: PartitionOffset,
-    ) -> Self {
+    pub(crate) fn new(state: State<'a>, keys: WorkspaceKeys, view: &'a str, offset: PartitionOffset) -> Self {
         Self { state, keys, view, partition: keys.view(view), offset, bad: None }
     }
 

@@ -68,10 +68,10 @@ fn a_workflow_is_listed_where_its_newest_run_stands() {
         begin(&workflows, workspace, 2, Some(RunStatus::Completed)).await;
         assert_eq!(listed(&workflows, RunStatus::Completed).await, []);
         let runs = workflows.runs(workspace, None, 10).await.unwrap();
-        assert_eq!(runs.iter().map(|row| (row.run, row.from, row.to)).collect::<Vec<_>>(), [
-            (2, 3, None),
-            (1, 1, Some(2))
-        ]);
+        assert_eq!(
+            runs.iter().map(|row| (row.run, row.from, row.to)).collect::<Vec<_>>(),
+            [(2, 3, None), (1, 1, Some(2))]
+        );
         assert_eq!(workflows.runs(workspace, Some(2), 10).await.unwrap(), runs[1..]);
         let events = workflows.events(workspace, WorkspaceOffset::FIRST).next().await.unwrap();
         assert_eq!(Workflows::body(&events[2]), Some(json!({"begins": 2})));

@@ -6,10 +6,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use seriatim_env::{Env, Instant, Shutdown};
-use seriatim_workflow::{Failure, Payload, PayloadError, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use seriatim_env::{Env, Instant, Shutdown};
+use seriatim_workflow::{Failure, Payload, PayloadError, Time};
 
 pub(crate) type ActivityFuture = Pin<Box<dyn Future<Output = Result<Payload, Failure>> + Send>>;
 type Code = Arc<dyn Fn(ActivityContext, Vec<Payload>) -> ActivityFuture + Send + Sync>;

@@ -127,7 +127,10 @@ impl Execution<'_> {
         match &failure.info {
             FailureInfo::Application { non_retryable: true, .. }
             | FailureInfo::Server { non_retryable: true }
-            | FailureInfo::Timeout { timeout: TimeoutType::ScheduleToClose | TimeoutType::ScheduleToStart, .. } => {
+            | FailureInfo::Timeout {
+                timeout: TimeoutType::ScheduleToClose | TimeoutType::ScheduleToStart,
+                ..
+            } => {
                 return Err(RetryState::NonRetryableFailure);
             }
             FailureInfo::Application { error_type, next_retry_delay, .. } => {
@@ -169,9 +172,8 @@ impl Execution<'_> {
             left: details.clone(),
         };
         let name = &self.task.activity_type;
-        let begun = catch_unwind(AssertUnwindSafe(|| {
-            self.activities.begin(name, context, self.task.input.clone())
-        }));
+        let begun =
+            catch_unwind(AssertUnwindSafe(|| self.activities.begin(name, context, self.task.input.clone())));
         let ended = match begun {
             Err(panic) => Err(panicked(&*panic)),
             Ok(None) => {
@@ -237,7 +239,10 @@ impl Execution<'_> {
                 self.env.instant().saturating_duration_since(beat.at.max(started))
             };
             let limits = [
-                (options.start_to_close_timeout.map(|limit| limit.saturating_sub(elapsed)), TimeoutType::StartToClose),
+                (
+                    options.start_to_close_timeout.map(|limit| limit.saturating_sub(elapsed)),
+                    TimeoutType::StartToClose,
+                ),
                 (total.map(|limit| limit.saturating_sub(elapsed)), TimeoutType::ScheduleToClose),
                 (options.heartbeat_timeout.map(|limit| limit.saturating_sub(quiet)), TimeoutType::Heartbeat),
             ];

@@ -42,8 +42,4 @@ impl Instances {
         let (_, oldest) = self.by_use.pop_first()?;
         self.by_workspace.remove(&oldest).map(|(_, _, instance)| instance)
     }
-
-    pub(crate) fn len(&self) -> usize {
-        self.by_workspace.len()
-    }
 }

@@ -1,9 +1,9 @@
 //! How workflows stand, for people and programs.
 
+use serde::Serialize;
 use seriatim_engine::{RunRow, RunStatus};
 use seriatim_types::WorkspaceOffset;
-use seriatim_workflow::{Blocked, Command, Failure, Job, Kind, Payload, Time};
-use serde::Serialize;
+use seriatim_workflow::{Blocked, Failure, Job, Kind, Payload, Time};
 
 use crate::entry::Entry;
 use crate::error::HostError;
@@ -125,7 +125,11 @@ impl WorkflowHost {
     /// # Errors
     ///
     /// [`HostError::UnknownWorkflow`].
-    pub async fn describe(&self, id: &str, wait: Option<std::time::Duration>) -> Result<Description, HostError> {
+    pub async fn describe(
+        &self,
+        id: &str,
+        wait: Option<std::time::Duration>,
+    ) -> Result<Description, HostError> {
         let (workspace, mut row) = self.newest(id).await?;
         if let Some(wait) = wait
             && row.status == RunStatus::Running
@@ -269,7 +273,8 @@ fn operations(pending: &Pending) -> Vec<PendingOperation> {
         let due = Some(timer.due);
         found.push(PendingOperation { due, ..of(Kind::Timer, *seq, &timer.path, "", timer.started) });
     }
-    let activities = [(Kind::Activity, &pending.activities), (Kind::LocalActivity, &pending.local_activities)];
+    let activities =
+        [(Kind::Activity, &pending.activities), (Kind::LocalActivity, &pending.local_activities)];
     for (kind, tasks) in activities {
         for (seq, task) in tasks {
             found.push(PendingOperation {
@@ -385,4 +390,3 @@ fn answered(job: &Job) -> Option<(Kind, u32)> {
         _ => return None,
     })
 }
-

@@ -10,13 +10,13 @@
 //! memory counts when it is written; when it is not, everything is forgotten and read from the log.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use seriatim_engine::{Advance, RunRow, RunStatus, SubmitError};
 use seriatim_storage::Digest;
 use seriatim_types::ErrorKind;
 use seriatim_workflow::{
-    Activation, ActivationFailure, Command, Instance, InstanceOptions, Job, Kind, Payload, QueryAnswer,
+    Activation, ActivationFailure, Command, Instance, InstanceOptions, Job, Payload, QueryAnswer,
 };
 
 use crate::attempt::to_time;
@@ -33,8 +33,8 @@ use crate::workflow::{
 pub(crate) struct Driver {
     pub(crate) inner: Arc<Inner>,
     pub(crate) workflow: Arc<Workflow>,
-    /// The open run's code, with its number.
-    instance: Option<(u64, Instance)>,
+    /// The open run's code, with its number. Nobody else has it; the lock lets the task go from thread to thread.
+    instance: Mutex<Option<(u64, Instance)>>,
 }
 
 /// What is done next.
@@ -74,7 +74,15 @@ impl Writing {
 
 impl Driver {
     pub(crate) fn new(inner: Arc<Inner>, workflow: Arc<Workflow>) -> Self {
-        Self { inner, workflow, instance: None }
+        Self { inner, workflow, instance: Mutex::new(None) }
+    }
+
+    fn held(&mut self) -> &mut Option<(u64, Instance)> {
+        self.instance.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn drop_instance(&mut self) {
+        *self.held() = None;
     }
 
     /// Does what waits, until nothing does.
@@ -124,7 +132,8 @@ impl Driver {
             let state = self.workflow.lock();
             matches!(state.inbox.front(), Some(Item::Start(starting)) if starting.is_fresh)
         };
-        let known = if fresh { Ok(Known::default()) } else { self.inner.read_known(self.workflow.workspace).await };
+        let known =
+            if fresh { Ok(Known::default()) } else { self.inner.read_known(self.workflow.workspace).await };
         match known {
             Ok(known) => {
                 self.workflow.lock().known = Some(known);
@@ -137,8 +146,9 @@ impl Driver {
                 let asked: Vec<Item> = {
                     let mut state = self.workflow.lock();
                     state.asked = 0;
-                    let (asked, rest) = state.inbox.drain(..).partition(Item::is_asked);
-                    state.inbox = rest;
+                    let (asked, rest): (Vec<Item>, Vec<Item>) =
+                        state.inbox.drain(..).partition(Item::is_asked);
+                    state.inbox = rest.into();
                     asked
                 };
                 asked.into_iter().for_each(|item| item.refuse(error.clone().into()));
@@ -174,7 +184,7 @@ impl Driver {
     fn park(&mut self, state: &mut State) {
         state.is_driven = false;
         let open = state.known.as_ref().and_then(|known| known.open.as_ref()).map(|open| open.row.run);
-        match (self.instance.take(), open) {
+        match (self.held().take(), open) {
             (Some((run, instance)), Some(open)) if run == open => {
                 let dropped = self.inner.instances().put(self.workflow.workspace, run, instance);
                 drop(dropped);
@@ -223,7 +233,8 @@ impl Driver {
             match present {
                 Item::Answer { run, job, generation } => {
                     let is_new = seen.insert(answered(&job));
-                    let is_late = matches!(job, Job::ResolveLocalActivity { .. }) && generation != state.generation;
+                    let is_late =
+                        matches!(job, Job::ResolveLocalActivity { .. }) && generation != state.generation;
                     let fits = begun.is_some_and(|open| open.row.run == run && open.pending.admits(&job));
                     if is_new && !is_late && fits && state.stuck.is_none() {
                         jobs.push(job);
@@ -338,7 +349,11 @@ impl Driver {
             _ => None,
         });
         let mut state = self.workflow.lock();
-        let is_open = state.known.as_ref().and_then(|known| known.open.as_ref()).is_some_and(|open| open.row.run == entry.run);
+        let is_open = state
+            .known
+            .as_ref()
+            .and_then(|known| known.open.as_ref())
+            .is_some_and(|open| open.row.run == entry.run);
         match found {
             Some(found) => drop(reply.send(outcome(found))),
             None if is_open => drop(state.updates.insert(id, reply)),
@@ -351,7 +366,7 @@ impl Driver {
 
     /// The open run's code, from memory or rebuilt.
     async fn instance(&mut self, row: &RunRow, turns: u32) -> Result<&mut Instance, HostError> {
-        if self.instance.as_ref().is_none_or(|(run, _)| *run != row.run) {
+        if self.held().as_ref().is_none_or(|(run, _)| *run != row.run) {
             let workspace = self.workflow.workspace;
             let cached = self.inner.instances().take(workspace, row.run);
             let instance = match cached {
@@ -360,12 +375,15 @@ impl Driver {
                 None => {
                     let turns = self.inner.read_turns(workspace, row).await?;
                     let replayed = self.inner.replay(workspace, row.run, turns);
-                    replayed.map_err(|failure| HostError::Stuck { id: row.id.clone(), reason: failure.to_string() })?
+                    replayed.map_err(|failure| HostError::Stuck {
+                        id: row.id.clone(),
+                        reason: failure.to_string(),
+                    })?
                 }
             };
-            self.instance = Some((row.run, instance));
+            *self.held() = Some((row.run, instance));
         }
-        let instance = self.instance.as_mut().map(|(_, instance)| instance);
+        let instance = self.held().as_mut().map(|(_, instance)| instance);
         instance.ok_or(HostError::Closed)
     }
 
@@ -411,9 +429,20 @@ impl Driver {
 
     /// One activation, and what comes of it.
     async fn advance(&mut self, jobs: Vec<Job>, told: Vec<(Option<String>, Answering)>, key: Option<Key>) {
-        let run = self.open().map_or(0, |(row, ..)| row.run);
-        let writing = Writing { entry: Entry { run, ..Entry::default() }, key, told, ..Writing::default() };
-        match self.activate(jobs).await {
+        let Some((row, turns, time)) = self.open() else { return };
+        let entry = Entry { run: row.run, ..Entry::default() };
+        let mut writing = Writing { entry, key, told, ..Writing::default() };
+        let built = self.instance(&row, turns).await.map(drop);
+        if let Err(HostError::Engine(error)) = built {
+            // What has happened is not lost: it is told again.
+            writing.entry.turns.push(Turn { time, jobs, commands: Vec::new() });
+            return self.not_written(error, writing).await;
+        }
+        let turn = match built {
+            Ok(()) => self.activate(jobs).await,
+            Err(error) => Err(error),
+        };
+        match turn {
             Ok(turn) => self.conclude(turn, writing).await,
             Err(error) => self.fail(error, writing),
         }
@@ -421,7 +450,7 @@ impl Driver {
 
     /// The run's code does not get on.
     fn fail(&mut self, error: HostError, writing: Writing) {
-        self.instance = None;
+        self.drop_instance();
         if let HostError::Engine(_) = &error {
             writing.refuse(&error);
             return;
@@ -436,22 +465,9 @@ impl Driver {
             self.inner.metrics.stuck.increment(1.0);
         }
         // What the failed activation has changed in memory is not so.
-        self.forget(&mut state);
+        state.forget();
         drop(state);
         writing.refuse(&error);
-    }
-
-    /// Forgets what is known: it is read from the log again.
-    fn forget(&mut self, state: &mut State) {
-        self.instance = None;
-        state.known = None;
-        state.generation += 1;
-        let local: Vec<_> = state.under_way.keys().filter(|(kind, _)| *kind == Kind::LocalActivity).copied().collect();
-        for operation in local {
-            if let Some(crate::workflow::UnderWay::Task(token)) = state.under_way.remove(&operation) {
-                token.cancel();
-            }
-        }
     }
 
     /// Writes what an activation came to, once its quick local activities have ended.
@@ -620,13 +636,18 @@ impl Driver {
         let kind = error.kind();
         let again = matches!(
             kind,
-            ErrorKind::Busy | ErrorKind::Unavailable | ErrorKind::InDoubt | ErrorKind::Fenced | ErrorKind::Conflict
+            ErrorKind::Busy
+                | ErrorKind::Unavailable
+                | ErrorKind::InDoubt
+                | ErrorKind::Fenced
+                | ErrorKind::Conflict
         );
         if !again && kind != ErrorKind::Closed {
             let error = HostError::Engine(error);
             tracing::warn!(workspace = %self.workflow.workspace, %error, "an event was refused");
+            self.drop_instance();
             let mut state = self.workflow.lock();
-            self.forget(&mut state);
+            state.forget();
             if !writing.is_awaited() {
                 state.stuck = Some(error.to_string());
                 self.inner.metrics.stuck.increment(1.0);
@@ -635,9 +656,10 @@ impl Driver {
             writing.refuse(&error);
             return;
         }
+        self.drop_instance();
         {
             let mut state = self.workflow.lock();
-            self.forget(&mut state);
+            state.forget();
             let run = writing.entry.run;
             let jobs = writing.entry.turns.first().map_or(&[][..], |turn| &turn.jobs);
             for job in jobs.iter().rev().filter(|job| answered(job).is_some()) {
@@ -653,7 +675,12 @@ impl Driver {
                 state.inbox.push_front(Item::Delivered { run });
             }
             if let Some(ended) = writing.entry.ended.clone().filter(|_| !writing.is_awaited()) {
-                state.inbox.push_front(Item::End { run: Some(run), ended: Box::new(ended), key: None, reply: None });
+                state.inbox.push_front(Item::End {
+                    run: Some(run),
+                    ended: Box::new(ended),
+                    key: None,
+                    reply: None,
+                });
             }
         }
         writing.refuse(&error.into());
@@ -667,7 +694,8 @@ impl Driver {
         let Writing { entry, started, told, .. } = writing;
         let run = entry.run;
         {
-            let mut state = self.workflow.lock();
+            let workflow = self.workflow.clone();
+            let mut state = workflow.lock();
             let Some(known) = &mut state.known else { return };
             known.offset = offset;
             if let Some(open) = known.open.as_mut().filter(|_| entry.begins.is_some()) {
@@ -718,7 +746,7 @@ impl Driver {
     /// The open run has ended.
     fn ended(&mut self, state: &mut State, ending: Ending, offset: u64) {
         let workspace = self.workflow.workspace;
-        self.instance = None;
+        self.drop_instance();
         if state.stuck.take().is_some() {
             self.inner.metrics.stuck.decrement(1.0);
         }
@@ -746,7 +774,8 @@ impl Driver {
             known.newest = Some(row.clone());
             let (start, begins) = (Arc::from(next.start), next.begins);
             let pending = crate::pending::Pending::default();
-            known.open = Some(OpenRun { row, start, begins, pending, turns: 0, time: next.at, due: Some(next.at) });
+            known.open =
+                Some(OpenRun { row, start, begins, pending, turns: 0, time: next.at, due: Some(next.at) });
             self.resume_open(state);
         }
         let error = self.not_running(state);
@@ -794,9 +823,8 @@ impl Driver {
             Ok(turn) => self.conclude(turn, writing).await,
             Err(error) => {
                 // Nothing was written, so there is no run to be stuck.
-                let mut state = self.workflow.lock();
-                self.forget(&mut state);
-                drop(state);
+                self.drop_instance();
+                self.workflow.lock().forget();
                 writing.refuse(&error);
             }
         }
@@ -835,7 +863,7 @@ impl Driver {
             open.map(|open| open.start.clone())
         };
         let Some(start) = start else { return };
-        self.instance = None;
+        self.drop_instance();
         self.advance(vec![Job::Start(Box::new((*start).clone()))], Vec::new(), None).await;
     }
 
@@ -914,12 +942,14 @@ impl Driver {
         let run_id = self.workflow.run_id(row.run);
         let time = self.open().map_or_else(|| to_time(self.inner.env.now()), |(.., time)| time);
         let instance = self.instance(&row, turns).await?;
-        let activation = Activation { run_id, time, is_replaying: false, history_length: turns, jobs: vec![job] };
+        let activation =
+            Activation { run_id, time, is_replaying: false, history_length: turns, jobs: vec![job] };
         let answered = instance.activate(activation).outcome;
         if !is_open || answered.is_err() {
-            self.instance = None;
+            self.drop_instance();
         }
-        let commands = answered.map_err(|failure| HostError::Stuck { id: row.id, reason: failure.to_string() })?;
+        let commands =
+            answered.map_err(|failure| HostError::Stuck { id: row.id, reason: failure.to_string() })?;
         let answer = commands.into_iter().find_map(|command| match command {
             Command::QueryAnswer { answer, .. } => Some(answer),
             _ => None,

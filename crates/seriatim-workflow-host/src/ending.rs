@@ -3,9 +3,7 @@
 use seriatim_engine::{RunRow, RunStatus};
 use seriatim_env::Env;
 use seriatim_types::WorkspaceId;
-use seriatim_workflow::{
-    Command, ContinueAsNew, Failure, FailureInfo, ParentClosePolicy, Start, Time,
-};
+use seriatim_workflow::{Command, ContinueAsNew, Failure, FailureInfo, ParentClosePolicy, Start, Time};
 
 use crate::attempt::to_time;
 use crate::entry::{Begins, Ended, Next};
@@ -62,13 +60,7 @@ fn owes(pending: &Pending) -> bool {
 }
 
 fn closed(open: &OpenRun, status: RunStatus, time: Time) -> RunRow {
-    RunRow {
-        status,
-        ended: Some(millis(time)),
-        to: Some(0),
-        owes: owes(&open.pending),
-        ..open.row.clone()
-    }
+    RunRow { status, ended: Some(millis(time)), to: Some(0), owes: owes(&open.pending), ..open.row.clone() }
 }
 
 /// A run is ended from outside, without being asked.

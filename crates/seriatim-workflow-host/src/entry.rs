@@ -9,10 +9,9 @@
 //! delivered what the run had still to tell others when it ended has been told
 //! ```
 
-use seriatim_engine::RunStatus;
-use seriatim_types::WorkspaceId;
-use seriatim_workflow::{Command, Failure, Job, ParentClosePolicy, Payload, Start, Time};
 use serde::{Deserialize, Serialize};
+use seriatim_engine::RunStatus;
+use seriatim_workflow::{Command, Failure, Job, ParentClosePolicy, Payload, Start, Time};
 
 /// One event of a workflow.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -61,12 +60,6 @@ pub struct ParentLink {
     pub seq: u32,
     /// What becomes of the child when the parent ends.
     pub policy: ParentClosePolicy,
-}
-
-impl ParentLink {
-    pub(crate) fn workspace(&self) -> WorkspaceId {
-        WorkspaceId::new(self.workspace)
-    }
 }
 
 /// One activation and its answer.

@@ -4,13 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use seriatim_engine::{Engine, RunRow};
 use seriatim_env::Env;
 use seriatim_storage::Digest;
 use seriatim_types::WorkspaceId;
-use seriatim_workflow::{Failure, Headers, IdReusePolicy, Job, Payload, PayloadError, Registry, RetryPolicy, Start};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use seriatim_workflow::{
+    Failure, Headers, IdReusePolicy, Job, Payload, PayloadError, Registry, RetryPolicy, Start,
+};
 
 use crate::activities::Activities;
 use crate::attempt::to_time;
@@ -32,7 +34,10 @@ pub struct WorkflowHost {
 impl fmt::Debug for WorkflowHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &self.inner;
-        f.debug_struct("WorkflowHost").field("registry", &inner.registry).field("activities", &inner.activities).finish()
+        f.debug_struct("WorkflowHost")
+            .field("registry", &inner.registry)
+            .field("activities", &inner.activities)
+            .finish()
     }
 }
 
@@ -200,7 +205,8 @@ impl WorkflowHost {
     async fn tell(&self, id: &str, job: Job, key: Option<&str>) -> Result<Told, HostError> {
         self.refuse_when_closed()?;
         let workspace = self.workspace(id).await?;
-        let key = key.map(|key| self.key(key, serde_json::to_string(&job).unwrap_or_default())).transpose()?;
+        let key =
+            key.map(|key| self.key(key, serde_json::to_string(&job).unwrap_or_default())).transpose()?;
         let told = self.inner.ask(workspace, |reply| {
             let answer = Answering::Written(reply);
             Item::Tell(Box::new(workflow::Told { job, run: None, key, answer }))
@@ -255,9 +261,8 @@ impl WorkflowHost {
         let workspace = self.workspace(id).await?;
         let key = idempotency_key.map(|key| self.key(key, format!("terminate {reason}"))).transpose()?;
         let ended = Box::new(terminated(reason, &self.inner.env));
-        let asked = self
-            .inner
-            .ask(workspace, |reply| Item::End { run: None, ended, key, reply: Some(reply) });
+        let asked =
+            self.inner.ask(workspace, |reply| Item::End { run: None, ended, key, reply: Some(reply) });
         let Written { run, repeated } = asked.await?;
         Ok(Told { run_id: workflow::run_id(workspace, run), repeated })
     }

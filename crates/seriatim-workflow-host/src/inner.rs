@@ -44,7 +44,13 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    pub(crate) fn new(engine: Engine, env: Env, registry: Registry, activities: Activities, options: HostOptions) -> Self {
+    pub(crate) fn new(
+        engine: Engine,
+        env: Env,
+        registry: Registry,
+        activities: Activities,
+        options: HostOptions,
+    ) -> Self {
         let stop = env.shutdown().child_token();
         Self {
             instances: Mutex::new(Instances::new(options.cached_instances)),
@@ -140,8 +146,10 @@ impl Inner {
             }
             Alarm::Begin => self.push(workspace, Item::Begin { run }),
             Alarm::Deadline => {
-                let failure =
-                    Failure::timeout(TimeoutType::StartToClose, "the run took longer than its time-out allows");
+                let failure = Failure::timeout(
+                    TimeoutType::StartToClose,
+                    "the run took longer than its time-out allows",
+                );
                 let time = to_time(self.env.now());
                 let ended = Box::new(Ended { status: RunStatus::TimedOut, failure, time });
                 self.push(workspace, Item::End { run: Some(run), ended, key: None, reply: None });

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use seriatim_engine::{Placed, RunRow, RunStatus, SubmitError, Workflows};
 use seriatim_storage::LogError;
 use seriatim_types::{WorkspaceId, WorkspaceOffset};
-use seriatim_workflow::{Activation, ActivationFailure, Instance, InstanceOptions, Job, Numbering, Recorded, Start};
+use seriatim_workflow::{
+    Activation, ActivationFailure, Instance, InstanceOptions, Job, Numbering, Recorded, Start,
+};
 
 use crate::entry::{Begins, Entry, Turn};
 use crate::inner::Inner;
@@ -87,7 +89,8 @@ impl Inner {
     /// What the log says of a workflow.
     pub(crate) async fn read_known(&self, workspace: WorkspaceId) -> Result<Known, SubmitError> {
         let newest = self.row(workspace, None).await?;
-        let from = newest.as_ref().and_then(|row| WorkspaceOffset::new(row.from)).unwrap_or(WorkspaceOffset::FIRST);
+        let from =
+            newest.as_ref().and_then(|row| WorkspaceOffset::new(row.from)).unwrap_or(WorkspaceOffset::FIRST);
         let mut fold = newest.clone().map(Fold::new);
         let mut offset = 0;
         let mut events = self.engine.workflows().events(workspace, from);
@@ -118,7 +121,11 @@ impl Inner {
     }
 
     /// The turns of a run, from its first event on.
-    pub(crate) async fn read_turns(&self, workspace: WorkspaceId, row: &RunRow) -> Result<Vec<Turn>, SubmitError> {
+    pub(crate) async fn read_turns(
+        &self,
+        workspace: WorkspaceId,
+        row: &RunRow,
+    ) -> Result<Vec<Turn>, SubmitError> {
         let Some(from) = WorkspaceOffset::new(row.from) else { return Ok(Vec::new()) };
         let mut events = self.engine.workflows().events(workspace, from);
         let mut turns = Vec::new();

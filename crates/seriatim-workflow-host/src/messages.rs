@@ -102,12 +102,7 @@ impl Inner {
     }
 
     /// Tells a workflow something, if it exists.
-    async fn tell(
-        self: &Arc<Self>,
-        target: &Execution,
-        job: &Job,
-        key: &Key,
-    ) -> Result<Written, HostError> {
+    async fn tell(self: &Arc<Self>, target: &Execution, job: &Job, key: &Key) -> Result<Written, HostError> {
         let found = self.engine.workflows().find(&target.workflow_id).await?;
         let workspace = found.ok_or_else(|| HostError::UnknownWorkflow(target.workflow_id.clone()))?;
         let run = parse_run_id(&target.run_id).map(|(_, run)| run);
@@ -146,7 +141,11 @@ impl Inner {
     }
 
     /// The last of the runs that go on where this one ended.
-    pub(crate) async fn last_of(&self, workspace: WorkspaceId, run: u64) -> Result<Option<RunRow>, SubmitError> {
+    pub(crate) async fn last_of(
+        &self,
+        workspace: WorkspaceId,
+        run: u64,
+    ) -> Result<Option<RunRow>, SubmitError> {
         let mut row = self.row(workspace, Some(run)).await?;
         while let Some(next) = row.as_ref().and_then(|row| row.next) {
             row = self.row(workspace, Some(next)).await?;
@@ -167,7 +166,11 @@ impl Inner {
         if let Some(Ended { failure, .. }) = entry.ended {
             return Ok(Some(Outcome::Failed(failure)));
         }
-        let end = entry.turns.into_iter().flat_map(|turn| turn.commands).find(|command| command.kind().ends_the_run());
+        let end = entry
+            .turns
+            .into_iter()
+            .flat_map(|turn| turn.commands)
+            .find(|command| command.kind().ends_the_run());
         Ok(end.map(|end| match end {
             Command::Fail { failure } => Outcome::Failed(failure),
             Command::Cancelled => Outcome::Cancelled,
@@ -188,7 +191,8 @@ impl Inner {
     ) {
         let (inner, token) = (self.clone(), token.clone());
         drop(self.env.spawn(async move {
-            let watching = inner.stop.run_until_cancelled(inner.clone().child(workspace, run, id, seq, child));
+            let watching =
+                inner.stop.run_until_cancelled(inner.clone().child(workspace, run, id, seq, child));
             token.run_until_cancelled(watching).await;
         }));
     }
@@ -269,10 +273,17 @@ impl Inner {
     }
 
     /// Asks a child to stop.
-    pub(crate) fn cancel_child(self: &Arc<Self>, workspace: WorkspaceId, run: u64, seq: u32, child: Arc<Child>) {
+    pub(crate) fn cancel_child(
+        self: &Arc<Self>,
+        workspace: WorkspaceId,
+        run: u64,
+        seq: u32,
+        child: Arc<Child>,
+    ) {
         let inner = self.clone();
         let sending = async move {
-            let sent = inner.stop.run_until_cancelled(inner.send_cancel_to_child(workspace, run, seq, &child)).await;
+            let sent =
+                inner.stop.run_until_cancelled(inner.send_cancel_to_child(workspace, run, seq, &child)).await;
             let is_over = child.options.cancellation_type == CancellationType::WaitRequested;
             if sent.is_some() && is_over {
                 let reason = child.cancelled.clone().unwrap_or_default();
@@ -283,12 +294,22 @@ impl Inner {
         drop(self.env.spawn(sending));
     }
 
-    async fn send_cancel_to_child(self: &Arc<Self>, workspace: WorkspaceId, run: u64, seq: u32, child: &Child) {
+    async fn send_cancel_to_child(
+        self: &Arc<Self>,
+        workspace: WorkspaceId,
+        run: u64,
+        seq: u32,
+        child: &Child,
+    ) {
         let reason = child.cancelled.clone().unwrap_or_else(|| "its parent has ended".to_owned());
         let (job, key) = (Job::Cancel { reason }, key(workspace, run, "cancel", seq));
         // It may be on its way from one run to the next.
         while let Some((of_child, row)) = self.running_child(workspace, run, seq, child).await {
-            let target = Execution { workflow_id: row.id.clone(), run_id: run_id(of_child, row.run), ..Execution::default() };
+            let target = Execution {
+                workflow_id: row.id.clone(),
+                run_id: run_id(of_child, row.run),
+                ..Execution::default()
+            };
             match self.insist(|| self.tell(&target, &job, &key)).await {
                 Err(HostError::NotRunning { .. }) => {}
                 _ => return,
@@ -363,11 +384,13 @@ impl Inner {
                 };
                 let (name, input) = (name.clone(), input.clone());
                 let job = Job::Signal { name, input, headers: Default::default(), identity };
-                self.insist(|| self.tell(&target, &job, &key(workspace, run, "signal", seq))).await
+                let key = key(workspace, run, "signal", seq);
+                self.insist(|| self.tell(&target, &job, &key)).await
             }
             MessageContents::Cancel { target, reason } => {
                 let job = Job::Cancel { reason: reason.clone() };
-                self.insist(|| self.tell(target, &job, &key(workspace, run, "external", seq))).await
+                let key = key(workspace, run, "external", seq);
+                self.insist(|| self.tell(target, &job, &key)).await
             }
         }
     }
@@ -376,9 +399,7 @@ impl Inner {
     pub(crate) fn pay(self: &Arc<Self>, workspace: WorkspaceId, row: RunRow) {
         let inner = self.clone();
         let paying = async move {
-            let turns = inner
-                .insist(|| async { Ok(inner.read_turns(workspace, &row).await?) })
-                .await;
+            let turns = inner.insist(|| async { Ok(inner.read_turns(workspace, &row).await?) }).await;
             let Ok(turns) = turns else { return };
             let mut pending = Pending::default();
             turns.iter().for_each(|turn| pending.apply(turn));
@@ -443,7 +464,9 @@ impl Inner {
 
 fn not_started(child: &Child, error: &HostError) -> ChildStartResolution {
     let cause = match error {
-        HostError::Running { .. } | HostError::Used(_) | HostError::KeyReused(_) => ChildStartFailure::AlreadyExists,
+        HostError::Running { .. } | HostError::Used(_) | HostError::KeyReused(_) => {
+            ChildStartFailure::AlreadyExists
+        }
         HostError::UnknownType { .. } => ChildStartFailure::UnknownType,
         _ => ChildStartFailure::Unspecified,
     };

@@ -18,7 +18,8 @@ use crate::workflow::{Item, State, UnderWay};
 impl Driver {
     /// Begins what a turn has asked for, and ends what it has settled or called off.
     pub(crate) fn carry_out(&self, state: &mut State, turn: &Turn, is_last: bool) {
-        let Some(run) = state.known.as_ref().and_then(|known| known.open.as_ref()).map(|open| open.row.run) else {
+        let Some(run) = state.known.as_ref().and_then(|known| known.open.as_ref()).map(|open| open.row.run)
+        else {
             return;
         };
         for job in &turn.jobs {
@@ -53,7 +54,8 @@ impl Driver {
     /// Begins local activities, before they are written.
     pub(crate) fn begin_local(&self, turn: &Turn) {
         let mut state = self.workflow.lock();
-        let Some(run) = state.known.as_ref().and_then(|known| known.open.as_ref()).map(|open| open.row.run) else {
+        let Some(run) = state.known.as_ref().and_then(|known| known.open.as_ref()).map(|open| open.row.run)
+        else {
             return;
         };
         for command in &turn.commands {

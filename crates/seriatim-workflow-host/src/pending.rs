@@ -166,8 +166,7 @@ impl Pending {
             // It may be under way, and is answered by nobody.
             Command::CancelSignal { seq, .. } => drop(self.signals.remove(&seq.get())),
             Command::CancelExternal { seq, lineage, target, reason } => {
-                let contents =
-                    MessageContents::Cancel { target: target.clone(), reason: reason.clone() };
+                let contents = MessageContents::Cancel { target: target.clone(), reason: reason.clone() };
                 let message = Message { path: lineage.path.clone(), scheduled: time, contents };
                 self.cancels.insert(seq.get(), Arc::new(message));
             }

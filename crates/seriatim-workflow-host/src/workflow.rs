@@ -74,16 +74,37 @@ pub(crate) enum Item {
     Start(Box<Starting>),
     Tell(Box<Told>),
     /// An answer to an operation of a run.
-    Answer { run: u64, job: Job, generation: u64 },
-    Retry { run: u64, retry: Box<Retry> },
+    Answer {
+        run: u64,
+        job: Job,
+        generation: u64,
+    },
+    Retry {
+        run: u64,
+        retry: Box<Retry>,
+    },
     /// Ends a run; the present one if none is named.
-    End { run: Option<u64>, ended: Box<Ended>, key: Option<Key>, reply: Option<Reply<Written>> },
+    End {
+        run: Option<u64>,
+        ended: Box<Ended>,
+        key: Option<Key>,
+        reply: Option<Reply<Written>>,
+    },
     /// The first activation of a run that goes on where another has ended is due.
-    Begin { run: u64 },
+    Begin {
+        run: u64,
+    },
     /// What a run that has ended had still to tell others has been told.
-    Delivered { run: u64 },
-    Query { job: Job, reply: Reply<Payload> },
-    Look { reply: Reply<Vec<Blocked>> },
+    Delivered {
+        run: u64,
+    },
+    Query {
+        job: Job,
+        reply: Reply<Payload>,
+    },
+    Look {
+        reply: Reply<Vec<Blocked>>,
+    },
     /// Nothing: it is looked at, and what is pending goes on.
     Wake,
 }
@@ -208,6 +229,19 @@ pub(crate) fn outcome(outcome: UpdateOutcome) -> Result<Payload, HostError> {
 }
 
 impl State {
+    /// Forgets what is known: it is read from the log again. Local activities are begun again with what asked for them.
+    pub(crate) fn forget(&mut self) {
+        self.known = None;
+        self.generation += 1;
+        self.under_way.retain(|(kind, _), under_way| {
+            if let (Kind::LocalActivity, UnderWay::Task(token)) = (kind, under_way) {
+                token.cancel();
+                return false;
+            }
+            true
+        });
+    }
+
     /// Ends what is being carried out for a run that is over, and returns the timers among it.
     pub(crate) fn drop_under_way(&mut self) -> Vec<(u32, Time)> {
         let mut timers = Vec::new();

@@ -25,10 +25,10 @@ pub use report::{Checked, Finding, Problem, Progress, Report, Treatment, Trouble
 use crate::app::App;
 use crate::apply::Derivation;
 use crate::definition::{Accepted, DefinitionError, Schema};
+use crate::engine::built_in;
 use crate::error::SubmitError;
 use crate::keys::StoreKey;
 use crate::registry;
-use crate::engine::built_in;
 use crate::view;
 use derive::Examination;
 

@@ -63,7 +63,10 @@ impl WorkflowEvents<'_> {
     pub async fn next(&mut self) -> Result<Vec<Placed>, SubmitError> {
         let Some(from) = self.next else { return Ok(Vec::new()) };
         let events = self.workflows.engine.events(NAME, self.workspace, from, PAGE).await?;
-        self.next = events.last().filter(|_| events.len() == PAGE).and_then(|last| last.place.workspace_offset.next());
+        self.next = events
+            .last()
+            .filter(|_| events.len() == PAGE)
+            .and_then(|last| last.place.workspace_offset.next());
         Ok(events)
     }
 }
@@ -265,7 +268,9 @@ impl<'a> Workflows<'a> {
         }
         let pairs = handle.shared.scan(&view, range, limit).await?;
         let read = |(key, row): (bytes::Bytes, bytes::Bytes)| match view::decode_key(&key).ok()?[..] {
-            [_, KeyPart::Integer(id), _] => Some((WorkspaceId::new(u64::try_from(id).ok()?), read_row(&row)?)),
+            [_, KeyPart::Integer(id), _] => {
+                Some((WorkspaceId::new(u64::try_from(id).ok()?), read_row(&row)?))
+            }
             _ => None,
         };
         Ok(pairs.into_iter().filter_map(read).collect())
