@@ -7,6 +7,7 @@ mod completion;
 mod context;
 mod error;
 mod failure;
+mod inspect;
 pub mod kind;
 mod lineage;
 mod options;
@@ -15,6 +16,7 @@ mod record;
 mod registry;
 mod replay;
 mod runtime;
+pub mod temporal_history;
 
 pub use activation::{
     Activation, ActivityResolution, ChildResolution, ChildStartFailure, ChildStartResolution, Execution, Job,
@@ -29,6 +31,7 @@ pub use context::{
 };
 pub use error::{ActivityError, Cancelled, ChildError, Exit, ExternalError, SignalError};
 pub use failure::{Failure, FailureInfo, RetryState, TimeoutType};
+pub use inspect::{InspectedOperation, Inspection, Mark};
 pub use kind::{CommandSeq, Exhausted, Kind};
 pub use lineage::{Branch, InputDigest, Lineage, Path, PathError};
 pub use options::{
@@ -43,3 +46,4 @@ pub use runtime::{
     Blocked, Instance, InstanceOptions, Numbering, PendingOperation, Policy, REMEMBERED, Slot, SlotFuture,
     WaitingFor,
 };
+pub use temporal_history::{HistoryError, TemporalHistory, replay_temporal};

@@ -1,0 +1,515 @@
+//! Temporal's histories replayed on our code.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::TemporalHistory;
+use super::event::{EventKind, HistoryEvent, LocalActivityMarker, Marker};
+use super::failure::retry_state_of;
+use super::read::seed_of;
+use super::tasks::{Task, tasks};
+use crate::record::CallSite;
+use crate::replay::Report;
+use crate::{
+    Activation, ActivationFailure, ActivityResolution, ChildResolution, ChildStartResolution, Command,
+    CommandKind, CommandRecord, CommandSeq, Difference, DifferenceKind, Failure, FailureInfo, Field, Headers,
+    InputDigest, Instance, InstanceOptions, Job, Kind, Numbering, Payload, Policy, Registry, Start,
+};
+
+/// Replays a history of Temporal's on the registered code.
+///
+/// The code is told what Temporal's core would tell it, workflow task by workflow task, and what it asks for is compared
+/// with the events behind the task, in order: by kind, name, input, duration and target. (The core itself compares kind,
+/// id and type.) A task that was not answered is not replayed.
+#[must_use]
+pub fn replay_temporal(registry: &Arc<Registry>, history: &TemporalHistory, policy: Policy) -> Report {
+    let start = history.start();
+    let report = Report {
+        workflow_type: start.workflow_type.clone(),
+        run_id: history.run_id.clone(),
+        activations: 0,
+        commands: 0,
+        differences: Vec::new(),
+        failure: None,
+    };
+    let options = InstanceOptions { numbering: Numbering::ByCallOrder, policy };
+    let instance = Instance::new(Arc::clone(registry), options);
+    let (operations, updates) = (BTreeMap::new(), BTreeMap::new());
+    let mut replay =
+        Replay { history, start, policy, instance, report, operations, updates, local: Vec::new(), task: 0 };
+    for task in tasks(&history.events) {
+        replay.task += 1;
+        if let Err(failure) = replay.run(&task) {
+            replay.report.failure = Some(failure);
+            break;
+        }
+        if policy == Policy::Fail && !replay.report.differences.is_empty() {
+            break;
+        }
+    }
+    replay.report
+}
+
+/// The operation that an event stands for: its kind and number in our code.
+type Operation = (CommandKind, u32);
+
+/// What the code has asked for, ready to be compared.
+struct Issued {
+    record: CommandRecord,
+    site: Option<CallSite>,
+}
+
+struct Replay<'a> {
+    history: &'a TemporalHistory,
+    start: Start,
+    policy: Policy,
+    instance: Instance,
+    report: Report,
+    /// By the event that began it.
+    operations: BTreeMap<i64, Operation>,
+    /// The conversation of each accepted update, by its event.
+    updates: BTreeMap<i64, String>,
+    /// Local activities that have not ended, by number and name.
+    local: Vec<(u32, String)>,
+    task: u32,
+}
+
+impl Replay<'_> {
+    fn run(&mut self, task: &Task<'_>) -> Result<(), ActivationFailure> {
+        let mut issued = Vec::new();
+        let jobs = self.jobs(task);
+        if !jobs.is_empty() {
+            self.activate(task, jobs, &mut issued)?;
+        }
+        // Local activities end within the task: their marks are among its commands.
+        for event in &task.commands {
+            if let EventKind::Marker(Marker::LocalActivity(marker)) = &event.kind
+                && let Some((seq, name)) = self.take_local(marker)
+            {
+                issued.push(Issued { record: record(CommandKind::ScheduleLocalActivity, &name), site: None });
+                let seq = CommandSeq::new(seq);
+                self.activate(
+                    task,
+                    vec![Job::ResolveLocalActivity { seq, resolution: local_end(marker) }],
+                    &mut issued,
+                )?;
+            }
+        }
+        self.compare(task, issued);
+        Ok(())
+    }
+
+    fn activate(
+        &mut self,
+        task: &Task<'_>,
+        jobs: Vec<Job>,
+        issued: &mut Vec<Issued>,
+    ) -> Result<(), ActivationFailure> {
+        let mut activation = Activation::new(&self.history.run_id, task.time, jobs).replaying(true);
+        activation.history_length = u32::try_from(task.started).unwrap_or(u32::MAX);
+        self.report.activations += 1;
+        let commands = self.instance.activate(activation).outcome?;
+        let sites = self.instance.call_sites();
+        for (command, site) in commands.iter().zip(sites) {
+            match command {
+                Command::ScheduleLocalActivity { seq, activity_type, .. } => {
+                    self.local.push((seq.get(), activity_type.clone()));
+                }
+                Command::CancelLocalActivity { seq, .. } => {
+                    self.local.retain(|(local, _)| *local != seq.get())
+                }
+                Command::CancelSignal { .. } => drop(take_begun(issued, command)),
+                // What begins and ends within one task never reaches the server.
+                Command::CancelTimer { .. }
+                | Command::CancelActivity { .. }
+                | Command::CancelChild { .. }
+                    if take_begun(issued, command).is_some() => {}
+                _ if command.kind().is_recorded() => {
+                    issued.push(Issued { record: self.record_of(command), site });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The pending local activity that a mark belongs to: by number, or, in histories of other SDKs, the oldest.
+    fn take_local(&mut self, marker: &LocalActivityMarker) -> Option<(u32, String)> {
+        let same = self.local.iter().position(|(seq, _)| *seq == marker.seq);
+        let at = same.or_else(|| (!self.local.is_empty()).then_some(0))?;
+        Some(self.local.remove(at))
+    }
+
+    /// What the core tells the code at the beginning of a task: start, patches, seed, signals and updates, the rest.
+    fn jobs(&self, task: &Task<'_>) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        for event in &task.commands {
+            match &event.kind {
+                EventKind::Marker(Marker::Patch { id, .. }) => jobs.push((1, Job::Patch { id: id.clone() })),
+                EventKind::UpdateAccepted(update) => jobs.push((
+                    3,
+                    Job::Update {
+                        id: update.update_id.clone(),
+                        protocol_id: update.protocol_id.clone(),
+                        name: update.name.clone(),
+                        input: update.input.clone(),
+                        headers: update.headers.clone(),
+                        identity: update.identity.clone(),
+                        run_validator: false,
+                    },
+                )),
+                _ => {}
+            }
+        }
+        let updates = jobs.len();
+        for event in &task.happened {
+            jobs.extend(self.job(event).map(|job| (rank(&job), job)));
+        }
+        // Signals come before updates that were accepted in the same task.
+        jobs.rotate_left(updates);
+        jobs.sort_by_key(|(rank, _)| *rank);
+        jobs.into_iter().map(|(_, job)| job).collect()
+    }
+
+    fn job(&self, event: &HistoryEvent) -> Option<Job> {
+        Some(match &event.kind {
+            EventKind::Started(start) => {
+                Job::Start(Box::new(Start { start_time: event.time, ..(**start).clone() }))
+            }
+            EventKind::TaskFailed { new_run_id } if !new_run_id.is_empty() => {
+                Job::RandomSeed { seed: seed_of(new_run_id) }
+            }
+            EventKind::Signalled { name, input, headers, identity } => Job::Signal {
+                name: name.clone(),
+                input: input.clone(),
+                headers: headers.clone(),
+                identity: identity.clone(),
+            },
+            EventKind::CancelRequested { reason } => Job::Cancel { reason: reason.clone() },
+            EventKind::TimerFired { started } => Job::FireTimer { seq: self.seq(*started)? },
+            EventKind::ActivityCompleted { scheduled, result } => {
+                let resolution = ActivityResolution::Completed { result: result.first().cloned() };
+                Job::ResolveActivity { seq: self.seq(*scheduled)?, resolution }
+            }
+            EventKind::ActivityFailed { scheduled, failure, retry_state }
+            | EventKind::ActivityTimedOut { scheduled, failure, retry_state } => {
+                let failure = self.activity_failure(*scheduled, failure, *retry_state);
+                Job::ResolveActivity {
+                    seq: self.seq(*scheduled)?,
+                    resolution: ActivityResolution::Failed { failure },
+                }
+            }
+            EventKind::ActivityCancelled { scheduled, details } => {
+                let failure = cancelled(details);
+                Job::ResolveActivity {
+                    seq: self.seq(*scheduled)?,
+                    resolution: ActivityResolution::Cancelled { failure },
+                }
+            }
+            EventKind::ExternalSignalFailed { initiated, cause } => {
+                Job::ResolveExternalSignal { seq: self.seq(*initiated)?, failure: Some(undelivered(*cause)) }
+            }
+            EventKind::ExternalSignalDelivered { initiated } => {
+                Job::ResolveExternalSignal { seq: self.seq(*initiated)?, failure: None }
+            }
+            EventKind::ExternalCancelFailed { initiated, cause } if !self.is_child_cancel(*initiated) => {
+                Job::ResolveExternalCancel { seq: self.seq(*initiated)?, failure: Some(undelivered(*cause)) }
+            }
+            EventKind::ExternalCancelDelivered { initiated } if !self.is_child_cancel(*initiated) => {
+                Job::ResolveExternalCancel { seq: self.seq(*initiated)?, failure: None }
+            }
+            EventKind::ChildStartFailed { initiated, cause } => {
+                let (workflow_id, workflow_type) = (String::new(), String::new());
+                let resolution = ChildStartResolution::Failed { cause: *cause, workflow_id, workflow_type };
+                Job::ResolveChildStart { seq: self.seq(*initiated)?, resolution }
+            }
+            EventKind::ChildStarted { initiated, run_id } => {
+                let resolution = ChildStartResolution::Started { run_id: run_id.clone() };
+                Job::ResolveChildStart { seq: self.seq(*initiated)?, resolution }
+            }
+            EventKind::ChildCompleted { initiated, result } => {
+                let resolution = ChildResolution::Completed { result: result.first().cloned() };
+                Job::ResolveChild { seq: self.seq(*initiated)?, resolution }
+            }
+            EventKind::ChildFailed { initiated, failure } => {
+                let resolution = ChildResolution::Failed { failure: (**failure).clone() };
+                Job::ResolveChild { seq: self.seq(*initiated)?, resolution }
+            }
+            EventKind::ChildCancelled { initiated, details } => {
+                let resolution = ChildResolution::Cancelled { failure: cancelled(details) };
+                Job::ResolveChild { seq: self.seq(*initiated)?, resolution }
+            }
+            _ => return None,
+        })
+    }
+
+    /// Our number of the operation that this event began; none if the code has not asked for it.
+    fn seq<K>(&self, event: i64) -> Option<CommandSeq<K>> {
+        self.operations.get(&event).map(|(_, seq)| CommandSeq::new(*seq))
+    }
+
+    fn is_child_cancel(&self, initiated: i64) -> bool {
+        matches!(self.operations.get(&initiated), Some((CommandKind::CancelChild, _)))
+    }
+
+    fn activity_failure(&self, scheduled: i64, cause: &Failure, retry_state: usize) -> Failure {
+        let event = usize::try_from(scheduled - 1).ok().and_then(|at| self.history.events.get(at));
+        let (activity_type, activity_id) = match event.map(|event| &event.kind) {
+            Some(EventKind::ActivityScheduled { activity_type, activity_id, .. }) => {
+                (activity_type.clone(), activity_id.clone())
+            }
+            _ => Default::default(),
+        };
+        let info = FailureInfo::Activity {
+            activity_type,
+            activity_id,
+            identity: String::new(),
+            retry_state: retry_state_of(retry_state),
+            scheduled_event_id: scheduled,
+            started_event_id: 0,
+        };
+        Failure::new("Activity task failed", info).caused_by(cause.clone())
+    }
+
+    /// Compares what the code asks for with the events behind the task.
+    fn compare(&mut self, task: &Task<'_>, issued: Vec<Issued>) {
+        let events = self.expected(task, &issued);
+        self.report.commands += events.len();
+        let mut issued = issued.into_iter();
+        for event in events {
+            let expected = self.record_of_event(event);
+            let Some(Issued { record: actual, site }) = issued.next() else {
+                self.differs(DifferenceKind::Missing, Some(expected), None, None);
+                continue;
+            };
+            if let (EventKind::UpdateAccepted(update), true) =
+                (&event.kind, actual.command == expected.command)
+            {
+                self.updates.insert(event.id, update.protocol_id.clone());
+            }
+            if actual.command == expected.command {
+                let seq = actual.seq.map_or(0, |(_, seq)| seq);
+                self.operations.insert(event.id, (actual.command, seq));
+            }
+            let fields: Vec<Field> = expected.fields_that_differ(&actual);
+            if !fields.is_empty() {
+                self.differs(DifferenceKind::Altered { fields }, Some(expected), Some(actual), site);
+            }
+        }
+        for Issued { record, site } in issued {
+            self.differs(DifferenceKind::Inserted, None, Some(record), site);
+        }
+    }
+
+    /// The events that the code has to ask for. What the core adds by itself is left out, and so is the mark of a patch
+    /// whose old code is gone, if the code no longer mentions it.
+    fn expected<'e>(&self, task: &Task<'e>, issued: &[Issued]) -> Vec<&'e HistoryEvent> {
+        let is_mentioned = |id: &str| {
+            issued
+                .iter()
+                .any(|issued| issued.record.command == CommandKind::SetPatch && issued.record.name == id)
+        };
+        let events = task.commands.iter().copied();
+        let events = events.filter(|event| match &event.kind {
+            EventKind::SearchAttributesUpserted { attributes } => {
+                !attributes.contains_key("TemporalChangeVersion")
+            }
+            EventKind::Marker(Marker::Patch { id, deprecated: true }) => is_mentioned(id),
+            _ => true,
+        });
+        events.collect()
+    }
+
+    fn differs(
+        &mut self,
+        kind: DifferenceKind,
+        expected: Option<CommandRecord>,
+        actual: Option<CommandRecord>,
+        call_site: Option<CallSite>,
+    ) {
+        if self.policy == Policy::Warn || self.report.differences.is_empty() {
+            self.report.differences.push(Difference {
+                activation: self.task,
+                kind,
+                expected,
+                actual,
+                call_site,
+            });
+        }
+    }
+
+    /// What is compared of a command, as an event would have it.
+    fn record_of(&self, command: &Command) -> CommandRecord {
+        let mut record = CommandRecord::of(command);
+        match command {
+            Command::ScheduleActivity { .. } if record.target.is_empty() => {
+                record.target.clone_from(&self.start.task_queue);
+            }
+            Command::CancelTimer { .. } | Command::CancelActivity { .. } | Command::CancelChild { .. } => {
+                record.name = record.seq.map(|(_, seq)| seq.to_string()).unwrap_or_default();
+            }
+            Command::ContinueAsNew { .. } if record.name.is_empty() => {
+                record.name.clone_from(&self.start.workflow_type);
+            }
+            Command::Complete { result } => record.digest = digest(result.as_slice()),
+            Command::UpdateCompleted { outcome: crate::UpdateOutcome::Completed { result }, .. } => {
+                record.digest = digest(std::slice::from_ref(result));
+            }
+            Command::SetPatch { .. } => record.target.clear(),
+            _ => {}
+        }
+        record
+    }
+
+    /// What is compared of an event that the run asked for.
+    fn record_of_event(&self, event: &HistoryEvent) -> CommandRecord {
+        let number = |of: &i64| self.operations.get(of).map(|(_, seq)| seq.to_string()).unwrap_or_default();
+        match &event.kind {
+            EventKind::ActivityScheduled { activity_type, task_queue, input, .. } => CommandRecord {
+                digest: digest(input),
+                target: task_queue.clone(),
+                ..record(CommandKind::ScheduleActivity, activity_type)
+            },
+            EventKind::ActivityCancelRequested { scheduled } => {
+                record(CommandKind::CancelActivity, &number(scheduled))
+            }
+            EventKind::TimerStarted { duration, .. } => {
+                CommandRecord { duration: Some(*duration), ..record(CommandKind::StartTimer, "") }
+            }
+            EventKind::TimerCancelled { started } => record(CommandKind::CancelTimer, &number(started)),
+            EventKind::Marker(Marker::LocalActivity(marker)) => {
+                record(CommandKind::ScheduleLocalActivity, &marker.activity_type)
+            }
+            EventKind::Marker(Marker::Patch { id, .. }) => record(CommandKind::SetPatch, id),
+            EventKind::Marker(Marker::Other { name, .. }) => record(CommandKind::RecordSideEffect, name),
+            EventKind::ExternalCancelInitiated { child_only: true, target, .. } => {
+                record(CommandKind::CancelChild, &self.child_number(&target.workflow_id))
+            }
+            EventKind::ExternalCancelInitiated { target, .. } => CommandRecord {
+                target: format!("{}/{}", target.workflow_id, target.run_id),
+                ..record(CommandKind::CancelExternal, "")
+            },
+            EventKind::ExternalSignalInitiated { target, name, input, child_only } => CommandRecord {
+                digest: digest(input),
+                target: match child_only {
+                    true => format!("child {}", target.workflow_id),
+                    false => format!("{}/{}", target.workflow_id, target.run_id),
+                },
+                ..record(CommandKind::SignalExternal, name)
+            },
+            EventKind::ChildInitiated { workflow_id, workflow_type, input } => CommandRecord {
+                digest: digest(input),
+                target: workflow_id.clone(),
+                ..record(CommandKind::StartChild, workflow_type)
+            },
+            EventKind::SearchAttributesUpserted { attributes } => {
+                named(CommandKind::UpsertSearchAttributes, attributes)
+            }
+            EventKind::MemoModified { memo } => named(CommandKind::ModifyMemo, memo),
+            EventKind::UpdateAccepted(update) => record(CommandKind::UpdateAccepted, &update.protocol_id),
+            EventKind::UpdateCompleted { accepted, outcome, .. } => {
+                let name = self.updates.get(accepted).cloned().unwrap_or_default();
+                let record = record(CommandKind::UpdateCompleted, &name);
+                match outcome {
+                    Ok(result) => CommandRecord { digest: digest(result), ..record },
+                    Err(failure) => CommandRecord { target: failure.message.clone(), ..record },
+                }
+            }
+            EventKind::Completed { result } => {
+                CommandRecord { digest: digest(result), ..record(CommandKind::Complete, "") }
+            }
+            EventKind::Failed { failure } => record(CommandKind::Fail, &failure.message),
+            EventKind::ContinuedAsNew { workflow_type, input } => {
+                CommandRecord { digest: digest(input), ..record(CommandKind::ContinueAsNew, workflow_type) }
+            }
+            _ => record(CommandKind::Cancelled, ""),
+        }
+    }
+
+    /// Our number of the child with this id.
+    fn child_number(&self, workflow_id: &str) -> String {
+        let child = self.history.events.iter().rev().find(|event| {
+            matches!(&event.kind, EventKind::ChildInitiated { workflow_id: id, .. } if id == workflow_id)
+        });
+        let operation = child.and_then(|event| self.operations.get(&event.id));
+        operation.map(|(_, seq)| seq.to_string()).unwrap_or_default()
+    }
+}
+
+fn rank(job: &Job) -> u8 {
+    match job {
+        Job::Start(_) => 0,
+        Job::Patch { .. } => 1,
+        Job::RandomSeed { .. } => 2,
+        Job::Signal { .. } | Job::Update { .. } => 3,
+        _ => 4,
+    }
+}
+
+/// Takes back the command that began what this one ends, if it was issued in the same task.
+fn take_begun(issued: &mut Vec<Issued>, cancel: &Command) -> Option<Issued> {
+    let begins = match cancel.seq()?.0 {
+        Kind::Timer => CommandKind::StartTimer,
+        Kind::Activity => CommandKind::ScheduleActivity,
+        Kind::ChildWorkflow => CommandKind::StartChild,
+        _ => CommandKind::SignalExternal,
+    };
+    let at = issued.iter().position(|i| i.record.command == begins && i.record.seq == cancel.seq())?;
+    Some(issued.remove(at))
+}
+
+fn local_end(marker: &LocalActivityMarker) -> ActivityResolution {
+    match (&marker.failure, marker.backoff) {
+        (Some(_), Some(delay)) => ActivityResolution::Backoff {
+            attempt: marker.attempt + 1,
+            delay,
+            original_schedule_time: marker.original_schedule_time,
+        },
+        (Some(failure), None) if failure.is_cancelled() => {
+            ActivityResolution::Cancelled { failure: failure.clone() }
+        }
+        (Some(failure), None) => ActivityResolution::Failed { failure: failure.clone() },
+        (None, _) => ActivityResolution::Completed { result: marker.result.clone() },
+    }
+}
+
+fn record(command: CommandKind, name: &str) -> CommandRecord {
+    CommandRecord {
+        command,
+        seq: None,
+        path: None,
+        name: name.to_owned(),
+        digest: InputDigest::NONE,
+        duration: None,
+        target: String::new(),
+        value: None,
+    }
+}
+
+fn named(command: CommandKind, values: &Headers) -> CommandRecord {
+    let payloads: Vec<Payload> = values.values().cloned().collect();
+    let target = values.keys().map(String::as_str).collect::<Vec<_>>().join(",");
+    CommandRecord { digest: InputDigest::of(&payloads), target, ..record(command, "") }
+}
+
+/// The digest of arguments or of a result; `null` is nothing.
+fn digest(payloads: &[Payload]) -> InputDigest {
+    match payloads {
+        [one] if one.is_null() => InputDigest::NONE,
+        other => InputDigest::of(other),
+    }
+}
+
+fn cancelled(details: &[Payload]) -> Failure {
+    Failure::new("cancelled", FailureInfo::Cancelled { details: details.to_vec() })
+}
+
+fn undelivered(cause: usize) -> Failure {
+    let message = match cause {
+        1 => "the workflow does not exist or has ended",
+        2 => "the namespace does not exist",
+        3 => "the workflow has had too many signals",
+        _ => "the message was not delivered",
+    };
+    Failure::application("ExternalWorkflow", message)
+}

@@ -1,0 +1,169 @@
+//! Protobuf's binary form: fields by number, read without a schema.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::message::{Field, Message, Problem};
+use crate::{Payload, Time};
+
+/// A message of which the fields are known by number.
+pub(super) struct Wire {
+    fields: Vec<(u32, Value)>,
+    problem: Problem,
+}
+
+#[derive(Clone)]
+enum Value {
+    Integer(u64),
+    Bytes(Bytes),
+}
+
+/// Reads a number of up to ten bytes, seven bits each, the lowest first.
+fn varint(bytes: &mut Bytes) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = *bytes.first()?;
+        *bytes = bytes.slice(1..);
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn split(bytes: &mut Bytes, len: usize) -> Option<Bytes> {
+    (len <= bytes.len()).then(|| bytes.split_to(len))
+}
+
+fn fields(mut bytes: Bytes) -> Option<Vec<(u32, Value)>> {
+    let mut fields = Vec::new();
+    while !bytes.is_empty() {
+        let key = varint(&mut bytes)?;
+        let value = match key & 7 {
+            0 => Value::Integer(varint(&mut bytes)?),
+            1 => Value::Integer(u64::from_le_bytes(split(&mut bytes, 8)?[..].try_into().ok()?)),
+            2 => {
+                let len = usize::try_from(varint(&mut bytes)?).ok()?;
+                Value::Bytes(split(&mut bytes, len)?)
+            }
+            5 => Value::Integer(u64::from(u32::from_le_bytes(split(&mut bytes, 4)?[..].try_into().ok()?))),
+            _ => return None,
+        };
+        fields.push((u32::try_from(key >> 3).ok()?, value));
+    }
+    Some(fields)
+}
+
+impl Wire {
+    pub(super) fn new(bytes: Bytes, problem: &Problem) -> Self {
+        let fields = fields(bytes).unwrap_or_else(|| {
+            problem.note(|| "a message is cut off or damaged".to_owned());
+            Vec::new()
+        });
+        Self { fields, problem: problem.clone() }
+    }
+
+    /// The field's value; of several the last, as protobuf wants it.
+    fn get(&self, number: u32) -> Option<&Value> {
+        self.fields.iter().rev().find(|(field, _)| *field == number).map(|(_, value)| value)
+    }
+
+    fn bytes(&self, number: u32) -> Option<Bytes> {
+        match self.get(number)? {
+            Value::Bytes(bytes) => Some(bytes.clone()),
+            Value::Integer(_) => None,
+        }
+    }
+
+    fn string(&self, bytes: &[u8]) -> String {
+        String::from_utf8(bytes.to_vec()).unwrap_or_else(|_| {
+            self.problem.note(|| "a text is not UTF-8".to_owned());
+            String::new()
+        })
+    }
+
+    fn all(&self, number: u32) -> impl Iterator<Item = &Bytes> {
+        self.fields.iter().filter_map(move |(field, value)| match value {
+            Value::Bytes(bytes) if *field == number => Some(bytes),
+            _ => None,
+        })
+    }
+
+    fn below(&self, bytes: Bytes) -> Self {
+        Self::new(bytes, &self.problem)
+    }
+
+    /// Seconds and nanoseconds, as durations and times have them.
+    fn seconds(&self, field: Field) -> Option<(u64, u32)> {
+        let message = self.message(field)?;
+        let seconds = u64::try_from(message.int((1, "seconds"))).unwrap_or(0);
+        Some((seconds, u32::try_from(message.int((2, "nanos"))).unwrap_or(0)))
+    }
+}
+
+impl Message for Wire {
+    fn text(&self, (number, _): Field) -> String {
+        self.bytes(number).map(|bytes| self.string(&bytes)).unwrap_or_default()
+    }
+
+    fn int(&self, (number, _): Field) -> i64 {
+        match self.get(number) {
+            Some(Value::Integer(value)) => value.cast_signed(),
+            _ => 0,
+        }
+    }
+
+    fn float(&self, field: Field) -> f64 {
+        f64::from_bits(self.int(field).cast_unsigned())
+    }
+
+    fn choice(&self, field: Field, _: &str, _: &[&str]) -> usize {
+        usize::try_from(self.int(field)).unwrap_or(0)
+    }
+
+    fn message(&self, (number, _): Field) -> Option<Self> {
+        self.bytes(number).map(|bytes| self.below(bytes))
+    }
+
+    fn list(&self, (number, _): Field) -> Vec<Self> {
+        self.all(number).map(|bytes| self.below(bytes.clone())).collect()
+    }
+
+    fn texts(&self, (number, _): Field) -> Vec<String> {
+        self.all(number).map(|bytes| self.string(bytes)).collect()
+    }
+
+    fn entries(&self, field: Field) -> Vec<(String, Self)> {
+        let entries = self.list(field).into_iter();
+        entries
+            .map(|entry| (entry.text((1, "key")), entry.below(entry.bytes(2).unwrap_or_default())))
+            .collect()
+    }
+
+    fn duration(&self, field: Field) -> Option<Duration> {
+        self.seconds(field).map(|(seconds, nanos)| Duration::new(seconds, nanos))
+    }
+
+    fn time(&self, field: Field) -> Option<Time> {
+        let (seconds, nanos) = self.seconds(field)?;
+        Some(Time::from_micros(seconds.saturating_mul(1_000_000).saturating_add(u64::from(nanos / 1000))))
+    }
+
+    fn payload(&self) -> Payload {
+        let entries = self.list((1, "metadata")).into_iter();
+        let metadata: BTreeMap<String, Bytes> =
+            entries.map(|entry| (entry.text((1, "key")), entry.bytes(2).unwrap_or_default())).collect();
+        Payload { metadata, data: self.bytes(2).unwrap_or_default() }
+    }
+
+    fn attributes(&self) -> Option<Self> {
+        let attributes = self.fields.iter().find(|(number, _)| (6..300).contains(number));
+        match &attributes?.1 {
+            Value::Bytes(bytes) => Some(self.below(bytes.clone())),
+            Value::Integer(_) => None,
+        }
+    }
+}
