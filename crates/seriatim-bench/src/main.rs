@@ -71,6 +71,10 @@ use machine::Machine;
 use report::Report;
 use suite::{Run, Suite};
 
+/// The allocator of the binary `seriatim`, so that what is measured is what people run.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Every suite, one line each.
 const SUITES: &[Suite] = &[
     log::SUITE,

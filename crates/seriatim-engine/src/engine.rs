@@ -24,6 +24,7 @@ use crate::partition::{PartitionHandle, PartitionState, PartitionStatus, Parts};
 use crate::registry::{self, Registry, WORKSPACE_IDS, Workspace};
 use crate::request::{Answer, Request};
 use crate::series;
+use crate::tokens::TokenTable;
 use crate::workflows;
 
 /// Small: a crash wastes at most so many ids, and a workspace is not made every microsecond.
@@ -102,6 +103,7 @@ struct Inner {
     workspace_ids: BlockAllocator,
     open_blocks: OpenBlocks,
     fence: Arc<Fence>,
+    tokens: TokenTable,
 }
 
 /// What partitions of all applications have in common.
@@ -244,8 +246,11 @@ impl Engine {
             workspace_ids,
             open_blocks: OpenBlocks::new(opening.env.clone(), &opening.options),
             fence: opening.fence.clone(),
+            tokens: TokenTable::default(),
         };
-        Ok(Self { inner: Arc::new(inner) })
+        let engine = Self { inner: Arc::new(inner) };
+        engine.tokens().load().await?;
+        Ok(engine)
     }
 
     /// Fences a copy that was just restored, before it is opened: it reads, and gives out nothing until it is unfenced.
@@ -298,7 +303,9 @@ impl Engine {
         running.ok_or_else(|| SubmitError::UnknownApplication(id.to_string()))
     }
 
-    pub(crate) fn env(&self) -> &Env {
+    /// The door to clock, spawn and randomness that it runs behind.
+    #[must_use]
+    pub fn env(&self) -> &Env {
         &self.inner.env
     }
 
@@ -320,6 +327,10 @@ impl Engine {
 
     pub(crate) fn workflow_ids(&self) -> &Cache<Box<str>, WorkspaceId> {
         &self.inner.workflow_ids
+    }
+
+    pub(crate) fn token_table(&self) -> &TokenTable {
+        &self.inner.tokens
     }
 
     pub(crate) fn series_ids(&self) -> &Cache<Box<str>, WorkspaceId> {

@@ -36,3 +36,12 @@ pub const SERIES_FORMAT_DIGITS_MAX: usize = 20;
 
 /// Numbers that a block holds: a crash wastes as many.
 pub const BLOCK_SIZE_MAX: u64 = 1 << 32;
+
+/// Tokens. All are kept in memory, where every request looks.
+pub const TOKENS_MAX: u64 = 10_000;
+
+/// Scopes of one token: every request looks through them.
+pub const TOKEN_SCOPES_MAX: usize = 100;
+
+/// Bytes of a token's note.
+pub const TOKEN_NOTE_BYTES_MAX: usize = 200;

@@ -8,6 +8,7 @@
 //! workspaces    application, workspace       { "kind": …, "name": … }
 //! blocks        name                         { "first", "block_size", "next", "base", "size", "unused", "wasted", "restores" }
 //! fence         "fence"                      the state of the restore fence
+//! tokens, token_counts                       see `tokens`
 //! ```
 
 mod asking;
@@ -24,6 +25,7 @@ use crate::definition::{
 use crate::event::Event;
 use crate::fence::{FenceState, Opened};
 use crate::projector::{Projected, Rows, projector};
+use crate::tokens;
 use crate::view::KeyPart;
 
 pub use asking::Workspace;
@@ -63,6 +65,8 @@ fn definition() -> Result<Application, DefinitionError> {
         .command(CommandDefinition::with_json(RAISE_BLOCKS))
         .command(CommandDefinition::with_json(FENCE))
         .command(CommandDefinition::with_json(UNFENCE))
+        .command(CommandDefinition::with_json(tokens::CREATE))
+        .command(CommandDefinition::with_json(tokens::REVOKE))
         .kind(KindDefinition::new("registry"))
         .build()
 }
@@ -87,7 +91,7 @@ pub(crate) fn app() -> Result<(App, Accepted), DefinitionError> {
         .projector(projector("workspaces", project_workspaces))
         .projector(projector("blocks", project_blocks))
         .projector(projector(FENCE_VIEW, project_fence));
-    Ok((app, accepted))
+    Ok((tokens::add_to(app), accepted))
 }
 
 /// A command that looks at the fence each time.

@@ -2,9 +2,11 @@
 
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 
-use crate::problem::{Code, Problem};
+use seriatim_api::Code;
+
+use crate::problem::Problem;
 
 /// A JSON body.
 #[derive(FromRequest)]
@@ -23,8 +25,13 @@ pub(crate) struct Query<T>(pub(crate) T);
 
 impl From<JsonRejection> for Problem {
     fn from(rejection: JsonRejection) -> Self {
-        let code = if rejection.status().as_u16() == 413 { Code::TooLarge } else { Code::Invalid };
-        Self::new(code, rejection.body_text())
+        match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => Self::new(Code::TooLarge, rejection.body_text()),
+            status @ StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+                Self::invalid("the body is JSON: send Content-Type: application/json").with_status(status)
+            }
+            _ => Self::invalid(rejection.body_text()),
+        }
     }
 }
 

@@ -1,44 +1,55 @@
 //! Running the API.
 
-use std::time::Duration;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
+use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
-use axum::http::{HeaderName, StatusCode};
 use metrics_exporter_prometheus::PrometheusHandle;
 use seriatim_engine::Engine;
 use seriatim_engine::definition::Schema;
-use seriatim_env::Shutdown;
+use seriatim_env::{Env, Shutdown};
+use seriatim_storage_file::Storage;
 use tokio::net::TcpListener;
-use tower::ServiceBuilder;
-use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer};
-use tower_http::timeout::TimeoutLayer;
-use tower_http::trace::TraceLayer;
+use tokio::sync::Semaphore;
 
+use crate::accept::{Gate, check_reach};
+use crate::front::Front;
+use crate::metrics::{HttpMetrics, keep_up};
+use crate::options::ServerOptions;
 use crate::problem::Problem;
-use crate::routes;
+use crate::stuck::StuckWatch;
+use crate::{routes, tls};
 
-/// Settings of the API, each with its reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ServerOptions {
-    /// Bytes of a request's body. Bounds what one request can make the server hold.
-    pub body_bytes_max: usize,
-    /// How long a request may take: longer than any wait of the engine.
-    pub request_timeout: Duration,
-}
-
-impl Default for ServerOptions {
-    fn default() -> Self {
-        Self { body_bytes_max: 1 << 20, request_timeout: Duration::from_secs(30) }
-    }
-}
+/// What the routes share. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Api(Arc<Parts>);
 
 /// What the routes share.
-#[derive(Debug, Clone)]
-pub(crate) struct Api {
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) env: Env,
     pub(crate) engine: Engine,
+    /// What is backed up; none if the caller keeps it to itself.
+    pub(crate) storage: Option<Arc<Storage>>,
     pub(crate) metrics: Option<PrometheusHandle>,
+    pub(crate) http: HttpMetrics,
+    /// What describes the API.
+    pub(crate) document: Bytes,
+    pub(crate) stuck: StuckWatch,
+    /// The doctor looks at one thing at a time.
+    pub(crate) doctor: tokio::sync::Mutex<()>,
     /// Ends what would go on for ever.
     pub(crate) stop: Shutdown,
+}
+
+impl Deref for Api {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
 }
 
 impl Api {
@@ -48,11 +59,106 @@ impl Api {
     }
 }
 
-/// Answers requests until it is told to stop; what is under way then is finished.
+/// A server that is about to run.
+///
+/// ```no_run
+/// # async fn example(engine: seriatim_engine::Engine) -> std::io::Result<()> {
+/// use seriatim_env::Shutdown;
+/// use seriatim_server::Server;
+///
+/// let listener = tokio::net::TcpListener::bind("127.0.0.1:7400").await?;
+/// Server::new(engine).serve(listener, Shutdown::new()).await
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Server {
+    engine: Engine,
+    storage: Option<Arc<Storage>>,
+    metrics: Option<PrometheusHandle>,
+    options: ServerOptions,
+}
+
+impl Server {
+    /// A server with the usual options.
+    #[must_use]
+    pub fn new(engine: Engine) -> Self {
+        Self { engine, storage: None, metrics: None, options: ServerOptions::default() }
+    }
+
+    /// With other options.
+    #[must_use]
+    pub fn options(mut self, options: ServerOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Shows what is measured.
+    #[must_use]
+    pub fn metrics(mut self, metrics: Option<PrometheusHandle>) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
+    /// Backs up the storage that the engine runs on, and looks at its room.
+    #[must_use]
+    pub fn storage(mut self, storage: Arc<Storage>) -> Self {
+        self.storage = Some(storage);
+        self
+    }
+
+    /// Answers requests until it is told to stop; what is in flight then is finished, and streams are ended.
+    ///
+    /// # Errors
+    ///
+    /// If the listener can be reached from other machines and there are no tokens; if the files of TLS are not what they
+    /// should be.
+    pub async fn serve(self, listener: TcpListener, stop: Shutdown) -> std::io::Result<()> {
+        let Self { engine, storage, metrics, options, .. } = self;
+        let loopback = check_reach(&listener, !engine.tokens().is_empty())?;
+        let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
+        if tls.is_none() && !loopback {
+            tracing::warn!(
+                "tokens are sent in the clear: use TLS, or something in front of the server that does"
+            );
+        }
+        let env = engine.env().clone();
+        let (router, document) = routes::router();
+        let api = Api(Arc::new(Parts {
+            env: env.clone(),
+            engine,
+            storage,
+            metrics,
+            http: HttpMetrics::new(),
+            document,
+            stuck: StuckWatch::default(),
+            doctor: tokio::sync::Mutex::default(),
+            stop: stop.clone(),
+        }));
+        if let Some(handle) = api.metrics.clone() {
+            drop(env.spawn(keep_up(env.clone(), handle, stop.clone())));
+        }
+        let watch = env.spawn(crate::stuck::watch(api.clone(), options.stuck_after));
+        let front = Front {
+            router: router.layer(DefaultBodyLimit::max(options.body_bytes_max)).with_state(api.clone()),
+            api,
+            loopback,
+            requests: Arc::new(Semaphore::new(options.requests_max.clamp(1, Semaphore::MAX_PERMITS))),
+            request_timeout: options.request_timeout,
+            next_id: AtomicU64::new(env.random()),
+        };
+        let gate = Gate { env, front: Arc::new(front), tls, options: Arc::new(options), stop };
+        gate.run(listener).await;
+        // It ends when it is told to stop.
+        let _ = watch.await;
+        Ok(())
+    }
+}
+
+/// Answers requests until it is told to stop: [`Server`] in one call.
 ///
 /// # Errors
 ///
-/// If the listener fails.
+/// As [`Server::serve`].
 pub async fn serve(
     listener: TcpListener,
     engine: Engine,
@@ -60,15 +166,5 @@ pub async fn serve(
     options: ServerOptions,
     shutdown: Shutdown,
 ) -> std::io::Result<()> {
-    let request_id = HeaderName::from_static("x-request-id");
-    let layers = ServiceBuilder::new()
-        .layer(SetRequestIdLayer::new(request_id.clone(), MakeRequestUuid))
-        .layer(TraceLayer::new_for_http())
-        .layer(PropagateRequestIdLayer::new(request_id))
-        .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, options.request_timeout));
-    let router = routes::router()
-        .layer(DefaultBodyLimit::max(options.body_bytes_max))
-        .layer(layers)
-        .with_state(Api { engine, metrics, stop: shutdown.clone() });
-    axum::serve(listener, router).with_graceful_shutdown(async move { shutdown.cancelled().await }).await
+    Server::new(engine).metrics(metrics).options(options).serve(listener, shutdown).await
 }

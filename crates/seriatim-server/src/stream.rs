@@ -9,9 +9,10 @@ use axum::http::{HeaderMap, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, StreamExt};
-use seriatim_engine::{PartitionFollower, Placed, SubmitError, WorkspaceFollower};
+use seriatim_engine::{Grants, PartitionFollower, Placed, SubmitError, WorkspaceFollower};
 use seriatim_types::PartitionId;
 
+use crate::metrics::OneMore;
 use crate::problem::Problem;
 use crate::server::Api;
 use crate::wire;
@@ -64,24 +65,34 @@ pub(crate) fn start(headers: &HeaderMap, from: u64) -> Result<u64, Problem> {
     next.ok_or_else(|| Problem::invalid("Last-Event-ID is the offset of an event"))
 }
 
-/// Follows until the client goes, the server stops or something is wrong; the last event, `end`, tells the next offset.
-pub(crate) fn answer(api: Api, application: String, partition: PartitionId, source: Source) -> Response {
+/// Follows until the client goes, its token is revoked, the server stops or something is wrong; the last event, `end`, tells the next offset.
+pub(crate) fn answer(
+    api: Api,
+    grants: Option<Grants>,
+    application: String,
+    partition: PartitionId,
+    source: Source,
+) -> Response {
     let stop = api.stop.clone();
-    let pages = stream::unfold(Some((api, application, source)), move |state| {
-        let stop = stop.clone();
+    let open = OneMore::new(&api.http.streams);
+    let pages = stream::unfold(Some((api, application, source, open)), move |state| {
+        let (stop, grants) = (stop.clone(), grants.clone());
         async move {
-            let (api, application, mut source) = state?;
+            let (api, application, mut source, open) = state?;
             let page = stop.run_until_cancelled(source.next()).await;
+            // A token that was revoked meanwhile sees nothing more.
+            let page = page.filter(|_| grants.is_none_or(|grants| api.engine.tokens().is_valid(&grants)));
             let (Some(Ok(placed)), Some(schema)) = (&page, api.engine.schema(&application)) else {
                 let end = Event::default().event("end").data(source.offset().to_string());
                 return Some((vec![end], None));
             };
             let event = |placed: &Placed| {
-                let data = wire::event(schema, partition, placed).to_string();
-                Event::default().id(source.id(placed).to_string()).data(data)
+                let event = Event::default().id(source.id(placed).to_string());
+                // Its JSON has no maps with keys that are not text, so it can be written.
+                event.json_data(wire::event(schema, partition, placed)).unwrap_or_default()
             };
             let events: Vec<Event> = placed.iter().map(event).collect();
-            Some((events, Some((api, application, source))))
+            Some((events, Some((api, application, source, open))))
         }
     });
     let events = pages.flat_map(|page| stream::iter(page.into_iter().map(Ok::<Event, Infallible>)));

@@ -6,6 +6,7 @@
 //!     LOCK         held by the process that uses it
 //!     log/         segment files: the truth
 //!     store/       fjall: everything that is derived
+//!     scratch/     while the doctor looks
 //! ```
 //!
 //! [`FileStorage::open`] gives a [`Log`](seriatim_storage::Log) and a [`Store`](seriatim_storage::Store);
@@ -18,6 +19,7 @@ mod directory;
 pub mod disk;
 mod error;
 mod log;
+mod scratch;
 mod space;
 mod storage;
 mod store;
@@ -28,7 +30,8 @@ pub use backup::{
 };
 pub use error::OpenError;
 pub use log::{FileLog, LogOptions};
+pub use scratch::ScratchStore;
 pub use space::SpaceProbe;
-pub use storage::{FileOptions, FileStorage};
+pub use storage::{FileOptions, FileStorage, Room};
 pub use store::{FjallStore, SpaceCheck, StoreOptions};
 pub use url::{ParseStorageUrlError, Storage, StorageUrl};

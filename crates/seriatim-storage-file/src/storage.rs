@@ -9,6 +9,7 @@ use seriatim_storage::{Log, Store};
 use crate::backup::backup;
 use crate::directory::{claim, claim_existing};
 use crate::disk::RealDisk;
+use crate::scratch::remove_scratch;
 use crate::space::{FreeSpace, NearlyFull, SpaceProbe};
 use crate::store::{discard, remove_discarded};
 use crate::{BackupError, BackupReport, FileLog, FjallStore, LogOptions, OpenError, StoreOptions};
@@ -31,6 +32,23 @@ pub struct FileOptions {
 impl Default for FileOptions {
     fn default() -> Self {
         Self { log: LogOptions::default(), store: StoreOptions::default(), free_bytes_min: 512 << 20 }
+    }
+}
+
+/// The room on a storage's disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// What is free.
+    pub free_bytes: u64,
+    /// What has to stay free: below it, writes are refused.
+    pub needed_bytes: u64,
+}
+
+impl Room {
+    /// Whether writes are refused for lack of it.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        self.free_bytes < self.needed_bytes
     }
 }
 
@@ -106,6 +124,7 @@ impl FileStorage {
             }));
         }
         remove_discarded(directory)?;
+        remove_scratch(directory)?;
         let store = FjallStore::open(env.clone(), &directory.join(STORE), store)?;
         let (disk, log) = (Arc::new(RealDisk), directory.join(LOG));
         let segments = Arc::new(FileLog::open(env, disk, &log, options.log, space.clone(), Some(lock))?);
@@ -139,6 +158,21 @@ impl FileStorage {
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// How much room is left on its disk, and how much has to be.
+    #[must_use]
+    pub fn room(&self) -> Room {
+        let NearlyFull { free_bytes, needed_bytes } = self.space.measure();
+        Room { free_bytes, needed_bytes }
+    }
+
+    pub(crate) fn env(&self) -> &Env {
+        &self.env
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// Copies the log into a folder of its own, which must be empty or missing, while appends go on. The store is not

@@ -13,3 +13,8 @@ pub(crate) use redis::Redis;
 pub(crate) use umadb::UmaDb;
 #[cfg(feature = "umadb")]
 pub(crate) use umadb::serve as serve_umadb;
+
+/// A port of loopback that nobody listens on, for servers that bind by themselves.
+fn free_port() -> std::io::Result<u16> {
+    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}

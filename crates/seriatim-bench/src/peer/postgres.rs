@@ -1,4 +1,4 @@
-//! A PostgreSQL server of our own: Debian's packages, its defaults, on a socket in a directory that goes away.
+//! A PostgreSQL server of our own: Debian's packages, its defaults, on loopback, in a directory that goes away.
 //!
 //! Clients are those of `pgbench`, which comes with the server: written in C, prepared statements, one transaction after
 //! the other. A commit is durable before it is answered, which is the default.
@@ -55,6 +55,7 @@ impl Insert {
 pub(crate) struct Postgres {
     programs: PathBuf,
     directory: PathBuf,
+    port: String,
     user: Option<User>,
     server: Child,
 }
@@ -81,9 +82,12 @@ impl Postgres {
         said(&initdb.output()?, "initdb")?;
         let log = fs::File::create(directory.join("log"))?;
         let mut server = program(user, &programs.join("postgres"));
-        server.arg("-D").arg(&data).arg("-k").arg(&directory).args(["-c", "listen_addresses="]);
+        server.arg("-D").arg(&data).arg("-k").arg(&directory);
+        // The network, as everybody else in the comparison has it.
+        let port = super::free_port()?.to_string();
+        server.args(["-c", "listen_addresses=127.0.0.1", "-p", &port]);
         let server = server.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
-        let mut postgres = Self { programs, directory, user, server };
+        let mut postgres = Self { programs, directory, port, user, server };
         postgres.wait_ready()?;
         let tables = format!(
             "CREATE TABLE counters (tenant int PRIMARY KEY, next bigint NOT NULL);\
@@ -117,7 +121,7 @@ impl Postgres {
 
     fn client(&self, name: &str) -> Command {
         let mut command = program(self.user, &self.programs.join(name));
-        command.arg("-h").arg(&self.directory).args(["-U", "bench"]).env("PGDATABASE", "postgres");
+        command.args(["-h", "127.0.0.1", "-p", &self.port, "-U", "bench"]).env("PGDATABASE", "postgres");
         command
     }
 

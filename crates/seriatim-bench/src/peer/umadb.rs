@@ -76,8 +76,7 @@ mod with {
 
     /// Runs the server with its defaults until it is told to stop.
     pub(crate) async fn serve(directory: &Path, stop: Shutdown) -> anyhow::Result<()> {
-        // It binds by itself: a free port is found for it.
-        let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let address = SocketAddr::from(([127, 0, 0, 1], crate::peer::free_port()?));
         let storage = StorageOptions::default().db_path(directory);
         let options = ServerOptions { listen_addr: address.to_string(), tls: None, api_key: None, storage };
         let (tell, told) = tokio::sync::oneshot::channel();

@@ -89,6 +89,8 @@ pub struct PartitionState {
     pub unflushed: usize,
     /// Bytes of the log between the checkpoint and the next offset.
     pub uncheckpointed_bytes: u64,
+    /// Commands that wait, and the group that is under way.
+    pub waiting: usize,
 }
 
 impl PartitionHandle {
@@ -194,6 +196,7 @@ impl PartitionHandle {
             (None, Status::Stopped(reason)) => PartitionStatus::Stopped(reason.to_string()),
             (None, Status::Finished) => PartitionStatus::Stopped("it is closed".to_owned()),
         };
+        let in_group = usize::from(matches!(self.status.status(), Status::InTransaction));
         let overlay = lock(&self.shared.overlay);
         PartitionState {
             partition: self.shared.partition,
@@ -202,6 +205,7 @@ impl PartitionHandle {
             checkpoint: overlay.checkpoint().get(),
             unflushed: overlay.keys(),
             uncheckpointed_bytes: overlay.log_bytes(),
+            waiting: self.queue.max_capacity() - self.queue.capacity() + in_group,
         }
     }
 }

@@ -1,14 +1,21 @@
 //! Applications and their partitions.
 
-use axum::Json;
 use axum::extract::State;
-use serde_json::{Value, json};
-use seriatim_engine::definition::{DocumentKind, FieldKind, Schema};
+use axum::{Extension, Json};
+use seriatim_api::{Application, Document, Field, PartitionState};
+use seriatim_engine::definition::{DocumentKind, DocumentSchema, FieldKind, Schema};
+use seriatim_engine::{Access, Grants};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::extract::Path;
 use crate::problem::Problem;
 use crate::server::Api;
 use crate::wire;
+
+pub(super) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(show)).routes(routes!(partitions))
+}
 
 fn field_type(kind: FieldKind) -> &'static str {
     match kind {
@@ -22,53 +29,68 @@ fn field_type(kind: FieldKind) -> &'static str {
     }
 }
 
-fn view(schema: &Schema) -> Value {
-    let documents = schema.documents().iter().filter(|document| !document.retired).map(|document| {
-        let kind = match document.kind {
-            DocumentKind::C => "C",
-            DocumentKind::O => "O",
-            DocumentKind::W => "W",
-        };
-        let fields = document.fields.iter().filter(|field| !field.retired).map(|field| {
-            json!({
-                "name": field.name,
-                "type": field_type(field.kind),
-                "required": field.required,
-                "draw": field.draw.and_then(|id| schema.sequence(id)).map(|sequence| sequence.name.clone()),
-            })
-        });
-        json!({
-            "name": document.name,
-            "kind": kind,
-            "singleton": document.singleton.is_some(),
-            "parent": document.parent.and_then(|id| schema.document(id)).map(|parent| parent.name.clone()),
-            "fields": fields.collect::<Vec<_>>(),
-        })
+fn document(schema: &Schema, document: &DocumentSchema) -> Document {
+    let kind = match document.kind {
+        DocumentKind::C => "C",
+        DocumentKind::O => "O",
+        DocumentKind::W => "W",
+    };
+    let fields = document.fields.iter().filter(|field| !field.retired).map(|field| Field {
+        name: field.name.to_string(),
+        kind: field_type(field.kind).to_owned(),
+        required: field.required,
+        draw: field.draw.and_then(|id| schema.sequence(id)).map(|sequence| sequence.name.to_string()),
     });
-    let kinds = schema.kinds().iter().filter(|kind| !kind.retired).map(|kind| kind.name.clone());
-    json!({
-        "name": schema.name(),
-        "partitions": schema.partitions().get(),
-        "kinds": kinds.collect::<Vec<_>>(),
-        "documents": documents.collect::<Vec<_>>(),
-        "commands": schema.commands().map(|command| command.name.clone()).collect::<Vec<_>>(),
-    })
+    let parent = document.parent.and_then(|id| schema.document(id));
+    Document {
+        name: document.name.to_string(),
+        kind: kind.to_owned(),
+        singleton: document.singleton.is_some(),
+        parent: parent.map(|parent| parent.name.to_string()),
+        fields: fields.collect(),
+    }
 }
 
-pub(super) async fn list(State(api): State<Api>) -> Json<Value> {
-    let names = api.engine.applications().iter();
-    let views: Vec<Value> = names.filter_map(|name| api.engine.schema(name)).map(view).collect();
-    Json(json!(views))
+fn application(schema: &Schema) -> Application {
+    let documents = schema.documents().iter().filter(|document| !document.retired);
+    let kinds = schema.kinds().iter().filter(|kind| !kind.retired);
+    Application {
+        name: schema.name().to_owned(),
+        partitions: schema.partitions().get(),
+        kinds: kinds.map(|kind| kind.name.to_string()).collect(),
+        documents: documents.map(|found| document(schema, found)).collect(),
+        commands: schema.commands().map(|command| command.name.to_string()).collect(),
+    }
 }
 
-pub(super) async fn show(State(api): State<Api>, Path(app): Path<String>) -> Result<Json<Value>, Problem> {
-    Ok(Json(view(api.schema(&app)?)))
+/// Applications that are served, as far as the token may read them.
+#[utoipa::path(get, path = "/v1/apps", tag = "applications", responses((status = 200, body = Vec<Application>)))]
+async fn list(State(api): State<Api>, grants: Option<Extension<Grants>>) -> Json<Vec<Application>> {
+    let may = |name: &&String| grants.as_ref().is_none_or(|grants| grants.allow(Some(name), Access::Read));
+    let names = api.engine.applications().iter().filter(may);
+    Json(names.filter_map(|name| api.engine.schema(name)).map(application).collect())
 }
 
-pub(super) async fn partitions(
+/// One application.
+#[utoipa::path(
+    get, path = "/v1/apps/{app}", tag = "applications", params(("app" = String, Path, example = "shop")),
+    responses((status = 200, body = Application))
+)]
+async fn show(State(api): State<Api>, Path(app): Path<String>) -> Result<Json<Application>, Problem> {
+    Ok(Json(application(api.schema(&app)?)))
+}
+
+/// What its partitions are doing.
+#[utoipa::path(
+    get, path = "/v1/apps/{app}/partitions", tag = "applications",
+    params(("app" = String, Path, example = "shop")),
+    responses((status = 200, body = Vec<PartitionState>))
+)]
+async fn partitions(
     State(api): State<Api>,
     Path(app): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Vec<PartitionState>>, Problem> {
+    let fenced = api.engine.fenced().is_some();
     let states = api.engine.partitions(&app)?;
-    Ok(Json(json!(states.iter().map(wire::partition).collect::<Vec<_>>())))
+    Ok(Json(states.iter().map(|state| wire::partition(state, fenced)).collect()))
 }

@@ -2,55 +2,75 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde_json::{Value, json};
-use seriatim_engine::audit::{Audit, Broken, Raised, Run};
+use seriatim_api::{Audit, Broken, Event, Raise, Run, SeriesAudit};
+use seriatim_engine::audit::{Audit as Found, Run as Numbers};
 use seriatim_engine::moment;
 use seriatim_types::{Number, WorkspaceId};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::PAGE_MAX;
+use super::series::voided;
 use crate::extract::Path;
 use crate::problem::Problem;
 use crate::server::Api;
 use crate::wire;
 
-fn view(audit: &Audit) -> Value {
-    let run = |run: &Run| json!({"first": run.first.get(), "last": run.last.get()});
-    let raised = |raised: &Raised| {
-        json!({
-            "workspace_offset": raised.offset.get(),
-            "at": moment(raised.time),
-            "from": raised.from.get(),
-            "to": raised.to.get(),
-        })
-    };
-    let broken =
-        |broken: &Broken| json!({"workspace_offset": broken.offset.get(), "problem": broken.problem});
-    let numbers = &audit.numbers;
-    json!({
-        "first": numbers.first.map(Number::get),
-        "last": numbers.last.map(Number::get),
-        "count": numbers.count,
-        "gaps": numbers.gaps.list.iter().map(run).collect::<Vec<_>>(),
-        "duplicates": numbers.duplicates.list.iter().map(run).collect::<Vec<_>>(),
-        "raises": numbers.raises.list.iter().map(raised).collect::<Vec<_>>(),
-        "broken": audit.broken.list.iter().map(broken).collect::<Vec<_>>(),
-        "events": audit.events,
-        "complete": audit.is_complete(),
-        "digest": audit.digest.to_string(),
-    })
+pub(super) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(of_sequence)).routes(routes!(who_got)).routes(routes!(of_series))
 }
 
-pub(super) async fn of_sequence(
+fn audit(found: &Found) -> Audit {
+    let run = |run: &Numbers| Run { first: run.first.get(), last: run.last.get() };
+    let numbers = &found.numbers;
+    let raises = numbers.raises.list.iter().map(|raised| Raise {
+        workspace_offset: raised.offset.get(),
+        at: moment(raised.time),
+        from: raised.from.get(),
+        to: raised.to.get(),
+    });
+    let broken = found
+        .broken
+        .list
+        .iter()
+        .map(|broken| Broken { workspace_offset: broken.offset.get(), problem: broken.problem.to_string() });
+    Audit {
+        first: numbers.first.map(Number::get),
+        last: numbers.last.map(Number::get),
+        count: numbers.count,
+        gaps: numbers.gaps.list.iter().map(run).collect(),
+        duplicates: numbers.duplicates.list.iter().map(run).collect(),
+        raises: raises.collect(),
+        broken: broken.collect(),
+        events: found.events,
+        complete: found.is_complete(),
+        digest: found.digest.to_string(),
+    }
+}
+
+/// Whether a sequence is complete.
+#[utoipa::path(
+    get, path = "/v1/apps/{app}/workspaces/{workspace}/sequences/{sequence}/audit", tag = "sequences",
+    params(("app" = String, Path), ("workspace" = u64, Path), ("sequence" = String, Path)),
+    responses((status = 200, body = Audit))
+)]
+async fn of_sequence(
     State(api): State<Api>,
     Path((app, workspace, sequence)): Path<(String, u64, String)>,
-) -> Result<Json<Value>, Problem> {
-    Ok(Json(view(&api.engine.audit(&app, WorkspaceId::new(workspace), &sequence).await?)))
+) -> Result<Json<Audit>, Problem> {
+    Ok(Json(audit(&api.engine.audit(&app, WorkspaceId::new(workspace), &sequence).await?)))
 }
 
-pub(super) async fn who_got(
+/// Who got a number: the event.
+#[utoipa::path(
+    get, path = "/v1/apps/{app}/workspaces/{workspace}/sequences/{sequence}/numbers/{number}", tag = "sequences",
+    params(("app" = String, Path), ("workspace" = u64, Path), ("sequence" = String, Path), ("number" = u64, Path)),
+    responses((status = 200, body = Event))
+)]
+async fn who_got(
     State(api): State<Api>,
     Path((app, workspace, sequence, number)): Path<(String, u64, String, u64)>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Event>, Problem> {
     let workspace = WorkspaceId::new(workspace);
     let found = api.engine.who_got(&app, workspace, &sequence, Number::new(number)).await?;
     let found =
@@ -59,14 +79,14 @@ pub(super) async fn who_got(
     Ok(Json(wire::event(api.schema(&app)?, partition, &found)))
 }
 
-pub(super) async fn of_series(
-    State(api): State<Api>,
-    Path(name): Path<String>,
-) -> Result<Json<Value>, Problem> {
+/// Whether a series is complete.
+#[utoipa::path(
+    get, path = "/v1/series/{name}/audit", tag = "series", params(("name" = String, Path)),
+    responses((status = 200, body = SeriesAudit))
+)]
+async fn of_series(State(api): State<Api>, Path(name): Path<String>) -> Result<Json<SeriesAudit>, Problem> {
     let state = api.engine.series().state(&name).await?;
-    let mut audit = view(&api.engine.audit("series", state.workspace, "Number").await?);
-    let voids = api.engine.series().voids(&name, None, PAGE_MAX).await?;
-    let void = |void: &seriatim_engine::Voided| json!({"number": void.number, "reason": void.reason, "at": moment(void.time)});
-    audit["voids"] = voids.iter().map(void).collect();
-    Ok(Json(audit))
+    let audit = audit(&api.engine.audit("series", state.workspace, "Number").await?);
+    let voids = api.engine.series().voids(&name, None, PAGE_MAX as usize).await?;
+    Ok(Json(SeriesAudit { audit, voids: voids.iter().map(voided).collect() }))
 }

@@ -3,81 +3,73 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use seriatim_api::{Allocate, Allocated, BlockSequence, BlockSequences, NamePage, PutBlocks};
 use seriatim_engine::BlocksState;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::page;
 use crate::extract::{Body, Path, Query};
 use crate::problem::Problem;
 use crate::server::Api;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Put {
-    #[serde(default = "one")]
-    first: u64,
-    #[serde(default = "usual_size")]
-    block_size: u64,
+pub(super) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(show, put)).routes(routes!(allocate))
 }
 
-fn one() -> u64 {
-    1
+fn view(state: BlocksState) -> BlockSequence {
+    BlockSequence {
+        name: state.name,
+        first: state.first,
+        block_size: state.block_size,
+        next: state.next,
+        reserved: state.reserved,
+        wasted: state.wasted,
+    }
 }
 
-fn usual_size() -> u64 {
-    4_096
-}
-
-fn view(state: &BlocksState) -> Value {
-    json!({
-        "name": state.name,
-        "first": state.first,
-        "block_size": state.block_size,
-        "next": state.next,
-        "reserved": state.reserved,
-        "wasted": state.wasted,
-    })
-}
-
-pub(super) async fn put(
+/// Creates a block sequence; the same again is fine.
+#[utoipa::path(
+    put, path = "/v1/blocks/{name}", tag = "blocks", params(("name" = String, Path)), request_body = PutBlocks,
+    responses((status = 201, body = BlockSequence), (status = 200, body = BlockSequence, description = "It was there."))
+)]
+async fn put(
     State(api): State<Api>,
     Path(name): Path<String>,
-    Body(put): Body<Put>,
-) -> Result<(StatusCode, Json<Value>), Problem> {
+    Body(put): Body<PutBlocks>,
+) -> Result<(StatusCode, Json<BlockSequence>), Problem> {
     let created = api.engine.blocks().put(&name, put.first, put.block_size).await?;
     let state = api.engine.blocks().state(&name).await?;
-    Ok((if created { StatusCode::CREATED } else { StatusCode::OK }, Json(view(&state))))
+    Ok((if created { StatusCode::CREATED } else { StatusCode::OK }, Json(view(state))))
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Allocate {
-    count: u64,
-}
-
-pub(super) async fn allocate(
+/// Allocates numbers, in a row.
+#[utoipa::path(
+    post, path = "/v1/blocks/{name}/allocate", tag = "blocks", params(("name" = String, Path)), request_body = Allocate,
+    responses((status = 200, body = Allocated))
+)]
+async fn allocate(
     State(api): State<Api>,
     Path(name): Path<String>,
     Body(Allocate { count }): Body<Allocate>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Allocated>, Problem> {
     let allocated = api.engine.blocks().allocate(&name, count).await?;
-    Ok(Json(json!({"first": allocated.first, "count": allocated.count})))
+    Ok(Json(Allocated { first: allocated.first, count: allocated.count }))
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct List {
-    after: Option<String>,
-    limit: Option<usize>,
-}
-
-pub(super) async fn list(State(api): State<Api>, Query(list): Query<List>) -> Result<Json<Value>, Problem> {
+/// Block sequences.
+#[utoipa::path(get, path = "/v1/blocks", tag = "blocks", params(NamePage), responses((status = 200, body = BlockSequences)))]
+async fn list(State(api): State<Api>, Query(list): Query<NamePage>) -> Result<Json<BlockSequences>, Problem> {
     let states = api.engine.blocks().list(list.after.as_deref(), page(list.limit)?).await?;
     let next = states.last().map(|state| state.name.clone());
-    Ok(Json(json!({"blocks": states.iter().map(view).collect::<Vec<_>>(), "next": next})))
+    Ok(Json(BlockSequences { blocks: states.into_iter().map(view).collect(), next }))
 }
 
-pub(super) async fn show(State(api): State<Api>, Path(name): Path<String>) -> Result<Json<Value>, Problem> {
-    Ok(Json(view(&api.engine.blocks().state(&name).await?)))
+/// One block sequence.
+#[utoipa::path(
+    get, path = "/v1/blocks/{name}", tag = "blocks", params(("name" = String, Path)),
+    responses((status = 200, body = BlockSequence))
+)]
+async fn show(State(api): State<Api>, Path(name): Path<String>) -> Result<Json<BlockSequence>, Problem> {
+    Ok(Json(view(api.engine.blocks().state(&name).await?)))
 }

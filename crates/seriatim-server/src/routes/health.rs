@@ -2,37 +2,100 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::{Value, json};
-use seriatim_engine::PartitionStatus;
+use metrics_exporter_prometheus::PrometheusHandle;
+use seriatim_api::{Live, NotReady, Readiness, Ready, Trouble};
+use seriatim_engine::{PartitionState, PartitionStatus};
+use seriatim_types::{ApplicationId, Partition};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::server::Api;
+use crate::stuck;
 
-pub(super) async fn live() -> Json<Value> {
-    Json(json!({"status": "alive"}))
+pub(super) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(live))
+        .routes(routes!(ready))
+        .routes(routes!(metrics))
+        .routes(routes!(document))
 }
 
-/// Ready means that every partition can number.
-pub(super) async fn ready(State(api): State<Api>) -> Response {
-    let mut waiting = Vec::new();
-    for name in api.engine.applications() {
-        for state in api.engine.partitions(name).unwrap_or_default() {
-            let reason = match state.status {
-                PartitionStatus::Ready => continue,
-                PartitionStatus::Recovering { at, tail, .. } => format!("recovering, at {at} of {tail}"),
-                PartitionStatus::Stopped(reason) => format!("stopped: {reason}"),
-            };
-            waiting.push(json!({"app": name, "partition": state.partition.id.get(), "reason": reason}));
+/// The server lives.
+#[utoipa::path(get, path = "/livez", tag = "health", responses((status = 200, body = Live)))]
+async fn live() -> Json<Live> {
+    Json(Live { status: "alive".to_owned() })
+}
+
+/// Every partition can number, or what keeps which one.
+#[utoipa::path(
+    get, path = "/readyz", tag = "health",
+    responses((status = 200, body = Readiness), (status = 503, body = Readiness))
+)]
+async fn ready(State(api): State<Api>) -> Response {
+    let fenced = api.engine.fenced().is_some();
+    let all = stuck::partitions(&api);
+    let partitions: Vec<NotReady> = all
+        .into_iter()
+        .filter_map(|(app, state)| {
+            let (trouble, reason) = trouble(&api, &state, fenced)?;
+            Some(NotReady { app, partition: state.partition.id.get(), trouble, reason })
+        })
+        .collect();
+    let mut troubles = Vec::new();
+    for trouble in partitions.iter().map(|partition| partition.trouble).chain(is_full(&api)) {
+        if !troubles.contains(&trouble) {
+            troubles.push(trouble);
         }
     }
-    if waiting.is_empty() {
-        return Json(json!({"status": "ready"})).into_response();
-    }
-    let body = json!({"status": "not ready", "partitions": waiting});
-    (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
+    let (status, code) = if troubles.is_empty() {
+        (Ready::Ready, StatusCode::OK)
+    } else {
+        (Ready::NotReady, StatusCode::SERVICE_UNAVAILABLE)
+    };
+    (code, Json(Readiness { status, troubles, partitions })).into_response()
 }
 
-pub(super) async fn metrics(State(api): State<Api>) -> String {
-    api.metrics.as_ref().map(metrics_exporter_prometheus::PrometheusHandle::render).unwrap_or_default()
+/// What keeps a partition from numbering. The registry takes what is needed to unfence a copy, so it is not fenced.
+fn trouble(api: &Api, state: &PartitionState, fenced: bool) -> Option<(Trouble, String)> {
+    let partition = state.partition;
+    match &state.status {
+        PartitionStatus::Stopped(reason) => Some((Trouble::Stopped, format!("stopped: {reason}"))),
+        _ if api.stuck.is_stuck(partition) => {
+            let PartitionState { waiting, unflushed, .. } = state;
+            let reason = format!("stuck: {waiting} commands and {unflushed} values wait, and nothing moves");
+            Some((Trouble::Stuck, reason))
+        }
+        PartitionStatus::Recovering { at, tail, .. } => {
+            Some((Trouble::Recovering, format!("recovering, at {at} of {tail}")))
+        }
+        PartitionStatus::Ready if fenced && !is_registry(partition) => {
+            Some((Trouble::Fenced, "fenced: a restored copy that nobody has unfenced".to_owned()))
+        }
+        PartitionStatus::Ready => None,
+    }
+}
+
+fn is_registry(partition: Partition) -> bool {
+    partition.application == ApplicationId::new(1)
+}
+
+fn is_full(api: &Api) -> Option<Trouble> {
+    let room = api.storage.as_ref()?.file()?.room();
+    room.is_short().then_some(Trouble::DiskNearlyFull)
+}
+
+/// What the server measures, for Prometheus.
+#[utoipa::path(
+    get, path = "/metrics", tag = "health", responses((status = 200, body = String, content_type = "text/plain"))
+)]
+async fn metrics(State(api): State<Api>) -> String {
+    api.metrics.as_ref().map(PrometheusHandle::render).unwrap_or_default()
+}
+
+/// This document.
+#[utoipa::path(get, path = "/openapi.json", tag = "health", responses((status = 200, body = serde_json::Value)))]
+async fn document(State(api): State<Api>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], api.document.clone())
 }

@@ -3,152 +3,157 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use serde::Deserialize;
-use serde_json::{Value, json};
-use seriatim_engine::{Issued, NextRequest, SeriesState, Voided, moment};
+use seriatim_api::{
+    Issued, NamePage, NextRequest, PutSeries, RaiseRequest, Series, SeriesList, Taken, VoidAnswer,
+    VoidRequest, Voided,
+};
+use seriatim_engine::{NextRequest as Next, SeriesState, moment};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::page;
 use crate::extract::{Body, Path, Query, idempotency_key};
+use crate::openapi::IdempotencyHeader;
 use crate::problem::Problem;
 use crate::server::Api;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Next {
-    #[serde(default = "one")]
-    count: u64,
-    #[serde(default)]
-    note: Option<String>,
+pub(super) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(show, put))
+        .routes(routes!(next))
+        .routes(routes!(raise))
+        .routes(routes!(who))
+        .routes(routes!(void))
 }
 
-fn one() -> u64 {
-    1
+fn view(state: SeriesState) -> Series {
+    Series {
+        series: state.name,
+        first: state.first,
+        format: state.format.to_string(),
+        next: state.next,
+        remaining: state.remaining,
+        voids: state.voided,
+        raises: state.raised,
+    }
 }
 
-pub(super) async fn next(
+pub(super) fn voided(voided: &seriatim_engine::Voided) -> Voided {
+    Voided { number: voided.number, reason: voided.reason.clone(), at: moment(voided.time) }
+}
+
+/// Takes the next number: gap-free, durable. The series begins when it is first used.
+#[utoipa::path(
+    post, path = "/v1/series/{name}/next", tag = "series",
+    params(("name" = String, Path, example = "acme.invoices"), IdempotencyHeader),
+    request_body = Option<NextRequest>,
+    responses((status = 201, body = Taken))
+)]
+async fn next(
     State(api): State<Api>,
     Path(name): Path<String>,
     headers: HeaderMap,
-    body: Option<Body<Next>>,
-) -> Result<(StatusCode, Json<Value>), Problem> {
-    let Next { count, note } = body.map_or(Next { count: 1, note: None }, |Body(next)| next);
-    let request = NextRequest { count, note, idempotency_key: idempotency_key(&headers)? };
+    body: Option<Body<NextRequest>>,
+) -> Result<(StatusCode, Json<Taken>), Problem> {
+    let NextRequest { count, note } = body.map_or_else(NextRequest::default, |Body(next)| next);
+    let request = Next { count, note, idempotency_key: idempotency_key(&headers)? };
     let taken = api.engine.series().next(&name, &request).await?;
-    let view = json!({
-        "series": taken.series, "number": taken.number, "count": taken.count, "text": taken.text,
-        "repeated": taken.repeated,
-    });
-    Ok((StatusCode::CREATED, Json(view)))
+    let seriatim_engine::Taken { series, number, count, text, repeated } = taken;
+    Ok((StatusCode::CREATED, Json(Taken { series, number, count, text, repeated })))
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Put {
-    #[serde(default = "one")]
-    first: u64,
-    #[serde(default = "plain")]
-    format: String,
-}
-
-fn plain() -> String {
-    "{number}".to_owned()
-}
-
-pub(super) async fn put(
+/// Creates a series with settings; the same again is fine.
+#[utoipa::path(
+    put, path = "/v1/series/{name}", tag = "series", params(("name" = String, Path, example = "acme.invoices")),
+    request_body = PutSeries,
+    responses((status = 201, body = Series), (status = 200, body = Series, description = "It was there."))
+)]
+async fn put(
     State(api): State<Api>,
     Path(name): Path<String>,
-    Body(put): Body<Put>,
-) -> Result<(StatusCode, Json<Value>), Problem> {
+    Body(put): Body<PutSeries>,
+) -> Result<(StatusCode, Json<Series>), Problem> {
     let created = api.engine.series().put(&name, put.first, &put.format).await?;
     let state = api.engine.series().state(&name).await?;
-    Ok((if created { StatusCode::CREATED } else { StatusCode::OK }, Json(view(&state))))
+    Ok((if created { StatusCode::CREATED } else { StatusCode::OK }, Json(view(state))))
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Reason {
-    reason: String,
-}
-
-pub(super) async fn void(
+/// Marks a number that was taken as void: an explained hole.
+#[utoipa::path(
+    post, path = "/v1/series/{name}/numbers/{number}/void", tag = "series",
+    params(("name" = String, Path, example = "acme.invoices"), ("number" = u64, Path), IdempotencyHeader),
+    request_body = VoidRequest,
+    responses((status = 201, body = VoidAnswer))
+)]
+async fn void(
     State(api): State<Api>,
     Path((name, number)): Path<(String, u64)>,
     headers: HeaderMap,
-    Body(Reason { reason }): Body<Reason>,
-) -> Result<(StatusCode, Json<Value>), Problem> {
+    Body(VoidRequest { reason }): Body<VoidRequest>,
+) -> Result<(StatusCode, Json<VoidAnswer>), Problem> {
     let key = idempotency_key(&headers)?;
     api.engine.series().void(&name, number, &reason, key.as_deref()).await?;
-    let view = json!({"series": name, "number": number, "void": true, "reason": reason});
-    Ok((StatusCode::CREATED, Json(view)))
+    Ok((StatusCode::CREATED, Json(VoidAnswer { series: name, number, void: true, reason })))
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Raise {
-    next: u64,
-    reason: String,
-}
-
-pub(super) async fn raise(
+/// Goes on from a later number; never downwards.
+#[utoipa::path(
+    post, path = "/v1/series/{name}/raise", tag = "series",
+    params(("name" = String, Path, example = "acme.invoices"), IdempotencyHeader),
+    request_body = RaiseRequest,
+    responses((status = 201, body = Series))
+)]
+async fn raise(
     State(api): State<Api>,
     Path(name): Path<String>,
     headers: HeaderMap,
-    Body(raise): Body<Raise>,
-) -> Result<(StatusCode, Json<Value>), Problem> {
+    Body(raise): Body<RaiseRequest>,
+) -> Result<(StatusCode, Json<Series>), Problem> {
     let key = idempotency_key(&headers)?;
     api.engine.series().raise(&name, raise.next, &raise.reason, key.as_deref()).await?;
     let state = api.engine.series().state(&name).await?;
-    Ok((StatusCode::CREATED, Json(view(&state))))
+    Ok((StatusCode::CREATED, Json(view(state))))
 }
 
-fn view(state: &SeriesState) -> Value {
-    json!({
-        "series": state.name,
-        "first": state.first,
-        "format": state.format.to_string(),
-        "next": state.next,
-        "remaining": state.remaining,
-        "voids": state.voided,
-        "raises": state.raised,
-    })
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct List {
-    after: Option<String>,
-    limit: Option<usize>,
-}
-
-pub(super) async fn list(State(api): State<Api>, Query(list): Query<List>) -> Result<Json<Value>, Problem> {
+/// Series.
+#[utoipa::path(get, path = "/v1/series", tag = "series", params(NamePage), responses((status = 200, body = SeriesList)))]
+async fn list(State(api): State<Api>, Query(list): Query<NamePage>) -> Result<Json<SeriesList>, Problem> {
     let states = api.engine.series().list(list.after.as_deref(), page(list.limit)?).await?;
     let next = states.last().map(|state| state.name.clone());
-    Ok(Json(json!({"series": states.iter().map(view).collect::<Vec<_>>(), "next": next})))
+    Ok(Json(SeriesList { series: states.into_iter().map(view).collect(), next }))
 }
 
-pub(super) async fn show(State(api): State<Api>, Path(name): Path<String>) -> Result<Json<Value>, Problem> {
-    Ok(Json(view(&api.engine.series().state(&name).await?)))
+/// How a series stands.
+#[utoipa::path(
+    get, path = "/v1/series/{name}", tag = "series", params(("name" = String, Path, example = "acme.invoices")),
+    responses((status = 200, body = Series))
+)]
+async fn show(State(api): State<Api>, Path(name): Path<String>) -> Result<Json<Series>, Problem> {
+    Ok(Json(view(api.engine.series().state(&name).await?)))
 }
 
-fn voided(voided: &Voided) -> Value {
-    json!({"number": voided.number, "reason": voided.reason, "at": moment(voided.time)})
-}
-
-pub(super) async fn who(
+/// Who got a number, when, with which key and note.
+#[utoipa::path(
+    get, path = "/v1/series/{name}/numbers/{number}", tag = "series",
+    params(("name" = String, Path, example = "acme.invoices"), ("number" = u64, Path)),
+    responses((status = 200, body = Issued))
+)]
+async fn who(
     State(api): State<Api>,
     Path((name, number)): Path<(String, u64)>,
-) -> Result<Json<Value>, Problem> {
-    let issued: Issued = api.engine.series().who(&name, number).await?;
-    Ok(Json(json!({
-        "series": name,
-        "number": issued.number,
-        "first": issued.first,
-        "count": issued.count,
-        "at": moment(issued.time),
-        "workspace_offset": issued.workspace_offset.get(),
-        "partition_offset": issued.partition_offset.get(),
-        "idempotency_key": issued.idempotency_key,
-        "note": issued.note,
-        "void": issued.void.as_ref().map(voided),
-    })))
+) -> Result<Json<Issued>, Problem> {
+    let issued = api.engine.series().who(&name, number).await?;
+    Ok(Json(Issued {
+        series: name,
+        number: issued.number,
+        first: issued.first,
+        count: issued.count,
+        at: moment(issued.time),
+        workspace_offset: issued.workspace_offset.get(),
+        partition_offset: issued.partition_offset.get(),
+        idempotency_key: issued.idempotency_key,
+        note: issued.note,
+        void: issued.void.as_ref().map(voided),
+    }))
 }

@@ -3,32 +3,35 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use seriatim_api::{CreateWorkspace, IdPage, Sequence, Workspace, Workspaces};
 use seriatim_types::WorkspaceId;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::page;
 use crate::extract::{Body, Path, Query};
 use crate::problem::Problem;
 use crate::server::Api;
-use crate::wire::{self, WorkspaceView};
+use crate::wire;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Create {
-    kind: String,
-    #[serde(default)]
-    name: Option<String>,
+pub(super) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(show)).routes(routes!(sequences))
 }
 
 /// Bytes of a workspace's name: it is part of a key of the store.
 const NAME_BYTES_MAX: usize = 200;
 
-pub(super) async fn create(
+/// Creates a workspace; the same name again gives the same id.
+#[utoipa::path(
+    post, path = "/v1/apps/{app}/workspaces", tag = "workspaces", params(("app" = String, Path, example = "shop")),
+    request_body = CreateWorkspace,
+    responses((status = 201, body = Workspace), (status = 200, body = Workspace, description = "The name was taken."))
+)]
+async fn create(
     State(api): State<Api>,
     Path(app): Path<String>,
-    Body(create): Body<Create>,
-) -> Result<(StatusCode, Json<WorkspaceView>), Problem> {
+    Body(create): Body<CreateWorkspace>,
+) -> Result<(StatusCode, Json<Workspace>), Problem> {
     let schema = api.schema(&app)?;
     if let Some(name) = &create.name
         && (name.is_empty() || name.len() > NAME_BYTES_MAX)
@@ -41,42 +44,53 @@ pub(super) async fn create(
     let (workspace, created) =
         api.engine.create_workspace(&app, &create.kind, create.name.as_deref()).await?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(WorkspaceView::new(schema, workspace))))
+    Ok((status, Json(wire::workspace(schema, workspace))))
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct List {
-    after: Option<u64>,
-    limit: Option<usize>,
-}
-
-pub(super) async fn list(
+/// Workspaces of an application.
+#[utoipa::path(
+    get, path = "/v1/apps/{app}/workspaces", tag = "workspaces",
+    params(("app" = String, Path, example = "shop"), IdPage),
+    responses((status = 200, body = Workspaces))
+)]
+async fn list(
     State(api): State<Api>,
     Path(app): Path<String>,
-    Query(list): Query<List>,
-) -> Result<Json<Value>, Problem> {
+    Query(list): Query<IdPage>,
+) -> Result<Json<Workspaces>, Problem> {
     let schema = api.schema(&app)?;
     let after = list.after.map(WorkspaceId::new);
     let found = api.engine.workspaces(&app, after, page(list.limit)?).await?;
     let next = found.last().map(|workspace| workspace.id.get());
-    let views: Vec<_> = found.into_iter().map(|workspace| WorkspaceView::new(schema, workspace)).collect();
-    Ok(Json(json!({"workspaces": views, "next": next})))
+    let workspaces = found.into_iter().map(|workspace| wire::workspace(schema, workspace)).collect();
+    Ok(Json(Workspaces { workspaces, next }))
 }
 
-pub(super) async fn show(
+/// One workspace.
+#[utoipa::path(
+    get, path = "/v1/apps/{app}/workspaces/{workspace}", tag = "workspaces",
+    params(("app" = String, Path, example = "shop"), ("workspace" = u64, Path)),
+    responses((status = 200, body = Workspace))
+)]
+async fn show(
     State(api): State<Api>,
     Path((app, workspace)): Path<(String, u64)>,
-) -> Result<Json<WorkspaceView>, Problem> {
+) -> Result<Json<Workspace>, Problem> {
     let schema = api.schema(&app)?;
     let workspace = api.engine.workspace(&app, WorkspaceId::new(workspace)).await?;
-    Ok(Json(WorkspaceView::new(schema, workspace)))
+    Ok(Json(wire::workspace(schema, workspace)))
 }
 
-pub(super) async fn sequences(
+/// Its sequences, and how far they are.
+#[utoipa::path(
+    get, path = "/v1/apps/{app}/workspaces/{workspace}/sequences", tag = "sequences",
+    params(("app" = String, Path, example = "shop"), ("workspace" = u64, Path)),
+    responses((status = 200, body = Vec<Sequence>))
+)]
+async fn sequences(
     State(api): State<Api>,
     Path((app, workspace)): Path<(String, u64)>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Vec<Sequence>>, Problem> {
     let states = api.engine.sequences(&app, WorkspaceId::new(workspace)).await?;
-    Ok(Json(json!(states.iter().map(wire::sequence).collect::<Vec<_>>())))
+    Ok(Json(states.iter().map(wire::sequence).collect()))
 }

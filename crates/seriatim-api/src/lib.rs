@@ -1,0 +1,38 @@
+//! The requests and answers of the HTTP API, as types: what the server writes and what a client reads.
+//!
+//! Nothing here knows the engine. What an application defines for itself (fields, arguments, results, rows) stays JSON.
+//! Requests refuse fields that they do not know; answers pass over them, so that an older client reads a newer server.
+#![forbid(unsafe_code)]
+
+mod admin;
+mod application;
+mod audit;
+mod blocks;
+mod command;
+mod event;
+mod health;
+mod page;
+mod problem;
+mod record;
+mod series;
+mod token;
+mod workspace;
+
+pub use admin::{
+    BackupReport, BackupRequest, DoctorReport, DoctorRequest, Finding, PartitionProblem, PartitionTail,
+    Treatment, UnfenceReport, UnfenceRequest,
+};
+pub use application::{Application, Document, Field, PartitionState, PartitionStatus, Recovery};
+pub use audit::{Audit, Broken, Raise, Run, SeriesAudit};
+pub use blocks::{Allocate, Allocated, BlockSequence, BlockSequences, PutBlocks};
+pub use command::{Answer, Change, CommandRequest};
+pub use event::{Event, EventChange, Events};
+pub use health::{Live, NotReady, Readiness, Ready, Trouble};
+pub use page::{IdPage, NamePage, Range, RecordsPage, RowsPage};
+pub use problem::{Code, Problem};
+pub use record::{Record, Records, Row, Rows};
+pub use series::{
+    Issued, NextRequest, PutSeries, RaiseRequest, Series, SeriesList, Taken, VoidAnswer, VoidRequest, Voided,
+};
+pub use token::{CreateToken, CreatedToken, Token, Tokens};
+pub use workspace::{CreateWorkspace, Sequence, Workspace, Workspaces};

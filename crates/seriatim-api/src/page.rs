@@ -1,0 +1,85 @@
+//! Parameters behind the question mark.
+
+use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
+
+/// A page of a list that is ordered by id.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct IdPage {
+    /// What the page lies behind: the `next` of the page before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
+    /// How many things it has at most; 100 unless told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1_000)]
+    pub limit: Option<u32>,
+}
+
+/// A page of a list that is ordered by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct NamePage {
+    /// What the page lies behind: the `next` of the page before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// How many things it has at most; 100 unless told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1_000)]
+    pub limit: Option<u32>,
+}
+
+fn first() -> u64 {
+    1
+}
+
+/// A page of a log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct Range {
+    /// The offset of the first event.
+    #[serde(default = "first")]
+    #[param(minimum = 1)]
+    pub from: u64,
+    /// How many events it has at most; 100 unless told. A log that is followed has no end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1_000)]
+    pub limit: Option<u32>,
+}
+
+/// A page of records of one type.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct RecordsPage {
+    /// The document.
+    #[serde(rename = "type")]
+    pub document: String,
+    /// The id that the page lies behind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
+    /// How many records it has at most; 100 unless told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1_000)]
+    pub limit: Option<u32>,
+}
+
+/// A page of rows of a view.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct RowsPage {
+    /// Parts of the key that rows have to begin with, as a JSON array of strings and whole numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// The key that rows have to lie behind, as a JSON array.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// How many rows it has at most; 100 unless told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1_000)]
+    pub limit: Option<u32>,
+}

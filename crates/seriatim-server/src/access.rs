@@ -1,0 +1,173 @@
+//! Who may do what: a request is held against the tokens before anything else looks at it.
+//!
+//! While there are no tokens, everybody on this machine may do everything, and nobody else can reach the server. As soon
+//! as there is one, every route but the open ones needs a token with the right scope.
+
+use axum::http::{HeaderMap, Method, Uri, header};
+use seriatim_api::Code;
+use seriatim_engine::{Access, Engine, Grants};
+
+use crate::problem::Problem;
+
+/// What a request needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need<'a> {
+    /// Nothing: it tells nothing that matters.
+    Nothing,
+    /// Any token; the answer has only what its scopes include.
+    Token,
+    /// A scope of an application; `None`: of all of them.
+    Scope(Option<&'a str>, Access),
+}
+
+/// Whether a path needs no token: how the server is, what the API is, and the console's own files.
+pub(crate) fn is_open(path: &str) -> bool {
+    path != "/metrics" && path != "/v1" && !path.starts_with("/v1/")
+}
+
+/// What a request needs. The path is taken as it was sent: a name that is written in another way belongs to no scope but
+/// `*`, because names that need no writing in another way are the only ones that applications have.
+pub(crate) fn need<'a>(method: &Method, path: &'a str) -> Need<'a> {
+    if is_open(path) {
+        return Need::Nothing;
+    }
+    let access = if matches!(*method, Method::GET | Method::HEAD) { Access::Read } else { Access::Write };
+    let mut segments = path.trim_start_matches('/').split('/').skip(1);
+    match (segments.next(), segments.next()) {
+        // Metrics are of all applications.
+        (None, _) => Need::Scope(None, Access::Read),
+        (Some("apps"), None) => Need::Token,
+        (Some("apps"), Some(application)) => Need::Scope(Some(application), access),
+        (Some(part @ ("series" | "blocks" | "workflows")), _) => Need::Scope(Some(part), access),
+        (Some(_), _) => Need::Scope(None, Access::Admin),
+    }
+}
+
+/// Lets a request in, with what it may do; `None`: everything, because there are no tokens.
+pub(crate) fn admit(
+    engine: &Engine,
+    loopback: bool,
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<Option<Grants>, Problem> {
+    let need = need(method, uri.path());
+    let tokens = engine.tokens();
+    if need == Need::Nothing {
+        return Ok(None);
+    }
+    if tokens.is_empty() {
+        if !loopback {
+            let text = "there are no tokens, so nobody is let in from other machines: \
+                        make one with `seriatim token create --scope *:admin` on this machine";
+            return Err(Problem::new(Code::Unauthorized, text));
+        }
+        return refuse_strangers(headers).map(|()| None);
+    }
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(bearer);
+    let bearer = bearer.ok_or_else(|| {
+        Problem::new(Code::Unauthorized, "a token is needed: send Authorization: Bearer TOKEN")
+    })?;
+    let grants = tokens.verify(bearer);
+    let grants = grants
+        .ok_or_else(|| Problem::new(Code::Unauthorized, "the token is not known, or it was revoked"))?;
+    match need {
+        Need::Scope(application, access) if !grants.allow(application, access) => {
+            let application = application.unwrap_or("*");
+            let text = format!("the token lacks the scope {application}:{access}");
+            Err(Problem::new(Code::Forbidden, text))
+        }
+        _ => Ok(Some(grants)),
+    }
+}
+
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// While everybody on this machine may do everything, a page of the web that runs in a browser here may not: neither by
+/// sending requests from its own origin, nor by having its own name lead to this machine.
+fn refuse_strangers(headers: &HeaderMap) -> Result<(), Problem> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let host = text(header::HOST).unwrap_or_default();
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let is_here = !name.contains('.') || name.ends_with(".localhost") || is_loopback_address(name);
+    if !is_here {
+        let text =
+            format!("there are no tokens, so requests come from this machine, to 127.0.0.1, not to {name}");
+        return Err(Problem::new(Code::Forbidden, text));
+    }
+    match text(header::ORIGIN) {
+        Some(origin) if origin.split_once("://").map(|(_, origin)| origin) != Some(host) => {
+            let text = format!("there are no tokens, so pages of {origin} may not use this server");
+            Err(Problem::new(Code::Forbidden, text))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_loopback_address(name: &str) -> bool {
+    name.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn each_path_needs_its_scope() {
+        use Access::{Admin, Read, Write};
+        let (get, post) = (Method::GET, Method::POST);
+        for (method, path, expected) in [
+            (&get, "/", Need::Nothing),
+            (&get, "/livez", Need::Nothing),
+            (&get, "/readyz", Need::Nothing),
+            (&get, "/openapi.json", Need::Nothing),
+            (&get, "/console/app.js", Need::Nothing),
+            (&get, "/metrics", Need::Scope(None, Read)),
+            (&get, "/v1/apps", Need::Token),
+            (&get, "/v1/apps/shop", Need::Scope(Some("shop"), Read)),
+            (&Method::HEAD, "/v1/apps/shop", Need::Scope(Some("shop"), Read)),
+            (&post, "/v1/apps/shop/workspaces/1/commands", Need::Scope(Some("shop"), Write)),
+            (&get, "/v1/apps/sh%6Fp", Need::Scope(Some("sh%6Fp"), Read)),
+            (&get, "/v1/apps/", Need::Scope(Some(""), Read)),
+            (&post, "/v1/series/a/next", Need::Scope(Some("series"), Write)),
+            (&Method::PUT, "/v1/blocks/a", Need::Scope(Some("blocks"), Write)),
+            (&get, "/v1/workflows", Need::Scope(Some("workflows"), Read)),
+            (&get, "/v1/tokens", Need::Scope(None, Admin)),
+            (&Method::DELETE, "/v1/tokens/1", Need::Scope(None, Admin)),
+            (&post, "/v1/backup", Need::Scope(None, Admin)),
+            (&post, "/v1/whatever", Need::Scope(None, Admin)),
+            (&get, "/v1", Need::Scope(None, Read)),
+            (&get, "/v1/", Need::Scope(None, Admin)),
+        ] {
+            assert_eq!(need(method, path), expected, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn pages_of_the_web_are_strangers() {
+        for (host, origin, fine) in [
+            ("127.0.0.1:7400", None, true),
+            ("localhost:7400", Some("http://localhost:7400"), true),
+            ("[::1]:7400", Some("http://[::1]:7400"), true),
+            ("seriatim.localhost", None, true),
+            ("test", None, true),
+            ("127.0.0.1:7400", Some("https://evil.example"), false),
+            ("127.0.0.1:7400", Some("null"), false),
+            ("evil.example:7400", Some("http://evil.example:7400"), false),
+            ("evil.example", None, false),
+            ("10.0.0.1", None, false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_static(host));
+            if let Some(origin) = origin {
+                headers.insert(header::ORIGIN, HeaderValue::from_static(origin));
+            }
+            assert_eq!(refuse_strangers(&headers).is_ok(), fine, "{host} {origin:?}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The OpenAPI document: what the routes and types say, and what they all have in common.
+
+use axum::body::Bytes;
+use seriatim_api::{Code, Problem};
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{
+    Components, Content, Header, InfoBuilder, ObjectBuilder, OpenApi, OpenApiBuilder, Ref, RefOr,
+    ResponseBuilder, Type,
+};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
+
+const BEARER: &str = "bearer";
+/// What can go wrong on every route that needs a token: status, name, meaning.
+const PROBLEMS: [(&str, &str, &str); 5] = [
+    ("401", "Unauthorized", "The caller is not known: bring a token."),
+    ("403", "Forbidden", "The scopes of the token do not include this."),
+    ("500", "Internal", "Stored data is damaged, or a defect."),
+    ("503", "Unavailable", "Busy, unavailable, fenced or in doubt: the code says which."),
+    ("default", "Problem", "What went wrong."),
+];
+
+/// Repeating a request does nothing the second time.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Header)]
+pub(crate) struct IdempotencyHeader {
+    /// The same key again gives the same answer again, and does nothing. 1 to 200 bytes of ASCII.
+    #[expect(dead_code, reason = "it stands for a header that is read by hand")]
+    #[param(rename = "Idempotency-Key", min_length = 1, max_length = 200, pattern = "^[!-~]+$")]
+    idempotency_key: Option<String>,
+}
+
+/// Only if the workspace stands there.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Header)]
+pub(crate) struct MatchHeader {
+    /// The workspace offset that the command expects to follow, in quotes.
+    #[expect(dead_code, reason = "it stands for a header that is read by hand")]
+    #[param(rename = "If-Match", pattern = "^\"(0|[1-9][0-9]{0,14})\"$", example = "\"4\"")]
+    if_match: Option<String>,
+}
+
+/// Goes on with a stream.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Header)]
+pub(crate) struct ResumeHeader {
+    /// The `id` of the last event that was seen; for streams.
+    #[expect(dead_code, reason = "it stands for a header that is read by hand")]
+    #[param(rename = "Last-Event-ID", pattern = "^[1-9][0-9]{0,14}$")]
+    last_event_id: Option<String>,
+}
+
+/// The document before any route has been added.
+pub(crate) fn base() -> OpenApi {
+    let info = InfoBuilder::new()
+        .title("Seriatim")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some("Numbers that can be trusted: gap-free sequences, ids in blocks, events."));
+    let mut components = Components::new();
+    for (name, schema) in [(Problem::name(), Problem::schema()), (Code::name(), Code::schema())] {
+        components.schemas.insert(name.into_owned(), schema);
+    }
+    for (status, name, description) in PROBLEMS {
+        let mut response = problem(description);
+        if status == "503" {
+            let mut seconds = Header::new(ObjectBuilder::new().schema_type(Type::Integer).build());
+            seconds.description = Some("Seconds, if the code is busy.".to_owned());
+            response = response.header("Retry-After", seconds);
+        }
+        components.responses.insert(name.to_owned(), response.build().into());
+    }
+    let mut bearer = Http::new(HttpAuthScheme::Bearer);
+    bearer.description = Some("A token of `POST /v1/tokens`. Not needed while there are none.".to_owned());
+    components.add_security_scheme(BEARER, SecurityScheme::Http(bearer));
+    OpenApiBuilder::new().info(info.build()).components(Some(components)).build()
+}
+
+fn problem(description: &str) -> ResponseBuilder {
+    let content = Content::new(Some(RefOr::Ref(Ref::from_schema_name("Problem"))));
+    ResponseBuilder::new().description(description).content("application/problem+json", content)
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten()
+}
+
+/// Adds what every route has that needs a token.
+fn complete(operation: &mut Operation) {
+    let own = std::mem::take(&mut operation.responses.responses);
+    let shared = PROBLEMS.map(|(status, name, _)| (status, RefOr::Ref(Ref::from_response_name(name))));
+    operation.responses.responses =
+        own.into_iter().chain(shared.map(|(status, response)| (status.to_owned(), response))).collect();
+    let bearer = SecurityRequirement::new::<_, [&str; 0], &str>(BEARER, []);
+    operation.security = Some(vec![bearer, SecurityRequirement::default()]);
+}
+
+/// The whole document, as it is served.
+pub(crate) fn finish(mut document: OpenApi) -> Bytes {
+    for (path, item) in &mut document.paths.paths {
+        if !crate::access::is_open(path) {
+            operations(item).for_each(complete);
+        }
+    }
+    Bytes::from(document.to_pretty_json().unwrap_or_default())
+}

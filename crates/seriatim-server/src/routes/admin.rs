@@ -1,0 +1,156 @@
+//! Backup, doctor, unfence. Each runs to its end, also if whoever asked has gone.
+
+use std::future::Future;
+use std::path::PathBuf;
+
+use axum::Json;
+use axum::extract::State;
+use seriatim_api::{
+    BackupReport, BackupRequest, Code, DoctorReport, DoctorRequest, Finding, PartitionProblem, PartitionTail,
+    Treatment, UnfenceReport, UnfenceRequest,
+};
+use seriatim_engine::Unfence;
+use seriatim_engine::doctor::{self, Report};
+use seriatim_types::ErrorKind;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::extract::Body;
+use crate::problem::{Problem, code};
+use crate::server::Api;
+
+pub(super) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(backup)).routes(routes!(examine)).routes(routes!(unfence))
+}
+
+fn problem(kind: ErrorKind, error: &impl ToString) -> Problem {
+    Problem::new(code(kind), error.to_string())
+}
+
+/// Runs work that goes on when nobody waits for it any more.
+async fn to_the_end<T: Send + 'static>(
+    api: &Api,
+    work: impl Future<Output = Result<T, Problem>> + Send + 'static,
+) -> Result<T, Problem> {
+    let done = api.env.spawn(work).await;
+    done.unwrap_or_else(|error| Err(Problem::new(Code::Internal, error.to_string())))
+}
+
+/// Copies the log into a folder on the server's machine, while everything goes on.
+#[utoipa::path(
+    post, path = "/v1/backup", tag = "administration", request_body = BackupRequest,
+    responses((status = 200, body = BackupReport))
+)]
+async fn backup(
+    State(api): State<Api>,
+    Body(BackupRequest { destination }): Body<BackupRequest>,
+) -> Result<Json<BackupReport>, Problem> {
+    let path = PathBuf::from(&destination);
+    if !path.is_absolute() {
+        return Err(Problem::invalid(format!("destination is an absolute path, not {destination:?}")));
+    }
+    let storage = api.storage.clone().filter(|storage| storage.file().is_some());
+    let storage = storage
+        .ok_or_else(|| Problem::invalid("this server keeps its data in memory: there is nothing to copy"))?;
+    let work = async move {
+        let file = storage.file().ok_or_else(|| Problem::not_found("there are no files"))?;
+        file.backup(&path).await.map_err(|error| problem(error.kind(), &error))
+    };
+    let made = to_the_end(&api, work).await?;
+    let tails = made.tails.iter().map(|(partition, tail)| PartitionTail {
+        application: partition.application.get(),
+        partition: partition.id.get(),
+        tail: tail.get(),
+    });
+    let (bytes, frames, entries) = (made.bytes, made.frames, made.entries);
+    Ok(Json(BackupReport { destination, bytes, frames, entries, tails: tails.collect() }))
+}
+
+fn report(report: &Report) -> DoctorReport {
+    let findings = report.findings.iter().map(|finding| Finding {
+        partition: finding.partition.to_string(),
+        trouble: finding.trouble.to_string(),
+        what: finding.what.clone(),
+        key: finding.key.to_string(),
+    });
+    let problems = report.problems.iter().map(|problem| PartitionProblem {
+        partition: problem.partition.to_string(),
+        problem: problem.error.to_string(),
+    });
+    DoctorReport {
+        clean: report.is_clean(),
+        mended: report.is_mended(),
+        partitions: report.checked.partitions,
+        events: report.checked.events,
+        values: report.checked.values(),
+        found: report.found,
+        written: report.written,
+        removed: report.removed,
+        unapplied: report.unapplied,
+        findings: findings.collect(),
+        problems: problems.collect(),
+        unchecked: report.unchecked.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// Compares everything derived with the logs, and mends it on request.
+#[utoipa::path(
+    post, path = "/v1/doctor", tag = "administration", request_body = DoctorRequest,
+    responses((status = 200, body = DoctorReport))
+)]
+async fn examine(
+    State(api): State<Api>,
+    Body(DoctorRequest { treatment }): Body<DoctorRequest>,
+) -> Result<Json<DoctorReport>, Problem> {
+    let treatment = match treatment {
+        Treatment::Check => doctor::Treatment::Check,
+        Treatment::Repair => doctor::Treatment::Repair,
+        Treatment::Rebuild => doctor::Treatment::Rebuild,
+    };
+    let storage = api.storage.clone();
+    let storage =
+        storage.ok_or_else(|| Problem::new(Code::Unavailable, "this server was not given its storage"))?;
+    let own = api.clone();
+    let work = async move {
+        let Ok(_turn) = own.doctor.try_lock() else {
+            return Err(Problem::busy("the doctor is looking already"));
+        };
+        let scratch = storage.scratch(&own.env).await.map_err(|error| problem(error.kind(), &error))?;
+        let looked = own.engine.doctor(scratch.store(), treatment, &mut |_| {}).await;
+        if let Err(error) = scratch.close().await {
+            tracing::warn!(%error, "the doctor's scratch store is left for the next start to remove");
+        }
+        looked.map_err(|error| problem(error.kind(), &error))
+    };
+    Ok(Json(report(&to_the_end(&api, work).await?)))
+}
+
+fn how(request: UnfenceRequest) -> Result<Unfence, Problem> {
+    let UnfenceRequest { complete, highest, skip } = request;
+    let highest: Vec<(String, u64)> = highest.into_iter().collect();
+    match (complete, highest.is_empty(), skip) {
+        (true, true, None) => Ok(Unfence::Complete),
+        (false, false, None) => Ok(Unfence::Highest(highest)),
+        (false, true, Some(skip)) => Ok(Unfence::Skip(skip)),
+        (false, false, Some(skip)) => Ok(Unfence::HighestAndSkip(highest, skip)),
+        _ => Err(Problem::invalid(
+            "say either \"complete\": true, or \"highest\", or \"skip\", or the last two",
+        )),
+    }
+}
+
+/// Lets a restored copy give out numbers again.
+#[utoipa::path(
+    post, path = "/v1/unfence", tag = "administration", request_body = UnfenceRequest,
+    responses((status = 200, body = UnfenceReport))
+)]
+async fn unfence(
+    State(api): State<Api>,
+    Body(request): Body<UnfenceRequest>,
+) -> Result<Json<UnfenceReport>, Problem> {
+    let how = how(request)?;
+    let engine = api.engine.clone();
+    let left = to_the_end(&api, async move { Ok(engine.unfence(&how).await?) }).await?;
+    let fenced = left.is_some();
+    Ok(Json(UnfenceReport { fenced, free: left.map(|left| left.free).unwrap_or_default() }))
+}

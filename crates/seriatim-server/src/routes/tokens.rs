@@ -1,0 +1,59 @@
+//! Bearer tokens.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use seriatim_api::{CreateToken, CreatedToken, NamePage, Token, Tokens};
+use seriatim_engine::Scope;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::page;
+use crate::extract::{Body, Path, Query};
+use crate::problem::Problem;
+use crate::server::Api;
+
+pub(super) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(revoke))
+}
+
+fn view(token: seriatim_engine::Token) -> Token {
+    let scopes = token.scopes.iter().map(Scope::to_string).collect();
+    Token { id: token.id, scopes, note: token.note, at: token.at }
+}
+
+/// Makes a token; its secret is shown this once. From the first one on, every route needs one.
+#[utoipa::path(
+    post, path = "/v1/tokens", tag = "tokens", request_body = CreateToken,
+    responses((status = 201, body = CreatedToken))
+)]
+async fn create(
+    State(api): State<Api>,
+    Body(create): Body<CreateToken>,
+) -> Result<impl IntoResponse, Problem> {
+    let scopes: Result<Vec<Scope>, _> = create.scopes.iter().map(|scope| scope.parse()).collect();
+    let scopes = scopes.map_err(|error: seriatim_engine::BadScope| Problem::invalid(error.to_string()))?;
+    let created = api.engine.tokens().create(&scopes, create.note.as_deref()).await?;
+    let secret = created.secret.reveal().to_owned();
+    let created = CreatedToken { token: view(created.token), secret };
+    Ok((StatusCode::CREATED, [(header::CACHE_CONTROL, "no-store")], Json(created)))
+}
+
+/// All tokens, without their secrets.
+#[utoipa::path(get, path = "/v1/tokens", tag = "tokens", params(NamePage), responses((status = 200, body = Tokens)))]
+async fn list(State(api): State<Api>, Query(list): Query<NamePage>) -> Result<Json<Tokens>, Problem> {
+    let tokens = api.engine.tokens().list(list.after.as_deref(), page(list.limit)?).await?;
+    let next = tokens.last().map(|token| token.id.clone());
+    Ok(Json(Tokens { tokens: tokens.into_iter().map(view).collect(), next }))
+}
+
+/// Revokes a token, at once.
+#[utoipa::path(
+    delete, path = "/v1/tokens/{id}", tag = "tokens", params(("id" = String, Path)),
+    responses((status = 204, description = "It is revoked."))
+)]
+async fn revoke(State(api): State<Api>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+    api.engine.tokens().revoke(&id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

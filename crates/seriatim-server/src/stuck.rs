@@ -1,0 +1,141 @@
+//! Stuck told apart from quiet: a partition is stuck if work waits and nothing moves.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use seriatim_engine::{PartitionState, PartitionStatus};
+use seriatim_env::Instant;
+use seriatim_types::Partition;
+
+use crate::server::Api;
+
+/// How often it is looked, within the time after which a partition is stuck.
+const LOOKS: u32 = 8;
+
+/// What moves while a partition works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Progress {
+    next_offset: u64,
+    checkpoint: u64,
+    recovered: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    progress: Progress,
+    /// When it moved last, or had nothing to do.
+    since: Instant,
+    stuck: bool,
+}
+
+/// What was seen of each partition.
+#[derive(Debug, Default)]
+pub(crate) struct StuckWatch {
+    seen: Mutex<HashMap<Partition, Seen>>,
+}
+
+impl StuckWatch {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Partition, Seen>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_stuck(&self, partition: Partition) -> bool {
+        self.lock().get(&partition).is_some_and(|seen| seen.stuck)
+    }
+
+    /// Takes a look in; says whether the partition is stuck.
+    fn look(&self, state: &PartitionState, now: Instant, after: Duration) -> bool {
+        let (recovered, works) = match &state.status {
+            PartitionStatus::Recovering { at, .. } => (*at, true),
+            PartitionStatus::Ready => (0, state.waiting > 0 || state.unflushed > 0),
+            PartitionStatus::Stopped(_) => (0, false),
+        };
+        let progress = Progress { next_offset: state.next_offset, checkpoint: state.checkpoint, recovered };
+        let mut seen = self.lock();
+        let seen = seen.entry(state.partition).or_insert(Seen { progress, since: now, stuck: false });
+        if !works || seen.progress != progress {
+            *seen = Seen { progress, since: now, stuck: false };
+        }
+        seen.stuck = now.duration_since(seen.since) >= after;
+        seen.stuck
+    }
+}
+
+/// All partitions, with the name of their application: the registry's and those of series too.
+pub(crate) fn partitions(api: &Api) -> Vec<(String, PartitionState)> {
+    let names = ["sys", "series"].into_iter().chain(api.engine.applications().iter().map(String::as_str));
+    let states = |name: &str| {
+        let name = name.to_owned();
+        let states = api.engine.partitions(&name).unwrap_or_default();
+        states.into_iter().map(move |state| (name.clone(), state))
+    };
+    names.flat_map(states).collect()
+}
+
+/// Looks at all partitions from time to time, until the server stops.
+pub(crate) async fn watch(api: Api, after: Duration) {
+    let pause = after / LOOKS;
+    while api.stop.run_until_cancelled(api.env.sleep(pause)).await.is_some() {
+        let now = api.env.instant();
+        let mut stuck = 0;
+        for (name, state) in partitions(&api) {
+            let before = api.stuck.is_stuck(state.partition);
+            if api.stuck.look(&state, now, after) {
+                stuck += 1;
+                if !before {
+                    let partition = state.partition.id.get();
+                    tracing::warn!(
+                        app = name,
+                        partition,
+                        "a partition is stuck: work waits and nothing moves"
+                    );
+                }
+            }
+        }
+        api.http.stuck.set(f64::from(stuck));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seriatim_env::simulate;
+    use seriatim_types::{ApplicationId, PartitionId};
+
+    use super::*;
+
+    #[test]
+    fn a_partition_without_work_is_quiet_and_one_that_does_not_move_is_stuck() {
+        simulate(1, |env| async move {
+            let (watch, after) = (StuckWatch::default(), Duration::from_secs(10));
+            let mut state = PartitionState {
+                partition: Partition { application: ApplicationId::new(16), id: PartitionId::new(0) },
+                status: PartitionStatus::Ready,
+                next_offset: 5,
+                checkpoint: 5,
+                unflushed: 0,
+                uncheckpointed_bytes: 0,
+                waiting: 0,
+            };
+            for (seconds, waiting, next_offset, expected) in [
+                (0, 0, 5, false),
+                (100, 0, 5, false),
+                (5, 3, 5, false),
+                (4, 3, 5, false),
+                (1, 3, 5, true),
+                (1, 3, 6, false),
+                (10, 3, 6, true),
+                (1, 0, 6, false),
+            ] {
+                env.sleep(Duration::from_secs(seconds)).await;
+                (state.waiting, state.next_offset) = (waiting, next_offset);
+                assert_eq!(watch.look(&state, env.instant(), after), expected, "{waiting} {next_offset}");
+                assert_eq!(watch.is_stuck(state.partition), expected);
+            }
+            state.status = PartitionStatus::Recovering { from: 1, at: 3, tail: 9 };
+            assert!(!watch.look(&state, env.instant(), after));
+            env.sleep(after).await;
+            assert!(watch.look(&state, env.instant(), after), "a recovery that does not move is stuck too");
+        });
+    }
+}

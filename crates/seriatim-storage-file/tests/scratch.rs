@@ -1,0 +1,33 @@
+//! A scratch store is there for one look, and leaves nothing behind.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use seriatim_env::Env;
+use seriatim_storage_file::{FileOptions, FileStorage};
+
+#[tokio::test]
+async fn there_is_one_scratch_store_at_a_time_and_none_after_a_crash() {
+    let (env, folder) = (Env::real(), tempfile::tempdir().unwrap());
+    let storage = FileStorage::open(&env, folder.path(), FileOptions::default()).await.unwrap();
+    let scratch = storage.scratch().await.unwrap();
+    assert!(storage.scratch().await.is_err(), "there is one already");
+    scratch.close().await.unwrap();
+    assert!(!folder.path().join("scratch").exists());
+    let left = storage.scratch().await.unwrap();
+    drop(left);
+    assert!(folder.path().join("scratch").exists(), "nobody closed it");
+    storage.close().await.unwrap();
+    let storage = FileStorage::open(&env, folder.path(), FileOptions::default()).await.unwrap();
+    assert!(!folder.path().join("scratch").exists());
+    storage.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_storage_says_how_much_room_is_left() {
+    let (env, folder) = (Env::real(), tempfile::tempdir().unwrap());
+    let options = FileOptions { free_bytes_min: 100, ..FileOptions::default() };
+    let probe = Box::new(|_: &std::path::Path| Ok(99));
+    let storage = FileStorage::open_with_probe(&env, folder.path(), options, probe).await.unwrap();
+    let room = storage.room();
+    assert_eq!((room.free_bytes, room.needed_bytes, room.is_short()), (99, 100, true));
+    storage.close().await.unwrap();
+}
