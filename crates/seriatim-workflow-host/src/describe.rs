@@ -3,7 +3,7 @@
 use serde::Serialize;
 use seriatim_engine::{RunRow, RunStatus};
 use seriatim_types::WorkspaceOffset;
-use seriatim_workflow::{Blocked, Failure, Job, Kind, Payload, Time};
+use seriatim_workflow::{Activation, Blocked, Failure, History, Job, Kind, Payload, Time};
 
 use crate::entry::Entry;
 use crate::error::HostError;
@@ -83,6 +83,21 @@ pub struct Timeline {
     pub entries: Vec<TimelineEntry>,
     /// The events as they were written, with their places in the workflow's log and their times.
     pub events: Vec<(u64, u64, Entry)>,
+}
+
+impl Timeline {
+    /// The history in the form that [`replay`](seriatim_workflow::replay) reads.
+    #[must_use]
+    pub fn history(&self) -> History {
+        let mut history = History::default();
+        let turns = self.events.iter().flat_map(|(_, _, entry)| &entry.turns);
+        for (place, turn) in turns.enumerate() {
+            let mut activation = Activation::new(self.run_id.clone(), turn.time, turn.jobs.clone());
+            activation.history_length = u32::try_from(place).unwrap_or(u32::MAX);
+            history.push(activation, turn.commands.clone());
+        }
+        history
+    }
 }
 
 /// A command and its answer.

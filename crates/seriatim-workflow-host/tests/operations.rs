@@ -238,16 +238,16 @@ fn local_activities_are_written_with_what_asked_for_them() {
 }
 
 #[test]
-fn a_timer_of_a_year_fires_after_a_year() {
+fn a_timer_fires_after_its_time() {
     simulate(7, |env| async move {
         let workflows = Registry::new().workflow("w", |ctx: Context, (): ()| async move {
             let before = ctx.now();
-            ctx.timer(Duration::from_secs(365 * 86_400)).await?;
+            ctx.timer(Duration::from_secs(3_600)).await?;
             Ok::<_, Exit>(ctx.now().since(before).as_secs())
         });
         let world = World::new(&env, workflows, Activities::new()).await;
         world.start("w", "w", &()).await;
-        assert_eq!(world.result::<u64>("w").await, 365 * 86_400);
+        assert_eq!(world.result::<u64>("w").await, 3_600);
         world.close().await;
     });
 }
@@ -454,12 +454,9 @@ fn a_run_continues_as_new_under_the_same_id() {
         let first = world.start("count", "c", &3).await;
         let last: Option<String> = world.result("c").await;
         assert_eq!(last, Some(first.replace("-1", "-3")));
-        let runs = world.engine.workflows().runs(
-            world.engine.workflows().find("c").await.unwrap().unwrap(),
-            None,
-            10,
-        );
-        let runs = runs.await.unwrap();
+        let workflows = world.engine.workflows();
+        let workspace = workflows.find("c").await.unwrap().unwrap();
+        let runs = workflows.runs(workspace, None, 10).await.unwrap();
         assert_eq!(
             runs.iter().map(|row| (row.run, row.status, row.next)).collect::<Vec<_>>(),
             [

@@ -10,6 +10,7 @@ mod health;
 mod records;
 mod series;
 mod tokens;
+mod workflows;
 mod workspaces;
 
 use axum::Router;
@@ -44,6 +45,7 @@ pub(crate) fn router() -> (Router<Api>, Bytes) {
         .merge(audits::routes())
         .merge(series::routes())
         .merge(blocks::routes())
+        .merge(workflows::routes())
         .merge(tokens::routes())
         .merge(admin::routes())
         .merge(health::routes());
