@@ -12,6 +12,7 @@ use seriatim_engine::Engine;
 use seriatim_engine::definition::Schema;
 use seriatim_env::{Env, Shutdown};
 use seriatim_storage_file::Storage;
+use seriatim_workflow_host::WorkflowHost;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
@@ -40,6 +41,8 @@ pub(crate) struct Parts {
     /// What describes the API.
     pub(crate) document: Bytes,
     pub(crate) stuck: StuckWatch,
+    /// What runs workflows; none if nothing does.
+    pub(crate) workflows: Option<WorkflowHost>,
     /// The doctor looks at one thing at a time.
     pub(crate) doctor: tokio::sync::Mutex<()>,
     /// Ends what would go on for ever.
@@ -78,13 +81,14 @@ pub struct Server {
     storage: Option<Arc<Storage>>,
     metrics: Option<PrometheusHandle>,
     options: ServerOptions,
+    workflows: Option<WorkflowHost>,
 }
 
 impl Server {
     /// A server with the usual options.
     #[must_use]
     pub fn new(engine: Engine) -> Self {
-        Self { engine, storage: None, metrics: None, options: ServerOptions::default() }
+        Self { engine, storage: None, metrics: None, options: ServerOptions::default(), workflows: None }
     }
 
     /// With other options.
@@ -121,8 +125,15 @@ impl Server {
     /// The same routes inside this process, without a socket, tokens or limits: for whoever holds the storage.
     #[must_use]
     pub fn local(self) -> LocalApi {
-        let (router, api) = assemble(self.engine, self.storage, self.metrics, Shutdown::new());
+        let (router, api) = assemble(self.engine, self.storage, self.metrics, self.workflows, Shutdown::new());
         LocalApi::new(router.with_state(api))
+    }
+
+    /// Starts and shows workflows of this host.
+    #[must_use]
+    pub fn workflows(mut self, workflows: WorkflowHost) -> Self {
+        self.workflows = Some(workflows);
+        self
     }
 
     /// Answers requests until it is told to stop; what is in flight then is finished, and streams are ended.
@@ -132,7 +143,7 @@ impl Server {
     /// If the listener can be reached from other machines and there are no tokens; if the files of TLS are not what they
     /// should be.
     pub async fn serve(self, listener: TcpListener, stop: Shutdown) -> std::io::Result<()> {
-        let Self { engine, storage, metrics, options, .. } = self;
+        let Self { engine, storage, metrics, options, workflows } = self;
         let loopback = check_reach(&listener, !engine.tokens().is_empty())?;
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         if tls.is_none() && !loopback {
@@ -141,7 +152,7 @@ impl Server {
             );
         }
         let env = engine.env().clone();
-        let (router, api) = assemble(engine, storage, metrics, stop.clone());
+        let (router, api) = assemble(engine, storage, metrics, workflows, stop.clone());
         if let Some(handle) = api.metrics.clone() {
             drop(env.spawn(keep_up(env.clone(), handle, stop.clone())));
         }
@@ -167,6 +178,7 @@ fn assemble(
     engine: Engine,
     storage: Option<Arc<Storage>>,
     metrics: Option<PrometheusHandle>,
+    workflows: Option<WorkflowHost>,
     stop: Shutdown,
 ) -> (Router<Api>, Api) {
     let (router, document) = routes::router();
@@ -178,6 +190,7 @@ fn assemble(
         http: HttpMetrics::new(),
         document,
         stuck: StuckWatch::default(),
+        workflows,
         doctor: tokio::sync::Mutex::default(),
         stop,
     }));
