@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use axum::Router;
 use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -76,13 +77,20 @@ pub struct Server {
     storage: Option<Arc<Storage>>,
     metrics: Option<PrometheusHandle>,
     options: ServerOptions,
+    routes: Router,
 }
 
 impl Server {
     /// A server with the usual options.
     #[must_use]
     pub fn new(engine: Engine) -> Self {
-        Self { engine, storage: None, metrics: None, options: ServerOptions::default() }
+        Self {
+            engine,
+            storage: None,
+            metrics: None,
+            options: ServerOptions::default(),
+            routes: Router::new(),
+        }
     }
 
     /// With other options.
@@ -106,6 +114,13 @@ impl Server {
         self
     }
 
+    /// With routes of one's own beside the API's. Below `/v1` they need a token, as the others do.
+    #[must_use]
+    pub fn routes(mut self, routes: Router) -> Self {
+        self.routes = self.routes.merge(routes);
+        self
+    }
+
     /// Answers requests until it is told to stop; what is in flight then is finished, and streams are ended.
     ///
     /// # Errors
@@ -113,7 +128,7 @@ impl Server {
     /// If the listener can be reached from other machines and there are no tokens; if the files of TLS are not what they
     /// should be.
     pub async fn serve(self, listener: TcpListener, stop: Shutdown) -> std::io::Result<()> {
-        let Self { engine, storage, metrics, options, .. } = self;
+        let Self { engine, storage, metrics, options, routes: own } = self;
         let loopback = check_reach(&listener, !engine.tokens().is_empty())?;
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         if tls.is_none() && !loopback {
@@ -139,7 +154,10 @@ impl Server {
         }
         let watch = env.spawn(crate::stuck::watch(api.clone(), options.stuck_after));
         let front = Front {
-            router: router.layer(DefaultBodyLimit::max(options.body_bytes_max)).with_state(api.clone()),
+            router: router
+                .with_state(api.clone())
+                .merge(own)
+                .layer(DefaultBodyLimit::max(options.body_bytes_max)),
             api,
             loopback,
             requests: Arc::new(Semaphore::new(options.requests_max.clamp(1, Semaphore::MAX_PERMITS))),
