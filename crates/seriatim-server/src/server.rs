@@ -82,13 +82,21 @@ pub struct Server {
     metrics: Option<PrometheusHandle>,
     options: ServerOptions,
     workflows: Option<WorkflowHost>,
+    routes: Router,
 }
 
 impl Server {
     /// A server with the usual options.
     #[must_use]
     pub fn new(engine: Engine) -> Self {
-        Self { engine, storage: None, metrics: None, options: ServerOptions::default(), workflows: None }
+        Self {
+            engine,
+            storage: None,
+            metrics: None,
+            options: ServerOptions::default(),
+            workflows: None,
+            routes: Router::new(),
+        }
     }
 
     /// With other options.
@@ -125,7 +133,8 @@ impl Server {
     /// The same routes inside this process, without a socket, tokens or limits: for whoever holds the storage.
     #[must_use]
     pub fn local(self) -> LocalApi {
-        let (router, api) = assemble(self.engine, self.storage, self.metrics, self.workflows, Shutdown::new());
+        let (router, api) =
+            assemble(self.engine, self.storage, self.metrics, self.workflows, Shutdown::new());
         LocalApi::new(router.with_state(api))
     }
 
@@ -136,6 +145,13 @@ impl Server {
         self
     }
 
+    /// With routes of one's own beside the API's. Below `/v1` they need a token, as the others do.
+    #[must_use]
+    pub fn routes(mut self, routes: Router) -> Self {
+        self.routes = self.routes.merge(routes);
+        self
+    }
+
     /// Answers requests until it is told to stop; what is in flight then is finished, and streams are ended.
     ///
     /// # Errors
@@ -143,7 +159,7 @@ impl Server {
     /// If the listener can be reached from other machines and there are no tokens; if the files of TLS are not what they
     /// should be.
     pub async fn serve(self, listener: TcpListener, stop: Shutdown) -> std::io::Result<()> {
-        let Self { engine, storage, metrics, options, workflows } = self;
+        let Self { engine, storage, metrics, options, workflows, routes: own } = self;
         let loopback = check_reach(&listener, !engine.tokens().is_empty())?;
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         if tls.is_none() && !loopback {
@@ -158,7 +174,10 @@ impl Server {
         }
         let watch = env.spawn(crate::stuck::watch(api.clone(), options.stuck_after));
         let front = Front {
-            router: router.layer(DefaultBodyLimit::max(options.body_bytes_max)).with_state(api.clone()),
+            router: router
+                .with_state(api.clone())
+                .merge(own)
+                .layer(DefaultBodyLimit::max(options.body_bytes_max)),
             api,
             loopback,
             requests: Arc::new(Semaphore::new(options.requests_max.clamp(1, Semaphore::MAX_PERMITS))),
