@@ -16,6 +16,7 @@ mod problem;
 mod record;
 mod series;
 mod token;
+mod workflow;
 mod workspace;
 
 pub use admin::{
@@ -35,4 +36,9 @@ pub use series::{
     Issued, NextRequest, PutSeries, RaiseRequest, Series, SeriesList, Taken, VoidAnswer, VoidRequest, Voided,
 };
 pub use token::{CreateToken, CreatedToken, Token, Tokens};
+pub use workflow::{
+    BlockedBranch, HistoryEntry, PendingOperation, StartWorkflow, StartedWorkflow, StopWorkflow,
+    ToldWorkflow, WaitFor, WhichRun, Workflow, WorkflowAnswer, WorkflowHistory, WorkflowSummary, Workflows,
+    WorkflowsPage,
+};
 pub use workspace::{CreateWorkspace, Sequence, Workspace, Workspaces};

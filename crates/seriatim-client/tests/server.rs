@@ -59,7 +59,7 @@ async fn commands_answer_and_their_log_can_be_read() {
     let (store, new) = shop.create_workspace("store", Some("corner")).await.unwrap();
     assert!(new);
     assert_eq!(shop.create_workspace("store", Some("corner")).await.unwrap(), (store.clone(), false));
-    assert_eq!(shop.workspaces(None, 10).await.unwrap().workspaces, [store.clone()]);
+    assert_eq!(shop.workspaces(None, 10).await.unwrap().workspaces, std::slice::from_ref(&store));
     let corner = shop.workspace(store.id);
     assert_eq!(corner.descriptor().await.unwrap(), store);
     let answer = corner.command(&invoice("99.50")).await.unwrap();

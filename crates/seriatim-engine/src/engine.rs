@@ -25,9 +25,18 @@ use crate::registry::{self, Registry, WORKSPACE_IDS, Workspace};
 use crate::request::{Answer, Request};
 use crate::series;
 use crate::tokens::TokenTable;
+use crate::workflows;
 
 /// Small: a crash wastes at most so many ids, and a workspace is not made every microsecond.
 const WORKSPACE_ID_BLOCK: u64 = 256;
+
+/// Numbers and names of the applications that are always there, in the order in which they are opened.
+const BUILT_IN: [(ApplicationId, &str); 2] = [(series::ID, series::NAME), (workflows::ID, workflows::NAME)];
+
+/// The applications that are always there.
+pub(crate) fn built_in() -> Result<[App; BUILT_IN.len()], DefinitionError> {
+    Ok([series::app()?, workflows::app()?])
+}
 
 /// Why an engine did not open.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +98,8 @@ struct Inner {
     kinds: Cache<(ApplicationId, WorkspaceId), WorkspaceKind>,
     /// What names of series lead to: for ever the same.
     series_ids: Cache<Box<str>, WorkspaceId>,
+    /// What ids of workflows lead to.
+    workflow_ids: Cache<Box<str>, WorkspaceId>,
     workspace_ids: BlockAllocator,
     open_blocks: OpenBlocks,
     fence: Arc<Fence>,
@@ -115,6 +126,11 @@ impl Opening<'_> {
             return Err(OpenError::UnknownCommand { application, command: command.clone() });
         }
         let derivation = Arc::new(Derivation { schema: schema.clone(), projectors: app.projectors });
+        let mut options = self.options;
+        if schema.id() == workflows::ID {
+            // A message between workflows may be sent again after any time.
+            options.idempotency_window = None;
+        }
         let start = |owner| {
             PartitionHandle::start(Parts {
                 env: self.env.clone(),
@@ -122,7 +138,7 @@ impl Opening<'_> {
                 store: self.store.clone(),
                 owner,
                 derivation: derivation.clone(),
-                options: self.options,
+                options,
                 budget: self.budget.clone(),
                 sharing: self.sharing,
                 fence: self.fence.clone(),
@@ -159,8 +175,8 @@ impl Engine {
         applications: impl IntoIterator<Item = App>,
         options: Options,
     ) -> Result<Self, OpenError> {
-        // Series are always there.
-        let apps: Vec<App> = std::iter::once(series::app()?).chain(applications).collect();
+        // Series and workflows are always there.
+        let apps: Vec<App> = built_in()?.into_iter().chain(applications).collect();
         let partitions = apps.iter().map(|app| usize::from(app.definition.partitions.get())).sum::<usize>();
         let opening = Opening {
             env: &env,
@@ -197,11 +213,10 @@ impl Engine {
                 return Err(OpenError::NameTaken(name.clone()));
             }
             names.push(name.clone());
-            // The built-in one comes first and brings its number.
-            let id = (place == 0).then_some(series::ID);
-            accepted.push(registry.accept(&app.definition, id).await?);
+            // The built-in ones come first and bring their numbers.
+            accepted.push(registry.accept(&app.definition, BUILT_IN.get(place).map(|(id, _)| *id)).await?);
         }
-        names.remove(0);
+        names.drain(..BUILT_IN.len());
         registry.define_blocks(WORKSPACE_IDS, WorkspaceId::FIRST.get(), WORKSPACE_ID_BLOCK).await?;
         let first = Number::new(WorkspaceId::FIRST.get());
         let blocks = RegistryBlocks::new(opening.env.clone(), sys.clone(), WORKSPACE_IDS, first);
@@ -227,6 +242,7 @@ impl Engine {
             names,
             kinds: Cache::new(opening.options.cached_workspaces),
             series_ids: Cache::new(opening.options.cached_workspaces),
+            workflow_ids: Cache::new(opening.options.cached_workspaces),
             workspace_ids,
             open_blocks: OpenBlocks::new(opening.env.clone(), &opening.options),
             fence: opening.fence.clone(),
@@ -335,6 +351,10 @@ impl Engine {
         self.inner.fence.state()
     }
 
+    pub(crate) fn workflow_ids(&self) -> &Cache<Box<str>, WorkspaceId> {
+        &self.inner.workflow_ids
+    }
+
     pub(crate) fn token_table(&self) -> &TokenTable {
         &self.inner.tokens
     }
@@ -343,9 +363,9 @@ impl Engine {
         &self.inner.series_ids
     }
 
-    /// Every application that runs: the registry, series, then the others in the order in which they were given.
+    /// Every application that runs: the registry, the built-in ones, then the others in the order in which they were given.
     pub(crate) fn all_running(&self) -> impl Iterator<Item = &Arc<Running>> {
-        let names = std::iter::once(series::NAME).chain(self.inner.names.iter().map(String::as_str));
+        let names = BUILT_IN.iter().map(|(_, name)| *name).chain(self.inner.names.iter().map(String::as_str));
         let running = names.filter_map(|name| self.inner.applications.get(name));
         std::iter::once(&self.inner.sys).chain(running)
     }
@@ -370,6 +390,9 @@ impl Engine {
         if application == series::NAME {
             let text = "a series is made by using it, or with its settings".to_owned();
             return Err(RequestError::Refused(text).into());
+        }
+        if application == workflows::NAME {
+            return Err(RequestError::Refused("a workflow is made by starting it".to_owned()).into());
         }
         let kind = running.schema.kind_by_name(kind);
         let kind = kind
@@ -490,6 +513,10 @@ impl Engine {
         request: &Request,
     ) -> Result<Answer, SubmitError> {
         let running = self.running(application)?;
+        if application == workflows::NAME {
+            let text = "what happens to a workflow is written by its host: start it, signal it, cancel it";
+            return Err(RequestError::Refused(text.to_owned()).into());
+        }
         let kind = self.kind_of(running, workspace).await?;
         running.submit(workspace, kind, request).await
     }

@@ -20,7 +20,7 @@ use std::fmt;
 
 use bytes::BufMut;
 use seriatim_storage::Key;
-use seriatim_types::{ApplicationId, Partition, RecordId, WorkspaceId, WorkspaceOffset};
+use seriatim_types::{ApplicationId, Partition, PartitionId, RecordId, WorkspaceId, WorkspaceOffset};
 
 use crate::definition::TypeId;
 
@@ -143,6 +143,11 @@ pub(crate) struct WorkspaceKeys {
 impl WorkspaceKeys {
     pub(crate) fn new(application: ApplicationId, workspace: WorkspaceId) -> Self {
         Self { application, workspace }
+    }
+
+    /// Keys of what all workspaces of a partition have in common: no workspace has so small an id.
+    pub(crate) fn of_partition(application: ApplicationId, partition: PartitionId) -> Self {
+        Self::new(application, WorkspaceId::new(u64::from(partition.get())))
     }
 
     fn scope(self, family: [u8; 2]) -> [u8; SCOPE_BYTES] {

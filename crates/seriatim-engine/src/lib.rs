@@ -36,6 +36,7 @@ mod tokens;
 mod unfence;
 mod value;
 mod view;
+mod workflows;
 
 pub use app::App;
 pub use apply::ApplyError;
@@ -60,3 +61,4 @@ pub use tokens::{Access, BadScope, CreatedToken, Grants, Scope, Secret, Token, T
 pub use unfence::{Fenced, Unfence};
 pub use value::{Value, moment};
 pub use view::KeyPart;
+pub use workflows::{Advance, BadRunStatus, RunRow, RunStatus, WorkflowEvents, Workflows};

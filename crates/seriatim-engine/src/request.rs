@@ -48,6 +48,9 @@ pub struct Request {
     /// The workspace offset that the command expects to follow; 0: the workspace has no event.
     #[serde(skip)]
     pub expected_offset: Option<u64>,
+    /// What tells this request from another one with its idempotency key, in place of everything that it says.
+    #[serde(skip)]
+    pub(crate) identity: Option<String>,
 }
 
 /// A record to be created or updated.
@@ -110,6 +113,7 @@ impl Request {
             changes: Vec::new(),
             idempotency_key: None,
             expected_offset: None,
+            identity: None,
         }
     }
 
@@ -142,6 +146,9 @@ impl Request {
 
     /// What tells this request from another: everything but what is not kept.
     pub(crate) fn digest(&self) -> Digest {
+        if let Some(identity) = &self.identity {
+            return Digest::of(identity.as_bytes());
+        }
         let parts = serde_json::json!([self.command, self.args, self.changes]);
         Digest::of(parts.to_string().as_bytes())
     }

@@ -8,6 +8,9 @@ use bytes::Bytes;
 use crate::keys::StoreKey;
 use crate::overlay::Overlay;
 
+/// What stands for a value that was removed and is still in the store. No value is empty.
+pub(crate) const REMOVED: Bytes = Bytes::new();
+
 /// Values by key.
 pub(crate) type Values = HashMap<StoreKey, Bytes>;
 
@@ -45,10 +48,11 @@ pub(crate) enum Found {
 
 impl Found {
     pub(crate) fn into_value(self) -> Option<Bytes> {
-        match self {
+        let bytes = match self {
             Self::Draft(bytes) => Some(bytes),
             Self::Before(bytes) => bytes,
-        }
+        };
+        bytes.filter(|bytes| *bytes != REMOVED)
     }
 }
 

@@ -144,7 +144,7 @@ fn what_an_engine_leaves_is_clean() {
         let report = world.run(Treatment::Check).await;
         assert!(report.is_clean() && report.unchecked.is_empty(), "{report:?}");
         // The registry, 8 of series, 4 of the shop.
-        assert_eq!(report.checked.partitions, 13);
+        assert_eq!(report.checked.partitions, 21);
         assert_eq!(
             (report.checked.workspace_log, report.checked.idempotency_keys),
             (report.checked.events, 11)
@@ -553,7 +553,7 @@ fn a_partition_of_an_unknown_application_is_named() {
         let world = World::new(env.clone()).await;
         let doctor = Doctor::new(world.log.clone(), world.store.clone(), []);
         let report = doctor.run(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
-        assert_eq!((report.checked.partitions, report.unchecked.len(), report.is_clean()), (9, 4, true));
+        assert_eq!((report.checked.partitions, report.unchecked.len(), report.is_clean()), (17, 4, true));
     });
 }
 

@@ -12,6 +12,7 @@ use seriatim_engine::Engine;
 use seriatim_engine::definition::Schema;
 use seriatim_env::{Env, Shutdown};
 use seriatim_storage_file::Storage;
+use seriatim_workflow_host::WorkflowHost;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
@@ -40,6 +41,8 @@ pub(crate) struct Parts {
     /// What describes the API.
     pub(crate) document: Bytes,
     pub(crate) stuck: StuckWatch,
+    /// What runs workflows; none if nothing does.
+    pub(crate) workflows: Option<WorkflowHost>,
     /// The doctor looks at one thing at a time.
     pub(crate) doctor: tokio::sync::Mutex<()>,
     /// Ends what would go on for ever.
@@ -78,13 +81,22 @@ pub struct Server {
     storage: Option<Arc<Storage>>,
     metrics: Option<PrometheusHandle>,
     options: ServerOptions,
+    workflows: Option<WorkflowHost>,
+    routes: Router,
 }
 
 impl Server {
     /// A server with the usual options.
     #[must_use]
     pub fn new(engine: Engine) -> Self {
-        Self { engine, storage: None, metrics: None, options: ServerOptions::default() }
+        Self {
+            engine,
+            storage: None,
+            metrics: None,
+            options: ServerOptions::default(),
+            workflows: None,
+            routes: Router::new(),
+        }
     }
 
     /// With other options.
@@ -121,8 +133,23 @@ impl Server {
     /// The same routes inside this process, without a socket, tokens or limits: for whoever holds the storage.
     #[must_use]
     pub fn local(self) -> LocalApi {
-        let (router, api) = assemble(self.engine, self.storage, self.metrics, Shutdown::new());
+        let (router, api) =
+            assemble(self.engine, self.storage, self.metrics, self.workflows, Shutdown::new());
         LocalApi::new(router.with_state(api))
+    }
+
+    /// Starts and shows workflows of this host.
+    #[must_use]
+    pub fn workflows(mut self, workflows: WorkflowHost) -> Self {
+        self.workflows = Some(workflows);
+        self
+    }
+
+    /// With routes of one's own beside the API's. Below `/v1` they need a token, as the others do.
+    #[must_use]
+    pub fn routes(mut self, routes: Router) -> Self {
+        self.routes = self.routes.merge(routes);
+        self
     }
 
     /// Answers requests until it is told to stop; what is in flight then is finished, and streams are ended.
@@ -132,7 +159,7 @@ impl Server {
     /// If the listener can be reached from other machines and there are no tokens; if the files of TLS are not what they
     /// should be.
     pub async fn serve(self, listener: TcpListener, stop: Shutdown) -> std::io::Result<()> {
-        let Self { engine, storage, metrics, options, .. } = self;
+        let Self { engine, storage, metrics, options, workflows, routes: own } = self;
         let loopback = check_reach(&listener, !engine.tokens().is_empty())?;
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         if tls.is_none() && !loopback {
@@ -141,13 +168,16 @@ impl Server {
             );
         }
         let env = engine.env().clone();
-        let (router, api) = assemble(engine, storage, metrics, stop.clone());
+        let (router, api) = assemble(engine, storage, metrics, workflows, stop.clone());
         if let Some(handle) = api.metrics.clone() {
             drop(env.spawn(keep_up(env.clone(), handle, stop.clone())));
         }
         let watch = env.spawn(crate::stuck::watch(api.clone(), options.stuck_after));
         let front = Front {
-            router: router.layer(DefaultBodyLimit::max(options.body_bytes_max)).with_state(api.clone()),
+            router: router
+                .with_state(api.clone())
+                .merge(own)
+                .layer(DefaultBodyLimit::max(options.body_bytes_max)),
             api,
             loopback,
             requests: Arc::new(Semaphore::new(options.requests_max.clamp(1, Semaphore::MAX_PERMITS))),
@@ -167,6 +197,7 @@ fn assemble(
     engine: Engine,
     storage: Option<Arc<Storage>>,
     metrics: Option<PrometheusHandle>,
+    workflows: Option<WorkflowHost>,
     stop: Shutdown,
 ) -> (Router<Api>, Api) {
     let (router, document) = routes::router();
@@ -178,6 +209,7 @@ fn assemble(
         http: HttpMetrics::new(),
         document,
         stuck: StuckWatch::default(),
+        workflows,
         doctor: tokio::sync::Mutex::default(),
         stop,
     }));

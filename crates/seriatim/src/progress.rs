@@ -34,7 +34,7 @@ impl Progress {
             bar.set_position(done);
             return;
         }
-        let part = if total == 0 { PARTS } else { done.saturating_mul(PARTS) / total };
+        let part = done.saturating_mul(PARTS).checked_div(total).unwrap_or(PARTS);
         let before = self.told.as_ref().filter(|(told, _)| told == what).map(|(_, part)| *part);
         // Where there is nothing to do, nothing is told; where it goes on, each tenth is.
         if total > 0 && before.is_none_or(|before| part > before) {

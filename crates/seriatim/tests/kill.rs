@@ -116,7 +116,7 @@ async fn run() {
             client.application("shop").workspace(workspace).who_got("InvoiceNumber", *number).await.unwrap();
         assert_eq!(event.idempotency_key.as_ref(), Some(key));
     }
-    println!("{} kills, {} numbers promised and kept", kills(), of_series.len() + of_shop.len());
+    eprintln!("{} kills, {} numbers promised and kept", kills(), of_series.len() + of_shop.len());
     let doctor = {
         assert_eq!(server.terminate().0, 0);
         folder.run(&["doctor", "--storage", "file:./seriatim-data"])

@@ -15,7 +15,7 @@ use crate::event::{Event, Place};
 use crate::keys::{LOW_BITS, StoreKey, WorkspaceKeys};
 use crate::overlay::{Budget, Limits, Overlay};
 use crate::registry::{self, Registry};
-use crate::state::{Base, Draft, Fetched, State, Values};
+use crate::state::{Base, Draft, Fetched, REMOVED, State, Values};
 use crate::view::{self, KeyPart};
 
 /// What one read of the log asks for.
@@ -142,7 +142,11 @@ impl<'a> Examination<'a> {
         let mut batch = Batch::new();
         let mut marks = Marks::new();
         for (key, value) in values {
-            batch.put(key.as_key(), value);
+            if *value == REMOVED {
+                batch.remove(key.as_key());
+            } else {
+                batch.put(key.as_key(), value);
+            }
             marks.insert(key.partition().to_vec());
         }
         let mut bytes = Vec::new();

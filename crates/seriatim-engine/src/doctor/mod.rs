@@ -25,11 +25,11 @@ pub use report::{Checked, Finding, Problem, Progress, Report, Treatment, Trouble
 use crate::app::App;
 use crate::apply::Derivation;
 use crate::definition::{Accepted, DefinitionError, Schema};
+use crate::engine::built_in;
 use crate::error::SubmitError;
 use crate::keys::StoreKey;
 use crate::limits::APPLICATIONS_MAX;
 use crate::registry;
-use crate::series;
 use crate::view;
 use derive::Examination;
 
@@ -155,7 +155,7 @@ impl Doctor {
         if let Some(problem) = report.problems.pop() {
             return Err(problem.error);
         }
-        let mut apps = vec![series::app()?];
+        let mut apps: Vec<App> = built_in()?.into_iter().collect();
         apps.append(&mut self.applications);
         if self.with_accepted {
             let names: Vec<String> = apps.iter().map(|app| app.definition.name.clone()).collect();

@@ -10,7 +10,7 @@ use seriatim_types::PartitionOffset;
 use super::Shared;
 use crate::keys;
 use crate::overlay::Writing;
-use crate::state::lock;
+use crate::state::{REMOVED, lock};
 
 /// Flushes when enough waits or has waited long enough, until it is stopped.
 pub(crate) async fn run(shared: Arc<Shared>) {
@@ -80,7 +80,8 @@ async fn write(shared: &Shared, writing: &Writing, durability: Durability) -> Re
     for (key, value) in &writing.layer.values {
         let Key { partition, clustering } = key.as_key();
         let [partition, clustering] = [partition, clustering].map(Bytes::copy_from_slice);
-        batch.push(Write { partition, clustering, value: Some(value.clone()) });
+        let value = (*value != REMOVED).then(|| value.clone());
+        batch.push(Write { partition, clustering, value });
     }
     let mut bytes = Vec::new();
     for (workspace, numbers) in &writing.layer.numbers {

@@ -18,7 +18,7 @@ use crate::keys::StoreKey;
 use crate::metrics::PartitionMetrics;
 use crate::options::Options;
 use crate::overlay::Overlay;
-use crate::state::{Fetched, Values, lock};
+use crate::state::{Fetched, REMOVED, Values, lock};
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -84,11 +84,31 @@ impl Shared {
             .filter(|value| value.is_none())
             .zip(found)
             .for_each(|(place, value)| *place = value);
-        Ok(values)
+        Ok(values.into_iter().map(|value| value.filter(|value| *value != REMOVED)).collect())
     }
 
-    /// Up to `limit` pairs of a storage partition, ascending: the overlay laid over the store.
+    /// Up to `limit` pairs of a storage partition, ascending: the overlay laid over the store. Fewer: there are no more.
     pub(crate) async fn scan(
+        &self,
+        partition: &[u8],
+        mut range: ClusteringRange,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
+        let mut found = Vec::new();
+        loop {
+            let wanted = limit - found.len();
+            let page = self.scan_page(partition, range.clone(), wanted).await?;
+            let last = page.last().filter(|_| page.len() == wanted).map(|(key, _)| key.clone());
+            // What was removed and is still in the store takes a place of the page.
+            found.extend(page.into_iter().filter(|(_, value)| *value != REMOVED));
+            match last {
+                Some(last) if found.len() < limit => range.start = [&last[..], &[0]].concat().into(),
+                _ => return Ok(found),
+            }
+        }
+    }
+
+    async fn scan_page(
         &self,
         partition: &[u8],
         range: ClusteringRange,

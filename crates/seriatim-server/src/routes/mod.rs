@@ -12,6 +12,7 @@ mod health;
 mod records;
 mod series;
 mod tokens;
+mod workflows;
 mod workspaces;
 
 use axum::Router;
@@ -47,6 +48,7 @@ pub(crate) fn router() -> (Router<Api>, Bytes) {
         .merge(forecasts::routes())
         .merge(series::routes())
         .merge(blocks::routes())
+        .merge(workflows::routes())
         .merge(tokens::routes())
         .merge(admin::routes())
         .merge(health::routes());

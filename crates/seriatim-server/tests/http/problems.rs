@@ -1,8 +1,11 @@
 //! Every route with bad input: the exact problem document.
 
+use axum::Router;
+use axum::routing::get;
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
 
-use crate::server::Server;
+use crate::server::{Server, Setup, read_until};
 
 #[tokio::test]
 async fn each_route_says_what_is_wrong() {
@@ -11,7 +14,7 @@ async fn each_route_says_what_is_wrong() {
     server.post("/v1/series/s/next", &json!({"count": 3})).await;
     let gone = "/v1/apps/shop/workspaces/1";
     let no_app = "application none does not exist";
-    let no_workspace = "workspace 1 does not exist";
+    let no_workspace = "workspace 1 does not exist in this application";
     for (method, path, body, status, code, detail) in [
         ("GET", "/nothing".to_owned(), None, 404, "not_found", "there is nothing here"),
         ("DELETE", "/v1/apps".to_owned(), None, 405, "invalid", "this path does not take this method"),
@@ -171,11 +174,36 @@ async fn each_route_says_what_is_wrong() {
     reply.is_problem(400, "invalid", "an Idempotency-Key is plain ASCII");
     let void = json!({"reason": "misprint"});
     let missing = server.post("/v1/series/s/numbers/9/void", &void).await;
-    assert_eq!((missing.status, &missing.body["code"]), (404, &json!("not_found")), "{missing:?}");
+    missing.is_problem(404, "not_found", "number 9 of series s was not taken yet");
+    let allowed = server.send("DELETE", "/v1/apps", &[], None).await;
+    assert_eq!(allowed.header("allow"), Some("get,head"));
     assert_eq!(
         server.post("/v1/series/s/next", &json!({})).await.body["number"],
         4,
         "none of them took a number"
     );
+    server.stop().await;
+}
+
+async fn fail() -> &'static str {
+    panic!("a test")
+}
+
+#[tokio::test]
+async fn a_panic_is_a_problem_and_the_server_lives() {
+    let mut setup = Setup::new();
+    setup.routes = Some(Router::new().route("/panic", get(fail)));
+    let server = setup.start().await;
+    let mut stream = server.connect().await;
+    for _ in 0..2 {
+        // On one connection, which is kept.
+        stream.write_all(b"GET /panic HTTP/1.1\r\nHost: test\r\n\r\n").await.unwrap();
+        let text = read_until(&mut stream, "\"retryable\":false}").await;
+        assert!(
+            text.starts_with("HTTP/1.1 500") && text.contains("a defect: the server's log says more"),
+            "{text}"
+        );
+    }
+    assert_eq!(server.get("/livez").await.status, 200);
     server.stop().await;
 }

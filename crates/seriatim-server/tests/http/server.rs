@@ -25,6 +25,7 @@ pub(crate) struct Setup {
     pub(crate) store: Store,
     pub(crate) storage: Option<Storage>,
     pub(crate) metrics: Option<PrometheusHandle>,
+    pub(crate) routes: Option<axum::Router>,
     /// Whether to wait until every partition can number.
     pub(crate) ready: bool,
 }
@@ -34,7 +35,7 @@ impl Setup {
         let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(Env::real())));
         let storage = Some(Storage::Memory { log: log.clone(), store: store.clone() });
         let (options, engine) = (ServerOptions::default(), Options::default());
-        Self { options, engine, log, store, storage, metrics: None, ready: true }
+        Self { options, engine, log, store, storage, metrics: None, routes: None, ready: true }
     }
 
     pub(crate) fn on(storage: Storage) -> Self {
@@ -54,6 +55,9 @@ impl Setup {
         let mut server = Runner::new(engine.clone()).options(self.options).metrics(self.metrics);
         if let Some(storage) = self.storage {
             server = server.storage(Arc::new(storage));
+        }
+        if let Some(routes) = self.routes {
+            server = server.routes(routes);
         }
         let served = env.spawn(server.serve(listener, stop.clone()));
         Server { env, engine, address, stop, served }

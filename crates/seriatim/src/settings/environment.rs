@@ -47,7 +47,8 @@ mod tests {
 
     #[test]
     fn variables_are_settings_and_slips_are_told() {
-        let table: [(&[(&str, &str)], Result<&[&str], &str>); 7] = [
+        type Row<'a> = (&'a [(&'a str, &'a str)], Result<&'a [&'a str], &'a str>);
+        let table: [Row<'_>; 7] = [
             (&[("SERIATIM_LISTEN", "127.0.0.1:1"), ("HOME", "/")], Ok(&["listen 127.0.0.1:1"])),
             (&[("SERIATIM_APPS", "a.toml, b.toml")], Ok(&["apps a.toml+b.toml"])),
             (&[("SERIATIM_LISTEN", "")], Ok(&[])),

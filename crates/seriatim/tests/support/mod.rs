@@ -102,17 +102,21 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut server = Self { child, stderr, url: String::new(), ready: String::new() };
         let mut said = String::new();
-        loop {
-            let mut line = String::new();
-            assert!(stderr.read_line(&mut line).unwrap() > 0, "the server did not start: {said}");
-            said += &line;
-            if let Some((_, rest)) = line.split_once("listens on ") {
-                let url = rest.split(',').next().unwrap().to_owned();
-                return Self { child, stderr, url, ready: line };
+        while server.url.is_empty() {
+            server.ready.clear();
+            assert!(
+                server.stderr.read_line(&mut server.ready).unwrap() > 0,
+                "the server did not start: {said}"
+            );
+            said += &server.ready;
+            if let Some((_, rest)) = server.ready.split_once("listens on ") {
+                server.url = rest.split(',').next().unwrap().to_owned();
             }
         }
+        server
     }
 
     pub(crate) fn id(&self) -> u32 {

@@ -83,9 +83,9 @@ impl Events {
             loop {
                 let event = follower.next().await?;
                 if self.json {
-                    output.json(&event)?
+                    output.json(&event)?;
                 } else {
-                    output.line(cells(&event).join("  "))?
+                    output.line(cells(&event).join("  "))?;
                 }
                 output.flush()?;
             }

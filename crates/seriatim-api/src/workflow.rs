@@ -1,0 +1,240 @@
+//! Workflows: durable runs of code.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+/// Starts a workflow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"type": "greet", "input": "Ada"}))]
+pub struct StartWorkflow {
+    /// The name of its code.
+    #[serde(rename = "type")]
+    pub workflow_type: String,
+    /// Its id; made up if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 200)]
+    pub id: Option<String>,
+    /// Its argument.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub input: Value,
+}
+
+/// A run that was started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StartedWorkflow {
+    /// The workflow.
+    pub id: String,
+    /// The run.
+    pub run_id: String,
+    /// Whether it was started before, under the same idempotency key.
+    #[serde(default)]
+    pub repeated: bool,
+}
+
+/// Which workflows are listed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct WorkflowsPage {
+    /// Only those whose newest run stands like this: `running`, `completed`, `failed`, `cancelled`, `terminated`,
+    /// `timed_out` or `continued_as_new`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// What the page lies behind: the `next` of the page before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
+    /// How many it has at most; 100 unless told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1_000)]
+    pub limit: Option<u32>,
+}
+
+/// How a workflow's newest run stands, in short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WorkflowSummary {
+    /// The workflow.
+    pub id: String,
+    /// Its newest run.
+    pub run_id: String,
+    /// The name of its code.
+    #[serde(rename = "type")]
+    pub workflow_type: String,
+    /// How the run stands.
+    #[schema(example = "running")]
+    pub status: String,
+    /// When it began.
+    pub started: String,
+    /// When it ended.
+    pub ended: Option<String>,
+}
+
+/// A page of workflows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Workflows {
+    /// In the order in which they were first started.
+    pub workflows: Vec<WorkflowSummary>,
+    /// What the next page lies behind; none if there is none.
+    pub next: Option<u64>,
+}
+
+/// How a workflow's newest run stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Workflow {
+    /// In short.
+    #[serde(flatten)]
+    pub summary: WorkflowSummary,
+    /// Its argument.
+    pub input: Value,
+    /// What it returned.
+    pub result: Value,
+    /// Why it failed.
+    #[schema(value_type = Option<Object>)]
+    pub failure: Option<Value>,
+    /// Why its code does not get on; it is tried again when a server with other code starts.
+    pub stuck: Option<String>,
+    /// What it has asked for and not been answered.
+    pub pending: Vec<PendingOperation>,
+    /// What each branch of its code waits for.
+    pub blocked: Vec<BlockedBranch>,
+}
+
+/// An operation that has had no answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PendingOperation {
+    /// What it is: `timer`, `activity`, `local_activity`, `child_workflow`, `external_signal` or `external_cancel`.
+    pub kind: String,
+    /// Its number.
+    pub number: u32,
+    /// Where in the run's code it comes from: branch and ordinal.
+    #[schema(example = "/#1")]
+    pub path: String,
+    /// Name of the activity, of the child's type, of the signal.
+    pub name: String,
+    /// When it was asked for.
+    pub since: String,
+    /// When a timer fires, or an activity is tried next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub due: Option<String>,
+    /// The attempt that runs or comes next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// Why the last attempt failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub last_failure: Option<Value>,
+    /// The workflow that it goes to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+}
+
+/// A branch of a run's code that cannot go on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct BlockedBranch {
+    /// The branch.
+    #[schema(example = "/")]
+    pub branch: String,
+    /// What it waits for; any of these lets it go on.
+    #[schema(value_type = Vec<Object>)]
+    pub waits: Vec<Value>,
+}
+
+/// Waits for a workflow's end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct WaitFor {
+    /// So many seconds at most; not at all unless told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 0, maximum = 25)]
+    pub wait: Option<u64>,
+}
+
+/// Which of a workflow's runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct WhichRun {
+    /// Its number, from 1; the newest unless told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1)]
+    pub run: Option<u64>,
+}
+
+/// A run's history: a timeline for people, and the steps that `seriatim replay` reads.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WorkflowHistory {
+    /// How the run stands.
+    #[serde(flatten)]
+    pub summary: WorkflowSummary,
+    /// Each command with its answer, in the order in which they were asked for.
+    pub entries: Vec<HistoryEntry>,
+    /// Activations and the commands that answered them.
+    #[schema(value_type = Vec<Object>)]
+    pub steps: Value,
+}
+
+/// A command and its answer, or something that the run was told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HistoryEntry {
+    /// The name of the command or of the job.
+    #[schema(example = "schedule_activity")]
+    pub what: String,
+    /// The kind of the operation, if it has a number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Its number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub number: Option<u32>,
+    /// Where in the run's code it comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Name of the activity, workflow, signal or update.
+    pub name: String,
+    /// The event that asked for it, in the workflow's log.
+    pub event: u64,
+    /// When.
+    pub at: String,
+    /// The whole command or job.
+    #[schema(value_type = Object)]
+    pub details: Value,
+    /// When the answer came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answered_at: Option<String>,
+    /// The event that has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer_event: Option<u64>,
+    /// The answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub answer: Option<Value>,
+}
+
+/// Why a workflow is to stop.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StopWorkflow {
+    /// For people.
+    #[serde(default)]
+    #[schema(max_length = 1_000)]
+    pub reason: String,
+}
+
+/// Something was told to a run; it is in its history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ToldWorkflow {
+    /// The workflow.
+    pub id: String,
+    /// The run.
+    pub run_id: String,
+    /// Whether it was told before, under the same idempotency key.
+    pub repeated: bool,
+}
+
+/// What a run's code has answered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WorkflowAnswer {
+    /// The answer.
+    pub result: Value,
+}

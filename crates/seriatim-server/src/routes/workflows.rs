@@ -1,0 +1,309 @@
+//! Workflows: durable runs of code.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use serde_json::Value;
+use seriatim_api::{
+    BlockedBranch, Code, HistoryEntry, PendingOperation, StartWorkflow, StartedWorkflow, StopWorkflow,
+    ToldWorkflow, WaitFor, WhichRun, Workflow, WorkflowAnswer, WorkflowHistory, WorkflowSummary, Workflows,
+    WorkflowsPage,
+};
+use seriatim_engine::{RunRow, RunStatus, moment};
+use seriatim_types::Timestamp;
+use seriatim_workflow::{Payload, Time};
+use seriatim_workflow_host::{HostError, StartRequest, TimelineEntry, Told, WorkflowHost};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::page;
+use crate::extract::{Body, Path, Query, idempotency_key};
+use crate::openapi::IdempotencyHeader;
+use crate::problem::Problem;
+use crate::server::Api;
+
+/// Seconds that a request may wait for a workflow's end: less than a request may take.
+const WAIT_MAX: u64 = 25;
+
+pub(super) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(list, start))
+        .routes(routes!(show))
+        .routes(routes!(history))
+        .routes(routes!(signal))
+        .routes(routes!(cancel))
+        .routes(routes!(terminate))
+        .routes(routes!(query))
+        .routes(routes!(update))
+}
+
+impl From<HostError> for Problem {
+    fn from(error: HostError) -> Self {
+        match error {
+            HostError::Engine(error) => error.into(),
+            other => Self::new(other.kind().into(), other.to_string()),
+        }
+    }
+}
+
+fn host(api: &Api) -> Result<&WorkflowHost, Problem> {
+    let missing = || Problem::new(Code::Unavailable, "this server runs no workflows");
+    api.workflows.as_ref().ok_or_else(missing)
+}
+
+fn time(time: Time) -> String {
+    moment(Timestamp::from_millis(time.as_micros() / 1_000))
+}
+
+/// Arguments as one value: none is null, one is itself, several are an array. What is not JSON is shown as it is kept.
+fn value_of(payloads: &[Payload]) -> Value {
+    let one = |payload: &Payload| {
+        payload.decode().unwrap_or_else(|_| serde_json::to_value(payload).unwrap_or_default())
+    };
+    match payloads {
+        [] => Value::Null,
+        [payload] => one(payload),
+        several => several.iter().map(one).collect(),
+    }
+}
+
+/// A value as arguments: null is none.
+fn payloads(value: &Value) -> Result<Vec<Payload>, Problem> {
+    if value.is_null() {
+        return Ok(Vec::new());
+    }
+    let payload = Payload::json(value).map_err(|error| Problem::invalid(error.to_string()))?;
+    Ok(vec![payload])
+}
+
+/// The input of a signal, query or update: the body, or its `input` if that is all it has.
+fn input(body: Option<Body<Value>>) -> Result<Vec<Payload>, Problem> {
+    let mut value = body.map_or(Value::Null, |Body(value)| value);
+    if let Value::Object(fields) = &mut value
+        && fields.len() == 1
+        && let Some(input) = fields.remove("input")
+    {
+        value = input;
+    } else if matches!(&value, Value::Object(fields) if fields.is_empty()) {
+        value = Value::Null;
+    }
+    payloads(&value)
+}
+
+fn to_json<T: serde::Serialize>(value: &T) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+fn text<T: serde::Serialize>(value: &T) -> String {
+    to_json(value).as_str().unwrap_or_default().to_owned()
+}
+
+fn summary(row: RunRow, run_id: String) -> WorkflowSummary {
+    WorkflowSummary {
+        id: row.id,
+        run_id,
+        workflow_type: row.workflow_type,
+        status: row.status.name().to_owned(),
+        started: moment(Timestamp::from_millis(row.started)),
+        ended: row.ended.map(|ended| moment(Timestamp::from_millis(ended))),
+    }
+}
+
+fn told(id: String, told: Told) -> Json<ToldWorkflow> {
+    Json(ToldWorkflow { id, run_id: told.run_id, repeated: told.repeated })
+}
+
+/// Starts a workflow. Durable when it answers: the run is carried on, whatever crashes, until it ends.
+#[utoipa::path(
+    post, path = "/v1/workflows", tag = "workflows", params(IdempotencyHeader), request_body = StartWorkflow,
+    responses((status = 201, body = StartedWorkflow))
+)]
+async fn start(
+    State(api): State<Api>,
+    headers: HeaderMap,
+    Body(request): Body<StartWorkflow>,
+) -> Result<(StatusCode, Json<StartedWorkflow>), Problem> {
+    let start = StartRequest {
+        id: request.id,
+        input: payloads(&request.input)?,
+        idempotency_key: idempotency_key(&headers)?,
+        ..StartRequest::new(request.workflow_type)
+    };
+    let started = host(&api)?.start(start).await?;
+    let answer = StartedWorkflow { id: started.id, run_id: started.run_id, repeated: started.repeated };
+    Ok((StatusCode::CREATED, Json(answer)))
+}
+
+/// Workflows, by how their newest runs stand.
+#[utoipa::path(
+    get, path = "/v1/workflows", tag = "workflows", params(WorkflowsPage), responses((status = 200, body = Workflows))
+)]
+async fn list(State(api): State<Api>, Query(list): Query<WorkflowsPage>) -> Result<Json<Workflows>, Problem> {
+    let status = list.status.as_deref().map(str::parse::<RunStatus>).transpose();
+    let status = status.map_err(|error| Problem::invalid(error.to_string()))?;
+    let limit = page(list.limit)?;
+    let found = host(&api)?.list(status, list.after, limit).await?;
+    let next = found.last().filter(|_| found.len() == limit).map(|last| last.cursor);
+    let workflows = found.into_iter().map(|listed| summary(listed.row, listed.run_id)).collect();
+    Ok(Json(Workflows { workflows, next }))
+}
+
+/// How a workflow stands; with `wait`, once it has ended, or after so many seconds.
+#[utoipa::path(
+    get, path = "/v1/workflows/{id}", tag = "workflows", params(("id" = String, Path), WaitFor),
+    responses((status = 200, body = Workflow))
+)]
+async fn show(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    Query(WaitFor { wait }): Query<WaitFor>,
+) -> Result<Json<Workflow>, Problem> {
+    if wait.is_some_and(|wait| wait > WAIT_MAX) {
+        return Err(Problem::invalid(format!("wait is at most {WAIT_MAX} seconds: ask again after that")));
+    }
+    let found = host(&api)?.describe(&id, wait.map(Duration::from_secs)).await?;
+    let pending = found.pending.iter().map(|operation| PendingOperation {
+        kind: text(&operation.kind),
+        number: operation.number,
+        path: operation.path.clone(),
+        name: operation.name.clone(),
+        since: time(operation.since),
+        due: operation.due.map(time),
+        attempt: operation.attempt,
+        last_failure: operation.last_failure.as_ref().map(to_json),
+        target: operation.target.clone(),
+    });
+    let blocked = found.blocked.iter().map(|blocked| BlockedBranch {
+        branch: blocked.branch.clone(),
+        waits: blocked.waits.iter().map(to_json).collect(),
+    });
+    Ok(Json(Workflow {
+        input: value_of(&found.input),
+        result: value_of(found.result.as_slice()),
+        failure: found.failure.as_ref().map(to_json),
+        stuck: found.stuck.clone(),
+        pending: pending.collect(),
+        blocked: blocked.collect(),
+        summary: summary(found.row, found.run_id),
+    }))
+}
+
+fn entry(entry: TimelineEntry) -> HistoryEntry {
+    HistoryEntry {
+        what: entry.what,
+        kind: entry.kind.as_ref().map(text),
+        number: entry.number,
+        path: entry.path,
+        name: entry.name,
+        event: entry.event,
+        at: time(entry.at),
+        details: entry.details,
+        answered_at: entry.answered_at.map(time),
+        answer_event: entry.answer_event,
+        answer: entry.answer,
+    }
+}
+
+/// The history of a run: a timeline, and the steps that `seriatim replay` reads.
+#[utoipa::path(
+    get, path = "/v1/workflows/{id}/history", tag = "workflows", params(("id" = String, Path), WhichRun),
+    responses((status = 200, body = WorkflowHistory))
+)]
+async fn history(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    Query(WhichRun { run }): Query<WhichRun>,
+) -> Result<Json<WorkflowHistory>, Problem> {
+    let found = host(&api)?.history(&id, run).await?;
+    let steps = to_json(&found.history().steps);
+    Ok(Json(WorkflowHistory {
+        entries: found.entries.into_iter().map(entry).collect(),
+        steps,
+        summary: summary(found.row, found.run_id),
+    }))
+}
+
+/// Sends a signal to the open run. The body is its input.
+#[utoipa::path(
+    post, path = "/v1/workflows/{id}/signals/{name}", tag = "workflows",
+    params(("id" = String, Path), ("name" = String, Path), IdempotencyHeader), request_body = Option<Value>,
+    responses((status = 200, body = ToldWorkflow))
+)]
+async fn signal(
+    State(api): State<Api>,
+    Path((id, name)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Option<Body<Value>>,
+) -> Result<Json<ToldWorkflow>, Problem> {
+    let key = idempotency_key(&headers)?;
+    let sent = host(&api)?.signal(&id, &name, input(body)?, key.as_deref()).await?;
+    Ok(told(id, sent))
+}
+
+/// Asks the open run to stop.
+#[utoipa::path(
+    post, path = "/v1/workflows/{id}/cancel", tag = "workflows", params(("id" = String, Path), IdempotencyHeader),
+    request_body = Option<StopWorkflow>, responses((status = 200, body = ToldWorkflow))
+)]
+async fn cancel(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Option<Body<StopWorkflow>>,
+) -> Result<Json<ToldWorkflow>, Problem> {
+    let key = idempotency_key(&headers)?;
+    let reason = body.map_or_else(String::new, |Body(stop)| stop.reason);
+    let sent = host(&api)?.cancel(&id, &reason, key.as_deref()).await?;
+    Ok(told(id, sent))
+}
+
+/// Ends the open run without asking it, also one that is stuck.
+#[utoipa::path(
+    post, path = "/v1/workflows/{id}/terminate", tag = "workflows", params(("id" = String, Path), IdempotencyHeader),
+    request_body = Option<StopWorkflow>, responses((status = 200, body = ToldWorkflow))
+)]
+async fn terminate(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Option<Body<StopWorkflow>>,
+) -> Result<Json<ToldWorkflow>, Problem> {
+    let key = idempotency_key(&headers)?;
+    let reason = body.map_or_else(String::new, |Body(stop)| stop.reason);
+    let sent = host(&api)?.terminate(&id, &reason, key.as_deref()).await?;
+    Ok(told(id, sent))
+}
+
+/// Asks the newest run about its state. Nothing is written.
+#[utoipa::path(
+    post, path = "/v1/workflows/{id}/queries/{name}", tag = "workflows",
+    params(("id" = String, Path), ("name" = String, Path)), request_body = Option<Value>,
+    responses((status = 200, body = WorkflowAnswer))
+)]
+async fn query(
+    State(api): State<Api>,
+    Path((id, name)): Path<(String, String)>,
+    body: Option<Body<Value>>,
+) -> Result<Json<WorkflowAnswer>, Problem> {
+    let answer = host(&api)?.query(&id, &name, input(body)?).await?;
+    Ok(Json(WorkflowAnswer { result: value_of(&[answer]) }))
+}
+
+/// Changes the state of the open run, and waits for what its code says to that.
+#[utoipa::path(
+    post, path = "/v1/workflows/{id}/updates/{name}", tag = "workflows",
+    params(("id" = String, Path), ("name" = String, Path), IdempotencyHeader), request_body = Option<Value>,
+    responses((status = 200, body = WorkflowAnswer))
+)]
+async fn update(
+    State(api): State<Api>,
+    Path((id, name)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Option<Body<Value>>,
+) -> Result<Json<WorkflowAnswer>, Problem> {
+    let key = idempotency_key(&headers)?;
+    let answer = host(&api)?.update(&id, &name, input(body)?, key.as_deref()).await?;
+    Ok(Json(WorkflowAnswer { result: value_of(&[answer]) }))
+}

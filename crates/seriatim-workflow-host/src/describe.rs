@@ -1,0 +1,407 @@
+//! How workflows stand, for people and programs.
+
+use serde::Serialize;
+use seriatim_engine::{RunRow, RunStatus};
+use seriatim_types::WorkspaceOffset;
+use seriatim_workflow::{Activation, Blocked, Failure, History, Job, Kind, Payload, Time};
+
+use crate::entry::Entry;
+use crate::error::HostError;
+use crate::host::WorkflowHost;
+use crate::load::read_entry;
+use crate::messages::Outcome;
+use crate::pending::{MessageContents, Pending};
+use crate::workflow::{Item, run_id};
+
+/// How a workflow's newest run stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Description {
+    /// What is kept of it.
+    pub row: RunRow,
+    /// The run.
+    pub run_id: String,
+    /// Arguments.
+    pub input: Vec<Payload>,
+    /// What it returned.
+    pub result: Option<Payload>,
+    /// Why it failed.
+    pub failure: Option<Failure>,
+    /// Why its code does not get on; it is tried again when a process with other code starts.
+    pub stuck: Option<String>,
+    /// What it waits for.
+    pub pending: Vec<PendingOperation>,
+    /// What each branch of its code waits for; empty if it is stuck.
+    pub blocked: Vec<Blocked>,
+}
+
+/// An operation that has had no answer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PendingOperation {
+    /// What it is.
+    pub kind: Kind,
+    /// Its number.
+    pub number: u32,
+    /// Where in the run's code it comes from.
+    pub path: String,
+    /// Name of the activity, of the child's type, of the signal; empty where there is none.
+    pub name: String,
+    /// When it was asked for.
+    pub since: Time,
+    /// When a timer fires, or an activity is tried next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub due: Option<Time>,
+    /// The attempt that runs or comes next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// Why the last attempt failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<Failure>,
+    /// The child or workflow that it goes to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+}
+
+/// A workflow in a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listed {
+    /// What is kept of its newest run.
+    pub row: RunRow,
+    /// The run.
+    pub run_id: String,
+    /// Behind this comes the next page.
+    pub cursor: u64,
+}
+
+/// A run's history, ready to be shown and to be replayed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Timeline {
+    /// What is kept of the run.
+    pub row: RunRow,
+    /// The run.
+    pub run_id: String,
+    /// Each command with its answer, in the order in which they were asked for.
+    pub entries: Vec<TimelineEntry>,
+    /// The events as they were written, with their places in the workflow's log and their times.
+    pub events: Vec<(u64, u64, Entry)>,
+}
+
+impl Timeline {
+    /// The history in the form that [`replay`](seriatim_workflow::replay) reads.
+    #[must_use]
+    pub fn history(&self) -> History {
+        let mut history = History::default();
+        let turns = self.events.iter().flat_map(|(_, _, entry)| &entry.turns);
+        for (place, turn) in turns.enumerate() {
+            let mut activation = Activation::new(self.run_id.clone(), turn.time, turn.jobs.clone());
+            activation.history_length = u32::try_from(place).unwrap_or(u32::MAX);
+            history.push(activation, turn.commands.clone());
+        }
+        history
+    }
+}
+
+/// A command and its answer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TimelineEntry {
+    /// What was asked for, or told: the name of the command or of the job.
+    pub what: String,
+    /// The kind of the operation, if it has a number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
+    /// Its number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub number: Option<u32>,
+    /// Where in the run's code it comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Name of the activity, workflow, signal, update.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The event that asked for it.
+    pub event: u64,
+    /// When it was asked for.
+    pub at: Time,
+    /// The whole command or job.
+    pub details: serde_json::Value,
+    /// When the answer came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answered_at: Option<Time>,
+    /// The event that has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer_event: Option<u64>,
+    /// The answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<serde_json::Value>,
+}
+
+impl WorkflowHost {
+    /// How a workflow stands. With `wait`, its end is waited for, but no longer than that.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::UnknownWorkflow`].
+    pub async fn describe(
+        &self,
+        id: &str,
+        wait: Option<std::time::Duration>,
+    ) -> Result<Description, HostError> {
+        let (workspace, mut row) = self.newest(id).await?;
+        if let Some(wait) = wait
+            && row.status == RunStatus::Running
+        {
+            let ended = self.inner.wait_ended(workspace, row.run);
+            // Still open when the time is over: then that is how it stands.
+            let _ = self.inner.env.timeout(wait, ended).await;
+            row = self.newest(id).await?.1;
+        }
+        let input = self.input(workspace, &row).await?;
+        let (mut result, mut failure) = (None, None);
+        match self.inner.outcome(workspace, &row).await? {
+            Some(Outcome::Completed(value)) => result = value,
+            Some(Outcome::Failed(why)) => failure = Some(why),
+            Some(Outcome::Cancelled) => failure = Some(Failure::cancelled("it was asked to stop")),
+            None => {}
+        }
+        let mut description = Description {
+            run_id: run_id(workspace, row.run),
+            row,
+            input,
+            result,
+            failure,
+            stuck: None,
+            pending: Vec::new(),
+            blocked: Vec::new(),
+        };
+        if description.row.status == RunStatus::Running {
+            self.look(workspace, &mut description).await;
+        }
+        Ok(description)
+    }
+
+    async fn look(&self, workspace: seriatim_types::WorkspaceId, description: &mut Description) {
+        match self.inner.ask(workspace, |reply| Item::Look { reply }).await {
+            Ok(blocked) => description.blocked = blocked,
+            Err(HostError::Stuck { reason, .. }) => description.stuck = Some(reason),
+            // It is shown without, then.
+            Err(_) => {}
+        }
+        if let Some(workflow) = self.inner.find(workspace) {
+            let state = workflow.lock();
+            if let Some(open) = state.known.as_ref().and_then(|known| known.open.as_ref()) {
+                description.pending = operations(&open.pending);
+            }
+            if description.stuck.is_none() {
+                description.stuck.clone_from(&state.stuck);
+            }
+        }
+    }
+
+    async fn input(
+        &self,
+        workspace: seriatim_types::WorkspaceId,
+        row: &RunRow,
+    ) -> Result<Vec<Payload>, HostError> {
+        let Some(from) = WorkspaceOffset::new(row.from) else { return Ok(Vec::new()) };
+        let events = self.inner.engine.events("workflows", workspace, from, 1).await?;
+        let Some(event) = events.first() else { return Ok(Vec::new()) };
+        let Some(entry) = read_entry(event)? else { return Ok(Vec::new()) };
+        if let Some(next) = entry.next.filter(|next| next.run == row.run) {
+            return Ok(next.start.input);
+        }
+        let job = entry.turns.into_iter().flat_map(|turn| turn.jobs).next();
+        Ok(match job {
+            Some(Job::Start(start)) => start.input,
+            _ => Vec::new(),
+        })
+    }
+
+    /// Up to `limit` workflows behind a cursor, in the order in which they were first started.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError`].
+    pub async fn list(
+        &self,
+        status: Option<RunStatus>,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<Listed>, HostError> {
+        let after = after.map(seriatim_types::WorkspaceId::new);
+        let statuses = status.map_or(RunStatus::ALL.to_vec(), |status| vec![status]);
+        let found = self.inner.engine.workflows().list(&statuses, after, limit).await?;
+        let listed = |(workspace, row): (seriatim_types::WorkspaceId, RunRow)| Listed {
+            run_id: run_id(workspace, row.run),
+            row,
+            cursor: workspace.get(),
+        };
+        Ok(found.into_iter().map(listed).collect())
+    }
+
+    /// The history of a workflow's run; of the newest, if none is named.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::UnknownWorkflow`] if there is no such run.
+    pub async fn history(&self, id: &str, run: Option<u64>) -> Result<Timeline, HostError> {
+        let workspace = self.workspace(id).await?;
+        let row = self.inner.row(workspace, run).await?;
+        let row = row.ok_or_else(|| HostError::UnknownWorkflow(id.to_owned()))?;
+        let mut events = Vec::new();
+        if let Some(from) = WorkspaceOffset::new(row.from) {
+            let mut pages = self.inner.engine.workflows().events(workspace, from);
+            'pages: loop {
+                let page = pages.next().await?;
+                if page.is_empty() {
+                    break;
+                }
+                for event in page {
+                    let offset = event.place.workspace_offset.get();
+                    if row.to.is_some_and(|to| offset > to) {
+                        break 'pages;
+                    }
+                    if let Some(entry) = read_entry(&event)?.filter(|entry| entry.run == row.run) {
+                        events.push((offset, event.place.time.as_millis(), entry));
+                    }
+                }
+            }
+        }
+        let entries = timeline(&events);
+        Ok(Timeline { run_id: run_id(workspace, row.run), row, entries, events })
+    }
+}
+
+/// What is pending, as it is shown.
+fn operations(pending: &Pending) -> Vec<PendingOperation> {
+    let of = |kind, number: u32, path: &seriatim_workflow::Path, name: &str, since| PendingOperation {
+        kind,
+        number,
+        path: path.to_string(),
+        name: name.to_owned(),
+        since,
+        due: None,
+        attempt: None,
+        last_failure: None,
+        target: None,
+    };
+    let mut found = Vec::new();
+    for (seq, timer) in &pending.timers {
+        let due = Some(timer.due);
+        found.push(PendingOperation { due, ..of(Kind::Timer, *seq, &timer.path, "", timer.started) });
+    }
+    let activities =
+        [(Kind::Activity, &pending.activities), (Kind::LocalActivity, &pending.local_activities)];
+    for (kind, tasks) in activities {
+        for (seq, task) in tasks {
+            found.push(PendingOperation {
+                due: Some(task.at),
+                attempt: Some(task.attempt),
+                last_failure: task.last_failure.clone(),
+                ..of(kind, *seq, &task.path, &task.activity_type, task.scheduled)
+            });
+        }
+    }
+    for (seq, child) in &pending.children {
+        let target = Some(child.options.workflow_id.clone());
+        let shown = of(Kind::ChildWorkflow, *seq, &child.path, &child.workflow_type, child.scheduled);
+        found.push(PendingOperation { target, ..shown });
+    }
+    let messages = [(Kind::ExternalSignal, &pending.signals), (Kind::ExternalCancel, &pending.cancels)];
+    for (kind, messages) in messages {
+        for (seq, message) in messages {
+            let (name, target) = match &message.contents {
+                MessageContents::Signal { target, name, .. } => {
+                    let target = match target {
+                        seriatim_workflow::SignalTarget::Workflow(execution) => &execution.workflow_id,
+                        seriatim_workflow::SignalTarget::Child { workflow_id } => workflow_id,
+                    };
+                    (name.as_str(), target)
+                }
+                MessageContents::Cancel { target, .. } => ("", &target.workflow_id),
+            };
+            let target = Some(target.clone());
+            found.push(PendingOperation { target, ..of(kind, *seq, &message.path, name, message.scheduled) });
+        }
+    }
+    found
+}
+
+/// Each command with its answer.
+fn timeline(events: &[(u64, u64, Entry)]) -> Vec<TimelineEntry> {
+    let mut entries: Vec<TimelineEntry> = Vec::new();
+    let mut open: std::collections::HashMap<(Kind, u32), usize> = std::collections::HashMap::new();
+    for (event, _, entry) in events {
+        for turn in &entry.turns {
+            for job in &turn.jobs {
+                let json = serde_json::to_value(job).unwrap_or_default();
+                let place = answered(job).and_then(|key| open.get(&key).copied());
+                match place.and_then(|place| entries.get_mut(place)) {
+                    Some(shown) => {
+                        (shown.answered_at, shown.answer_event) = (Some(turn.time), Some(*event));
+                        shown.answer = Some(json);
+                    }
+                    None => entries.push(plain(job.name(), job_name(job), *event, turn.time, json)),
+                }
+            }
+            for command in &turn.commands {
+                let json = serde_json::to_value(command).unwrap_or_default();
+                let mut shown = plain(command.kind().name(), command.name(), *event, turn.time, json);
+                shown.path = command.path().map(ToString::to_string);
+                if let Some((kind, number)) = command.seq() {
+                    (shown.kind, shown.number) = (Some(kind), Some(number));
+                    if command.lineage().is_some() {
+                        open.insert((kind, number), entries.len());
+                    }
+                }
+                entries.push(shown);
+            }
+        }
+        for retry in &entry.retries {
+            let json = serde_json::to_value(retry).unwrap_or_default();
+            let mut shown = plain("retry_activity", "", *event, retry.at, json);
+            (shown.kind, shown.number) = (Some(Kind::Activity), Some(retry.activity));
+            entries.push(shown);
+        }
+        if let Some(ended) = &entry.ended {
+            let json = serde_json::to_value(ended).unwrap_or_default();
+            entries.push(plain(ended.status.name(), "", *event, ended.time, json));
+        }
+    }
+    entries
+}
+
+fn plain(what: &str, name: &str, event: u64, at: Time, details: serde_json::Value) -> TimelineEntry {
+    TimelineEntry {
+        what: what.to_owned(),
+        kind: None,
+        number: None,
+        path: None,
+        name: name.to_owned(),
+        event,
+        at,
+        details,
+        answered_at: None,
+        answer_event: None,
+        answer: None,
+    }
+}
+
+fn job_name(job: &Job) -> &str {
+    match job {
+        Job::Start(start) => &start.workflow_type,
+        Job::Signal { name, .. } | Job::Update { name, .. } | Job::Query { name, .. } => name,
+        _ => "",
+    }
+}
+
+/// The operation that a job answers; the first phase of a child is not its answer.
+fn answered(job: &Job) -> Option<(Kind, u32)> {
+    Some(match job {
+        Job::FireTimer { seq } => (Kind::Timer, seq.get()),
+        Job::ResolveActivity { seq, .. } => (Kind::Activity, seq.get()),
+        Job::ResolveLocalActivity { seq, .. } => (Kind::LocalActivity, seq.get()),
+        Job::ResolveChild { seq, .. } => (Kind::ChildWorkflow, seq.get()),
+        Job::ResolveExternalSignal { seq, .. } => (Kind::ExternalSignal, seq.get()),
+        Job::ResolveExternalCancel { seq, .. } => (Kind::ExternalCancel, seq.get()),
+        _ => return None,
+    })
+}

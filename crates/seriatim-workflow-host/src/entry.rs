@@ -1,0 +1,122 @@
+//! What one event of a workflow says.
+//!
+//! ```text
+//! begins?   the run that begins with this event, and how
+//! turns     activations with their jobs and the commands that answered them; several where local activities were quick
+//! retries   activities that have failed and will be tried again
+//! ended?    how the host has ended the run
+//! next?     the run that goes on where this one has ended
+//! delivered what the run had still to tell others when it ended has been told
+//! ```
+
+use serde::{Deserialize, Serialize};
+use seriatim_engine::RunStatus;
+use seriatim_workflow::{Command, Failure, Job, ParentClosePolicy, Payload, Start, Time};
+
+/// One event of a workflow.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Entry {
+    /// The run that it is about.
+    pub run: u64,
+    /// What the run brings with it, if it begins with this event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begins: Option<Begins>,
+    /// Activations, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<Turn>,
+    /// Attempts that have failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub retries: Vec<Retry>,
+    /// How the host has ended the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ended>,
+    /// The run that goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Next>,
+    /// What the run had still to tell others when it ended has been told.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub delivered: bool,
+}
+
+/// What a run brings with it besides its start.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Begins {
+    /// The operation that it is the child of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ParentLink>,
+    /// When the run, and those that go on where it ends, have to be over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Time>,
+}
+
+/// The operation of another run that a run is the child of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParentLink {
+    /// The parent's workspace.
+    pub workspace: u64,
+    /// The parent's run.
+    pub run: u64,
+    /// The number of the child in it.
+    pub seq: u32,
+    /// What becomes of the child when the parent ends.
+    pub policy: ParentClosePolicy,
+}
+
+/// One activation and its answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// What the run's clock showed.
+    pub time: Time,
+    /// What had happened.
+    pub jobs: Vec<Job>,
+    /// What the run asked for.
+    pub commands: Vec<Command>,
+}
+
+/// An activity that has failed and will be tried again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Retry {
+    /// The activity's number.
+    pub activity: u32,
+    /// The attempt that comes next.
+    pub attempt: u32,
+    /// When.
+    pub at: Time,
+    /// Why the last one failed.
+    pub failure: Failure,
+    /// What its last heartbeat said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<Payload>,
+}
+
+/// How a host ends a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ended {
+    /// What it counts as.
+    pub status: RunStatus,
+    /// Why.
+    pub failure: Failure,
+    /// When.
+    pub time: Time,
+}
+
+/// A run that goes on where another has ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Next {
+    /// Its number.
+    pub run: u64,
+    /// When its first activation is due.
+    pub at: Time,
+    /// How it begins.
+    pub start: Box<Start>,
+    /// What it brings with it.
+    pub begins: Begins,
+}
+
+impl Turn {
+    /// The command that ends the run.
+    #[must_use]
+    pub fn end(&self) -> Option<&Command> {
+        self.commands.last().filter(|command| command.kind().ends_the_run())
+    }
+}

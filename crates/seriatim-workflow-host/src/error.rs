@@ -1,0 +1,94 @@
+//! Why a host did not do what it was asked for.
+
+use seriatim_engine::SubmitError;
+use seriatim_types::ErrorKind;
+use seriatim_workflow::Failure;
+
+/// Why a host did not do what it was asked for.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum HostError {
+    /// The engine has refused it.
+    #[error(transparent)]
+    Engine(#[from] SubmitError),
+    /// No workflow of this type is registered.
+    #[error("no workflow type {workflow_type:?} is registered here; known: {known}")]
+    UnknownType {
+        /// What was asked for.
+        workflow_type: String,
+        /// What there is.
+        known: String,
+    },
+    /// No workflow has this id.
+    #[error("workflow {0} does not exist")]
+    UnknownWorkflow(String),
+    /// A run of the workflow is open.
+    #[error("workflow {id} is running: wait for run {run_id} to end, or use another id")]
+    Running {
+        /// The workflow.
+        id: String,
+        /// The run.
+        run_id: String,
+    },
+    /// No run of the workflow is open.
+    #[error("workflow {id} is not running: its last run has {status}")]
+    NotRunning {
+        /// The workflow.
+        id: String,
+        /// How its last run has ended.
+        status: String,
+    },
+    /// The workflow may not be started again, by its own policy.
+    #[error("workflow {0} has run before, and its policy forbids another run")]
+    Used(String),
+    /// The idempotency key was used for something else.
+    #[error("idempotency key {0} was used for another request to this workflow: use a new one")]
+    KeyReused(String),
+    /// The request is wrong.
+    #[error("{0}")]
+    Invalid(String),
+    /// Too much is under way.
+    #[error("server is busy: {0}")]
+    Busy(String),
+    /// The run's code does not get on; nothing was written.
+    #[error("workflow {id} is stuck: {reason}")]
+    Stuck {
+        /// The workflow.
+        id: String,
+        /// What its code did.
+        reason: String,
+    },
+    /// The run's code has refused the update, or failed to carry it out.
+    #[error("the update was refused: {0}")]
+    Rejected(Failure),
+    /// The run's code has not answered the query.
+    #[error("the query failed: {0}")]
+    Query(Failure),
+    /// The run has ended without a result.
+    #[error("the workflow failed: {0}")]
+    Failed(Failure),
+    /// The host is closing.
+    #[error("the host of workflows is closed")]
+    Closed,
+}
+
+impl HostError {
+    /// What the caller can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Engine(error) => error.kind(),
+            Self::UnknownType { .. }
+            | Self::Invalid(_)
+            | Self::Rejected(_)
+            | Self::Query(_)
+            | Self::Failed(_) => ErrorKind::Invalid,
+            Self::UnknownWorkflow(_) => ErrorKind::NotFound,
+            Self::Running { .. } | Self::NotRunning { .. } | Self::Used(_) | Self::KeyReused(_) => {
+                ErrorKind::Conflict
+            }
+            Self::Stuck { .. } => ErrorKind::Unavailable,
+            Self::Busy(_) => ErrorKind::Busy,
+            Self::Closed => ErrorKind::Closed,
+        }
+    }
+}

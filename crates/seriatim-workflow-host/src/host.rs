@@ -1,0 +1,338 @@
+//! What callers do with workflows.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use seriatim_engine::{Engine, RunRow};
+use seriatim_env::Env;
+use seriatim_storage::Digest;
+use seriatim_types::WorkspaceId;
+use seriatim_workflow::{
+    Failure, Headers, IdReusePolicy, Job, Payload, PayloadError, Registry, RetryPolicy, Start,
+};
+
+use crate::activities::Activities;
+use crate::attempt::to_time;
+use crate::ending::terminated;
+use crate::entry::Begins;
+use crate::error::HostError;
+use crate::inner::Inner;
+use crate::messages::{KEY_PREFIX, Outcome};
+use crate::options::HostOptions;
+use crate::workflow::{self, Answering, Item, Key, Written};
+
+/// Runs workflows on an engine: the one host that drives its application `workflows`. Cheap to clone; close it once,
+/// before the engine.
+#[derive(Clone)]
+pub struct WorkflowHost {
+    pub(crate) inner: Arc<Inner>,
+}
+
+impl fmt::Debug for WorkflowHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &self.inner;
+        f.debug_struct("WorkflowHost")
+            .field("registry", &inner.registry)
+            .field("activities", &inner.activities)
+            .finish()
+    }
+}
+
+/// A workflow to be started.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct StartRequest {
+    /// The name of its code.
+    pub workflow_type: String,
+    /// Its id; none is one that is made up.
+    pub id: Option<String>,
+    /// Arguments.
+    pub input: Vec<Payload>,
+    /// The same key again gives the same run again.
+    pub idempotency_key: Option<String>,
+    /// From the first run's start to the last one's end.
+    pub execution_timeout: Option<Duration>,
+    /// From a run's start to its end.
+    pub run_timeout: Option<Duration>,
+    /// How it is tried again as a whole.
+    pub retry_policy: Option<RetryPolicy>,
+}
+
+impl StartRequest {
+    /// A workflow of this type, with an id that is made up and no argument.
+    #[must_use]
+    pub fn new(workflow_type: impl Into<String>) -> Self {
+        Self { workflow_type: workflow_type.into(), ..Self::default() }
+    }
+
+    /// With an id.
+    #[must_use]
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// With an argument.
+    ///
+    /// # Errors
+    ///
+    /// [`PayloadError`] if it cannot be written as JSON.
+    pub fn input<T: Serialize + ?Sized>(mut self, input: &T) -> Result<Self, PayloadError> {
+        self.input.push(Payload::json(input)?);
+        Ok(self)
+    }
+
+    /// With an idempotency key.
+    #[must_use]
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.idempotency_key = Some(key.into());
+        self
+    }
+
+    /// What tells this request from another one with its key.
+    fn identity(&self, id: &str) -> String {
+        let input = serde_json::to_string(&self.input).unwrap_or_default();
+        format!("start {} {id} {input}", self.workflow_type)
+    }
+}
+
+/// A run that was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Started {
+    /// The workflow's id.
+    pub id: String,
+    /// The run.
+    pub run_id: String,
+    /// Whether it was started before, under the same idempotency key.
+    pub repeated: bool,
+}
+
+/// Something was told to a run; it is in its history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// The run.
+    pub run_id: String,
+    /// Whether it was told before, under the same idempotency key.
+    pub repeated: bool,
+}
+
+impl WorkflowHost {
+    /// Carries on with every open run, and takes new ones. Returns at once; open runs are found meanwhile.
+    #[must_use]
+    pub fn open(
+        env: Env,
+        engine: Engine,
+        workflows: Registry,
+        activities: Activities,
+        options: HostOptions,
+    ) -> Self {
+        let inner = Arc::new(Inner::new(engine, env.clone(), workflows, activities, options));
+        drop(env.spawn(inner.clone().run()));
+        Self { inner }
+    }
+
+    /// The types of workflow that can be started, in order.
+    pub fn workflow_types(&self) -> impl Iterator<Item = &str> {
+        self.inner.registry.names()
+    }
+
+    /// Ends everything: what is being written is finished; activities that run end at their next await, and are run again
+    /// next time.
+    pub async fn close(&self) {
+        self.inner.close().await;
+    }
+
+    fn refuse_when_closed(&self) -> Result<(), HostError> {
+        if self.inner.stop.is_cancelled() { Err(HostError::Closed) } else { Ok(()) }
+    }
+
+    /// Starts a workflow. Durable when it answers: the run will be carried on until it ends.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::Running`] while a run with the id is open; [`HostError::UnknownType`].
+    pub async fn start(&self, request: StartRequest) -> Result<Started, HostError> {
+        self.refuse_when_closed()?;
+        let id = match (&request.id, &request.idempotency_key) {
+            (Some(id), _) => id.clone(),
+            // The same key has to lead to the same workflow.
+            (None, Some(key)) => {
+                let digest = Digest::of(key.as_bytes());
+                let hex: String = digest.as_bytes()[..10].iter().map(|byte| format!("{byte:02x}")).collect();
+                format!("{}-{hex}", request.workflow_type)
+            }
+            (None, None) => format!("{}-{:016x}", request.workflow_type, self.inner.env.random()),
+        };
+        let key = request.idempotency_key.as_deref().map(|key| self.key(key, request.identity(&id)));
+        let now = to_time(self.inner.env.now());
+        let deadline = request.execution_timeout.map(|timeout| now.after(timeout));
+        let start = Start {
+            random_seed: self.inner.env.random(),
+            execution_timeout: request.execution_timeout,
+            run_timeout: request.run_timeout,
+            retry_policy: request.retry_policy,
+            ..Start::new(request.workflow_type, id.clone(), request.input)
+        };
+        let begins = Begins { parent: None, deadline };
+        let reuse = IdReusePolicy::AllowDuplicate;
+        let started = self.inner.start_run(start, begins, reuse, key.transpose()?).await;
+        let (workspace, written) = started?;
+        Ok(Started { id, run_id: workflow::run_id(workspace, written.run), repeated: written.repeated })
+    }
+
+    fn key(&self, key: &str, identity: String) -> Result<Key, HostError> {
+        if key.starts_with(KEY_PREFIX) {
+            return Err(HostError::Invalid(format!("an idempotency key may not begin with {KEY_PREFIX:?}")));
+        }
+        Ok(Key { key: key.to_owned(), identity })
+    }
+
+    pub(crate) async fn workspace(&self, id: &str) -> Result<WorkspaceId, HostError> {
+        let found = self.inner.engine.workflows().find(id).await?;
+        found.ok_or_else(|| HostError::UnknownWorkflow(id.to_owned()))
+    }
+
+    /// The newest run of a workflow.
+    pub(crate) async fn newest(&self, id: &str) -> Result<(WorkspaceId, RunRow), HostError> {
+        let workspace = self.workspace(id).await?;
+        let row = self.inner.row(workspace, None).await?;
+        let row = row.ok_or_else(|| HostError::UnknownWorkflow(id.to_owned()))?;
+        Ok((workspace, row))
+    }
+
+    async fn tell(&self, id: &str, job: Job, key: Option<&str>) -> Result<Told, HostError> {
+        self.refuse_when_closed()?;
+        let workspace = self.workspace(id).await?;
+        let key =
+            key.map(|key| self.key(key, serde_json::to_string(&job).unwrap_or_default())).transpose()?;
+        let told = self.inner.ask(workspace, |reply| {
+            let answer = Answering::Written(reply);
+            Item::Tell(Box::new(workflow::Told { job, run: None, key, answer }))
+        });
+        let Written { run, repeated } = told.await?;
+        Ok(Told { run_id: workflow::run_id(workspace, run), repeated })
+    }
+
+    /// Sends a signal to the open run of a workflow. Durable when it answers.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::NotRunning`] if no run is open.
+    pub async fn signal(
+        &self,
+        id: &str,
+        name: &str,
+        input: Vec<Payload>,
+        idempotency_key: Option<&str>,
+    ) -> Result<Told, HostError> {
+        let job =
+            Job::Signal { name: name.to_owned(), input, headers: Headers::new(), identity: String::new() };
+        self.tell(id, job, idempotency_key).await
+    }
+
+    /// Asks the open run of a workflow to stop.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::NotRunning`] if no run is open.
+    pub async fn cancel(
+        &self,
+        id: &str,
+        reason: &str,
+        idempotency_key: Option<&str>,
+    ) -> Result<Told, HostError> {
+        self.tell(id, Job::Cancel { reason: reason.to_owned() }, idempotency_key).await
+    }
+
+    /// Ends the open run of a workflow without asking it, also one that is stuck.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::NotRunning`] if no run is open.
+    pub async fn terminate(
+        &self,
+        id: &str,
+        reason: &str,
+        idempotency_key: Option<&str>,
+    ) -> Result<Told, HostError> {
+        self.refuse_when_closed()?;
+        let workspace = self.workspace(id).await?;
+        let key = idempotency_key.map(|key| self.key(key, format!("terminate {reason}"))).transpose()?;
+        let ended = Box::new(terminated(reason, &self.inner.env));
+        let asked =
+            self.inner.ask(workspace, |reply| Item::End { run: None, ended, key, reply: Some(reply) });
+        let Written { run, repeated } = asked.await?;
+        Ok(Told { run_id: workflow::run_id(workspace, run), repeated })
+    }
+
+    /// Asks the newest run of a workflow about its state. Nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::Query`] if the run's code does not answer it.
+    pub async fn query(&self, id: &str, name: &str, input: Vec<Payload>) -> Result<Payload, HostError> {
+        self.refuse_when_closed()?;
+        let workspace = self.workspace(id).await?;
+        let job =
+            Job::Query { id: "query".to_owned(), name: name.to_owned(), input, headers: Headers::new() };
+        self.inner.ask(workspace, |reply| Item::Query { job, reply }).await
+    }
+
+    /// Changes the state of a workflow's open run, and waits for what its code says to that.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::Rejected`] if the run's code refuses it, or fails to carry it out.
+    pub async fn update(
+        &self,
+        id: &str,
+        name: &str,
+        input: Vec<Payload>,
+        idempotency_key: Option<&str>,
+    ) -> Result<Payload, HostError> {
+        self.refuse_when_closed()?;
+        let workspace = self.workspace(id).await?;
+        let update_id = match idempotency_key {
+            Some(key) => key.to_owned(),
+            None => format!("{:016x}", self.inner.env.random()),
+        };
+        let identity = format!("update {name} {}", serde_json::to_string(&input).unwrap_or_default());
+        let key = idempotency_key.map(|key| self.key(key, identity)).transpose()?;
+        let job = Job::Update {
+            id: update_id.clone(),
+            protocol_id: update_id,
+            name: name.to_owned(),
+            input,
+            headers: Headers::new(),
+            identity: String::new(),
+            run_validator: true,
+        };
+        let asked = self.inner.ask(workspace, |reply| {
+            let answer = Answering::Update(reply);
+            Item::Tell(Box::new(workflow::Told { job, run: None, key, answer }))
+        });
+        asked.await
+    }
+
+    /// Waits until the newest run of a workflow, and those that go on where it ended, have ended, and returns its result.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::Failed`] if it ended without one.
+    pub async fn result<T: DeserializeOwned>(&self, id: &str) -> Result<T, HostError> {
+        let (workspace, row) = self.newest(id).await?;
+        let ended = self.inner.wait_ended(workspace, row.run).await?;
+        let row = ended.ok_or_else(|| HostError::UnknownWorkflow(id.to_owned()))?;
+        match self.inner.outcome(workspace, &row).await? {
+            Some(Outcome::Completed(result)) => {
+                let result = result.unwrap_or_else(Payload::null);
+                result.decode().map_err(|error| HostError::Invalid(error.to_string()))
+            }
+            Some(Outcome::Failed(failure)) => Err(HostError::Failed(failure)),
+            Some(Outcome::Cancelled) => Err(HostError::Failed(Failure::cancelled("the run was cancelled"))),
+            None => Err(HostError::Invalid(format!("workflow {id} has ended without a last event"))),
+        }
+    }
+}

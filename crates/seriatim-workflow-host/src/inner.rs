@@ -1,0 +1,237 @@
+//! What all parts of a host share.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use seriatim_engine::{Engine, RunStatus};
+use seriatim_env::{Env, Shutdown};
+use seriatim_types::{ErrorKind, WorkspaceId};
+use seriatim_workflow::{Failure, Job, Registry, TimeoutType};
+use tokio::sync::{Notify, Semaphore};
+
+use crate::activities::Activities;
+use crate::attempt::to_time;
+use crate::cache::Instances;
+use crate::clock::{Alarm, Clock};
+use crate::driver::Driver;
+use crate::entry::Ended;
+use crate::error::HostError;
+use crate::metrics::HostMetrics;
+use crate::options::HostOptions;
+use crate::workflow::{Item, Workflow};
+
+/// Open runs that are read together after a start.
+const PAGE: usize = 256;
+
+pub(crate) struct Inner {
+    pub(crate) env: Env,
+    pub(crate) engine: Engine,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) activities: Activities,
+    pub(crate) options: HostOptions,
+    /// Every workflow with an open run, and those that something is being done with.
+    workflows: Mutex<HashMap<WorkspaceId, Arc<Workflow>>>,
+    pub(crate) instances: Mutex<Instances>,
+    pub(crate) clock: Clock,
+    pub(crate) active: Semaphore,
+    pub(crate) activity_permits: Semaphore,
+    pub(crate) metrics: HostMetrics,
+    pub(crate) stop: Shutdown,
+    /// How many drivers are at work; told when one ends.
+    drivers: Mutex<usize>,
+    driver_ended: Notify,
+}
+
+impl Inner {
+    pub(crate) fn new(
+        engine: Engine,
+        env: Env,
+        registry: Registry,
+        activities: Activities,
+        options: HostOptions,
+    ) -> Self {
+        let stop = env.shutdown().child_token();
+        Self {
+            instances: Mutex::new(Instances::new(options.cached_instances)),
+            active: Semaphore::new(options.active_max.max(1)),
+            activity_permits: Semaphore::new(options.activities_max.max(1)),
+            workflows: Mutex::default(),
+            clock: Clock::default(),
+            metrics: HostMetrics::new(),
+            registry: Arc::new(registry),
+            drivers: Mutex::new(0),
+            driver_ended: Notify::new(),
+            env,
+            engine,
+            activities,
+            options,
+            stop,
+        }
+    }
+
+    fn workflows(&self) -> MutexGuard<'_, HashMap<WorkspaceId, Arc<Workflow>>> {
+        self.workflows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn instances(&self) -> MutexGuard<'_, Instances> {
+        self.instances.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The workflow in memory, if it is there.
+    pub(crate) fn find(&self, workspace: WorkspaceId) -> Option<Arc<Workflow>> {
+        self.workflows().get(&workspace).cloned()
+    }
+
+    /// The workflow in memory, put there if it is not.
+    pub(crate) fn workflow(&self, workspace: WorkspaceId) -> Arc<Workflow> {
+        let mut workflows = self.workflows();
+        let found = workflows.entry(workspace).or_insert_with(|| Arc::new(Workflow::new(workspace)));
+        found.clone()
+    }
+
+    pub(crate) fn open_runs(&self) -> usize {
+        self.workflows().len()
+    }
+
+    /// Takes a workflow out of memory; its state is locked.
+    pub(crate) fn remove(&self, workspace: WorkspaceId) {
+        self.workflows().remove(&workspace);
+        self.metrics.open.set(self.open_runs() as f64);
+    }
+
+    /// Puts something into a workflow's inbox, and has it looked at.
+    pub(crate) fn push(self: &Arc<Self>, workspace: WorkspaceId, item: Item) {
+        let (workflow, begins) = loop {
+            let workflow = self.workflow(workspace);
+            let mut state = workflow.lock();
+            if state.is_removed {
+                continue;
+            }
+            if item.is_asked() && state.asked >= self.options.inbox_max {
+                drop(state);
+                let waiting = self.options.inbox_max;
+                item.refuse(HostError::Busy(format!("{waiting} requests wait for this workflow")));
+                return;
+            }
+            state.asked += usize::from(item.is_asked());
+            state.inbox.push_back(item);
+            let begins = !std::mem::replace(&mut state.is_driven, true);
+            drop(state);
+            break (workflow, begins);
+        };
+        if begins {
+            *self.drivers.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+            let inner = self.clone();
+            drop(self.env.spawn(async move {
+                Driver::new(inner.clone(), workflow).run().await;
+                *inner.drivers.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+                inner.driver_ended.notify_waiters();
+            }));
+        } else {
+            workflow.arrived.notify_one();
+        }
+    }
+
+    /// An answer to an operation of a run.
+    pub(crate) fn answer(self: &Arc<Self>, workspace: WorkspaceId, run: u64, job: Job) {
+        self.push(workspace, Item::Answer { run, job, generation: 0 });
+    }
+
+    /// An alarm rings.
+    fn ring(self: &Arc<Self>, workspace: WorkspaceId, run: u64, alarm: Alarm) {
+        match alarm {
+            Alarm::Timer(seq) => {
+                self.answer(workspace, run, Job::FireTimer { seq: seriatim_workflow::CommandSeq::new(seq) });
+            }
+            Alarm::Begin => self.push(workspace, Item::Begin { run }),
+            Alarm::Deadline => {
+                let failure = Failure::timeout(
+                    TimeoutType::StartToClose,
+                    "the run took longer than its time-out allows",
+                );
+                let time = to_time(self.env.now());
+                let ended = Box::new(Ended { status: RunStatus::TimedOut, failure, time });
+                self.push(workspace, Item::End { run: Some(run), ended, key: None, reply: None });
+            }
+        }
+    }
+
+    /// Carries on with what was open, and rings alarms, until it is told to stop.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let work = async {
+            self.resume_all().await;
+            self.clock.run(&self.env, |workspace, run, alarm| self.ring(workspace, run, alarm)).await;
+        };
+        self.stop.run_until_cancelled(work).await;
+    }
+
+    /// Waits until nothing is fenced: a restored copy carries nothing out.
+    async fn wait_unfenced(&self) {
+        while self.engine.fenced().is_some() {
+            self.env.sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    /// Finds every open run, and has it looked at.
+    async fn resume_all(self: &Arc<Self>) {
+        self.wait_unfenced().await;
+        while let Err(error) = self.resume_pages().await {
+            if error.kind() == ErrorKind::Closed {
+                return;
+            }
+            tracing::warn!(%error, "open runs could not be read; it is tried again");
+            self.env.sleep(self.env.jitter(self.options.retry)).await;
+        }
+    }
+
+    async fn resume_pages(self: &Arc<Self>) -> Result<(), seriatim_engine::SubmitError> {
+        while !self.engine.wait_ready(Duration::from_secs(3600)).await {
+            self.env.sleep(self.options.retry).await;
+        }
+        let workflows = self.engine.workflows();
+        for partition in workflows.partitions()? {
+            let mut after = None;
+            loop {
+                let page = workflows.with_status(partition, RunStatus::Running, after, PAGE).await?;
+                for (workspace, _) in &page {
+                    self.push(*workspace, Item::Wake);
+                }
+                match page.last() {
+                    Some((last, _)) if page.len() == PAGE => after = Some(*last),
+                    _ => break,
+                }
+            }
+            let mut after = None;
+            loop {
+                let page = workflows.owing(partition, after, PAGE).await?;
+                let last = page.last().filter(|_| page.len() == PAGE).map(|(last, row)| (*last, row.run));
+                for (workspace, row) in page {
+                    self.pay(workspace, row);
+                }
+                match last {
+                    Some(last) => after = Some(last),
+                    None => break,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends everything: what is being written is waited for, activities end at their next await and run again next time.
+    pub(crate) async fn close(&self) {
+        self.stop.cancel();
+        let quiet = async {
+            loop {
+                let ended = self.driver_ended.notified();
+                if *self.drivers.lock().unwrap_or_else(PoisonError::into_inner) == 0 {
+                    return;
+                }
+                ended.await;
+            }
+        };
+        if self.env.timeout(self.options.close_patience, quiet).await.is_err() {
+            tracing::warn!("the engine does not answer; the host of workflows closes without it");
+        }
+    }
+}

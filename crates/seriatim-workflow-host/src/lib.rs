@@ -1,0 +1,52 @@
+//! Workflows on Seriatim's own log: durable, in one process, without a cluster.
+//!
+//! A workflow id is a workspace of the engine's application `workflows`; its runs are numbered in it, and its log is their
+//! history. A run advances by one event per activation: what has happened to it and what it asks for are written together,
+//! and only then carried out. What a run has asked for and not been answered is found in its log after any crash, and goes
+//! on from there.
+//!
+//! ```
+//! use seriatim_engine::{Engine, Options};
+//! use seriatim_storage::{Log, Store, memory::{MemoryLog, MemoryStore}};
+//! use seriatim_workflow_host::{HostOptions, StartRequest, WorkflowHost, demo};
+//!
+//! # seriatim_env::simulate(1, |env| async move {
+//! let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+//! let engine = Engine::open(env.clone(), log, store, [], Options::default()).await?;
+//! let host = WorkflowHost::open(env, engine.clone(), demo::workflows(), demo::activities(), HostOptions::default());
+//! let started = host.start(StartRequest::new("greet").input(&"Ada")?).await?;
+//! let ended = host.result::<String>(&started.id).await?;
+//! assert_eq!(ended, "Hello, Ada!");
+//! host.close().await;
+//! engine.close().await;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! ```
+#![forbid(unsafe_code)]
+
+mod activities;
+mod attempt;
+mod cache;
+mod clock;
+pub mod demo;
+mod describe;
+mod driver;
+mod ending;
+mod entry;
+mod error;
+mod host;
+mod inner;
+mod load;
+mod messages;
+mod metrics;
+mod operations;
+mod options;
+mod pending;
+mod workflow;
+
+pub use activities::{Activities, ActivityContext, ActivityInfo};
+pub use describe::{Description, Listed, PendingOperation, Timeline, TimelineEntry};
+pub use entry::{Begins, Ended, Entry, Next, ParentLink, Retry, Turn};
+pub use error::HostError;
+pub use host::{StartRequest, Started, Told, WorkflowHost};
+pub use options::HostOptions;

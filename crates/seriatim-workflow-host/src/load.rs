@@ -1,0 +1,173 @@
+//! What a workflow's log says: how its runs stand, and the turns of one of them.
+
+use std::sync::Arc;
+
+use seriatim_engine::{Placed, RunRow, RunStatus, SubmitError, Workflows};
+use seriatim_storage::LogError;
+use seriatim_types::{WorkspaceId, WorkspaceOffset};
+use seriatim_workflow::{
+    Activation, ActivationFailure, Instance, InstanceOptions, Job, Numbering, Recorded, Start,
+};
+
+use crate::entry::{Begins, Entry, Turn};
+use crate::inner::Inner;
+use crate::pending::Pending;
+use crate::workflow::{Known, OpenRun, run_id};
+
+/// What an event says; none if it is not a host's.
+pub(crate) fn read_entry(event: &Placed) -> Result<Option<Entry>, SubmitError> {
+    let Some(body) = Workflows::body(event) else { return Ok(None) };
+    let entry = serde_json::from_value(body);
+    entry.map(Some).map_err(|error| {
+        let place = &event.place;
+        let (offset, workspace) = (place.workspace_offset, place.workspace);
+        LogError::Corrupt(format!("event {offset} of workflow {workspace} cannot be read: {error}")).into()
+    })
+}
+
+/// A run as its events tell it, one after the other.
+struct Fold {
+    row: RunRow,
+    start: Option<Arc<Start>>,
+    begins: Begins,
+    pending: Pending,
+    turns: u32,
+    time: seriatim_workflow::Time,
+    due: Option<seriatim_workflow::Time>,
+}
+
+impl Fold {
+    fn new(row: RunRow) -> Self {
+        Self {
+            row,
+            start: None,
+            begins: Begins::default(),
+            pending: Pending::default(),
+            turns: 0,
+            time: seriatim_workflow::Time::default(),
+            due: None,
+        }
+    }
+
+    fn take(&mut self, entry: Entry) {
+        if let Some(next) = entry.next.filter(|next| next.run == self.row.run) {
+            (self.start, self.begins) = (Some(Arc::new(*next.start)), next.begins);
+            (self.due, self.time) = (Some(next.at), next.at);
+            return;
+        }
+        if entry.run != self.row.run {
+            return;
+        }
+        if let Some(begins) = entry.begins {
+            self.begins = begins;
+        }
+        for turn in entry.turns {
+            if let Some(Job::Start(start)) = turn.jobs.first() {
+                self.start = Some(Arc::new((**start).clone()));
+            }
+            self.due = None;
+            self.pending.apply(&turn);
+            self.turns += 1;
+            self.time = turn.time;
+        }
+        entry.retries.iter().for_each(|retry| self.pending.retry(retry));
+    }
+}
+
+impl Inner {
+    /// The newest run of a workflow, or one with a number.
+    pub(crate) async fn row(
+        &self,
+        workspace: WorkspaceId,
+        run: Option<u64>,
+    ) -> Result<Option<RunRow>, SubmitError> {
+        let before = run.map(|run| run + 1);
+        let rows = self.engine.workflows().runs(workspace, before, 1).await?;
+        Ok(rows.into_iter().next().filter(|row| run.is_none_or(|run| row.run == run)))
+    }
+
+    /// What the log says of a workflow.
+    pub(crate) async fn read_known(&self, workspace: WorkspaceId) -> Result<Known, SubmitError> {
+        let newest = self.row(workspace, None).await?;
+        let from =
+            newest.as_ref().and_then(|row| WorkspaceOffset::new(row.from)).unwrap_or(WorkspaceOffset::FIRST);
+        let mut fold = newest.clone().map(Fold::new);
+        let mut offset = 0;
+        let mut events = self.engine.workflows().events(workspace, from);
+        loop {
+            let page = events.next().await?;
+            if page.is_empty() {
+                break;
+            }
+            for event in page {
+                offset = event.place.workspace_offset.get();
+                if let (Some(fold), Some(entry)) = (&mut fold, read_entry(&event)?) {
+                    fold.take(entry);
+                }
+            }
+        }
+        let mut known = Known { offset, newest, ..Known::default() };
+        let Some(fold) = fold else { return Ok(known) };
+        if fold.row.status == RunStatus::Running {
+            let Some(start) = fold.start else {
+                let (run, from) = (fold.row.run, fold.row.from);
+                let text = format!("run {run} of workflow {workspace} does not begin at event {from}");
+                return Err(LogError::Corrupt(text).into());
+            };
+            let Fold { row, begins, pending, turns, time, due, .. } = fold;
+            known.open = Some(OpenRun { row, start, begins, pending, turns, time, due });
+        }
+        Ok(known)
+    }
+
+    /// The turns of a run, from its first event on.
+    pub(crate) async fn read_turns(
+        &self,
+        workspace: WorkspaceId,
+        row: &RunRow,
+    ) -> Result<Vec<Turn>, SubmitError> {
+        let Some(from) = WorkspaceOffset::new(row.from) else { return Ok(Vec::new()) };
+        let mut events = self.engine.workflows().events(workspace, from);
+        let mut turns = Vec::new();
+        loop {
+            let page = events.next().await?;
+            if page.is_empty() {
+                return Ok(turns);
+            }
+            for event in page {
+                if row.to.is_some_and(|to| event.place.workspace_offset.get() > to) {
+                    return Ok(turns);
+                }
+                if let Some(entry) = read_entry(&event)?.filter(|entry| entry.run == row.run) {
+                    turns.extend(entry.turns);
+                }
+            }
+        }
+    }
+
+    /// Builds a run anew from its turns.
+    pub(crate) fn replay(
+        &self,
+        workspace: WorkspaceId,
+        run: u64,
+        turns: Vec<Turn>,
+    ) -> Result<Instance, ActivationFailure> {
+        let mut recorded = Recorded::none();
+        turns.iter().for_each(|turn| recorded.push(&turn.commands));
+        let numbering = Numbering::ByLineage(recorded);
+        let options = InstanceOptions { numbering, policy: self.options.policy };
+        let mut instance = Instance::new(self.registry.clone(), options);
+        for (place, turn) in turns.into_iter().enumerate() {
+            let activation = Activation {
+                run_id: run_id(workspace, run),
+                time: turn.time,
+                is_replaying: true,
+                history_length: u32::try_from(place).unwrap_or(u32::MAX),
+                jobs: turn.jobs,
+            };
+            instance.activate(activation).outcome?;
+        }
+        self.metrics.replays.increment(1);
+        Ok(instance)
+    }
+}

@@ -1,0 +1,29 @@
+//! What a host counts.
+
+use metrics::{Counter, Gauge};
+
+#[derive(Debug)]
+pub(crate) struct HostMetrics {
+    pub(crate) started: Counter,
+    pub(crate) ended: Counter,
+    pub(crate) activations: Counter,
+    pub(crate) replays: Counter,
+    /// Runs whose code does not get on.
+    pub(crate) stuck: Gauge,
+    pub(crate) open: Gauge,
+    pub(crate) activities: Counter,
+}
+
+impl HostMetrics {
+    pub(crate) fn new() -> Self {
+        Self {
+            started: metrics::counter!("seriatim_workflow_runs_started_total"),
+            ended: metrics::counter!("seriatim_workflow_runs_ended_total"),
+            activations: metrics::counter!("seriatim_workflow_activations_total"),
+            replays: metrics::counter!("seriatim_workflow_replays_total"),
+            stuck: metrics::gauge!("seriatim_workflow_runs_stuck"),
+            open: metrics::gauge!("seriatim_workflow_runs_open"),
+            activities: metrics::counter!("seriatim_workflow_activities_total"),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Settings of a host, each with its reason.
+
+use std::time::Duration;
+
+use seriatim_workflow::{Policy, RetryPolicy};
+
+/// How a host behaves.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostOptions {
+    /// Runs that may be open at once; a start beyond is refused as busy. Bounds memory: an open run takes some hundred
+    /// bytes, and each of its pending operations as many more.
+    pub open_runs_max: usize,
+    /// Runs whose code is kept in memory between activations. The others are rebuilt by replay when something happens to
+    /// them.
+    pub cached_instances: usize,
+    /// Runs that are being activated or written at once.
+    pub active_max: usize,
+    /// Attempts of activities that run at once; the others wait for their turn.
+    pub activities_max: usize,
+    /// Signals, updates, queries and the like that may wait for one workflow; more are refused as busy.
+    pub inbox_max: usize,
+    /// Jobs that one activation takes. Bounds one event.
+    pub jobs_max: usize,
+    /// How long the result of a local activity is waited for, so that it is written together with its schedule.
+    pub local_activity_hold: Duration,
+    /// How activities are tried again that say nothing about it.
+    pub retry_policy: RetryPolicy,
+    /// What happens when code and history differ.
+    pub policy: Policy,
+    /// How long to wait after the engine has refused something, give or take a quarter.
+    pub retry: Duration,
+    /// How long closing waits for what is being written.
+    pub close_patience: Duration,
+}
+
+impl Default for HostOptions {
+    fn default() -> Self {
+        Self {
+            open_runs_max: 1_000_000,
+            cached_instances: 4_096,
+            active_max: 1_024,
+            activities_max: 1_024,
+            inbox_max: 1_000,
+            jobs_max: 1_000,
+            local_activity_hold: Duration::from_secs(1),
+            retry_policy: RetryPolicy::default(),
+            policy: Policy::Fail,
+            retry: Duration::from_millis(200),
+            close_patience: Duration::from_secs(10),
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! A workflow in memory: what is known of it, and what waits to be done with it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use seriatim_engine::RunRow;
+use seriatim_env::Shutdown;
+use seriatim_types::WorkspaceId;
+use seriatim_workflow::{Blocked, IdReusePolicy, Job, Kind, Payload, Start, Time, UpdateOutcome};
+use tokio::sync::{Notify, oneshot};
+
+use crate::entry::{Begins, Ended, Retry};
+use crate::error::HostError;
+use crate::pending::Pending;
+
+pub(crate) type Reply<T> = oneshot::Sender<Result<T, HostError>>;
+
+/// A request to somebody's workflow was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) run: u64,
+    pub(crate) repeated: bool,
+}
+
+/// An idempotency key, and what was meant by it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) key: String,
+    pub(crate) identity: String,
+}
+
+/// A run to be started.
+#[derive(Debug)]
+pub(crate) struct Starting {
+    pub(crate) start: Box<Start>,
+    pub(crate) begins: Begins,
+    pub(crate) reuse: IdReusePolicy,
+    pub(crate) key: Option<Key>,
+    /// The workspace was made for it.
+    pub(crate) is_fresh: bool,
+    pub(crate) reply: Reply<Written>,
+}
+
+/// Something that a run is told from outside.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) job: Job,
+    /// Only this run.
+    pub(crate) run: Option<u64>,
+    pub(crate) key: Option<Key>,
+    pub(crate) answer: Answering,
+}
+
+/// Who waits for what is told.
+#[derive(Debug)]
+pub(crate) enum Answering {
+    Written(Reply<Written>),
+    Update(Reply<Payload>),
+}
+
+impl Answering {
+    pub(crate) fn refuse(self, error: HostError) {
+        // Nobody waits any more: then nobody has to hear it.
+        match self {
+            Self::Written(reply) => drop(reply.send(Err(error))),
+            Self::Update(reply) => drop(reply.send(Err(error))),
+        }
+    }
+}
+
+/// Something to be done with a workflow.
+#[derive(Debug)]
+pub(crate) enum Item {
+    Start(Box<Starting>),
+    Tell(Box<Told>),
+    /// An answer to an operation of a run.
+    Answer {
+        run: u64,
+        job: Job,
+        generation: u64,
+    },
+    Retry {
+        run: u64,
+        retry: Box<Retry>,
+    },
+    /// Ends a run; the present one if none is named.
+    End {
+        run: Option<u64>,
+        ended: Box<Ended>,
+        key: Option<Key>,
+        reply: Option<Reply<Written>>,
+    },
+    /// The first activation of a run that goes on where another has ended is due.
+    Begin {
+        run: u64,
+    },
+    /// What a run that has ended had still to tell others has been told.
+    Delivered {
+        run: u64,
+    },
+    Query {
+        job: Job,
+        reply: Reply<Payload>,
+    },
+    Look {
+        reply: Reply<Vec<Blocked>>,
+    },
+    /// Nothing: it is looked at, and what is pending goes on.
+    Wake,
+}
+
+impl Item {
+    /// Whether somebody outside waits for it.
+    pub(crate) fn is_asked(&self) -> bool {
+        matches!(self, Self::Start(_) | Self::Tell(_) | Self::Query { .. } | Self::Look { .. })
+    }
+
+    pub(crate) fn refuse(self, error: HostError) {
+        match self {
+            Self::Start(starting) => drop(starting.reply.send(Err(error))),
+            Self::Tell(told) => told.answer.refuse(error),
+            Self::End { reply: Some(reply), .. } => drop(reply.send(Err(error))),
+            Self::Query { reply, .. } => drop(reply.send(Err(error))),
+            Self::Look { reply } => drop(reply.send(Err(error))),
+            Self::Answer { .. }
+            | Self::Retry { .. }
+            | Self::End { reply: None, .. }
+            | Self::Begin { .. }
+            | Self::Delivered { .. }
+            | Self::Wake => {}
+        }
+    }
+}
+
+/// A run that has not ended.
+#[derive(Debug)]
+pub(crate) struct OpenRun {
+    pub(crate) row: RunRow,
+    pub(crate) start: Arc<Start>,
+    pub(crate) begins: Begins,
+    pub(crate) pending: Pending,
+    /// Activations so far.
+    pub(crate) turns: u32,
+    /// What its clock showed last.
+    pub(crate) time: Time,
+    /// When its first activation is due, if it has had none.
+    pub(crate) due: Option<Time>,
+}
+
+/// What is known of a workflow: what its log says.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// The offset of the last event; 0 if there is none.
+    pub(crate) offset: u64,
+    pub(crate) newest: Option<RunRow>,
+    pub(crate) open: Option<OpenRun>,
+}
+
+/// An operation that is being carried out.
+#[derive(Debug)]
+pub(crate) enum UnderWay {
+    Timer(Time),
+    Task(Shutdown),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) inbox: VecDeque<Item>,
+    /// How many in the inbox somebody outside waits for.
+    pub(crate) asked: usize,
+    pub(crate) is_driven: bool,
+    /// Nobody finds it any more: look it up again.
+    pub(crate) is_removed: bool,
+    /// Nothing: it has to be read from the log.
+    pub(crate) known: Option<Known>,
+    /// Why the run's code does not get on.
+    pub(crate) stuck: Option<String>,
+    /// Operations of the open run that are being carried out.
+    pub(crate) under_way: HashMap<(Kind, u32), UnderWay>,
+    /// Local activities that were begun before what is known was forgotten answer in vain.
+    pub(crate) generation: u64,
+    /// Who waits for the outcome of an accepted update.
+    pub(crate) updates: HashMap<String, Reply<Payload>>,
+}
+
+/// A workflow in memory.
+#[derive(Debug)]
+pub(crate) struct Workflow {
+    pub(crate) workspace: WorkspaceId,
+    state: Mutex<State>,
+    /// Told when a run has ended.
+    pub(crate) ended: Notify,
+    /// Told when something is put into the inbox.
+    pub(crate) arrived: Notify,
+}
+
+impl Workflow {
+    pub(crate) fn new(workspace: WorkspaceId) -> Self {
+        let (ended, arrived) = (Notify::new(), Notify::new());
+        Self { workspace, state: Mutex::default(), ended, arrived }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The name of a run, as the outside knows it.
+    pub(crate) fn run_id(&self, run: u64) -> String {
+        run_id(self.workspace, run)
+    }
+}
+
+/// The name of a run: its workspace and its number in it.
+pub(crate) fn run_id(workspace: WorkspaceId, run: u64) -> String {
+    format!("{}-{run}", workspace.get())
+}
+
+/// The workspace and number that a run's name has.
+pub(crate) fn parse_run_id(text: &str) -> Option<(WorkspaceId, u64)> {
+    let (workspace, run) = text.split_once('-')?;
+    Some((WorkspaceId::new(workspace.parse().ok()?), run.parse().ok()?))
+}
+
+pub(crate) fn outcome(outcome: UpdateOutcome) -> Result<Payload, HostError> {
+    match outcome {
+        UpdateOutcome::Completed { result } => Ok(result),
+        UpdateOutcome::Failed { failure } => Err(HostError::Rejected(failure)),
+    }
+}
+
+impl State {
+    /// Forgets what is known: it is read from the log again. Local activities are begun again with what asked for them.
+    pub(crate) fn forget(&mut self) {
+        self.known = None;
+        self.generation += 1;
+        self.under_way.retain(|(kind, _), under_way| {
+            if let (Kind::LocalActivity, UnderWay::Task(token)) = (kind, under_way) {
+                token.cancel();
+                return false;
+            }
+            true
+        });
+    }
+
+    /// Ends what is being carried out for a run that is over, and returns the timers among it.
+    pub(crate) fn drop_under_way(&mut self) -> Vec<(u32, Time)> {
+        let mut timers = Vec::new();
+        for ((_, seq), under_way) in self.under_way.drain() {
+            match under_way {
+                UnderWay::Timer(due) => timers.push((seq, due)),
+                UnderWay::Task(token) => token.cancel(),
+            }
+        }
+        timers
+    }
+}
