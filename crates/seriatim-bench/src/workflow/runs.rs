@@ -10,7 +10,7 @@ use seriatim_engine::{Engine, Options};
 use seriatim_env::Env;
 use seriatim_storage_file::{FileOptions, FileStorage};
 use seriatim_workflow::{Context, Exit, Registry};
-use seriatim_workflow_host::{Activities, ActivityContext, Host, HostOptions, StartRequest};
+use seriatim_workflow_host::{Activities, ActivityContext, HostOptions, StartRequest, WorkflowHost};
 use tokio::runtime::Runtime;
 
 use crate::measure::{Goal, Measure};
@@ -28,7 +28,7 @@ const PEER: &str = "duroxide 0.1.32 on a SQLite file, not synced at each commit"
 struct Ours {
     storage: FileStorage,
     engine: Engine,
-    host: Host,
+    host: WorkflowHost,
     started: AtomicU64,
 }
 
@@ -41,13 +41,13 @@ impl Ours {
         let env = Env::real();
         let storage = FileStorage::open(&env, directory, FileOptions::default()).await?;
         let (log, store) = (storage.log().clone(), storage.store().clone());
-        let engine = Engine::open(env, log, store, [], Options::default()).await?;
+        let engine = Engine::open(env.clone(), log, store, [], Options::default()).await?;
         ensure!(engine.wait_ready(Duration::from_secs(60)).await, "the engine does not become ready");
         let workflows = Registry::new().workflow("hello", hello);
         let activities = Activities::new().register("hello", |_: ActivityContext, name: String| async move {
             Ok(format!("Hello, {name}!"))
         });
-        let host = Host::open(&engine, workflows, activities, HostOptions::default());
+        let host = WorkflowHost::open(env, engine.clone(), workflows, activities, HostOptions::default());
         Ok(Self { storage, engine, host, started: AtomicU64::new(0) })
     }
 
