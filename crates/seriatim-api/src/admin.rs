@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 #[serde(deny_unknown_fields)]
 pub struct BackupRequest {
     /// A folder on the server's machine, empty or missing. It is an absolute path.
-    #[schema(example = "/var/backups/seriatim/2026-11-16")]
+    #[schema(pattern = "^/[^\\x00]+$", example = "/var/backups/seriatim/2026-11-16")]
     pub destination: String,
 }
 

@@ -70,3 +70,18 @@ pub struct SeriesAudit {
     /// Numbers that were marked as void, the first thousand of them.
     pub voids: Vec<Voided>,
 }
+
+/// When a sequence runs out, if it goes on as lately.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Forecast {
+    /// How many numbers are left.
+    pub remaining: u64,
+    /// How many were drawn lately.
+    pub drawn: u64,
+    /// Since when they are counted; none if there was no event.
+    pub since: Option<String>,
+    /// How many a day that makes.
+    pub per_day: u64,
+    /// When none will be left; none if none was drawn lately, or later than calendars go.
+    pub runs_out: Option<String>,
+}

@@ -81,8 +81,10 @@ pub struct Answer {
     /// Its place in the workspace's log.
     pub workspace_offset: u64,
     /// The real id of each raw id.
+    #[schema(value_type = BTreeMap<String, u64>)]
     pub ids: BTreeMap<u16, u64>,
     /// Per raw id, the fields that were drawn from a sequence.
+    #[schema(value_type = BTreeMap<String, BTreeMap<String, i64>>)]
     pub numbers: BTreeMap<u16, BTreeMap<String, i64>>,
     /// What the command's code answered.
     pub result: Option<Value>,

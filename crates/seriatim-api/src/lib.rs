@@ -24,7 +24,7 @@ pub use admin::{
     Treatment, UnfenceReport, UnfenceRequest,
 };
 pub use application::{Application, Document, Field, PartitionState, PartitionStatus, Recovery};
-pub use audit::{Audit, Broken, Raise, Run, SeriesAudit};
+pub use audit::{Audit, Broken, Forecast, Raise, Run, SeriesAudit};
 pub use blocks::{Allocate, Allocated, BlockSequence, BlockSequences, PutBlocks};
 pub use command::{Answer, Change, CommandRequest};
 pub use event::{Event, EventChange, Events};

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 pub struct CreateToken {
     /// `APP:read`, `APP:write` or `APP:admin`; `*` stands for every application. Writing includes reading, and
     /// administering both.
-    #[schema(min_items = 1, max_items = 100)]
+    #[schema(min_items = 1, max_items = 100, pattern = r"^(\*|[A-Za-z0-9._-]{1,200}):(read|write|admin)$")]
     pub scopes: Vec<String>,
     /// Who it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -13,7 +13,7 @@ use seriatim_types::{ApplicationId, ErrorKind, Number, Partition, PartitionId, W
 use crate::app::{App, Running};
 use crate::apply::Derivation;
 use crate::blocks::RegistryBlocks;
-use crate::definition::{Accepted, DefinitionError, Schema};
+use crate::definition::{Accepted, Application, DefinitionError, Schema};
 use crate::error::{RequestError, SubmitError};
 use crate::fence::{Fence, FenceState};
 use crate::follower;
@@ -259,11 +259,40 @@ impl Engine {
     ///
     /// [`OpenError`]; it may be fenced all the same.
     pub async fn fence(env: Env, log: Log, store: Store) -> Result<(), OpenError> {
+        let sys = Self::open_registry(&env, &log, &store).await?;
+        let fenced = append_fence(&log, &sys).await;
+        sys.close().await;
+        fenced
+    }
+
+    /// The definitions that a storage knows of, as they were accepted last, without the built-in ones. For looking at a
+    /// storage without being told what is in it.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`].
+    pub async fn stored_applications(
+        env: Env,
+        log: Log,
+        store: Store,
+    ) -> Result<Vec<Application>, OpenError> {
+        let sys = Self::open_registry(&env, &log, &store).await?;
+        let accepted = match wait_ready(&sys).await {
+            Ok(()) => Registry { sys: &sys }.all_accepted().await,
+            Err(error) => Err(error),
+        };
+        sys.close().await;
+        let definitions = accepted?.into_iter().map(|accepted| accepted.application().clone());
+        Ok(definitions.filter(|definition| definition.name != series::NAME).collect())
+    }
+
+    /// Opens the registry alone.
+    async fn open_registry(env: &Env, log: &Log, store: &Store) -> Result<Running, OpenError> {
         let options = Options::default();
         let opening = Opening {
-            env: &env,
-            log: &log,
-            store: &store,
+            env,
+            log,
+            store,
             options,
             budget: Arc::new(Budget::new(options.unflushed_max, options.unflushed_bytes_max)),
             sharing: 1,
@@ -271,10 +300,7 @@ impl Engine {
         };
         let (app, accepted) = registry::app()?;
         let owners = log.take_all(&partitions_of(&accepted)).await?;
-        let sys = opening.run(app, &accepted, owners)?;
-        let fenced = append_fence(&log, &sys).await;
-        sys.close().await;
-        fenced
+        opening.run(app, &accepted, owners)
     }
 
     /// The names of the applications, in the order in which they were given; built-in ones are not among them.

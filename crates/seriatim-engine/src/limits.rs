@@ -37,6 +37,9 @@ pub const SERIES_FORMAT_DIGITS_MAX: usize = 20;
 /// Numbers that a block holds: a crash wastes as many.
 pub const BLOCK_SIZE_MAX: u64 = 1 << 32;
 
+/// Applications that are looked up at once in the registry: far more than anybody runs.
+pub const APPLICATIONS_MAX: usize = 10_000;
+
 /// Tokens. All are kept in memory, where every request looks.
 pub const TOKENS_MAX: u64 = 10_000;
 

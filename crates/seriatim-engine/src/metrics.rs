@@ -11,6 +11,8 @@ pub(crate) struct PartitionMetrics {
     pub(crate) commands: Counter,
     pub(crate) repeated: Counter,
     pub(crate) refused: Counter,
+    /// From being queued to being answered. All partitions share it: quantiles of several cannot be put together.
+    pub(crate) command_seconds: Histogram,
     pub(crate) group_commands: Histogram,
     pub(crate) append_seconds: Histogram,
     pub(crate) flush_seconds: Histogram,
@@ -30,6 +32,7 @@ impl PartitionMetrics {
             commands: counter!("seriatim_engine_commands_total", labels.clone()),
             repeated: counter!("seriatim_engine_commands_repeated_total", labels.clone()),
             refused: counter!("seriatim_engine_commands_refused_total", labels.clone()),
+            command_seconds: histogram!("seriatim_engine_command_seconds"),
             group_commands: histogram!("seriatim_engine_group_commands", labels.clone()),
             append_seconds: histogram!("seriatim_engine_append_seconds", labels.clone()),
             flush_seconds: histogram!("seriatim_engine_flush_seconds", labels.clone()),

@@ -556,3 +556,26 @@ fn a_partition_of_an_unknown_application_is_named() {
         assert_eq!((report.checked.partitions, report.unchecked.len(), report.is_clean()), (17, 4, true));
     });
 }
+
+#[test]
+fn applications_that_were_not_given_are_looked_at_by_their_accepted_definition() {
+    simulate(11, |env| async move {
+        let (log, store) = (Log::new(MemoryLog::new()), scratch(&env));
+        let apps = [App::new(shop())];
+        let engine =
+            Engine::open(env.clone(), log.clone(), store.clone(), apps, Options::default()).await.unwrap();
+        work(&engine).await;
+        engine.close().await;
+        let known = Engine::stored_applications(env.clone(), log.clone(), store.clone()).await.unwrap();
+        assert_eq!(known, [shop()]);
+        let told = Doctor::new(log.clone(), store.clone(), [App::new(shop())]);
+        let told = told.run(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
+        let untold = Doctor::new(log.clone(), store.clone(), []).with_accepted();
+        let untold = untold.run(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
+        assert!(untold.is_clean() && untold.unchecked.is_empty(), "{untold:?}");
+        assert_eq!(untold.checked, told.checked);
+        let ignored =
+            Doctor::new(log, store, []).run(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
+        assert_eq!(ignored.unchecked.len(), 4, "the partitions of the shop");
+    });
+}

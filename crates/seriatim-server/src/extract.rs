@@ -1,16 +1,15 @@
 //! What a request brings, read with errors that are problem documents.
 
-use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
-use axum::extract::{FromRequest, FromRequestParts};
-use axum::http::{HeaderMap, StatusCode};
-
+use axum::body::{Bytes, HttpBody as _};
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{FromRequest, FromRequestParts, OptionalFromRequest, Request};
+use axum::http::{HeaderMap, StatusCode, header};
+use serde::de::DeserializeOwned;
 use seriatim_api::Code;
 
 use crate::problem::Problem;
 
-/// A JSON body.
-#[derive(FromRequest)]
-#[from_request(via(axum::Json), rejection(Problem))]
+/// A JSON object as the body.
 pub(crate) struct Body<T>(pub(crate) T);
 
 /// Parts of the path.
@@ -23,15 +22,55 @@ pub(crate) struct Path<T>(pub(crate) T);
 #[from_request(via(axum::extract::Query), rejection(Problem))]
 pub(crate) struct Query<T>(pub(crate) T);
 
-impl From<JsonRejection> for Problem {
-    fn from(rejection: JsonRejection) -> Self {
-        match rejection.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => Self::new(Code::TooLarge, rejection.body_text()),
-            status @ StatusCode::UNSUPPORTED_MEDIA_TYPE => {
-                Self::invalid("the body is JSON: send Content-Type: application/json").with_status(status)
-            }
-            _ => Self::invalid(rejection.body_text()),
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = value.split(';').next().unwrap_or_default().trim();
+    kind.eq_ignore_ascii_case("application/json")
+}
+
+/// The bytes of a body that says it is JSON.
+async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Problem> {
+    if !is_json(request.headers()) {
+        let problem = Problem::invalid("the body is JSON: send Content-Type: application/json");
+        return Err(problem.with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+    }
+    Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            Problem::new(Code::TooLarge, "the body is larger than the server takes: send less at once")
         }
+        _ => Problem::invalid(rejection.body_text()),
+    })
+}
+
+/// Reads an object. What derives its reading takes an array for one too, so that is refused here.
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Problem::invalid("the body is a JSON object"));
+    }
+    serde_json::from_slice(bytes).map_err(|error| Problem::invalid(format!("the body: {error}")))
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        parse(&read(request, state).await?).map(Self)
+    }
+}
+
+/// A body may be left out where everything in it may be.
+impl<S: Send + Sync, T: DeserializeOwned> OptionalFromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Option<Self>, Problem> {
+        if request.body().is_end_stream() {
+            return Ok(None);
+        }
+        let bytes = read(request, state).await?;
+        if bytes.trim_ascii() == b"null" {
+            return Ok(None);
+        }
+        parse(&bytes).map(|body| Some(Self(body)))
     }
 }
 
@@ -62,16 +101,4 @@ pub(crate) fn expected_offset(headers: &HeaderMap) -> Result<Option<u64>, Proble
     offset
         .map(Some)
         .ok_or_else(|| Problem::invalid("If-Match is a workspace offset in quotes, such as \"4\""))
-}
-
-/// A body may be left out where everything in it may be.
-impl<S: Send + Sync, T: serde::de::DeserializeOwned> axum::extract::OptionalFromRequest<S> for Body<T> {
-    type Rejection = Problem;
-
-    async fn from_request(request: axum::extract::Request, state: &S) -> Result<Option<Self>, Problem> {
-        if !request.headers().contains_key(axum::http::header::CONTENT_TYPE) {
-            return Ok(None);
-        }
-        <Self as FromRequest<S>>::from_request(request, state).await.map(Some)
-    }
 }

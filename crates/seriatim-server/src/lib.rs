@@ -6,8 +6,10 @@
 
 mod accept;
 mod access;
+mod console;
 mod extract;
 mod front;
+mod local;
 mod metrics;
 mod openapi;
 mod options;
@@ -19,6 +21,7 @@ mod stuck;
 mod tls;
 mod wire;
 
+pub use local::LocalApi;
 pub use options::{ServerOptions, TlsFiles};
 pub use problem::Problem;
 pub use server::{Server, serve};

@@ -1,6 +1,7 @@
 //! The OpenAPI document: what the routes and types say, and what they all have in common.
 
 use axum::body::Bytes;
+use serde_json::Value;
 use seriatim_api::{Code, Problem};
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
@@ -101,5 +102,22 @@ pub(crate) fn finish(mut document: OpenApi) -> Bytes {
             operations(item).for_each(complete);
         }
     }
-    Bytes::from(document.to_pretty_json().unwrap_or_default())
+    let mut json = serde_json::to_value(document).unwrap_or_default();
+    mark_unsigned(&mut json);
+    Bytes::from(serde_json::to_vec_pretty(&json).unwrap_or_default())
+}
+
+/// Integers from 0 up are of 64 bits without a sign: the format says so, or readers take half of them for wrong.
+fn mark_unsigned(json: &mut Value) {
+    match json {
+        Value::Object(object) => {
+            if object.get("format").is_some_and(|format| format == "int64") && object.contains_key("minimum")
+            {
+                object.insert("format".to_owned(), "uint64".into());
+            }
+            object.values_mut().for_each(mark_unsigned);
+        }
+        Value::Array(array) => array.iter_mut().for_each(mark_unsigned),
+        _ => {}
+    }
 }

@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use axum::Router;
 use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -17,6 +18,7 @@ use tokio::sync::Semaphore;
 
 use crate::accept::{Gate, check_reach};
 use crate::front::Front;
+use crate::local::LocalApi;
 use crate::metrics::{HttpMetrics, keep_up};
 use crate::options::ServerOptions;
 use crate::problem::Problem;
@@ -80,13 +82,21 @@ pub struct Server {
     metrics: Option<PrometheusHandle>,
     options: ServerOptions,
     workflows: Option<WorkflowHost>,
+    routes: Router,
 }
 
 impl Server {
     /// A server with the usual options.
     #[must_use]
     pub fn new(engine: Engine) -> Self {
-        Self { engine, storage: None, metrics: None, options: ServerOptions::default(), workflows: None }
+        Self {
+            engine,
+            storage: None,
+            metrics: None,
+            options: ServerOptions::default(),
+            workflows: None,
+            routes: Router::new(),
+        }
     }
 
     /// With other options.
@@ -110,10 +120,35 @@ impl Server {
         self
     }
 
+    /// Whether it could serve there: what [`Server::serve`] would refuse, told before anybody is told that it is ready.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::serve`].
+    pub fn check(&self, listener: &TcpListener) -> std::io::Result<()> {
+        check_reach(listener, !self.engine.tokens().is_empty())?;
+        self.options.tls.as_ref().map(tls::acceptor).transpose().map(drop)
+    }
+
+    /// The same routes inside this process, without a socket, tokens or limits: for whoever holds the storage.
+    #[must_use]
+    pub fn local(self) -> LocalApi {
+        let (router, api) =
+            assemble(self.engine, self.storage, self.metrics, self.workflows, Shutdown::new());
+        LocalApi::new(router.with_state(api))
+    }
+
     /// Starts and shows workflows of this host.
     #[must_use]
     pub fn workflows(mut self, workflows: WorkflowHost) -> Self {
         self.workflows = Some(workflows);
+        self
+    }
+
+    /// With routes of one's own beside the API's. Below `/v1` they need a token, as the others do.
+    #[must_use]
+    pub fn routes(mut self, routes: Router) -> Self {
+        self.routes = self.routes.merge(routes);
         self
     }
 
@@ -124,7 +159,7 @@ impl Server {
     /// If the listener can be reached from other machines and there are no tokens; if the files of TLS are not what they
     /// should be.
     pub async fn serve(self, listener: TcpListener, stop: Shutdown) -> std::io::Result<()> {
-        let Self { engine, storage, metrics, options, workflows } = self;
+        let Self { engine, storage, metrics, options, workflows, routes: own } = self;
         let loopback = check_reach(&listener, !engine.tokens().is_empty())?;
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         if tls.is_none() && !loopback {
@@ -133,25 +168,16 @@ impl Server {
             );
         }
         let env = engine.env().clone();
-        let (router, document) = routes::router();
-        let api = Api(Arc::new(Parts {
-            env: env.clone(),
-            engine,
-            storage,
-            metrics,
-            http: HttpMetrics::new(),
-            document,
-            stuck: StuckWatch::default(),
-            workflows,
-            doctor: tokio::sync::Mutex::default(),
-            stop: stop.clone(),
-        }));
+        let (router, api) = assemble(engine, storage, metrics, workflows, stop.clone());
         if let Some(handle) = api.metrics.clone() {
             drop(env.spawn(keep_up(env.clone(), handle, stop.clone())));
         }
         let watch = env.spawn(crate::stuck::watch(api.clone(), options.stuck_after));
         let front = Front {
-            router: router.layer(DefaultBodyLimit::max(options.body_bytes_max)).with_state(api.clone()),
+            router: router
+                .with_state(api.clone())
+                .merge(own)
+                .layer(DefaultBodyLimit::max(options.body_bytes_max)),
             api,
             loopback,
             requests: Arc::new(Semaphore::new(options.requests_max.clamp(1, Semaphore::MAX_PERMITS))),
@@ -164,6 +190,30 @@ impl Server {
         let _ = watch.await;
         Ok(())
     }
+}
+
+/// The routes, and what they share.
+fn assemble(
+    engine: Engine,
+    storage: Option<Arc<Storage>>,
+    metrics: Option<PrometheusHandle>,
+    workflows: Option<WorkflowHost>,
+    stop: Shutdown,
+) -> (Router<Api>, Api) {
+    let (router, document) = routes::router();
+    let api = Api(Arc::new(Parts {
+        env: engine.env().clone(),
+        engine,
+        storage,
+        metrics,
+        http: HttpMetrics::new(),
+        document,
+        stuck: StuckWatch::default(),
+        workflows,
+        doctor: tokio::sync::Mutex::default(),
+        stop,
+    }));
+    (router, api)
 }
 
 /// Answers requests until it is told to stop: [`Server`] in one call.

@@ -145,7 +145,7 @@ impl History {
                         );
                     }
                     (Some(key), None) => {
-                        found.follow(&key, at, what, matches!(command, Command::CancelTimer { .. }))
+                        found.follow(&key, at, what, matches!(command, Command::CancelTimer { .. }));
                     }
                     (None, _) => {}
                 }
@@ -195,11 +195,11 @@ impl TemporalHistory {
                     begin(Kind::Activity, activity_id, activity_type);
                 }
                 EventKind::ChildInitiated { workflow_type, .. } => {
-                    begin(Kind::ChildWorkflow, "", workflow_type)
+                    begin(Kind::ChildWorkflow, "", workflow_type);
                 }
                 EventKind::ExternalSignalInitiated { name, .. } => begin(Kind::ExternalSignal, "", name),
                 EventKind::ExternalCancelInitiated { target, .. } => {
-                    begin(Kind::ExternalCancel, "", &target.workflow_id)
+                    begin(Kind::ExternalCancel, "", &target.workflow_id);
                 }
                 EventKind::Marker(Marker::LocalActivity(marker)) => {
                     begin(Kind::LocalActivity, &marker.seq.to_string(), &marker.activity_type);

@@ -1,4 +1,62 @@
 //! A deterministic workflow runtime: activations in, commands out.
+//!
+//! A workflow is an `async` function over a [`Context`]. It asks for things by commands, each with a number of its kind;
+//! the answers come back by these numbers, and wake exactly the branches that wait for them. What a run was told and what
+//! it asked for is its history, and from that it can be built anew, because its code does the same again.
+//!
+//! ```text
+//!              jobs                       slots                    commands
+//! Activation ───────► pending tables ───────────► ready branches ───────────► Completion
+//!                     by kind and number          first come, first served     one for each activation
+//! ```
+//!
+//! This crate decides and does nothing else: it has no clock, no I/O, no threads. A host carries out the commands.
+//!
+//! ```
+//! use seriatim_workflow::*;
+//! use std::time::Duration;
+//!
+//! async fn remind(ctx: Context, who: String) -> Result<u32, Exit> {
+//!     let mut reminders = 0;
+//!     loop {
+//!         let answered = ctx
+//!             .race2(
+//!                 |ctx| async move { ctx.signals::<()>("answer").next().await },
+//!                 |ctx| async move { ctx.timer(Duration::from_secs(86_400)).await },
+//!             )
+//!             .await;
+//!         match answered {
+//!             Either::Left(answer) => return answer.map(|()| reminders).map_err(Into::into),
+//!             Either::Right(passed) => passed?,
+//!         }
+//!         ctx.activity::<_, ()>("send_mail", &who).await?;
+//!         reminders += 1;
+//!     }
+//! }
+//!
+//! // What a host does with it.
+//! let registry = Registry::new().workflow("remind", remind);
+//! let mut run = Instance::new(registry.into(), InstanceOptions::default());
+//! let mut tell = |job| run.activate(Activation::new("run-1", Time::default(), vec![job])).outcome;
+//!
+//! let start = Start::new("remind", "remind-ada", vec![Payload::json("ada")?]);
+//! let asks = tell(Job::Start(start.into()))?;
+//! let [Command::StartTimer { seq, .. }] = asks[..] else { panic!("{asks:?}") };
+//!
+//! let asks = tell(Job::FireTimer { seq })?;
+//! assert_eq!(asks[0].name(), "send_mail");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Where to look: [`Context`] is what workflow code sees; [`Job`] and [`Command`] are the conversation with a host;
+//! [`Instance`] is a run in memory; [`Path`] and [`Recorded`] are how a history is compared; [`replay`](replay()) and
+//! [`temporal_history`] test code against histories.
+
+#![allow(
+    clippy::result_large_err,
+    clippy::large_enum_variant,
+    reason = "failures are rare, and their authors should not have to box them"
+)]
 
 mod activation;
 mod base64;
@@ -47,3 +105,8 @@ pub use runtime::{
     WaitingFor,
 };
 pub use temporal_history::{HistoryError, TemporalHistory, replay_temporal};
+
+/// The guide's examples, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/workflows.md")]
+struct Guide;

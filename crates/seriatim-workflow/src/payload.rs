@@ -58,7 +58,11 @@ impl Payload {
     /// Whether the value is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
-        self.encoding() == Some(NULL)
+        match self.encoding() {
+            Some(NULL) => true,
+            Some(JSON) => &self.data[..] == b"null",
+            _ => false,
+        }
     }
 
     /// Bytes in the encoding of this name.

@@ -36,6 +36,9 @@ pub struct CommandRecord {
     pub value: Option<Payload>,
 }
 
+/// What stands for the target of a patch whose old code is gone.
+const DEPRECATED: &str = "deprecated";
+
 /// What names a command among those of its history, whatever is wrong with the rest of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
@@ -76,7 +79,7 @@ impl CommandRecord {
             Command::CancelExternal { target, .. } => {
                 record.target = format!("{}/{}", target.workflow_id, target.run_id);
             }
-            Command::SetPatch { deprecated: true, .. } => "deprecated".clone_into(&mut record.target),
+            Command::SetPatch { deprecated: true, .. } => DEPRECATED.clone_into(&mut record.target),
             Command::RecordSideEffect { value, .. } => record.value = Some(value.clone()),
             Command::UpsertSearchAttributes { attributes: values, .. }
             | Command::ModifyMemo { memo: values, .. } => {
@@ -92,7 +95,7 @@ impl CommandRecord {
                 record.name.clone_from(protocol_id);
                 match outcome {
                     UpdateOutcome::Completed { result } => {
-                        record.digest = InputDigest::of(std::slice::from_ref(result))
+                        record.digest = InputDigest::of(std::slice::from_ref(result));
                     }
                     UpdateOutcome::Failed { failure } => record.target.clone_from(&failure.message),
                 }
@@ -132,21 +135,29 @@ impl CommandRecord {
         }
     }
 
+    /// Whether code may leave it out: the mark of a patch whose old code is gone.
+    pub(crate) fn is_optional(&self) -> bool {
+        self.command == CommandKind::SetPatch && self.target == DEPRECATED
+    }
+
     /// The branch whose order it belongs to.
     pub(crate) fn branch(&self) -> Branch {
         self.path.as_ref().map_or_else(Branch::main, |path| path.branch.clone())
     }
 
-    /// The fields in which two records differ. A side effect's value is not compared: it may differ.
+    /// The fields in which two records differ; of different commands nothing else is compared. A side effect's value is not compared: it may differ.
     #[must_use]
     pub fn fields_that_differ(&self, other: &Self) -> Vec<Field> {
-        let is_free = self.command == CommandKind::RecordSideEffect && other.command == self.command;
+        if self.command != other.command {
+            return vec![Field::Command];
+        }
+        let is_free = self.command == CommandKind::RecordSideEffect;
         let fields = [
-            (Field::Command, self.command != other.command),
             (Field::Name, self.name != other.name),
             (Field::Input, self.digest != other.digest && !is_free),
             (Field::Duration, self.duration != other.duration),
-            (Field::Target, self.target != other.target),
+            // Whether a patch's old code is gone may change while runs are under way.
+            (Field::Target, self.target != other.target && self.command != CommandKind::SetPatch),
         ];
         fields.into_iter().filter_map(|(field, differs)| differs.then_some(field)).collect()
     }
@@ -278,7 +289,7 @@ impl fmt::Display for Difference {
             DifferenceKind::Missing => f.write_str("a command of the history is not issued")?,
             DifferenceKind::Reordered => f.write_str("another order within the branch")?,
             DifferenceKind::Moved { recorded_in } => {
-                write!(f, "the history has it in activation {recorded_in}")?
+                write!(f, "the history has it in activation {recorded_in}")?;
             }
         }
         let nothing = || "nothing".to_owned();

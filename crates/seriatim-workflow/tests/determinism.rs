@@ -2,6 +2,7 @@
 //!
 //! `SERIATIM_SEED=n` runs the program of one seed; `SERIATIM_FULL=1` runs ten times as many.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::result_large_err, reason = "failures are rare")]
 
 mod common;
 
@@ -89,7 +90,10 @@ fn numbers_of_a_kind_are_dense_and_each_is_used_once() {
             }
         }
         for (kind, numbers) in numbers {
-            assert!(numbers.iter().copied().eq(1..=numbers.len() as u32), "seed {seed}, {kind}: {numbers:?}");
+            assert!(
+                numbers.iter().copied().eq(1..=u32::try_from(numbers.len()).unwrap()),
+                "seed {seed}, {kind}: {numbers:?}"
+            );
         }
     }
 }

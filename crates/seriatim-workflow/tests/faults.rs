@@ -1,5 +1,6 @@
 //! Workflow code that breaks the rules: its run fails, and says why; nothing else does.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::result_large_err, reason = "failures are rare")]
 
 mod common;
 
@@ -135,6 +136,28 @@ fn numbers_end_before_two_to_the_32() {
     assert_eq!(run.tell(vec![start("test", ())])[0].seq(), Some((Kind::Timer, u32::MAX)));
     let failure = run.activate(vec![Job::FireTimer { seq: n(u32::MAX) }]).unwrap_err();
     assert_eq!(failure, ActivationFailure::Exhausted(Exhausted { kind: Kind::Timer }));
+}
+
+#[test]
+fn a_number_that_is_in_use_is_refused() {
+    let registry = Arc::new(Registry::new().workflow("test", |ctx: Context, (): ()| async move {
+        let (a, b) = (ctx.timer(SECOND), ctx.timer(SECOND));
+        a.await?;
+        Ok(b.await?)
+    }));
+    let timer = |path: &str| Command::StartTimer {
+        seq: n(4),
+        lineage: Lineage { path: path.parse().unwrap(), digest: InputDigest::NONE },
+        duration: SECOND,
+    };
+    let mut recorded = Recorded::none();
+    recorded.push(&[timer("/#1"), timer("/#2")]);
+    let options = InstanceOptions { numbering: Numbering::ByLineage(recorded), policy: Policy::Fail };
+    let failure = Run::new(&registry, options).activate(vec![start("test", ())]).unwrap_err();
+    assert_eq!(
+        failure.to_string(),
+        "timer 4 is in use, and the operation at /#2 has it too: the history is damaged"
+    );
 }
 
 #[test]

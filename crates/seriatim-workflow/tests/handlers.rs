@@ -1,5 +1,6 @@
 //! Signals, queries, updates, patches, side effects, scopes.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::result_large_err, reason = "failures are rare")]
 
 mod common;
 
@@ -135,6 +136,38 @@ fn a_patch_says_the_same_throughout() {
 }
 
 #[test]
+fn a_patch_is_deprecated_and_then_gone() {
+    let code = |stage: u8| {
+        Arc::new(Registry::new().workflow("test", move |ctx: Context, (): ()| async move {
+            match stage {
+                0 => {}
+                1 => assert!(ctx.patched("p")),
+                2 => ctx.deprecate_patch("p"),
+                _ => {}
+            }
+            Ok(ctx.timer(SECOND).await?)
+        }))
+    };
+    let history = |stage: u8| {
+        let activation = Activation::new("run", Time::default(), vec![start("test", ())]);
+        let commands = Instance::new(code(stage), InstanceOptions::default()).activate(activation.clone());
+        let mut history = History::default();
+        history.push(activation, commands.outcome.unwrap());
+        history
+    };
+    for (written_by, read_by, is_same) in [
+        (1, 2, true),  // patched, then deprecated
+        (2, 1, true),  // rolled back
+        (2, 3, true),  // deprecated, then gone
+        (1, 3, false), // gone too early
+        (0, 2, true),  // from before the patch: the mark was never there
+    ] {
+        let report = replay(&code(read_by), &history(written_by), Policy::Fail);
+        assert_eq!(report.is_same(), is_same, "{written_by} to {read_by}: {report}");
+    }
+}
+
+#[test]
 fn a_side_effect_is_made_once() {
     static MADE: AtomicU32 = AtomicU32::new(0);
     let registry = Arc::new(Registry::new().workflow("test", |ctx: Context, (): ()| async move {
@@ -202,7 +235,7 @@ fn a_child_is_cancelled_as_its_options_say() {
         let failure = Failure::cancelled("as told");
         let commands = run
             .tell(vec![Job::ResolveChild { seq: n(1), resolution: ChildResolution::Cancelled { failure } }]);
-        assert_eq!(run.instance.has_ended(), true);
+        assert!(run.instance.has_ended());
         assert_eq!(commands.len(), usize::from(cancellation == CancellationType::WaitCompleted));
     }
 }

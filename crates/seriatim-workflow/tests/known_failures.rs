@@ -1,5 +1,6 @@
 //! What has gone wrong in other runtimes, each as a test of its own; and responses that fit nothing.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::result_large_err, reason = "failures are rare")]
 
 mod common;
 

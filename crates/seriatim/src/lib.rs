@@ -1,10 +1,23 @@
 //! Seriatim: numbers that can be trusted.
 //!
 //! This crate gathers what the others offer under one name; the binary `seriatim` is the command line around it.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`engine`] | commands become numbered events; series, audits, the doctor |
+//! | [`sequencer`] | gap-free sequences derived from a log, alone |
+//! | [`blocks`] | unique rising ids, leased in blocks |
+//! | [`storage`], [`storage_file`] | the two ports, Log and Store, and both on local files |
+//! | [`server`], [`client`], [`api`] | the HTTP API, a client of it, and what they say to each other |
+//! | [`types`], [`env`] | names and numbers; the door to clock, sleep, spawn and randomness |
 #![forbid(unsafe_code)]
 
+pub use seriatim_api as api;
+pub use seriatim_blocks as blocks;
+pub use seriatim_client as client;
 pub use seriatim_engine as engine;
 pub use seriatim_env as env;
+pub use seriatim_sequencer as sequencer;
 pub use seriatim_server as server;
 pub use seriatim_storage as storage;
 pub use seriatim_storage_file as storage_file;

@@ -1,64 +1,111 @@
 //! The command line.
 #![forbid(unsafe_code)]
 
-mod serve;
+mod commands;
+mod context;
+mod error;
+mod local;
+mod output;
+mod progress;
+mod settings;
+mod target;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
+
+use crate::commands::Command;
+use crate::context::Context;
+use crate::error::CliError;
+
+/// Small allocations that are freed by another thread are what a command is made of (ADR 41).
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Numbers that can be trusted: gap-free sequences, ids in blocks, events.
+///
+/// Data goes to stdout, everything else to stderr. Exit codes: 0 fine, 1 found a problem, 2 used wrongly, 3 busy or
+/// unavailable. Settings come from defaults, seriatim.toml, SERIATIM_* variables and flags; the last one wins.
 #[derive(Debug, Parser)]
-#[command(name = "seriatim", version, about, long_about = None)]
+#[command(
+    name = "seriatim",
+    version,
+    max_term_width = 110,
+    after_help = "\
+Begin with:
+  seriatim serve                  run a server, its data in ./seriatim-data
+  seriatim next acme.invoices     take the next number of a series
+  seriatim help COMMAND           learn about a command"
+)]
 struct Cli {
+    /// The settings file. Without it seriatim.toml is read, if there is one here.
+    #[arg(long, global = true, env = "SERIATIM_CONFIG", value_name = "FILE", hide_env = true)]
+    config: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Runs the server.
-    ///
-    /// Example: seriatim serve --storage file:./data --app shop.toml
-    Serve(serve::Serve),
-}
-
-/// Used wrongly.
-const USAGE: u8 = 2;
-/// Busy or unavailable.
-const UNAVAILABLE: u8 = 3;
-
 #[tokio::main]
 async fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let result = match cli.command {
-        Command::Serve(serve) => serve.run().await,
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("seriatim: {error}");
-            ExitCode::from(error.exit_code())
+    let Cli { config, command } = Cli::parse();
+    let result = command.run(&Context::new(config)).await;
+    match &result {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(CliError::Failed { message, .. }) => eprintln!("seriatim: {message}"),
+        Err(CliError::Found | CliError::Unread) => {}
+    }
+    result.err().map_or(ExitCode::SUCCESS, |error| ExitCode::from(error.exit_code()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// A line as a shell would take it apart; quotes are the only thing that examples need.
+    fn words(line: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        let mut quoted = false;
+        for letter in line.chars() {
+            match letter {
+                '\'' | '"' => quoted = !quoted,
+                ' ' if !quoted => words.push(String::new()),
+                letter => words.last_mut().unwrap().push(letter),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
+    fn check_examples(command: &clap::Command, path: &str) {
+        let has_subcommands = command.get_subcommands().any(|command| command.get_name() != "help");
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let examples: Vec<&str> =
+            help.lines().map(str::trim).filter(|line| line.starts_with("seriatim ")).collect();
+        assert!(has_subcommands || !examples.is_empty(), "`{path} --help` has no example");
+        for example in examples {
+            // What stands behind two spaces, a pipe or an arrow is not the command's.
+            let line =
+                example.split("  ").next().unwrap().split(" | ").next().unwrap().split(" >").next().unwrap();
+            if line.contains("COMMAND") {
+                continue;
+            }
+            if let Err(error) = Cli::try_parse_from(words(line)) {
+                panic!("an example of `{path} --help` does not parse: {example}\n{error}");
+            }
+        }
+        for subcommand in command.get_subcommands().filter(|command| command.get_name() != "help") {
+            check_examples(subcommand, &format!("{path} {}", subcommand.get_name()));
         }
     }
-}
 
-/// Why a command of the command line failed.
-#[derive(Debug, thiserror::Error)]
-enum CliError {
-    /// It was used wrongly.
-    #[error("{0}")]
-    Usage(String),
-    /// Something does not work.
-    #[error("{0}")]
-    Unavailable(String),
-}
-
-impl CliError {
-    fn exit_code(&self) -> u8 {
-        match self {
-            Self::Usage(_) => USAGE,
-            Self::Unavailable(_) => UNAVAILABLE,
-        }
+    #[test]
+    fn every_command_teaches_with_an_example_that_parses() {
+        let mut command = Cli::command();
+        command.build();
+        command.clone().debug_assert();
+        check_examples(&command, "seriatim");
     }
 }

@@ -17,7 +17,7 @@ mod running;
 
 use std::sync::Arc;
 
-use seriatim_storage::{Key, Log, LogError, Store, StoreError};
+use seriatim_storage::{ClusteringRange, Key, Log, LogError, Store, StoreError};
 use seriatim_types::{ErrorKind, Partition, PartitionOffset, WorkspaceId};
 
 pub use report::{Checked, Finding, Problem, Progress, Report, Treatment, Trouble};
@@ -28,6 +28,7 @@ use crate::definition::{Accepted, DefinitionError, Schema};
 use crate::engine::built_in;
 use crate::error::SubmitError;
 use crate::keys::StoreKey;
+use crate::limits::APPLICATIONS_MAX;
 use crate::registry;
 use crate::view;
 use derive::Examination;
@@ -112,13 +113,23 @@ pub struct Doctor {
     log: Log,
     store: Store,
     applications: Vec<App>,
+    /// Whether applications that were not given are looked at too.
+    with_accepted: bool,
 }
 
 impl Doctor {
     /// A doctor for this log and store, with the code of the applications: views are derived by it.
     #[must_use]
     pub fn new(log: Log, store: Store, applications: impl IntoIterator<Item = App>) -> Self {
-        Self { log, store, applications: applications.into_iter().collect() }
+        Self { log, store, applications: applications.into_iter().collect(), with_accepted: false }
+    }
+
+    /// Looks also at applications that were not given, by the definition that the registry's log has of them. Right for
+    /// those without code: rows that a projector made would be taken for unexplained.
+    #[must_use]
+    pub fn with_accepted(mut self) -> Self {
+        self.with_accepted = true;
+        self
     }
 
     /// Compares everything with the log, and treats what differs.
@@ -144,7 +155,15 @@ impl Doctor {
         if let Some(problem) = report.problems.pop() {
             return Err(problem.error);
         }
-        for app in built_in()?.into_iter().chain(std::mem::take(&mut self.applications)) {
+        let mut apps: Vec<App> = built_in()?.into_iter().collect();
+        apps.append(&mut self.applications);
+        if self.with_accepted {
+            let names: Vec<String> = apps.iter().map(|app| app.definition.name.clone()).collect();
+            let others =
+                all_accepted(scratch).await?.into_iter().map(|accepted| accepted.application().clone());
+            apps.extend(others.filter(|definition| !names.contains(&definition.name)).map(App::new));
+        }
+        for app in apps {
             // Never opened with it: there is no event of it either.
             let Some(accepted) = accepted_of(scratch, &app.definition.name).await? else { continue };
             let derivation = derivation(app, &accepted)?;
@@ -190,9 +209,20 @@ async fn begin(scratch: &Store) -> Result<(), DoctorError> {
 async fn accepted_of(scratch: &Store, name: &str) -> Result<Option<Accepted>, DoctorError> {
     let key = StoreKey::new(&registry::Registry::view("applications"), &view::encode_key(&[name.into()]));
     let Some(bytes) = scratch.get(key.as_key()).await? else { return Ok(None) };
-    let row = view::decode_row(&bytes).ok().and_then(|(_, row)| row).unwrap_or_default();
+    read_accepted(name, &bytes).map(Some)
+}
+
+/// What the registry's log says of all applications.
+async fn all_accepted(scratch: &Store) -> Result<Vec<Accepted>, DoctorError> {
+    let view = registry::Registry::view("applications");
+    let rows = scratch.scan(&view, ClusteringRange::all()).take(APPLICATIONS_MAX).await?;
+    rows.iter().map(|(key, bytes)| read_accepted(&key.escape_ascii().to_string(), bytes)).collect()
+}
+
+fn read_accepted(name: &str, bytes: &[u8]) -> Result<Accepted, DoctorError> {
+    let row = view::decode_row(bytes).ok().and_then(|(_, row)| row).unwrap_or_default();
     let accepted = serde_json::from_value(row["accepted"].clone());
-    accepted.map(Some).map_err(|error| {
+    accepted.map_err(|error| {
         LogError::Corrupt(format!("the accepted definition of {name} cannot be read: {error}")).into()
     })
 }

@@ -137,6 +137,7 @@ impl PartitionHandle {
 
     /// Queues a command and waits for its answer. Dropping the future does not cancel the command.
     pub(crate) async fn submit(&self, prepared: Prepared) -> Result<Answer, SubmitError> {
+        let queued = self.shared.env.instant();
         let (sender, answer) = oneshot::channel();
         let message = Message::Command(Submission::new(prepared, sender));
         match self.queue.try_send(message) {
@@ -147,7 +148,9 @@ impl PartitionHandle {
             }
             Err(mpsc::error::TrySendError::Closed(_)) => return Err(self.closed()),
         }
-        answer.await.unwrap_or_else(|_| Err(SubmitError::InDoubt("the partition has ended".to_owned())))
+        let answer = answer.await;
+        self.shared.metrics.command_seconds.record((self.shared.env.instant() - queued).as_secs_f64());
+        answer.unwrap_or_else(|_| Err(SubmitError::InDoubt("the partition has ended".to_owned())))
     }
 
     fn closed(&self) -> SubmitError {

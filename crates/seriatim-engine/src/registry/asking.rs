@@ -13,6 +13,7 @@ use crate::definition::{Accepted, Application};
 use crate::error::SubmitError;
 use crate::fence::{FenceState, Opened};
 use crate::keys::WorkspaceKeys;
+use crate::limits::APPLICATIONS_MAX;
 use crate::request::{Answer, Request};
 use crate::view::{self, KeyPart};
 
@@ -93,6 +94,12 @@ impl Registry<'_> {
     pub(crate) async fn accepted(&self, name: &str) -> Result<Option<Accepted>, SubmitError> {
         let Some(row) = self.row("applications", &[name.into()]).await? else { return Ok(None) };
         read_accepted(&row["accepted"]).map(Some)
+    }
+
+    /// The accepted definitions of all applications, by name.
+    pub(crate) async fn all_accepted(&self) -> Result<Vec<Accepted>, SubmitError> {
+        let rows = self.rows("applications", &[], None, APPLICATIONS_MAX).await?;
+        rows.iter().map(|(_, row)| read_accepted(&row["accepted"])).collect()
     }
 
     /// Has a definition accepted: nothing happens if it was before.

@@ -2,6 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
 use seriatim_api::{Audit, Broken, Event, Raise, Run, SeriesAudit};
 use seriatim_engine::audit::{Audit as Found, Run as Numbers};
 use seriatim_engine::moment;
@@ -9,8 +11,8 @@ use seriatim_types::{Number, WorkspaceId};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::PAGE_MAX;
 use super::series::voided;
+use super::{PAGE_MAX, audit_file};
 use crate::extract::Path;
 use crate::problem::Problem;
 use crate::server::Api;
@@ -48,17 +50,22 @@ fn audit(found: &Found) -> Audit {
     }
 }
 
-/// Whether a sequence is complete.
+/// Whether a sequence is complete. As `application/x-ndjson`: a file of the workspace that a third party can verify offline.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/workspaces/{workspace}/sequences/{sequence}/audit", tag = "sequences",
     params(("app" = String, Path), ("workspace" = u64, Path), ("sequence" = String, Path)),
-    responses((status = 200, body = Audit))
+    responses((status = 200, content((Audit = "application/json"), (String = "application/x-ndjson"))))
 )]
 async fn of_sequence(
     State(api): State<Api>,
     Path((app, workspace, sequence)): Path<(String, u64, String)>,
-) -> Result<Json<Audit>, Problem> {
-    Ok(Json(audit(&api.engine.audit(&app, WorkspaceId::new(workspace), &sequence).await?)))
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let workspace = WorkspaceId::new(workspace);
+    if audit_file::is_wanted(&headers) {
+        return audit_file::answer(&api, &app, workspace).await;
+    }
+    Ok(Json(audit(&api.engine.audit(&app, workspace, &sequence).await?)).into_response())
 }
 
 /// Who got a number: the event.
@@ -79,14 +86,21 @@ async fn who_got(
     Ok(Json(wire::event(api.schema(&app)?, partition, &found)))
 }
 
-/// Whether a series is complete.
+/// Whether a series is complete. As `application/x-ndjson`: a file that a third party can verify offline.
 #[utoipa::path(
-    get, path = "/v1/series/{name}/audit", tag = "series", params(("name" = String, Path)),
-    responses((status = 200, body = SeriesAudit))
+    get, path = "/v1/series/{name}/audit", tag = "series", params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$")),
+    responses((status = 200, content((SeriesAudit = "application/json"), (String = "application/x-ndjson"))))
 )]
-async fn of_series(State(api): State<Api>, Path(name): Path<String>) -> Result<Json<SeriesAudit>, Problem> {
+async fn of_series(
+    State(api): State<Api>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     let state = api.engine.series().state(&name).await?;
+    if audit_file::is_wanted(&headers) {
+        return audit_file::answer(&api, "series", state.workspace).await;
+    }
     let audit = audit(&api.engine.audit("series", state.workspace, "Number").await?);
     let voids = api.engine.series().voids(&name, None, PAGE_MAX as usize).await?;
-    Ok(Json(SeriesAudit { audit, voids: voids.iter().map(voided).collect() }))
+    Ok(Json(SeriesAudit { audit, voids: voids.iter().map(voided).collect() }).into_response())
 }

@@ -30,7 +30,7 @@ fn view(state: BlocksState) -> BlockSequence {
 
 /// Creates a block sequence; the same again is fine.
 #[utoipa::path(
-    put, path = "/v1/blocks/{name}", tag = "blocks", params(("name" = String, Path)), request_body = PutBlocks,
+    put, path = "/v1/blocks/{name}", tag = "blocks", params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$")), request_body = PutBlocks,
     responses((status = 201, body = BlockSequence), (status = 200, body = BlockSequence, description = "It was there."))
 )]
 async fn put(
@@ -45,7 +45,7 @@ async fn put(
 
 /// Allocates numbers, in a row.
 #[utoipa::path(
-    post, path = "/v1/blocks/{name}/allocate", tag = "blocks", params(("name" = String, Path)), request_body = Allocate,
+    post, path = "/v1/blocks/{name}/allocate", tag = "blocks", params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$")), request_body = Allocate,
     responses((status = 200, body = Allocated))
 )]
 async fn allocate(
@@ -67,7 +67,7 @@ async fn list(State(api): State<Api>, Query(list): Query<NamePage>) -> Result<Js
 
 /// One block sequence.
 #[utoipa::path(
-    get, path = "/v1/blocks/{name}", tag = "blocks", params(("name" = String, Path)),
+    get, path = "/v1/blocks/{name}", tag = "blocks", params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$")),
     responses((status = 200, body = BlockSequence))
 )]
 async fn show(State(api): State<Api>, Path(name): Path<String>) -> Result<Json<BlockSequence>, Problem> {

@@ -40,8 +40,9 @@ async fn of_workspace(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let workspace = WorkspaceId::new(workspace);
+    let start = stream::start(&headers, range.from)?;
     if stream::is_wanted(&headers) {
-        let from = WorkspaceOffset::new(stream::start(&headers, range.from)?).ok_or_else(no_offset)?;
+        let from = WorkspaceOffset::new(start).ok_or_else(no_offset)?;
         let follower = api.engine.follow_workspace(&app, workspace, from).await?;
         let partition = api.engine.partition_of(&app, workspace)?;
         return Ok(stream::answer(
@@ -75,8 +76,9 @@ async fn of_partition(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let partition = PartitionId::new(partition);
+    let start = stream::start(&headers, range.from)?;
     if stream::is_wanted(&headers) {
-        let from = PartitionOffset::new(stream::start(&headers, range.from)?).ok_or_else(no_offset)?;
+        let from = PartitionOffset::new(start).ok_or_else(no_offset)?;
         let follower = api.engine.follow_partition(&app, partition, from)?;
         return Ok(stream::answer(
             api,

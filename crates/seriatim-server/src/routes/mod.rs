@@ -2,10 +2,12 @@
 
 mod admin;
 mod applications;
+mod audit_file;
 mod audits;
 mod blocks;
 mod commands;
 mod events;
+mod forecasts;
 mod health;
 mod records;
 mod series;
@@ -43,6 +45,7 @@ pub(crate) fn router() -> (Router<Api>, Bytes) {
         .merge(events::routes())
         .merge(records::routes())
         .merge(audits::routes())
+        .merge(forecasts::routes())
         .merge(series::routes())
         .merge(blocks::routes())
         .merge(workflows::routes())
@@ -50,7 +53,10 @@ pub(crate) fn router() -> (Router<Api>, Bytes) {
         .merge(admin::routes())
         .merge(health::routes());
     let (router, document) = routes.split_for_parts();
-    let router = router.fallback(not_found).method_not_allowed_fallback(method_not_allowed);
+    let router = router
+        .merge(crate::console::router())
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed);
     (router, openapi::finish(document))
 }
 

@@ -46,7 +46,7 @@ pub(super) fn voided(voided: &seriatim_engine::Voided) -> Voided {
 /// Takes the next number: gap-free, durable. The series begins when it is first used.
 #[utoipa::path(
     post, path = "/v1/series/{name}/next", tag = "series",
-    params(("name" = String, Path, example = "acme.invoices"), IdempotencyHeader),
+    params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$", example = "acme.invoices"), IdempotencyHeader),
     request_body = Option<NextRequest>,
     responses((status = 201, body = Taken))
 )]
@@ -65,7 +65,7 @@ async fn next(
 
 /// Creates a series with settings; the same again is fine.
 #[utoipa::path(
-    put, path = "/v1/series/{name}", tag = "series", params(("name" = String, Path, example = "acme.invoices")),
+    put, path = "/v1/series/{name}", tag = "series", params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$", example = "acme.invoices")),
     request_body = PutSeries,
     responses((status = 201, body = Series), (status = 200, body = Series, description = "It was there."))
 )]
@@ -82,7 +82,7 @@ async fn put(
 /// Marks a number that was taken as void: an explained hole.
 #[utoipa::path(
     post, path = "/v1/series/{name}/numbers/{number}/void", tag = "series",
-    params(("name" = String, Path, example = "acme.invoices"), ("number" = u64, Path), IdempotencyHeader),
+    params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$", example = "acme.invoices"), ("number" = u64, Path), IdempotencyHeader),
     request_body = VoidRequest,
     responses((status = 201, body = VoidAnswer))
 )]
@@ -100,7 +100,7 @@ async fn void(
 /// Goes on from a later number; never downwards.
 #[utoipa::path(
     post, path = "/v1/series/{name}/raise", tag = "series",
-    params(("name" = String, Path, example = "acme.invoices"), IdempotencyHeader),
+    params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$", example = "acme.invoices"), IdempotencyHeader),
     request_body = RaiseRequest,
     responses((status = 201, body = Series))
 )]
@@ -126,7 +126,7 @@ async fn list(State(api): State<Api>, Query(list): Query<NamePage>) -> Result<Js
 
 /// How a series stands.
 #[utoipa::path(
-    get, path = "/v1/series/{name}", tag = "series", params(("name" = String, Path, example = "acme.invoices")),
+    get, path = "/v1/series/{name}", tag = "series", params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$", example = "acme.invoices")),
     responses((status = 200, body = Series))
 )]
 async fn show(State(api): State<Api>, Path(name): Path<String>) -> Result<Json<Series>, Problem> {
@@ -136,7 +136,7 @@ async fn show(State(api): State<Api>, Path(name): Path<String>) -> Result<Json<S
 /// Who got a number, when, with which key and note.
 #[utoipa::path(
     get, path = "/v1/series/{name}/numbers/{number}", tag = "series",
-    params(("name" = String, Path, example = "acme.invoices"), ("number" = u64, Path)),
+    params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$", example = "acme.invoices"), ("number" = u64, Path)),
     responses((status = 200, body = Issued))
 )]
 async fn who(

@@ -216,7 +216,7 @@ impl<Out: DeserializeOwned> Future for ActivityFuture<Out> {
         if let Some(error) = self.error.take() {
             return Poll::Ready(Err(error.into()));
         }
-        self.wait.poll(cx).map(decode)
+        self.wait.poll_take(cx).map(decode)
     }
 }
 

@@ -92,10 +92,7 @@ impl<T> Future for OpenTask<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<T> {
-        match self.wait.poll_with(cx, Option::take) {
-            Poll::Ready(Some(value)) => Poll::Ready(value),
-            Poll::Ready(None) | Poll::Pending => Poll::Pending,
-        }
+        self.wait.poll_take(cx)
     }
 }
 

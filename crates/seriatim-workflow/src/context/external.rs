@@ -103,7 +103,7 @@ impl Future for ExternalFuture {
         if let Some(error) = self.error.take() {
             return Poll::Ready(Err(error.into()));
         }
-        self.wait.poll(cx).map(|failure| match failure {
+        self.wait.poll_take(cx).map(|failure| match failure {
             None => Ok(()),
             Some(failure) if failure.is_cancelled() => Err(ExternalError::Cancelled(failure)),
             Some(failure) => Err(ExternalError::NotDelivered(failure)),

@@ -191,9 +191,10 @@ impl Context {
             return false;
         }
         let is_recorded = state.matcher.as_ref().is_some_and(|matcher| matcher.has_patch(id));
-        let is_patched = deprecated || !state.is_replaying || is_recorded || state.patches.contains(id);
+        let is_known = !state.is_replaying || is_recorded || state.patches.contains(id);
+        let is_patched = deprecated || is_known;
         state.patched.insert(id.to_owned(), is_patched);
-        if is_patched {
+        if is_known {
             let ordinal = self.node.ordinals.load(Ordering::Relaxed);
             let path = Path { branch: self.node.branch.clone(), ordinal };
             state.push(Command::SetPatch { id: id.to_owned(), deprecated, path }, Some(site));

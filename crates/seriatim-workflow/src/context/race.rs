@@ -202,10 +202,7 @@ impl<T> Future for RaceFuture<T> {
     type Output = (usize, T);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<(usize, T)> {
-        match self.wait.poll_with(cx, Option::take) {
-            Poll::Ready(Some(won)) => Poll::Ready(won),
-            Poll::Ready(None) | Poll::Pending => Poll::Pending,
-        }
+        self.wait.poll_take(cx)
     }
 }
 

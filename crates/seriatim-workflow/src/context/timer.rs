@@ -65,6 +65,6 @@ impl Future for TimerFuture {
     type Output = Result<(), Cancelled>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
-        self.wait.poll(cx).map(|fired| fired.map_err(|reason| Cancelled { reason: reason.to_string() }))
+        self.wait.poll_take(cx).map(|fired| fired.map_err(|reason| Cancelled { reason: reason.to_string() }))
     }
 }

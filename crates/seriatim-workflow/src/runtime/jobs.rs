@@ -32,7 +32,7 @@ impl State {
                     entry.map(|entry| entry.slot.set(resolution));
                 })
             }
-            Job::ResolveChildStart { seq, resolution } => self.child_started(seq, resolution, name),
+            Job::ResolveChildStart { seq, resolution } => self.child_started(seq, &resolution, name),
             Job::ResolveChild { seq, resolution } => {
                 if self.children.is_pending(seq.get()) && !self.started_children.remove(&seq.get()) {
                     Err(UnmatchedResponse::ResultBeforeStart { seq: seq.get() })
@@ -84,7 +84,7 @@ impl State {
     fn child_started(
         &mut self,
         seq: ChildWorkflowSeq,
-        resolution: ChildStartResolution,
+        resolution: &ChildStartResolution,
         job: &str,
     ) -> Result<(), UnmatchedResponse> {
         let number = seq.get();
@@ -103,7 +103,7 @@ impl State {
         }
         // There will be no second phase: what waits for the result gets the same answer.
         if let (Some(entry), ChildStartResolution::Cancelled { failure }) =
-            (self.children.resolve(seq, job)?, &resolution)
+            (self.children.resolve(seq, job)?, resolution)
         {
             entry.result.set(crate::ChildResolution::Cancelled { failure: failure.clone() });
         }

@@ -133,7 +133,7 @@ impl Matcher {
             Some(records) => records
                 .iter()
                 .zip(&self.issued)
-                .filter(|(_, issued)| !**issued)
+                .filter(|(record, issued)| !**issued && !record.is_optional())
                 .map(|(record, _)| self.difference(DifferenceKind::Missing, Some(record.clone()), None, None))
                 .collect(),
         };

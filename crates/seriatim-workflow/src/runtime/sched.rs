@@ -64,10 +64,11 @@ pub(crate) struct Sched(Mutex<SchedInner>);
 pub(crate) struct SchedInner {
     pub(crate) ready: VecDeque<TaskId>,
     pub(crate) foreign: Option<ForeignWait>,
-    waits: BTreeMap<u64, (TaskId, WaitingFor)>,
+    /// What is waited for, by a place that is used again.
+    waits: Vec<Option<(TaskId, WaitingFor)>>,
+    free_waits: Vec<usize>,
     /// By task: how many of its futures are registered in slots.
     counts: Vec<u32>,
-    next_wait: u64,
 }
 
 thread_local! {
@@ -111,18 +112,21 @@ impl Sched {
 
 impl SchedInner {
     /// The present task waits for something. Returns the id of the wait, which is taken back with `ended`.
-    pub(crate) fn waits(&mut self, what: WaitingFor) -> (u64, TaskId) {
-        let (id, task) = (self.next_wait, CURRENT.get().1);
-        self.next_wait += 1;
-        self.waits.insert(id, (task, what));
+    pub(crate) fn waits(&mut self, what: WaitingFor) -> (usize, TaskId) {
+        let task = CURRENT.get().1;
+        let id = self.free_waits.pop().unwrap_or(self.waits.len());
+        if id == self.waits.len() {
+            self.waits.push(None);
+        }
+        self.waits[id] = Some((task, what));
         self.count(task, 1);
         (id, task)
     }
 
     /// A future that waits has been given to the present task.
-    pub(crate) fn moved(&mut self, id: u64) -> TaskId {
+    pub(crate) fn moved(&mut self, id: usize) -> TaskId {
         let task = CURRENT.get().1;
-        if let Some((of, _)) = self.waits.get_mut(&id) {
+        if let Some(Some((of, _))) = self.waits.get_mut(id) {
             let from = std::mem::replace(of, task);
             self.count(from, -1);
             self.count(task, 1);
@@ -134,8 +138,9 @@ impl SchedInner {
         CURRENT.get().1 == task
     }
 
-    pub(crate) fn ended(&mut self, id: u64) {
-        if let Some((task, _)) = self.waits.remove(&id) {
+    pub(crate) fn ended(&mut self, id: usize) {
+        if let Some((task, _)) = self.waits.get_mut(id).and_then(Option::take) {
+            self.free_waits.push(id);
             self.count(task, -1);
         }
     }
@@ -158,7 +163,7 @@ impl SchedInner {
     /// What each task waits for, given the branch of each.
     pub(crate) fn blocked(&self, branches: &BTreeMap<TaskId, Branch>) -> Vec<Blocked> {
         let mut by_task: BTreeMap<TaskId, Vec<WaitingFor>> = BTreeMap::new();
-        for (task, what) in self.waits.values() {
+        for (task, what) in self.waits.iter().flatten() {
             by_task.entry(*task).or_default().push(what.clone());
         }
         let blocked = branches.iter().map(|(task, branch)| Blocked {

@@ -14,9 +14,10 @@ pub(crate) struct Cell<T>(Arc<Mutex<Inner<T>>>);
 struct Inner<T> {
     is_set: bool,
     value: Option<T>,
-    /// Most slots have one waiter: it needs no map.
+    /// Who waits, by the order in which they came. Most slots have one waiter: it needs no map.
     first: Option<(u64, Waker)>,
     rest: BTreeMap<u64, Waker>,
+    next: u64,
 }
 
 impl<T> Clone for Cell<T> {
@@ -27,7 +28,13 @@ impl<T> Clone for Cell<T> {
 
 impl<T> Cell<T> {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Inner { is_set: false, value: None, first: None, rest: BTreeMap::new() })))
+        Self(Arc::new(Mutex::new(Inner {
+            is_set: false,
+            value: None,
+            first: None,
+            rest: BTreeMap::new(),
+            next: 0,
+        })))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<T>> {
@@ -63,21 +70,31 @@ impl<T> Cell<T> {
 }
 
 impl<T> Inner<T> {
-    fn wait(&mut self, id: u64, waker: &Waker) {
+    fn join(&mut self, waker: &Waker) -> u64 {
+        let place = self.next;
+        self.next += 1;
+        if self.first.is_none() && self.rest.is_empty() {
+            self.first = Some((place, waker.clone()));
+        } else {
+            self.rest.insert(place, waker.clone());
+        }
+        place
+    }
+
+    fn stay(&mut self, place: u64, waker: &Waker) {
         match &mut self.first {
-            Some((first, old)) if *first == id => old.clone_from(waker),
-            None if self.rest.is_empty() => self.first = Some((id, waker.clone())),
+            Some((first, old)) if *first == place => old.clone_from(waker),
             _ => {
-                self.rest.insert(id, waker.clone());
+                self.rest.insert(place, waker.clone());
             }
         }
     }
 
-    fn leave(&mut self, id: u64) {
-        if self.first.as_ref().is_some_and(|(first, _)| *first == id) {
+    fn leave(&mut self, place: u64) {
+        if self.first.as_ref().is_some_and(|(first, _)| *first == place) {
             self.first = None;
         } else {
-            self.rest.remove(&id);
+            self.rest.remove(&place);
         }
     }
 }
@@ -87,7 +104,15 @@ pub(crate) struct Wait<T> {
     cell: Cell<T>,
     sched: Arc<Sched>,
     what: Option<WaitingFor>,
-    registered: Option<(u64, TaskId)>,
+    registered: Option<Registered>,
+}
+
+/// Where a wait stands: in the scheduler's list, and in the cell's.
+#[derive(Clone, Copy)]
+struct Registered {
+    id: usize,
+    task: TaskId,
+    place: u64,
 }
 
 impl<T> Wait<T> {
@@ -105,17 +130,17 @@ impl<T> Wait<T> {
                 self.end();
                 return Poll::Ready(value);
             }
-            if let Some((id, task)) = &mut self.registered {
-                if !SchedInner::is_present(*task) {
-                    *task = self.sched.lock().moved(*id);
+            if let Some(registered) = &mut self.registered {
+                if !SchedInner::is_present(registered.task) {
+                    registered.task = self.sched.lock().moved(registered.id);
                 }
-                inner.wait(*id, cx.waker());
+                inner.stay(registered.place, cx.waker());
                 return Poll::Pending;
             }
             if is_current(&self.sched) {
                 let (id, task) = self.sched.lock().waits(self.what.take().unwrap_or(WaitingFor::Slot));
-                self.registered = Some((id, task));
-                inner.wait(id, cx.waker());
+                let place = inner.join(cx.waker());
+                self.registered = Some(Registered { id, task, place });
                 return Poll::Pending;
             }
         }
@@ -124,8 +149,18 @@ impl<T> Wait<T> {
     }
 
     fn end(&mut self) {
-        if let Some((id, _)) = self.registered.take() {
-            self.sched.lock().ended(id);
+        if let Some(registered) = self.registered.take() {
+            self.sched.lock().ended(registered.id);
+        }
+    }
+}
+
+impl<T> Wait<T> {
+    /// The value itself, for the one who waits for it: nobody else will find it.
+    pub(crate) fn poll_take(&mut self, cx: &TaskContext<'_>) -> Poll<T> {
+        match self.poll_with(cx, Option::take) {
+            Poll::Ready(Some(value)) => Poll::Ready(value),
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
         }
     }
 }
@@ -149,8 +184,8 @@ impl<T: Clone> Future for Wait<T> {
 
 impl<T> Drop for Wait<T> {
     fn drop(&mut self) {
-        if let Some((id, _)) = self.registered {
-            self.cell.lock().leave(id);
+        if let Some(registered) = self.registered {
+            self.cell.lock().leave(registered.place);
         }
         self.end();
     }
@@ -181,7 +216,6 @@ impl<T: Clone> Slot<T> {
     }
 
     /// The value, once it is set.
-    #[must_use]
     pub fn wait(&self) -> SlotFuture<T> {
         SlotFuture(self.cell.wait(&self.sched, WaitingFor::Slot))
     }

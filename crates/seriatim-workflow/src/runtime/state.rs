@@ -58,11 +58,13 @@ impl Shared {
 pub(crate) type QueryHandler = Arc<dyn Fn(&[Payload]) -> Result<Payload, Failure> + Send + Sync>;
 pub(crate) type UpdateFuture = Pin<Box<dyn Future<Output = Result<Payload, Failure>> + Send>>;
 
+pub(crate) type UpdateCode = Arc<dyn Fn(Context, &[Payload]) -> UpdateFuture + Send + Sync>;
+
 /// What answers updates of one name.
 #[derive(Clone)]
 pub(crate) struct UpdateHandler {
     pub(crate) validate: QueryHandler,
-    pub(crate) handle: Arc<dyn Fn(Context, &[Payload]) -> UpdateFuture + Send + Sync>,
+    pub(crate) handle: UpdateCode,
 }
 
 /// An update that has not been handed to its handler.
@@ -262,10 +264,13 @@ impl State {
     }
 
     pub(crate) fn pending(&self) -> Vec<PendingOperation> {
-        let (timers, activities) = (self.timers.list(), self.activities.list());
-        let rest = self.local_activities.list().chain(self.children.list());
-        let messages = self.external_signals.list().chain(self.external_cancels.list());
-        timers.chain(activities).chain(rest).chain(messages).collect()
+        let mut pending = self.timers.list();
+        pending.extend(self.activities.list());
+        pending.extend(self.local_activities.list());
+        pending.extend(self.children.list());
+        pending.extend(self.external_signals.list());
+        pending.extend(self.external_cancels.list());
+        pending
     }
 
     /// The run cannot go on with this activation. The first reason counts.

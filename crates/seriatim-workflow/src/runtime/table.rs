@@ -1,6 +1,8 @@
 //! What is pending, by number; and what has become of the last numbers that are not.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::hash_map::{self, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use serde::{Deserialize, Serialize};
 
@@ -45,16 +47,35 @@ pub(crate) struct Entry<E> {
     pub(crate) slots: Option<E>,
 }
 
+/// Spreads numbers over a table. They come from the run itself, so nobody can choose them to collide.
+#[derive(Default)]
+pub(crate) struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
+    }
+}
+
 /// The operations of one kind.
 pub(crate) struct Table<K, E> {
     next: Option<CommandSeq<K>>,
-    pending: BTreeMap<u32, Entry<E>>,
+    /// Its order shows nowhere.
+    pending: HashMap<u32, Entry<E>, BuildHasherDefault<NumberHasher>>,
     settled: VecDeque<(u32, Settled)>,
 }
 
 impl<K: NumberedKind, E> Table<K, E> {
     pub(crate) fn new() -> Self {
-        Self { next: Some(CommandSeq::FIRST), pending: BTreeMap::new(), settled: VecDeque::new() }
+        Self { next: Some(CommandSeq::FIRST), pending: HashMap::default(), settled: VecDeque::new() }
     }
 
     /// From now on numbers are above this one.
@@ -73,10 +94,9 @@ impl<K: NumberedKind, E> Table<K, E> {
     /// Files an operation. Returns false, and changes nothing, if its number is in use.
     #[must_use]
     pub(crate) fn insert(&mut self, seq: CommandSeq<K>, path: Path, slots: E) -> bool {
-        let entry = self.pending.entry(seq.get());
-        match entry {
-            std::collections::btree_map::Entry::Occupied(_) => false,
-            std::collections::btree_map::Entry::Vacant(vacant) => {
+        match self.pending.entry(seq.get()) {
+            hash_map::Entry::Occupied(_) => false,
+            hash_map::Entry::Vacant(vacant) => {
                 vacant.insert(Entry { path, slots: Some(slots) });
                 true
             }
@@ -133,13 +153,16 @@ impl<K: NumberedKind, E> Table<K, E> {
         self.settled.push_back((seq, reason));
     }
 
-    pub(crate) fn list(&self) -> impl Iterator<Item = PendingOperation> + '_ {
-        self.pending.iter().map(|(seq, entry)| PendingOperation {
+    pub(crate) fn list(&self) -> Vec<PendingOperation> {
+        let pending = self.pending.iter().map(|(seq, entry)| PendingOperation {
             kind: K::KIND,
             seq: *seq,
             path: entry.path.clone(),
             is_abandoned: entry.slots.is_none(),
-        })
+        });
+        let mut pending: Vec<_> = pending.collect();
+        pending.sort_by_key(|operation| operation.seq);
+        pending
     }
 
     /// Forgets all operations; used when the run is over.

@@ -11,9 +11,7 @@ use super::event::{AcceptedUpdate, EventKind, HistoryEvent, LocalActivityMarker,
 use super::failure::read_failure;
 use super::json::Json;
 use super::message::{Field, Message, Problem};
-use crate::{
-    ChildStartFailure, Execution, Failure, FailureInfo, Headers, Payload, RetryPolicy, Start, TimeoutType,
-};
+use crate::{ChildStartFailure, Execution, Failure, FailureInfo, Payload, RetryPolicy, Start, TimeoutType};
 
 /// The types of event, by number; those that are left out are not needed by name.
 const EVENT_TYPES: [&str; 48] = [
@@ -327,10 +325,7 @@ fn read_update<M: Message>(m: &M) -> AcceptedUpdate {
         update_id: text(&meta, (1, "update_id")),
         name: text(&input, (2, "name")),
         input: input.as_ref().map(|input| input.payloads((3, "args"))).unwrap_or_default(),
-        headers: input
-            .as_ref()
-            .map(|input| input.named((1, "header"), "fields"))
-            .unwrap_or_else(Headers::new),
+        headers: input.as_ref().map(|input| input.named((1, "header"), "fields")).unwrap_or_default(),
         identity: text(&meta, (2, "identity")),
     }
 }

@@ -110,27 +110,31 @@ impl Replay<'_> {
         self.report.activations += 1;
         let commands = self.instance.activate(activation).outcome?;
         let sites = self.instance.call_sites();
+        let mut unsent = Vec::new();
         for (command, site) in commands.iter().zip(sites) {
             match command {
                 Command::ScheduleLocalActivity { seq, activity_type, .. } => {
                     self.local.push((seq.get(), activity_type.clone()));
                 }
                 Command::CancelLocalActivity { seq, .. } => {
-                    self.local.retain(|(local, _)| *local != seq.get())
+                    self.local.retain(|(local, _)| *local != seq.get());
                 }
                 Command::CancelSignal { .. } => drop(take_begun(issued, command)),
-                // What begins and ends within one task never reaches the server.
+                // What begins and ends within one task never reaches the server; the core says at once that it is over.
                 Command::CancelTimer { .. }
                 | Command::CancelActivity { .. }
                 | Command::CancelChild { .. }
-                    if take_begun(issued, command).is_some() => {}
+                    if take_begun(issued, command).is_some() =>
+                {
+                    unsent.extend(unsent_end(command));
+                }
                 _ if command.kind().is_recorded() => {
                     issued.push(Issued { record: self.record_of(command), site });
                 }
                 _ => {}
             }
         }
-        Ok(())
+        if unsent.is_empty() { Ok(()) } else { self.activate(task, unsent, issued) }
     }
 
     /// The pending local activity that a mark belongs to: by number, or, in histories of other SDKs, the oldest.
@@ -456,6 +460,20 @@ fn take_begun(issued: &mut Vec<Issued>, cancel: &Command) -> Option<Issued> {
     };
     let at = issued.iter().position(|i| i.record.command == begins && i.record.seq == cancel.seq())?;
     Some(issued.remove(at))
+}
+
+/// What the core tells about an operation that was cancelled before it was sent.
+fn unsent_end(cancel: &Command) -> Option<Job> {
+    let failure = Failure::cancelled("cancelled before it was scheduled");
+    Some(match cancel {
+        Command::CancelActivity { seq, .. } => {
+            Job::ResolveActivity { seq: *seq, resolution: ActivityResolution::Cancelled { failure } }
+        }
+        Command::CancelChild { seq, .. } => {
+            Job::ResolveChildStart { seq: *seq, resolution: ChildStartResolution::Cancelled { failure } }
+        }
+        _ => return None,
+    })
 }
 
 fn local_end(marker: &LocalActivityMarker) -> ActivityResolution {

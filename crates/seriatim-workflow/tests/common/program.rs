@@ -281,7 +281,7 @@ impl Host {
     fn answer(&mut self, (kind, seq, phase): (Kind, u32, Phase)) -> Job {
         let value = self.chance.below(1000);
         let failure = || Failure::application("Test", "no");
-        let is_failed = value % 5 == 0;
+        let is_failed = value.is_multiple_of(5);
         let resolution = if is_failed {
             ActivityResolution::Failed { failure: failure() }
         } else {
@@ -291,7 +291,7 @@ impl Host {
         match (kind, phase) {
             (Kind::Timer, _) => Job::FireTimer { seq: n(seq) },
             (Kind::Activity, _) => Job::ResolveActivity { seq: n(seq), resolution },
-            (Kind::LocalActivity, _) if value % 7 == 0 => {
+            (Kind::LocalActivity, _) if value.is_multiple_of(7) => {
                 let (delay, original_schedule_time) = (Duration::from_secs(1), None);
                 let resolution = ActivityResolution::Backoff { attempt: 2, delay, original_schedule_time };
                 Job::ResolveLocalActivity { seq: n(seq), resolution }

@@ -1,0 +1,83 @@
+//! What can go wrong.
+
+use seriatim_api::{Code, Problem};
+use seriatim_types::ErrorKind;
+
+/// Why a call has no answer.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ClientError {
+    /// The server has said no.
+    #[error("{}", .0.detail)]
+    Refused(Box<Problem>),
+    /// Nobody answers there. Nothing was done.
+    #[error("no server answers at {place}: {reason}; start one with `seriatim serve`, or name another")]
+    Unreachable {
+        /// Where.
+        place: String,
+        /// What went wrong.
+        reason: String,
+    },
+    /// The connection broke before the answer had come. If the call changes something, it may have happened.
+    #[error("the answer of {place} was lost: {reason}{}", if *.in_doubt { "; it may have been done" } else { "" })]
+    Lost {
+        /// Where.
+        place: String,
+        /// What went wrong.
+        reason: String,
+        /// Whether it may have been done.
+        in_doubt: bool,
+    },
+    /// What answers there does not speak as a server of Seriatim does, or not as this version of it.
+    #[error("{place} does not answer as seriatim does: {reason}")]
+    BadAnswer {
+        /// Where.
+        place: String,
+        /// What came.
+        reason: String,
+    },
+    /// The client's options cannot be used.
+    #[error("{0}")]
+    Options(String),
+}
+
+/// What a caller can do about a problem.
+pub(crate) fn kind_of(code: Code) -> ErrorKind {
+    match code {
+        Code::Invalid => ErrorKind::Invalid,
+        Code::Unauthorized => ErrorKind::Unauthorized,
+        Code::Forbidden => ErrorKind::Forbidden,
+        Code::NotFound => ErrorKind::NotFound,
+        Code::Conflict => ErrorKind::Conflict,
+        Code::TooLarge => ErrorKind::TooLarge,
+        Code::Exhausted => ErrorKind::Exhausted,
+        Code::Busy => ErrorKind::Busy,
+        Code::Unavailable => ErrorKind::Unavailable,
+        Code::Fenced => ErrorKind::Fenced,
+        Code::InDoubt => ErrorKind::InDoubt,
+        Code::Corrupt => ErrorKind::Corrupt,
+        Code::Internal => ErrorKind::Internal,
+    }
+}
+
+impl ClientError {
+    /// What the caller can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Refused(problem) => kind_of(problem.code),
+            Self::Unreachable { .. } | Self::Lost { in_doubt: false, .. } => ErrorKind::Unavailable,
+            Self::Lost { in_doubt: true, .. } => ErrorKind::InDoubt,
+            Self::BadAnswer { .. } => ErrorKind::Internal,
+            Self::Options(_) => ErrorKind::Invalid,
+        }
+    }
+
+    /// The problem document, if the server has sent one.
+    #[must_use]
+    pub fn problem(&self) -> Option<&Problem> {
+        match self {
+            Self::Refused(problem) => Some(problem),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Servers for tests, on ports of their own.
+#![allow(dead_code, reason = "each test uses some of it")]
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use seriatim_client::{Client, ClientOptions};
+use seriatim_engine::definition::shop;
+use seriatim_engine::{App, Engine, Options};
+use seriatim_env::{Env, Shutdown, Task};
+use seriatim_server::{ServerOptions, serve};
+use seriatim_storage::memory::{MemoryLog, MemoryStore};
+use seriatim_storage::{Log, Store};
+use tokio::net::TcpListener;
+
+/// A storage in memory that outlives the servers on it.
+pub(crate) struct World {
+    pub(crate) env: Env,
+    pub(crate) log: Log,
+    pub(crate) store: Store,
+}
+
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) engine: Engine,
+    stop: Shutdown,
+    served: Task<std::io::Result<()>>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let env = Env::real();
+        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+        Self { env, log, store }
+    }
+
+    /// Starts a server; at the address of another one, or anywhere.
+    pub(crate) async fn start(&self, at: Option<SocketAddr>) -> Server {
+        self.start_with(at, Options::default()).await
+    }
+
+    pub(crate) async fn start_with(&self, at: Option<SocketAddr>, options: Options) -> Server {
+        let (env, log, store) = (self.env.clone(), self.log.clone(), self.store.clone());
+        let engine = Engine::open(env, log, store, [App::new(shop())], options).await.unwrap();
+        assert!(engine.wait_ready(Duration::from_secs(60)).await);
+        let listener = loop {
+            let bound = TcpListener::bind(at.unwrap_or(([127, 0, 0, 1], 0).into())).await;
+            match bound {
+                Ok(listener) => break listener,
+                // The port is still being given back.
+                Err(_) => self.env.sleep(Duration::from_millis(20)).await,
+            }
+        };
+        let (address, stop) = (listener.local_addr().unwrap(), Shutdown::new());
+        let served =
+            self.env.spawn(serve(listener, engine.clone(), None, ServerOptions::default(), stop.clone()));
+        Server { address, engine, stop, served }
+    }
+}
+
+impl Server {
+    pub(crate) fn client(&self, env: &Env) -> Client {
+        self.client_with(env, ClientOptions::default())
+    }
+
+    pub(crate) fn client_with(&self, env: &Env, options: ClientOptions) -> Client {
+        let url = format!("http://{}", self.address).parse().unwrap();
+        Client::connect(env.clone(), url, options).unwrap()
+    }
+
+    /// Ends it as a signal would.
+    pub(crate) async fn stop(self) -> SocketAddr {
+        self.stop.cancel();
+        self.served.await.unwrap().unwrap();
+        self.engine.close().await;
+        self.address
+    }
+}

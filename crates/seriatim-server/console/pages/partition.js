@@ -1,0 +1,26 @@
+// The log of a partition: the truth, following live.
+
+import { get, path } from "../api.js";
+import { h } from "../dom.js";
+import { eventLog } from "../event_log.js";
+import { number } from "../format.js";
+import { empty, figures, head, status } from "../parts.js";
+
+export async function open({ app, partition }) {
+  const [definition, states] = await Promise.all([get(path`/v1/apps/${app}`), get(path`/v1/apps/${app}/partitions`)]);
+  const state = states.find((one) => String(one.partition) === partition);
+  const log = eventLog({
+    address: path`/v1/apps/${app}/partitions/${partition}/events`,
+    definition,
+    offsetOf: (event) => event.partition_offset,
+    next: state?.next_offset ?? null,
+    none: empty("No events yet", "What the workspaces of this partition do is written here, one after another."),
+  });
+  const node = h("div", null,
+    head(`Partition ${partition}`, { crumbs: [["Applications", "#/apps"], [app, path`#/apps/${app}`]], lead: "Its log is the truth: everything else is derived from it." }),
+    h("div", { class: "stack" },
+      state ? h("section", { class: "card" }, figures([["state", status(state.status)], ["next offset", number(state.next_offset)],
+        ["checkpoint", number(state.checkpoint)], ["unflushed", number(state.unflushed)], ["owner", state.owner]])) : null,
+      log.node));
+  return { title: `${app}, partition ${partition}`, node, stop: log.stop, keys: { p: log.toggle } };
+}

@@ -1,0 +1,69 @@
+// The sequences of a workspace: what comes next, how far they reach, whether they are complete, who got a number.
+
+import { get, path, Problem } from "../api.js";
+import { auditResult } from "../audit.js";
+import { h, show } from "../dom.js";
+import { eventCard } from "../event_log.js";
+import { ago, digits, number } from "../format.js";
+import { button, during, empty, field, figures, form } from "../parts.js";
+
+const PERIOD_MS = 2000;
+
+/** When it runs out, if it goes on as lately. */
+async function forecast(base) {
+  try {
+    const { per_day: perDay, runs_out: runsOut } = await get(`${base}/forecast`);
+    if (!perDay) return "nothing drawn lately";
+    const pace = `at ${digits(perDay)} a day `;
+    return runsOut ? [pace, "it ends ", ago(runsOut)] : [pace, "it outlasts the year 9000"];
+  } catch (error) {
+    if (error instanceof Problem) return "not to be had";
+    throw error;
+  }
+}
+
+function sequenceCard({ app, workspace, definition }, sequence) {
+  const base = path`/v1/apps/${app}/workspaces/${workspace}/sequences/${sequence.name}`;
+  const [next, remaining, outlook] = [h("span"), h("span"), h("span", { class: "outlook" }, "–")];
+  const output = h("div", { "aria-live": "polite" });
+  const check = button("Audit", { onclick: () => during(check, async () => {
+    const audit = await get(`${base}/audit`);
+    show(output, auditResult(audit));
+  }, output) });
+  check.setAttribute("aria-label", `Audit ${sequence.name}`);
+  const input = h("input", { name: "number", inputmode: "numeric", pattern: "\\d+", required: true, placeholder: String(sequence.first), autocomplete: "off" });
+  const ask = button("Look up", { type: "submit" });
+  const who = form({ class: "inline-form", children: [field("Who got number", input), ask] }, ask, async () => {
+    const event = await get(`${base}/numbers/${encodeURIComponent(input.value.trim())}`);
+    show(output, eventCard(event, definition));
+  }, output);
+  const drawnBy = definition.documents.flatMap((document) => document.fields.filter((one) => one.draw === sequence.name).map((one) => `${document.name}.${one.name}`));
+  const node = h("section", { class: "card sequence", "data-sequence": sequence.name },
+    h("h2", null, sequence.name, drawnBy.length > 0 ? h("span", { class: "small faint" }, `fills ${drawnBy.join(", ")}`) : null),
+    figures([["next", next], ["first", number(sequence.first)], ["last", number(sequence.last)], ["remaining", remaining], ["forecast", outlook]]),
+    h("div", { class: "tools" }, check, who), output);
+  function update(state) {
+    if (state.next === sequence.shown) return;
+    sequence.shown = state.next;
+    show(next, state.next === null ? h("span", { class: "status bad" }, "used up") : number(state.next));
+    show(remaining, number(state.remaining));
+    forecast(base).then((told) => show(outlook, ...[told].flat()));
+  }
+  update(sequence);
+  return { node, update };
+}
+
+export async function sequencesTab(place) {
+  const base = path`/v1/apps/${place.app}/workspaces/${place.workspace}`;
+  const states = await get(`${base}/sequences`);
+  if (states.length === 0) return { node: h("div", { class: "card" }, empty("No sequences", "This kind of workspace has none. Name one under [sequences] in the definition.")) };
+  // An application's own sequences are what people look for; those of the system follow.
+  states.sort((one, other) => one.name.startsWith("sys.") - other.name.startsWith("sys."));
+  const cards = new Map(states.map((state) => [state.name, sequenceCard(place, state)]));
+  const timer = setInterval(async () => {
+    if (document.hidden) return;
+    const fresh = await get(`${base}/sequences`, { ask: false }).catch(() => []);
+    for (const state of fresh) cards.get(state.name)?.update(state);
+  }, PERIOD_MS);
+  return { node: h("div", { class: "stack" }, [...cards.values()].map((card) => card.node)), stop: () => clearInterval(timer) };
+}

@@ -1,0 +1,103 @@
+// Pages by the part of the address behind `#`. A page is a function that gives `{title, node, keys?, stop?}`.
+
+import { Problem } from "./api.js";
+import { h, show } from "./dom.js";
+import { empty, head, problem } from "./parts.js";
+import * as applications from "./pages/applications.js";
+import * as application from "./pages/application.js";
+import * as blocks from "./pages/blocks.js";
+import * as overview from "./pages/overview.js";
+import * as partition from "./pages/partition.js";
+import * as records from "./pages/records.js";
+import * as series from "./pages/series.js";
+import * as seriesOne from "./pages/series_one.js";
+import * as workflows from "./pages/workflows.js";
+import * as workspace from "./pages/workspace.js";
+
+const ROUTES = [
+  ["", overview.open],
+  ["apps", applications.open],
+  ["apps/:app", application.open],
+  ["apps/:app/partitions/:partition", partition.open],
+  ["apps/:app/workspaces/:workspace", workspace.open],
+  ["apps/:app/workspaces/:workspace/:tab", workspace.open],
+  ["apps/:app/workspaces/:workspace/records/:record", records.openOne],
+  ["series", series.open],
+  ["series/:series", seriesOne.open],
+  ["blocks", blocks.open],
+  ["blocks/:blocks", blocks.openOne],
+  ["workflows", workflows.open],
+  ["workflows/:workflow", workflows.openOne],
+];
+
+let current = { keys: {} };
+let turns = 0;
+
+function match(address) {
+  const parts = address.split("/").filter(Boolean);
+  for (const [pattern, open] of ROUTES) {
+    const names = pattern.split("/").filter(Boolean);
+    if (names.length !== parts.length) continue;
+    const found = {};
+    const fits = names.every((name, index) => {
+      if (!name.startsWith(":")) return name === parts[index];
+      found[name.slice(1)] = decodeURIComponent(parts[index]);
+      return true;
+    });
+    if (fits) return () => open(found);
+  }
+  return async () => ({ title: "Nothing here", node: h("div", { class: "card" }, empty("There is no such page", "Begin at the overview.")) });
+}
+
+async function turn() {
+  const address = location.hash.replace(/^#\/?/, "");
+  if (address === "main") return;
+  turns += 1;
+  const mine = turns;
+  const main = document.querySelector("main");
+  main.setAttribute("aria-busy", "true");
+  let page;
+  try {
+    page = await match(address)();
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    page = { title: "Not to be had", node: h("div", null, head("Not to be had"), problem(error)) };
+  }
+  if (mine !== turns) {
+    page.stop?.();
+    return;
+  }
+  current.stop?.();
+  current = page;
+  main.removeAttribute("aria-busy");
+  show(main, page.node);
+  document.title = `${page.title} · Seriatim`;
+  scrollTo(0, 0);
+  // The first page leaves the focus at the top, where the skip link is; later ones take it to what has changed.
+  if (mine > 1) main.querySelector("h1")?.focus({ preventScroll: true });
+  markPlace(address);
+}
+
+/** Marks the entry of the navigation that the page belongs to. */
+export function markPlace(address = location.hash.replace(/^#\/?/, "")) {
+  const [root] = address.split("/");
+  for (const link of document.querySelectorAll(".nav a")) {
+    const isHere = link.getAttribute("href") === (root === "" ? "#/" : `#/${root}`);
+    if (isHere) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+/** The keys of the page that is open. */
+export function pageKeys() {
+  return current.keys ?? {};
+}
+
+/** Opens the page again, after something on it has changed. */
+export const reload = turn;
+
+/** Turns pages from here on. */
+export function keepTurning() {
+  addEventListener("hashchange", turn);
+  return turn();
+}

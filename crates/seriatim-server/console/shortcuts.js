@@ -1,0 +1,62 @@
+// The keyboard. Single keys can be switched off, for those whose tools type for them.
+
+import { h } from "./dom.js";
+import { live } from "./live.js";
+import { pageKeys } from "./router.js";
+
+const OFF = "seriatim.shortcuts";
+const PLACES = { o: "#/", a: "#/apps", s: "#/series", b: "#/blocks", w: "#/workflows" };
+const LISTED = [
+  [["g", "o"], "Overview"],
+  [["g", "a"], "Applications"],
+  [["g", "s"], "Series"],
+  [["g", "b"], "Blocks"],
+  [["g", "w"], "Workflows"],
+  [["1", "–", "4"], "Tabs of a workspace"],
+  [["p"], "Pause a log, or go on"],
+  [["n"], "Next number, on the page of a series"],
+  [["Ctrl", "Enter"], "Send the command"],
+  [["t"], "Light or dark"],
+  [["?"], "This list"],
+];
+
+function areOff() {
+  return localStorage.getItem(OFF) === "off";
+}
+
+/** Listens to the keyboard; `toggleTheme` is what `t` does. */
+export function listen(toggleTheme) {
+  let leading = false;
+  addEventListener("keydown", (event) => {
+    const typing = event.target.closest?.("input, textarea, select, dialog");
+    if (typing || event.ctrlKey || event.metaKey || event.altKey || areOff()) return;
+    const wasLeading = leading;
+    leading = event.key === "g" && !wasLeading;
+    const place = wasLeading ? PLACES[event.key] : undefined;
+    const actions = { "?": showShortcuts, t: toggleTheme, ...pageKeys() };
+    const action = place ? () => { location.hash = place; } : wasLeading ? undefined : actions[event.key];
+    if (action === undefined) return;
+    event.preventDefault();
+    action();
+  });
+}
+
+/** The list of shortcuts. */
+export function showShortcuts() {
+  const off = h("input", { type: "checkbox" });
+  off.checked = !areOff();
+  off.addEventListener("change", () => localStorage.setItem(OFF, off.checked ? "on" : "off"));
+  const keys = LISTED.filter(([, meaning]) => meaning !== "Workflows" || live.workflows).map(([names, meaning]) => [
+    h("span", null, names.map((name) => (name === "–" ? " – " : [h("kbd", null, name), " "]))),
+    h("span", null, meaning),
+  ]);
+  const dialog = h("dialog", { "aria-labelledby": "keys-title" },
+    h("h2", { id: "keys-title" }, "Keyboard"),
+    h("div", { class: "keys" }, keys),
+    h("form", { method: "dialog" },
+      h("label", { class: "check" }, off, "Single keys do this"),
+      h("div", { class: "buttons" }, h("button", { class: "button primary" }, "Close"))));
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}

@@ -1,0 +1,369 @@
+//! The console: its files over a socket, and its pages in a real browser.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod browser;
+mod server;
+
+use std::io::Write as _;
+
+use browser::Browser;
+use serde_json::{Value, json};
+use seriatim_env::Env;
+use server::Server;
+
+/// What a file loads: words in quotes that look like files of the console.
+fn loads(text: &str) -> Vec<String> {
+    let is_file = |word: &&str| {
+        let begins = ["./", "../", "/console/"].iter().any(|begin| word.starts_with(begin));
+        begins && [".js", ".css", ".svg"].iter().any(|end| word.ends_with(end))
+    };
+    text.split('"').filter(is_file).map(str::to_owned).collect()
+}
+
+fn resolve(base: &str, name: &str) -> String {
+    if name.starts_with('/') {
+        return name.to_owned();
+    }
+    let mut parts: Vec<&str> = base.split('/').collect();
+    parts.pop();
+    for part in name.split('/') {
+        match part {
+            "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+#[tokio::test]
+async fn every_file_that_the_console_loads_is_served_under_its_policy() {
+    let server = Server::start(&Env::real()).await;
+    let (mut waiting, mut seen) = (vec!["/".to_owned()], Vec::new());
+    while let Some(path) = waiting.pop() {
+        let reply = server.get(&path).await;
+        assert_eq!(reply.status, 200, "{path}");
+        let policy = reply.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{path}: {policy}");
+        assert!(!reply.body.contains("https://") && !reply.body.contains("innerHTML"), "{path}");
+        let known = [("If-None-Match", reply.header("etag").unwrap())];
+        let again = server.send("GET", &path, &known, None).await;
+        assert_eq!((again.status, again.body.as_str()), (304, ""), "{path}");
+        let names = loads(&reply.body).into_iter().map(|name| resolve(&path, &name));
+        waiting.extend(names.filter(|name| !seen.contains(name)));
+        seen.push(path);
+    }
+    seen.sort();
+    seen.dedup();
+    assert!(seen.len() > 30, "{seen:?}");
+    assert_eq!(server.get("/console").await.header("location"), Some("/"));
+    assert_eq!(server.get("/console/none.js").await.status, 404);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_forecast_says_when_a_sequence_runs_out() {
+    let server = Server::start(&Env::real()).await;
+    let workspace = create_workspace(&server, "corner").await;
+    server.post(&format!("{workspace}/commands"), &invoice()).await;
+    let path = format!("{workspace}/sequences/InvoiceNumber/forecast");
+    let forecast: Value = serde_json::from_str(&server.get(&path).await.body).unwrap();
+    assert_eq!((&forecast["drawn"], &forecast["remaining"]), (&json!(1), &json!(9_007_199_254_740_990_u64)));
+    assert_eq!(server.get(&format!("{workspace}/sequences/None/forecast")).await.status, 404);
+    server.stop().await;
+}
+
+async fn create_workspace(server: &Server, name: &str) -> String {
+    let created = server.post("/v1/apps/shop/workspaces", &json!({"kind": "store", "name": name})).await;
+    format!("/v1/apps/shop/workspaces/{}", created["id"])
+}
+
+fn invoice() -> Value {
+    json!({"changes": [{"create": "Invoice", "id": 1, "fields": {"total": "9.50"}}]})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_can_work_with_it_in_a_browser() {
+    let env = Env::real();
+    let Some(mut browser) = Browser::start(&env).await else {
+        let reason = "Chromium is not installed: apt-get install chromium";
+        assert!(std::env::var_os("SERIATIM_REQUIRE_REAL").is_none(), "{reason}");
+        // Not by a macro: what those print is hidden while a test passes.
+        writeln!(std::io::stderr(), "SKIPPED, the console was not looked at: {reason}").unwrap();
+        return;
+    };
+    let mut server = Server::start(&env).await;
+    let base = format!("http://{}/", server.address);
+    look_at_an_empty_server(&mut browser, &base).await;
+    let workspace = send_a_command(&mut browser).await;
+    follow_the_log(&mut browser, &mut server, &env, &workspace).await;
+    read_records_and_sequences(&mut browser, &workspace).await;
+    number_a_series(&mut browser).await;
+    allocate_a_block(&mut browser).await;
+    show_markup_as_text(&mut browser, &server).await;
+    fold_a_history(&mut browser).await;
+    turn_dark(&mut browser, &base).await;
+    fit_a_phone(&mut browser, &workspace).await;
+    // A browser notes every answer that says no. Expected are: the look for workflows, the command that was wrong, and
+    // what was under way when the server went away.
+    let expected = |complaint: &String| {
+        ["/v1/workflows", "/commands", "net::ERR_"].iter().any(|known| complaint.contains(known))
+    };
+    let complaints: Vec<String> = browser.complaints().into_iter().filter(|one| !expected(one)).collect();
+    assert_eq!(complaints, Vec::<String>::new());
+    // Nor could the page make markup of strings if it tried.
+    let refused = "(() => { try { document.createElement('p').innerHTML = '<b>x</b>'; } catch (error) { return error.name; } })()";
+    assert_eq!(browser.value(refused).await, "TypeError");
+    ask_for_a_token(&mut browser, &server).await;
+    browser.close().await;
+    server.stop().await;
+}
+
+async fn look_at_an_empty_server(browser: &mut Browser, base: &str) {
+    browser.open(base).await;
+    browser.wait_text(".readiness", "ready").await;
+    browser.wait_text(".empty", "Nothing has been numbered yet").await;
+    browser.wait_text(".code-line", &format!("curl -X POST {base}v1/series/invoices/next")).await;
+    browser.wait_text("table", "series").await;
+    browser.shoot("overview-empty").await;
+    browser.press("Tab").await;
+    assert_eq!(
+        browser.value("document.activeElement.className").await,
+        "skip",
+        "the first stop skips navigation"
+    );
+    for key in ["g", "a"] {
+        browser.press(key).await;
+    }
+    browser.wait_text("h1", "Applications").await;
+    browser.press("?").await;
+    browser.wait_text("dialog", "Pause a log").await;
+    browser.press("Escape").await;
+    browser.wait("document.querySelector('dialog') === null").await;
+}
+
+/// Creates a workspace and sends commands to it, all by form. Gives the workspace's path.
+async fn send_a_command(browser: &mut Browser) -> String {
+    browser.turn("#/apps/shop").await;
+    browser.wait_text(".empty", "No workspaces yet").await;
+    browser.fill("#create-workspace [name=name]", "corner").await;
+    browser.click("#create-workspace button").await;
+    browser.wait_text(".log-tools", "following live").await;
+    browser.fill("#send-command [name=key]", "first").await;
+    browser.click("#send-command [type=submit]").await;
+    browser.wait_text(".answer-number b", "1").await;
+    browser.wait_text(".log li[data-offset='1'] .chip.drawn", "InvoiceNumber1").await;
+    browser.shoot("command").await;
+    browser.click("#send-command [type=submit]").await;
+    browser.wait_text(".result", "Done before").await;
+    browser.fill("#send-command [name=body]", "{\"changes\": [").await;
+    browser.wait_text("#body-state", "Not JSON yet").await;
+    browser.fill("#send-command [name=body]", "{\"changes\": []}").await;
+    browser.click("#send-command [type=submit]").await;
+    browser.wait_text(".problem", "The command changes nothing: send at least one change").await;
+    browser.shoot("command-problem").await;
+    let hash = browser.value("location.hash").await;
+    let path = hash.as_str().unwrap().trim_start_matches("#/").trim_end_matches("/command").to_owned();
+    format!("/v1/{path}")
+}
+
+/// Posts from outside while the page follows: nothing is missing, nothing comes twice, the page stays small.
+async fn follow_the_log(browser: &mut Browser, server: &mut Server, env: &Env, workspace: &str) {
+    let commands = format!("{workspace}/commands");
+    browser.leave_input().await;
+    browser.press("1").await;
+    browser.wait_text(".tabs [aria-current]", "Events").await;
+    browser.wait_text(".log-tools", "following live").await;
+    for _ in 0..5 {
+        server.post(&commands, &invoice()).await;
+    }
+    browser.wait("document.querySelector('.log li').dataset.offset === '6'").await;
+    browser.press("p").await;
+    browser.wait_text(".log-tools", "paused").await;
+    server.post(&commands, &invoice()).await;
+    browser.press("p").await;
+    browser.wait("document.querySelector('.log li').dataset.offset === '7'").await;
+    let offsets = "[...document.querySelectorAll('.log li')].map((row) => row.dataset.offset).join()";
+    assert_eq!(browser.value(offsets).await, "7,6,5,4,3,2,1");
+    // The server goes away and comes back: the page goes on behind the last event that it has seen.
+    server.interrupt(env).await;
+    server.post(&commands, &invoice()).await;
+    browser.wait("document.querySelector('.log li').dataset.offset === '8'").await;
+    browser.wait_text(".log-tools", "following live").await;
+    assert_eq!(browser.value(offsets).await, "8,7,6,5,4,3,2,1");
+    for _ in 0..249 {
+        server.post(&commands, &invoice()).await;
+    }
+    browser.wait("document.querySelector('.log li').dataset.offset === '257'").await;
+    assert_eq!(browser.value("document.querySelectorAll('.log li').length").await, 200);
+    browser.value("document.querySelector('.log summary').click()").await;
+    browser.wait_text(".log .json", "\"workspace_offset\": 257").await;
+    browser.shoot("events").await;
+    // Opened anew, the page finds the end of a log that is longer than a page.
+    browser.turn("#/").await;
+    browser.turn(&format!("#{}/events", workspace.trim_start_matches("/v1"))).await;
+    browser.wait("document.querySelector('.log li').dataset.offset === '257'").await;
+    browser.click(".table-foot .button").await;
+    browser.wait("document.querySelector('.log li:last-child').dataset.offset === '158'").await;
+}
+
+async fn read_records_and_sequences(browser: &mut Browser, workspace: &str) {
+    let place = format!("#{}", workspace.trim_start_matches("/v1"));
+    browser.turn(&format!("{place}/records")).await;
+    browser.wait("document.querySelectorAll('tbody tr').length === 50").await;
+    browser.click(".table-foot .button").await;
+    browser.wait("document.querySelectorAll('tbody tr').length === 100").await;
+    browser.shoot("records").await;
+    browser.click("tbody a").await;
+    browser.wait_text("h1", "Invoice 322680000131072").await;
+    browser.turn(&format!("{place}/sequences")).await;
+    browser.wait_text("[data-sequence=InvoiceNumber] .figures", "next258").await;
+    browser.wait_text("[data-sequence=InvoiceNumber] .outlook", "a day").await;
+    browser.click("[aria-label='Audit InvoiceNumber']").await;
+    browser.wait_text(".audit", "Complete: no gaps, no duplicates").await;
+    browser.wait_text(".audit", "numbers257").await;
+    browser.shoot("sequences").await;
+    browser.fill("[data-sequence=InvoiceNumber] [name=number]", "1").await;
+    browser.click("[data-sequence=InvoiceNumber] form button").await;
+    browser.wait_text("[data-sequence=InvoiceNumber] .result", "key first").await;
+}
+
+async fn number_a_series(browser: &mut Browser) {
+    browser.turn("#/series").await;
+    browser.wait_text(".empty", "No series yet").await;
+    browser.fill("#create-series [name=name]", "acme.invoices").await;
+    browser.fill("#create-series [name=format]", "INV-{number:06}").await;
+    browser.wait_text("#create-series .chip", "INV-000001").await;
+    browser.click("#create-series button").await;
+    browser.wait_text("h1", "acme.invoices").await;
+    browser.click("#take-next [type=submit]").await;
+    browser.wait_text(".display", "INV-000001").await;
+    browser.wait_text("tbody", "INV-000001").await;
+    browser.leave_input().await;
+    browser.wait("!document.querySelector('#take-next [type=submit]').disabled").await;
+    browser.press("n").await;
+    browser.wait_text(".display", "INV-000002").await;
+    browser.fill("[name=void]", "2").await;
+    browser.fill("[name=reason]", "misprint").await;
+    browser.value("document.querySelector('[name=reason]').form.requestSubmit()").await;
+    browser.wait_text("tbody", "misprint").await;
+    browser.click(".page-head .button").await;
+    browser.wait_text(".audit", "Complete").await;
+    browser.wait_text(".audit", "2: misprint").await;
+    browser.shoot("series").await;
+}
+
+async fn allocate_a_block(browser: &mut Browser) {
+    browser.turn("#/blocks").await;
+    browser.wait_text(".empty", "No block sequences yet").await;
+    browser.fill("#create-blocks [name=name]", "orders").await;
+    browser.click("#create-blocks button").await;
+    browser.wait_text("h1", "orders").await;
+    browser.click("#allocate button").await;
+    browser.wait_text(".display", "1 – 100").await;
+    browser.wait_text(".figures", "next101").await;
+}
+
+/// What people write is text, whatever it looks like.
+async fn show_markup_as_text(browser: &mut Browser, server: &Server) {
+    let name = "<img src=x onerror=alert(1)>";
+    create_workspace(server, name).await;
+    browser.turn("#/apps/shop").await;
+    browser.wait_text("tbody", name).await;
+    assert_eq!(browser.value("document.querySelectorAll('main img').length").await, 0);
+}
+
+/// A history, as the host of workflows keeps it: an activity that was answered, a timer that was not.
+async fn fold_a_history(browser: &mut Browser) {
+    let history = json!([{"run": 1, "turns": [
+        {"time": 1_000_000, "jobs": [{"job": "start", "input": [{"encoding": "json/plain", "text": "\"Ada\""}]}], "commands": [
+            {"command": "schedule_activity", "seq": 1, "lineage": {"path": "/#1"}, "activity_type": "charge", "input": []},
+            {"command": "start_timer", "seq": 1, "lineage": {"path": "/1#1"}, "duration": {"secs": 5, "nanos": 0}}]},
+        {"time": 1_250_000, "jobs": [{"job": "resolve_activity", "seq": 1,
+            "resolution": {"outcome": "completed", "result": {"encoding": "json/plain", "text": "42"}}}], "commands": []}]}]);
+    let script = format!("import('/console/history.js').then(({{ fold }}) => fold({history}))");
+    let folded = browser.value(&script).await;
+    let activity = &folded["operations"][0];
+    assert_eq!(
+        (&activity["kind"], &activity["number"], &activity["name"]),
+        (&json!("activity"), &json!(1), &json!("charge"))
+    );
+    assert_eq!(
+        (&activity["ended"], &activity["outcome"], &activity["detail"]),
+        (&json!(1250), &json!("completed"), &json!(42))
+    );
+    let timer = &folded["operations"][1];
+    assert_eq!(
+        (&timer["kind"], &timer["number"], &timer["ended"]),
+        (&json!("timer"), &json!(1), &Value::Null)
+    );
+    assert_eq!((&timer["path"], &timer["due"]), (&json!("/1#1"), &json!(6000)));
+    assert_eq!(folded["marks"][0]["detail"], json!(["Ada"]));
+}
+
+/// With the first token the server asks everybody for one; the page asks its reader, and keeps it to itself.
+async fn ask_for_a_token(browser: &mut Browser, server: &Server) {
+    let all = server.post("/v1/tokens", &json!({"scopes": ["*:admin"]})).await["secret"].clone();
+    let bearer = format!("Bearer {}", all.as_str().unwrap());
+    let (headers, few) = ([("Authorization", bearer.as_str())], json!({"scopes": ["shop:read"]}));
+    let few = server.send("POST", "/v1/tokens", &headers, Some(&few)).await;
+    let few = serde_json::from_str::<Value>(&few.body).unwrap()["secret"].clone();
+
+    browser.size(1280, 900).await;
+    browser.call("Page.reload", json!({})).await;
+    browser.fill("dialog [name=token]", "not-a-token").await;
+    browser.value("document.querySelector('dialog form').requestSubmit()").await;
+    browser.wait_text("dialog", "The token is not known").await;
+    browser.shoot("token").await;
+    browser.fill("dialog [name=token]", few.as_str().unwrap()).await;
+    browser.value("document.querySelector('dialog form').requestSubmit()").await;
+    browser.turn("#/").await;
+    browser.wait_text(".page-head", "use a token with the scope *:read").await;
+    browser.turn("#/series").await;
+    browser.wait_text(".problem", "The token lacks the scope series:read").await;
+
+    browser.value("sessionStorage.clear()").await;
+    browser.call("Page.reload", json!({})).await;
+    browser.fill("dialog [name=token]", all.as_str().unwrap()).await;
+    browser.value("document.querySelector('dialog form').requestSubmit()").await;
+    browser.wait_text("tbody", "acme.invoices").await;
+    browser.wait_text(".readiness", "ready").await;
+    let kept = browser.value("[location.href, ...Object.values(localStorage), document.cookie].join()").await;
+    assert!(!kept.as_str().unwrap().contains(all.as_str().unwrap()), "for this tab only: {kept}");
+}
+
+async fn turn_dark(browser: &mut Browser, base: &str) {
+    let colour = "getComputedStyle(document.body).backgroundColor";
+    browser.prefer("light").await;
+    let light = browser.value(colour).await;
+    browser.prefer("dark").await;
+    let dark = browser.value(colour).await;
+    assert_ne!(light, dark, "the system decides");
+    browser.leave_input().await;
+    browser.press("t").await;
+    assert_eq!(browser.value(colour).await, light, "unless the reader has");
+    browser.call("Page.reload", json!({})).await;
+    browser.open(base).await;
+    assert_eq!(browser.value(colour).await, light, "which is remembered");
+    browser.leave_input().await;
+    browser.press("t").await;
+    assert_eq!(browser.value(colour).await, dark);
+    browser.wait("document.querySelector('.chart .line').getAttribute('d') !== ''").await;
+    browser.shoot("overview-dark").await;
+}
+
+async fn fit_a_phone(browser: &mut Browser, workspace: &str) {
+    browser.prefer("light").await;
+    browser.size(380, 800).await;
+    let place = format!("#{}", workspace.trim_start_matches("/v1"));
+    let tabs = ["events", "records", "sequences", "command"].map(|tab| format!("{place}/{tab}"));
+    let pages =
+        ["#/", "#/apps", "#/apps/shop", "#/apps/shop/partitions/0", "#/series", "#/series/acme.invoices"];
+    let pages = pages.into_iter().chain(["#/blocks", "#/blocks/orders", "#/workflows"]).map(str::to_owned);
+    for page in pages.chain(tabs) {
+        browser.turn(&page).await;
+        let width = browser.value("document.documentElement.scrollWidth").await;
+        assert!(width.as_u64().unwrap() <= 380, "{page} is {width} wide");
+        browser.shoot(&format!("phone{}", page.replace(['#', '/'], "-"))).await;
+    }
+}

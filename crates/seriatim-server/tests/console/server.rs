@@ -1,0 +1,110 @@
+//! A server in this process, and requests to it.
+
+use std::net::SocketAddr;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use serde_json::Value;
+use seriatim_engine::definition::shop;
+use seriatim_engine::{App, Engine, Options};
+use seriatim_env::{Env, Shutdown, Task};
+use seriatim_server::{ServerOptions, serve};
+use seriatim_storage::memory::{MemoryLog, MemoryStore};
+use seriatim_storage::{Log, Store};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// There is one recorder in a process: its servers share it.
+static METRICS: OnceLock<PrometheusHandle> = OnceLock::new();
+
+/// A server on a port of its own, in memory, with the demo application.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    engine: Engine,
+    stop: Shutdown,
+    served: Task<std::io::Result<()>>,
+}
+
+/// What came back, as text.
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+}
+
+impl Server {
+    pub(crate) async fn start(env: &Env) -> Self {
+        let metrics = METRICS.get_or_init(|| PrometheusBuilder::new().install_recorder().unwrap()).clone();
+        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+        let engine = Engine::open(env.clone(), log, store, [App::new(shop())], Options::default());
+        let engine = engine.await.unwrap();
+        assert!(engine.wait_ready(Duration::from_secs(60)).await);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, stop) = (listener.local_addr().unwrap(), Shutdown::new());
+        let served =
+            env.spawn(serve(listener, engine.clone(), Some(metrics), ServerOptions::default(), stop.clone()));
+        Self { address, engine, stop, served }
+    }
+
+    /// Stops answering, and begins again at the same address with the same data.
+    pub(crate) async fn interrupt(&mut self, env: &Env) {
+        self.stop.cancel();
+        (&mut self.served).await.unwrap().unwrap();
+        let listener = TcpListener::bind(self.address).await.unwrap();
+        (self.stop, self.served) = {
+            let (engine, stop, metrics) = (self.engine.clone(), Shutdown::new(), METRICS.get().cloned());
+            let served = env.spawn(serve(listener, engine, metrics, ServerOptions::default(), stop.clone()));
+            (stop, served)
+        };
+    }
+
+    /// One request on a connection of its own.
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Reply {
+        let mut request = format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n");
+        for (name, value) in headers {
+            request += &format!("{name}: {value}\r\n");
+        }
+        let body = body.map(Value::to_string);
+        if let Some(body) = &body {
+            request += &format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+        }
+        request += "\r\n";
+        request += body.as_deref().unwrap_or_default();
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Reply { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.send("GET", path, &[], None).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Value {
+        let reply = self.send("POST", path, &[], Some(body)).await;
+        assert!((200..300).contains(&reply.status), "{path}: {}", reply.body);
+        serde_json::from_str(&reply.body).unwrap()
+    }
+
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        self.served.await.unwrap().unwrap();
+    }
+}

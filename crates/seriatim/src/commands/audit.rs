@@ -1,0 +1,237 @@
+//! `seriatim audit`.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args, Subcommand};
+use serde_json::json;
+use seriatim_api::{Audit as Report, Run};
+use seriatim_client::Client;
+use seriatim_engine::audit::{Completeness, Verified, verify};
+use seriatim_storage::Digest;
+use seriatim_types::Number;
+
+use super::workspace::WorkspaceName;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::output::Output;
+use crate::target::Target;
+
+/// Says whether a sequence is complete: every number given once, or explained by an event.
+///
+/// Exit code 1 if it is not. The digest is the head of the chain over all events: publish it, or give it to somebody, and
+/// `audit verify` shows later that nothing before it was changed. It is not a signature.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    group = ArgGroup::new("what").required(true).args(["series", "app"]),
+    after_help = "\
+Examples:
+  seriatim audit --series acme.invoices
+  seriatim audit --app shop --workspace corner --sequence InvoiceNumber --json
+  seriatim audit --series acme.invoices --file invoices.audit
+  seriatim audit verify invoices.audit"
+)]
+pub(crate) struct Audit {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// A series.
+    #[arg(long, value_name = "NAME")]
+    series: Option<String>,
+    /// An application, with --workspace and --sequence.
+    #[arg(long, requires_all = ["workspace", "sequence"])]
+    app: Option<String>,
+    /// A workspace: its id or its name.
+    #[arg(long, requires = "app")]
+    workspace: Option<WorkspaceName>,
+    /// A sequence of the workspace.
+    #[arg(long, requires = "app")]
+    sequence: Option<String>,
+    /// Also writes a file that `audit verify` can check without a server.
+    #[arg(long)]
+    file: Option<PathBuf>,
+    /// The report as JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Verify(Verify),
+}
+
+/// Checks an audit file, offline.
+///
+/// Computes the chain again from the file alone, and looks for a head that was published earlier. Without --head it shows
+/// only that the file does not contradict itself.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seriatim audit verify invoices.audit
+  seriatim audit verify invoices.audit --head 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae")]
+struct Verify {
+    /// The file.
+    file: PathBuf,
+    /// A head that was published earlier: the digest of an audit.
+    #[arg(long, value_name = "HASH")]
+    head: Option<Digest>,
+    /// The result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Audit {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), CliError> {
+        if let Some(Action::Verify(verify)) = self.action {
+            return verify.run();
+        }
+        let mut output = Output::new();
+        let complete =
+            self.target.with(context, async |client| self.audit(client, &mut output).await).await?;
+        output.flush()?;
+        if complete { Ok(()) } else { Err(CliError::Found) }
+    }
+
+    /// Prints the report, and says whether it is complete.
+    async fn audit(&self, client: &Client, output: &mut Output) -> Result<bool, CliError> {
+        if let Some(name) = &self.series {
+            let series = client.series(name);
+            let report = series.audit().await?;
+            if self.json {
+                output.json(&report)?;
+            } else {
+                print(output, &format!("series {name}"), &report.audit)?;
+                output.line(format!("  voids    {}", report.voids.len()))?;
+            }
+            if let Some(path) = &self.file {
+                write(path, series.audit_file().await?).await?;
+            }
+            return Ok(report.audit.complete);
+        }
+        let (Some(app), Some(workspace), Some(sequence)) = (&self.app, &self.workspace, &self.sequence)
+        else {
+            return Err(CliError::usage("name a series, or an application with a workspace and a sequence"));
+        };
+        let workspace = workspace.find(client, app).await?;
+        let report = workspace.audit(sequence).await?;
+        if self.json {
+            output.json(&report)?;
+        } else {
+            print(output, &format!("sequence {sequence}"), &report)?;
+        }
+        if let Some(path) = &self.file {
+            write(path, workspace.audit_file(sequence).await?).await?;
+        }
+        Ok(report.complete)
+    }
+}
+
+fn runs(runs: &[Run]) -> String {
+    let run = |run: &Run| {
+        if run.first == run.last { run.first.to_string() } else { format!("{}-{}", run.first, run.last) }
+    };
+    if runs.is_empty() { "none".to_owned() } else { runs.iter().map(run).collect::<Vec<_>>().join(", ") }
+}
+
+fn print(output: &mut Output, what: &str, report: &Report) -> Result<(), CliError> {
+    let verdict = if report.complete { "complete" } else { "NOT complete" };
+    output.line(format!("{what}: {verdict}"))?;
+    match (report.first, report.last) {
+        (Some(first), Some(last)) => {
+            output.line(format!("  numbers  {first} to {last}, {} given", report.count))?;
+        }
+        _ => output.line("  numbers  none given")?,
+    }
+    output.line(format!("  gaps     {}", runs(&report.gaps)))?;
+    output.line(format!("  twice    {}", runs(&report.duplicates)))?;
+    let raises = report.raises.iter().map(|raise| format!("{}-{}", raise.from, raise.to.saturating_sub(1)));
+    let raises: Vec<String> = raises.collect();
+    output.line(format!(
+        "  skipped  {}",
+        if raises.is_empty() { "none".to_owned() } else { raises.join(", ") }
+    ))?;
+    for broken in &report.broken {
+        output.line(format!("  broken   event {}: {}", broken.workspace_offset, broken.problem))?;
+    }
+    output.line(format!("  events   {}", report.events))?;
+    output.line(format!("  digest   {}", report.digest))
+}
+
+/// Writes an audit file as it comes.
+async fn write(path: &std::path::Path, mut file: seriatim_client::Body) -> Result<(), CliError> {
+    use futures_util::stream::StreamExt as _;
+    use std::io::Write as _;
+    let failed = |error: std::io::Error| CliError::unavailable(format!("{}: {error}", path.display()));
+    let mut to = std::io::BufWriter::new(File::create(path).map_err(failed)?);
+    while let Some(piece) = file.next().await {
+        to.write_all(&piece.map_err(CliError::unavailable)?).map_err(failed)?;
+    }
+    to.flush().map_err(failed)?;
+    eprintln!("seriatim: {} can be checked with `seriatim audit verify`", path.display());
+    Ok(())
+}
+
+impl Verify {
+    fn run(self) -> Result<(), CliError> {
+        let file = File::open(&self.file);
+        let file = file.map_err(|error| CliError::usage(format!("{}: {error}", self.file.display())))?;
+        let verified = verify(BufReader::new(file), self.head);
+        let verified = verified.map_err(|error| CliError::of(error.kind(), error))?;
+        let is_complete = |numbers: &Completeness| numbers.gaps.is_empty() && numbers.duplicates.is_empty();
+        let complete = verified.sequences.iter().all(|(_, numbers)| is_complete(numbers));
+        let mut output = Output::new();
+        if self.json {
+            output.json(&json_of(&verified, complete))?;
+        } else {
+            print_verified(&mut output, &verified, self.head.is_some())?;
+        }
+        output.flush()?;
+        if complete { Ok(()) } else { Err(CliError::Found) }
+    }
+}
+
+fn json_of(verified: &Verified, complete: bool) -> serde_json::Value {
+    let sequence = |(name, numbers): &(String, Completeness)| {
+        json!({
+            "name": name,
+            "first": numbers.first.map(Number::get),
+            "last": numbers.last.map(Number::get),
+            "count": numbers.count,
+            "gaps": numbers.gaps.total,
+            "duplicates": numbers.duplicates.total,
+            "raises": numbers.raises.total,
+        })
+    };
+    json!({
+        "application": verified.application,
+        "workspace": verified.workspace.get(),
+        "events": verified.events,
+        "head": verified.head.to_string(),
+        "published_at": verified.published_at.map(seriatim_types::WorkspaceOffset::get),
+        "complete": complete,
+        "sequences": verified.sequences.iter().map(sequence).collect::<Vec<_>>(),
+    })
+}
+
+fn print_verified(output: &mut Output, verified: &Verified, with_head: bool) -> Result<(), CliError> {
+    let Verified { application, workspace, events, head, published_at, sequences } = verified;
+    output.line(format!("workspace {workspace} of {application}: {events} events, head {head}"))?;
+    for (name, numbers) in sequences.iter().filter(|(_, numbers)| numbers.count > 0) {
+        let (gaps, twice) = (numbers.gaps.total, numbers.duplicates.total);
+        let (first, last) = (numbers.first.map_or(0, Number::get), numbers.last.map_or(0, Number::get));
+        let count = numbers.count;
+        output.line(format!("  {name}: {first} to {last}, {count} given, {gaps} gaps, {twice} twice"))?;
+    }
+    match published_at {
+        Some(offset) => {
+            output.line(format!("nothing up to event {offset} was changed since the head was published"))
+        }
+        None if with_head => output.line("the head is the one of a workspace without events"),
+        None => output
+            .line("the file does not contradict itself; only a head published earlier shows more (--head)"),
+    }
+}

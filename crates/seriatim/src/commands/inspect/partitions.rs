@@ -1,0 +1,79 @@
+//! `seriatim inspect partitions`.
+
+use clap::Args;
+use serde::Serialize;
+use seriatim_api::{PartitionState, PartitionStatus};
+
+use super::Listing;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::target::Target;
+
+/// What each partition is doing.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seriatim inspect partitions
+  seriatim inspect partitions --app shop --json")]
+pub(super) struct Partitions {
+    /// Only this application.
+    #[arg(long)]
+    app: Option<String>,
+    /// One JSON object per line.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// A partition, with its application.
+#[derive(Debug, Serialize)]
+struct Named {
+    app: String,
+    #[serde(flatten)]
+    state: PartitionState,
+}
+
+fn status(state: &PartitionState) -> String {
+    let status = match state.status {
+        PartitionStatus::Recovering => "recovering",
+        PartitionStatus::Ready => "ready",
+        PartitionStatus::Stopped => "stopped",
+        PartitionStatus::Fenced => "fenced",
+    };
+    match (&state.recovery, &state.reason) {
+        (Some(recovery), _) => format!("{status}, {} of {}", recovery.at, recovery.tail),
+        (None, Some(reason)) => format!("{status}: {reason}"),
+        (None, None) => status.to_owned(),
+    }
+}
+
+impl Partitions {
+    pub(super) async fn run(self, context: &Context) -> Result<(), CliError> {
+        let work = async |client: &seriatim_client::Client| {
+            let names = match &self.app {
+                Some(name) => vec![name.clone()],
+                None => {
+                    let names = client.applications().await?.into_iter().map(|application| application.name);
+                    names.chain(["series".to_owned()]).collect()
+                }
+            };
+            let mut all = Vec::new();
+            for app in names {
+                let states = client.application(&app).partitions().await?;
+                all.extend(states.into_iter().map(|state| Named { app: app.clone(), state }));
+            }
+            Ok(all)
+        };
+        let partitions = self.target.with(context, work).await?;
+        let columns = ["app", "partition", "next offset", "checkpoint", "unflushed", "status"];
+        let mut listing = Listing::new(self.json, &columns);
+        listing.page(&partitions, |Named { app, state }| {
+            let numbers =
+                [state.next_offset, state.checkpoint, state.unflushed].map(|number| number.to_string());
+            let [next, checkpoint, unflushed] = numbers;
+            vec![app.clone(), state.partition.to_string(), next, checkpoint, unflushed, status(state)]
+        })?;
+        listing.end()
+    }
+}

@@ -1,0 +1,59 @@
+//! The commands, one file each.
+//!
+//! A new one is a file with a struct that derives [`clap::Args`], its examples as `after_help`, and a `run`; a line in
+//! [`Command`]; a line in [`Command::run`].
+
+mod audit;
+mod backup;
+mod completions;
+mod config;
+mod doctor;
+mod export;
+mod inspect;
+mod next;
+mod restore;
+mod serve;
+mod token;
+mod unfence;
+mod workspace;
+
+use clap::Subcommand;
+
+use crate::context::Context;
+use crate::error::CliError;
+
+/// What there is to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Serve(serve::Serve),
+    Next(next::Next),
+    Audit(audit::Audit),
+    Inspect(inspect::Inspect),
+    Export(export::Export),
+    Doctor(doctor::Doctor),
+    Backup(backup::Backup),
+    Restore(restore::Restore),
+    Unfence(unfence::Unfence),
+    Token(token::Token),
+    Config(config::Config),
+    Completions(completions::Completions),
+}
+
+impl Command {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), CliError> {
+        match self {
+            Self::Serve(command) => command.run(context).await,
+            Self::Next(command) => command.run(context).await,
+            Self::Audit(command) => command.run(context).await,
+            Self::Inspect(command) => command.run(context).await,
+            Self::Export(command) => command.run(context).await,
+            Self::Doctor(command) => command.run(context).await,
+            Self::Backup(command) => command.run(context).await,
+            Self::Restore(command) => command.run(context).await,
+            Self::Unfence(command) => command.run(context).await,
+            Self::Token(command) => command.run(context).await,
+            Self::Config(command) => command.run(context),
+            Self::Completions(command) => command.run(),
+        }
+    }
+}

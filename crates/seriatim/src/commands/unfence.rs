@@ -1,0 +1,70 @@
+//! `seriatim unfence`.
+
+use clap::{ArgGroup, Args};
+use seriatim_api::UnfenceRequest;
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::output::Output;
+use crate::target::Target;
+
+/// Lets a restored copy give out numbers again.
+///
+/// Say what the outside may have seen after the backup: nothing (--complete), the highest number of each name (--highest),
+/// at most so many of each (--skip), or the last two together. What is skipped becomes an explained gap in every audit.
+/// Names that are not listed stay fenced, unless --skip is given. Idempotency keys that were used after the backup are
+/// forgotten.
+#[derive(Debug, Args)]
+#[command(
+    group = ArgGroup::new("how").required(true).multiple(true).args(["complete", "highest", "skip"]),
+    after_help = "\
+Examples:
+  seriatim unfence --complete
+  seriatim unfence --highest series/acme.invoices=1207 --highest shop/corner/InvoiceNumber=88
+  seriatim unfence --highest blocks/orders=40960 --skip 1000
+  seriatim unfence --skip 1000 --storage file:./restored"
+)]
+pub(crate) struct Unfence {
+    /// Nothing was given out after the backup.
+    #[arg(long, conflicts_with_all = ["highest", "skip"])]
+    complete: bool,
+    /// The highest number that a name may have given out: series/S, blocks/B or APP/WORKSPACE/SEQUENCE.
+    #[arg(long, value_name = "NAME=N", value_parser = highest)]
+    highest: Vec<(String, u64)>,
+    /// How many numbers everything that is not named skips.
+    #[arg(long, value_name = "N")]
+    skip: Option<u64>,
+    /// The answer as JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+fn highest(text: &str) -> Result<(String, u64), String> {
+    let wrong = || format!("{text:?} is not NAME=N, such as series/acme.invoices=1207");
+    let (name, number) = text.rsplit_once('=').ok_or_else(wrong)?;
+    Ok((name.to_owned(), number.parse().map_err(|_| wrong())?))
+}
+
+impl Unfence {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), CliError> {
+        let Self { complete, highest, skip, .. } = &self;
+        let request =
+            UnfenceRequest { complete: *complete, highest: highest.iter().cloned().collect(), skip: *skip };
+        let report =
+            self.target.with(context, async |client| Ok(client.admin().unfence(&request).await?)).await?;
+        let mut output = Output::new();
+        if self.json {
+            output.json(&report)?;
+        } else if !report.fenced {
+            output.line("free: it gives out numbers again")?;
+        } else {
+            for name in &report.free {
+                output.line(format!("{name}: free"))?;
+            }
+            output.line("everything else: fenced")?;
+        }
+        output.flush()
+    }
+}

@@ -1,0 +1,100 @@
+//! Why a command of the command line failed, and with which exit code.
+
+use std::fmt;
+
+use seriatim_types::ErrorKind;
+
+/// What the shell is told. 0 is fine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// It found a problem.
+    Problem = 1,
+    /// It was used wrongly.
+    Usage = 2,
+    /// Something is busy or does not work.
+    Unavailable = 3,
+}
+
+impl From<ErrorKind> for Exit {
+    fn from(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Busy
+            | ErrorKind::Unavailable
+            | ErrorKind::InDoubt
+            | ErrorKind::Fenced
+            | ErrorKind::Closed => Self::Unavailable,
+            ErrorKind::Invalid
+            | ErrorKind::NotFound
+            | ErrorKind::TooLarge
+            | ErrorKind::Unauthorized
+            | ErrorKind::Forbidden => Self::Usage,
+            ErrorKind::Conflict | ErrorKind::Corrupt | ErrorKind::Exhausted | ErrorKind::Internal => {
+                Self::Problem
+            }
+        }
+    }
+}
+
+/// Why a command failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CliError {
+    /// With a sentence for stderr.
+    Failed { exit: Exit, message: String },
+    /// What was found has been printed already, and it is not fine.
+    Found,
+    /// Nobody reads the output any more: nothing to complain about.
+    Unread,
+}
+
+impl CliError {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::Failed { exit: Exit::Usage, message: message.into() }
+    }
+
+    pub(crate) fn unavailable(error: impl fmt::Display) -> Self {
+        Self::Failed { exit: Exit::Unavailable, message: error.to_string() }
+    }
+
+    /// The exit code of an error's kind.
+    pub(crate) fn of(kind: ErrorKind, error: impl fmt::Display) -> Self {
+        Self::Failed { exit: kind.into(), message: error.to_string() }
+    }
+
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Failed { exit, .. } => *exit as u8,
+            Self::Found => Exit::Problem as u8,
+            Self::Unread => 0,
+        }
+    }
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed { message, .. } => f.write_str(message),
+            Self::Found => f.write_str("a problem was found"),
+            Self::Unread => f.write_str("nobody reads the output"),
+        }
+    }
+}
+
+macro_rules! by_kind {
+    ($($error:ty),* $(,)?) => {$(
+        impl From<$error> for CliError {
+            fn from(error: $error) -> Self {
+                Self::of(error.kind(), error)
+            }
+        }
+    )*};
+}
+
+by_kind!(
+    seriatim_client::ClientError,
+    seriatim_engine::OpenError,
+    seriatim_engine::SubmitError,
+    seriatim_engine::doctor::DoctorError,
+    seriatim_storage_file::OpenError,
+    seriatim_storage_file::BackupError,
+    seriatim_storage_file::RestoreError,
+);

@@ -1,0 +1,37 @@
+//! The API inside this process: whoever holds a storage needs no server to look at it.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::stream::StreamExt as _;
+use seriatim_client::{Body, Transport, TransportError};
+use seriatim_engine::Engine;
+use seriatim_server::{LocalApi, Server};
+use seriatim_storage_file::StorageUrl;
+
+/// Takes requests to an engine in this process. Nobody is asked for a token: who can open the files may do everything.
+#[derive(Debug)]
+pub(crate) struct LocalTransport {
+    api: LocalApi,
+    place: String,
+}
+
+impl LocalTransport {
+    pub(crate) fn new(engine: Engine, url: &StorageUrl) -> Self {
+        Self { api: Server::new(engine).local(), place: url.to_string() }
+    }
+}
+
+#[async_trait]
+impl Transport for LocalTransport {
+    async fn send(&self, request: http::Request<Bytes>) -> Result<http::Response<Body>, TransportError> {
+        let answer = self.api.send(request).await;
+        Ok(answer.map(|body| {
+            let lost = |reason: String| TransportError { sent: true, reason };
+            body.map(move |piece| piece.map_err(lost)).boxed()
+        }))
+    }
+
+    fn place(&self) -> String {
+        self.place.clone()
+    }
+}

@@ -1,0 +1,103 @@
+//! Settings, as the parts of a server take them.
+
+use std::path::PathBuf;
+
+use seriatim_engine::Options;
+use seriatim_server::{ServerOptions, TlsFiles};
+use seriatim_storage_file::FileOptions;
+
+use super::Settings;
+use super::value::Read;
+use crate::error::CliError;
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Read for LogFormat {
+    fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "json" => Ok(Self::Json),
+            _ => Ok(Self::Text),
+        }
+    }
+}
+
+impl Settings {
+    /// The definitions of applications.
+    pub(crate) fn apps(&self) -> Vec<PathBuf> {
+        self.texts("apps").iter().map(PathBuf::from).collect()
+    }
+
+    pub(crate) fn engine_options(&self) -> Result<Options, CliError> {
+        Ok(Options {
+            trust_level: self.get("trust_level")?,
+            unflushed_max: self.get("unflushed_max")?,
+            unflushed_bytes_max: self.get("unflushed_bytes_max")?,
+            flush_at: self.get("flush_at")?,
+            flush_interval: self.get("flush_interval")?,
+            uncheckpointed_events_max: self.get("uncheckpointed_events_max")?,
+            uncheckpointed_bytes_max: self.get("uncheckpointed_bytes_max")?,
+            cache_numbers: self.get("cache_numbers")?,
+            begin_wait: self.get("begin_wait")?,
+            queue_max: self.get("queue_max")?,
+            idempotency_window: self.get("idempotency_window")?,
+            cached_workspaces: self.get("cached_workspaces")?,
+            open_blocks: self.get("open_blocks")?,
+            ..Options::default()
+        })
+    }
+
+    pub(crate) fn file_options(&self) -> Result<FileOptions, CliError> {
+        Ok(FileOptions { free_bytes_min: self.get("free_bytes_min")?, ..FileOptions::default() })
+    }
+
+    pub(crate) fn server_options(&self) -> Result<ServerOptions, CliError> {
+        let tls = match (self.find::<String>("tls_cert")?, self.find::<String>("tls_key")?) {
+            (Some(certificate), Some(key)) => {
+                Some(TlsFiles { certificate: certificate.into(), key: key.into() })
+            }
+            (None, None) => None,
+            (Some(_), None) => {
+                return Err(CliError::usage("tls_cert is set and tls_key is not: TLS needs both"));
+            }
+            (None, Some(_)) => {
+                return Err(CliError::usage("tls_key is set and tls_cert is not: TLS needs both"));
+            }
+        };
+        Ok(ServerOptions {
+            body_bytes_max: self.get("body_bytes_max")?,
+            header_bytes_max: self.get("header_bytes_max")?,
+            header_timeout: self.get("header_timeout")?,
+            request_timeout: self.get("request_timeout")?,
+            connections_max: self.get("connections_max")?,
+            requests_max: self.get("requests_max")?,
+            stop_patience: self.get("stop_patience")?,
+            stuck_after: self.get("stuck_after")?,
+            tls,
+            ..ServerOptions::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_defaults_of_the_table_are_those_of_the_parts() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("empty.toml");
+        std::fs::write(&file, "").unwrap();
+        let read = |path: &Path| Settings::read(Some(path), Vec::new()).unwrap();
+        let settings = read(&file);
+        assert_eq!(settings.engine_options().unwrap(), Options::default());
+        assert_eq!(settings.server_options().unwrap(), ServerOptions::default());
+        assert_eq!(settings.file_options().unwrap().free_bytes_min, FileOptions::default().free_bytes_min);
+    }
+}

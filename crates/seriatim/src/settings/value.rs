@@ -1,0 +1,181 @@
+//! What a setting can be, and how it is read from text.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use seriatim_storage_file::StorageUrl;
+use seriatim_types::TrustLevel;
+
+/// What a setting can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Address,
+    Storage,
+    File,
+    /// Any number of files; the only kind that can have more than one value.
+    Files,
+    Choice(&'static [&'static str]),
+    Filter,
+    TrustLevel,
+    Count,
+    Duration,
+    DurationOrForever,
+    Url,
+    Secret,
+}
+
+impl Kind {
+    /// Whether a text is a value of this kind; else what is wrong with it.
+    pub(crate) fn check(self, text: &str) -> Result<(), String> {
+        match self {
+            Self::Address => SocketAddr::read(text).map(drop),
+            Self::Storage => StorageUrl::read(text).map(drop),
+            Self::File | Self::Files | Self::Secret if text.is_empty() => Err("it is empty".to_owned()),
+            Self::File | Self::Files | Self::Secret => Ok(()),
+            Self::Choice(choices) if choices.contains(&text) => Ok(()),
+            Self::Choice(choices) => Err(format!("{text:?} is not one of {}", choices.join(", "))),
+            Self::Filter => text.parse::<tracing_subscriber::EnvFilter>().map(drop).map_err(|error| {
+                format!("{text:?} is no filter ({error}): use error, warn, info, debug or trace")
+            }),
+            Self::TrustLevel => TrustLevel::read(text).map(drop),
+            Self::Count => u64::read(text).map(drop),
+            Self::Duration => Duration::read(text).map(drop),
+            Self::DurationOrForever => Option::<Duration>::read(text).map(drop),
+            Self::Url => seriatim_client::ServerUrl::read(text).map(drop),
+        }
+    }
+
+    /// What stands for a value in `--help`.
+    pub(crate) fn placeholder(self) -> &'static str {
+        match self {
+            Self::Address => "ADDRESS",
+            Self::Storage | Self::Url => "URL",
+            Self::File | Self::Files => "FILE",
+            Self::Choice(_) => "FORMAT",
+            Self::Filter | Self::TrustLevel => "LEVEL",
+            Self::Count => "N",
+            Self::Duration | Self::DurationOrForever => "DURATION",
+            Self::Secret => "TOKEN",
+        }
+    }
+}
+
+/// A type that settings are read as.
+pub(crate) trait Read: Sized {
+    /// The value, or what is wrong with the text.
+    fn read(text: &str) -> Result<Self, String>;
+}
+
+impl Read for SocketAddr {
+    fn read(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|_| format!("{text:?} is not an address with a port, such as 127.0.0.1:7400"))
+    }
+}
+
+impl Read for StorageUrl {
+    fn read(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|error: seriatim_storage_file::ParseStorageUrlError| error.to_string())
+    }
+}
+
+impl Read for TrustLevel {
+    fn read(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|error: seriatim_types::ParseTrustLevelError| error.to_string())
+    }
+}
+
+impl Read for seriatim_client::ServerUrl {
+    fn read(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|error: seriatim_client::ParseServerUrlError| error.to_string())
+    }
+}
+
+impl Read for u64 {
+    fn read(text: &str) -> Result<Self, String> {
+        // Underscores as TOML has them.
+        let digits = text.replace('_', "");
+        digits.parse().map_err(|_| format!("{text:?} is not a whole number"))
+    }
+}
+
+impl Read for usize {
+    fn read(text: &str) -> Result<Self, String> {
+        u64::read(text)?.try_into().map_err(|_| format!("{text} is too large for this machine"))
+    }
+}
+
+impl Read for String {
+    fn read(text: &str) -> Result<Self, String> {
+        Ok(text.to_owned())
+    }
+}
+
+/// Units of durations, in milliseconds.
+const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+
+impl Read for Duration {
+    fn read(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is not a duration, such as 200ms, 30s, 15m, 12h or 7d");
+        let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (count, unit) = text.split_at(digits);
+        let count: u64 = count.parse().map_err(|_| wrong())?;
+        let (_, millis) = UNITS.into_iter().find(|(name, _)| *name == unit.trim()).ok_or_else(wrong)?;
+        count.checked_mul(millis).map(Self::from_millis).ok_or_else(wrong)
+    }
+}
+
+impl Read for Option<Duration> {
+    fn read(text: &str) -> Result<Self, String> {
+        if text == "forever" { Ok(None) } else { Duration::read(text).map(Some) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_a_number_and_a_unit() {
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        let table = [
+            ("200ms", Some(Duration::from_millis(200))),
+            ("30s", seconds(30)),
+            ("15m", seconds(900)),
+            ("12h", seconds(43_200)),
+            ("7 d", seconds(604_800)),
+            ("0s", seconds(0)),
+            ("30", None),
+            ("s", None),
+            ("-1s", None),
+            ("1.5s", None),
+            ("3w", None),
+            ("99999999999999999999s", None),
+            ("18446744073709551615d", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(Duration::read(text).ok(), expected, "{text}");
+        }
+        assert_eq!(Option::<Duration>::read("forever"), Ok(None));
+    }
+
+    #[test]
+    fn a_wrong_value_says_what_a_right_one_looks_like() {
+        let table = [
+            (
+                Kind::Address,
+                "localhost",
+                "\"localhost\" is not an address with a port, such as 127.0.0.1:7400",
+            ),
+            (Kind::Count, "many", "\"many\" is not a whole number"),
+            (Kind::Choice(&["text", "json"]), "xml", "\"xml\" is not one of text, json"),
+            (Kind::Duration, "5", "\"5\" is not a duration, such as 200ms, 30s, 15m, 12h or 7d"),
+            (Kind::File, "", "it is empty"),
+        ];
+        for (kind, text, expected) in table {
+            assert_eq!(kind.check(text), Err(expected.to_owned()));
+        }
+        assert_eq!(Kind::Count.check("1_000"), Ok(()));
+        assert!(Kind::Filter.check("warn,seriatim=debug").is_ok());
+        assert!(Kind::Filter.check("seriatim=loud").is_err());
+    }
+}

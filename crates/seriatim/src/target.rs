@@ -1,0 +1,153 @@
+//! What a command looks at: a server, or a storage that no server holds.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use seriatim_client::{Client, ClientOptions, ServerUrl};
+use seriatim_engine::{App, Engine, PartitionStatus};
+use seriatim_storage_file::{Storage, StorageUrl};
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::local::LocalTransport;
+use crate::settings::Settings;
+
+/// What a command looks at.
+#[derive(Debug, Args)]
+pub(crate) struct Target {
+    /// The server to ask [default: http://127.0.0.1:7400].
+    #[arg(long, value_name = "URL", conflicts_with = "storage")]
+    server: Option<ServerUrl>,
+    /// A storage that no server holds, to look at without one.
+    #[arg(long, value_name = "URL")]
+    storage: Option<StorageUrl>,
+}
+
+/// The server that a command asks.
+#[derive(Debug, Args)]
+pub(crate) struct ServerTarget {
+    /// The server to ask [default: http://127.0.0.1:7400].
+    #[arg(long, value_name = "URL")]
+    server: Option<ServerUrl>,
+}
+
+impl ServerTarget {
+    pub(crate) fn client(&self, context: &Context) -> Result<Client, CliError> {
+        client_of(context, &context.settings()?, self.server.as_ref())
+    }
+}
+
+fn client_of(context: &Context, settings: &Settings, server: Option<&ServerUrl>) -> Result<Client, CliError> {
+    let url = match server {
+        Some(url) => url.clone(),
+        None => settings.get("server")?,
+    };
+    let ca_certificates = match settings.find::<String>("tls_ca")? {
+        Some(path) => {
+            let read = std::fs::read(&path);
+            Some(read.map_err(|error| CliError::usage(format!("tls_ca {path}: {error}")))?)
+        }
+        None => None,
+    };
+    let options = ClientOptions {
+        token: settings.find("token")?,
+        ca_certificates,
+        // Whoever sits at a terminal wants to know at once that nobody is there.
+        unreachable_patience: Duration::ZERO,
+        ..ClientOptions::default()
+    };
+    Ok(Client::connect(context.env.clone(), url, options)?)
+}
+
+impl Target {
+    /// The storage that was named, if one was.
+    pub(crate) fn storage(&self) -> Option<&StorageUrl> {
+        self.storage.as_ref()
+    }
+
+    /// Opens it, hands a client of it to `work`, and closes it, whatever comes out.
+    pub(crate) async fn with<T>(
+        &self,
+        context: &Context,
+        work: impl AsyncFnOnce(&Client) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let settings = context.settings()?;
+        let Some(url) = &self.storage else {
+            return work(&client_of(context, &settings, self.server.as_ref())?).await;
+        };
+        let storage = open_storage(context, &settings, url).await?;
+        let result = match open_engine(context, &settings, &storage).await {
+            Ok(engine) => {
+                let transport = Arc::new(LocalTransport::new(engine.clone(), url));
+                let client = Client::with_transport(context.env.clone(), transport, ClientOptions::default());
+                let result = work(&client).await;
+                engine.close().await;
+                result
+            }
+            Err(error) => Err(error),
+        };
+        let closed = storage.close().await;
+        let value = result?;
+        closed?;
+        Ok(value)
+    }
+}
+
+/// Opens a storage that is there. A server that starts makes a new one; whoever looks at one does not.
+pub(crate) async fn open_storage(
+    context: &Context,
+    settings: &Settings,
+    url: &StorageUrl,
+) -> Result<Storage, CliError> {
+    match url {
+        StorageUrl::Memory => {
+            return Err(CliError::usage(
+                "memory: is a new storage every time, with nothing in it to look at",
+            ));
+        }
+        StorageUrl::File(directory) if !is_storage(directory) => {
+            let directory = directory.display();
+            return Err(CliError::usage(format!(
+                "{directory} is no storage of seriatim: name the folder of one"
+            )));
+        }
+        StorageUrl::File(_) => {}
+    }
+    Ok(Storage::open(&context.env, url, settings.file_options()?).await?)
+}
+
+/// Whether there is anything that can be opened, or says itself why it cannot.
+fn is_storage(directory: &Path) -> bool {
+    directory.join("SERIATIM").exists() || directory.join("BACKUP").exists()
+}
+
+/// Opens an engine with the applications that the storage knows of, and waits until it can be read.
+async fn open_engine(context: &Context, settings: &Settings, storage: &Storage) -> Result<Engine, CliError> {
+    let (env, log, store) = (context.env.clone(), storage.log().clone(), storage.store().clone());
+    let known = Engine::stored_applications(env.clone(), log.clone(), store.clone()).await?;
+    let apps = known.into_iter().map(App::new);
+    let engine = Engine::open(env, log, store, apps, settings.engine_options()?).await?;
+    // As long as it takes: only a partition that has stopped ends the wait.
+    while !engine.wait_ready(Duration::from_secs(5)).await {
+        let names = engine.applications().iter().map(String::as_str).chain(["series"]);
+        let states = names.flat_map(|name| engine.partitions(name).unwrap_or_default());
+        for state in states {
+            match state.status {
+                PartitionStatus::Ready => {}
+                PartitionStatus::Recovering { at, tail, .. } => {
+                    eprintln!("seriatim: partition {} recovers: {at} of {tail}", state.partition);
+                }
+                PartitionStatus::Stopped(reason) => {
+                    engine.close().await;
+                    let partition = state.partition;
+                    return Err(CliError::unavailable(format!(
+                        "partition {partition} has stopped: {reason}"
+                    )));
+                }
+            }
+        }
+    }
+    Ok(engine)
+}
