@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use seriatim_storage::Digest;
 use seriatim_types::{PartitionId, WorkspaceId, WorkspaceKind};
 
 use crate::apply::Derivation;
@@ -142,6 +143,22 @@ impl Running {
         request: &Request,
     ) -> Result<Answer, SubmitError> {
         let prepared = self.prepare(workspace, kind, request).await?;
+        self.partition_of(workspace).submit(prepared).await
+    }
+
+    /// As [`Running::submit`], where `identity` tells the request from another one with its idempotency key, in place of
+    /// everything that it says.
+    pub(crate) async fn submit_as(
+        &self,
+        workspace: WorkspaceId,
+        kind: WorkspaceKind,
+        request: &Request,
+        identity: &str,
+    ) -> Result<Answer, SubmitError> {
+        let mut prepared = self.prepare(workspace, kind, request).await?;
+        if let Some(idempotency) = &mut prepared.idempotency {
+            idempotency.request = Digest::of(identity.as_bytes());
+        }
         self.partition_of(workspace).submit(prepared).await
     }
 

@@ -48,9 +48,6 @@ pub struct Request {
     /// The workspace offset that the command expects to follow; 0: the workspace has no event.
     #[serde(skip)]
     pub expected_offset: Option<u64>,
-    /// What tells this request from another one with its idempotency key, in place of everything that it says.
-    #[serde(skip)]
-    pub(crate) identity: Option<String>,
 }
 
 /// A record to be created or updated.
@@ -113,7 +110,6 @@ impl Request {
             changes: Vec::new(),
             idempotency_key: None,
             expected_offset: None,
-            identity: None,
         }
     }
 
@@ -146,9 +142,6 @@ impl Request {
 
     /// What tells this request from another: everything but what is not kept.
     pub(crate) fn digest(&self) -> Digest {
-        if let Some(identity) = &self.identity {
-            return Digest::of(identity.as_bytes());
-        }
         let parts = serde_json::json!([self.command, self.args, self.changes]);
         Digest::of(parts.to_string().as_bytes())
     }

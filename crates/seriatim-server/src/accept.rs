@@ -46,9 +46,10 @@ impl Gate {
             match accepted {
                 Ok((stream, _)) => {
                     let gate = self.clone();
-                    // It ends with its connection, and gives its place back.
+                    // It ends with its connection, and gives its place back when it holds nothing else any more.
                     drop(self.env.spawn(async move {
                         gate.connection(stream).await;
+                        drop(gate);
                         drop(place);
                     }));
                 }

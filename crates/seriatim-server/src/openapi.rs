@@ -45,9 +45,9 @@ pub(crate) struct MatchHeader {
 #[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Header)]
 pub(crate) struct ResumeHeader {
-    /// The `id` of the last event that was seen; for streams.
+    /// The `id` of the last event that was seen, or 0; for streams.
     #[expect(dead_code, reason = "it stands for a header that is read by hand")]
-    #[param(rename = "Last-Event-ID", pattern = "^[1-9][0-9]{0,14}$")]
+    #[param(rename = "Last-Event-ID", pattern = "^(0|[1-9][0-9]{0,14})$")]
     last_event_id: Option<String>,
 }
 

@@ -148,7 +148,9 @@ impl InputDigest {
         let mut hash = Sha256::new();
         hash.update((input.len() as u64).to_be_bytes());
         for payload in input {
-            for part in [payload.encoding().unwrap_or_default().as_bytes(), &payload.data] {
+            for part in
+                [payload.metadata.get("encoding").map_or(&[][..], |encoding| encoding), &payload.data[..]]
+            {
                 hash.update((part.len() as u64).to_be_bytes());
                 hash.update(part);
             }

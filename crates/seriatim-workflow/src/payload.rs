@@ -85,10 +85,14 @@ impl Payload {
     /// [`PayloadError::Decode`] if the bytes are not JSON of that type; [`PayloadError::Encoding`] if they are in an
     /// encoding that is not known here.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, PayloadError> {
-        let json = match self.encoding() {
-            Some(NULL) => b"null",
-            Some(encoding) if encoding.starts_with("json/") => &self.data[..],
-            other => return Err(PayloadError::Encoding { encoding: other.unwrap_or("none").to_owned() }),
+        let encoding = self.metadata.get(ENCODING).map_or(&b""[..], |encoding| encoding);
+        let json = match encoding {
+            encoding if encoding == NULL.as_bytes() => b"null",
+            encoding if encoding.starts_with(b"json/") => &self.data[..],
+            _ => {
+                let encoding = self.encoding().unwrap_or("none").to_owned();
+                return Err(PayloadError::Encoding { encoding });
+            }
         };
         serde_json::from_slice(json).map_err(|e| PayloadError::Decode {
             into: std::any::type_name::<T>().to_owned(),

@@ -139,11 +139,10 @@ impl<'a> Workflows<'a> {
         }
         args.insert("body".to_owned(), body);
         let mut request = Request::new(ADVANCE).args(Json::Object(args));
-        request.identity = idempotency_key.is_some().then_some(identity);
         request.idempotency_key = idempotency_key;
         request.expected_offset = expected_offset;
         let (running, kind) = self.running()?;
-        running.submit(workspace, kind, &request).await
+        running.submit_as(workspace, kind, &request, &identity).await
     }
 
     /// What an event of [`Workflows::advance`] says, in the host's own form; none if it is another event.

@@ -21,7 +21,7 @@ use utoipa_axum::routes;
 use super::page;
 use crate::extract::{Body, Path, Query, idempotency_key};
 use crate::openapi::IdempotencyHeader;
-use crate::problem::Problem;
+use crate::problem::{Problem, code};
 use crate::server::Api;
 
 /// Seconds that a request may wait for a workflow's end: less than a request may take.
@@ -43,7 +43,7 @@ impl From<HostError> for Problem {
     fn from(error: HostError) -> Self {
         match error {
             HostError::Engine(error) => error.into(),
-            other => Self::new(other.kind().into(), other.to_string()),
+            other => Self::new(code(other.kind()), other.to_string()),
         }
     }
 }

@@ -53,14 +53,15 @@ impl Setup {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), Shutdown::new());
         let mut server = Runner::new(engine.clone()).options(self.options).metrics(self.metrics);
-        if let Some(storage) = self.storage {
-            server = server.storage(Arc::new(storage));
+        let storage = self.storage.map(Arc::new);
+        if let Some(storage) = &storage {
+            server = server.storage(storage.clone());
         }
         if let Some(routes) = self.routes {
             server = server.routes(routes);
         }
         let served = env.spawn(server.serve(listener, stop.clone()));
-        Server { env, engine, address, stop, served }
+        Server { env, engine, address, stop, served, storage }
     }
 }
 
@@ -71,6 +72,7 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) stop: Shutdown,
     pub(crate) served: Task<std::io::Result<()>>,
+    pub(crate) storage: Option<Arc<Storage>>,
 }
 
 #[derive(Debug)]
@@ -174,6 +176,9 @@ impl Server {
         self.stop.cancel();
         self.served.await.unwrap().unwrap();
         self.engine.close().await;
+        // Whoever opened it can close it.
+        let held = self.storage.map_or(1, |storage| Arc::strong_count(&storage));
+        assert_eq!(held, 1, "nothing of the server is left");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker};
 
@@ -160,6 +160,10 @@ impl Instance {
     #[must_use]
     pub fn call_sites(&self) -> Vec<Option<CallSite>> {
         self.shared.lock().sites.iter().map(|site| site.map(Into::into)).collect()
+    }
+
+    pub(crate) fn locations(&self) -> Vec<Option<&'static Location<'static>>> {
+        self.shared.lock().sites.clone()
     }
 
     /// Whether the run has ended: its last command was given.

@@ -2,7 +2,7 @@
 //!
 //! They come in two forms: protobuf's JSON, as the UI, the CLI and the SDKs write it (either spelling of enums, 64-bit
 //! numbers as texts, bytes in base64, fields that nobody knows), and protobuf's binary form. Both are read without
-//! generated code: a message is looked at through [one interface](message::Message), by number or by name.
+//! generated code: a message is looked at by number or by name, through one interface.
 
 mod event;
 mod failure;

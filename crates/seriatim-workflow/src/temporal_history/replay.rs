@@ -1,6 +1,7 @@
 //! Temporal's histories replayed on our code.
 
 use std::collections::BTreeMap;
+use std::panic::Location;
 use std::sync::Arc;
 
 use super::TemporalHistory;
@@ -8,7 +9,6 @@ use super::event::{EventKind, HistoryEvent, LocalActivityMarker, Marker};
 use super::failure::retry_state_of;
 use super::read::seed_of;
 use super::tasks::{Task, tasks};
-use crate::record::CallSite;
 use crate::replay::Report;
 use crate::{
     Activation, ActivationFailure, ActivityResolution, ChildResolution, ChildStartResolution, Command,
@@ -56,7 +56,7 @@ type Operation = (CommandKind, u32);
 /// What the code has asked for, ready to be compared.
 struct Issued {
     record: CommandRecord,
-    site: Option<CallSite>,
+    site: Option<&'static Location<'static>>,
 }
 
 struct Replay<'a> {
@@ -109,7 +109,7 @@ impl Replay<'_> {
         activation.history_length = u32::try_from(task.started).unwrap_or(u32::MAX);
         self.report.activations += 1;
         let commands = self.instance.activate(activation).outcome?;
-        let sites = self.instance.call_sites();
+        let sites = self.instance.locations();
         let mut unsent = Vec::new();
         for (command, site) in commands.iter().zip(sites) {
             match command {
@@ -329,9 +329,10 @@ impl Replay<'_> {
         kind: DifferenceKind,
         expected: Option<CommandRecord>,
         actual: Option<CommandRecord>,
-        call_site: Option<CallSite>,
+        site: Option<&'static Location<'static>>,
     ) {
         if self.policy == Policy::Warn || self.report.differences.is_empty() {
+            let call_site = site.map(Into::into);
             self.report.differences.push(Difference {
                 activation: self.task,
                 kind,

@@ -11,6 +11,7 @@ use seriatim_engine::{App, Engine};
 use seriatim_env::{Env, Shutdown};
 use seriatim_server::Server;
 use seriatim_storage_file::{Storage, StorageUrl};
+use seriatim_workflow_host::{HostOptions, WorkflowHost, demo};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -20,7 +21,7 @@ use crate::settings::{Flags, LogFormat, Settings};
 
 /// Runs the server.
 ///
-/// Series and block sequences are always there; applications are given with --app. SIGTERM and SIGINT finish what is in
+/// Series, block sequences and the demo workflows `greet` and `order` are always there; applications are given with --app. SIGTERM and SIGINT finish what is in
 /// flight, flush, and exit with 0. Every flag is a setting too: `seriatim config` shows what they are and where they come
 /// from.
 #[derive(Debug, Args)]
@@ -48,7 +49,11 @@ impl Serve {
         let (log, store) = (storage.log().clone(), storage.store().clone());
         let engine = Engine::open(env.clone(), log, store, apps, settings.engine_options()?).await?;
         let storage = Arc::new(storage);
-        let served = listen(&settings, &engine, &storage, metrics, stop).await;
+        let (workflows, activities) = (demo::workflows(), demo::activities());
+        let host =
+            WorkflowHost::open(env.clone(), engine.clone(), workflows, activities, HostOptions::default());
+        let served = listen(&settings, &engine, &storage, &host, metrics, stop).await;
+        host.close().await;
         engine.close().await;
         if let Some(storage) = Arc::into_inner(storage) {
             storage.close().await?;
@@ -62,6 +67,7 @@ async fn listen(
     settings: &Settings,
     engine: &Engine,
     storage: &Arc<Storage>,
+    workflows: &WorkflowHost,
     metrics: PrometheusHandle,
     stop: Shutdown,
 ) -> Result<(), CliError> {
@@ -80,6 +86,7 @@ async fn listen(
     let (at, url) = (format!("{scheme}://{address}"), settings.get::<StorageUrl>("storage")?);
     let ready = format!("seriatim listens on {at}, console {at}/, storage {url}, stop it with Ctrl-C");
     let server = Server::new(engine.clone()).storage(storage.clone()).metrics(Some(metrics)).options(options);
+    let server = server.workflows(workflows.clone());
     server.check(&listener).map_err(refused)?;
     eprintln!("{ready}");
     server.serve(listener, stop).await.map_err(refused)

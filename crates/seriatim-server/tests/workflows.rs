@@ -1,0 +1,201 @@
+//! The routes of workflows, over a real socket.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use seriatim_engine::{Engine, Options};
+use seriatim_env::{Env, Shutdown};
+use seriatim_server::Server;
+use seriatim_storage::memory::{MemoryLog, MemoryStore};
+use seriatim_storage::{Log, Store};
+use seriatim_workflow::{Context, Exit, Failure, History, Policy, Registry, replay};
+use seriatim_workflow_host::{HostOptions, WorkflowHost, demo};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+struct Served {
+    address: std::net::SocketAddr,
+    stop: Shutdown,
+    served: seriatim_env::Task<std::io::Result<()>>,
+    host: WorkflowHost,
+    engine: Engine,
+}
+
+fn workflows() -> Registry {
+    demo::workflows().workflow("counter", |ctx: Context, (): ()| async move {
+        let count = Arc::new(std::sync::atomic::AtomicU32::new(0));
+        let (seen, added) = (count.clone(), count.clone());
+        ctx.on_query("count", move |(): ()| Ok(seen.load(std::sync::atomic::Ordering::Relaxed)));
+        ctx.on_update(
+            "add",
+            |number: &u32| if *number == 0 { Err(Failure::application("Zero", "not 0")) } else { Ok(()) },
+            move |_, number: u32| {
+                let sum = added.fetch_add(number, std::sync::atomic::Ordering::Relaxed) + number;
+                async move { Ok(sum) }
+            },
+        );
+        ctx.signals::<Value>("stop").next().await?;
+        Ok::<_, Exit>(count.load(std::sync::atomic::Ordering::Relaxed))
+    })
+}
+
+impl Served {
+    async fn start() -> Self {
+        let env = Env::real();
+        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+        let engine = Engine::open(env.clone(), log, store, [], Options::default()).await.unwrap();
+        assert!(engine.wait_ready(Duration::from_secs(60)).await);
+        let options = HostOptions::default();
+        let host = WorkflowHost::open(env.clone(), engine.clone(), workflows(), demo::activities(), options);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, stop) = (listener.local_addr().unwrap(), Shutdown::new());
+        let server = Server::new(engine.clone()).workflows(host.clone());
+        let served = env.spawn(server.serve(listener, stop.clone()));
+        Self { address, stop, served, host, engine }
+    }
+
+    async fn send(&self, method: &str, path: &str, key: Option<&str>, body: Option<&Value>) -> (u16, Value) {
+        let mut request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+        if let Some(key) = key {
+            write!(request, "Idempotency-Key: {key}\r\n").unwrap();
+        }
+        let body = body.map(Value::to_string);
+        if let Some(body) = &body {
+            write!(request, "Content-Type: application/json\r\nContent-Length: {}\r\n", body.len()).unwrap();
+        }
+        request += "\r\n";
+        request += body.as_deref().unwrap_or_default();
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    }
+
+    async fn get(&self, path: &str) -> (u16, Value) {
+        self.send("GET", path, None, None).await
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        self.send("POST", path, None, Some(body)).await
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        self.served.await.unwrap().unwrap();
+        self.host.close().await;
+        self.engine.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_workflow_is_started_shown_and_listed() {
+    let server = Served::start().await;
+    let (status, started) =
+        server.post("/v1/workflows", &json!({"type": "greet", "id": "g", "input": "Ada"})).await;
+    assert_eq!((status, &started["id"]), (201, &json!("g")));
+    let (status, shown) = server.get("/v1/workflows/g?wait=20").await;
+    assert_eq!(
+        (status, &shown["status"], &shown["result"]),
+        (200, &json!("completed"), &json!("Hello, Ada!"))
+    );
+    assert_eq!((&shown["type"], &shown["input"]), (&json!("greet"), &json!("Ada")));
+    assert_eq!(shown["run_id"], started["run_id"]);
+    assert!(
+        shown["started"].is_string() && shown["ended"].is_string() && shown["failure"].is_null(),
+        "{shown}"
+    );
+    let (_, listed) = server.get("/v1/workflows?status=completed").await;
+    assert_eq!(listed["workflows"][0]["id"], "g", "{listed}");
+    let (_, listed) = server.get("/v1/workflows?status=running&limit=10").await;
+    assert_eq!(listed, json!({"workflows": [], "next": null}));
+    // What is not there, and what is wrong.
+    for (path, expected) in [
+        ("/v1/workflows/nobody", 404),
+        ("/v1/workflows/nobody/history", 404),
+        ("/v1/workflows?status=happy", 400),
+        ("/v1/workflows?limit=0", 400),
+        ("/v1/workflows/g?wait=1000", 400),
+    ] {
+        assert_eq!(server.get(path).await.0, expected, "{path}");
+    }
+    let (status, unknown) = server.post("/v1/workflows", &json!({"type": "dance"})).await;
+    assert_eq!(status, 400);
+    assert!(unknown["detail"].as_str().unwrap().contains("known: counter, greet, order, ship"), "{unknown}");
+    assert_eq!(server.post("/v1/workflows", &json!({"type": "greet", "inputs": 1})).await.0, 400);
+    assert_eq!(server.post("/v1/workflows/g/signals/x", &json!(null)).await.0, 409, "it has ended");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn signals_queries_updates_and_cancellation() {
+    let server = Served::start().await;
+    let start = json!({"type": "counter", "id": "c"});
+    assert_eq!(server.send("POST", "/v1/workflows", Some("k"), Some(&start)).await.0, 201);
+    let (status, again) = server.send("POST", "/v1/workflows", Some("k"), Some(&start)).await;
+    assert_eq!((status, &again["repeated"]), (201, &json!(true)));
+    let (status, running) = server.post("/v1/workflows", &start).await;
+    assert_eq!((status, &running["code"]), (409, &json!("conflict")));
+    assert_eq!(server.post("/v1/workflows/c/updates/add", &json!(5)).await, (200, json!({"result": 5})));
+    assert_eq!(
+        server.post("/v1/workflows/c/updates/add", &json!({"input": 6})).await,
+        (200, json!({"result": 11}))
+    );
+    assert_eq!(server.post("/v1/workflows/c/updates/add", &json!(0)).await.0, 400);
+    let (status, answer) = server.send("POST", "/v1/workflows/c/queries/count", None, None).await;
+    assert_eq!((status, answer), (200, json!({"result": 11})));
+    assert_eq!(server.post("/v1/workflows/c/queries/nothing", &json!({})).await.0, 400);
+    let (_, shown) = server.get("/v1/workflows/c").await;
+    assert_eq!(shown["blocked"][0]["waits"][0], json!({"for": "signal", "name": "stop"}), "{shown}");
+    for repeated in [false, true] {
+        let stop = json!({"why": "enough"});
+        let (status, told) =
+            server.send("POST", "/v1/workflows/c/signals/stop", Some("s"), Some(&stop)).await;
+        assert_eq!((status, &told["repeated"]), (200, &json!(repeated)));
+    }
+    let (_, shown) = server.get("/v1/workflows/c?wait=20").await;
+    assert_eq!((&shown["status"], &shown["result"]), (&json!("completed"), &json!(11)));
+
+    let order = json!({"type": "order", "id": "o", "input": {"patience_ms": 3_600_000}});
+    assert_eq!(server.post("/v1/workflows", &order).await.0, 201);
+    assert_eq!(server.send("POST", "/v1/workflows/o/cancel", None, None).await.0, 200);
+    let (_, shown) = server.get("/v1/workflows/o?wait=20").await;
+    assert_eq!(shown["status"], "cancelled", "{shown}");
+    assert_eq!(server.send("POST", "/v1/workflows/o/cancel", None, None).await.0, 409);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_history_is_a_timeline_and_can_be_replayed() {
+    let server = Served::start().await;
+    server
+        .post("/v1/workflows", &json!({"type": "order", "id": "o", "input": {"patience_ms": 3_600_000}}))
+        .await;
+    let (_, shown) = server.get("/v1/workflows/o").await;
+    assert_eq!(shown["status"], "running");
+    server.post("/v1/workflows/o/signals/approve", &json!({"by": "me"})).await;
+    let (_, shown) = server.get("/v1/workflows/o?wait=20").await;
+    assert_eq!(shown["result"]["approved_by"], "signal", "{shown}");
+    let (status, history) = server.get("/v1/workflows/o/history").await;
+    assert_eq!(status, 200);
+    let entries = history["entries"].as_array().unwrap();
+    let charge = entries.iter().find(|entry| entry["name"] == "charge").unwrap();
+    assert_eq!(
+        (&charge["kind"], &charge["number"], &charge["path"]),
+        (&json!("activity"), &json!(1), &json!("/#1"))
+    );
+    assert_eq!(charge["answer"]["resolution"]["outcome"], "completed", "{charge}");
+    assert!(charge["answered_at"].is_string());
+    for what in ["start", "signal", "start_timer", "cancel_timer", "start_child", "complete"] {
+        assert!(entries.iter().any(|entry| entry["what"] == what), "{what}");
+    }
+    let read: History = serde_json::from_value(history).unwrap();
+    let report = replay(&Arc::new(workflows()), &read, Policy::Fail);
+    assert!(report.is_same(), "{report}");
+    server.stop().await;
+}

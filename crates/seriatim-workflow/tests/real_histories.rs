@@ -1,0 +1,89 @@
+//! Histories that real servers have written, as Temporal's own core brings them along for its tests.
+//!
+//! They are looked for among the sources that cargo has fetched. Where there are none, the test says so and passes, unless
+//! `SERIATIM_REQUIRE_REAL` is set.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::result_large_err, reason = "failures are rare")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seriatim_workflow::*;
+
+fn histories() -> Option<PathBuf> {
+    let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let cargo = cargo.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))?;
+    let registries = std::fs::read_dir(cargo.join("registry/src")).ok()?.flatten();
+    let crates =
+        registries.filter_map(|registry| std::fs::read_dir(registry.path()).ok()).flatten().flatten();
+    let cores =
+        crates.filter(|entry| entry.file_name().to_string_lossy().starts_with("temporalio-sdk-core-0.10."));
+    cores.map(|core| core.path().join("tests/histories")).find(|path| path.is_dir())
+}
+
+fn registry(name: &str, steps: &'static [&'static str]) -> Arc<Registry> {
+    Arc::new(Registry::new().workflow(name, move |ctx: Context, _: serde_json::Value| async move {
+        let pause = Duration::from_millis(if steps.first() == Some(&"updates 2000") { 2000 } else { 0 });
+        ctx.on_update(
+            "update",
+            |(): &()| Ok(()),
+            move |ctx, (): ()| async move { Ok(ctx.timer(pause).await?) },
+        );
+        for step in steps {
+            match step.split_once(' ').unwrap() {
+                ("timer", millis) => ctx.timer(Duration::from_millis(millis.parse().unwrap())).await?,
+                ("local", name) => ctx.local_activity::<_, ()>(name, ()).await?,
+                ("updates", _) => {}
+                ("wait", signal) => ctx.signals::<()>(signal).next().await?,
+                ("patch", id) => assert!(ctx.patched(id)),
+                ("activity", call) => {
+                    let (name, input) = call.split_once(' ').unwrap();
+                    drop(ctx.activity::<_, serde_json::Value>(name, input).await?);
+                }
+                (other, _) => panic!("no step {other}"),
+            }
+        }
+        Ok(())
+    }))
+}
+
+const UPDATED: &[&str] = &["local delay"];
+const UPDATED_SLOWLY: &[&str] = &["updates 2000", "local delay"];
+const EVICTED: &[&str] = &["local delay", "activity delay hi!"];
+
+#[test]
+fn histories_of_real_servers_replay() {
+    let Some(folder) = histories() else {
+        let why = "no source of temporalio-sdk-core 0.10 among the fetched crates: `cargo fetch` a crate that needs it";
+        assert!(std::env::var_os("SERIATIM_REQUIRE_REAL").is_none(), "{why}");
+        println!("SKIPPED: {why}");
+        return;
+    };
+    let cases: [(&str, &[&str]); 11] = [
+        ("timer_workflow_history.bin", &["timer 1000"]),
+        ("fail_wf_task.bin", &["timer 200"]),
+        (
+            "old_change_marker_format.bin",
+            &["patch integ_test_change_name", "timer 100", "timer 200", "timer 100"],
+        ),
+        ("ends_empty_wft_complete.bin", &["activity say_hello Temporal", "wait finish"]),
+        ("long_local_activity_with_update-0_history.bin", UPDATED),
+        ("long_local_activity_with_update-1_history.bin", UPDATED_SLOWLY),
+        ("long_local_activity_with_update-2_history.bin", UPDATED),
+        ("long_local_activity_with_update-3_history.bin", UPDATED_SLOWLY),
+        ("evict_while_la_running_no_interference-16_history.bin", EVICTED),
+        ("evict_while_la_running_no_interference-85_history.bin", EVICTED),
+        ("opentelemetry_replay_history.json", &[]),
+    ];
+    for (file, steps) in cases {
+        let history = TemporalHistory::read(std::fs::read(folder.join(file)).unwrap()).unwrap();
+        let name = history.start().workflow_type;
+        let report = replay_temporal(&registry(&name, steps), &history, Policy::Fail);
+        println!("{file}: {report}\n{}", history.inspect());
+        assert!(report.is_same(), "{file}");
+        // Other code is told apart, unless the history is over before it matters.
+        let other = replay_temporal(&registry(&name, &["timer 77"]), &history, Policy::Fail);
+        assert!(!other.is_same(), "{file}");
+    }
+}

@@ -1,0 +1,58 @@
+//! Your own workflow and activity, served over HTTP. See docs/workflows-embedded.md.
+//!
+//! ```text
+//! cargo run --example own_workflows
+//! curl -s localhost:7400/v1/workflows -H 'content-type: application/json' \
+//!      -d '{"type": "remind", "id": "tea", "input": {"text": "tea is ready", "after_s": 180}}'
+//! curl -s 'localhost:7400/v1/workflows/tea?wait=20'
+//! ```
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::time::Duration;
+
+use seriatim::engine::{Engine, Options};
+use seriatim::env::{Env, Shutdown};
+use seriatim::server::Server;
+use seriatim::storage_file::{FileOptions, Storage};
+use seriatim::workflow::{Activity, Context, Exit, Failure, Registry};
+use seriatim::workflow_host::{Activities, ActivityContext, HostOptions, WorkflowHost};
+
+#[derive(serde::Deserialize)]
+struct Reminder {
+    text: String,
+    after_s: u64,
+}
+
+const SAY: Activity<String, usize> = Activity::new("say");
+
+/// A workflow is an ordinary async function. What it has reached outlives the process.
+async fn remind(ctx: Context, reminder: Reminder) -> Result<usize, Exit> {
+    ctx.timer(Duration::from_secs(reminder.after_s)).await?;
+    Ok(ctx.activity(SAY, reminder.text).timeout(Duration::from_secs(5)).await?)
+}
+
+/// An activity does what a workflow may not: anything. It may be run again after a crash.
+async fn say(_: ActivityContext, text: String) -> Result<usize, Failure> {
+    println!("{text}");
+    Ok(text.len())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let env = Env::real();
+    let storage = Storage::open(&env, &"file:./own-workflows-data".parse()?, FileOptions::default()).await?;
+    let (log, store) = (storage.log().clone(), storage.store().clone());
+    let engine = Engine::open(env.clone(), log, store, [], Options::default()).await?;
+    let workflows = Registry::new().workflow("remind", remind);
+    let activities = Activities::new().register("say", say);
+    let host = WorkflowHost::open(env.clone(), engine.clone(), workflows, activities, HostOptions::default());
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:7400").await?;
+    let stop = Shutdown::new();
+    let server = env.spawn(Server::new(engine.clone()).workflows(host.clone()).serve(listener, stop.clone()));
+    tokio::signal::ctrl_c().await?;
+    stop.cancel();
+    server.await??;
+    host.close().await;
+    engine.close().await;
+    Ok(storage.close().await?)
+}
