@@ -99,7 +99,7 @@ pub use options::{
 pub use payload::{Headers, Payload, PayloadError};
 pub use record::{CallSite, CommandRecord, Difference, DifferenceKind, Field, Recorded};
 pub use registry::Registry;
-pub use replay::{History, Report, Step, replay};
+pub use replay::{History, Report, Step, junit, replay};
 pub use runtime::{
     Blocked, Instance, InstanceOptions, Numbering, PendingOperation, Policy, REMEMBERED, Slot, SlotFuture,
     WaitingFor,

@@ -296,6 +296,14 @@ fn a_command_that_moved_to_another_activation_is_found() {
     let report = replay(&registry(false), &history, Policy::Fail);
     assert_eq!(report.differences[0].kind, DifferenceKind::Moved { recorded_in: 2 });
     assert_eq!(report.differences[0].activation, 1);
+    let same = replay(&registry(true), &history, Policy::Fail);
+    let xml = junit([("a<b", &same), ("b", &report)]);
+    assert!(xml.contains("<testsuite name=\"replay\" tests=\"2\" failures=\"1\">"), "{xml}");
+    assert!(xml.contains("<testcase classname=\"test\" name=\"a&lt;b\"/>"), "{xml}");
+    assert!(
+        xml.contains("activation 1: the history has it in activation 2\n  expected: schedule_activity"),
+        "{xml}"
+    );
     let json = report.to_json();
     assert_eq!((&json["same"], &json["differences"][0]["how"]), (&false.into(), &"moved".into()));
 }
