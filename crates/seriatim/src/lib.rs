@@ -9,7 +9,7 @@
 //! | [`blocks`] | unique rising ids, leased in blocks |
 //! | [`storage`], [`storage_file`] | the two ports, Log and Store, and both on local files |
 //! | [`server`], [`client`], [`api`] | the HTTP API, a client of it, and what they say to each other |
-//! | [`types`], [`env`] | names and numbers; the door to clock, sleep, spawn and randomness |
+//! | [`types`], [`mod@env`] | names and numbers; the door to clock, sleep, spawn and randomness |
 #![forbid(unsafe_code)]
 
 pub use seriatim_api as api;
