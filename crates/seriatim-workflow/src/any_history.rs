@@ -6,7 +6,8 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::{
-    History, HistoryError, Inspection, Policy, Registry, Report, Step, TemporalHistory, replay, replay_temporal,
+    History, HistoryError, Inspection, Policy, Registry, Report, Step, TemporalHistory, replay,
+    replay_temporal,
 };
 
 /// A history in our own form or in one of Temporal's.
