@@ -87,7 +87,9 @@ impl Inner {
     pub(crate) fn workflow(&self, workspace: WorkspaceId) -> Arc<Workflow> {
         let mut workflows = self.workflows();
         let found = workflows.entry(workspace).or_insert_with(|| Arc::new(Workflow::new(workspace)));
-        found.clone()
+        let found = found.clone();
+        self.metrics.open.set(workflows.len() as f64);
+        found
     }
 
     pub(crate) fn open_runs(&self) -> usize {
@@ -159,11 +161,12 @@ impl Inner {
 
     /// Carries on with what was open, and rings alarms, until it is told to stop.
     pub(crate) async fn run(self: Arc<Self>) {
-        let work = async {
-            self.resume_all().await;
-            self.clock.run(&self.env, |workspace, run, alarm| self.ring(workspace, run, alarm)).await;
-        };
-        self.stop.run_until_cancelled(work).await;
+        let inner = self.clone();
+        drop(self.env.spawn(async move {
+            inner.stop.run_until_cancelled(inner.resume_all()).await;
+        }));
+        let ringing = self.clock.run(&self.env, |workspace, run, alarm| self.ring(workspace, run, alarm));
+        self.stop.run_until_cancelled(ringing).await;
     }
 
     /// Waits until nothing is fenced: a restored copy carries nothing out.
@@ -197,6 +200,7 @@ impl Inner {
                 for (workspace, _) in &page {
                     self.push(*workspace, Item::Wake);
                 }
+                self.drivers_below(2 * self.options.active_max.max(PAGE)).await;
                 match page.last() {
                     Some((last, _)) if page.len() == PAGE => after = Some(*last),
                     _ => break,
@@ -218,19 +222,22 @@ impl Inner {
         Ok(())
     }
 
+    /// Waits until fewer drivers than this are at work.
+    async fn drivers_below(&self, limit: usize) {
+        loop {
+            let mut ended = std::pin::pin!(self.driver_ended.notified());
+            ended.as_mut().enable();
+            if *self.drivers.lock().unwrap_or_else(PoisonError::into_inner) < limit {
+                return;
+            }
+            ended.await;
+        }
+    }
+
     /// Ends everything: what is being written is waited for, activities end at their next await and run again next time.
     pub(crate) async fn close(&self) {
         self.stop.cancel();
-        let quiet = async {
-            loop {
-                let ended = self.driver_ended.notified();
-                if *self.drivers.lock().unwrap_or_else(PoisonError::into_inner) == 0 {
-                    return;
-                }
-                ended.await;
-            }
-        };
-        if self.env.timeout(self.options.close_patience, quiet).await.is_err() {
+        if self.env.timeout(self.options.close_patience, self.drivers_below(1)).await.is_err() {
             tracing::warn!("the engine does not answer; the host of workflows closes without it");
         }
     }

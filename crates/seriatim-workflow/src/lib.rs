@@ -59,6 +59,7 @@
 )]
 
 mod activation;
+mod any_history;
 mod base64;
 mod command;
 mod completion;
@@ -80,6 +81,7 @@ pub use activation::{
     Activation, ActivityResolution, ChildResolution, ChildStartFailure, ChildStartResolution, Execution, Job,
     Start, Time,
 };
+pub use any_history::AnyHistory;
 pub use command::{Command, CommandKind, QueryAnswer, SignalTarget, UpdateOutcome};
 pub use completion::{ActivationFailure, Completion, ForeignWait, UnmatchedResponse};
 pub use context::{
@@ -99,7 +101,7 @@ pub use options::{
 pub use payload::{Headers, Payload, PayloadError};
 pub use record::{CallSite, CommandRecord, Difference, DifferenceKind, Field, Recorded};
 pub use registry::Registry;
-pub use replay::{History, Report, Step, replay};
+pub use replay::{History, Report, Step, junit, replay};
 pub use runtime::{
     Blocked, Instance, InstanceOptions, Numbering, PendingOperation, Policy, REMEMBERED, Slot, SlotFuture,
     WaitingFor,

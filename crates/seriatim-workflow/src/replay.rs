@@ -129,6 +129,45 @@ impl fmt::Display for Report {
     }
 }
 
+/// Reports in JUnit's XML, as CI systems read it: one test case for each history, by the name given with it.
+#[must_use]
+pub fn junit<'a>(reports: impl IntoIterator<Item = (&'a str, &'a Report)>) -> String {
+    let (mut cases, mut tests, mut failures) = (String::new(), 0, 0);
+    for (name, report) in reports {
+        tests += 1;
+        let (name, class) = (escape(name), escape(&report.workflow_type));
+        if report.is_same() {
+            cases.push_str(&format!("  <testcase classname=\"{class}\" name=\"{name}\"/>\n"));
+            continue;
+        }
+        failures += 1;
+        let text = escape(&report.to_string());
+        cases.push_str(&format!("  <testcase classname=\"{class}\" name=\"{name}\">\n"));
+        cases.push_str(&format!(
+            "    <failure message=\"code and history differ\">{text}</failure>\n  </testcase>\n"
+        ));
+    }
+    let suite = format!("<testsuite name=\"replay\" tests=\"{tests}\" failures=\"{failures}\">");
+    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{suite}\n{cases}</testsuite>\n")
+}
+
+/// Text as XML has it. Control characters, which XML cannot have, become a replacement character.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            '"' => escaped.push_str("&quot;"),
+            '\n' | '\t' => escaped.push(letter),
+            control if control.is_control() => escaped.push(char::REPLACEMENT_CHARACTER),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
 /// Replays a history on the registered code.
 ///
 /// It stops at the first difference, or notes all of them and goes on, as the policy says. A step that was not answered

@@ -346,19 +346,35 @@ fn responses_that_fit_nothing_say_what_is_wrong() {
 #[test]
 fn what_has_become_of_a_number_is_remembered_for_a_while() {
     let (mut run, _) = Run::of((), |ctx, (): ()| async move {
-        loop {
-            ctx.timer(SECOND).await?;
+        for item in 0_u32.. {
+            ctx.activity::<_, ()>("work", item).await?;
         }
-        #[allow(unreachable_code, reason = "gives the type")]
         Ok(())
     });
+    let resolve = |seq| vec![Job::ResolveActivity { seq: n(seq), resolution: completed(()) }];
     let count = u32::try_from(REMEMBERED).unwrap() + 1;
-    (1..=count).for_each(|seq| drop(run.tell(vec![Job::FireTimer { seq: n(seq) }])));
-    let failure = run.activate(vec![Job::FireTimer { seq: n(1) }]).unwrap_err();
+    (1..=count).for_each(|seq| drop(run.tell(resolve(seq))));
+    let failure = run.activate(resolve(1)).unwrap_err();
     assert!(
         matches!(failure, ActivationFailure::Unmatched(UnmatchedResponse::Forgotten { .. })),
         "{failure}"
     );
+}
+
+#[test]
+fn timers_that_are_cancelled_by_the_thousand_may_all_fire() {
+    const TIMERS: u32 = 3000;
+    let (mut run, _) = Run::of((), |ctx, (): ()| async move {
+        let (scoped, scope) = ctx.scope();
+        let timers: Vec<_> = (0..TIMERS).map(|_| scoped.timer(SECOND)).collect();
+        ctx.signals::<()>("stop").next().await?;
+        scope.cancel("enough");
+        drop(timers);
+        Ok(ctx.signals::<u32>("end").next().await?)
+    });
+    assert_eq!(run.tell(vec![signal("stop", ())]).len(), TIMERS as usize);
+    assert!(run.tell((1..=TIMERS).map(|seq| Job::FireTimer { seq: n(seq) }).collect()).is_empty());
+    assert_eq!(result::<u32>(&run.tell(vec![signal("end", 4)])), 4);
 }
 
 #[test]

@@ -277,6 +277,29 @@ fn a_change_in_one_branch_does_not_disturb_another() {
 }
 
 #[test]
+fn zero_and_gaps_are_legal_in_a_history() {
+    let registry = Arc::new(Registry::new().workflow("test", |ctx: Context, (): ()| async move {
+        let timers = [1, 2, 3].map(|seconds| ctx.timer(Duration::from_secs(seconds)));
+        for timer in timers {
+            timer.await?;
+        }
+        Ok(ctx.timer(Duration::from_secs(4)).await?)
+    }));
+    let timer = |seq: u32, path: &str, seconds: u64| Command::StartTimer {
+        seq: CommandSeq::new(seq),
+        lineage: Lineage { path: path.parse().unwrap(), digest: InputDigest::NONE },
+        duration: Duration::from_secs(seconds),
+    };
+    let old = [timer(5, "/#1", 1), timer(0, "/#2", 2), timer(2, "/#3", 3)];
+    let numbering = Numbering::ByLineage([&old[..]].into_iter().collect());
+    let mut instance = Instance::new(registry, InstanceOptions { numbering, policy: Policy::Fail });
+    let mut tell = |jobs| instance.activate(Activation::new("run", Time::default(), jobs)).outcome.unwrap();
+    assert_eq!(tell(vec![common::start("test", ())]), old);
+    let fire = |seq| Job::FireTimer { seq: CommandSeq::new(seq) };
+    assert_eq!(tell(vec![fire(0), fire(2), fire(5)]), [timer(6, "/#4", 4)], "above all that are recorded");
+}
+
+#[test]
 fn a_command_that_moved_to_another_activation_is_found() {
     let registry = |waits: bool| {
         Arc::new(Registry::new().workflow("test", move |ctx: Context, (): ()| async move {
@@ -296,6 +319,14 @@ fn a_command_that_moved_to_another_activation_is_found() {
     let report = replay(&registry(false), &history, Policy::Fail);
     assert_eq!(report.differences[0].kind, DifferenceKind::Moved { recorded_in: 2 });
     assert_eq!(report.differences[0].activation, 1);
+    let same = replay(&registry(true), &history, Policy::Fail);
+    let xml = junit([("a<b", &same), ("b", &report)]);
+    assert!(xml.contains("<testsuite name=\"replay\" tests=\"2\" failures=\"1\">"), "{xml}");
+    assert!(xml.contains("<testcase classname=\"test\" name=\"a&lt;b\"/>"), "{xml}");
+    assert!(
+        xml.contains("activation 1: the history has it in activation 2\n  expected: schedule_activity"),
+        "{xml}"
+    );
     let json = report.to_json();
     assert_eq!((&json["same"], &json["differences"][0]["how"]), (&false.into(), &"moved".into()));
 }

@@ -10,7 +10,7 @@
 //! | [`storage`], [`storage_file`] | the two ports, Log and Store, and both on local files |
 //! | [`server`], [`client`], [`api`] | the HTTP API, a client of it, and what they say to each other |
 //! | [`workflow`], [`workflow_host`] | the deterministic workflow runtime, and durable runs on our own log |
-//! | [`types`], [`env`] | names and numbers; the door to clock, sleep, spawn and randomness |
+//! | [`types`], [`mod@env`] | names and numbers; the door to clock, sleep, spawn and randomness |
 #![forbid(unsafe_code)]
 
 pub use seriatim_api as api;

@@ -129,6 +129,10 @@ impl<K: NumberedKind, E> Table<K, E> {
             self.settled.iter().rev().find(|(settled, _)| *settled == seq).map(|(_, reason)| *reason);
         Some(match settled {
             Some(Settled::Cancelled) => return None,
+            // Many timers may be cancelled at once and fire all the same. A fired timer brings nothing but the fact.
+            None if K::KIND == Kind::Timer && self.settled.len() == REMEMBERED && !self.is_ahead(seq) => {
+                return None;
+            }
             Some(Settled::Resolved | Settled::Dropped) => UnmatchedResponse::Repeated { job, kind, seq },
             None => match self.next {
                 Some(next) if next.get() <= seq => {
@@ -137,6 +141,11 @@ impl<K: NumberedKind, E> Table<K, E> {
                 _ => UnmatchedResponse::Forgotten { job, kind, seq, remembered: REMEMBERED },
             },
         })
+    }
+
+    /// Whether the number has not been given out yet.
+    fn is_ahead(&self, seq: u32) -> bool {
+        self.next.is_some_and(|next| next.get() <= seq)
     }
 
     /// Takes an operation out of the table because the run has cancelled it and no response will come.

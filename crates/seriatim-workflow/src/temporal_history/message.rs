@@ -63,9 +63,9 @@ pub(super) trait Message: Sized {
 
 /// The number of an enum's value that JSON spells in one of two ways.
 pub(super) fn spelled(text: &str, prefix: &str, names: &[&str]) -> Option<usize> {
-    let letters = |text: &str| {
-        text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
-    };
-    let short = letters(text.strip_prefix(prefix).unwrap_or(text));
-    names.iter().position(|name| letters(name) == short)
+    fn letters(text: &str) -> impl Iterator<Item = u8> {
+        text.bytes().filter(u8::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase())
+    }
+    let short = text.strip_prefix(prefix).unwrap_or(text);
+    names.iter().position(|name| letters(name).eq(letters(short)))
 }

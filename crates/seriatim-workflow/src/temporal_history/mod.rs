@@ -105,7 +105,7 @@ impl TemporalHistory {
     /// [`HistoryError`] if the bytes are no history, or not a whole one from its first event.
     pub fn from_binary(bytes: impl Into<Bytes>) -> Result<Self, HistoryError> {
         let problem = Problem::default();
-        let history = Wire::new(bytes.into(), &problem);
+        let history = Wire::new(&bytes.into(), &problem);
         let events =
             history.list((1, "events")).iter().map(|event| read::read_event(event, &problem)).collect();
         if let Some(reason) = problem.take() {

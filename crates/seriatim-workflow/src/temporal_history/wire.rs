@@ -20,12 +20,12 @@ enum Value {
     Bytes(Bytes),
 }
 
-/// Reads a number of up to ten bytes, seven bits each, the lowest first.
-fn varint(bytes: &mut Bytes) -> Option<u64> {
+/// Reads a number of up to ten bytes, seven bits each, the lowest first, and moves on behind it.
+fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
-        let byte = *bytes.first()?;
-        *bytes = bytes.slice(1..);
+        let byte = *bytes.get(*at)?;
+        *at += 1;
         value |= u64::from(byte & 0x7f) << shift;
         if byte < 0x80 {
             return Some(value);
@@ -34,22 +34,29 @@ fn varint(bytes: &mut Bytes) -> Option<u64> {
     None
 }
 
-fn split(bytes: &mut Bytes, len: usize) -> Option<Bytes> {
-    (len <= bytes.len()).then(|| bytes.split_to(len))
+/// Reads so many bytes, and moves on behind them.
+fn fixed<const N: usize>(bytes: &[u8], at: &mut usize) -> Option<[u8; N]> {
+    let found = bytes.get(*at..at.checked_add(N)?)?.try_into().ok()?;
+    *at += N;
+    Some(found)
 }
 
-fn fields(mut bytes: Bytes) -> Option<Vec<(u32, Value)>> {
+fn fields(bytes: &Bytes) -> Option<Vec<(u32, Value)>> {
     let mut fields = Vec::new();
-    while !bytes.is_empty() {
-        let key = varint(&mut bytes)?;
+    let mut at = 0;
+    while at < bytes.len() {
+        let key = varint(bytes, &mut at)?;
         let value = match key & 7 {
-            0 => Value::Integer(varint(&mut bytes)?),
-            1 => Value::Integer(u64::from_le_bytes(split(&mut bytes, 8)?[..].try_into().ok()?)),
+            0 => Value::Integer(varint(bytes, &mut at)?),
+            1 => Value::Integer(u64::from_le_bytes(fixed(bytes, &mut at)?)),
             2 => {
-                let len = usize::try_from(varint(&mut bytes)?).ok()?;
-                Value::Bytes(split(&mut bytes, len)?)
+                let len = usize::try_from(varint(bytes, &mut at)?).ok()?;
+                let end = at.checked_add(len).filter(|end| *end <= bytes.len())?;
+                let value = Value::Bytes(bytes.slice(at..end));
+                at = end;
+                value
             }
-            5 => Value::Integer(u64::from(u32::from_le_bytes(split(&mut bytes, 4)?[..].try_into().ok()?))),
+            5 => Value::Integer(u64::from(u32::from_le_bytes(fixed(bytes, &mut at)?))),
             _ => return None,
         };
         fields.push((u32::try_from(key >> 3).ok()?, value));
@@ -58,7 +65,7 @@ fn fields(mut bytes: Bytes) -> Option<Vec<(u32, Value)>> {
 }
 
 impl Wire {
-    pub(super) fn new(bytes: Bytes, problem: &Problem) -> Self {
+    pub(super) fn new(bytes: &Bytes, problem: &Problem) -> Self {
         let fields = fields(bytes).unwrap_or_else(|| {
             problem.note(|| "a message is cut off or damaged".to_owned());
             Vec::new()
@@ -92,7 +99,7 @@ impl Wire {
         })
     }
 
-    fn below(&self, bytes: Bytes) -> Self {
+    fn below(&self, bytes: &Bytes) -> Self {
         Self::new(bytes, &self.problem)
     }
 
@@ -125,11 +132,11 @@ impl Message for Wire {
     }
 
     fn message(&self, (number, _): Field) -> Option<Self> {
-        self.bytes(number).map(|bytes| self.below(bytes))
+        self.bytes(number).map(|bytes| self.below(&bytes))
     }
 
     fn list(&self, (number, _): Field) -> Vec<Self> {
-        self.all(number).map(|bytes| self.below(bytes.clone())).collect()
+        self.all(number).map(|bytes| self.below(bytes)).collect()
     }
 
     fn texts(&self, (number, _): Field) -> Vec<String> {
@@ -139,7 +146,7 @@ impl Message for Wire {
     fn entries(&self, field: Field) -> Vec<(String, Self)> {
         let entries = self.list(field).into_iter();
         entries
-            .map(|entry| (entry.text((1, "key")), entry.below(entry.bytes(2).unwrap_or_default())))
+            .map(|entry| (entry.text((1, "key")), entry.below(&entry.bytes(2).unwrap_or_default())))
             .collect()
     }
 
@@ -162,7 +169,7 @@ impl Message for Wire {
     fn attributes(&self) -> Option<Self> {
         let attributes = self.fields.iter().find(|(number, _)| (6..300).contains(number));
         match &attributes?.1 {
-            Value::Bytes(bytes) => Some(self.below(bytes.clone())),
+            Value::Bytes(bytes) => Some(self.below(bytes)),
             Value::Integer(_) => None,
         }
     }

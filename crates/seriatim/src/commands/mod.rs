@@ -11,6 +11,7 @@ mod doctor;
 mod export;
 mod inspect;
 mod next;
+mod replay;
 mod restore;
 mod serve;
 mod token;
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     Restore(restore::Restore),
     Unfence(unfence::Unfence),
     Token(token::Token),
+    Replay(replay::Replay),
     Config(config::Config),
     Completions(completions::Completions),
 }
@@ -52,6 +54,7 @@ impl Command {
             Self::Restore(command) => command.run(context).await,
             Self::Unfence(command) => command.run(context).await,
             Self::Token(command) => command.run(context).await,
+            Self::Replay(command) => command.run(),
             Self::Config(command) => command.run(context),
             Self::Completions(command) => command.run(),
         }

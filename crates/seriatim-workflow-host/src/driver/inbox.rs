@@ -1,0 +1,153 @@
+//! What is done next: taken out of a workflow's inbox.
+
+use std::collections::HashSet;
+
+use seriatim_workflow::{Job, Payload};
+
+use super::Driver;
+use crate::entry::{Ended, Retry};
+use crate::error::HostError;
+use crate::workflow::{Answering, Item, Key, Reply, Starting, State, Told, Written};
+
+/// What is done next.
+pub(super) enum Step {
+    Start(Box<Starting>),
+    Jobs { jobs: Vec<Job>, told: Vec<(Option<String>, Answering)>, key: Option<Key> },
+    Keyed(Box<Told>),
+    Retries(Vec<Retry>),
+    End { ended: Ended, key: Option<Key>, reply: Option<Reply<Written>> },
+    Begin,
+    Delivered(u64),
+    Query { job: Job, reply: Reply<Payload> },
+    Look { reply: Reply<Vec<seriatim_workflow::Blocked>> },
+}
+
+impl Driver {
+    /// Takes out of the inbox what is done next; nothing: the driver ends.
+    pub(super) fn next(&mut self) -> Option<Step> {
+        let workflow = self.workflow.clone();
+        let mut state = workflow.lock();
+        loop {
+            let Some(item) = state.inbox.pop_front() else {
+                self.park(&mut state);
+                return None;
+            };
+            state.asked -= usize::from(item.is_asked());
+            if let Some(step) = self.step(&mut state, item) {
+                return Some(step);
+            }
+        }
+    }
+
+    /// Ends, with the state as it is: the run's code is kept if it may be needed again.
+    pub(super) fn park(&mut self, state: &mut State) {
+        state.is_driven = false;
+        let open = state.known.as_ref().and_then(|known| known.open.as_ref()).map(|open| open.row.run);
+        match (self.held().take(), open) {
+            (Some((run, instance)), Some(open)) if run == open => {
+                let dropped = self.inner.instances().put(self.workflow.workspace, run, instance);
+                drop(dropped);
+            }
+            (_, None) => {
+                state.is_removed = true;
+                self.inner.remove(self.workflow.workspace);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn step(&mut self, state: &mut State, item: Item) -> Option<Step> {
+        let open = state.known.as_ref().and_then(|known| known.open.as_ref());
+        let run = open.map(|open| open.row.run);
+        let is_current = |asked: u64| run == Some(asked);
+        match item {
+            Item::Start(starting) => Some(Step::Start(starting)),
+            Item::Tell(told) if told.key.is_some() => Some(Step::Keyed(told)),
+            Item::Tell(_) | Item::Answer { .. } => self.gather(state, item),
+            Item::Retry { run, retry } => is_current(run).then(|| Step::Retries(vec![*retry])),
+            Item::End { run: Some(asked), reply, .. } if !is_current(asked) => {
+                let error = self.not_running(state);
+                reply.map(|reply| reply.send(Err(error)));
+                None
+            }
+            Item::End { ended, key, reply, .. } => Some(Step::End { ended: *ended, key, reply }),
+            Item::Begin { run } => {
+                (is_current(run) && open.is_some_and(|open| open.due.is_some())).then_some(Step::Begin)
+            }
+            Item::Delivered { run } => Some(Step::Delivered(run)),
+            Item::Query { job, reply } => Some(Step::Query { job, reply }),
+            Item::Look { reply } => Some(Step::Look { reply }),
+            Item::Wake => None,
+        }
+    }
+
+    /// Puts what has happened to the run into one activation: answers, and what was told without a key.
+    pub(super) fn gather(&mut self, state: &mut State, first: Item) -> Option<Step> {
+        let (mut jobs, mut told, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
+        let mut item = Some(first);
+        let limit = self.inner.options.jobs_max.max(1);
+        while let Some(present) = item.take() {
+            let open = state.known.as_ref().and_then(|known| known.open.as_ref());
+            let begun = open.filter(|open| open.due.is_none());
+            match present {
+                Item::Answer { run, job, generation } => {
+                    let is_new = seen.insert(answered(&job));
+                    let is_late =
+                        matches!(job, Job::ResolveLocalActivity { .. }) && generation != state.generation;
+                    let fits = begun.is_some_and(|open| open.row.run == run && open.pending.admits(&job));
+                    if is_new && !is_late && fits && state.stuck.is_none() {
+                        jobs.push(job);
+                    }
+                }
+                Item::Tell(tell) => {
+                    let fits = open.is_some_and(|open| tell.run.is_none_or(|run| run == open.row.run));
+                    match (&state.stuck, fits, begun) {
+                        (Some(reason), true, _) => tell.answer.refuse(self.stuck_error(state, reason)),
+                        (None, true, Some(_)) => {
+                            told.push((protocol_id(&tell.job), tell.answer));
+                            jobs.push(tell.job);
+                        }
+                        (None, true, None) => {
+                            let text = "the run's first activation is not due yet".to_owned();
+                            tell.answer.refuse(HostError::Busy(text));
+                        }
+                        (_, false, _) => tell.answer.refuse(self.not_running(state)),
+                    }
+                }
+                other => {
+                    state.asked += usize::from(other.is_asked());
+                    state.inbox.push_front(other);
+                    break;
+                }
+            }
+            let more = matches!(state.inbox.front(), Some(Item::Answer { .. }))
+                || matches!(state.inbox.front(), Some(Item::Tell(tell)) if tell.key.is_none());
+            if more && jobs.len() < limit {
+                item = state.inbox.pop_front();
+                state.asked -= usize::from(item.as_ref().is_some_and(Item::is_asked));
+            }
+        }
+        (!jobs.is_empty()).then_some(Step::Jobs { jobs, told, key: None })
+    }
+}
+
+/// Which operation a job answers.
+pub(super) fn answered(job: &Job) -> Option<(u8, u32)> {
+    Some(match job {
+        Job::FireTimer { seq } => (0, seq.get()),
+        Job::ResolveActivity { seq, .. } => (1, seq.get()),
+        Job::ResolveLocalActivity { seq, .. } => (2, seq.get()),
+        Job::ResolveChildStart { seq, .. } => (3, seq.get()),
+        Job::ResolveChild { seq, .. } => (4, seq.get()),
+        Job::ResolveExternalSignal { seq, .. } => (5, seq.get()),
+        Job::ResolveExternalCancel { seq, .. } => (6, seq.get()),
+        _ => return None,
+    })
+}
+
+pub(super) fn protocol_id(job: &Job) -> Option<String> {
+    match job {
+        Job::Update { protocol_id, .. } => Some(protocol_id.clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,286 @@
+//! What is asked from outside: starts, ends, questions.
+
+use std::sync::Arc;
+
+use seriatim_engine::{RunRow, RunStatus};
+use seriatim_storage::Digest;
+use seriatim_workflow::{Activation, Command, Job, Payload, QueryAnswer};
+
+use super::Driver;
+use super::inbox::protocol_id;
+use super::writing::Writing;
+use crate::attempt::to_time;
+use crate::ending;
+use crate::entry::{Ended, Entry, Retry};
+use crate::error::HostError;
+use crate::load::read_entry;
+use crate::workflow::{Answering, Key, OpenRun, Reply, Starting, Told, Written, outcome};
+
+impl Driver {
+    /// Whether something was sent before under the same key: then it is answered.
+    pub(super) async fn repeated(&self, key: &Key) -> Result<Option<Entry>, HostError> {
+        let found = self.inner.engine.workflows().sent_with(self.workflow.workspace, &key.key).await?;
+        let Some(event) = found else { return Ok(None) };
+        let same = event.event.idempotency.as_ref();
+        if same.is_some_and(|same| same.request != Digest::of(key.identity.as_bytes())) {
+            return Err(HostError::KeyReused(key.key.clone()));
+        }
+        Ok(Some(read_entry(&event)?.unwrap_or_default()))
+    }
+
+    /// Something that was told with a key.
+    pub(super) async fn keyed(&mut self, told: Told) {
+        let Some(key) = told.key else { return };
+        match self.repeated(&key).await {
+            Err(error) => told.answer.refuse(error),
+            Ok(Some(entry)) => match told.answer {
+                Answering::Written(reply) => {
+                    drop(reply.send(Ok(Written { run: entry.run, repeated: true })));
+                }
+                Answering::Update(reply) => self.outcome_again(&entry, protocol_id(&told.job), reply).await,
+            },
+            Ok(None) => {
+                let refused = {
+                    let state = self.workflow.lock();
+                    let open = state.known.as_ref().and_then(|known| known.open.as_ref());
+                    let fits = open.is_some_and(|open| told.run.is_none_or(|run| run == open.row.run));
+                    match &state.stuck {
+                        _ if !fits => Some(self.not_running(&state)),
+                        Some(reason) => Some(self.stuck_error(&state, reason)),
+                        None if open.is_some_and(|open| open.due.is_some()) => {
+                            Some(HostError::Busy("the run's first activation is not due yet".to_owned()))
+                        }
+                        None => None,
+                    }
+                };
+                match refused {
+                    Some(error) => told.answer.refuse(error),
+                    None => {
+                        let told_to = vec![(protocol_id(&told.job), told.answer)];
+                        self.advance(vec![told.job], told_to, Some(key)).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Somebody asks again for the outcome of an update.
+    pub(super) async fn outcome_again(&self, entry: &Entry, id: Option<String>, reply: Reply<Payload>) {
+        let id = id.unwrap_or_default();
+        let row = self.inner.row(self.workflow.workspace, Some(entry.run)).await;
+        let turns = match row {
+            Ok(Some(row)) => self.inner.read_turns(self.workflow.workspace, &row).await,
+            Ok(None) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        };
+        let turns = match turns {
+            Ok(turns) => turns,
+            Err(error) => return drop(reply.send(Err(error.into()))),
+        };
+        let found = turns.into_iter().flat_map(|turn| turn.commands).find_map(|command| match command {
+            Command::UpdateCompleted { protocol_id, outcome } if protocol_id == id => Some(outcome),
+            _ => None,
+        });
+        let mut state = self.workflow.lock();
+        let is_open = state
+            .known
+            .as_ref()
+            .and_then(|known| known.open.as_ref())
+            .is_some_and(|open| open.row.run == entry.run);
+        match found {
+            Some(found) => drop(reply.send(outcome(found))),
+            None if is_open => drop(state.updates.insert(id, reply)),
+            None => {
+                let error = self.not_running(&state);
+                drop(reply.send(Err(error)));
+            }
+        }
+    }
+
+    /// Starts a run.
+    pub(super) async fn start(&mut self, starting: Starting) {
+        if !starting.is_fresh
+            && let Some(key) = &starting.key
+        {
+            match self.repeated(key).await {
+                Err(error) => return drop(starting.reply.send(Err(error))),
+                Ok(Some(entry)) => {
+                    return drop(starting.reply.send(Ok(Written { run: entry.run, repeated: true })));
+                }
+                Ok(None) => {}
+            }
+        }
+        if let Some(error) = self.refuses(&starting).await {
+            return drop(starting.reply.send(Err(error)));
+        }
+        let run = match self.next_run().await {
+            Ok(run) => run,
+            Err(error) => return drop(starting.reply.send(Err(error.into()))),
+        };
+        let Starting { mut start, begins, key, reply, .. } = starting;
+        let now = to_time(self.inner.env.now());
+        let run_id = self.workflow.run_id(run);
+        (start.start_time, start.first_run_id) = (now, run_id);
+        let row = ending::row(run, &start, now);
+        let job = Job::Start(start.clone());
+        {
+            let mut state = self.workflow.lock();
+            let Some(known) = &mut state.known else { return };
+            let (begins, start) = (begins.clone(), Arc::from(start));
+            let pending = crate::pending::Pending::default();
+            known.open = Some(OpenRun { row, start, begins, pending, turns: 0, time: now, due: None });
+        }
+        let entry = Entry { run, begins: Some(begins), ..Entry::default() };
+        let writing = Writing { entry, key, started: Some(reply), ..Writing::default() };
+        match self.activate(vec![job]).await {
+            Ok(turn) => self.conclude(turn, writing).await,
+            Err(error) => {
+                // Nothing was written, so there is no run to be stuck.
+                self.drop_instance();
+                self.workflow.lock().forget();
+                writing.refuse(&error);
+            }
+        }
+    }
+
+    /// Why a run may not be started now; one that has to make way for it is ended first.
+    pub(super) async fn refuses(&mut self, starting: &Starting) -> Option<HostError> {
+        use seriatim_workflow::IdReusePolicy as Reuse;
+        let (open, newest) = {
+            let state = self.workflow.lock();
+            let known = state.known.as_ref()?;
+            (known.open.as_ref().map(|open| open.row.clone()), known.newest.clone())
+        };
+        if let Some(row) = open {
+            if starting.reuse != Reuse::TerminateIfRunning {
+                return Some(HostError::Running { id: row.id, run_id: self.workflow.run_id(row.run) });
+            }
+            self.end(ending::terminated("another run takes its place", &self.inner.env), None, None).await;
+            let gone = self.workflow.lock().known.as_ref().is_some_and(|known| known.open.is_none());
+            return (!gone).then(|| HostError::Busy("the run before could not be ended".to_owned()));
+        }
+        let newest = newest?;
+        let refused = match starting.reuse {
+            Reuse::AllowDuplicate | Reuse::TerminateIfRunning => false,
+            Reuse::AllowDuplicateFailedOnly => newest.status == RunStatus::Completed,
+            Reuse::RejectDuplicate => true,
+        };
+        refused.then(|| HostError::Used(newest.id))
+    }
+
+    /// The first activation of a run that goes on where another has ended.
+    pub(super) async fn begin(&mut self) {
+        let start = {
+            let state = self.workflow.lock();
+            let open = state.known.as_ref().and_then(|known| known.open.as_ref());
+            open.map(|open| open.start.clone())
+        };
+        let Some(start) = start else { return };
+        self.drop_instance();
+        self.advance(vec![Job::Start(Box::new((*start).clone()))], Vec::new(), None).await;
+    }
+
+    /// Ends the open run from outside.
+    pub(super) async fn end(&mut self, ended: Ended, key: Option<Key>, reply: Option<Reply<Written>>) {
+        if let Some(key) = &key {
+            match self.repeated(key).await {
+                Ok(None) => {}
+                Ok(Some(entry)) => {
+                    reply.map(|reply| reply.send(Ok(Written { run: entry.run, repeated: true })));
+                    return;
+                }
+                Err(error) => {
+                    reply.map(|reply| reply.send(Err(error)));
+                    return;
+                }
+            }
+        }
+        let ending = {
+            let state = self.workflow.lock();
+            let open = state.known.as_ref().and_then(|known| known.open.as_ref());
+            match open {
+                Some(open) => Ok(ending::by_host(open, &ended)),
+                None => Err(self.not_running(&state)),
+            }
+        };
+        let ending = match ending {
+            Ok(ending) => ending,
+            Err(error) => {
+                reply.map(|reply| reply.send(Err(error)));
+                return;
+            }
+        };
+        let entry = Entry { run: ending.row.run, ended: Some(ended), ..Entry::default() };
+        let told = reply.map(|reply| (None, Answering::Written(reply))).into_iter().collect();
+        self.write(Writing { entry, key, told, ..Writing::default() }, Some(ending)).await;
+    }
+
+    /// Notes that attempts have failed and others follow.
+    pub(super) async fn retry(&mut self, retries: Vec<Retry>) {
+        let run = self.open().map_or(0, |(row, ..)| row.run);
+        let entry = Entry { run, retries, ..Entry::default() };
+        self.write(Writing { entry, ..Writing::default() }, None).await;
+    }
+
+    /// Notes that a run that has ended has told others what it had to.
+    pub(super) async fn delivered(&mut self, run: u64) {
+        let entry = Entry { run, delivered: true, ..Entry::default() };
+        self.write(Writing { entry, ..Writing::default() }, None).await;
+    }
+
+    /// The newest run, open or not, with the number of its turns.
+    pub(super) fn newest(&self) -> Result<(RunRow, u32, bool), HostError> {
+        let state = self.workflow.lock();
+        let known = state.known.as_ref().ok_or(HostError::Closed)?;
+        match (&known.open, &known.newest) {
+            (Some(open), _) => {
+                if let Some(reason) = &state.stuck {
+                    return Err(self.stuck_error(&state, reason));
+                }
+                Ok((open.row.clone(), open.turns, true))
+            }
+            (None, Some(row)) => Ok((row.clone(), u32::MAX, false)),
+            (None, None) => Err(self.not_running(&state)),
+        }
+    }
+
+    /// Asks the newest run's code. Nothing is written.
+    pub(super) async fn query(&mut self, job: Job, reply: Reply<Payload>) {
+        let answer = self.ask(job).await;
+        let _ = reply.send(answer);
+    }
+
+    pub(super) async fn ask(&mut self, job: Job) -> Result<Payload, HostError> {
+        let (row, turns, is_open) = self.newest()?;
+        let run_id = self.workflow.run_id(row.run);
+        let time = self.open().map_or_else(|| to_time(self.inner.env.now()), |(.., time)| time);
+        let instance = self.instance(&row, turns).await?;
+        let activation =
+            Activation { run_id, time, is_replaying: false, history_length: turns, jobs: vec![job] };
+        let answered = instance.activate(activation).outcome;
+        if !is_open || answered.is_err() {
+            self.drop_instance();
+        }
+        let commands =
+            answered.map_err(|failure| HostError::Stuck { id: row.id, reason: failure.to_string() })?;
+        let answer = commands.into_iter().find_map(|command| match command {
+            Command::QueryAnswer { answer, .. } => Some(answer),
+            _ => None,
+        });
+        match answer {
+            Some(QueryAnswer::Answered { result }) => Ok(result),
+            Some(QueryAnswer::Failed { failure }) => Err(HostError::Query(failure)),
+            None => Err(HostError::Invalid("the run's code gave no answer".to_owned())),
+        }
+    }
+
+    /// Says what the open run's branches wait for.
+    pub(super) async fn look(&mut self, reply: Reply<Vec<seriatim_workflow::Blocked>>) {
+        let looked = match self.newest() {
+            Ok((row, turns, true)) => self.instance(&row, turns).await.map(|instance| instance.blocked()),
+            Ok((_, _, false)) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        };
+        let _ = reply.send(looked);
+    }
+}

@@ -1,0 +1,246 @@
+//! Activations: what a run is told, and what it asks for.
+
+use seriatim_engine::{RunRow, SubmitError};
+use seriatim_workflow::{Activation, ActivationFailure, Command, Instance, InstanceOptions, Job};
+
+use super::Driver;
+use super::writing::Writing;
+use crate::attempt::to_time;
+use crate::ending::{self, Ending};
+use crate::entry::{Entry, Turn};
+use crate::error::HostError;
+use crate::workflow::{Answering, Item, Key};
+
+impl Driver {
+    /// The open run's code, from memory or rebuilt.
+    pub(super) async fn instance(&mut self, row: &RunRow, turns: u32) -> Result<&mut Instance, HostError> {
+        if self.held().as_ref().is_none_or(|(run, _)| *run != row.run) {
+            let workspace = self.workflow.workspace;
+            let cached = self.inner.instances().take(workspace, row.run);
+            let instance = match cached {
+                Some(instance) => instance,
+                None if turns == 0 => self.new_instance(),
+                None => {
+                    let turns = self.inner.read_turns(workspace, row).await?;
+                    let replayed = self.inner.replay(workspace, row.run, turns);
+                    replayed.map_err(|failure| HostError::Stuck {
+                        id: row.id.clone(),
+                        reason: failure.to_string(),
+                    })?
+                }
+            };
+            *self.held() = Some((row.run, instance));
+        }
+        let instance = self.held().as_mut().map(|(_, instance)| instance);
+        instance.ok_or(HostError::Closed)
+    }
+
+    pub(super) fn new_instance(&self) -> Instance {
+        let options = InstanceOptions { policy: self.inner.options.policy, ..InstanceOptions::default() };
+        Instance::new(self.inner.registry.clone(), options)
+    }
+
+    /// The open run: its row, how many turns it has had, and what its clock showed last.
+    pub(super) fn open(&self) -> Option<(RunRow, u32, seriatim_workflow::Time)> {
+        let state = self.workflow.lock();
+        let open = state.known.as_ref()?.open.as_ref()?;
+        Some((open.row.clone(), open.turns, open.time))
+    }
+
+    /// Tells the open run's code what has happened.
+    pub(super) async fn activate(&mut self, jobs: Vec<Job>) -> Result<Turn, HostError> {
+        let (row, turns, last) = self.open().ok_or(HostError::Closed)?;
+        let time = to_time(self.inner.env.now()).max(last);
+        let run_id = self.workflow.run_id(row.run);
+        let instance = self.instance(&row, turns).await?;
+        let activation =
+            Activation { run_id, time, is_replaying: false, history_length: turns, jobs: jobs.clone() };
+        let outcome = instance.activate(activation).outcome;
+        self.inner.metrics.activations.increment(1);
+        match outcome {
+            Ok(commands) => Ok(Turn { time, jobs, commands }),
+            Err(ActivationFailure::UnknownWorkflow { workflow_type, known }) => {
+                Err(HostError::UnknownType { workflow_type, known })
+            }
+            Err(failure) => Err(HostError::Stuck { id: row.id, reason: failure.to_string() }),
+        }
+    }
+
+    /// Takes a turn in, as if it were written.
+    pub(super) fn apply(&self, turn: &Turn) {
+        let mut state = self.workflow.lock();
+        if let Some(open) = state.known.as_mut().and_then(|known| known.open.as_mut()) {
+            open.pending.apply(turn);
+            (open.turns, open.time, open.due) = (open.turns + 1, turn.time, None);
+        }
+    }
+
+    /// One activation, and what comes of it.
+    pub(super) async fn advance(
+        &mut self,
+        jobs: Vec<Job>,
+        told: Vec<(Option<String>, Answering)>,
+        key: Option<Key>,
+    ) {
+        let Some((row, turns, time)) = self.open() else { return };
+        let entry = Entry { run: row.run, ..Entry::default() };
+        let mut writing = Writing { entry, key, told, ..Writing::default() };
+        let built = self.instance(&row, turns).await.map(drop);
+        if let Err(HostError::Engine(error)) = built {
+            // What has happened is not lost: it is told again.
+            writing.entry.turns.push(Turn { time, jobs, commands: Vec::new() });
+            return self.not_written(error, writing).await;
+        }
+        let turn = match built {
+            Ok(()) => self.activate(jobs).await,
+            Err(error) => Err(error),
+        };
+        match turn {
+            Ok(turn) => self.conclude(turn, writing).await,
+            Err(error) => self.fail(error, writing),
+        }
+    }
+
+    /// The run's code does not get on.
+    pub(super) fn fail(&mut self, error: HostError, writing: Writing) {
+        self.drop_instance();
+        if let HostError::Engine(_) = &error {
+            writing.refuse(&error);
+            return;
+        }
+        let reason = match &error {
+            HostError::Stuck { reason, .. } => reason.clone(),
+            other => other.to_string(),
+        };
+        tracing::warn!(workspace = %self.workflow.workspace, run = writing.entry.run, %reason, "a run is stuck");
+        let mut state = self.workflow.lock();
+        if state.stuck.replace(reason).is_none() {
+            self.inner.metrics.stuck.increment(1.0);
+        }
+        // What the failed activation has changed in memory is not so.
+        state.forget();
+        drop(state);
+        writing.refuse(&error);
+    }
+
+    /// Writes what an activation came to, once its quick local activities have ended.
+    pub(super) async fn conclude(&mut self, turn: Turn, mut writing: Writing) {
+        let turn = reject(turn, &mut writing.told);
+        if turn.jobs.is_empty() && turn.commands.is_empty() {
+            return;
+        }
+        self.apply(&turn);
+        writing.entry.turns.push(turn);
+        if let Err(error) = self.hold(&mut writing.entry).await {
+            self.fail(error, writing);
+            return;
+        }
+        let ending = match self.ending(&writing.entry).await {
+            Ok(ending) => ending,
+            Err(error) => return self.not_written(error, writing).await,
+        };
+        self.write(writing, ending).await;
+    }
+
+    /// How the run ends with these turns, if it does.
+    pub(super) async fn ending(&self, entry: &Entry) -> Result<Option<Ending>, SubmitError> {
+        let Some(turn) = entry.turns.last() else { return Ok(None) };
+        let Some(end) = turn.end() else { return Ok(None) };
+        let ending = {
+            let state = self.workflow.lock();
+            let open = state.known.as_ref().and_then(|known| known.open.as_ref());
+            open.map(|open| ending::of(self.workflow.workspace, open, end, turn.time, &self.inner.env))
+        };
+        let Some(mut ending) = ending else { return Ok(None) };
+        if let Some(next) = &mut ending.next {
+            next.run = self.next_run().await?;
+            ending.row.next = Some(next.run);
+        }
+        Ok(Some(ending))
+    }
+
+    pub(super) async fn next_run(&self) -> Result<u64, SubmitError> {
+        let offset = self.workflow.lock().known.as_ref().map_or(0, |known| known.offset);
+        if offset == 0 {
+            // Not written yet: the first run has the first number, and the one behind it the second.
+            return Ok(if self.open().is_some() { 2 } else { 1 });
+        }
+        let next = self.inner.engine.workflows().next_run(self.workflow.workspace).await?;
+        let begins_now = self.open().is_some_and(|(row, ..)| row.run == next);
+        Ok(if begins_now { next + 1 } else { next })
+    }
+
+    /// Waits for local activities that end soon, so that they are written together with what they were asked for by.
+    pub(super) async fn hold(&mut self, entry: &mut Entry) -> Result<(), HostError> {
+        let until = self.inner.env.instant() + self.inner.options.local_activity_hold;
+        loop {
+            let Some(turn) = entry.turns.last() else { return Ok(()) };
+            self.begin_local(turn);
+            let holds = {
+                let state = self.workflow.lock();
+                let open = state.known.as_ref().and_then(|known| known.open.as_ref());
+                turn.end().is_none() && open.is_some_and(|open| !open.pending.local_activities.is_empty())
+            };
+            if !holds {
+                return Ok(());
+            }
+            let jobs = self.local_answers();
+            if jobs.is_empty() {
+                let left = until.saturating_duration_since(self.inner.env.instant());
+                let arrived = self.inner.env.timeout(left, self.workflow.arrived.notified()).await;
+                if arrived.is_err() || self.inner.stop.is_cancelled() {
+                    return Ok(());
+                }
+                continue;
+            }
+            let turn = self.activate(jobs).await?;
+            self.apply(&turn);
+            entry.turns.push(turn);
+        }
+    }
+
+    /// Takes the answers of local activities out of the inbox.
+    pub(super) fn local_answers(&self) -> Vec<Job> {
+        let mut state = self.workflow.lock();
+        let (generation, mut jobs) = (state.generation, Vec::new());
+        let items = std::mem::take(&mut state.inbox);
+        for item in items {
+            match item {
+                Item::Answer { job: job @ Job::ResolveLocalActivity { .. }, generation: of, .. } => {
+                    let open = state.known.as_ref().and_then(|known| known.open.as_ref());
+                    if of == generation && open.is_some_and(|open| open.pending.admits(&job)) {
+                        jobs.push(job);
+                    }
+                }
+                other => state.inbox.push_back(other),
+            }
+        }
+        jobs
+    }
+}
+
+/// Leaves refused updates out of a turn, and tells who sent them. On replay what is left was accepted.
+fn reject(mut turn: Turn, told: &mut Vec<(Option<String>, Answering)>) -> Turn {
+    let mut rejected = Vec::new();
+    turn.commands.retain(|command| match command {
+        Command::UpdateRejected { protocol_id, failure } => {
+            rejected.push((protocol_id.clone(), failure.clone()));
+            false
+        }
+        _ => true,
+    });
+    turn.jobs.retain_mut(|job| match job {
+        Job::Update { protocol_id, run_validator, .. } => {
+            *run_validator = false;
+            !rejected.iter().any(|(id, _)| id == protocol_id)
+        }
+        _ => true,
+    });
+    for (id, failure) in rejected {
+        let found = told.iter().position(|(told, _)| told.as_deref() == Some(&id));
+        if let Some(place) = found {
+            told.swap_remove(place).1.refuse(HostError::Rejected(failure));
+        }
+    }
+    turn
+}

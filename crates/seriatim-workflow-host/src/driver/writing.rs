@@ -1,0 +1,289 @@
+//! Writing an event, and what follows when it is durable, or is not.
+
+use std::sync::Arc;
+
+use seriatim_engine::{Advance, RunStatus, SubmitError};
+use seriatim_types::ErrorKind;
+use seriatim_workflow::{Command, Job, Payload};
+
+use super::Driver;
+use super::inbox::answered;
+use crate::clock::Alarm;
+use crate::ending::{self, Ending};
+use crate::entry::Entry;
+use crate::error::HostError;
+use crate::workflow::{Answering, Item, Key, OpenRun, Reply, Starting, State, Told, Written, outcome};
+
+/// What is to be written, and who hears of it.
+#[derive(Default)]
+pub(super) struct Writing {
+    pub(super) entry: Entry,
+    pub(super) key: Option<Key>,
+    pub(super) started: Option<Reply<Written>>,
+    pub(super) told: Vec<(Option<String>, Answering)>,
+}
+
+impl Writing {
+    pub(super) fn refuse(self, error: &HostError) {
+        if let Some(reply) = self.started {
+            let _ = reply.send(Err(error.clone()));
+        }
+        self.told.into_iter().for_each(|(_, answering)| answering.refuse(error.clone()));
+    }
+
+    pub(super) fn is_awaited(&self) -> bool {
+        self.started.is_some() || !self.told.is_empty()
+    }
+}
+
+impl Driver {
+    /// Writes an event: then what it says is so, is carried out, and is answered.
+    pub(super) async fn write(&mut self, mut writing: Writing, ending: Option<Ending>) {
+        let (workspace, entry) = (self.workflow.workspace, &mut writing.entry);
+        let mut rows = Vec::new();
+        let mut advance = Advance::default();
+        {
+            let state = self.workflow.lock();
+            let Some(known) = &state.known else { return };
+            advance.expected_offset = Some(known.offset);
+            if entry.begins.is_some() {
+                advance.was = known.newest.as_ref().map(|row| row.status);
+                advance.draw.push(entry.run);
+                rows.extend(known.open.as_ref().map(|open| open.row.clone()));
+            }
+        }
+        if let Some(ending) = &ending {
+            if rows.is_empty() {
+                advance.was = Some(RunStatus::Running);
+            }
+            rows.clear();
+            rows.push(ending.row.clone());
+            if let Some(next) = &ending.next {
+                advance.draw.push(next.run);
+                rows.push(ending::row_of(next));
+                entry.next = Some(next.clone());
+            }
+        }
+        advance.rows.clone_from(&rows);
+        advance.settles = entry.delivered.then_some(entry.run);
+        if let Some(Key { key, identity }) = writing.key.clone() {
+            (advance.idempotency_key, advance.identity) = (Some(key), identity);
+        }
+        advance.body = match serde_json::to_value(&*entry) {
+            Ok(body) => body,
+            Err(error) => {
+                let error = HostError::Invalid(format!("what has happened cannot be written: {error}"));
+                return self.fail(error, writing);
+            }
+        };
+        match self.inner.engine.workflows().advance(workspace, advance).await {
+            Ok(answer) if !answer.repeated => {
+                self.written(writing, ending, answer.workspace_offset.get());
+            }
+            // Somebody else has written it: the log knows.
+            Ok(answer) => {
+                let found = answer.workspace_offset.get();
+                let moved = SubmitError::Moved { workspace, expected: 0, found };
+                self.not_written(moved, writing).await;
+            }
+            Err(SubmitError::Conflict(_)) => {
+                // The numbers of a restored copy skip with its next event: let that be an event that needs none.
+                let settled = self.inner.engine.workflows().settle(workspace).await;
+                let error = match settled {
+                    Ok(answer) => {
+                        let found = answer.workspace_offset.get();
+                        SubmitError::Moved { workspace, expected: found - 1, found }
+                    }
+                    Err(error) => error,
+                };
+                self.not_written(error, writing).await;
+            }
+            Err(error) => self.not_written(error, writing).await,
+        }
+    }
+
+    /// The engine has not written it, or nobody knows: everything is read again, and what the world has answered is
+    /// told again.
+    pub(super) async fn not_written(&mut self, error: SubmitError, mut writing: Writing) {
+        let kind = error.kind();
+        let again = matches!(
+            kind,
+            ErrorKind::Busy
+                | ErrorKind::Unavailable
+                | ErrorKind::InDoubt
+                | ErrorKind::Fenced
+                | ErrorKind::Conflict
+        );
+        if !again && kind != ErrorKind::Closed {
+            let error = HostError::Engine(error);
+            tracing::warn!(workspace = %self.workflow.workspace, %error, "an event was refused");
+            self.drop_instance();
+            let mut state = self.workflow.lock();
+            state.forget();
+            if !writing.is_awaited() {
+                state.stuck = Some(error.to_string());
+                self.inner.metrics.stuck.increment(1.0);
+            }
+            drop(state);
+            writing.refuse(&error);
+            return;
+        }
+        self.drop_instance();
+        {
+            let mut state = self.workflow.lock();
+            state.forget();
+            let run = writing.entry.run;
+            let jobs = writing.entry.turns.first().map_or(&[][..], |turn| &turn.jobs);
+            for job in jobs.iter().rev().filter(|job| answered(job).is_some()) {
+                if !matches!(job, Job::ResolveLocalActivity { .. }) {
+                    state.inbox.push_front(Item::Answer { run, job: job.clone(), generation: 0 });
+                }
+            }
+            if kind == ErrorKind::Conflict {
+                // Nobody has asked for a certain offset: what was told is told again.
+                again_asked(&mut state, &mut writing);
+            }
+            if writing.entry.delivered {
+                state.inbox.push_front(Item::Delivered { run });
+            }
+            if let Some(ended) = writing.entry.ended.clone().filter(|_| !writing.is_awaited()) {
+                state.inbox.push_front(Item::End {
+                    run: Some(run),
+                    ended: Box::new(ended),
+                    key: None,
+                    reply: None,
+                });
+            }
+        }
+        writing.refuse(&error.into());
+        self.pause().await;
+    }
+
+    /// It is durable.
+    pub(super) fn written(&mut self, writing: Writing, ending: Option<Ending>, offset: u64) {
+        let Writing { entry, started, told, .. } = writing;
+        let run = entry.run;
+        {
+            let workflow = self.workflow.clone();
+            let mut state = workflow.lock();
+            let Some(known) = &mut state.known else { return };
+            known.offset = offset;
+            if let Some(open) = known.open.as_mut().filter(|_| entry.begins.is_some()) {
+                open.row.from = offset;
+                known.newest = Some(open.row.clone());
+                self.inner.metrics.started.increment(1);
+            }
+            entry.retries.iter().for_each(|retry| {
+                if let Some(open) = &mut known.open {
+                    open.pending.retry(retry);
+                }
+            });
+            for turn in &entry.turns {
+                self.carry_out(&mut state, turn, ending.is_some());
+            }
+            if entry.begins.is_some() && ending.is_none() {
+                self.set_deadline(&mut state);
+            }
+            let answers = entry.turns.iter().flat_map(|turn| &turn.commands);
+            for command in answers {
+                if let Command::UpdateCompleted { protocol_id, outcome: ended } = command
+                    && let Some(reply) = state.updates.remove(protocol_id)
+                {
+                    let _ = reply.send(outcome(ended.clone()));
+                }
+            }
+            for (id, answering) in told {
+                match answering {
+                    Answering::Written(reply) => drop(reply.send(Ok(Written { run, repeated: false }))),
+                    Answering::Update(reply) => {
+                        let id = id.unwrap_or_default();
+                        match completed(&entry, &id) {
+                            Some(ended) => drop(reply.send(ended)),
+                            None => drop(state.updates.insert(id, reply)),
+                        }
+                    }
+                }
+            }
+            if let Some(reply) = started {
+                let _ = reply.send(Ok(Written { run, repeated: false }));
+            }
+            if let Some(ending) = ending {
+                self.ended(&mut state, ending, offset);
+            }
+        }
+    }
+
+    /// The open run has ended.
+    pub(super) fn ended(&mut self, state: &mut State, ending: Ending, offset: u64) {
+        let workspace = self.workflow.workspace;
+        self.drop_instance();
+        if state.stuck.take().is_some() {
+            self.inner.metrics.stuck.decrement(1.0);
+        }
+        let timers = state.drop_under_way();
+        let updates: Vec<_> = state.updates.drain().collect();
+        let Some(known) = &mut state.known else { return };
+        let Some(open) = known.open.take() else { return };
+        let run = open.row.run;
+        for (seq, due) in timers {
+            self.inner.clock.unset(due, workspace, run, Alarm::Timer(seq));
+        }
+        if let Some(deadline) = ending::deadline(&open) {
+            self.inner.clock.unset(deadline, workspace, run, Alarm::Deadline);
+        }
+        let mut row = ending.row;
+        row.from = if row.from == 0 { offset } else { row.from };
+        row.to = Some(offset);
+        if row.owes {
+            self.inner.pay_from(workspace, row.clone(), open.pending);
+        }
+        known.newest = Some(row);
+        if let Some(next) = ending.next {
+            let mut row = ending::row_of(&next);
+            row.from = offset;
+            known.newest = Some(row.clone());
+            let (start, begins) = (Arc::from(next.start), next.begins);
+            let pending = crate::pending::Pending::default();
+            known.open =
+                Some(OpenRun { row, start, begins, pending, turns: 0, time: next.at, due: Some(next.at) });
+            self.resume_open(state);
+        }
+        let error = self.not_running(state);
+        updates.into_iter().for_each(|(_, reply)| drop(reply.send(Err(error.clone()))));
+        self.inner.metrics.ended.increment(1);
+        self.workflow.ended.notify_waiters();
+    }
+}
+
+/// Puts back what was asked from outside.
+fn again_asked(state: &mut State, writing: &mut Writing) {
+    let Some(turn) = writing.entry.turns.first() else { return };
+    let (run, key) = (writing.entry.run, &writing.key);
+    let mut items = Vec::new();
+    if let (Some(reply), Some(Job::Start(start))) = (writing.started.take(), turn.jobs.first()) {
+        let begins = writing.entry.begins.clone().unwrap_or_default();
+        let (start, key, reuse) = (start.clone(), key.clone(), Default::default());
+        items.push(Item::Start(Box::new(Starting { start, begins, reuse, key, is_fresh: false, reply })));
+    }
+    let asked = turn.jobs.iter().filter(|job| answered(job).is_none() && !matches!(job, Job::Start(_)));
+    for (job, (_, answer)) in asked.zip(std::mem::take(&mut writing.told)) {
+        let mut job = job.clone();
+        if let Job::Update { run_validator, .. } = &mut job {
+            *run_validator = true;
+        }
+        items.push(Item::Tell(Box::new(Told { job, run: Some(run), key: key.clone(), answer })));
+    }
+    state.asked += items.len();
+    items.into_iter().rev().for_each(|item| state.inbox.push_front(item));
+}
+
+/// The outcome of an update, if these turns have it.
+fn completed(entry: &Entry, id: &str) -> Option<Result<Payload, HostError>> {
+    let mut commands = entry.turns.iter().flat_map(|turn| &turn.commands);
+    commands.find_map(|command| match command {
+        Command::UpdateCompleted { protocol_id, outcome: ended } if protocol_id == id => {
+            Some(outcome(ended.clone()))
+        }
+        _ => None,
+    })
+}
