@@ -30,7 +30,7 @@ fn one_activity(options: ActivityOptions) -> Registry {
 
 fn failure_of(error: HostError) -> Failure {
     match error {
-        HostError::Failed(failure) => failure,
+        HostError::Failed(failure) => *failure,
         other => panic!("{other}"),
     }
 }
