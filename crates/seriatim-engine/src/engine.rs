@@ -283,7 +283,7 @@ impl Engine {
         };
         sys.close().await;
         let definitions = accepted?.into_iter().map(|accepted| accepted.application().clone());
-        Ok(definitions.filter(|definition| definition.name != series::NAME).collect())
+        Ok(definitions.filter(|definition| !BUILT_IN.iter().any(|(_, name)| *name == definition.name)).collect())
     }
 
     /// Opens the registry alone.

@@ -124,7 +124,7 @@ impl Execution<'_> {
         failure: &Failure,
     ) -> Result<Duration, RetryState> {
         let mut delay = policy.delay_before(attempt.saturating_add(1));
-        match &failure.info {
+        match &*failure.info {
             FailureInfo::Application { non_retryable: true, .. }
             | FailureInfo::Server { non_retryable: true }
             | FailureInfo::Timeout {

@@ -119,7 +119,7 @@ fn retry(workspace: WorkspaceId, open: &OpenRun, failure: &Failure, time: Time, 
     let before = &open.start;
     let policy = before.retry_policy.as_ref()?;
     let mut delay = policy.delay_before(before.attempt.saturating_add(1))?;
-    if let FailureInfo::Application { error_type, non_retryable, next_retry_delay, .. } = &failure.info {
+    if let FailureInfo::Application { error_type, non_retryable, next_retry_delay, .. } = &*failure.info {
         if *non_retryable || policy.non_retryable_error_types.contains(error_type) {
             return None;
         }

@@ -59,13 +59,13 @@ pub enum HostError {
     },
     /// The run's code has refused the update, or failed to carry it out.
     #[error("the update was refused: {0}")]
-    Rejected(Failure),
+    Rejected(Box<Failure>),
     /// The run's code has not answered the query.
     #[error("the query failed: {0}")]
-    Query(Failure),
+    Query(Box<Failure>),
     /// The run has ended without a result.
     #[error("the workflow failed: {0}")]
-    Failed(Failure),
+    Failed(Box<Failure>),
     /// The host is closing.
     #[error("the host of workflows is closed")]
     Closed,

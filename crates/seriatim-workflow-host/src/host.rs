@@ -128,8 +128,8 @@ impl WorkflowHost {
         activities: Activities,
         options: HostOptions,
     ) -> Self {
-        let inner = Arc::new(Inner::new(engine, env.clone(), workflows, activities, options));
-        drop(env.spawn(inner.clone().run()));
+        let inner = Arc::new(Inner::new(engine, env, workflows, activities, options));
+        drop(inner.env.spawn(inner.clone().run()));
         Self { inner }
     }
 
@@ -330,8 +330,11 @@ impl WorkflowHost {
                 let result = result.unwrap_or_else(Payload::null);
                 result.decode().map_err(|error| HostError::Invalid(error.to_string()))
             }
-            Some(Outcome::Failed(failure)) => Err(HostError::Failed(failure)),
-            Some(Outcome::Cancelled) => Err(HostError::Failed(Failure::cancelled("the run was cancelled"))),
+            Some(Outcome::Failed(failure)) => Err(HostError::Failed(failure.into())),
+            Some(Outcome::Cancelled) => {
+                let failure = Failure::cancelled("the run was cancelled");
+                Err(HostError::Failed(failure.into()))
+            }
             None => Err(HostError::Invalid(format!("workflow {id} has ended without a last event"))),
         }
     }

@@ -224,7 +224,7 @@ pub(crate) fn parse_run_id(text: &str) -> Option<(WorkspaceId, u64)> {
 pub(crate) fn outcome(outcome: UpdateOutcome) -> Result<Payload, HostError> {
     match outcome {
         UpdateOutcome::Completed { result } => Ok(result),
-        UpdateOutcome::Failed { failure } => Err(HostError::Rejected(failure)),
+        UpdateOutcome::Failed { failure } => Err(HostError::Rejected(failure.into())),
     }
 }
 

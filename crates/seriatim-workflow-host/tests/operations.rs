@@ -30,13 +30,13 @@ fn one_activity(options: ActivityOptions) -> Registry {
 
 fn failure_of(error: HostError) -> Failure {
     match error {
-        HostError::Failed(failure) => failure,
+        HostError::Failed(failure) => *failure,
         other => panic!("{other}"),
     }
 }
 
 fn timeout_of(failure: &Failure) -> Option<TimeoutType> {
-    match &failure.cause.as_deref()?.info {
+    match &*failure.cause.as_deref()?.info {
         FailureInfo::Timeout { timeout, .. } => Some(*timeout),
         _ => None,
     }
@@ -94,7 +94,7 @@ fn an_activity_that_must_not_be_tried_again_is_not() {
             let id = format!("w{input}");
             world.start("one", &id, &input).await;
             let failure = failure_of(world.host.result::<u32>(&id).await.unwrap_err());
-            assert!(matches!(failure.info, FailureInfo::Activity { .. }), "{failure:?}");
+            assert!(matches!(*failure.info, FailureInfo::Activity { .. }), "{failure:?}");
             assert_eq!(tries.swap(0, Ordering::Relaxed), expected, "{input}");
             assert_eq!(world.host.describe(&id, None).await.unwrap().row.status, RunStatus::Failed);
         }

@@ -13,7 +13,7 @@ pub struct Failure {
     /// What happened, for people.
     pub message: String,
     /// What kind of failure it is, with what only that kind has.
-    pub info: FailureInfo,
+    pub info: Box<FailureInfo>,
     /// The failure that led to this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Box<Failure>>,
@@ -25,7 +25,7 @@ pub struct Failure {
     pub stack_trace: String,
     /// Message and stack trace as a codec has hidden them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub encoded_attributes: Option<Payload>,
+    pub encoded_attributes: Option<Box<Payload>>,
 }
 
 /// What kind of failure it is.
@@ -167,7 +167,7 @@ impl Failure {
     pub fn new(message: impl Into<String>, info: FailureInfo) -> Self {
         Self {
             message: message.into(),
-            info,
+            info: Box::new(info),
             cause: None,
             source: String::new(),
             stack_trace: String::new(),
@@ -220,7 +220,7 @@ impl Failure {
     /// Whether it, or what led to it, is a cancellation.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        matches!(self.info, FailureInfo::Cancelled { .. })
+        matches!(*self.info, FailureInfo::Cancelled { .. })
             || self.cause.as_deref().is_some_and(Self::is_cancelled)
     }
 }

@@ -19,7 +19,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::page;
-use crate::extract::{Body, Path, Query, idempotency_key};
+use crate::extract::{Body, Input, Path, Query, idempotency_key};
 use crate::openapi::IdempotencyHeader;
 use crate::problem::{Problem, code};
 use crate::server::Api;
@@ -79,8 +79,7 @@ fn payloads(value: &Value) -> Result<Vec<Payload>, Problem> {
 }
 
 /// The input of a signal, query or update: the body, or its `input` if that is all it has.
-fn input(body: Option<Body<Value>>) -> Result<Vec<Payload>, Problem> {
-    let mut value = body.map_or(Value::Null, |Body(value)| value);
+fn input(mut value: Value) -> Result<Vec<Payload>, Problem> {
     if let Value::Object(fields) = &mut value
         && fields.len() == 1
         && let Some(input) = fields.remove("input")
@@ -235,7 +234,7 @@ async fn signal(
     State(api): State<Api>,
     Path((id, name)): Path<(String, String)>,
     headers: HeaderMap,
-    body: Option<Body<Value>>,
+    Input(body): Input,
 ) -> Result<Json<ToldWorkflow>, Problem> {
     let key = idempotency_key(&headers)?;
     let sent = host(&api)?.signal(&id, &name, input(body)?, key.as_deref()).await?;
@@ -285,7 +284,7 @@ async fn terminate(
 async fn query(
     State(api): State<Api>,
     Path((id, name)): Path<(String, String)>,
-    body: Option<Body<Value>>,
+    Input(body): Input,
 ) -> Result<Json<WorkflowAnswer>, Problem> {
     let answer = host(&api)?.query(&id, &name, input(body)?).await?;
     Ok(Json(WorkflowAnswer { result: value_of(&[answer]) }))
@@ -301,7 +300,7 @@ async fn update(
     State(api): State<Api>,
     Path((id, name)): Path<(String, String)>,
     headers: HeaderMap,
-    body: Option<Body<Value>>,
+    Input(body): Input,
 ) -> Result<Json<WorkflowAnswer>, Problem> {
     let key = idempotency_key(&headers)?;
     let answer = host(&api)?.update(&id, &name, input(body)?, key.as_deref()).await?;

@@ -269,7 +269,7 @@ impl Driver {
         });
         match answer {
             Some(QueryAnswer::Answered { result }) => Ok(result),
-            Some(QueryAnswer::Failed { failure }) => Err(HostError::Query(failure)),
+            Some(QueryAnswer::Failed { failure }) => Err(HostError::Query(failure.into())),
             None => Err(HostError::Invalid("the run's code gave no answer".to_owned())),
         }
     }

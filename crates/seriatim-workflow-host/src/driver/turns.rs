@@ -97,18 +97,18 @@ impl Driver {
         };
         match turn {
             Ok(turn) => self.conclude(turn, writing).await,
-            Err(error) => self.fail(error, writing),
+            Err(error) => self.fail(&error, writing),
         }
     }
 
     /// The run's code does not get on.
-    pub(super) fn fail(&mut self, error: HostError, writing: Writing) {
+    pub(super) fn fail(&mut self, error: &HostError, writing: Writing) {
         self.drop_instance();
-        if let HostError::Engine(_) = &error {
-            writing.refuse(&error);
+        if let HostError::Engine(_) = error {
+            writing.refuse(error);
             return;
         }
-        let reason = match &error {
+        let reason = match error {
             HostError::Stuck { reason, .. } => reason.clone(),
             other => other.to_string(),
         };
@@ -120,7 +120,7 @@ impl Driver {
         // What the failed activation has changed in memory is not so.
         state.forget();
         drop(state);
-        writing.refuse(&error);
+        writing.refuse(error);
     }
 
     /// Writes what an activation came to, once its quick local activities have ended.
@@ -132,7 +132,7 @@ impl Driver {
         self.apply(&turn);
         writing.entry.turns.push(turn);
         if let Err(error) = self.hold(&mut writing.entry).await {
-            self.fail(error, writing);
+            self.fail(&error, writing);
             return;
         }
         let ending = match self.ending(&writing.entry).await {
@@ -239,7 +239,7 @@ fn reject(mut turn: Turn, told: &mut Vec<(Option<String>, Answering)>) -> Turn {
     for (id, failure) in rejected {
         let found = told.iter().position(|(told, _)| told.as_deref() == Some(&id));
         if let Some(place) = found {
-            told.swap_remove(place).1.refuse(HostError::Rejected(failure));
+            told.swap_remove(place).1.refuse(HostError::Rejected(failure.into()));
         }
     }
     turn

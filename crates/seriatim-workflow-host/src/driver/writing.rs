@@ -73,7 +73,7 @@ impl Driver {
             Ok(body) => body,
             Err(error) => {
                 let error = HostError::Invalid(format!("what has happened cannot be written: {error}"));
-                return self.fail(error, writing);
+                return self.fail(&error, writing);
             }
         };
         match self.inner.engine.workflows().advance(workspace, advance).await {

@@ -20,11 +20,11 @@ pub(super) fn retry_state_of(number: usize) -> RetryState {
 pub(super) fn read_failure<M: Message>(m: &M) -> Failure {
     Failure {
         message: m.text((1, "message")),
-        info: read_info(m),
+        info: Box::new(read_info(m)),
         cause: m.message((4, "cause")).map(|cause| Box::new(read_failure(&cause))),
         source: m.text((2, "source")),
         stack_trace: m.text((3, "stack_trace")),
-        encoded_attributes: m.message((20, "encoded_attributes")).map(|payload| payload.payload()),
+        encoded_attributes: m.message((20, "encoded_attributes")).map(|payload| Box::new(payload.payload())),
     }
 }
 
