@@ -18,9 +18,6 @@ use crate::sample::medians;
 use crate::suite::Run;
 use crate::writers::{Durable, drive, settle};
 
-#[cfg(feature = "duroxide")]
-mod duroxide;
-
 const IN_FLIGHT: usize = 64;
 const PEER: &str = "duroxide 0.1.32 on a SQLite file, not synced at each commit";
 
@@ -79,13 +76,14 @@ pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     let sync_us = crate::machine::fdatasync_us(directory.path())?;
     let rounds = run.pick(3, 7);
     let [single] = medians(rounds, [&mut || rate(&runtime, &ours, 1, duration)])?;
+    let [many] = medians(rounds, [&mut || rate(&runtime, &ours, IN_FLIGHT, duration)])?;
     let name = format!("durable runs, one activity each, {IN_FLIGHT} in flight");
-    let many = beside(run, &runtime, &ours, name, directory.path(), rounds, duration)?;
+    let many = Measure::new(name, many, "1/s").without(PEER, "not compared yet");
     runtime.block_on(ours.close())?;
-    // A run is started and ended: two events, one after the other.
-    let limit = 1e6 / (2.0 * sync_us);
+    // Its id is registered, it is started, it ends: three events, one after the other.
+    let limit = 1e6 / (3.0 * sync_us);
     let single = Measure::new("durable runs, one activity each, one at a time", single, "1/s")
-        .beside("two synced writes for each, and nothing else", limit)
+        .beside("three synced writes for each, and nothing else", limit)
         .goal(Goal::RatioAtLeast(0.8));
     Ok(vec![many.goal(Goal::RatioAtLeast(20.0)), single])
 }
@@ -98,38 +96,4 @@ fn rate<D: Durable>(
 ) -> anyhow::Result<f64> {
     settle();
     Ok(drive(runtime, runs, in_flight, duration)?.per_second)
-}
-
-#[cfg(feature = "duroxide")]
-fn beside(
-    run: &Run,
-    runtime: &Runtime,
-    ours: &Arc<Ours>,
-    name: String,
-    directory: &Path,
-    rounds: usize,
-    duration: Duration,
-) -> anyhow::Result<Measure> {
-    run.progress("beside duroxide");
-    let theirs = runtime.block_on(duroxide::Duroxide::open(directory))?;
-    let [ours, peer] = medians(rounds, [
-        &mut || rate(runtime, ours, IN_FLIGHT, duration),
-        &mut || rate(runtime, &theirs, IN_FLIGHT, duration),
-    ])?;
-    runtime.block_on(theirs.close());
-    Ok(Measure::new(name, ours, "1/s").beside(PEER, peer))
-}
-
-#[cfg(not(feature = "duroxide"))]
-fn beside(
-    _: &Run,
-    runtime: &Runtime,
-    ours: &Arc<Ours>,
-    name: String,
-    _: &Path,
-    rounds: usize,
-    duration: Duration,
-) -> anyhow::Result<Measure> {
-    let [ours] = medians(rounds, [&mut || rate(runtime, ours, IN_FLIGHT, duration)])?;
-    Ok(Measure::new(name, ours, "1/s").without(PEER, "built without the feature duroxide"))
 }
