@@ -1,5 +1,6 @@
 //! The routes of workflows, over a real socket.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::result_large_err, reason = "handlers of workflows fail with a whole failure")]
 
 use std::fmt::Write as _;
 use std::sync::Arc;
