@@ -35,7 +35,7 @@ function text(found) {
 
 /** A length of time, as `{secs, nanos}`, in words. */
 function length({ secs, nanos }) {
-  return duration(secs + nanos / 1e9).join(" ").replace(/\.00 /, " ");
+  return duration(secs + nanos / 1e9).join(" ").replace(/\.0+ /, " ");
 }
 
 /** Which operation an entry belongs to: its own, or the one that it cancels, tries again or says has begun. */
@@ -96,11 +96,11 @@ export function workflowLink(id) {
   return h("a", { class: "wrap", href: path`#/workflows/${id}` }, id);
 }
 
-function operationRow(row) {
+function operationRow(row, isRunning) {
   const isOpen = row.endedAt === null;
   const look = isOpen ? "waiting" : BAD.includes(row.outcome) ? "bad" : "done";
   const took = isOpen ? null : duration((Date.parse(row.endedAt) - Date.parse(row.at)) / 1000).join(" ");
-  const answer = isOpen ? "no response yet" : `${row.outcome} after ${took}`;
+  const answer = isOpen ? (isRunning ? "no response yet" : "no response: the run has ended") : `${row.outcome} after ${took}`;
   const bar = h("span", { class: "bar" });
   const item = h("li", { class: look, "data-operation": `${row.kind} ${row.number}` },
     h("div", { class: "timeline-body" },
@@ -124,16 +124,16 @@ function markRow(row) {
   return { item, bar: null };
 }
 
-/** A timeline. `draw(entries)` shows them; `stretch(until)` gives its bars their places in the time up to then, in milliseconds. */
+/** A timeline. `draw(entries, isRunning)` shows them; `stretch(until)` gives its bars their places up to then. */
 export function timeline() {
   const node = h("ol", { class: "timeline", "aria-label": "Commands and responses" });
   // Rows that stay as they are stay what they are, so that what the reader has opened is not closed.
   let made = new Map();
   let drawn = [];
-  const draw = (entries) => {
+  const draw = (entries, isRunning) => {
     drawn = rows(entries).map((row) => {
-      const key = JSON.stringify(row);
-      return { key, row, ...(made.get(key) ?? (row.mark === undefined ? operationRow(row) : markRow(row))) };
+      const key = JSON.stringify([row, isRunning && row.endedAt === null]);
+      return { key, row, ...(made.get(key) ?? (row.mark === undefined ? operationRow(row, isRunning) : markRow(row))) };
     });
     made = new Map(drawn.map((one) => [one.key, one]));
     node.replaceChildren(...drawn.map(({ item }) => item));
@@ -144,7 +144,8 @@ export function timeline() {
     for (const { row, bar } of drawn.filter((one) => one.bar !== null)) {
       const begun = Math.min(Date.parse(row.at) - from, all);
       const ended = row.endedAt === null ? all : Math.min(Date.parse(row.endedAt) - from, all);
-      bar.style.left = `${(begun / all) * 100}%`;
+      // What is over in no time is seen too, also at the end.
+      bar.style.left = `min(${(begun / all) * 100}%, 100% - 6px)`;
       bar.style.width = `${((ended - begun) / all) * 100}%`;
     }
   };

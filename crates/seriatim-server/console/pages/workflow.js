@@ -33,10 +33,11 @@ function wait(one, pending) {
     attempt > 1 ? [`, attempt ${attempt} `, ago(due)] : null, failure ? `: ${failure.message}` : null];
 }
 
-/** What each branch of the code waits for; any of a branch's waits lets it go on. */
+/** What each branch of the code waits for; any of a branch's waits lets it go on. That all of them can be asked to stop is left out. */
 function waits({ blocked, pending }) {
+  const notable = (all) => (all.length === 1 ? all : all.filter((one) => one.for !== "cancellation"));
   const row = ({ branch, waits: all }) => h("li", null, h("code", { class: "chip", title: "A branch of the code" }, branch),
-    h("span", { class: "wrap" }, all.map((one, index) => [index === 0 ? null : ", or ", wait(one, pending)])));
+    h("span", { class: "wrap" }, notable(all).map((one, index) => [index === 0 ? null : ", or ", wait(one, pending)])));
   return h("ul", { class: "waits" }, blocked.map(row));
 }
 
@@ -130,7 +131,7 @@ export async function open({ workflow }) {
       show(about, summary(described, parent));
       show(waiting, h("h2", null, "Waits for"), waits(described));
       waiting.hidden = described.blocked.length === 0;
-      drawn.draw(history.entries);
+      drawn.draw(history.entries, isOpen);
       show(whole, raw("The history that replay reads", history.steps));
       tell.suggest(described.blocked.flatMap(({ waits: all }) => all).find((one) => one.for === "signal")?.name);
       side.hidden = !isOpen;
