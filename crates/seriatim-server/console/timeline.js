@@ -2,7 +2,7 @@
 
 import { path } from "./api.js";
 import { h } from "./dom.js";
-import { ago, duration, number } from "./format.js";
+import { duration, number } from "./format.js";
 import { raw } from "./parts.js";
 
 /** What a run is told for its own sake, and what the code says to itself. */
@@ -29,13 +29,23 @@ function value(payload) {
   }
 }
 
+/** Why something failed: the failure, and those that led to it. */
+export function why(failure) {
+  return failure?.cause ? `${failure.message}: ${why(failure.cause)}` : failure?.message;
+}
+
 function text(found) {
   return found === null || found === undefined ? null : typeof found === "string" ? found : JSON.stringify(found);
 }
 
-/** A length of time, as `{secs, nanos}`, in words. */
-function length({ secs, nanos }) {
-  return duration(secs + nanos / 1e9).join(" ").replace(/\.0+ /, " ");
+/** A length of time in words: whole numbers stay whole. */
+function length(ms) {
+  return ms < 1 ? "0 ms" : duration(ms / 1000).join(" ").replace(/\.0+ /, " ");
+}
+
+/** When something happened: how long after the run's begin, and exactly when on hover. */
+function moment(row) {
+  return h("span", { class: "small faint", title: row.at }, `+${length(row.after)}`);
 }
 
 /** Which operation an entry belongs to: its own, or the one that it cancels, tries again or says has begun. */
@@ -47,12 +57,12 @@ function operationKey({ what, kind, number: place, details }) {
 function operation(entry) {
   const { what, kind, name, path: place, at, details, answered_at: answeredAt = null, answer } = entry;
   const target = details.options?.workflow_id ?? details.target?.workflow_id ?? null;
-  const title = what === "start_timer" ? `wait ${length(details.duration)}` : name || target || plainWord(what);
+  const title = what === "start_timer" ? `wait ${length(details.duration.secs * 1e3 + details.duration.nanos / 1e6)}` : name || target || plainWord(what);
   const found = { kind, number: entry.number, title, path: place, at, target, endedAt: answeredAt, outcome: null, detail: null, notes: [], entry };
   if (answeredAt === null) return found;
   const { resolution, failure } = answer;
   const outcome = resolution?.outcome ?? (failure ? "failed" : kind === "timer" ? "fired" : "delivered");
-  const detail = text((resolution?.failure ?? failure)?.message ?? resolution?.cause ?? value(resolution?.result));
+  const detail = text(why(resolution?.failure ?? failure) ?? resolution?.cause ?? value(resolution?.result));
   return { ...found, outcome: plainWord(outcome), detail };
 }
 
@@ -60,16 +70,16 @@ function operation(entry) {
 function note(found, { what, at, details }) {
   if (CANCELLED_AT_ONCE.includes(what)) Object.assign(found, { endedAt: at, outcome: "cancelled" });
   else if (what.startsWith("cancel_")) found.notes.push("asked to stop");
-  else if (what === "retry_activity") found.notes.push(`attempt ${details.attempt - 1} failed: ${details.failure.message}`);
+  else if (what === "retry_activity") found.notes.push(`attempt ${details.attempt - 1} failed: ${why(details.failure)}`);
   else if (details.resolution?.outcome !== "started") {
     const { outcome, cause, failure } = details.resolution;
-    Object.assign(found, { endedAt: at, outcome: plainWord(outcome), detail: text(failure?.message ?? cause) });
+    Object.assign(found, { endedAt: at, outcome: plainWord(outcome), detail: text(why(failure) ?? cause) });
   }
 }
 
 function mark({ what, name, at, details }) {
   const word = ENDS[what] ?? TOLD[what] ?? plainWord(what);
-  const detail = details.failure?.message ?? details.reason ?? text(value(details.result ?? details.input ?? null));
+  const detail = why(details.failure) ?? details.reason ?? text(value(details.result ?? details.input ?? null));
   return { mark: word, title: what === "start" || what in ENDS ? null : name, at, detail: detail || null };
 }
 
@@ -85,6 +95,7 @@ export function rows(entries) {
       continue;
     }
     const row = key !== null && entry.path !== undefined ? operation(entry) : mark(entry);
+    row.after = Date.parse(row.at) - Date.parse(entries[0].at);
     if (row.kind !== undefined) operations.set(key, row);
     found.push(row);
   }
@@ -98,19 +109,19 @@ export function workflowLink(id) {
 
 function operationRow(row, isRunning) {
   const isOpen = row.endedAt === null;
-  const look = isOpen ? "waiting" : BAD.includes(row.outcome) ? "bad" : "done";
-  const took = isOpen ? null : duration((Date.parse(row.endedAt) - Date.parse(row.at)) / 1000).join(" ");
-  const answer = isOpen ? (isRunning ? "no response yet" : "no response: the run has ended") : `${row.outcome} after ${took}`;
+  const look = isOpen ? "waiting" : BAD.includes(row.outcome) ? "bad" : row.outcome === "cancelled" ? "done stopped" : "done";
+  const took = isOpen ? null : length(Date.parse(row.endedAt) - Date.parse(row.at));
+  const response = isOpen ? (isRunning ? "no response yet" : "no response: the run has ended") : `${row.outcome} after ${took}`;
   const bar = h("span", { class: "bar" });
   const item = h("li", { class: look, "data-operation": `${row.kind} ${row.number}` },
     h("div", { class: "timeline-body" },
       h("div", { class: "timeline-title" }, h("b", null, row.title), h("span", { class: "chip" }, `${plainWord(row.kind)} `, number(row.number)),
         h("code", { class: "faint", title: "Where in the code it comes from" }, row.path)),
       h("div", { class: "track" }, bar),
-      h("p", { class: "small quiet wrap" }, answer, row.detail === null ? null : [": ", row.detail], row.target === null ? null : [" · ", workflowLink(row.target)]),
+      h("p", { class: "small quiet wrap" }, response, row.detail === null ? null : [": ", row.detail], row.target === null ? null : [" · ", workflowLink(row.target)]),
       row.notes.map((line) => h("p", { class: "small quiet wrap" }, line)),
       raw("Command and response", { command: row.entry.details, response: row.entry.answer ?? null })),
-    h("span", { class: "small faint" }, ago(row.at)));
+    moment(row));
   return { item, bar };
 }
 
@@ -120,7 +131,7 @@ function markRow(row) {
     h("div", { class: "timeline-body" },
       h("p", null, h("b", null, row.mark), row.title ? ` ${row.title}` : null),
       row.detail === null ? null : h("p", { class: "small quiet wrap" }, row.detail)),
-    h("span", { class: "small faint" }, ago(row.at)));
+    moment(row));
   return { item, bar: null };
 }
 

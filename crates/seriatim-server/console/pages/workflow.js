@@ -5,7 +5,7 @@ import { h, show } from "../dom.js";
 import { ago } from "../format.js";
 import { json } from "../json.js";
 import { button, during, field, figures, form, head, notify, parseInput, raw, status } from "../parts.js";
-import { plainWord, timeline, workflowLink } from "../timeline.js";
+import { plainWord, timeline, why, workflowLink } from "../timeline.js";
 
 const PERIOD_MS = 1000;
 const SURE_MS = 4000;
@@ -30,7 +30,7 @@ function wait(one, pending) {
   const { name, target, due, attempt, last_failure: failure } = found;
   const isTimer = kind === "timer";
   return [label, name ? `, ${name}` : null, target ? [", ", workflowLink(target)] : null, isTimer && due ? [", due ", ago(due)] : null,
-    attempt > 1 ? [`, attempt ${attempt} `, ago(due)] : null, failure ? `: ${failure.message}` : null];
+    attempt > 1 ? [`, attempt ${attempt} `, ago(due)] : null, failure ? `: ${why(failure)}` : null];
 }
 
 /** What each branch of the code waits for; any of a branch's waits lets it go on. That all of them can be asked to stop is left out. */
@@ -102,7 +102,7 @@ function summary(described, parent) {
     figures([["status", runStatus(described.status)], ["type", described.type], ["started", ago(described.started)],
       described.ended ? ["ended", ago(described.ended)] : null, parent ? ["child of", workflowLink(parent)] : null].filter(Boolean)),
     described.stuck ? h("div", { class: "problem", role: "alert" }, h("strong", null, "Its code does not get on"), h("p", null, described.stuck)) : null,
-    described.failure ? h("div", { class: "problem" }, h("strong", null, plainWord(described.status)), h("p", null, described.failure.message),
+    described.failure ? h("div", { class: "problem" }, h("strong", null, plainWord(described.status)), h("p", null, why(described.failure)),
       raw("The whole failure", described.failure)) : null,
     h("div", { class: "values" },
       h("div", null, h("h3", null, "Input"), json(described.input)),
@@ -129,7 +129,7 @@ export async function open({ workflow }) {
       before = key;
       const parent = history.entries.find(({ what }) => what === "start")?.details.parent?.workflow_id;
       show(about, summary(described, parent));
-      show(waiting, h("h2", null, "Waits for"), waits(described));
+      show(waiting, h("h2", null, "What each branch of its code waits for"), waits(described));
       waiting.hidden = described.blocked.length === 0;
       drawn.draw(history.entries, isOpen);
       show(whole, raw("The history that replay reads", history.steps));
