@@ -115,6 +115,7 @@ async fn people_can_work_with_it_in_a_browser() {
     let refused = "(() => { try { document.createElement('p').innerHTML = '<b>x</b>'; } catch (error) { return error.name; } })()";
     assert_eq!(browser.value(refused).await, "TypeError");
     ask_for_a_token(&mut browser, &server).await;
+    workflows::do_without_workflows(&mut browser, &env).await;
     browser.close().await;
     server.stop().await;
 }

@@ -22,7 +22,7 @@ static METRICS: OnceLock<PrometheusHandle> = OnceLock::new();
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     engine: Engine,
-    host: WorkflowHost,
+    host: Option<WorkflowHost>,
     stop: Shutdown,
     served: Task<std::io::Result<()>>,
 }
@@ -43,17 +43,27 @@ impl Reply {
 
 impl Server {
     pub(crate) async fn start(env: &Env) -> Self {
+        Self::start_with(env, true).await
+    }
+
+    /// One that runs no workflows.
+    pub(crate) async fn start_without_workflows(env: &Env) -> Self {
+        Self::start_with(env, false).await
+    }
+
+    async fn start_with(env: &Env, runs_workflows: bool) -> Self {
         METRICS.get_or_init(|| PrometheusBuilder::new().install_recorder().unwrap());
         let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
         let engine = Engine::open(env.clone(), log, store, [App::new(shop())], Options::default());
         let engine = engine.await.unwrap();
         assert!(engine.wait_ready(Duration::from_secs(60)).await);
-        let (workflows, activities) = (demo::workflows(), demo::activities());
-        let host =
-            WorkflowHost::open(env.clone(), engine.clone(), workflows, activities, HostOptions::default());
+        let host = runs_workflows.then(|| {
+            let (workflows, activities) = (demo::workflows(), demo::activities());
+            WorkflowHost::open(env.clone(), engine.clone(), workflows, activities, HostOptions::default())
+        });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), Shutdown::new());
-        let served = serve(env, listener, &engine, &host, &stop);
+        let served = serve(env, listener, &engine, host.as_ref(), &stop);
         Self { address, engine, host, stop, served }
     }
 
@@ -63,7 +73,7 @@ impl Server {
         (&mut self.served).await.unwrap().unwrap();
         let listener = TcpListener::bind(self.address).await.unwrap();
         self.stop = Shutdown::new();
-        self.served = serve(env, listener, &self.engine, &self.host, &self.stop);
+        self.served = serve(env, listener, &self.engine, self.host.as_ref(), &self.stop);
     }
 
     /// One request on a connection of its own.
@@ -106,7 +116,9 @@ impl Server {
     pub(crate) async fn stop(self) {
         self.stop.cancel();
         self.served.await.unwrap().unwrap();
-        self.host.close().await;
+        if let Some(host) = self.host {
+            host.close().await;
+        }
         self.engine.close().await;
     }
 }
@@ -115,9 +127,12 @@ fn serve(
     env: &Env,
     listener: TcpListener,
     engine: &Engine,
-    host: &WorkflowHost,
+    host: Option<&WorkflowHost>,
     stop: &Shutdown,
 ) -> Task<std::io::Result<()>> {
-    let server = seriatim_server::Server::new(engine.clone()).metrics(METRICS.get().cloned());
-    env.spawn(server.workflows(host.clone()).serve(listener, stop.clone()))
+    let mut server = seriatim_server::Server::new(engine.clone()).metrics(METRICS.get().cloned());
+    if let Some(host) = host {
+        server = server.workflows(host.clone());
+    }
+    env.spawn(server.serve(listener, stop.clone()))
 }

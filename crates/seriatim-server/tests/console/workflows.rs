@@ -1,6 +1,7 @@
 //! The pages of workflows, in a browser.
 
 use serde_json::json;
+use seriatim_env::Env;
 
 use crate::browser::Browser;
 use crate::server::Server;
@@ -16,6 +17,17 @@ pub(crate) async fn work_with_workflows(browser: &mut Browser, server: &Server) 
     browser.turn("#/workflows").await;
     browser.wait_text("tbody", "tea.ship").await;
     shoot_twice(browser, "workflows").await;
+}
+
+/// A server that runs none says so, and everything else of the console works.
+pub(crate) async fn do_without_workflows(browser: &mut Browser, env: &Env) {
+    let server = Server::start_without_workflows(env).await;
+    browser.open(&format!("http://{}/", server.address)).await;
+    browser.wait_text(".readiness", "ready").await;
+    browser.wait("document.querySelector('.nav [href=\"#/workflows\"]').offsetParent === null").await;
+    browser.turn("#/workflows").await;
+    browser.wait_text(".empty", "This server runs no workflows").await;
+    server.stop().await;
 }
 
 async fn start(browser: &mut Browser, kind: &str, id: &str, input: &str) {
