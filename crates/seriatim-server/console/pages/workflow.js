@@ -2,7 +2,7 @@
 
 import { get, path, send } from "../api.js";
 import { h, show } from "../dom.js";
-import { ago } from "../format.js";
+import { ago, sentence } from "../format.js";
 import { json } from "../json.js";
 import { button, during, field, figures, form, head, notify, parseInput, raw, status } from "../parts.js";
 import { plainWord, timeline, why, workflowLink } from "../timeline.js";
@@ -102,7 +102,7 @@ function summary(described, parent) {
     figures([["status", runStatus(described.status)], ["type", described.type], ["started", ago(described.started)],
       described.ended ? ["ended", ago(described.ended)] : null, parent ? ["child of", workflowLink(parent)] : null].filter(Boolean)),
     described.stuck ? h("div", { class: "problem", role: "alert" }, h("strong", null, "Its code does not get on"), h("p", null, described.stuck)) : null,
-    described.failure ? h("div", { class: "problem" }, h("strong", null, plainWord(described.status)), h("p", null, why(described.failure)),
+    described.failure ? h("div", { class: "problem" }, h("strong", null, sentence(plainWord(described.status))), h("p", null, why(described.failure)),
       raw("The whole failure", described.failure)) : null,
     h("div", { class: "values" },
       h("div", null, h("h3", null, "Input"), json(described.input)),
@@ -114,10 +114,10 @@ export async function open({ workflow }) {
   const base = path`/v1/workflows/${workflow}`;
   const about = h("section", { class: "card run", "aria-label": "How it stands" });
   const waiting = h("section", { class: "card" });
-  const whole = h("div");
+  const whole = h("div", { class: "past" });
   const drawn = timeline();
   const side = h("div");
-  const layout = h("div", { class: "with-aside" });
+  const layout = h("div", { class: "with-aside run-page" });
   let before = "";
   let timer = null;
 
@@ -129,7 +129,7 @@ export async function open({ workflow }) {
       before = key;
       const parent = history.entries.find(({ what }) => what === "start")?.details.parent?.workflow_id;
       show(about, summary(described, parent));
-      show(waiting, h("h2", null, "What each branch of its code waits for"), waits(described));
+      show(waiting, h("h2", null, "What it waits for"), waits(described));
       waiting.hidden = described.blocked.length === 0;
       drawn.draw(history.entries, isOpen);
       show(whole, raw("The history that replay reads", history.steps));
@@ -144,7 +144,7 @@ export async function open({ workflow }) {
   const tell = tools(base, refresh);
   show(side, tell.node);
   show(layout, h("div", { class: "stack" }, about, waiting,
-    h("section", { class: "card flush" }, h("div", { class: "card-head" }, h("h2", null, "Timeline")), drawn.node), whole), side);
+    h("section", { class: "card flush past" }, h("div", { class: "card-head" }, h("h2", null, "Timeline")), drawn.node), whole), side);
   timer = setInterval(() => !document.hidden && refresh().catch(() => {}), PERIOD_MS);
   try {
     await refresh();
