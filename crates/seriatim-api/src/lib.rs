@@ -38,7 +38,7 @@ pub use series::{
 pub use token::{CreateToken, CreatedToken, Token, Tokens};
 pub use workflow::{
     BlockedBranch, HistoryEntry, PendingOperation, StartWorkflow, StartedWorkflow, StopWorkflow,
-    ToldWorkflow, WaitFor, WhichRun, Workflow, WorkflowAnswer, WorkflowHistory, WorkflowSummary, Workflows,
-    WorkflowsPage,
+    TellWorkflow, ToldWorkflow, WaitFor, WhichRun, Workflow, WorkflowAnswer, WorkflowHistory,
+    WorkflowSummary, Workflows, WorkflowsPage,
 };
 pub use workspace::{CreateWorkspace, Sequence, Workspace, Workspaces};

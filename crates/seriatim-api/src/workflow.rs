@@ -211,6 +211,16 @@ pub struct HistoryEntry {
     pub answer: Option<Value>,
 }
 
+/// What a workflow is told or asked.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"input": {"by": "Ada"}}))]
+pub struct TellWorkflow {
+    /// The argument of the signal, query or update.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub input: Value,
+}
+
 /// Why a workflow is to stop.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

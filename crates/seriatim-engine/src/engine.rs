@@ -283,7 +283,8 @@ impl Engine {
         };
         sys.close().await;
         let definitions = accepted?.into_iter().map(|accepted| accepted.application().clone());
-        Ok(definitions.filter(|definition| !BUILT_IN.iter().any(|(_, name)| *name == definition.name)).collect())
+        let is_built_in = |name: &str| BUILT_IN.iter().any(|(_, built_in)| *built_in == name);
+        Ok(definitions.filter(|definition| !is_built_in(&definition.name)).collect())
     }
 
     /// Opens the registry alone.

@@ -34,7 +34,8 @@ export function duration(seconds) {
   if (!Number.isFinite(seconds)) return ["–", "ms"];
   if (seconds < 0.001) return [String(Math.round(seconds * 1e6)), "µs"];
   if (seconds < 1) return [(seconds * 1e3).toFixed(seconds < 0.01 ? 2 : seconds < 0.1 ? 1 : 0), "ms"];
-  return [seconds.toFixed(2), "s"];
+  if (seconds < 120) return [seconds.toFixed(2), "s"];
+  return seconds < 7200 ? [(seconds / 60).toFixed(1), "min"] : [(seconds / 3600).toFixed(1), "h"];
 }
 
 function words(seconds) {

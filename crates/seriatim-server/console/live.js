@@ -65,7 +65,17 @@ async function round() {
 
 async function findParts(ask) {
   live.applications = await get("/v1/apps", { ask });
-  if (rounds === 0) live.workflows = (await unlessRefused("/v1/workflows?limit=1", get)) !== null;
+  if (rounds === 0) live.workflows = await runsWorkflows();
+}
+
+/** Whether the server runs workflows, and this reader may see them. */
+async function runsWorkflows() {
+  try {
+    return (await unlessRefused("/v1/workflows?limit=1", get)) !== null;
+  } catch (error) {
+    if (!(error instanceof Problem) || error.code !== "unavailable") throw error;
+    return false;
+  }
 }
 
 /** What is there for this reader; null if it is not. */

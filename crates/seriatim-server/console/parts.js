@@ -122,6 +122,16 @@ export function form(properties, submit, work, output) {
   return h("form", { ...rest, onsubmit }, children);
 }
 
+/** What an input holds as JSON; undefined if it is empty. What is not JSON is a problem like the server's. */
+export function parseInput({ value }) {
+  if (value.trim() === "") return undefined;
+  try {
+    return JSON.parse(value);
+  } catch (error) {
+    throw new Problem(0, { title: "The input is not JSON", detail: `${error.message}: text stands in quotes` });
+  }
+}
+
 /** Runs something while its button rests; a problem is shown in `output`. */
 export async function during(submit, work, output) {
   if (submit.disabled) return;

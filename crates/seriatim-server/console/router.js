@@ -11,6 +11,7 @@ import * as partition from "./pages/partition.js";
 import * as records from "./pages/records.js";
 import * as series from "./pages/series.js";
 import * as seriesOne from "./pages/series_one.js";
+import * as workflow from "./pages/workflow.js";
 import * as workflows from "./pages/workflows.js";
 import * as workspace from "./pages/workspace.js";
 
@@ -27,7 +28,7 @@ const ROUTES = [
   ["blocks", blocks.open],
   ["blocks/:blocks", blocks.openOne],
   ["workflows", workflows.open],
-  ["workflows/:workflow", workflows.openOne],
+  ["workflows/:workflow", workflow.open],
 ];
 
 let current = { keys: {} };

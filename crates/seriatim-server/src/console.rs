@@ -44,10 +44,10 @@ const ASSETS: &[Asset] = assets! {
     SVG { "icon.svg" }
     JAVASCRIPT {
         "theme.js" "main.js" "router.js" "shortcuts.js" "dom.js" "format.js" "api.js" "token.js" "live.js" "metrics.js"
-        "chart.js" "parts.js" "json.js" "follow.js" "event_log.js" "history.js" "audit.js" "template.js"
+        "chart.js" "parts.js" "json.js" "follow.js" "event_log.js" "timeline.js" "audit.js" "template.js"
         "pages/overview.js" "pages/applications.js" "pages/application.js" "pages/partition.js" "pages/workspace.js"
         "pages/records.js" "pages/sequences.js" "pages/command.js" "pages/series.js" "pages/series_one.js"
-        "pages/blocks.js" "pages/workflows.js"
+        "pages/blocks.js" "pages/workflows.js" "pages/workflow.js"
     }
 };
 

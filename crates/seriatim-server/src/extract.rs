@@ -5,16 +5,12 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, OptionalFromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use seriatim_api::Code;
 
 use crate::problem::Problem;
 
 /// A JSON object as the body.
 pub(crate) struct Body<T>(pub(crate) T);
-
-/// Any JSON as the body; `null` if there is none.
-pub(crate) struct Input(pub(crate) Value);
 
 /// Parts of the path.
 #[derive(FromRequestParts)]
@@ -52,19 +48,6 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         return Err(Problem::invalid("the body is a JSON object"));
     }
     serde_json::from_slice(bytes).map_err(|error| Problem::invalid(format!("the body: {error}")))
-}
-
-impl<S: Send + Sync> FromRequest<S> for Input {
-    type Rejection = Problem;
-
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        if request.body().is_end_stream() {
-            return Ok(Self(Value::Null));
-        }
-        let bytes = read(request, state).await?;
-        let value = serde_json::from_slice(&bytes);
-        value.map(Self).map_err(|error| Problem::invalid(format!("the body: {error}")))
-    }
 }
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {

@@ -1,5 +1,6 @@
 //! The routes of workflows, over a real socket.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::result_large_err, reason = "handlers of workflows fail with a whole failure")]
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -141,19 +142,24 @@ async fn signals_queries_updates_and_cancellation() {
     assert_eq!((status, &again["repeated"]), (201, &json!(true)));
     let (status, running) = server.post("/v1/workflows", &start).await;
     assert_eq!((status, &running["code"]), (409, &json!("conflict")));
-    assert_eq!(server.post("/v1/workflows/c/updates/add", &json!(5)).await, (200, json!({"result": 5})));
+    assert_eq!(
+        server.post("/v1/workflows/c/updates/add", &json!({"input": 5})).await,
+        (200, json!({"result": 5}))
+    );
     assert_eq!(
         server.post("/v1/workflows/c/updates/add", &json!({"input": 6})).await,
         (200, json!({"result": 11}))
     );
-    assert_eq!(server.post("/v1/workflows/c/updates/add", &json!(0)).await.0, 400);
+    assert_eq!(server.post("/v1/workflows/c/updates/add", &json!({"input": 0})).await.0, 400);
+    assert_eq!(server.post("/v1/workflows/c/updates/add", &json!(5)).await.0, 400, "not an object");
+    assert_eq!(server.post("/v1/workflows/c/updates/add", &json!({"inptu": 5})).await.0, 400);
     let (status, answer) = server.send("POST", "/v1/workflows/c/queries/count", None, None).await;
     assert_eq!((status, answer), (200, json!({"result": 11})));
     assert_eq!(server.post("/v1/workflows/c/queries/nothing", &json!({})).await.0, 400);
     let (_, shown) = server.get("/v1/workflows/c").await;
     assert_eq!(shown["blocked"][0]["waits"][0], json!({"for": "signal", "name": "stop"}), "{shown}");
     for repeated in [false, true] {
-        let stop = json!({"why": "enough"});
+        let stop = json!({"input": {"why": "enough"}});
         let (status, told) =
             server.send("POST", "/v1/workflows/c/signals/stop", Some("s"), Some(&stop)).await;
         assert_eq!((status, &told["repeated"]), (200, &json!(repeated)));
@@ -178,7 +184,7 @@ async fn a_history_is_a_timeline_and_can_be_replayed() {
         .await;
     let (_, shown) = server.get("/v1/workflows/o").await;
     assert_eq!(shown["status"], "running");
-    server.post("/v1/workflows/o/signals/approve", &json!({"by": "me"})).await;
+    server.post("/v1/workflows/o/signals/approve", &json!({"input": {"by": "me"}})).await;
     let (_, shown) = server.get("/v1/workflows/o?wait=20").await;
     assert_eq!(shown["result"]["approved_by"], "signal", "{shown}");
     let (status, history) = server.get("/v1/workflows/o/history").await;

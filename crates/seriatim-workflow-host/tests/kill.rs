@@ -75,7 +75,7 @@ fn kill_9_while_a_thousand_orders_are_in_flight_loses_and_repeats_nothing() {
         let events = work_until_killed(directory.path(), kill);
         println!("kill {kill}: after {events} signs of life");
     }
-    runtime.block_on(check(directory.path()));
+    println!("{} kills, {}", kills(), runtime.block_on(check(directory.path())));
 }
 
 /// Starts a process, and kills it when it has told of some events, or now and then while it opens.
@@ -151,7 +151,7 @@ async fn begin(host: &WorkflowHost, env: &Env, number: usize) {
         assert!(!matches!(error, HostError::KeyReused(_) | HostError::Stuck { .. }), "{id}: {error}");
         env.sleep(Duration::from_millis(20)).await;
     }
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         let approval = vec![Payload::json(&number).unwrap()];
         while let Err(error) = host.signal(&id, "approve", approval.clone(), Some("approve")).await {
             if matches!(error, HostError::NotRunning { .. }) {
@@ -163,7 +163,7 @@ async fn begin(host: &WorkflowHost, env: &Env, number: usize) {
 }
 
 /// Lets everything end, and looks at what was left.
-async fn check(directory: &Path) {
+async fn check(directory: &Path) -> String {
     let env = Env::real();
     let Running { storage, engine, host } = open(&env, directory).await;
     for number in 0..ORDERS {
@@ -205,10 +205,9 @@ async fn check(directory: &Path) {
     assert!(report.is_clean(), "{report:?}");
     engine.close().await;
     storage.close().await.unwrap();
-    println!(
-        "{} kills, {ORDERS} orders: all shipped; {results} results, each in the log once; {} effects, {} of them again",
-        kills(),
-        lines.len(),
-        lines.len() - distinct.len()
-    );
+    let again = lines.len() - distinct.len();
+    format!(
+        "{ORDERS} orders: all shipped; {results} results, each in the log once; {} effects, {again} of them again",
+        lines.len()
+    )
 }

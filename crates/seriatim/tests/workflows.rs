@@ -53,7 +53,10 @@ fn a_history_replays_on_the_code_that_made_it_and_tells_where_other_code_differs
     assert_eq!(different.code, 1, "{different:?}");
     let lines: Vec<&str> = different.stdout.lines().collect();
     assert!(lines[1].starts_with("changed.json: DIFFERENT: greet "), "{different:?}");
-    assert!(different.stdout.contains("expected:") && different.stdout.contains("salutation"), "{different:?}");
+    assert!(
+        different.stdout.contains("expected:") && different.stdout.contains("salutation"),
+        "{different:?}"
+    );
     let report = std::fs::read_to_string(folder.join("report.xml")).unwrap();
     assert!(report.contains("tests=\"2\" failures=\"1\""), "{report}");
 
@@ -69,7 +72,10 @@ fn a_history_is_inspected_without_its_code() {
     let refused = folder.run(&["replay", "other.json"]).fails(2);
     assert!(refused.contains("has the code of greet, order, ship, not of unheard_of"), "{refused}");
     let inspected = folder.run(&["replay", "--inspect", "other.json"]).fine();
-    assert!(inspected.contains("activity 1 greeting: schedule_activity at 1, resolve_activity at 2"), "{inspected}");
+    assert!(
+        inspected.contains("activity 1 greeting: schedule_activity at 1, resolve_activity at 2"),
+        "{inspected}"
+    );
     assert!(inspected.ends_with("1 operations, 0 without an answer\n"), "{inspected}");
 }
 

@@ -8,8 +8,8 @@ use axum::http::{HeaderMap, StatusCode};
 use serde_json::Value;
 use seriatim_api::{
     BlockedBranch, Code, HistoryEntry, PendingOperation, StartWorkflow, StartedWorkflow, StopWorkflow,
-    ToldWorkflow, WaitFor, WhichRun, Workflow, WorkflowAnswer, WorkflowHistory, WorkflowSummary, Workflows,
-    WorkflowsPage,
+    TellWorkflow, ToldWorkflow, WaitFor, WhichRun, Workflow, WorkflowAnswer, WorkflowHistory,
+    WorkflowSummary, Workflows, WorkflowsPage,
 };
 use seriatim_engine::{RunRow, RunStatus, moment};
 use seriatim_types::Timestamp;
@@ -19,7 +19,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::page;
-use crate::extract::{Body, Input, Path, Query, idempotency_key};
+use crate::extract::{Body, Path, Query, idempotency_key};
 use crate::openapi::IdempotencyHeader;
 use crate::problem::{Problem, code};
 use crate::server::Api;
@@ -78,17 +78,9 @@ fn payloads(value: &Value) -> Result<Vec<Payload>, Problem> {
     Ok(vec![payload])
 }
 
-/// The input of a signal, query or update: the body, or its `input` if that is all it has.
-fn input(mut value: Value) -> Result<Vec<Payload>, Problem> {
-    if let Value::Object(fields) = &mut value
-        && fields.len() == 1
-        && let Some(input) = fields.remove("input")
-    {
-        value = input;
-    } else if matches!(&value, Value::Object(fields) if fields.is_empty()) {
-        value = Value::Null;
-    }
-    payloads(&value)
+/// The input of a signal, query or update.
+fn input(body: Option<Body<TellWorkflow>>) -> Result<Vec<Payload>, Problem> {
+    body.map_or_else(|| Ok(Vec::new()), |Body(told)| payloads(&told.input))
 }
 
 fn to_json<T: serde::Serialize>(value: &T) -> Value {
@@ -224,17 +216,17 @@ async fn history(
     }))
 }
 
-/// Sends a signal to the open run. The body is its input.
+/// Sends a signal to the open run.
 #[utoipa::path(
     post, path = "/v1/workflows/{id}/signals/{name}", tag = "workflows",
-    params(("id" = String, Path), ("name" = String, Path), IdempotencyHeader), request_body = Option<Value>,
+    params(("id" = String, Path), ("name" = String, Path), IdempotencyHeader), request_body = Option<TellWorkflow>,
     responses((status = 200, body = ToldWorkflow))
 )]
 async fn signal(
     State(api): State<Api>,
     Path((id, name)): Path<(String, String)>,
     headers: HeaderMap,
-    Input(body): Input,
+    body: Option<Body<TellWorkflow>>,
 ) -> Result<Json<ToldWorkflow>, Problem> {
     let key = idempotency_key(&headers)?;
     let sent = host(&api)?.signal(&id, &name, input(body)?, key.as_deref()).await?;
@@ -278,13 +270,13 @@ async fn terminate(
 /// Asks the newest run about its state. Nothing is written.
 #[utoipa::path(
     post, path = "/v1/workflows/{id}/queries/{name}", tag = "workflows",
-    params(("id" = String, Path), ("name" = String, Path)), request_body = Option<Value>,
+    params(("id" = String, Path), ("name" = String, Path)), request_body = Option<TellWorkflow>,
     responses((status = 200, body = WorkflowAnswer))
 )]
 async fn query(
     State(api): State<Api>,
     Path((id, name)): Path<(String, String)>,
-    Input(body): Input,
+    body: Option<Body<TellWorkflow>>,
 ) -> Result<Json<WorkflowAnswer>, Problem> {
     let answer = host(&api)?.query(&id, &name, input(body)?).await?;
     Ok(Json(WorkflowAnswer { result: value_of(&[answer]) }))
@@ -293,14 +285,14 @@ async fn query(
 /// Changes the state of the open run, and waits for what its code says to that.
 #[utoipa::path(
     post, path = "/v1/workflows/{id}/updates/{name}", tag = "workflows",
-    params(("id" = String, Path), ("name" = String, Path), IdempotencyHeader), request_body = Option<Value>,
+    params(("id" = String, Path), ("name" = String, Path), IdempotencyHeader), request_body = Option<TellWorkflow>,
     responses((status = 200, body = WorkflowAnswer))
 )]
 async fn update(
     State(api): State<Api>,
     Path((id, name)): Path<(String, String)>,
     headers: HeaderMap,
-    Input(body): Input,
+    body: Option<Body<TellWorkflow>>,
 ) -> Result<Json<WorkflowAnswer>, Problem> {
     let key = idempotency_key(&headers)?;
     let answer = host(&api)?.update(&id, &name, input(body)?, key.as_deref()).await?;

@@ -3,6 +3,7 @@
 
 mod browser;
 mod server;
+mod workflows;
 
 use std::io::Write as _;
 
@@ -101,20 +102,20 @@ async fn people_can_work_with_it_in_a_browser() {
     number_a_series(&mut browser).await;
     allocate_a_block(&mut browser).await;
     show_markup_as_text(&mut browser, &server).await;
-    fold_a_history(&mut browser).await;
+    workflows::work_with_workflows(&mut browser, &server).await;
     turn_dark(&mut browser, &base).await;
     fit_a_phone(&mut browser, &workspace).await;
-    // A browser notes every answer that says no. Expected are: the look for workflows, the command that was wrong, and
-    // what was under way when the server went away.
-    let expected = |complaint: &String| {
-        ["/v1/workflows", "/commands", "net::ERR_"].iter().any(|known| complaint.contains(known))
-    };
+    // A browser notes every answer that says no. Expected are: the command that was wrong, and what was under way when
+    // the server went away.
+    let expected =
+        |complaint: &String| ["/commands", "net::ERR_"].iter().any(|known| complaint.contains(known));
     let complaints: Vec<String> = browser.complaints().into_iter().filter(|one| !expected(one)).collect();
     assert_eq!(complaints, Vec::<String>::new());
     // Nor could the page make markup of strings if it tried.
     let refused = "(() => { try { document.createElement('p').innerHTML = '<b>x</b>'; } catch (error) { return error.name; } })()";
     assert_eq!(browser.value(refused).await, "TypeError");
     ask_for_a_token(&mut browser, &server).await;
+    workflows::do_without_workflows(&mut browser, &env).await;
     browser.close().await;
     server.stop().await;
 }
@@ -273,34 +274,6 @@ async fn show_markup_as_text(browser: &mut Browser, server: &Server) {
     assert_eq!(browser.value("document.querySelectorAll('main img').length").await, 0);
 }
 
-/// A history, as the host of workflows keeps it: an activity that was answered, a timer that was not.
-async fn fold_a_history(browser: &mut Browser) {
-    let history = json!([{"run": 1, "turns": [
-        {"time": 1_000_000, "jobs": [{"job": "start", "input": [{"encoding": "json/plain", "text": "\"Ada\""}]}], "commands": [
-            {"command": "schedule_activity", "seq": 1, "lineage": {"path": "/#1"}, "activity_type": "charge", "input": []},
-            {"command": "start_timer", "seq": 1, "lineage": {"path": "/1#1"}, "duration": {"secs": 5, "nanos": 0}}]},
-        {"time": 1_250_000, "jobs": [{"job": "resolve_activity", "seq": 1,
-            "resolution": {"outcome": "completed", "result": {"encoding": "json/plain", "text": "42"}}}], "commands": []}]}]);
-    let script = format!("import('/console/history.js').then(({{ fold }}) => fold({history}))");
-    let folded = browser.value(&script).await;
-    let activity = &folded["operations"][0];
-    assert_eq!(
-        (&activity["kind"], &activity["number"], &activity["name"]),
-        (&json!("activity"), &json!(1), &json!("charge"))
-    );
-    assert_eq!(
-        (&activity["ended"], &activity["outcome"], &activity["detail"]),
-        (&json!(1250), &json!("completed"), &json!(42))
-    );
-    let timer = &folded["operations"][1];
-    assert_eq!(
-        (&timer["kind"], &timer["number"], &timer["ended"]),
-        (&json!("timer"), &json!(1), &Value::Null)
-    );
-    assert_eq!((&timer["path"], &timer["due"]), (&json!("/1#1"), &json!(6000)));
-    assert_eq!(folded["marks"][0]["detail"], json!(["Ada"]));
-}
-
 /// With the first token the server asks everybody for one; the page asks its reader, and keeps it to itself.
 async fn ask_for_a_token(browser: &mut Browser, server: &Server) {
     let all = server.post("/v1/tokens", &json!({"scopes": ["*:admin"]})).await["secret"].clone();
@@ -359,7 +332,8 @@ async fn fit_a_phone(browser: &mut Browser, workspace: &str) {
     let tabs = ["events", "records", "sequences", "command"].map(|tab| format!("{place}/{tab}"));
     let pages =
         ["#/", "#/apps", "#/apps/shop", "#/apps/shop/partitions/0", "#/series", "#/series/acme.invoices"];
-    let pages = pages.into_iter().chain(["#/blocks", "#/blocks/orders", "#/workflows"]).map(str::to_owned);
+    let pages = pages.into_iter().chain(["#/blocks", "#/blocks/orders", "#/workflows"]);
+    let pages = pages.chain(["#/workflows/tea", "#/workflows/patient"]).map(str::to_owned);
     for page in pages.chain(tabs) {
         browser.turn(&page).await;
         let width = browser.value("document.documentElement.scrollWidth").await;

@@ -9,19 +9,20 @@ use serde_json::Value;
 use seriatim_engine::definition::shop;
 use seriatim_engine::{App, Engine, Options};
 use seriatim_env::{Env, Shutdown, Task};
-use seriatim_server::{ServerOptions, serve};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
+use seriatim_workflow_host::{HostOptions, WorkflowHost, demo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 /// There is one recorder in a process: its servers share it.
 static METRICS: OnceLock<PrometheusHandle> = OnceLock::new();
 
-/// A server on a port of its own, in memory, with the demo application.
+/// A server on a port of its own, in memory, with the demo application and the demo workflows.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     engine: Engine,
+    host: Option<WorkflowHost>,
     stop: Shutdown,
     served: Task<std::io::Result<()>>,
 }
@@ -42,16 +43,28 @@ impl Reply {
 
 impl Server {
     pub(crate) async fn start(env: &Env) -> Self {
-        let metrics = METRICS.get_or_init(|| PrometheusBuilder::new().install_recorder().unwrap()).clone();
+        Self::start_with(env, true).await
+    }
+
+    /// One that runs no workflows.
+    pub(crate) async fn start_without_workflows(env: &Env) -> Self {
+        Self::start_with(env, false).await
+    }
+
+    async fn start_with(env: &Env, runs_workflows: bool) -> Self {
+        METRICS.get_or_init(|| PrometheusBuilder::new().install_recorder().unwrap());
         let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
         let engine = Engine::open(env.clone(), log, store, [App::new(shop())], Options::default());
         let engine = engine.await.unwrap();
         assert!(engine.wait_ready(Duration::from_secs(60)).await);
+        let host = runs_workflows.then(|| {
+            let (workflows, activities) = (demo::workflows(), demo::activities());
+            WorkflowHost::open(env.clone(), engine.clone(), workflows, activities, HostOptions::default())
+        });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), Shutdown::new());
-        let served =
-            env.spawn(serve(listener, engine.clone(), Some(metrics), ServerOptions::default(), stop.clone()));
-        Self { address, engine, stop, served }
+        let served = serve(env, listener, &engine, host.as_ref(), &stop);
+        Self { address, engine, host, stop, served }
     }
 
     /// Stops answering, and begins again at the same address with the same data.
@@ -59,11 +72,8 @@ impl Server {
         self.stop.cancel();
         (&mut self.served).await.unwrap().unwrap();
         let listener = TcpListener::bind(self.address).await.unwrap();
-        (self.stop, self.served) = {
-            let (engine, stop, metrics) = (self.engine.clone(), Shutdown::new(), METRICS.get().cloned());
-            let served = env.spawn(serve(listener, engine, metrics, ServerOptions::default(), stop.clone()));
-            (stop, served)
-        };
+        self.stop = Shutdown::new();
+        self.served = serve(env, listener, &self.engine, self.host.as_ref(), &self.stop);
     }
 
     /// One request on a connection of its own.
@@ -106,5 +116,23 @@ impl Server {
     pub(crate) async fn stop(self) {
         self.stop.cancel();
         self.served.await.unwrap().unwrap();
+        if let Some(host) = self.host {
+            host.close().await;
+        }
+        self.engine.close().await;
     }
+}
+
+fn serve(
+    env: &Env,
+    listener: TcpListener,
+    engine: &Engine,
+    host: Option<&WorkflowHost>,
+    stop: &Shutdown,
+) -> Task<std::io::Result<()>> {
+    let mut server = seriatim_server::Server::new(engine.clone()).metrics(METRICS.get().cloned());
+    if let Some(host) = host {
+        server = server.workflows(host.clone());
+    }
+    env.spawn(server.serve(listener, stop.clone()))
 }
