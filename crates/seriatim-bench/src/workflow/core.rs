@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use seriatim_workflow::{
-    Activation, ActivityResolution, Command, Context, Exit, Instance, InstanceOptions, Job, Payload, Registry,
-    Start, Time,
+    Activation, ActivityResolution, Command, Context, Exit, Instance, InstanceOptions, Job, Payload,
+    Registry, Start, Time,
 };
 
 use crate::measure::{Goal, Measure};
@@ -81,10 +81,7 @@ pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     let count = run.pick(50_000, 500_000);
     let [one_by_one, all_at_once] = medians(
         run.pick(5, 9),
-        [
-            &mut || run_one(&registry, "one_by_one", count),
-            &mut || run_one(&registry, "all_at_once", count),
-        ],
+        [&mut || run_one(&registry, "one_by_one", count), &mut || run_one(&registry, "all_at_once", count)],
     )?;
     let goal = Goal::AtLeast(1e6);
     Ok(vec![

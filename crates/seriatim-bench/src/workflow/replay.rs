@@ -32,7 +32,10 @@ pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     run.progress("replay");
     let (registry, bytes) = (registry(), history::one_by_one(OPERATIONS)?);
     let rounds = run.pick(3, 7);
-    let name = format!("replay of a history of {OPERATIONS} activities, {} kB, decoded and compared", bytes.len() / 1_000);
+    let name = format!(
+        "replay of a history of {OPERATIONS} activities, {} kB, decoded and compared",
+        bytes.len() / 1_000
+    );
     // Ours is so much shorter that goals are said as rates.
     let rate = |milliseconds: f64| 1e3 / milliseconds;
     let [ours] = medians(rounds, [&mut || ours(&registry, &bytes)])?;
