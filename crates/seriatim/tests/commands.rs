@@ -229,7 +229,7 @@ fn the_doctor_finds_nothing_wrong_with_a_healthy_storage() {
     let report = look(&[]);
     assert!(report.stderr.contains("seriatim: partition 1/0: "), "plain lines in a pipe: {}", report.stderr);
     let report = report.fine();
-    assert!(report.starts_with("13 partitions, ") && report.ends_with(" values: 0 differ\n"), "{report}");
+    assert!(report.starts_with("21 partitions, ") && report.ends_with(" values: 0 differ\n"), "{report}");
     let json = look(&["--json"]).json();
     assert_eq!((&json[0]["clean"], &json[0]["found"]), (&json!(true), &json!(0)));
     assert!(look(&["--rebuild"]).fine().ends_with("0 written, 0 removed\n"));

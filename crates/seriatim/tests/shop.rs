@@ -144,7 +144,7 @@ fn definitions_are_found_in_the_storage() {
         "{sequences:?}"
     );
     let report = folder.run(&["doctor", "--storage", "file:./seriatim-data"]).fine();
-    assert!(report.starts_with("11 partitions, "), "sys, 8 of series, 2 of till: {report}");
+    assert!(report.starts_with("19 partitions, "), "sys, 8 of series, 8 of workflows, 2 of till: {report}");
 }
 
 #[test]

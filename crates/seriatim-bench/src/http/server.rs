@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use anyhow::{Context, bail, ensure};
 use seriatim_env::Shutdown;
@@ -18,6 +18,8 @@ use crate::suite::{self, Run};
 pub(super) struct Server {
     child: Child,
     stdin: Option<ChildStdin>,
+    /// Kept open for as long as the server may say something.
+    _stdout: BufReader<ChildStdout>,
     pub(super) address: SocketAddr,
 }
 
@@ -28,10 +30,16 @@ impl Server {
         let mut command = run.child(&[name, place])?;
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let stdin = child.stdin.take();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
-        let address = line.trim().parse().with_context(|| format!("the server {name} did not start"))?;
-        Ok(Self { child, stdin, address })
+        let mut stdout = BufReader::new(child.stdout.take().context("no output")?);
+        // Others have more to say before they listen.
+        let address = loop {
+            let mut line = String::new();
+            ensure!(stdout.read_line(&mut line)? > 0, "the server {name} did not start");
+            if let Ok(address) = line.trim().parse() {
+                break address;
+            }
+        };
+        Ok(Self { child, stdin, _stdout: stdout, address })
     }
 
     /// Bytes of memory that it has.
