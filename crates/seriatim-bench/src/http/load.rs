@@ -66,7 +66,7 @@ impl Durable for Clients {
             let answer = connection.ask(&self.request).await?;
             match answer.status {
                 201 => return Ok(()),
-                503 => tokio::time::sleep(BUSY_WAIT).await,
+                503 if answer.body.contains("\"busy\"") => tokio::time::sleep(BUSY_WAIT).await,
                 _ => anyhow::bail!("the server answered {answer:?}"),
             }
         }
