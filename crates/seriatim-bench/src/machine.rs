@@ -106,9 +106,9 @@ mod tests {
 
     #[test]
     fn the_nearest_mount_says_which_filesystem_it_is() {
-        let mounts = "/dev/a / ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/b /tmpfiles xfs rw 0 0\n";
-        assert_eq!(filesystem(mounts, Path::new("/tmp/x")), "tmpfs");
-        assert_eq!(filesystem(mounts, Path::new("/tmpfiles")), "xfs");
+        let mounts = "/dev/a / ext4 rw 0 0\ntmpfs /run tmpfs rw 0 0\n/dev/b /runner xfs rw 0 0\n";
+        assert_eq!(filesystem(mounts, Path::new("/run/x")), "tmpfs");
+        assert_eq!(filesystem(mounts, Path::new("/runner")), "xfs");
         assert_eq!(filesystem(mounts, Path::new("/home")), "ext4");
         assert_eq!(filesystem("", Path::new("/home")), "unknown");
     }

@@ -132,7 +132,7 @@ async fn each_route_says_what_is_wrong() {
         (
             "POST",
             "/v1/backup".to_owned(),
-            Some(json!({"destination": "/tmp/never"})),
+            Some(json!({"destination": "/never/there"})),
             400,
             "invalid",
             "this server keeps its data in memory: there is nothing to copy",
