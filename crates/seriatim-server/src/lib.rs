@@ -24,4 +24,5 @@ mod wire;
 pub use local::LocalApi;
 pub use options::{ServerOptions, TlsFiles};
 pub use problem::Problem;
+pub use routes::doctor_report;
 pub use server::{Server, serve};

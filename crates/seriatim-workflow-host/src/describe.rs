@@ -333,7 +333,7 @@ fn timeline(events: &[(u64, u64, Entry)]) -> Vec<TimelineEntry> {
         for turn in &entry.turns {
             for job in &turn.jobs {
                 let json = serde_json::to_value(job).unwrap_or_default();
-                let place = answered(job).and_then(|key| open.get(&key).copied());
+                let place = job.answers().and_then(|key| open.get(&key).copied());
                 match place.and_then(|place| entries.get_mut(place)) {
                     Some(shown) => {
                         (shown.answered_at, shown.answer_event) = (Some(turn.time), Some(*event));
@@ -391,17 +391,4 @@ fn job_name(job: &Job) -> &str {
         Job::Signal { name, .. } | Job::Update { name, .. } | Job::Query { name, .. } => name,
         _ => "",
     }
-}
-
-/// The operation that a job answers; the first phase of a child is not its answer.
-fn answered(job: &Job) -> Option<(Kind, u32)> {
-    Some(match job {
-        Job::FireTimer { seq } => (Kind::Timer, seq.get()),
-        Job::ResolveActivity { seq, .. } => (Kind::Activity, seq.get()),
-        Job::ResolveLocalActivity { seq, .. } => (Kind::LocalActivity, seq.get()),
-        Job::ResolveChild { seq, .. } => (Kind::ChildWorkflow, seq.get()),
-        Job::ResolveExternalSignal { seq, .. } => (Kind::ExternalSignal, seq.get()),
-        Job::ResolveExternalCancel { seq, .. } => (Kind::ExternalCancel, seq.get()),
-        _ => return None,
-    })
 }

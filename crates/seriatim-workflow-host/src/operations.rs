@@ -23,7 +23,7 @@ impl Driver {
             return;
         };
         for job in &turn.jobs {
-            if let Some(operation) = operation(job) {
+            if let Some(operation) = job.answers() {
                 state.under_way.remove(&operation);
             }
         }
@@ -149,19 +149,6 @@ impl Driver {
             self.inner.clock.set(deadline, self.workflow.workspace, open.row.run, Alarm::Deadline);
         }
     }
-}
-
-/// The operation that a job ends.
-fn operation(job: &Job) -> Option<(Kind, u32)> {
-    Some(match job {
-        Job::FireTimer { seq } => (Kind::Timer, seq.get()),
-        Job::ResolveActivity { seq, .. } => (Kind::Activity, seq.get()),
-        Job::ResolveLocalActivity { seq, .. } => (Kind::LocalActivity, seq.get()),
-        Job::ResolveChild { seq, .. } => (Kind::ChildWorkflow, seq.get()),
-        Job::ResolveExternalSignal { seq, .. } => (Kind::ExternalSignal, seq.get()),
-        Job::ResolveExternalCancel { seq, .. } => (Kind::ExternalCancel, seq.get()),
-        _ => return None,
-    })
 }
 
 /// An activity that is carried out.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::kind::{
     ActivitySeq, ChildWorkflowSeq, ExternalCancelSeq, ExternalSignalSeq, LocalActivitySeq, TimerSeq,
 };
-use crate::{Failure, Headers, Payload, RetryPolicy};
+use crate::{Failure, Headers, Kind, Payload, RetryPolicy};
 
 /// A time as a run sees it: microseconds since the Unix epoch, in UTC. It stands still within an activation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -219,6 +219,28 @@ impl Job {
             Self::RandomSeed { .. } => "random_seed",
             Self::Evict { .. } => "evict",
         }
+    }
+
+    /// The operation whose result this is. The first phase of a child is not its result.
+    #[must_use]
+    pub fn answers(&self) -> Option<(Kind, u32)> {
+        Some(match self {
+            Self::FireTimer { seq } => (Kind::Timer, seq.get()),
+            Self::ResolveActivity { seq, .. } => (Kind::Activity, seq.get()),
+            Self::ResolveLocalActivity { seq, .. } => (Kind::LocalActivity, seq.get()),
+            Self::ResolveChild { seq, .. } => (Kind::ChildWorkflow, seq.get()),
+            Self::ResolveExternalSignal { seq, .. } => (Kind::ExternalSignal, seq.get()),
+            Self::ResolveExternalCancel { seq, .. } => (Kind::ExternalCancel, seq.get()),
+            Self::Start(_)
+            | Self::ResolveChildStart { .. }
+            | Self::Cancel { .. }
+            | Self::Signal { .. }
+            | Self::Query { .. }
+            | Self::Update { .. }
+            | Self::Patch { .. }
+            | Self::RandomSeed { .. }
+            | Self::Evict { .. } => return None,
+        })
     }
 }
 

@@ -159,19 +159,11 @@ impl History {
 
 /// The operation that a job answers, and whether that is its last answer.
 fn answers(job: &Job) -> Option<((Kind, u32), bool)> {
-    Some(match job {
-        Job::FireTimer { seq } => ((Kind::Timer, seq.get()), true),
-        Job::ResolveActivity { seq, .. } => ((Kind::Activity, seq.get()), true),
-        Job::ResolveLocalActivity { seq, .. } => ((Kind::LocalActivity, seq.get()), true),
-        Job::ResolveChildStart { seq, resolution } => {
-            let is_last = !matches!(resolution, crate::ChildStartResolution::Started { .. });
-            ((Kind::ChildWorkflow, seq.get()), is_last)
-        }
-        Job::ResolveChild { seq, .. } => ((Kind::ChildWorkflow, seq.get()), true),
-        Job::ResolveExternalSignal { seq, .. } => ((Kind::ExternalSignal, seq.get()), true),
-        Job::ResolveExternalCancel { seq, .. } => ((Kind::ExternalCancel, seq.get()), true),
-        _ => return None,
-    })
+    if let Job::ResolveChildStart { seq, resolution } = job {
+        let is_last = !matches!(resolution, crate::ChildStartResolution::Started { .. });
+        return Some(((Kind::ChildWorkflow, seq.get()), is_last));
+    }
+    job.answers().map(|key| (key, true))
 }
 
 impl TemporalHistory {

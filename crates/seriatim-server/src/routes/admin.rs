@@ -66,7 +66,9 @@ async fn backup(
     Ok(Json(BackupReport { destination, bytes, frames, entries, tails: tails.collect() }))
 }
 
-fn report(report: &Report) -> DoctorReport {
+/// What the doctor found, as it goes over the wire.
+#[must_use]
+pub fn doctor_report(report: &Report) -> DoctorReport {
     let findings = report.findings.iter().map(|finding| Finding {
         partition: finding.partition.to_string(),
         trouble: finding.trouble.to_string(),
@@ -122,7 +124,7 @@ async fn examine(
         }
         looked.map_err(|error| problem(error.kind(), &error))
     };
-    Ok(Json(report(&to_the_end(&api, work).await?)))
+    Ok(Json(doctor_report(&to_the_end(&api, work).await?)))
 }
 
 fn how(request: UnfenceRequest) -> Result<Unfence, Problem> {

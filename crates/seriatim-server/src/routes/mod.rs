@@ -15,6 +15,8 @@ mod tokens;
 mod workflows;
 mod workspaces;
 
+pub use admin::doctor_report;
+
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::StatusCode;

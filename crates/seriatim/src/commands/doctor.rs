@@ -3,6 +3,7 @@
 use clap::Args;
 use seriatim_api::{DoctorReport, Finding, PartitionProblem, Treatment};
 use seriatim_engine::doctor;
+use seriatim_server::doctor_report;
 use seriatim_storage_file::{Storage, StorageUrl};
 
 use crate::context::Context;
@@ -125,32 +126,5 @@ async fn examine_open(
     progress.end();
     // What is left of it goes when the storage is opened next.
     let _ = scratch.close().await;
-    Ok(report_of(&report?))
-}
-
-fn report_of(report: &doctor::Report) -> DoctorReport {
-    let finding = |finding: &doctor::Finding| Finding {
-        partition: finding.partition.to_string(),
-        trouble: finding.trouble.to_string(),
-        what: finding.what.clone(),
-        key: finding.key.to_string(),
-    };
-    let problem = |problem: &doctor::Problem| PartitionProblem {
-        partition: problem.partition.to_string(),
-        problem: problem.error.to_string(),
-    };
-    DoctorReport {
-        clean: report.is_clean(),
-        mended: report.is_mended(),
-        partitions: report.checked.partitions,
-        events: report.checked.events,
-        values: report.checked.values(),
-        found: report.found,
-        written: report.written,
-        removed: report.removed,
-        unapplied: report.unapplied,
-        findings: report.findings.iter().map(finding).collect(),
-        problems: report.problems.iter().map(problem).collect(),
-        unchecked: report.unchecked.iter().map(ToString::to_string).collect(),
-    }
+    Ok(doctor_report(&report?))
 }
