@@ -1,0 +1,2 @@
+//! Seriatim's workflows on a Temporal cluster.
+#![forbid(unsafe_code)]
