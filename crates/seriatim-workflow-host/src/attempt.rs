@@ -1,19 +1,16 @@
 //! Carrying out an activity: attempts, time-outs, heartbeats.
 
-use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
-use seriatim_env::{Env, Shutdown};
+use seriatim_activity::{Activities, ActivityContext, ActivityFuture, ActivityInfo};
+use seriatim_env::{Env, Instant, Shutdown};
 use seriatim_types::Timestamp;
 use seriatim_workflow::{
     ActivityResolution, Failure, FailureInfo, Payload, RetryPolicy, RetryState, Time, TimeoutType,
 };
 use tokio::sync::Semaphore;
 
-use crate::activities::{Activities, ActivityContext, ActivityFuture, ActivityInfo, Beat};
 use crate::entry::Retry;
 use crate::pending::ActivityTask;
 
@@ -34,6 +31,12 @@ pub(crate) struct Execution<'a> {
     pub(crate) run_id: String,
     /// The run asks it to stop.
     pub(crate) cancel: Shutdown,
+}
+
+/// The last sign of life of an attempt.
+struct Beat {
+    at: Instant,
+    details: Vec<Payload>,
 }
 
 /// How one attempt ended.
@@ -161,28 +164,19 @@ impl Execution<'_> {
             activity_type: self.task.activity_type.clone(),
             attempt,
             scheduled: self.task.scheduled,
+            headers: self.task.options.headers.clone(),
         };
         let beat = Beat { at: self.env.instant(), details: details.clone() };
         let beat = Arc::new(Mutex::new(beat));
-        let context = ActivityContext {
-            info: Arc::new(info),
-            env: self.env.clone(),
-            cancel: self.cancel.clone(),
-            beat: beat.clone(),
-            left: details.clone(),
+        let (last, clock) = (beat.clone(), self.env.clone());
+        let heartbeat = move |details| {
+            let beat = Beat { at: clock.instant(), details };
+            *last.lock().unwrap_or_else(PoisonError::into_inner) = beat;
         };
-        let name = &self.task.activity_type;
-        let begun =
-            catch_unwind(AssertUnwindSafe(|| self.activities.begin(name, context, self.task.input.clone())));
-        let ended = match begun {
-            Err(panic) => Err(panicked(&*panic)),
-            Ok(None) => {
-                let known = self.activities.known();
-                let message = format!("no activity {name:?} is registered here; known: {known}");
-                Err(Failure::non_retryable("UnknownActivity", message))
-            }
-            Ok(Some(future)) => self.watch(future, &beat).await,
-        };
+        let context =
+            ActivityContext::new(info, self.env.clone(), self.cancel.clone(), details.clone(), heartbeat);
+        let attempt = self.activities.attempt(context, self.task.input.clone());
+        let ended = self.watch(attempt, &beat).await;
         *details = beat.lock().unwrap_or_else(PoisonError::into_inner).details.clone();
         match ended {
             Ok(result) => Attempt::Completed(result),
@@ -223,12 +217,7 @@ impl Execution<'_> {
     }
 
     /// Waits for an attempt's end, but no longer than its time-outs allow.
-    async fn watch(&self, future: ActivityFuture, beat: &Mutex<Beat>) -> Result<Payload, Failure> {
-        let mut future = future;
-        let mut caught = poll_fn(move |context| {
-            let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
-            polled.unwrap_or_else(|panic| Poll::Ready(Err(panicked(&*panic))))
-        });
+    async fn watch(&self, mut attempt: ActivityFuture, beat: &Mutex<Beat>) -> Result<Payload, Failure> {
         let options = &self.task.options;
         let started = self.env.instant();
         let total = self.deadline().map(|deadline| deadline.since(self.now()));
@@ -248,7 +237,7 @@ impl Execution<'_> {
             ];
             let first = limits.into_iter().filter_map(|(limit, kind)| Some((limit?, kind)));
             let Some((limit, kind)) = first.min_by_key(|(limit, _)| *limit) else {
-                return caught.await;
+                return attempt.await;
             };
             if limit.is_zero() {
                 let last_heartbeat_details =
@@ -256,7 +245,7 @@ impl Execution<'_> {
                 let info = FailureInfo::Timeout { timeout: kind, last_heartbeat_details };
                 return Err(Failure::new(timeout_text(kind), info));
             }
-            if let Ok(ended) = self.env.timeout(limit, &mut caught).await {
+            if let Ok(ended) = self.env.timeout(limit, &mut attempt).await {
                 return ended;
             }
         }
@@ -270,11 +259,4 @@ fn timeout_text(kind: TimeoutType) -> &'static str {
         TimeoutType::Heartbeat => "no heartbeat came in time",
         TimeoutType::ScheduleToStart | TimeoutType::Unspecified => "it took too long",
     }
-}
-
-/// What a panic of an activity counts as.
-fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
-    let text = panic.downcast_ref::<&'static str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    Failure::application("Panic", format!("the activity panicked: {}", text.unwrap_or_default()))
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use seriatim_activity::Activities;
 use seriatim_engine::{Engine, RunRow};
 use seriatim_env::Env;
 use seriatim_storage::Digest;
@@ -14,7 +15,6 @@ use seriatim_workflow::{
     Failure, Headers, IdReusePolicy, Job, Payload, PayloadError, Registry, RetryPolicy, Start,
 };
 
-use crate::activities::Activities;
 use crate::attempt::to_time;
 use crate::ending::terminated;
 use crate::entry::Begins;

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use seriatim_activity::Activities;
 use seriatim_engine::{Engine, RunStatus};
 use seriatim_env::{Env, Shutdown};
 use seriatim_types::{ErrorKind, WorkspaceId};
 use seriatim_workflow::{Failure, Job, Registry, TimeoutType};
 use tokio::sync::{Notify, Semaphore};
 
-use crate::activities::Activities;
 use crate::attempt::to_time;
 use crate::cache::Instances;
 use crate::clock::{Alarm, Clock};

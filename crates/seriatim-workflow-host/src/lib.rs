@@ -24,11 +24,9 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod activities;
 mod attempt;
 mod cache;
 mod clock;
-pub mod demo;
 mod describe;
 mod driver;
 mod ending;
@@ -44,9 +42,9 @@ mod options;
 mod pending;
 mod workflow;
 
-pub use activities::{Activities, ActivityContext, ActivityInfo};
 pub use describe::{Description, Listed, PendingOperation, Timeline, TimelineEntry};
 pub use entry::{Begins, Ended, Entry, Next, ParentLink, Retry, Turn};
 pub use error::HostError;
 pub use host::{StartRequest, Started, Told, WorkflowHost};
 pub use options::HostOptions;
+pub use seriatim_activity::{Activities, ActivityContext, ActivityInfo, demo};

@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use seriatim_workflow::{Activity, ChildWorkflow, Context, Exit, Failure, Registry};
 
-use crate::activities::{Activities, ActivityContext, ActivityInfo};
+use crate::{Activities, ActivityContext, ActivityInfo};
 
 const GREETING: Activity<String, String> = Activity::new("greeting");
 const CHARGE: Activity<Order, String> = Activity::new("charge");

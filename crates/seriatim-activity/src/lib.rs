@@ -1,0 +1,13 @@
+//! Activities: the work that runs do outside themselves.
+//!
+//! An activity is an `async` function over an [`ActivityContext`]. A host makes the context, begins an attempt with
+//! [`Activities::attempt`], and decides about time-outs and further attempts; so the same activities run on every host.
+//! [`demo`] has workflows and activities to try a host with.
+#![forbid(unsafe_code)]
+
+mod activities;
+mod context;
+pub mod demo;
+
+pub use activities::{Activities, ActivityFuture};
+pub use context::{ActivityContext, ActivityInfo};
