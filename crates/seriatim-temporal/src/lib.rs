@@ -1,2 +1,8 @@
 //! Seriatim's workflows on a Temporal cluster.
 #![forbid(unsafe_code)]
+
+mod connection;
+mod history;
+
+pub use connection::{ClientCertificate, ConnectError, ConnectOptions, Connection, Tls};
+pub use history::{FetchError, fetch_history};
