@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod connection;
+#[cfg(feature = "devserver")]
+pub mod devserver;
 mod history;
 
 pub use connection::{ClientCertificate, ConnectError, ConnectOptions, Connection, Tls};
