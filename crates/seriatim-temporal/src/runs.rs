@@ -1,0 +1,128 @@
+//! The workflow side of a worker: activations in, completions out.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use seriatim_env::Env;
+use seriatim_workflow::{
+    Activation, ActivationFailure, Completion, Instance, InstanceOptions, Job, Numbering, Policy, Registry,
+};
+use temporalio_common::protos::coresdk::workflow_activation::WorkflowActivation;
+use temporalio_common::protos::coresdk::workflow_completion::WorkflowActivationCompletion;
+use temporalio_sdk_core::{PollError, Worker as Core};
+use tokio_util::task::TaskTracker;
+
+use crate::activation::{Home, read_activation};
+use crate::completion::{Defaults, untranslatable, write_completion};
+
+/// A run in memory.
+struct Run {
+    instance: Instance,
+    workflow_type: Arc<str>,
+}
+
+/// The runs of a worker.
+pub(crate) struct Runs {
+    pub(crate) env: Env,
+    pub(crate) core: Arc<Core>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) home: Home,
+    pub(crate) activity_timeout: Duration,
+    /// Everything that is under way.
+    pub(crate) tasks: TaskTracker,
+    /// The runs that the core has cached, by run id; not those that are being activated. The core bounds their number,
+    /// and says which of them go.
+    pub(crate) cached: Cache,
+}
+
+/// Runs between two activations.
+#[derive(Default)]
+pub(crate) struct Cache(Mutex<HashMap<String, Run>>);
+
+impl Cache {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Run>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Runs {
+    /// Asks for activations until there are no more. Each is answered by a task of its own, so that a run that thinks for
+    /// long holds up no other; the core gives out no second activation of a run before the first is answered.
+    pub(crate) async fn poll(self: Arc<Self>) -> Result<(), PollError> {
+        loop {
+            let activation = match self.core.poll_workflow_activation().await {
+                Ok(activation) => activation,
+                Err(PollError::ShutDown) => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            let runs = Arc::clone(&self);
+            self.env.spawn(self.tasks.track_future(async move { runs.answer(activation).await }));
+        }
+    }
+
+    async fn answer(&self, activation: WorkflowActivation) {
+        let run_id = activation.run_id.clone();
+        // Whatever goes wrong here is this run's affair: it fails its workflow task.
+        let completion = catch_unwind(AssertUnwindSafe(|| self.activate(activation)));
+        let completion = completion.unwrap_or_else(|_| self.broken(run_id));
+        let run_id = completion.run_id.clone();
+        if let Err(error) = self.core.complete_workflow_activation(completion).await {
+            tracing::error!(run_id, %error, "the core does not take a run's answer");
+        }
+    }
+
+    /// Activates a run. When this returns the run is in the cache again, and may be activated anew.
+    fn activate(&self, wire: WorkflowActivation) -> WorkflowActivationCompletion {
+        let run_id = wire.run_id.clone();
+        let activation = match read_activation(wire, &self.home) {
+            Ok(activation) => activation,
+            Err(wrong) => {
+                tracing::warn!(run_id, %wrong, "an activation cannot be understood");
+                self.cached.lock().remove(&run_id);
+                return untranslatable(run_id, &wrong);
+            }
+        };
+        if let [Job::Evict { reason }] = &activation.jobs[..] {
+            tracing::debug!(run_id, reason, "the core drops a run from its cache");
+            let run = self.cached.lock().remove(&run_id);
+            drop(run);
+            return WorkflowActivationCompletion::empty(run_id);
+        }
+        let cached = self.cached.lock().remove(&run_id);
+        let Some(mut run) = cached.or_else(|| self.begin(&activation)) else {
+            let reason = "the run is not in memory, and the activation does not begin it".to_owned();
+            let outcome = Err(ActivationFailure::Protocol { reason });
+            return write_completion(Completion { run_id, outcome }, self.defaults(""));
+        };
+        let completion = run.instance.activate(activation);
+        if let Err(failure) = &completion.outcome {
+            tracing::warn!(run_id, workflow_type = &*run.workflow_type, %failure, "a workflow task fails");
+        }
+        let completion = write_completion(completion, self.defaults(&run.workflow_type));
+        self.cached.lock().insert(run_id, run);
+        completion
+    }
+
+    fn begin(&self, activation: &Activation) -> Option<Run> {
+        let start = activation.jobs.iter().find_map(|job| match job {
+            Job::Start(start) => Some(start),
+            _ => None,
+        })?;
+        let options = InstanceOptions { numbering: Numbering::ByCallOrder, policy: Policy::Fail };
+        let instance = Instance::new(Arc::clone(&self.registry), options);
+        Some(Run { instance, workflow_type: start.workflow_type.as_str().into() })
+    }
+
+    fn defaults<'a>(&'a self, workflow_type: &'a str) -> Defaults<'a> {
+        Defaults { home: &self.home, workflow_type, activity_timeout: self.activity_timeout }
+    }
+
+    fn broken(&self, run_id: String) -> WorkflowActivationCompletion {
+        self.cached.lock().remove(&run_id);
+        let (branch, message) = ("outside the run's own".to_owned(), "see the worker's log".to_owned());
+        let outcome = Err(ActivationFailure::Panicked { branch, message });
+        write_completion(Completion { run_id, outcome }, self.defaults(""))
+    }
+}

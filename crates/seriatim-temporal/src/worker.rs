@@ -1,0 +1,166 @@
+//! A worker: asks a cluster for work until it is told to stop.
+
+use std::sync::Arc;
+
+use seriatim_activity::Activities;
+use seriatim_env::{Env, Shutdown, TaskError};
+use seriatim_workflow::{Registry, SIDE_EFFECT_ACTIVITY};
+use temporalio_common::telemetry::TelemetryOptions;
+use temporalio_sdk_core::{
+    CoreRuntime, PollError, RuntimeOptions, Worker as Core, WorkerValidationError, init_worker,
+};
+use tokio_util::task::TaskTracker;
+
+use crate::activation::Home;
+use crate::attempts::{Attempts, UnderWay};
+use crate::meter::Meter;
+use crate::runs::{Cache, Runs};
+use crate::{Connection, TemporalError, WorkerOptions};
+
+/// Names that begin so are the server's own.
+const SERVERS_OWN: &str = "__temporal_";
+
+/// Runs workflows and activities of a task queue.
+///
+/// ```no_run
+/// use seriatim_activity::demo;
+/// use seriatim_env::{Env, Shutdown};
+/// use seriatim_temporal::{ConnectOptions, Connection, Worker, WorkerOptions};
+///
+/// # async fn work(stop: Shutdown) -> Result<(), Box<dyn std::error::Error>> {
+/// let env = Env::real();
+/// let connection = Connection::connect(&env, &ConnectOptions::new("127.0.0.1:7233")).await?;
+/// let options = WorkerOptions::new("orders");
+/// let worker = Worker::new(env, connection, demo::workflows(), demo::activities(), options)?;
+/// worker.run(stop).await?;
+/// # Ok(()) }
+/// ```
+pub struct Worker {
+    env: Env,
+    core: Arc<Core>,
+    /// What the core's metrics and logs go through; it lives as long as the worker.
+    runtime: CoreRuntime,
+    runs: Arc<Runs>,
+    attempts: Arc<Attempts>,
+    tasks: TaskTracker,
+}
+
+impl Worker {
+    /// A worker that has not begun to work.
+    ///
+    /// # Errors
+    ///
+    /// [`TemporalError`] if the options are wrong, a name is reserved, or there is no tokio runtime.
+    pub fn new(
+        env: Env,
+        connection: Connection,
+        registry: Registry,
+        activities: Activities,
+        options: WorkerOptions,
+    ) -> Result<Self, TemporalError> {
+        if env.is_simulated() || tokio::runtime::Handle::try_current().is_err() {
+            return Err(TemporalError::NoRuntime);
+        }
+        refuse_reserved("workflow", registry.names())?;
+        refuse_reserved("activity", activities.names())?;
+        let config = options.to_core()?;
+        let wrong = |error: &dyn std::fmt::Display| TemporalError::Options(error.to_string());
+        let telemetry =
+            TelemetryOptions::builder().metrics(Meter::shared()).attach_service_name(false).build();
+        let runtime =
+            RuntimeOptions::builder().telemetry_options(telemetry).build().map_err(|e| wrong(&e))?;
+        let runtime = CoreRuntime::new_assume_tokio(runtime).map_err(|e| wrong(&e))?;
+        let core = init_worker(&runtime, config, connection.client().clone()).map_err(|e| wrong(&e))?;
+        let (core, tasks) = (Arc::new(core), TaskTracker::new());
+        let runs = Runs {
+            env: env.clone(),
+            core: Arc::clone(&core),
+            registry: Arc::new(registry),
+            home: Home { namespace: options.namespace, task_queue: options.task_queue },
+            activity_timeout: options.activity_timeout,
+            tasks: tasks.clone(),
+            cached: Cache::default(),
+        };
+        let attempts = Attempts {
+            env: env.clone(),
+            core: Arc::clone(&core),
+            activities,
+            tasks: tasks.clone(),
+            under_way: UnderWay::default(),
+        };
+        Ok(Self { env, core, runtime, runs: Arc::new(runs), attempts: Arc::new(attempts), tasks })
+    }
+
+    /// Works until `stop` is requested; then takes nothing new, ends what is under way, hands back what does not end
+    /// within the options' grace, and returns.
+    ///
+    /// # Errors
+    ///
+    /// [`TemporalError`] if the namespace cannot be used, or the server refuses to give work. A run or an activity that
+    /// goes wrong is no error of the worker.
+    pub async fn run(self, stop: Shutdown) -> Result<(), TemporalError> {
+        let Self { env, core, runtime, runs, attempts, tasks } = self;
+        let validated = core.validate().await.map(|_| ()).map_err(invalid);
+        let ended = match validated {
+            Ok(()) => {
+                let workflows = env.spawn(runs.poll());
+                let activities = env.spawn(attempts.poll());
+                let mut loops = std::pin::pin!(async move {
+                    let workflows = outcome(workflows.await);
+                    workflows.and(outcome(activities.await))
+                });
+                match stop.run_until_cancelled(&mut loops).await {
+                    Some(ended) => ended,
+                    None => {
+                        core.initiate_shutdown();
+                        loops.await
+                    }
+                }
+            }
+            Err(invalid) => {
+                drop((runs, attempts));
+                Err(invalid)
+            }
+        };
+        core.initiate_shutdown();
+        tasks.close();
+        tasks.wait().await;
+        match Arc::try_unwrap(core) {
+            Ok(core) => core.finalize_shutdown().await,
+            Err(core) => core.shutdown().await,
+        }
+        drop(runtime);
+        ended
+    }
+}
+
+fn refuse_reserved<'a>(
+    what: &'static str,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<(), TemporalError> {
+    for name in names {
+        let reason = match name {
+            SIDE_EFFECT_ACTIVITY => "side effects are recorded by it",
+            name if name.starts_with(SERVERS_OWN) => "names that begin with __temporal_ are Temporal's own",
+            _ => continue,
+        };
+        return Err(TemporalError::Reserved { what, name: name.to_owned(), reason });
+    }
+    Ok(())
+}
+
+fn outcome(ended: Result<Result<(), PollError>, TaskError>) -> Result<(), TemporalError> {
+    match ended {
+        Ok(Ok(()) | Err(PollError::ShutDown)) => Ok(()),
+        Ok(Err(PollError::TonicError(status))) => Err(TemporalError::Poll(Box::new(status))),
+        Err(error) => Err(TemporalError::Defect(error.to_string())),
+    }
+}
+
+fn invalid(error: WorkerValidationError) -> TemporalError {
+    match error {
+        WorkerValidationError::NamespaceDescribeError { source, namespace } => {
+            TemporalError::Namespace { namespace, status: Box::new(source) }
+        }
+    }
+}
