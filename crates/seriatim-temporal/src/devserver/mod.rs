@@ -2,6 +2,7 @@
 //!
 //! Behind the cargo feature `devserver`: nothing that ships needs it.
 
+mod calls;
 mod program;
 
 use std::fs::File;
@@ -15,6 +16,8 @@ use tempfile::TempDir;
 use temporalio_client::tonic::IntoRequest as _;
 use temporalio_common::protos::temporal::api::workflowservice::v1::DescribeNamespaceRequest;
 use thiserror::Error;
+
+pub use calls::Ended;
 
 use crate::{ConnectOptions, Connection};
 
