@@ -3,11 +3,12 @@
 //! ```text
 //! greet  activity greeting
 //! order  activity charge ──► signal approve, or a timer ──► child ship (activity pack)
+//!        query status; update change_item, until it is shipped
 //! ```
 //!
 //! They use nothing but the workflow API, so the same code runs on any host.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -64,9 +65,65 @@ async fn greet(ctx: Context, name: String) -> Result<String, Exit> {
     Ok(ctx.activity(GREETING, name).timeout(ATTEMPT_MAX).await?)
 }
 
+/// How far an order has come: the answer to its query `status`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// The charge is being made.
+    Charging,
+    /// It waits for its approval.
+    AwaitingApproval,
+    /// The child ships it.
+    Shipping,
+}
+
+/// What queries and updates of an order see.
+#[derive(Clone)]
+struct Progress(Arc<Mutex<(Stage, String)>>);
+
+impl Progress {
+    fn lock(&self) -> MutexGuard<'_, (Stage, String)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reach(&self, stage: Stage) {
+        self.lock().0 = stage;
+    }
+
+    /// Whether the item can still be another one.
+    fn may_change(&self, item: &str) -> Result<(), Failure> {
+        if item.is_empty() {
+            return Err(Failure::non_retryable("Item", "an order has to be of something"));
+        }
+        match self.lock().0 {
+            Stage::Charging | Stage::AwaitingApproval => Ok(()),
+            Stage::Shipping => Err(Failure::non_retryable("TooLate", "the order is being shipped")),
+        }
+    }
+
+    /// Makes it another item, and says which it was.
+    fn change(&self, item: String) -> String {
+        std::mem::replace(&mut self.lock().1, item)
+    }
+
+    /// Answers the query `status` and takes the update `change_item`.
+    fn offer(&self, ctx: &Context) {
+        let (asked, validated, changed) = (self.clone(), self.clone(), self.clone());
+        ctx.on_query("status", move |(): ()| Ok(asked.lock().0));
+        ctx.on_update(
+            "change_item",
+            move |item: &String| validated.may_change(item),
+            move |_, item| std::future::ready(Ok(changed.change(item))),
+        );
+    }
+}
+
 async fn order(ctx: Context, order: Option<Order>) -> Result<Shipped, Exit> {
     let order = order.unwrap_or_default();
+    let progress = Progress(Arc::new(Mutex::new((Stage::Charging, order.item.clone()))));
+    progress.offer(&ctx);
     let charge = ctx.activity(CHARGE, order.clone()).timeout(ATTEMPT_MAX).await?;
+    progress.reach(Stage::AwaitingApproval);
     let patience = Duration::from_millis(order.patience_ms);
     let approved =
         ctx.within(patience, |ctx| async move {
@@ -80,9 +137,11 @@ async fn order(ctx: Context, order: Option<Order>) -> Result<Shipped, Exit> {
         }
         Err(_) => "timer",
     };
+    progress.reach(Stage::Shipping);
+    let item = progress.lock().1.clone();
     let child = format!("{}.ship", ctx.info().workflow_id);
-    let parcel = ctx.child(SHIP, order.item.clone()).id(child).await?;
-    Ok(Shipped { item: order.item, charge, approved_by: approved_by.to_owned(), parcel })
+    let parcel = ctx.child(SHIP, item.clone()).id(child).await?;
+    Ok(Shipped { item, charge, approved_by: approved_by.to_owned(), parcel })
 }
 
 async fn ship(ctx: Context, item: String) -> Result<String, Exit> {

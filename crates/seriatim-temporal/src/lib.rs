@@ -14,7 +14,8 @@
 //! # What is different here
 //!
 //! - Operations are numbered as they are issued, and the core compares them with the history: by kind, id and name, not by
-//!   input or duration. A difference fails the workflow task, never the worker; `seriatim replay` compares more.
+//!   input or duration. A difference fails the workflow task, never the worker, and is logged with the line of code that
+//!   makes it; `seriatim replay` compares more.
 //! - A side effect is a local activity of the name [`SIDE_EFFECT_ACTIVITY`](seriatim_workflow::SIDE_EFFECT_ACTIVITY).
 //! - An activity without any time-out gets [`WorkerOptions::activity_timeout`]: Temporal wants one.
 //! - Local activities have no heartbeats: the worker that runs them knows that they live.
@@ -45,6 +46,7 @@ mod connection;
 #[cfg(feature = "devserver")]
 pub mod devserver;
 mod error;
+mod explain;
 mod failure;
 mod history;
 mod meter;

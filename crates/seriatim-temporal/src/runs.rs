@@ -9,18 +9,32 @@ use seriatim_env::Env;
 use seriatim_workflow::{
     Activation, ActivationFailure, Completion, Instance, InstanceOptions, Job, Numbering, Policy, Registry,
 };
-use temporalio_common::protos::coresdk::workflow_activation::WorkflowActivation;
+use temporalio_common::protos::coresdk::workflow_activation::remove_from_cache::EvictionReason;
+use temporalio_common::protos::coresdk::workflow_activation::workflow_activation_job::Variant;
+use temporalio_common::protos::coresdk::workflow_activation::{
+    RemoveFromCache, WorkflowActivation, WorkflowActivationJob,
+};
 use temporalio_common::protos::coresdk::workflow_completion::WorkflowActivationCompletion;
 use temporalio_sdk_core::{PollError, Worker as Core};
 use tokio_util::task::TaskTracker;
 
 use crate::activation::{Home, read_activation};
 use crate::completion::{Defaults, untranslatable, write_completion};
+use crate::explain::Explainer;
+
+/// The one job of an activation that drops a run.
+fn eviction(wire: &WorkflowActivation) -> Option<&RemoveFromCache> {
+    match &wire.jobs[..] {
+        [WorkflowActivationJob { variant: Some(Variant::RemoveFromCache(eviction)) }] => Some(eviction),
+        _ => None,
+    }
+}
 
 /// A run in memory.
 struct Run {
     instance: Instance,
-    workflow_type: Arc<str>,
+    workflow_type: String,
+    workflow_id: String,
 }
 
 /// The runs of a worker.
@@ -30,6 +44,7 @@ pub(crate) struct Runs {
     pub(crate) registry: Arc<Registry>,
     pub(crate) home: Home,
     pub(crate) activity_timeout: Duration,
+    pub(crate) explainer: Explainer,
     /// Everything that is under way.
     pub(crate) tasks: TaskTracker,
     /// The runs that the core has cached, by run id; not those that are being activated. The core bounds their number,
@@ -75,6 +90,10 @@ impl Runs {
 
     /// Activates a run. When this returns the run is in the cache again, and may be activated anew.
     fn activate(&self, wire: WorkflowActivation) -> WorkflowActivationCompletion {
+        if let Some(eviction) = eviction(&wire) {
+            self.evict(&wire.run_id, eviction);
+            return WorkflowActivationCompletion::empty(wire.run_id);
+        }
         let run_id = wire.run_id.clone();
         let activation = match read_activation(wire, &self.home) {
             Ok(activation) => activation,
@@ -84,12 +103,6 @@ impl Runs {
                 return untranslatable(run_id, &wrong);
             }
         };
-        if let [Job::Evict { reason }] = &activation.jobs[..] {
-            tracing::debug!(run_id, reason, "the core drops a run from its cache");
-            let run = self.cached.lock().remove(&run_id);
-            drop(run);
-            return WorkflowActivationCompletion::empty(run_id);
-        }
         let cached = self.cached.lock().remove(&run_id);
         let Some(mut run) = cached.or_else(|| self.begin(&activation)) else {
             let reason = "the run is not in memory, and the activation does not begin it".to_owned();
@@ -98,7 +111,7 @@ impl Runs {
         };
         let completion = run.instance.activate(activation);
         if let Err(failure) = &completion.outcome {
-            tracing::warn!(run_id, workflow_type = &*run.workflow_type, %failure, "a workflow task fails");
+            tracing::warn!(run_id, workflow_type = run.workflow_type, %failure, "a workflow task fails");
         }
         let completion = write_completion(completion, self.defaults(&run.workflow_type));
         self.cached.lock().insert(run_id, run);
@@ -112,7 +125,20 @@ impl Runs {
         })?;
         let options = InstanceOptions { numbering: Numbering::ByCallOrder, policy: Policy::Fail };
         let instance = Instance::new(Arc::clone(&self.registry), options);
-        Some(Run { instance, workflow_type: start.workflow_type.as_str().into() })
+        let (workflow_type, workflow_id) = (start.workflow_type.clone(), start.workflow_id.clone());
+        Some(Run { instance, workflow_type, workflow_id })
+    }
+
+    /// The core drops a run from its cache, and so do we.
+    fn evict(&self, run_id: &str, eviction: &RemoveFromCache) {
+        let run = self.cached.lock().remove(run_id);
+        let reason = eviction.reason();
+        tracing::debug!(run_id, ?reason, eviction.message, "the core drops a run from its cache");
+        if let Some(run) = run
+            && reason == EvictionReason::Nondeterminism
+        {
+            self.explainer.explain(run.workflow_id, run_id.to_owned());
+        }
     }
 
     fn defaults<'a>(&'a self, workflow_type: &'a str) -> Defaults<'a> {

@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::activation::Home;
 use crate::attempts::{Attempts, UnderWay};
+use crate::explain::Explainer;
 use crate::meter::Meter;
 use crate::runs::{Cache, Runs};
 use crate::{Connection, TemporalError, WorkerOptions};
@@ -72,10 +73,13 @@ impl Worker {
         let runtime = CoreRuntime::new_assume_tokio(runtime).map_err(|e| wrong(&e))?;
         let core = init_worker(&runtime, config, connection.client().clone()).map_err(|e| wrong(&e))?;
         let (core, tasks) = (Arc::new(core), TaskTracker::new());
+        let registry = Arc::new(registry);
+        let (of_explainer, namespace) = (Arc::clone(&registry), options.namespace.clone());
         let runs = Runs {
             env: env.clone(),
             core: Arc::clone(&core),
-            registry: Arc::new(registry),
+            registry,
+            explainer: Explainer::new(env.clone(), connection, namespace, of_explainer),
             home: Home { namespace: options.namespace, task_queue: options.task_queue },
             activity_timeout: options.activity_timeout,
             tasks: tasks.clone(),

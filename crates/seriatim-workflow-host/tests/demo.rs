@@ -11,7 +11,7 @@ use serde_json::json;
 use seriatim_engine::RunStatus;
 use seriatim_env::simulate;
 use seriatim_workflow::Payload;
-use seriatim_workflow_host::demo::{self, Order, Shipped};
+use seriatim_workflow_host::demo::{self, Order, Shipped, Stage};
 use seriatim_workflow_host::{HostError, StartRequest};
 
 #[test]
@@ -49,6 +49,25 @@ fn an_order_is_shipped_when_it_is_approved_or_its_time_is_over() {
         assert_eq!(effects.load(Ordering::Relaxed), 4);
         let child = world.host.describe("a.ship", None).await.unwrap();
         assert_eq!(child.row.status, RunStatus::Completed);
+        world.close().await;
+    });
+}
+
+#[test]
+fn an_order_can_be_asked_and_changed_until_it_is_shipped() {
+    simulate(4, |env| async move {
+        let world = World::new(&env, demo::workflows(), demo::activities()).await;
+        world.start("order", "a", &Order { patience_ms: 3_600_000, ..Order::default() }).await;
+        let item = |item: &str| vec![Payload::json(item).unwrap()];
+        let refused = world.host.update("a", "change_item", item(""), None).await.unwrap_err();
+        assert!(refused.to_string().contains("has to be of something"), "{refused}");
+        let before = world.host.update("a", "change_item", item("cake"), None).await.unwrap();
+        assert_eq!(before.decode::<String>().unwrap(), "tea");
+        world.signal("a", "approve", &json!(null)).await;
+        let shipped: Shipped = world.result("a").await;
+        assert_eq!((&*shipped.item, &*shipped.parcel), ("cake", "a parcel of cake"));
+        let status = world.host.query("a", "status", Vec::new()).await.unwrap();
+        assert_eq!(status.decode::<Stage>().unwrap(), Stage::Shipping);
         world.close().await;
     });
 }
