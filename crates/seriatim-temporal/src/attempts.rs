@@ -56,11 +56,16 @@ struct Stop {
 impl Attempts {
     /// Asks for activities, remote and local alike, until there are no more.
     pub(crate) async fn poll(self: Arc<Self>) -> Result<(), PollError> {
+        let mut first_error = None;
         loop {
             let task = match self.core.poll_activity_task().await {
                 Ok(task) => task,
-                Err(PollError::ShutDown) => return Ok(()),
-                Err(error) => return Err(error),
+                Err(PollError::ShutDown) => return first_error.map_or(Ok(()), Err),
+                Err(error) => {
+                    self.core.initiate_shutdown();
+                    first_error.get_or_insert(error);
+                    continue;
+                }
             };
             self.take(task);
         }

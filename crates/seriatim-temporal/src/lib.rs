@@ -34,7 +34,8 @@
 //! # What is not carried
 //!
 //! Who has cancelled or terminated something is not part of our failures, nor are the parts that only failures of Nexus
-//! operations have: these keep their message, their cause and the name of their kind. Priorities, versioning of workers
+//! operations have: these keep their message, their cause and the name of their kind. Of an activity that ends as
+//! cancelled, Temporal keeps the details and not the message. Priorities, versioning of workers
 //! by deployment, and user metadata of commands are not set.
 #![forbid(unsafe_code)]
 #![allow(clippy::result_large_err, reason = "failures are as large as in seriatim-workflow, and rare")]

@@ -139,6 +139,7 @@ binds! {
 }
 
 /// What an instrument is, for the registry's description of it.
+#[derive(Clone, Copy)]
 enum Shape {
     Counter,
     Gauge,

@@ -66,11 +66,16 @@ impl Runs {
     /// Asks for activations until there are no more. Each is answered by a task of its own, so that a run that thinks for
     /// long holds up no other; the core gives out no second activation of a run before the first is answered.
     pub(crate) async fn poll(self: Arc<Self>) -> Result<(), PollError> {
+        let mut first_error = None;
         loop {
             let activation = match self.core.poll_workflow_activation().await {
                 Ok(activation) => activation,
-                Err(PollError::ShutDown) => return Ok(()),
-                Err(error) => return Err(error),
+                Err(PollError::ShutDown) => return first_error.map_or(Ok(()), Err),
+                Err(error) => {
+                    self.core.initiate_shutdown();
+                    first_error.get_or_insert(error);
+                    continue;
+                }
             };
             let runs = Arc::clone(&self);
             self.env.spawn(self.tasks.track_future(async move { runs.answer(activation).await }));

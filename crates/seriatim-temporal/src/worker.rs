@@ -105,28 +105,23 @@ impl Worker {
     pub async fn run(self, stop: Shutdown) -> Result<(), TemporalError> {
         let Self { env, core, runtime, runs, attempts, tasks } = self;
         let validated = core.validate().await.map(|_| ()).map_err(invalid);
-        let ended = match validated {
-            Ok(()) => {
-                let workflows = env.spawn(runs.poll());
-                let activities = env.spawn(attempts.poll());
-                let mut loops = std::pin::pin!(async move {
-                    let workflows = outcome(workflows.await);
-                    workflows.and(outcome(activities.await))
-                });
-                match stop.run_until_cancelled(&mut loops).await {
-                    Some(ended) => ended,
-                    None => {
-                        core.initiate_shutdown();
-                        loops.await
-                    }
-                }
-            }
-            Err(invalid) => {
-                drop((runs, attempts));
-                Err(invalid)
+        if validated.is_err() {
+            core.initiate_shutdown();
+        }
+        // The core ends only when it was asked for work until it says that there is no more, also if it never had any.
+        let workflows = env.spawn(runs.poll());
+        let activities = env.spawn(attempts.poll());
+        let mut loops = std::pin::pin!(async move {
+            let workflows = outcome(workflows.await);
+            workflows.and(outcome(activities.await))
+        });
+        let ended = match stop.run_until_cancelled(&mut loops).await {
+            Some(ended) => ended,
+            None => {
+                core.initiate_shutdown();
+                loops.await
             }
         };
-        core.initiate_shutdown();
         tasks.close();
         tasks.wait().await;
         match Arc::try_unwrap(core) {
@@ -134,7 +129,7 @@ impl Worker {
             Err(core) => core.shutdown().await,
         }
         drop(runtime);
-        ended
+        validated.and(ended)
     }
 }
 

@@ -11,11 +11,13 @@ use std::time::Duration;
 use common::{World, assert_replays, options, quick_retries};
 use serde_json::{Value, json};
 use seriatim_activity::{Activities, ActivityContext};
+use seriatim_temporal::WorkerOptions;
 use seriatim_temporal::devserver::Ended;
 use seriatim_workflow::temporal_history::EventKind;
 use seriatim_workflow::{
     ActivityError, ActivityOptions, CancellationType, ChildError, ChildOptions, ChildStartFailure, Context,
-    Execution, Exit, ExternalError, Failure, Headers, LocalActivityOptions, Payload, Registry, RetryPolicy,
+    Execution, Exit, ExternalError, Failure, FailureInfo, Headers, LocalActivityOptions, Payload, Registry,
+    RetryPolicy,
 };
 
 const SHORT: Duration = Duration::from_secs(10);
@@ -246,7 +248,15 @@ async fn supervises(ctx: Context, how: String) -> Result<String, Exit> {
     ctx.signals::<()>("stop").next().await?;
     endless.cancel();
     match endless.await {
-        Err(ActivityError::Cancelled(failure)) => Ok(failure.to_string()),
+        Err(ActivityError::Cancelled(failure)) => {
+            let last = std::iter::successors(Some(&failure), |failure| failure.cause.as_deref()).last();
+            match last.map(|failure| &*failure.info) {
+                Some(FailureInfo::Cancelled { details }) if !details.is_empty() => {
+                    Ok(Payload::decode_all(details)?)
+                }
+                _ => Ok(failure.to_string()),
+            }
+        }
         other => Err(Exit::failed("Unexpected", format!("{other:?}"))),
     }
 }
@@ -265,11 +275,13 @@ async fn an_activity_is_asked_to_stop_in_the_way_that_its_options_say() {
                 let _ = ctx.env().timeout(Duration::from_millis(50), ctx.cancelled()).await;
             }
             stopped.fetch_add(1, Ordering::Relaxed);
-            Err::<(), _>(Failure::cancelled("as you wish"))
+            // Of an activity that was cancelled, Temporal keeps the details and not the message.
+            let details = vec![Payload::json("as you wish")?];
+            Err::<(), _>(Failure::new("stopped", FailureInfo::Cancelled { details }))
         }
     });
     let workflows = || Registry::new().workflow("supervises", supervises);
-    let worker = seriatim_temporal::WorkerOptions {
+    let worker = WorkerOptions {
         // Cancellation comes with the answer to a heartbeat.
         heartbeat_throttle: Duration::from_millis(100),
         heartbeat_throttle_max: Duration::from_millis(100),
