@@ -69,6 +69,7 @@ mod failure;
 mod inspect;
 pub mod kind;
 mod lineage;
+mod metadata;
 mod options;
 mod payload;
 mod record;
@@ -94,6 +95,7 @@ pub use failure::{Failure, FailureInfo, RetryState, TimeoutType};
 pub use inspect::{InspectedOperation, Inspection, Mark};
 pub use kind::{CommandSeq, Exhausted, Kind};
 pub use lineage::{Branch, InputDigest, Lineage, Path, PathError};
+pub use metadata::Metadata;
 pub use options::{
     ActivityOptions, CancellationType, ChildOptions, ContinueAsNew, IdReusePolicy, LocalActivityOptions,
     ParentClosePolicy, RetryPolicy,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 use crate::base64;
+use crate::metadata::{ENCODING, Metadata};
 
 /// A value with a note on how it is encoded: what Temporal calls a payload, bytes included.
 ///
@@ -26,7 +27,7 @@ use crate::base64;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Payload {
     /// Notes; `encoding` is the one that everybody reads.
-    pub metadata: BTreeMap<String, Bytes>,
+    pub metadata: Metadata,
     /// The encoded value.
     pub data: Bytes,
 }
@@ -34,7 +35,6 @@ pub struct Payload {
 /// Named payloads that travel with a call: context that is not an argument.
 pub type Headers = BTreeMap<String, Payload>;
 
-const ENCODING: &str = "encoding";
 const JSON: &str = "json/plain";
 const NULL: &str = "binary/null";
 
@@ -69,7 +69,7 @@ impl Payload {
     #[must_use]
     pub fn encoded(encoding: &'static str, data: impl Into<Bytes>) -> Self {
         let encoding = Bytes::from_static(encoding.as_bytes());
-        Self { metadata: BTreeMap::from([(ENCODING.to_owned(), encoding)]), data: data.into() }
+        Self { metadata: Metadata::encoding(encoding), data: data.into() }
     }
 
     /// The name of the encoding, if there is one.
@@ -171,7 +171,7 @@ impl Serialize for Payload {
         match text {
             Some((encoding, text)) => Form::Text { encoding: encoding.to_owned(), text: text.to_owned() },
             None => Form::Wire {
-                metadata: self.metadata.iter().map(|(k, v)| (k.clone(), base64::encode(v))).collect(),
+                metadata: self.metadata.iter().map(|(k, v)| (k.to_owned(), base64::encode(v))).collect(),
                 data: base64::encode(&self.data),
             },
         }
@@ -188,7 +188,7 @@ impl<'de> Deserialize<'de> for Payload {
         };
         Ok(match Form::deserialize(deserializer)? {
             Form::Text { encoding, text } => {
-                Self { metadata: BTreeMap::from([(ENCODING.to_owned(), encoding.into())]), data: text.into() }
+                Self { metadata: Metadata::encoding(encoding), data: text.into() }
             }
             Form::Wire { metadata, data } => Self {
                 metadata: metadata
@@ -207,13 +207,8 @@ mod tests {
 
     #[test]
     fn every_payload_comes_back_from_json() {
-        let odd = Payload {
-            metadata: BTreeMap::from([
-                (ENCODING.to_owned(), Bytes::from_static(b"json/plain")),
-                ("type".to_owned(), Bytes::from_static(b"\xff")),
-            ]),
-            data: Bytes::from_static(b"{}"),
-        };
+        let mut odd = Payload::encoded(JSON, &b"{}"[..]);
+        odd.metadata.insert("type".to_owned(), Bytes::from_static(b"\xff"));
         let binary = Payload::encoded("binary/plain", &b"\xfe\xff"[..]);
         for payload in [Payload::null(), Payload::json("x").unwrap(), Payload::default(), odd, binary] {
             let json = serde_json::to_string(&payload).unwrap();

@@ -45,7 +45,7 @@ impl Message {
     fn payload(self, field: u64, value: u64) -> anyhow::Result<Self> {
         let payload = Payload::json(&value)?;
         let mut written = Self::default();
-        for (key, value) in &payload.metadata {
+        for (key, value) in payload.metadata.iter() {
             written = written.message(1, &Self::default().text(1, key).bytes(2, value));
         }
         let written = written.bytes(2, &payload.data);

@@ -269,15 +269,23 @@ impl Instance {
         loop {
             self.hand_out_updates();
             self.run_ready(limit)?;
-            if self.shared.lock().has_ended {
+            // Nearly always nothing is left to look at: one look tells.
+            let (has_ended, is_all) = {
+                let state = self.shared.lock();
+                (state.has_ended, state.incoming_updates.is_empty() && state.conditions.is_empty())
+            };
+            if has_ended {
                 self.end_tasks();
                 return Ok(());
             }
+            if is_all {
+                break;
+            }
             if !self.has_updates() && !self.look_at_conditions()? {
+                self.refuse_updates();
                 break;
             }
         }
-        self.refuse_updates();
         let sched = self.shared.sched.lock();
         if let Some(foreign) = &sched.foreign {
             return Err(foreign.clone().into());

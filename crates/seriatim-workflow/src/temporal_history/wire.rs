@@ -1,12 +1,11 @@
 //! Protobuf's binary form: fields by number, read without a schema.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::message::{Field, Message, Problem};
-use crate::{Payload, Time};
+use crate::{Metadata, Payload, Time};
 
 /// A message of which the fields are known by number.
 pub(super) struct Wire {
@@ -161,7 +160,7 @@ impl Message for Wire {
 
     fn payload(&self) -> Payload {
         let entries = self.list((1, "metadata")).into_iter();
-        let metadata: BTreeMap<String, Bytes> =
+        let metadata: Metadata =
             entries.map(|entry| (entry.text((1, "key")), entry.bytes(2).unwrap_or_default())).collect();
         Payload { metadata, data: self.bytes(2).unwrap_or_default() }
     }

@@ -66,7 +66,7 @@ impl Style {
 
 fn base64(bytes: &[u8]) -> String {
     // The library writes payloads that are not text in base64: its own tests hold on to the alphabet.
-    let payload = Payload { metadata: BTreeMap::new(), data: bytes.to_vec().into() };
+    let payload = Payload { metadata: Metadata::default(), data: bytes.to_vec().into() };
     serde_json::to_value(payload).unwrap()["data"].as_str().unwrap().to_owned()
 }
 
@@ -153,7 +153,7 @@ fn name(name: &str) -> Field {
 }
 
 fn payload(payload: &Payload) -> Message {
-    let metadata = payload.metadata.iter().map(|(key, value)| (key.clone(), Field::Bytes(value.to_vec())));
+    let metadata = payload.metadata.iter().map(|(key, value)| (key.to_owned(), Field::Bytes(value.to_vec())));
     Message::default().with(1, "metadata", Field::Map(metadata.collect())).with(
         2,
         "data",
@@ -348,7 +348,7 @@ impl Server {
             }
             Command::UpsertSearchAttributes { attributes, .. } => {
                 let fields =
-                    attributes.iter().map(|(key, value)| (key.clone(), Field::Message(payload(value))));
+                    attributes.iter().map(|(key, value)| (key.to_owned(), Field::Message(payload(value))));
                 let fields = Message::default().with(1, "indexed_fields", Field::Map(fields.collect()));
                 let kind = (40, "UPSERT_WORKFLOW_SEARCH_ATTRIBUTES");
                 let attributes = (45, "upsert_workflow_search_attributes_event_attributes");
