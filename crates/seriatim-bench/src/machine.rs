@@ -84,7 +84,7 @@ fn filesystem(mounts: &str, directory: &Path) -> String {
     nearest.map_or_else(|| "unknown".to_owned(), |(_, kind)| kind.to_owned())
 }
 
-pub(crate) fn fdatasync_us(directory: &Path) -> anyhow::Result<f64> {
+fn fdatasync_us(directory: &Path) -> anyhow::Result<f64> {
     let file = tempfile::tempfile_in(directory)?;
     let sync = |file: &File| {
         file.write_all_at(&[1; PAGE], 0)?;

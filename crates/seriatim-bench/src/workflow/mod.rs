@@ -4,6 +4,7 @@ mod core;
 mod history;
 mod replay;
 mod runs;
+mod syncs;
 
 use crate::measure::Measure;
 use crate::suite::{Run, Suite};

@@ -13,10 +13,15 @@ use seriatim_workflow::{Context, Exit, Registry};
 use seriatim_workflow_host::{Activities, ActivityContext, HostOptions, StartRequest, WorkflowHost};
 use tokio::runtime::Runtime;
 
+use super::syncs::{self, Awaited, Syncs};
 use crate::measure::{Goal, Measure};
+use crate::peer::BareFile;
 use crate::sample::medians;
 use crate::suite::Run;
 use crate::writers::{Durable, drive, settle};
+
+#[cfg(feature = "duroxide")]
+mod duroxide;
 
 const IN_FLIGHT: usize = 64;
 const PEER: &str = "duroxide 0.1.32 on a SQLite file, not synced at each commit";
@@ -72,28 +77,65 @@ pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     let runtime = run.runtime()?;
     let directory = run.directory("runs-")?;
     let ours = Arc::new(runtime.block_on(Ours::open(&directory.path().join("ours")))?);
-    let duration = Duration::from_millis(run.pick(700, 3_000));
-    let sync_us = crate::machine::fdatasync_us(directory.path())?;
-    let rounds = run.pick(3, 7);
-    let [single] = medians(rounds, [&mut || rate(&runtime, &ours, 1, duration)])?;
-    let [many] = medians(rounds, [&mut || rate(&runtime, &ours, IN_FLIGHT, duration)])?;
-    let name = format!("durable runs, one activity each, {IN_FLIGHT} in flight");
-    let many = Measure::new(name, many, "1/s").without(PEER, "not compared yet");
+    let single = one_at_a_time(run, &runtime, &ours, directory.path())?;
+    let many = beside(run, &runtime, &ours, directory.path())?;
     runtime.block_on(ours.close())?;
-    // Its id is registered, it is started, it ends: three events, one after the other.
-    let limit = 1e6 / (3.0 * sync_us);
-    let single = Measure::new("durable runs, one activity each, one at a time", single, "1/s")
-        .beside("three synced writes for each, and nothing else", limit)
-        .goal(Goal::RatioAtLeast(0.8));
-    Ok(vec![many.goal(Goal::RatioAtLeast(20.0)), single])
+    Ok([many.goal(Goal::RatioAtLeast(20.0))].into_iter().chain(single).collect())
 }
 
-fn rate<D: Durable>(
+fn one_at_a_time(
+    run: &Run,
     runtime: &Runtime,
-    runs: &Arc<D>,
-    in_flight: usize,
-    duration: Duration,
-) -> anyhow::Result<f64> {
+    ours: &Arc<Ours>,
+    directory: &Path,
+) -> anyhow::Result<[Measure; 2]> {
+    let mut syncs = Syncs::open(directory)?;
+    let awaited = Arc::new(Awaited(BareFile::create(&directory.join("bare"))?));
+    let [ours, limit, awaited] = medians(
+        run.pick(3, 7),
+        [
+            &mut || rate(run, runtime, ours, 1),
+            &mut || Ok(syncs.rate(turn(run))? / f64::from(syncs::PER_RUN)),
+            &mut || rate(run, runtime, &awaited, 1),
+        ],
+    )?;
+    let measure = || Measure::new("durable runs, one activity each, one at a time", ours, "1/s");
+    Ok([
+        measure()
+            .beside("three synced writes for each, and nothing else", limit)
+            .goal(Goal::RatioAtLeast(0.8)),
+        measure().beside("three appends for each to a bare file with one committer", awaited),
+    ])
+}
+
+/// How long a contestant measures in a round.
+fn turn(run: &Run) -> Duration {
+    Duration::from_millis(run.pick(700, 3_000))
+}
+
+fn rate<D: Durable>(run: &Run, runtime: &Runtime, runs: &Arc<D>, in_flight: usize) -> anyhow::Result<f64> {
     settle();
-    Ok(drive(runtime, runs, in_flight, duration)?.per_second)
+    Ok(drive(runtime, runs, in_flight, turn(run))?.per_second)
+}
+
+fn name() -> String {
+    format!("durable runs, one activity each, {IN_FLIGHT} in flight")
+}
+
+#[cfg(feature = "duroxide")]
+fn beside(run: &Run, runtime: &Runtime, ours: &Arc<Ours>, directory: &Path) -> anyhow::Result<Measure> {
+    run.progress("durable runs beside duroxide");
+    let theirs = runtime.block_on(duroxide::Duroxide::open(directory))?;
+    let [ours, peer] = medians(
+        run.pick(3, 7),
+        [&mut || rate(run, runtime, ours, IN_FLIGHT), &mut || rate(run, runtime, &theirs, IN_FLIGHT)],
+    )?;
+    runtime.block_on(theirs.close());
+    Ok(Measure::new(name(), ours, "1/s").beside(PEER, peer))
+}
+
+#[cfg(not(feature = "duroxide"))]
+fn beside(run: &Run, runtime: &Runtime, ours: &Arc<Ours>, _: &Path) -> anyhow::Result<Measure> {
+    let [ours] = medians(run.pick(3, 7), [&mut || rate(run, runtime, ours, IN_FLIGHT)])?;
+    Ok(Measure::new(name(), ours, "1/s").without(PEER, "built without the feature duroxide"))
 }
