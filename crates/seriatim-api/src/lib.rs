@@ -37,8 +37,8 @@ pub use series::{
 };
 pub use token::{CreateToken, CreatedToken, Token, Tokens};
 pub use workflow::{
-    BlockedBranch, HistoryEntry, PendingOperation, StartWorkflow, StartedWorkflow, StopWorkflow,
-    TellWorkflow, ToldWorkflow, WaitFor, WhichRun, Workflow, WorkflowAnswer, WorkflowHistory,
+    BlockedBranch, HistoryEntry, PendingOperation, RunsPage, StartWorkflow, StartedWorkflow, StopWorkflow,
+    TellWorkflow, ToldWorkflow, WaitFor, WhichRun, Workflow, WorkflowAnswer, WorkflowHistory, WorkflowRuns,
     WorkflowSummary, Workflows, WorkflowsPage,
 };
 pub use workspace::{CreateWorkspace, Sequence, Workspace, Workspaces};

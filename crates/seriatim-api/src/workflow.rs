@@ -51,13 +51,15 @@ pub struct WorkflowsPage {
     pub limit: Option<u32>,
 }
 
-/// How a workflow's newest run stands, in short.
+/// How a run stands, in short; of a workflow, how its newest does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WorkflowSummary {
     /// The workflow.
     pub id: String,
-    /// Its newest run.
+    /// The run.
     pub run_id: String,
+    /// Its number among the workflow's runs, from 1 and without gaps.
+    pub run: u64,
     /// The name of its code.
     #[serde(rename = "type")]
     pub workflow_type: String,
@@ -160,6 +162,30 @@ pub struct WhichRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1)]
     pub run: Option<u64>,
+}
+
+/// Which of a workflow's runs are listed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct RunsPage {
+    /// Only those with a smaller number: the `next` of the page before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1)]
+    pub before: Option<u64>,
+    /// How many it has at most; 100 unless told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1_000)]
+    pub limit: Option<u32>,
+}
+
+/// A page of a workflow's runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WorkflowRuns {
+    /// The newest first.
+    pub runs: Vec<WorkflowSummary>,
+    /// What the next page lies before; none if there is none.
+    pub next: Option<u64>,
 }
 
 /// A run's history: a timeline for people, and the steps that `seriatim replay` reads.

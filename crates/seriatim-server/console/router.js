@@ -29,6 +29,7 @@ const ROUTES = [
   ["blocks/:blocks", blocks.openOne],
   ["workflows", workflows.open],
   ["workflows/:workflow", workflow.open],
+  ["workflows/:workflow/runs/:run", workflow.open],
 ];
 
 let current = { keys: {} };

@@ -19,7 +19,7 @@ export function plainWord(word) {
 }
 
 /** A payload, or several, as the value that people sent. */
-function value(payload) {
+export function value(payload) {
   if (Array.isArray(payload)) return payload.length === 1 ? value(payload[0]) : payload.length === 0 ? null : payload.map(value);
   if (typeof payload?.text !== "string") return payload?.encoding === "binary/null" ? null : payload ?? null;
   try {

@@ -47,7 +47,7 @@ const ASSETS: &[Asset] = assets! {
         "chart.js" "parts.js" "json.js" "follow.js" "event_log.js" "timeline.js" "audit.js" "template.js"
         "pages/overview.js" "pages/applications.js" "pages/application.js" "pages/partition.js" "pages/workspace.js"
         "pages/records.js" "pages/sequences.js" "pages/command.js" "pages/series.js" "pages/series_one.js"
-        "pages/blocks.js" "pages/workflows.js" "pages/workflow.js"
+        "pages/blocks.js" "pages/workflows.js" "pages/workflow.js" "pages/workflow_tools.js"
     }
 };
 

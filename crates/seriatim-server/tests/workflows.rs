@@ -119,6 +119,7 @@ async fn a_workflow_is_started_shown_and_listed() {
     for (path, expected) in [
         ("/v1/workflows/nobody", 404),
         ("/v1/workflows/nobody/history", 404),
+        ("/v1/workflows/nobody/runs", 404),
         ("/v1/workflows?status=happy", 400),
         ("/v1/workflows?limit=0", 400),
         ("/v1/workflows/g?wait=1000", 400),
@@ -200,6 +201,10 @@ async fn a_history_is_a_timeline_and_can_be_replayed() {
     for what in ["start", "signal", "start_timer", "cancel_timer", "start_child", "complete"] {
         assert!(entries.iter().any(|entry| entry["what"] == what), "{what}");
     }
+    let (status, runs) = server.get("/v1/workflows/o/runs?limit=1").await;
+    assert_eq!((status, &runs["runs"][0]["run"], &runs["next"]), (200, &json!(1), &json!(1)), "{runs}");
+    let (_, none) = server.get("/v1/workflows/o/runs?before=1").await;
+    assert_eq!(none, json!({"runs": [], "next": null}));
     let read: History = serde_json::from_value(history).unwrap();
     let report = replay(&Arc::new(workflows()), &read, Policy::Fail);
     assert!(report.is_same(), "{report}");

@@ -61,10 +61,10 @@ pub struct PendingOperation {
     pub target: Option<String>,
 }
 
-/// A workflow in a list.
+/// A workflow, or one of its runs, in a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listed {
-    /// What is kept of its newest run.
+    /// What is kept of the run; of a workflow, of its newest.
     pub row: RunRow,
     /// The run.
     pub run_id: String,
@@ -234,6 +234,18 @@ impl WorkflowHost {
             row,
             cursor: workspace.get(),
         };
+        Ok(found.into_iter().map(listed).collect())
+    }
+
+    /// Up to `limit` runs of a workflow with a number below `before`, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::UnknownWorkflow`].
+    pub async fn runs(&self, id: &str, before: Option<u64>, limit: usize) -> Result<Vec<Listed>, HostError> {
+        let workspace = self.workspace(id).await?;
+        let found = self.inner.engine.workflows().runs(workspace, before, limit).await?;
+        let listed = |row: RunRow| Listed { run_id: run_id(workspace, row.run), cursor: row.run, row };
         Ok(found.into_iter().map(listed).collect())
     }
 

@@ -1,14 +1,15 @@
-// One workflow: how its newest run stands, what it waits for, what it can be told, and its timeline.
+// One workflow: how a run of it stands, what it waits for, what it can be told, and its timeline.
 
-import { get, path, send } from "../api.js";
+import { get, path } from "../api.js";
 import { h, show } from "../dom.js";
 import { ago, sentence } from "../format.js";
 import { json } from "../json.js";
-import { button, during, field, figures, form, head, notify, parseInput, raw, status } from "../parts.js";
-import { plainWord, timeline, why, workflowLink } from "../timeline.js";
+import { field, figures, head, raw, status } from "../parts.js";
+import { plainWord, timeline, value, why, workflowLink } from "../timeline.js";
+import { tools } from "./workflow_tools.js";
 
 const PERIOD_MS = 1000;
-const SURE_MS = 4000;
+const RUNS_MAX = 100;
 const LOOKS = { running: "under-way", completed: "good", failed: "bad", terminated: "bad", timed_out: "bad" };
 
 /** How a run stands, by dot and word. */
@@ -41,108 +42,83 @@ function waits({ blocked, pending }) {
   return h("ul", { class: "waits" }, blocked.map(row));
 }
 
-function signalForm(base, refresh, output) {
-  const name = h("input", { name: "signal", required: true, autocomplete: "off", placeholder: "approve" });
-  const input = h("textarea", { name: "input", rows: 2, spellcheck: "false", placeholder: "null" });
-  const submit = button("Send signal", { primary: true, type: "submit" });
-  const work = async () => {
-    const value = parseInput(input) ?? null;
-    await send("POST", `${base}/signals/${encodeURIComponent(name.value)}`, { input: value });
-    show(output);
-    notify(`The signal ${name.value} is sent`);
-    await refresh();
-  };
-  const children = [field("Signal", name), field("Input, as JSON", input), submit];
-  // The name of a signal that the run waits for, unless the reader has typed another.
-  const suggest = (wanted) => {
-    if (name.value === "" && document.activeElement !== name) name.value = wanted ?? "";
-  };
-  return { node: form({ class: "form", id: "send-signal", children }, submit, work, output), suggest };
-}
-
-/** Cancelling asks the code; terminating does not, so it takes a second click. */
-function stopButtons(base, refresh, output) {
-  const reason = { reason: "from the console" };
-  const cancel = button("Cancel", { onclick: () => during(cancel, async () => {
-    await send("POST", `${base}/cancel`, reason);
-    notify("It is asked to stop");
-    await refresh();
-  }, output) });
-  let isSure = false;
-  const ask = (sure) => {
-    isSure = sure;
-    show(terminate, sure ? "Really terminate" : "Terminate");
-  };
-  const terminate = button("Terminate", { onclick: () => {
-    if (isSure) {
-      during(terminate, async () => {
-        await send("POST", `${base}/terminate`, reason);
-        await refresh();
-      }, output);
-      return;
-    }
-    ask(true);
-    setTimeout(() => ask(false), SURE_MS);
-  } });
-  terminate.classList.add("danger");
-  return h("div", { class: "stops" }, cancel, terminate,
-    h("p", { class: "small faint" }, "Cancelling asks its code to stop. Terminating ends the run without asking."));
-}
-
-function tools(base, refresh) {
-  const output = h("div", { "aria-live": "polite" });
-  const signal = signalForm(base, refresh, output);
-  const node = h("section", { class: "card tools-card", "aria-label": "Tell it something" }, h("h2", null, "Tell it something"),
-    signal.node, stopButtons(base, refresh, output), output);
-  return { node, suggest: signal.suggest };
-}
-
-function summary(described, parent) {
+function summary(found, parent) {
   return [
-    figures([["status", runStatus(described.status)], ["type", described.type], ["started", ago(described.started)],
-      described.ended ? ["ended", ago(described.ended)] : null, parent ? ["child of", workflowLink(parent)] : null].filter(Boolean)),
-    described.stuck ? h("div", { class: "problem", role: "alert" }, h("strong", null, "Its code does not get on"), h("p", null, described.stuck)) : null,
-    described.failure ? h("div", { class: "problem" }, h("strong", null, sentence(plainWord(described.status))), h("p", null, why(described.failure)),
-      raw("The whole failure", described.failure)) : null,
+    figures([["status", runStatus(found.status)], ["type", found.type], ["started", ago(found.started)],
+      found.ended ? ["ended", ago(found.ended)] : null, parent ? ["child of", workflowLink(parent)] : null].filter(Boolean)),
+    found.stuck ? h("div", { class: "problem", role: "alert" }, h("strong", null, "Its code does not get on"), h("p", null, found.stuck)) : null,
+    found.failure ? h("div", { class: "problem" }, h("strong", null, sentence(plainWord(found.status))), h("p", null, why(found.failure)),
+      raw("The whole failure", found.failure)) : null,
     h("div", { class: "values" },
-      h("div", null, h("h3", null, "Input"), json(described.input)),
-      described.status === "completed" ? h("div", { class: "outcome" }, h("h3", null, "Result"), json(described.result)) : null),
+      h("div", null, h("h3", null, "Input"), json(found.input)),
+      found.status === "completed" ? h("div", { class: "outcome" }, h("h3", null, "Result"), json(found.result)) : null),
   ];
 }
 
-export async function open({ workflow }) {
+/** A chooser among the runs of a workflow, the newest first; nothing where there is only one. */
+async function chooser(base, workflow, chosen) {
+  const { runs } = await get(`${base}/runs?limit=${RUNS_MAX}`);
+  if (runs.length < 2) return null;
+  const when = (started) => new Date(started).toLocaleString();
+  const options = runs.map(({ run, status: word, started }) =>
+    h("option", { value: run, selected: run === chosen }, `${run}, ${plainWord(word)}, ${when(started)}`));
+  const select = h("select", { name: "run" }, options);
+  select.addEventListener("change", () => {
+    const isNewest = select.value === String(runs[0].run);
+    location.hash = isNewest ? path`#/workflows/${workflow}` : path`#/workflows/${workflow}/runs/${select.value}`;
+  });
+  return h("div", { class: "chooser" }, field("Run", select));
+}
+
+/** How an earlier run ended, by its history. */
+function described({ entries, ...summary }) {
+  const of = (what) => entries.find((entry) => entry.what === what)?.details;
+  const failure = entries.at(-1)?.details.failure ?? null;
+  return { ...summary, input: value(of("start")?.input ?? null), result: value(of("complete")?.result ?? null), failure, stuck: null, pending: [], blocked: [] };
+}
+
+export async function open({ workflow, run = null }) {
   const base = path`/v1/workflows/${workflow}`;
   const about = h("section", { class: "card run", "aria-label": "How it stands" });
   const waiting = h("section", { class: "card" });
   const whole = h("div", { class: "past" });
+  const runs = h("div", { class: "actions" });
   const drawn = timeline();
   const side = h("div");
   const layout = h("div", { class: "with-aside run-page" });
-  let before = "";
+  const isEarlier = run !== null;
+  let [before, shownRun] = ["", null];
   let timer = null;
 
   async function refresh() {
-    const [described, history] = await Promise.all([get(base), get(`${base}/history`)]);
-    const isOpen = described.status === "running";
-    const key = JSON.stringify([described, history.entries]);
+    const past = get(isEarlier ? `${base}/history?run=${encodeURIComponent(run)}` : `${base}/history`);
+    const [history, newest] = await Promise.all([past, isEarlier ? null : get(base)]);
+    const found = newest ?? described(history);
+    const isOpen = found.status === "running";
+    const key = JSON.stringify([found, history.entries]);
+    if (found.run !== shownRun) {
+      shownRun = found.run;
+      show(runs, await chooser(base, workflow, found.run));
+    }
     if (key !== before) {
       before = key;
       const parent = history.entries.find(({ what }) => what === "start")?.details.parent?.workflow_id;
-      show(about, summary(described, parent));
-      show(waiting, h("h2", null, "What it waits for"), waits(described));
-      waiting.hidden = described.blocked.length === 0;
+      show(about, summary(found, parent));
+      show(waiting, h("h2", null, "What it waits for"), waits(found));
+      waiting.hidden = found.blocked.length === 0;
       drawn.draw(history.entries, isOpen);
       show(whole, raw("The history that replay reads", history.steps));
-      tell.suggest(described.blocked.flatMap(({ waits: all }) => all).find((one) => one.for === "signal")?.name);
-      side.hidden = !isOpen;
-      layout.classList.toggle("alone", !isOpen);
+      talk.follow(isOpen, found.blocked.flatMap(({ waits: all }) => all).find((one) => one.for === "signal")?.name);
     }
-    drawn.stretch(isOpen ? Date.now() : Date.parse(described.ended));
+    drawn.stretch(isOpen ? Date.now() : Date.parse(found.ended));
     if (!isOpen) clearInterval(timer);
   }
 
-  const tell = tools(base, refresh);
-  show(side, tell.node);
+  const talk = tools(base, refresh);
+  show(side, talk.node);
+  // What is said goes to the newest run.
+  side.hidden = isEarlier;
+  layout.classList.toggle("alone", isEarlier);
   show(layout, h("div", { class: "stack" }, about, waiting,
     h("section", { class: "card flush past" }, h("div", { class: "card-head" }, h("h2", null, "Timeline")), drawn.node), whole), side);
   timer = setInterval(() => !document.hidden && refresh().catch(() => {}), PERIOD_MS);
@@ -152,5 +128,7 @@ export async function open({ workflow }) {
     clearInterval(timer);
     throw error;
   }
-  return { title: workflow, node: h("div", null, head(workflow, { crumbs: [["Workflows", "#/workflows"]] }), layout), stop: () => clearInterval(timer) };
+  const crumbs = [["Workflows", "#/workflows"], ...(isEarlier ? [[workflow, path`#/workflows/${workflow}`]] : [])];
+  const title = isEarlier ? `${workflow}, run ${run}` : workflow;
+  return { title, node: h("div", null, head(title, { crumbs, actions: [runs] }), layout), stop: () => clearInterval(timer) };
 }

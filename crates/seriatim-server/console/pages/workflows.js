@@ -2,9 +2,9 @@
 
 import { get, path, Problem, send } from "../api.js";
 import { h, show } from "../dom.js";
-import { ago, sentence } from "../format.js";
-import { button, empty, field, form, head, page, pagedTable, parseInput, server } from "../parts.js";
-import { workflowLink } from "../timeline.js";
+import { ago, number, sentence } from "../format.js";
+import { button, empty, field, form, head, page, pagedTable, parseInput, problem, server } from "../parts.js";
+import { plainWord, workflowLink } from "../timeline.js";
 import { runStatus } from "./workflow.js";
 
 const LIMIT = 50;
@@ -25,9 +25,11 @@ function startForm() {
   return h("section", { class: "card" }, h("h2", null, "Start a workflow"), form({ class: "form", id: "start-workflow", children }, submit, work, output), output);
 }
 
-async function list() {
+const STATUSES = ["running", "completed", "failed", "cancelled", "terminated", "timed_out", "continued_as_new"];
+
+async function list(status) {
   const read = async (after) => {
-    const query = new URLSearchParams({ limit: LIMIT, ...(after === null ? {} : { after }) });
+    const query = new URLSearchParams({ limit: LIMIT, ...(status === "" ? {} : { status }), ...(after === null ? {} : { after }) });
     const { workflows, next } = await get(`/v1/workflows?${query}`);
     return page(workflows, next, LIMIT);
   };
@@ -35,19 +37,36 @@ async function list() {
     { label: "Workflow", kind: "head", cell: (one) => workflowLink(one.id) },
     { label: "Type", cell: (one) => one.type },
     { label: "Status", cell: (one) => runStatus(one.status) },
+    { label: "Runs", kind: "num", wide: true, cell: (one) => number(one.run) },
     { label: "Started", kind: "time", wide: true, cell: (one) => ago(one.started) },
     { label: "Ended", kind: "time", wide: true, cell: (one) => ago(one.ended) },
   ];
   const line = `curl ${server}/v1/workflows -H 'content-type: application/json' -d '{"type": "greet", "input": "Ada"}'`;
-  const none = empty("No workflows yet", "A workflow is durable code: it goes on after a crash where it was. Start one with the form, or by hand:", line);
+  const none = status === ""
+    ? empty("No workflows yet", "A workflow is durable code: it goes on after a crash where it was. Start one with the form, or by hand:", line)
+    : empty(`None ${status === "running" ? "is" : "has"} ${plainWord(status)}`, "This is how the newest run of each workflow stands.");
   return pagedTable("Workflows", columns, read, none);
+}
+
+/** The list, and a chooser of which runs are in it. */
+async function filteredList() {
+  const chosen = h("select", { name: "status" }, h("option", { value: "" }, "All"), STATUSES.map((word) => h("option", { value: word }, sentence(plainWord(word)))));
+  const place = h("div");
+  const draw = async () => {
+    const asked = chosen.value;
+    const found = await list(asked).catch((error) => (asked === "" ? Promise.reject(error) : problem(error)));
+    if (asked === chosen.value) show(place, found);
+  };
+  chosen.addEventListener("change", draw);
+  await draw();
+  return h("div", { class: "stack" }, h("div", { class: "chooser" }, field("Newest run", chosen)), place);
 }
 
 export async function open() {
   const place = h("div");
   const title = head("Workflows", { lead: "Durable code: each command of a run has a kind and a number, and its response finds it by them." });
   try {
-    show(place, h("div", { class: "with-aside" }, await list(), startForm()));
+    show(place, h("div", { class: "with-aside" }, await filteredList(), startForm()));
   } catch (error) {
     if (!(error instanceof Problem) || error.code !== "unavailable") throw error;
     show(place, h("div", { class: "card" }, empty("No workflows here", `${sentence(error.message)}.`)));

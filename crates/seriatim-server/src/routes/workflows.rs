@@ -7,9 +7,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::Value;
 use seriatim_api::{
-    BlockedBranch, Code, HistoryEntry, PendingOperation, StartWorkflow, StartedWorkflow, StopWorkflow,
-    TellWorkflow, ToldWorkflow, WaitFor, WhichRun, Workflow, WorkflowAnswer, WorkflowHistory,
-    WorkflowSummary, Workflows, WorkflowsPage,
+    BlockedBranch, Code, HistoryEntry, PendingOperation, RunsPage, StartWorkflow, StartedWorkflow,
+    StopWorkflow, TellWorkflow, ToldWorkflow, WaitFor, WhichRun, Workflow, WorkflowAnswer, WorkflowHistory,
+    WorkflowRuns, WorkflowSummary, Workflows, WorkflowsPage,
 };
 use seriatim_engine::{RunRow, RunStatus, moment};
 use seriatim_types::Timestamp;
@@ -31,6 +31,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(list, start))
         .routes(routes!(show))
+        .routes(routes!(runs))
         .routes(routes!(history))
         .routes(routes!(signal))
         .routes(routes!(cancel))
@@ -95,6 +96,7 @@ fn summary(row: RunRow, run_id: String) -> WorkflowSummary {
     WorkflowSummary {
         id: row.id,
         run_id,
+        run: row.run,
         workflow_type: row.workflow_type,
         status: row.status.name().to_owned(),
         started: moment(Timestamp::from_millis(row.started)),
@@ -179,6 +181,23 @@ async fn show(
         blocked: blocked.collect(),
         summary: summary(found.row, found.run_id),
     }))
+}
+
+/// The runs of a workflow, the newest first.
+#[utoipa::path(
+    get, path = "/v1/workflows/{id}/runs", tag = "workflows", params(("id" = String, Path), RunsPage),
+    responses((status = 200, body = WorkflowRuns))
+)]
+async fn runs(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    Query(list): Query<RunsPage>,
+) -> Result<Json<WorkflowRuns>, Problem> {
+    let limit = page(list.limit)?;
+    let found = host(&api)?.runs(&id, list.before, limit).await?;
+    let next = found.last().filter(|_| found.len() == limit).map(|last| last.cursor);
+    let runs = found.into_iter().map(|listed| summary(listed.row, listed.run_id)).collect();
+    Ok(Json(WorkflowRuns { runs, next }))
 }
 
 fn entry(entry: TimelineEntry) -> HistoryEntry {

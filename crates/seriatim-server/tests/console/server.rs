@@ -58,7 +58,8 @@ impl Server {
         let engine = engine.await.unwrap();
         assert!(engine.wait_ready(Duration::from_secs(60)).await);
         let host = runs_workflows.then(|| {
-            let (workflows, activities) = (demo::workflows(), demo::activities());
+            let workflows = demo::workflows().workflow("basket", crate::basket::basket);
+            let activities = demo::activities();
             WorkflowHost::open(env.clone(), engine.clone(), workflows, activities, HostOptions::default())
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -14,6 +14,8 @@ pub(crate) async fn work_with_workflows(browser: &mut Browser, server: &Server) 
     server.post("/v1/workflows", &started).await;
     wait_in_vain(browser, server).await;
     stop_orders(browser, server).await;
+    fill_a_basket(browser).await;
+    filter(browser).await;
     browser.turn("#/workflows").await;
     browser.wait_text("tbody", "tea.ship").await;
     shoot_twice(browser, "workflows").await;
@@ -62,13 +64,13 @@ async fn approve_an_order(browser: &mut Browser) {
     browser.wait_text("[data-operation='activity 1'].done", "995 cents for tea").await;
     browser.wait_text("[data-operation='timer 1'].waiting", "no response yet").await;
     browser.wait("document.querySelector('[data-operation=\"timer 1\"] .bar').offsetWidth > 100").await;
-    assert_eq!(browser.value("document.querySelector('#send-signal [name=signal]').value").await, "approve");
-    browser.fill("#send-signal [name=input]", "{\"by\": \"<b>Ada</b>\"}").await;
+    assert_eq!(browser.value("document.querySelector('#tell [name=name]').value").await, "approve");
+    browser.fill("#tell [name=input]", "{\"by\": \"<b>Ada</b>\"}").await;
     shoot_twice(browser, "order-waits").await;
     // What the reader has opened stays open when something happens.
     browser.value("document.querySelector('[data-operation=\"activity 1\"] summary').click()").await;
     browser.wait_text("[data-operation='activity 1'] .json", "\"schedule_activity\"").await;
-    browser.click("#send-signal button").await;
+    browser.click("#tell button").await;
     browser.wait_text(".run .status", "completed").await;
     browser.wait_text(".outcome .json", "\"approved_by\": \"signal\"").await;
     browser.wait_text(".timeline .mark", "signal approve{\"by\":\"<b>Ada</b>\"}").await;
@@ -76,7 +78,8 @@ async fn approve_an_order(browser: &mut Browser) {
     browser.wait_text("[data-operation='timer 1'].done", "cancelled after").await;
     browser.wait_text("[data-operation='child_workflow 1'].done", "a parcel of tea").await;
     browser.wait("document.querySelector('[data-operation=\"activity 1\"] details').open").await;
-    browser.wait("document.querySelector('#send-signal').offsetParent === null").await;
+    browser.wait("document.querySelector('.stops').offsetParent === null").await;
+    browser.wait("document.querySelector('#tell [name=way]').value === 'queries'").await;
     browser.value("document.querySelector('[data-operation=\"activity 1\"] summary').click()").await;
     shoot_twice(browser, "order-done").await;
     browser.click("[data-operation='child_workflow 1'] a").await;
@@ -115,6 +118,70 @@ async fn stop_orders(browser: &mut Browser, server: &Server) {
         browser.wait_text(".run .status", status).await;
     }
     browser.wait_text("[data-operation='timer 1']", "no response: the run has ended").await;
+}
+
+async fn tell(browser: &mut Browser, way: &str, name: &str, input: &str) {
+    let choose = format!(
+        "(() => {{ const way = document.querySelector('#tell [name=way]'); way.value = '{way}'; way.dispatchEvent(new Event('change')); }})()"
+    );
+    browser.value(&choose).await;
+    browser.fill("#tell [name=name]", name).await;
+    browser.fill("#tell [name=input]", input).await;
+    browser.click("#tell button").await;
+}
+
+/// A run is told and asked everything by the form; then there is a second one, and the first can still be looked at.
+async fn fill_a_basket(browser: &mut Browser) {
+    browser.turn("#/workflows").await;
+    start(browser, "basket", "basket", "").await;
+    browser.wait_text(".waits", "the signal buy").await;
+    tell(browser, "updates", "add", "\"milk\"").await;
+    browser.wait_text(".told", "add answers").await;
+    browser.wait_text(".told .json", "\"milk\"").await;
+    tell(browser, "updates", "add", "\"\"").await;
+    browser.wait_text(".tools-card .problem", "there is nothing to add").await;
+    tell(browser, "queries", "count", "").await;
+    browser.wait_text(".told", "count answers1").await;
+    shoot_twice(browser, "basket").await;
+    tell(browser, "signals", "buy", "").await;
+    browser.wait_text(".outcome .json", "\"milk\"").await;
+    browser.wait("document.querySelector('.chooser') === null").await;
+    // What has ended can still be asked.
+    tell(browser, "queries", "count", "").await;
+    browser.wait_text(".told", "count answers1").await;
+    browser.turn("#/workflows").await;
+    start(browser, "basket", "basket", "").await;
+    browser.wait_text(".chooser option:checked", "2, running").await;
+    choose(browser, "run", "1").await;
+    browser.wait_text("h1", "basket, run 1").await;
+    browser.wait_text(".outcome .json", "\"milk\"").await;
+    browser.wait_text(".chooser option:checked", "1, completed").await;
+    browser.wait("document.querySelector('#tell').offsetParent === null").await;
+    shoot_twice(browser, "basket-earlier").await;
+    choose(browser, "run", "2").await;
+    browser.wait_text(".run .status", "running").await;
+}
+
+async fn choose(browser: &mut Browser, name: &str, value: &str) {
+    let chooser = format!("document.querySelector('.chooser [name={name}]')");
+    browser.wait(&format!("{chooser} !== null")).await;
+    let choose = format!(
+        "(() => {{ const chooser = {chooser}; chooser.value = '{value}'; chooser.dispatchEvent(new Event('change')); }})()"
+    );
+    browser.value(&choose).await;
+}
+
+/// The list shows only those that stand as asked.
+async fn filter(browser: &mut Browser) {
+    browser.turn("#/workflows").await;
+    choose(browser, "status", "terminated").await;
+    browser.wait("document.querySelectorAll('tbody tr').length === 1").await;
+    browser.wait_text("tbody", "terminated").await;
+    choose(browser, "status", "timed_out").await;
+    browser.wait_text(".empty", "None has timed out").await;
+    choose(browser, "status", "running").await;
+    browser.wait_text("tbody", "basket").await;
+    browser.wait("document.querySelectorAll('tbody tr').length === 2").await;
 }
 
 async fn shoot_twice(browser: &mut Browser, name: &str) {
