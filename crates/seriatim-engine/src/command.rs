@@ -29,8 +29,10 @@ pub trait Command: Send + Sync + 'static {
     /// [`CommandError`]: the command is refused; it takes no number and leaves nothing behind.
     fn run(&self, context: &mut Context<'_, '_>) -> Result<Json, CommandError>;
 
-    /// Rows of views, by view and key, that it reads each time: they are fetched before its turn.
-    fn reads(&self) -> Vec<(&'static str, Vec<KeyPart>)> {
+    /// Rows of views, by view and key, that it or the projectors behind it read each time it has these arguments: they
+    /// are fetched before its turn. What is left out is found out in its turn, and costs another one.
+    fn reads(&self, args: &Json) -> Vec<(&'static str, Vec<KeyPart>)> {
+        let _ = args;
         Vec::new()
     }
 }

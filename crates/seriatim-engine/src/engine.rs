@@ -415,6 +415,17 @@ impl Engine {
         {
             return Ok((self.described(running, id).await?, false));
         }
+        self.new_workspace(running, kind, name).await
+    }
+
+    /// A new workspace, for a name that was looked up and not found; the one that has the name by now, if somebody was
+    /// faster.
+    pub(crate) async fn new_workspace(
+        &self,
+        running: &Running,
+        kind: WorkspaceKind,
+        name: Option<&str>,
+    ) -> Result<(Workspace, bool), SubmitError> {
         if self.fence_state().fenced {
             return Err(SubmitError::Fenced("ids of workspaces".to_owned()));
         }

@@ -124,7 +124,8 @@ impl<'a> Preparation<'a> {
         if !self.lookups.is_empty() {
             return Err(Unprepared::Lookup(self.lookups));
         }
-        for (view, key) in handler.map(|handler| handler.reads()).unwrap_or_default() {
+        let args = request.args.as_ref().unwrap_or(&Json::Null);
+        for (view, key) in handler.map(|handler| handler.reads(args)).unwrap_or_default() {
             self.reads.push(StoreKey::new(&self.keys().view(view), &encode_key(&key)));
         }
         Ok(Prepared {

@@ -77,7 +77,7 @@ pub(crate) fn app() -> Result<(App, Accepted), DefinitionError> {
     let accepted = Accepted::accept(None, ID, &definition)?;
     let app = App::new(definition)
         .command(ACCEPT, accept)
-        .command(REGISTER, Fenceable(register))
+        .command(REGISTER, Register)
         .command(DEFINE_BLOCKS, Fenceable(define_blocks))
         .command(RESERVE, Fenceable(reserve))
         .command(RELEASE, release)
@@ -102,8 +102,28 @@ impl Command for Fenceable {
         (self.0)(context)
     }
 
-    fn reads(&self) -> Vec<(&'static str, Vec<KeyPart>)> {
+    fn reads(&self, _: &Json) -> Vec<(&'static str, Vec<KeyPart>)> {
         vec![(FENCE_VIEW, fence_key().to_vec())]
+    }
+}
+
+/// Registers a workspace. Every new workflow waits for it, so it knows what it will read.
+struct Register;
+
+impl Command for Register {
+    fn run(&self, context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
+        register(context)
+    }
+
+    fn reads(&self, args: &Json) -> Vec<(&'static str, Vec<KeyPart>)> {
+        let mut reads = vec![(FENCE_VIEW, fence_key().to_vec())];
+        if let (Some(scope), Some(name)) = (args["scope"].as_str(), args["name"].as_str()) {
+            reads.push(("names", vec![scope.into(), name.into()]));
+        }
+        let workspace = args["application"].as_u64().zip(args["candidate"].as_u64());
+        let workspace = workspace.and_then(|(application, id)| workspace_key(application, id));
+        reads.extend(workspace.map(|key| ("workspaces", key.to_vec())));
+        reads
     }
 }
 

@@ -323,9 +323,8 @@ impl WorkflowHost {
     /// [`HostError::Failed`] if it ended without one.
     pub async fn result<T: DeserializeOwned>(&self, id: &str) -> Result<T, HostError> {
         let (workspace, row) = self.newest(id).await?;
-        let ended = self.inner.wait_ended(workspace, row.run).await?;
-        let row = ended.ok_or_else(|| HostError::UnknownWorkflow(id.to_owned()))?;
-        match self.inner.outcome(workspace, &row).await? {
+        let ended = self.inner.wait_outcome(workspace, row.run).await?;
+        match ended.map(|(_, outcome)| outcome) {
             Some(Outcome::Completed(result)) => {
                 let result = result.unwrap_or_else(Payload::null);
                 result.decode().map_err(|error| HostError::Invalid(error.to_string()))

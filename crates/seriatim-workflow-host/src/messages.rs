@@ -3,6 +3,7 @@
 //! A message is named by its sender, run, kind and number. Into another workflow it goes with that name as its idempotency
 //! key, which never expires, so that it may be sent again after any crash.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::attempt::to_time;
 use crate::ending::terminated;
-use crate::entry::{Begins, Ended, ParentLink};
+use crate::entry::{Begins, Ended, Entry, ParentLink};
 use crate::error::HostError;
 use crate::inner::Inner;
 use crate::load::read_entry;
@@ -41,6 +42,22 @@ pub(crate) enum Outcome {
     Completed(Option<Payload>),
     Failed(Failure),
     Cancelled,
+}
+
+impl Outcome {
+    /// How the run of an event ends with it, if it does.
+    pub(crate) fn of(entry: &Entry) -> Option<Self> {
+        if let Some(Ended { failure, .. }) = &entry.ended {
+            return Some(Self::Failed(failure.clone()));
+        }
+        let mut commands = entry.turns.iter().flat_map(|turn| &turn.commands);
+        commands.find(|command| command.kind().ends_the_run()).map(|end| match end {
+            Command::Fail { failure } => Self::Failed(failure.clone()),
+            Command::Cancelled => Self::Cancelled,
+            Command::Complete { result } => Self::Completed(result.clone()),
+            _ => Self::Completed(None),
+        })
+    }
 }
 
 impl Inner {
@@ -162,21 +179,33 @@ impl Inner {
         let Some(to) = row.to.and_then(WorkspaceOffset::new) else { return Ok(None) };
         let events = self.engine.events("workflows", workspace, to, 1).await?;
         let Some(event) = events.first() else { return Ok(None) };
-        let Some(entry) = read_entry(event)? else { return Ok(None) };
-        if let Some(Ended { failure, .. }) = entry.ended {
-            return Ok(Some(Outcome::Failed(failure)));
+        Ok(read_entry(event)?.as_ref().and_then(Outcome::of))
+    }
+
+    /// As [`Self::wait_ended`], with how it ended. Nothing, if there is no such run.
+    pub(crate) async fn wait_outcome(
+        self: &Arc<Self>,
+        workspace: WorkspaceId,
+        run: u64,
+    ) -> Result<Option<(RunRow, Outcome)>, SubmitError> {
+        if let Some(found) = self.wait_here(workspace, run).await {
+            return Ok(Some(found));
         }
-        let end = entry
-            .turns
-            .into_iter()
-            .flat_map(|turn| turn.commands)
-            .find(|command| command.kind().ends_the_run());
-        Ok(end.map(|end| match end {
-            Command::Fail { failure } => Outcome::Failed(failure),
-            Command::Cancelled => Outcome::Cancelled,
-            Command::Complete { result } => Outcome::Completed(result),
-            _ => Outcome::Completed(None),
-        }))
+        let Some(row) = self.wait_ended(workspace, run).await? else { return Ok(None) };
+        Ok(self.outcome(workspace, &row).await?.map(|outcome| (row, outcome)))
+    }
+
+    /// Waits for the end of a run that is open in memory: whoever ends it knows how, and nothing has to be read. Nothing,
+    /// if it is not open here, or another one goes on.
+    async fn wait_here(&self, workspace: WorkspaceId, run: u64) -> Option<(RunRow, Outcome)> {
+        let workflow = self.find(workspace)?;
+        let mut ended = pin!(workflow.ended.notified());
+        ended.as_mut().enable();
+        if workflow.is_open(run) {
+            ended.await;
+        }
+        let found = workflow.lock().last_ended.clone();
+        found.filter(|(row, _)| row.run == run)
     }
 
     /// Starts a child, tells its parent, waits for its end, and tells its parent.
@@ -226,13 +255,7 @@ impl Inner {
         if child.is_forsaken {
             return;
         }
-        let ended = self
-            .insist(|| async {
-                let row = self.wait_ended(first.0, first.1).await?;
-                let Some(row) = row else { return Ok(None) };
-                Ok(self.outcome(first.0, &row).await?.map(|outcome| (row, outcome)))
-            })
-            .await;
+        let ended = self.insist(|| async { Ok(self.wait_outcome(first.0, first.1).await?) }).await;
         let Ok(Some((row, outcome))) = ended else { return };
         let resolution = resolution(&child, first.0, &row, outcome);
         self.answer(workspace, run, Job::ResolveChild { seq: number, resolution });

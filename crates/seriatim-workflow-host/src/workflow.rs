@@ -11,6 +11,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::entry::{Begins, Ended, Retry};
 use crate::error::HostError;
+use crate::messages::Outcome;
 use crate::pending::Pending;
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, HostError>>;
@@ -179,6 +180,8 @@ pub(crate) struct State {
     pub(crate) under_way: HashMap<(Kind, u32), UnderWay>,
     /// Local activities that were begun before what is known was forgotten answer in vain.
     pub(crate) generation: u64,
+    /// The run that ended last, if this process has ended it and no other goes on where it did.
+    pub(crate) last_ended: Option<(RunRow, Outcome)>,
     /// Who waits for the outcome of an accepted update.
     pub(crate) updates: HashMap<String, Reply<Payload>>,
 }
@@ -202,6 +205,13 @@ impl Workflow {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this run is known to be open.
+    pub(crate) fn is_open(&self, run: u64) -> bool {
+        let state = self.lock();
+        let open = state.known.as_ref().and_then(|known| known.open.as_ref());
+        open.is_some_and(|open| open.row.run == run)
     }
 
     /// The name of a run, as the outside knows it.

@@ -66,7 +66,7 @@ impl Command for Settled {
         (self.0)(context)
     }
 
-    fn reads(&self) -> Vec<(&'static str, Vec<KeyPart>)> {
+    fn reads(&self, _: &Json) -> Vec<(&'static str, Vec<KeyPart>)> {
         vec![(SETTINGS_VIEW, settings_key().to_vec())]
     }
 }

@@ -12,6 +12,7 @@ use crate::clock::Alarm;
 use crate::ending::{self, Ending};
 use crate::entry::Entry;
 use crate::error::HostError;
+use crate::messages::Outcome;
 use crate::workflow::{Answering, Item, Key, OpenRun, Reply, Starting, State, Told, Written, outcome};
 
 /// What is to be written, and who hears of it.
@@ -208,7 +209,10 @@ impl Driver {
                 let _ = reply.send(Ok(Written { run, repeated: false }));
             }
             if let Some(ending) = ending {
+                let outcome = Outcome::of(&entry).filter(|_| ending.next.is_none());
                 self.ended(&mut state, ending, offset);
+                let newest = state.known.as_ref().and_then(|known| known.newest.clone());
+                state.last_ended = newest.zip(outcome);
             }
         }
     }
