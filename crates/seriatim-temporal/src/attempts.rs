@@ -24,13 +24,16 @@ use crate::untranslatable::Untranslatable;
 use crate::wire::{read_enum, read_time};
 
 /// How long an attempt has to end after it was asked to because the worker stops. Then it is handed back.
-const HAND_BACK_AFTER: Duration = Duration::from_secs(2);
+pub(crate) const HAND_BACK_AFTER: Duration = Duration::from_secs(2);
 
 /// The attempts of a worker.
 pub(crate) struct Attempts {
     pub(crate) env: Env,
     pub(crate) core: Arc<Core>,
     pub(crate) activities: Activities,
+    /// The worker stops: attempts have the grace to end.
+    pub(crate) stopping: Shutdown,
+    pub(crate) grace: Duration,
     /// Everything that is under way.
     pub(crate) tasks: TaskTracker,
     pub(crate) under_way: UnderWay,
@@ -53,6 +56,14 @@ struct Stop {
     reason: Arc<OnceLock<ActivityCancelReason>>,
 }
 
+impl Stop {
+    /// Asks for it. The first reason counts.
+    fn ask(&self, reason: ActivityCancelReason) {
+        let _ = self.reason.set(reason);
+        self.token.cancel();
+    }
+}
+
 impl Attempts {
     /// Asks for activities, remote and local alike, until there are no more.
     pub(crate) async fn poll(self: Arc<Self>) -> Result<(), PollError> {
@@ -62,6 +73,7 @@ impl Attempts {
                 Ok(task) => task,
                 Err(PollError::ShutDown) => return first_error.map_or(Ok(()), Err),
                 Err(error) => {
+                    self.stopping.cancel();
                     self.core.initiate_shutdown();
                     first_error.get_or_insert(error);
                     continue;
@@ -93,14 +105,18 @@ impl Attempts {
             tracing::warn!(%wrong, "an activity is cancelled for an unknown reason");
             ActivityCancelReason::Cancelled
         });
-        // The first reason counts.
-        let _ = stop.reason.set(reason);
-        stop.token.cancel();
+        stop.ask(reason);
     }
 
     async fn run(self: Arc<Self>, token: Vec<u8>, start: Start, stop: Stop) {
+        let is_local = start.is_local;
         let ended = self.attempt(&token, start, &stop).await;
         self.under_way.lock().remove(&token);
+        if is_local && ended.is_err() && stop.reason.get() == Some(&ActivityCancelReason::WorkerShutdown) {
+            // Told of it, the core would begin the next attempt. So the workflow task stays open, and when its time is
+            // over another worker runs it with all of its local activities.
+            return;
+        }
         let status = status(ended, stop.reason.get().copied());
         let result = Some(ActivityExecutionResult { status: Some(status) });
         let completion = ActivityTaskCompletion { task_token: token, result };
@@ -128,14 +144,17 @@ impl Attempts {
         };
         let context = ActivityContext::new(info, self.env.clone(), stop.token.clone(), left, heartbeat);
         let mut attempt = self.activities.attempt(context, input);
-        if let Some(ended) = stop.token.run_until_cancelled(&mut attempt).await {
+        if let Some(ended) = self.stopping.run_until_cancelled(&mut attempt).await {
             return ended;
         }
-        if stop.reason.get() != Some(&ActivityCancelReason::WorkerShutdown) {
-            return attempt.await;
+        if let Ok(ended) = self.env.timeout(self.grace, &mut attempt).await {
+            return ended;
         }
-        let late = || Err(Failure::cancelled("it did not end in time when the worker stopped"));
-        self.env.timeout(HAND_BACK_AFTER, attempt).await.unwrap_or_else(|_| late())
+        // The core asks remote activities by itself, and nobody the local ones.
+        stop.ask(ActivityCancelReason::WorkerShutdown);
+        let late =
+            |_| Err(Failure::application("WorkerShutdown", "it did not end in time when the worker stopped"));
+        self.env.timeout(HAND_BACK_AFTER, attempt).await.unwrap_or_else(late)
     }
 
     /// Another worker of the queue, or a newer version of this one, may know it: it may be tried again.

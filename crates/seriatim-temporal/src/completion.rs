@@ -297,12 +297,8 @@ fn write_child(
         IdReusePolicy::AllowDuplicate => WorkflowIdReusePolicy::AllowDuplicate,
         IdReusePolicy::AllowDuplicateFailedOnly => WorkflowIdReusePolicy::AllowDuplicateFailedOnly,
         IdReusePolicy::RejectDuplicate => WorkflowIdReusePolicy::RejectDuplicate,
-        IdReusePolicy::TerminateIfRunning => {
-            return Err(Untranslatable::Refused {
-                what: format!("id reuse policy terminate_if_running of child workflow {workflow_type:?}"),
-                instead: "the server does not take it for children: cancel the other run first, by cancel_external",
-            });
-        }
+        #[expect(deprecated, reason = "what stands in its place cannot be said of a child")]
+        IdReusePolicy::TerminateIfRunning => WorkflowIdReusePolicy::TerminateIfRunning,
     };
     Ok(Variant::StartChildWorkflowExecution(StartChildWorkflowExecution {
         seq,

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use seriatim_env::Env;
+use seriatim_env::{Env, Shutdown};
 use seriatim_workflow::{
     Activation, ActivationFailure, Completion, Instance, InstanceOptions, Job, Numbering, Policy, Registry,
 };
@@ -45,6 +45,8 @@ pub(crate) struct Runs {
     pub(crate) home: Home,
     pub(crate) activity_timeout: Duration,
     pub(crate) explainer: Explainer,
+    /// The worker stops.
+    pub(crate) stopping: Shutdown,
     /// Everything that is under way.
     pub(crate) tasks: TaskTracker,
     /// The runs that the core has cached, by run id; not those that are being activated. The core bounds their number,
@@ -72,6 +74,7 @@ impl Runs {
                 Ok(activation) => activation,
                 Err(PollError::ShutDown) => return first_error.map_or(Ok(()), Err),
                 Err(error) => {
+                    self.stopping.cancel();
                     self.core.initiate_shutdown();
                     first_error.get_or_insert(error);
                     continue;

@@ -1,6 +1,7 @@
 //! A worker: asks a cluster for work until it is told to stop.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use seriatim_activity::Activities;
 use seriatim_env::{Env, Shutdown, TaskError};
@@ -12,12 +13,14 @@ use temporalio_sdk_core::{
 use tokio_util::task::TaskTracker;
 
 use crate::activation::Home;
-use crate::attempts::{Attempts, UnderWay};
+use crate::attempts::{Attempts, HAND_BACK_AFTER, UnderWay};
 use crate::explain::Explainer;
 use crate::meter::Meter;
 use crate::runs::{Cache, Runs};
 use crate::{Connection, TemporalError, WorkerOptions};
 
+/// How long the core may take to tell the server what has become of things, when everything has ended or was handed back.
+const LINGER: Duration = Duration::from_secs(5);
 /// Names that begin so are the server's own.
 const SERVERS_OWN: &str = "__temporal_";
 
@@ -43,6 +46,8 @@ pub struct Worker {
     runtime: CoreRuntime,
     runs: Arc<Runs>,
     attempts: Arc<Attempts>,
+    stopping: Shutdown,
+    grace: Duration,
     tasks: TaskTracker,
 }
 
@@ -72,7 +77,7 @@ impl Worker {
             RuntimeOptions::builder().telemetry_options(telemetry).build().map_err(|e| wrong(&e))?;
         let runtime = CoreRuntime::new_assume_tokio(runtime).map_err(|e| wrong(&e))?;
         let core = init_worker(&runtime, config, connection.client().clone()).map_err(|e| wrong(&e))?;
-        let (core, tasks) = (Arc::new(core), TaskTracker::new());
+        let (core, stopping, tasks) = (Arc::new(core), Shutdown::new(), TaskTracker::new());
         let registry = Arc::new(registry);
         let (of_explainer, namespace) = (Arc::clone(&registry), options.namespace.clone());
         let runs = Runs {
@@ -82,6 +87,7 @@ impl Worker {
             explainer: Explainer::new(env.clone(), connection, namespace, of_explainer),
             home: Home { namespace: options.namespace, task_queue: options.task_queue },
             activity_timeout: options.activity_timeout,
+            stopping: stopping.clone(),
             tasks: tasks.clone(),
             cached: Cache::default(),
         };
@@ -89,38 +95,52 @@ impl Worker {
             env: env.clone(),
             core: Arc::clone(&core),
             activities,
+            stopping: stopping.clone(),
+            grace: options.grace,
             tasks: tasks.clone(),
             under_way: UnderWay::default(),
         };
-        Ok(Self { env, core, runtime, runs: Arc::new(runs), attempts: Arc::new(attempts), tasks })
+        let (runs, attempts) = (Arc::new(runs), Arc::new(attempts));
+        Ok(Self { env, core, runtime, runs, attempts, stopping, grace: options.grace, tasks })
     }
 
     /// Works until `stop` is requested; then takes nothing new, ends what is under way, hands back what does not end
-    /// within the options' grace, and returns.
+    /// within the options' grace, and returns a few seconds later at most.
     ///
     /// # Errors
     ///
     /// [`TemporalError`] if the namespace cannot be used, or the server refuses to give work. A run or an activity that
     /// goes wrong is no error of the worker.
     pub async fn run(self, stop: Shutdown) -> Result<(), TemporalError> {
-        let Self { env, core, runtime, runs, attempts, tasks } = self;
+        let Self { env, core, runtime, runs, attempts, stopping, grace, tasks } = self;
         let validated = core.validate().await.map(|_| ()).map_err(invalid);
         if validated.is_err() {
             core.initiate_shutdown();
         }
         // The core ends only when it was asked for work until it says that there is no more, also if it never had any.
-        let workflows = env.spawn(runs.poll());
-        let activities = env.spawn(attempts.poll());
-        let mut loops = std::pin::pin!(async move {
-            let workflows = outcome(workflows.await);
-            workflows.and(outcome(activities.await))
-        });
-        let ended = match stop.run_until_cancelled(&mut loops).await {
-            Some(ended) => ended,
-            None => {
-                core.initiate_shutdown();
-                loops.await
+        let mut workflows = env.spawn(runs.poll());
+        let mut activities = env.spawn(attempts.poll());
+        let ended = {
+            let mut loops = std::pin::pin!(async {
+                let workflows = outcome((&mut workflows).await);
+                workflows.and(outcome((&mut activities).await))
+            });
+            match stop.run_until_cancelled(&mut loops).await {
+                Some(ended) => Ok(ended),
+                None => {
+                    stopping.cancel();
+                    core.initiate_shutdown();
+                    env.timeout(grace + HAND_BACK_AFTER + LINGER, loops).await
+                }
             }
+        };
+        let Ok(ended) = ended else {
+            tracing::warn!(
+                "the worker stops before all workflow tasks have ended: others go on with their runs"
+            );
+            workflows.cancel();
+            activities.cancel();
+            return validated;
         };
         tasks.close();
         tasks.wait().await;

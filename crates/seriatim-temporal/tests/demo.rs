@@ -3,6 +3,7 @@
 
 mod common;
 
+use metrics_util::debugging::DebuggingRecorder;
 use serde_json::json;
 use seriatim_activity::demo;
 use seriatim_temporal::devserver::Ended;
@@ -11,11 +12,22 @@ use seriatim_workflow::temporal_history::EventKind;
 use common::{World, assert_replays, options};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn greet_greets() {
+async fn greet_greets_and_the_cores_metrics_are_in_the_registry() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    recorder.install().unwrap();
     let Some(world) = World::start(demo::workflows(), demo::activities(), options("q")).await else { return };
     world.server.begin("q", "greet", "greet-1", &[json!("Ada")]).await;
     assert_eq!(world.server.ended("greet-1").await, Ended::Completed(json!("Hello, Ada!")));
     world.stop().await;
+    let metrics = snapshotter.snapshot().into_vec();
+    let is_there = |name: &str| metrics.iter().any(|(key, ..)| key.key().name() == name);
+    for name in
+        ["temporal_workflow_completed", "temporal_workflow_task_execution_latency", "temporal_num_pollers"]
+    {
+        let known: Vec<_> = metrics.iter().map(|(key, ..)| key.key().name()).collect();
+        assert!(is_there(name), "{name} is not among {known:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

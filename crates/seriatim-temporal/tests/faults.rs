@@ -4,8 +4,9 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{World, assert_replays, options, quick_retries};
@@ -92,6 +93,26 @@ async fn a_run_that_panics_stands_still_until_its_code_is_mended_and_others_go_o
     world.stop().await;
 }
 
+/// What the whole process logs.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn other_code_fails_the_task_and_the_old_code_goes_on() {
     async fn old(ctx: Context, (): ()) -> Result<u32, Exit> {
@@ -102,6 +123,9 @@ async fn other_code_fails_the_task_and_the_old_code_goes_on() {
         ctx.activity::<_, String>("greeting", "first").await?;
         Ok(ctx.signals::<u32>("go").next().await?)
     }
+    let log = Log::default();
+    let (writer, warn) = (log.clone(), tracing::Level::WARN);
+    tracing_subscriber::fmt().with_max_level(warn).with_writer(move || writer.clone()).init();
     let is_same = |workflows: &Registry, history: &[u8]| common::replay(workflows, history).is_same();
     let old = || Registry::new().workflow("w", old);
     let new = Registry::new().workflow("w", new);
@@ -115,6 +139,9 @@ async fn other_code_fails_the_task_and_the_old_code_goes_on() {
     world.server.signal("w", "go", &[json!(5)]).await;
     let failure = world.task_failure("w").await;
     assert!(failure.contains("TMPRL1100"), "{failure}");
+    world.until(|| log.text().contains("does not do what its history says")).await;
+    let log = log.text();
+    assert!(log.contains("schedule_activity") && log.contains("tests/faults.rs:"), "{log}");
     let history = world.server.history("w").await;
     assert!(!is_same(&new, &history), "our replay sees it too");
     let server = world.stop().await;
@@ -167,6 +194,25 @@ async fn a_worker_that_stops_ends_what_it_can_and_hands_back_the_rest() {
     let server = world.stop().await;
     let world = World::on(env, server, workflows(), activities(), worker());
     assert_eq!(world.server.ended("b").await, Ended::Completed(json!([1, 2])));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_local_activity_that_does_not_end_does_not_hold_up_the_stop() {
+    async fn hopes(ctx: Context, (): ()) -> Result<(), Exit> {
+        Ok(ctx.local_activity("stubborn", ()).await?)
+    }
+    let begun = Arc::new(AtomicU32::new(0));
+    let count = begun.clone();
+    let activities = Activities::new().register("stubborn", move |_: ActivityContext, (): ()| {
+        count.fetch_add(1, Ordering::Relaxed);
+        std::future::pending::<Result<(), Failure>>()
+    });
+    let workflows = Registry::new().workflow("hopes", hopes);
+    let worker = WorkerOptions { grace: Duration::from_millis(200), ..options("q") };
+    let Some(world) = World::start(workflows, activities, worker).await else { return };
+    world.server.begin("q", "hopes", "h", &[]).await;
+    world.until(|| begun.load(Ordering::Relaxed) == 1).await;
     world.stop().await;
 }
 

@@ -16,8 +16,8 @@ use seriatim_temporal::devserver::Ended;
 use seriatim_workflow::temporal_history::EventKind;
 use seriatim_workflow::{
     ActivityError, ActivityOptions, CancellationType, ChildError, ChildOptions, ChildStartFailure, Context,
-    Execution, Exit, ExternalError, Failure, FailureInfo, Headers, LocalActivityOptions, Payload, Registry,
-    RetryPolicy,
+    Execution, Exit, ExternalError, Failure, FailureInfo, Headers, IdReusePolicy, LocalActivityOptions,
+    Payload, Registry, RetryPolicy,
 };
 
 const SHORT: Duration = Duration::from_secs(10);
@@ -354,15 +354,56 @@ async fn a_child_is_refused_or_cancelled_in_each_phase() {
         let early = scoped.child::<_, String>("waits", ()).id(id("early")).start();
         scope.cancel("never mind");
         ends.push(matches!(early.await, Err(ChildError::Cancelled(_))));
-        first.signal("go", "on").await?;
-        Ok(json!({ "refused": refused, "ends": ends, "first": first.result().await? }))
+        let options = ChildOptions {
+            workflow_id: id("one"),
+            id_reuse_policy: IdReusePolicy::TerminateIfRunning,
+            ..ChildOptions::default()
+        };
+        let second = ctx.child::<_, String>("waits", ()).options(options).start().await?;
+        let terminated = matches!(first.result().await, Err(ChildError::Failed(_)));
+        second.signal("go", "on").await?;
+        let second = second.result().await?;
+        Ok(json!({ "refused": refused, "ends": ends, "terminated": terminated, "second": second }))
     }
     let workflows = || Registry::new().workflow("parent", parent).workflow("waits", waits);
     let Some(world) = World::start(workflows(), Activities::new(), options("q")).await else { return };
     world.server.begin("q", "parent", "p", &[]).await;
-    let told = json!({ "refused": true, "ends": [true, true, true, true, true], "first": "on" });
+    let told = json!({ "refused": true, "ends": [true, true, true, true, true], "terminated": true, "second": "on" });
     assert_eq!(world.server.ended("p").await, Ended::Completed(told));
     assert_replays(&workflows(), &world.server.history("p").await);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_local_activity_is_asked_to_stop() {
+    // Within one workflow task only another local activity can come first.
+    async fn impatient(ctx: Context, (): ()) -> Result<usize, Exit> {
+        let local = |ctx: Context, name: &'static str| async move {
+            ctx.local_activity::<_, ()>(name, ()).timeout(SHORT).await
+        };
+        let race = ctx.race().branch(move |ctx| local(ctx, "endless")).branch(move |ctx| local(ctx, "quick"));
+        let (winner, _) = race.await;
+        Ok(winner)
+    }
+    let stopped = Arc::new(AtomicU32::new(0));
+    let count = stopped.clone();
+    let activities = Activities::new().register("endless", move |ctx: ActivityContext, (): ()| {
+        let stopped = count.clone();
+        async move {
+            ctx.heartbeat(&"nobody hears it")?;
+            ctx.cancelled().await;
+            stopped.fetch_add(1, Ordering::Relaxed);
+            Err::<(), _>(Failure::cancelled("as you wish"))
+        }
+    });
+    let activities =
+        activities.register("quick", |_: ActivityContext, (): ()| async { Ok::<_, Failure>(()) });
+    let workflows = || Registry::new().workflow("impatient", impatient);
+    let Some(world) = World::start(workflows(), activities, options("q")).await else { return };
+    world.server.begin("q", "impatient", "i", &[]).await;
+    assert_eq!(world.server.ended("i").await, Ended::Completed(json!(1)));
+    world.until(|| stopped.load(Ordering::Relaxed) == 1).await;
+    assert_replays(&workflows(), &world.server.history("i").await);
     world.stop().await;
 }
 
