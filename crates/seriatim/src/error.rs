@@ -98,3 +98,6 @@ by_kind!(
     seriatim_storage_file::BackupError,
     seriatim_storage_file::RestoreError,
 );
+
+#[cfg(feature = "temporal")]
+by_kind!(seriatim_temporal::ConnectError, seriatim_temporal::FetchError, seriatim_temporal::TemporalError);

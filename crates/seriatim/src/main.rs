@@ -7,6 +7,7 @@ mod error;
 mod local;
 mod output;
 mod progress;
+mod running;
 mod settings;
 mod target;
 

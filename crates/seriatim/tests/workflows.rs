@@ -88,3 +88,28 @@ fn what_is_no_history_is_refused_by_its_name() {
     let absent = folder.run(&["replay", "absent.json"]).fails(2);
     assert!(absent.starts_with("seriatim: absent.json: "), "{absent}");
 }
+
+#[cfg(not(feature = "temporal"))]
+#[test]
+fn a_program_without_temporal_says_how_to_get_it() {
+    let folder = Folder::new();
+    let worker = ["worker", "--temporal", "127.0.0.1:7233", "--task-queue", "orders"];
+    let fetch = ["replay", "--from-temporal", "127.0.0.1:7233", "--workflow-id", "order-1"];
+    for (arguments, what) in [(worker, "`worker`"), (fetch, "`replay --from-temporal`")] {
+        let refused = folder.run(&arguments).fails(2);
+        assert!(refused.contains(what) && refused.contains("--features temporal"), "{refused}");
+    }
+}
+
+#[test]
+fn an_api_key_in_the_environment_is_no_reason_to_ask_a_cluster() {
+    let folder = folder_with_a_history();
+    let environment = [("TEMPORAL_API_KEY", "key")];
+    folder.run_with(&environment, &["replay", "greeting.json"]).fine();
+    let alone = folder.run(&["replay", "greeting.json", "--namespace", "shop"]).fails(2);
+    assert!(alone.contains("--from-temporal"), "{alone}");
+    let both = folder.run(&["replay", "greeting.json", "--from-temporal", "here", "--workflow-id", "w"]);
+    assert!(both.fails(2).contains("cannot be used with"));
+    assert!(folder.run(&["replay", "--from-temporal", "here"]).fails(2).contains("--workflow-id"));
+    assert!(folder.run(&["replay"]).fails(2).contains("FILE"));
+}

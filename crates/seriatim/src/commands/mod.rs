@@ -5,6 +5,7 @@
 
 mod audit;
 mod backup;
+mod cluster;
 mod completions;
 mod config;
 mod doctor;
@@ -16,6 +17,7 @@ mod restore;
 mod serve;
 mod token;
 mod unfence;
+mod worker;
 mod workspace;
 
 use clap::Subcommand;
@@ -36,6 +38,7 @@ pub(crate) enum Command {
     Restore(restore::Restore),
     Unfence(unfence::Unfence),
     Token(token::Token),
+    Worker(worker::Worker),
     Replay(replay::Replay),
     Config(config::Config),
     Completions(completions::Completions),
@@ -54,7 +57,8 @@ impl Command {
             Self::Restore(command) => command.run(context).await,
             Self::Unfence(command) => command.run(context).await,
             Self::Token(command) => command.run(context).await,
-            Self::Replay(command) => command.run(),
+            Self::Worker(command) => command.run(context).await,
+            Self::Replay(command) => command.run(context).await,
             Self::Config(command) => command.run(context),
             Self::Completions(command) => command.run(),
         }

@@ -8,6 +8,8 @@ use serde_json::json;
 use seriatim_workflow::{AnyHistory, Inspection, Policy, Registry, Report, junit};
 use seriatim_workflow_host::demo;
 
+use super::cluster::Cluster;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::output::Output;
 
@@ -15,17 +17,24 @@ use crate::output::Output;
 ///
 /// Reads what GET /v1/workflows/{id}/history answers, and Temporal's histories as its UI and CLI write them or in binary.
 /// This program has the code of the workflows `greet` and `order`. Histories of other code can be inspected; to replay
-/// them, call `seriatim_workflow::AnyHistory` in a test of your own. Exit code 1 if a history and the code differ.
+/// them, call `seriatim_workflow::AnyHistory` in a test of your own. With --from-temporal a history is fetched from a
+/// cluster, which needs the cargo feature `temporal`. Exit code 1 if a history and the code differ.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   seriatim replay order-1.json
   seriatim replay histories/order-1.json histories/order-2.json --junit replay.xml
-  seriatim replay --inspect somebody-elses.json")]
+  seriatim replay --inspect somebody-elses.json
+  seriatim replay --from-temporal 127.0.0.1:7233 --workflow-id order-1 --save order-1.bin")]
 pub(crate) struct Replay {
     /// The histories.
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "url", conflicts_with = "url", value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Fetches a history from a Temporal cluster: HOST:PORT, http://HOST:PORT or https://HOST:PORT.
+    #[arg(id = "url", long = "from-temporal", value_name = "URL", requires = "workflow_id")]
+    url: Option<String>,
+    #[command(flatten)]
+    fetched: Fetched,
     /// Lists each number with its kind, command and response, without the code.
     #[arg(long)]
     inspect: bool,
@@ -40,13 +49,39 @@ pub(crate) struct Replay {
     json: bool,
 }
 
+/// Which history of a cluster.
+#[derive(Debug, Args)]
+#[cfg_attr(
+    not(feature = "temporal"),
+    expect(dead_code, reason = "only the cargo feature `temporal` fetches")
+)]
+struct Fetched {
+    /// The id of the workflow whose history is fetched.
+    #[arg(long, value_name = "ID", requires = "url")]
+    workflow_id: Option<String>,
+    /// Its run [default: the latest].
+    #[arg(long, value_name = "ID", requires = "url")]
+    run_id: Option<String>,
+    /// Keeps the history that was fetched, in Temporal's binary form.
+    #[arg(long, value_name = "FILE", requires = "url")]
+    save: Option<PathBuf>,
+    #[command(flatten)]
+    cluster: Cluster,
+}
+
 impl Replay {
-    pub(crate) fn run(self) -> Result<(), CliError> {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), CliError> {
+        let histories = match &self.url {
+            Some(url) => vec![self.fetched.fetch(context, url).await?],
+            None => self.files.iter().map(|path| read(path)).collect::<Result<_, _>>()?,
+        };
+        self.look_at(&histories)
+    }
+
+    fn look_at(&self, histories: &[(String, AnyHistory)]) -> Result<(), CliError> {
         let mut output = Output::new();
-        let histories: Vec<(String, AnyHistory)> =
-            self.files.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
         if self.inspect {
-            for (name, history) in &histories {
+            for (name, history) in histories {
                 self.show(&mut output, name, &history.inspect())?;
             }
             return output.flush();
@@ -54,7 +89,7 @@ impl Replay {
         let registry = Arc::new(demo::workflows());
         let policy = if self.all { Policy::Warn } else { Policy::Fail };
         let mut reports = Vec::with_capacity(histories.len());
-        for (name, history) in &histories {
+        for (name, history) in histories {
             check_known(&registry, name, history)?;
             let report = history.replay(&registry, policy);
             self.print(&mut output, name, &report)?;
@@ -84,9 +119,34 @@ impl Replay {
     }
 }
 
+impl Fetched {
+    #[cfg(not(feature = "temporal"))]
+    #[expect(clippy::unused_async, reason = "as the one that fetches")]
+    async fn fetch(&self, _: &Context, _: &str) -> Result<(String, AnyHistory), CliError> {
+        Err(super::cluster::absent("`replay --from-temporal`"))
+    }
+
+    #[cfg(feature = "temporal")]
+    async fn fetch(&self, context: &Context, url: &str) -> Result<(String, AnyHistory), CliError> {
+        let connection = self.cluster.connect(&context.env, url).await?;
+        let (namespace, id) = (self.cluster.namespace(), self.workflow_id.as_deref().unwrap_or_default());
+        let bytes =
+            seriatim_temporal::fetch_history(&connection, namespace, id, self.run_id.as_deref()).await?;
+        if let Some(path) = &self.save {
+            let saved = std::fs::write(path, &bytes);
+            saved.map_err(|error| CliError::unavailable(format!("{}: {error}", path.display())))?;
+        }
+        parse(id.to_owned(), bytes)
+    }
+}
+
 fn read(path: &Path) -> Result<(String, AnyHistory), CliError> {
     let name = path.display().to_string();
     let bytes = std::fs::read(path).map_err(|error| CliError::usage(format!("{name}: {error}")))?;
+    parse(name, bytes)
+}
+
+fn parse(name: String, bytes: Vec<u8>) -> Result<(String, AnyHistory), CliError> {
     let history = AnyHistory::read(bytes);
     let history = history.map_err(|error| CliError::of(error.kind(), format!("{name}: {error}")))?;
     Ok((name, history))

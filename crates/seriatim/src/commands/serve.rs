@@ -8,16 +8,16 @@ use clap::Args;
 use metrics_exporter_prometheus::PrometheusHandle;
 use seriatim_engine::definition::{Application, shop};
 use seriatim_engine::{App, Engine};
-use seriatim_env::{Env, Shutdown};
+use seriatim_env::Shutdown;
 use seriatim_server::Server;
 use seriatim_storage_file::{Storage, StorageUrl};
 use seriatim_workflow_host::{HostOptions, WorkflowHost, demo};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::settings::{Flags, LogFormat, Settings};
+use crate::running::{start_logging, stop_on_signals};
+use crate::settings::{Flags, Settings};
 
 /// Runs the server.
 ///
@@ -112,30 +112,4 @@ fn read_application(path: &Path) -> Result<Application, CliError> {
     let wrong = |error: String| CliError::usage(format!("{}: {error}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     Application::from_toml(&text).map_err(|error| wrong(error.to_string()))
-}
-
-fn start_logging(settings: &Settings) -> Result<(), CliError> {
-    let filter: String = settings.get("log_level")?;
-    let subscriber = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_env_filter(tracing_subscriber::EnvFilter::new(filter));
-    match settings.get("log_format")? {
-        LogFormat::Json => subscriber.json().init(),
-        LogFormat::Text => subscriber.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
-    }
-    Ok(())
-}
-
-/// Told by SIGTERM and SIGINT.
-fn stop_on_signals(env: &Env) -> Result<Shutdown, CliError> {
-    let stop = Shutdown::new();
-    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
-        let mut signal = signal(kind).map_err(CliError::unavailable)?;
-        let told = stop.clone();
-        drop(env.spawn(async move {
-            signal.recv().await;
-            told.cancel();
-        }));
-    }
-    Ok(stop)
 }

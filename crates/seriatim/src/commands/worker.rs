@@ -1,0 +1,91 @@
+//! `seriatim worker`.
+
+use std::net::SocketAddr;
+
+use clap::Args;
+
+use super::cluster::Cluster;
+use crate::context::Context;
+use crate::error::CliError;
+
+/// Runs the workflows on a Temporal cluster.
+///
+/// Asks a task queue for work, for the demo workflows `greet` and `order`; your own run through the library, as
+/// docs/temporal.md shows. SIGTERM and SIGINT let what is under way end, hand back the rest, and exit with 0. Logs as the
+/// settings log_level and log_format say. Needs the cargo feature `temporal`, which is off by default.
+#[derive(Debug, Args)]
+#[cfg_attr(
+    not(feature = "temporal"),
+    expect(dead_code, reason = "only the cargo feature `temporal` connects")
+)]
+#[command(after_help = "\
+Examples:
+  seriatim worker --temporal 127.0.0.1:7233 --task-queue orders
+  seriatim worker --temporal 127.0.0.1:7233 --task-queue orders --metrics 127.0.0.1:9464
+  seriatim worker --temporal eu-west-1.aws.api.temporal.io:7233 --namespace shop.a1b2c --task-queue orders    with TEMPORAL_API_KEY set
+  seriatim worker --temporal temporal.internal:7233 --task-queue orders --tls-ca ca.pem --tls-cert me.pem --tls-key me.key")]
+pub(crate) struct Worker {
+    /// The cluster: HOST:PORT, http://HOST:PORT or https://HOST:PORT.
+    #[arg(id = "url", long = "temporal", value_name = "URL")]
+    url: String,
+    /// The queue whose work it asks for.
+    #[arg(long, value_name = "QUEUE")]
+    task_queue: String,
+    /// Where Prometheus can read metrics.
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    cluster: Cluster,
+}
+
+impl Worker {
+    #[cfg(not(feature = "temporal"))]
+    #[expect(clippy::unused_async, reason = "as the one that works")]
+    pub(crate) async fn run(self, _: &Context) -> Result<(), CliError> {
+        Err(super::cluster::absent("`worker`"))
+    }
+
+    #[cfg(feature = "temporal")]
+    pub(crate) async fn run(self, context: &Context) -> Result<(), CliError> {
+        use crate::running::{start_logging, stop_on_signals};
+        use seriatim_temporal::WorkerOptions;
+        use seriatim_workflow_host::demo;
+
+        start_logging(&context.settings()?)?;
+        let env = &context.env;
+        let stop = stop_on_signals(env)?;
+        if let Some(address) = self.metrics {
+            show_metrics(env, address)?;
+        }
+        let Some(connection) = stop.run_until_cancelled(self.cluster.connect(env, &self.url)).await else {
+            return Ok(());
+        };
+        let connection = connection?;
+        let namespace = self.cluster.namespace().to_owned();
+        let ready = format!(
+            "seriatim works on the queue {} of namespace {namespace} at {}, stop it with Ctrl-C",
+            self.task_queue,
+            connection.url()
+        );
+        let options = WorkerOptions { namespace, ..WorkerOptions::new(self.task_queue) };
+        let (workflows, activities) = (demo::workflows(), demo::activities());
+        let worker = seriatim_temporal::Worker::new(env.clone(), connection, workflows, activities, options)?;
+        eprintln!("{ready}");
+        Ok(worker.run(stop).await?)
+    }
+}
+
+/// Serves what was measured, in Prometheus' form, for as long as the process lives.
+#[cfg(feature = "temporal")]
+fn show_metrics(env: &seriatim_env::Env, address: SocketAddr) -> Result<(), CliError> {
+    let wrong = |error: &dyn std::fmt::Display| CliError::unavailable(format!("{address}: {error}"));
+    let exporter = metrics_exporter_prometheus::PrometheusBuilder::new().with_http_listener(address);
+    let (recorder, serving) = exporter.build().map_err(|error| wrong(&error))?;
+    metrics::set_global_recorder(recorder).map_err(|error| wrong(&error))?;
+    drop(env.spawn(async move {
+        if let Err(error) = serving.await {
+            tracing::error!(?error, "metrics are no longer served");
+        }
+    }));
+    Ok(())
+}
