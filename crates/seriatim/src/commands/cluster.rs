@@ -8,10 +8,6 @@ use crate::error::CliError;
 
 /// What a cluster wants to see of a caller. The address itself is each command's own flag, called `url` among ours.
 #[derive(Debug, Args)]
-#[cfg_attr(
-    not(feature = "temporal"),
-    expect(dead_code, reason = "only the cargo feature `temporal` connects")
-)]
 pub(crate) struct Cluster {
     /// The namespace [default: default].
     #[arg(long, value_name = "NAME", requires = "url")]

@@ -51,10 +51,6 @@ pub(crate) struct Replay {
 
 /// Which history of a cluster.
 #[derive(Debug, Args)]
-#[cfg_attr(
-    not(feature = "temporal"),
-    expect(dead_code, reason = "only the cargo feature `temporal` fetches")
-)]
 struct Fetched {
     /// The id of the workflow whose history is fetched.
     #[arg(long, value_name = "ID", requires = "url")]
@@ -121,7 +117,6 @@ impl Replay {
 
 impl Fetched {
     #[cfg(not(feature = "temporal"))]
-    #[expect(clippy::unused_async, reason = "as the one that fetches")]
     async fn fetch(&self, _: &Context, _: &str) -> Result<(String, AnyHistory), CliError> {
         Err(super::cluster::absent("`replay --from-temporal`"))
     }

@@ -14,10 +14,6 @@ use crate::error::CliError;
 /// docs/temporal.md shows. SIGTERM and SIGINT let what is under way end, hand back the rest, and exit with 0. Logs as the
 /// settings log_level and log_format say. Needs the cargo feature `temporal`, which is off by default.
 #[derive(Debug, Args)]
-#[cfg_attr(
-    not(feature = "temporal"),
-    expect(dead_code, reason = "only the cargo feature `temporal` connects")
-)]
 #[command(after_help = "\
 Examples:
   seriatim worker --temporal 127.0.0.1:7233 --task-queue orders
@@ -40,7 +36,6 @@ pub(crate) struct Worker {
 
 impl Worker {
     #[cfg(not(feature = "temporal"))]
-    #[expect(clippy::unused_async, reason = "as the one that works")]
     pub(crate) async fn run(self, _: &Context) -> Result<(), CliError> {
         Err(super::cluster::absent("`worker`"))
     }
