@@ -44,6 +44,7 @@ mod activation;
 mod attempts;
 mod completion;
 mod connection;
+mod core_replay;
 #[cfg(feature = "devserver")]
 pub mod devserver;
 mod error;
@@ -59,6 +60,7 @@ mod wire;
 mod worker;
 
 pub use connection::{ClientCertificate, ConnectError, ConnectOptions, Connection, Tls};
+pub use core_replay::{CoreReport, replay_on_core};
 pub use error::TemporalError;
 pub use history::{FetchError, fetch_history};
 pub use options::WorkerOptions;
