@@ -1,6 +1,6 @@
 //! Temporal's histories replayed on our code.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -11,9 +11,10 @@ use super::read::seed_of;
 use super::tasks::{Task, tasks};
 use crate::replay::Report;
 use crate::{
-    Activation, ActivationFailure, ActivityResolution, ChildResolution, ChildStartResolution, Command,
-    CommandKind, CommandRecord, CommandSeq, Difference, DifferenceKind, Failure, FailureInfo, Field, Headers,
-    InputDigest, Instance, InstanceOptions, Job, Kind, Numbering, Payload, Policy, Registry, Start,
+    Activation, ActivationFailure, ActivityResolution, CancellationType, ChildResolution,
+    ChildStartResolution, Command, CommandKind, CommandRecord, CommandSeq, Difference, DifferenceKind,
+    Failure, FailureInfo, Field, Headers, InputDigest, Instance, InstanceOptions, Job, Kind, Numbering,
+    Payload, Policy, Registry, Start,
 };
 
 /// Replays a history of Temporal's on the registered code.
@@ -35,8 +36,17 @@ pub fn replay_temporal(registry: &Arc<Registry>, history: &TemporalHistory, poli
     let options = InstanceOptions { numbering: Numbering::ByCallOrder, policy };
     let instance = Instance::new(Arc::clone(registry), options);
     let (operations, updates) = (BTreeMap::new(), BTreeMap::new());
-    let mut replay =
-        Replay { history, start, policy, instance, report, operations, updates, local: Vec::new(), task: 0 };
+    let mut replay = Replay {
+        history,
+        start,
+        policy,
+        instance,
+        report,
+        operations,
+        updates,
+        local: Local::default(),
+        task: 0,
+    };
     for task in tasks(&history.events) {
         replay.task += 1;
         if let Err(failure) = replay.run(&task) {
@@ -69,9 +79,42 @@ struct Replay<'a> {
     operations: BTreeMap<i64, Operation>,
     /// The conversation of each accepted update, by its event.
     updates: BTreeMap<i64, String>,
-    /// Local activities that have not ended, by number and name.
-    local: Vec<(u32, String)>,
+    local: Local,
     task: u32,
+}
+
+/// Local activities that have not ended.
+#[derive(Default)]
+struct Local {
+    pending: Vec<PendingLocal>,
+    /// Those that were cancelled and not waited for: their marks are still to come.
+    cancelled: BTreeSet<u32>,
+}
+
+struct PendingLocal {
+    seq: u32,
+    name: String,
+    /// It is asked to stop, and what it says to that is waited for.
+    waits: bool,
+}
+
+impl Local {
+    /// The pending local activity that a mark belongs to: by number, or, in histories of other SDKs, the oldest.
+    fn take(&mut self, marker: &LocalActivityMarker) -> Option<PendingLocal> {
+        if self.cancelled.remove(&marker.seq) {
+            return None;
+        }
+        let same = self.pending.iter().position(|local| local.seq == marker.seq);
+        let at = same.or_else(|| (!self.pending.is_empty()).then_some(0))?;
+        Some(self.pending.remove(at))
+    }
+
+    /// Cancels one. The core marks it at once if it is not waited for: then its name is returned.
+    fn cancel(&mut self, seq: u32) -> Option<String> {
+        let at = self.pending.iter().position(|local| local.seq == seq && !local.waits)?;
+        self.cancelled.insert(seq);
+        Some(self.pending.remove(at).name)
+    }
 }
 
 impl Replay<'_> {
@@ -84,7 +127,7 @@ impl Replay<'_> {
         // Local activities end within the task: their marks are among its commands.
         for event in &task.commands {
             if let EventKind::Marker(Marker::LocalActivity(marker)) = &event.kind
-                && let Some((seq, name)) = self.take_local(marker)
+                && let Some(PendingLocal { seq, name, .. }) = self.local.take(marker)
             {
                 issued.push(Issued { record: record(CommandKind::ScheduleLocalActivity, &name), site: None });
                 let seq = CommandSeq::new(seq);
@@ -113,11 +156,16 @@ impl Replay<'_> {
         let mut unsent = Vec::new();
         for (command, site) in commands.iter().zip(sites) {
             match command {
-                Command::ScheduleLocalActivity { seq, activity_type, .. } => {
-                    self.local.push((seq.get(), activity_type.clone()));
+                Command::ScheduleLocalActivity { seq, activity_type, options, .. } => {
+                    let (seq, name) = (seq.get(), activity_type.clone());
+                    let waits = options.cancellation_type == CancellationType::WaitCompleted;
+                    self.local.pending.push(PendingLocal { seq, name, waits });
                 }
                 Command::CancelLocalActivity { seq, .. } => {
-                    self.local.retain(|(local, _)| *local != seq.get());
+                    if let Some(name) = self.local.cancel(seq.get()) {
+                        issued
+                            .push(Issued { record: record(CommandKind::ScheduleLocalActivity, &name), site });
+                    }
                 }
                 Command::CancelSignal { .. } => drop(take_begun(issued, command)),
                 // What begins and ends within one task never reaches the server; the core says at once that it is over.
@@ -135,13 +183,6 @@ impl Replay<'_> {
             }
         }
         if unsent.is_empty() { Ok(()) } else { self.activate(task, unsent, issued) }
-    }
-
-    /// The pending local activity that a mark belongs to: by number, or, in histories of other SDKs, the oldest.
-    fn take_local(&mut self, marker: &LocalActivityMarker) -> Option<(u32, String)> {
-        let same = self.local.iter().position(|(seq, _)| *seq == marker.seq);
-        let at = same.or_else(|| (!self.local.is_empty()).then_some(0))?;
-        Some(self.local.remove(at))
     }
 
     /// What the core tells the code at the beginning of a task: start, patches, seed, signals and updates, the rest.

@@ -494,7 +494,12 @@ impl Core {
                     self.local.push((seq.get(), activity_type.clone()));
                 }
                 Command::CancelLocalActivity { seq, .. } => {
-                    self.local.retain(|(local, _)| *local != seq.get());
+                    // It is marked as cancelled at once.
+                    if let Some(at) = self.local.iter().position(|(local, _)| *local == seq.get()) {
+                        let (seq, activity_type) = self.local.remove(at);
+                        let details = local_details(seq, &activity_type);
+                        self.issued.push(Issued::LocalActivity(details, Some("cancelled")));
+                    }
                 }
                 Command::CancelTimer { .. }
                 | Command::CancelActivity { .. }
@@ -530,6 +535,12 @@ impl Core {
             }
         }
     }
+}
+
+fn local_details(seq: u32, activity_type: &str) -> BTreeMap<String, Field> {
+    let data =
+        json!({ "seq": seq, "attempt": 1, "activity_id": seq.to_string(), "activity_type": activity_type });
+    BTreeMap::from([("data".to_owned(), payloads(&[Payload::json(&data).unwrap()]))])
 }
 
 /// Runs a program on a server, at random. The events are those of a real one, as far as the program goes.
@@ -570,9 +581,7 @@ pub(crate) fn serve(registry: &Arc<Registry>, seed: u64, tasks: usize) -> Server
         while !core.local.is_empty() && !chance.one_in(4) && !core.instance.has_ended() {
             let (seq, activity_type) = core.local.remove(0);
             let value = chance.below(1000);
-            let data = json!({ "seq": seq, "attempt": 1, "activity_id": seq.to_string(), "activity_type": activity_type });
-            let mut details =
-                BTreeMap::from([("data".to_owned(), payloads(&[Payload::json(&data).unwrap()]))]);
+            let mut details = local_details(seq, &activity_type);
             let resolution = if value.is_multiple_of(5) {
                 core.issued.push(Issued::LocalActivity(details, Some("no")));
                 ActivityResolution::Failed { failure: Failure::application("Test", "no") }
