@@ -58,6 +58,8 @@ mod sequencer;
 mod shop;
 mod suite;
 mod table;
+#[cfg(feature = "temporal")]
+mod temporal;
 mod workflow;
 mod writers;
 
@@ -87,6 +89,8 @@ const SUITES: &[Suite] = &[
     memory::SUITE,
     http::SUITE,
     workflow::SUITE,
+    #[cfg(feature = "temporal")]
+    temporal::SUITE,
 ];
 
 /// Measures Seriatim beside its peers; the last line is one JSON object.

@@ -3,7 +3,7 @@
 mod core;
 mod history;
 mod replay;
-mod runs;
+pub(crate) mod runs;
 mod syncs;
 
 use crate::measure::Measure;

@@ -27,7 +27,7 @@ const IN_FLIGHT: usize = 64;
 const PEER: &str = "duroxide 0.1.32 on a SQLite file, not synced at each commit";
 
 /// Storage, the engine on it, and the host on the engine.
-struct Ours {
+pub(crate) struct Ours {
     storage: FileStorage,
     engine: Engine,
     host: WorkflowHost,
@@ -38,22 +38,29 @@ async fn hello(ctx: Context, name: String) -> Result<String, Exit> {
     Ok(ctx.activity("hello", name).await?)
 }
 
+/// The workflow `hello`: one activity.
+pub(crate) fn workflows() -> Registry {
+    Registry::new().workflow("hello", hello)
+}
+
+/// Its activity.
+pub(crate) fn activities() -> Activities {
+    Activities::new()
+        .register("hello", |_: ActivityContext, name: String| async move { Ok(format!("Hello, {name}!")) })
+}
+
 impl Ours {
-    async fn open(directory: &Path) -> anyhow::Result<Self> {
+    pub(crate) async fn open(directory: &Path) -> anyhow::Result<Self> {
         let env = Env::real();
         let storage = FileStorage::open(&env, directory, FileOptions::default()).await?;
         let (log, store) = (storage.log().clone(), storage.store().clone());
         let engine = Engine::open(env.clone(), log, store, [], Options::default()).await?;
         ensure!(engine.wait_ready(Duration::from_secs(60)).await, "the engine does not become ready");
-        let workflows = Registry::new().workflow("hello", hello);
-        let activities = Activities::new().register("hello", |_: ActivityContext, name: String| async move {
-            Ok(format!("Hello, {name}!"))
-        });
-        let host = WorkflowHost::open(env, engine.clone(), workflows, activities, HostOptions::default());
+        let host = WorkflowHost::open(env, engine.clone(), workflows(), activities(), HostOptions::default());
         Ok(Self { storage, engine, host, started: AtomicU64::new(0) })
     }
 
-    async fn close(&self) -> anyhow::Result<()> {
+    pub(crate) async fn close(&self) -> anyhow::Result<()> {
         self.host.close().await;
         self.engine.close().await;
         self.storage.store().close().await?;
