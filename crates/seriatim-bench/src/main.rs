@@ -118,7 +118,8 @@ struct Arguments {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let mut out = std::io::stdout().lock();
+    // Not locked: a peer that logs to it would wait for the run's end.
+    let mut out = std::io::stdout();
     let Some(name) = arguments.suite.filter(|_| !arguments.list) else {
         for suite in SUITES {
             writeln!(out, "{:<10}  {}", suite.name, suite.about)?;
@@ -128,7 +129,6 @@ fn main() -> anyhow::Result<()> {
     let suite = SUITES.iter().find(|suite| suite.name == name);
     let suite = suite.with_context(|| format!("there is no suite {name}: --list names them"))?;
     if let Some(words) = arguments.child {
-        drop(out);
         let child = suite.child.context("this suite has no other process")?;
         return child(&words);
     }

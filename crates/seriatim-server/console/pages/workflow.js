@@ -82,12 +82,12 @@ export async function open({ workflow, run = null }) {
   const about = h("section", { class: "card run", "aria-label": "How it stands" });
   const waiting = h("section", { class: "card" });
   const whole = h("div", { class: "past" });
-  const runs = h("div", { class: "actions" });
+  const runs = h("div");
   const drawn = timeline();
   const side = h("div");
   const layout = h("div", { class: "with-aside run-page" });
   const isEarlier = run !== null;
-  let [before, shownRun] = ["", null];
+  let [before, chosen] = ["", ""];
   let timer = null;
 
   async function refresh() {
@@ -96,8 +96,9 @@ export async function open({ workflow, run = null }) {
     const found = newest ?? described(history);
     const isOpen = found.status === "running";
     const key = JSON.stringify([found, history.entries]);
-    if (found.run !== shownRun) {
-      shownRun = found.run;
+    const standing = `${found.run} ${found.status}`;
+    if (standing !== chosen) {
+      chosen = standing;
       show(runs, await chooser(base, workflow, found.run));
     }
     if (key !== before) {

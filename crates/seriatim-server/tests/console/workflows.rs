@@ -16,7 +16,6 @@ pub(crate) async fn work_with_workflows(browser: &mut Browser, server: &Server) 
     stop_orders(browser, server).await;
     fill_a_basket(browser).await;
     filter(browser).await;
-    browser.turn("#/workflows").await;
     browser.wait_text("tbody", "tea.ship").await;
     shoot_twice(browser, "workflows").await;
 }
@@ -182,6 +181,7 @@ async fn filter(browser: &mut Browser) {
     choose(browser, "status", "running").await;
     browser.wait_text("tbody", "basket").await;
     browser.wait("document.querySelectorAll('tbody tr').length === 2").await;
+    choose(browser, "status", "").await;
 }
 
 async fn shoot_twice(browser: &mut Browser, name: &str) {

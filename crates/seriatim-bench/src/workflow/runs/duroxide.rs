@@ -1,4 +1,4 @@
-//! duroxide, an embedded durable runtime, with its SQLite provider.
+//! duroxide, an embedded durable runtime, with its SQLite provider and its own settings, but for its log.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,14 +8,11 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use duroxide::providers::sqlite::SqliteProvider;
 use duroxide::runtime::registry::ActivityRegistry;
-use duroxide::runtime::{Runtime, RuntimeOptions};
+use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 
 use crate::writers::Durable;
 
-/// By itself it has two workers of each kind, and one that has found nothing looks again after 100 ms.
-const WORKERS: usize = 4;
-const POLL: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) struct Duroxide {
@@ -40,12 +37,10 @@ impl Duroxide {
                 ctx.schedule_activity("hello", name).await
             })
             .build();
-        let options = RuntimeOptions {
-            dispatcher_min_poll_interval: POLL,
-            orchestration_concurrency: WORKERS,
-            worker_concurrency: WORKERS,
-            ..RuntimeOptions::default()
-        };
+        // What it logs goes to standard output, which is ours, and takes time.
+        let observability =
+            ObservabilityConfig { log_level: "off".to_owned(), ..ObservabilityConfig::default() };
+        let options = RuntimeOptions { observability, ..RuntimeOptions::default() };
         let runtime = Runtime::start_with_options(store.clone(), activities, workflows, options).await;
         let client = Client::new(store);
         Ok(Arc::new(Self { runtime, client, started: AtomicU64::new(0) }))
