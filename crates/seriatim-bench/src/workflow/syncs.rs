@@ -11,7 +11,7 @@ use crate::peer::BareFile;
 use crate::writers::Durable;
 
 /// About an event of a run, frame and header included.
-const EVENT_BYTES: u64 = 512;
+const EVENT_BYTES: usize = 512;
 const FILE_BYTES: u64 = 64 << 20;
 /// A new id is registered, the run is started, it ends: three events, each when the one before is durable.
 pub(super) const PER_RUN: u32 = 3;
@@ -33,12 +33,12 @@ impl Syncs {
 
     /// Writes and syncs for this long; how often in a second.
     pub(super) fn rate(&mut self, duration: Duration) -> anyhow::Result<f64> {
-        let event = [1; EVENT_BYTES as usize];
+        let event = [1; EVENT_BYTES];
         let (started, mut count) = (Instant::now(), 0.0);
         while started.elapsed() < duration {
             self.file.write_all_at(&event, self.end)?;
             self.file.sync_data()?;
-            self.end = (self.end + EVENT_BYTES) % FILE_BYTES;
+            self.end = (self.end + EVENT_BYTES as u64) % FILE_BYTES;
             count += 1.0;
         }
         Ok(count / started.elapsed().as_secs_f64())
@@ -52,7 +52,7 @@ pub(super) struct Awaited(pub(super) BareFile);
 impl Durable for Awaited {
     async fn write(&self, _: usize) -> anyhow::Result<()> {
         for _ in 0..PER_RUN {
-            self.0.append(&[1; EVENT_BYTES as usize]).await?;
+            self.0.append(&[1; EVENT_BYTES]).await?;
         }
         Ok(())
     }
