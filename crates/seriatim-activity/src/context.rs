@@ -88,7 +88,8 @@ impl ActivityContext {
         self.cancel.is_cancelled()
     }
 
-    /// Returns when the run asks it to stop. Answer that with [`Failure::cancelled`].
+    /// Returns when the run asks it to stop. Answer that with
+    /// [`Failure::cancelled`](seriatim_workflow::Failure::cancelled).
     pub async fn cancelled(&self) {
         self.cancel.cancelled().await;
     }
