@@ -171,7 +171,6 @@ pub struct WhichRun {
 pub struct RunsPage {
     /// Only those with a smaller number: the `next` of the page before.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1)]
     pub before: Option<u64>,
     /// How many it has at most; 100 unless told.
     #[serde(skip_serializing_if = "Option::is_none")]
