@@ -20,11 +20,11 @@ const JOURNAL_BYTES_MIN: u64 = 64 << 20;
 /// One flushes, one compacts. One alone stops flushing while it compacts; a third only adds a thread.
 ///
 /// The first of them passes what it may not compact back to its own queue, again and again, for as long as the second
-/// compacts: a tenth of a busy server's processor time goes into that (fjall 3.1.13).
+/// compacts: in one profile of a busy server a tenth of its processor time (fjall 3.1.13).
 const WORKER_THREADS: usize = 2;
 
-/// Size of a table, and by that of what one compaction works on. The engine's own 64 MiB make compactions, and with them the
-/// slowest commands, about twice as long. Kept with a keyspace from its creation on.
+/// Size of a table, and by that of what one compaction works on. With the engine's own 64 MiB, commands
+/// cost a tenth more processor time in one comparison. Kept with a keyspace from its creation on.
 const TABLE_BYTES: u64 = 16 << 20;
 
 /// Sealed memtables from which on writers wait. The engine itself waits at 4, in a loop that never ends if its workers
