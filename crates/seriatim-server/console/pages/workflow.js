@@ -88,11 +88,17 @@ export async function open({ workflow, run = null }) {
   const layout = h("div", { class: "with-aside run-page" });
   const isEarlier = run !== null;
   let [before, chosen] = ["", ""];
+  let [asked, shown] = [0, 0];
   let timer = null;
 
   async function refresh() {
-    const past = get(isEarlier ? `${base}/history?run=${encodeURIComponent(run)}` : `${base}/history`);
-    const [history, newest] = await Promise.all([past, isEarlier ? null : get(base)]);
+    const turn = ++asked;
+    // The history after the state: one that was read first may lack the end that the state tells of, and nothing asks again after an end.
+    const newest = isEarlier ? null : await get(base);
+    const history = await get(`${base}/history?run=${encodeURIComponent(newest?.run ?? run)}`);
+    // An answer that a later one has overtaken.
+    if (turn < shown) return;
+    shown = turn;
     const found = newest ?? described(history);
     const isOpen = found.status === "running";
     const key = JSON.stringify([found, history.entries]);

@@ -87,9 +87,26 @@ async fn approve_an_order(browser: &mut Browser) {
     browser.wait("document.querySelector('h1').textContent === 'tea'").await;
 }
 
+/// From now on, until another document is opened, the page asks for this path late, but before it asks again.
+async fn ask_late(browser: &mut Browser, path: &str) {
+    let script = format!(
+        "(() => {{
+           const fetched = window.fetch;
+           window.fetch = async (asked, options) => {{
+             if (asked === {path}) await new Promise((resolve) => setTimeout(resolve, 700));
+             return fetched(asked, options);
+           }};
+         }})()",
+        path = json!(path)
+    );
+    browser.value(&script).await;
+}
+
 /// An order that nobody approves in time, and one that fails.
 async fn wait_in_vain(browser: &mut Browser, server: &Server) {
-    let hasty = json!({"type": "order", "id": "hasty", "input": {"patience_ms": 1}});
+    // It ends between the page's first two requests. Of a run that has ended nothing is asked again, so the page has to have its whole history by then.
+    ask_late(browser, "/v1/workflows/hasty").await;
+    let hasty = json!({"type": "order", "id": "hasty", "input": {"patience_ms": 300}});
     server.post("/v1/workflows", &hasty).await;
     browser.turn("#/workflows/hasty").await;
     browser.wait_text("[data-operation='timer 1'].done", "fired after").await;
