@@ -151,6 +151,7 @@ fn main() -> anyhow::Result<()> {
 fn scratch(parent: Option<PathBuf>) -> anyhow::Result<tempfile::TempDir> {
     let here = PathBuf::from("target");
     let parent = parent.unwrap_or_else(|| if here.is_dir() { here } else { std::env::temp_dir() });
-    let directory = tempfile::Builder::new().prefix("seriatim-bench-").tempdir_in(&parent);
+    let directory = std::fs::create_dir_all(&parent)
+        .and_then(|()| tempfile::Builder::new().prefix("seriatim-bench-").tempdir_in(&parent));
     directory.with_context(|| format!("no directory can be made in {}", parent.display()))
 }
