@@ -53,9 +53,7 @@ impl Application {
         name: Option<&str>,
     ) -> Result<(Descriptor, bool), ClientError> {
         let request = CreateWorkspace { kind: kind.to_owned(), name: name.map(str::to_owned) };
-        let call = Call::post(format!("{}/workspaces", self.path)).body(&request);
-        // A name makes it safe to repeat.
-        let call = if name.is_some() { call.repeatable() } else { call };
+        let call = Call::post(format!("{}/workspaces", self.path)).body(&request).key(&self.client, None);
         let (status, descriptor) = call.send_with_status(&self.client).await?;
         Ok((descriptor, status == StatusCode::CREATED))
     }

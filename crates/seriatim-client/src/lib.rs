@@ -46,7 +46,7 @@
 //!   is made anew. [`ClientOptions::patience`] bounds all of it.
 //! - **It does nothing twice.** What changes something brings an idempotency key, a random one unless told
 //!   ([`Series::with_key`]), and the same one each time it comes again. So `in_doubt` and broken connections are safe to
-//!   repeat, and are repeated. What has no key (new tokens, unnamed workspaces) is repeated only if it surely was not done.
+//!   repeat, and are repeated. What has no key (new tokens) is repeated only if it surely was not done.
 //! - **Errors say what to do:** [`ClientError::kind`].
 //! - **Logs can be followed:** [`Workspace::follow`] and [`Application::follow`] go on where they were when a
 //!   connection breaks or the server restarts.

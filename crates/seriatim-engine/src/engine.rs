@@ -21,7 +21,8 @@ use crate::named_blocks::OpenBlocks;
 use crate::options::Options;
 use crate::overlay::Budget;
 use crate::partition::{PartitionHandle, PartitionState, PartitionStatus, Parts};
-use crate::registry::{self, Registry, WORKSPACE_IDS, Workspace};
+use crate::prepare::check_key;
+use crate::registry::{self, Registration, Registry, WORKSPACE_IDS, Workspace};
 use crate::request::{Answer, Request};
 use crate::series;
 use crate::tokens::TokenTable;
@@ -387,6 +388,34 @@ impl Engine {
         kind: &str,
         name: Option<&str>,
     ) -> Result<(Workspace, bool), SubmitError> {
+        let (running, kind) = self.kind_for_users(application, kind)?;
+        self.workspace_for(running, kind, name, None).await
+    }
+
+    /// As [`Engine::create_workspace`], under an idempotency key: the same key again gives the same workspace again, named or
+    /// not.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::KeyReused`] if the key was used for another kind or name.
+    pub async fn create_workspace_once(
+        &self,
+        application: &str,
+        kind: &str,
+        name: Option<&str>,
+        key: &str,
+    ) -> Result<(Workspace, bool), SubmitError> {
+        check_key(key)?;
+        let (running, kind) = self.kind_for_users(application, kind)?;
+        self.workspace_for(running, kind, name, Some(key)).await
+    }
+
+    /// A kind of workspace that users make by themselves.
+    fn kind_for_users(
+        &self,
+        application: &str,
+        kind: &str,
+    ) -> Result<(&Running, WorkspaceKind), SubmitError> {
         let running = self.running(application)?;
         if application == series::NAME {
             let text = "a series is made by using it, or with its settings".to_owned();
@@ -399,7 +428,7 @@ impl Engine {
         let kind = kind
             .ok_or_else(|| SubmitError::NotFound("the application has no such kind of workspace".into()))?
             .id;
-        self.workspace_for(running, kind, name).await
+        Ok((running, kind))
     }
 
     /// The workspace with a name, made if it is not there; or a new one without a name.
@@ -408,6 +437,7 @@ impl Engine {
         running: &Running,
         kind: WorkspaceKind,
         name: Option<&str>,
+        key: Option<&str>,
     ) -> Result<(Workspace, bool), SubmitError> {
         let scope = running.schema.name();
         if let Some(name) = name
@@ -415,42 +445,43 @@ impl Engine {
         {
             return Ok((self.described(running, id).await?, false));
         }
-        self.new_workspace(running, kind, name).await
+        self.new_workspace(running, kind, name, key).await
     }
 
-    /// A new workspace, for a name that was looked up and not found; the one that has the name by now, if somebody was
-    /// faster.
+    /// A new workspace, for a name that was looked up and not found; the one that has the name or the key by now, if
+    /// somebody was faster.
     pub(crate) async fn new_workspace(
         &self,
         running: &Running,
         kind: WorkspaceKind,
         name: Option<&str>,
+        key: Option<&str>,
     ) -> Result<(Workspace, bool), SubmitError> {
         if self.fence_state().fenced {
             return Err(SubmitError::Fenced("ids of workspaces".to_owned()));
         }
-        self.register_workspace(running, kind, name, false).await
+        self.register_workspace(running, kind, name, false, key).await
     }
 
-    /// Registers a workspace under a new id, or finds the one that has the name by now.
+    /// Registers a workspace under a new id, or finds the one that has the name or the key by now.
     pub(crate) async fn register_workspace(
         &self,
         running: &Running,
         kind: WorkspaceKind,
         name: Option<&str>,
         unfencing: bool,
+        key: Option<&str>,
     ) -> Result<(Workspace, bool), SubmitError> {
-        let scope = running.schema.name();
+        let (application, scope) = (running.schema.id(), running.schema.name());
         let candidate =
             self.inner.workspace_ids.allocate_one().await.map_err(|error| allocate_error(&error))?;
         let candidate = WorkspaceId::new(candidate.get());
-        let registered =
-            self.registry().register(running.schema.id(), kind, scope, name, candidate, unfencing).await?;
-        let (id, created) = registered;
+        let registration = Registration { application, kind, scope, name, candidate, unfencing, key };
+        let (id, created) = self.registry().register(registration).await?;
         if !created {
             return Ok((self.described(running, id).await?, false));
         }
-        self.inner.kinds.insert((running.schema.id(), id), kind);
+        self.inner.kinds.insert((application, id), kind);
         Ok((Workspace { id, kind, name: name.map(str::to_owned) }, true))
     }
 

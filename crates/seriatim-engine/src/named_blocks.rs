@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value as Json;
 use seriatim_blocks::{AllocateError, BlockAllocator, BlockOptions, BlockSize};
 use seriatim_env::Env;
-use seriatim_types::Number;
+use seriatim_types::{ErrorKind, Number};
 
 use crate::blocks::RegistryBlocks;
 use crate::engine::Engine;
@@ -194,16 +194,42 @@ impl Blocks<'_> {
     ///
     /// [`SubmitError::NotFound`] if there is no such block sequence.
     pub async fn allocate(&self, name: &str, count: u64) -> Result<Allocated, SubmitError> {
-        check(name)?;
-        if !self.engine.fence_state().admits_blocks(name) {
-            return Err(SubmitError::Fenced(format!("numbers of blocks/{name}")));
-        }
+        self.check_open(name)?;
         let allocator = self.allocator(name).await?;
         match allocator.allocate(count).await {
             Ok(block) => Ok(Allocated { first: block.base().get(), count: block.size() }),
             Err(AllocateError::Closed) => Err(SubmitError::Closed),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// As [`Blocks::allocate`], under an idempotency key: the same key again gives the same numbers again. Each time an event
+    /// is written, and the numbers come from behind everything that is reserved, so that later ones without a key may be
+    /// smaller.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::KeyReused`] if the key was used for another count.
+    pub async fn allocate_once(&self, name: &str, count: u64, key: &str) -> Result<Allocated, SubmitError> {
+        self.check_open(name)?;
+        if count == 0 {
+            return Err(AllocateError::Zero.into());
+        }
+        let error = match self.engine.registry().take(name, count, key).await {
+            Ok(first) => return Ok(Allocated { first, count }),
+            Err(error) => error,
+        };
+        let left = Number::LAST_IN_JSON.get().saturating_sub(number(&self.row(name).await?, "next"));
+        let is_exhausted = error.kind() == ErrorKind::Invalid && count > left;
+        Err(if is_exhausted { AllocateError::Exhausted { asked: count, left }.into() } else { error })
+    }
+
+    fn check_open(&self, name: &str) -> Result<(), SubmitError> {
+        check(name)?;
+        if !self.engine.fence_state().admits_blocks(name) {
+            return Err(SubmitError::Fenced(format!("numbers of blocks/{name}")));
+        }
+        Ok(())
     }
 
     /// The allocator of a block sequence, opened at its first use.

@@ -167,10 +167,7 @@ impl<'a> Preparation<'a> {
 
     fn idempotency(&mut self, request: &Request) -> Result<Option<Idempotency>, RequestError> {
         let Some(key) = &request.idempotency_key else { return Ok(None) };
-        let max = IDEMPOTENCY_KEY_BYTES_MAX;
-        if key.is_empty() || key.len() > max {
-            return Err(RequestError::BadKey { max, found: key.len() });
-        }
+        check_key(key)?;
         self.reads.push(self.keys().idempotency(key));
         Ok(Some(Idempotency { key: key.as_str().into(), request: request.digest() }))
     }
@@ -441,4 +438,13 @@ struct TreeRow<'a, 'r> {
     raw: u64,
     parent: Option<u64>,
     fields: Option<&'r Map<String, Json>>,
+}
+
+/// Whether this can be an idempotency key.
+pub(crate) fn check_key(key: &str) -> Result<(), RequestError> {
+    let max = IDEMPOTENCY_KEY_BYTES_MAX;
+    if key.is_empty() || key.len() > max {
+        return Err(RequestError::BadKey { max, found: key.len() });
+    }
+    Ok(())
 }

@@ -29,7 +29,7 @@ use crate::tokens;
 use crate::view::KeyPart;
 
 pub use asking::Workspace;
-pub(crate) use asking::{Registry, read_workspace};
+pub(crate) use asking::{Registration, Registry, read_workspace};
 
 /// The application's number, compiled in.
 pub(crate) const ID: ApplicationId = ApplicationId::new(1);
@@ -407,8 +407,11 @@ fn reserved(mut row: Json, args: &Json, result: &Json) -> Json {
     row["next"] = json!(base.saturating_add(size));
     row["base"] = json!(base);
     row["size"] = json!(size);
-    // What the caller held before, and all of the block: nobody has got any of it yet.
-    row["unused"] = json!(value(args, "unused").saturating_add(size));
+    // What the caller held before, and all of the block: nobody has got any of it yet. What is taken at once leaves
+    // things as they were for whoever holds the block before.
+    if args.get("taken") != Some(&Json::Bool(true)) {
+        row["unused"] = json!(value(args, "unused").saturating_add(size));
+    }
     row["wasted"] = json!(value(&row, "wasted").saturating_add(value(result, "wasted")));
     row["restores"] = result["restores"].clone();
     row

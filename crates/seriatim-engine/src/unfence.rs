@@ -252,7 +252,7 @@ impl Engine {
         let missing = || SubmitError::UnknownApplication(series::NAME.to_owned());
         let kind = running.schema.kind_by_name(series::KIND).ok_or_else(missing)?.id;
         let sequence = running.schema.sequence_by_name(series::SEQUENCE).ok_or_else(missing)?.id;
-        let (workspace, _) = self.register_workspace(running, kind, Some(name), true).await?;
+        let (workspace, _) = self.register_workspace(running, kind, Some(name), true, None).await?;
         Ok((running.schema.id(), workspace.id, kind, sequence))
     }
 

@@ -99,6 +99,67 @@ fn a_clean_stop_gives_the_rest_back_and_a_crash_wastes_it() {
 }
 
 #[test]
+fn a_key_gives_the_same_numbers_again_and_nobody_else_gets_them() {
+    simulate(1, |env| async move {
+        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let engine = open(&env, &log, &store).await;
+        engine.blocks().put("b", 1, 16).await.unwrap();
+        engine.blocks().put("other", 1, 16).await.unwrap();
+        let mut seen: BTreeSet<u64> = (take(&engine, "b", 3).await..).take(3).collect();
+        let first = engine.blocks().allocate_once("b", 5, "order-1").await.unwrap();
+        assert_eq!(first.count, 5);
+        assert_eq!(engine.blocks().allocate_once("b", 5, "order-1").await.unwrap(), first);
+        let reused = engine.blocks().allocate_once("b", 6, "order-1").await.unwrap_err();
+        assert_eq!((reused.kind(), reused.to_string().contains("order-1")), (ErrorKind::Conflict, true));
+        // Another sequence, another thing: the same key.
+        assert_eq!(engine.blocks().allocate_once("other", 2, "order-1").await.unwrap().first, 1);
+        for number in first.first..first.first + 5 {
+            assert!(seen.insert(number), "{number} is given out twice");
+        }
+        // More than the block holds that others are served from.
+        for _ in 0..20 {
+            for number in (take(&engine, "b", 2).await..).take(2) {
+                assert!(seen.insert(number), "{number} is given out twice");
+            }
+        }
+        engine.close().await;
+        // Whether the store was lost or not, and whether what was held was given back or not.
+        for store in [store, MemoryStore::new(env.clone())] {
+            let engine = open(&env, &log, &store).await;
+            assert_eq!(engine.blocks().allocate_once("b", 5, "order-1").await.unwrap(), first);
+            let next = take(&engine, "b", 1).await;
+            assert!(seen.insert(next), "{next} is given out twice");
+            drop(engine);
+        }
+    });
+}
+
+#[test]
+fn numbers_under_a_key_have_the_same_limits() {
+    simulate(1, |env| async move {
+        let engine = open(&env, &MemoryLog::new(), &MemoryStore::new(env.clone())).await;
+        let last = (1 << 53) - 1;
+        engine.blocks().put("b", last - 10, 1).await.unwrap();
+        let once = async |name: &str, count, key: &str| engine.blocks().allocate_once(name, count, key).await;
+        for (name, count, key, kind) in [
+            ("none", 1, "k", ErrorKind::NotFound),
+            ("sys.WorkspaceIds", 1, "k", ErrorKind::Invalid),
+            ("b", 0, "k", ErrorKind::Invalid),
+            ("b", 1, "", ErrorKind::Invalid),
+            ("b", 1, &"k".repeat(201), ErrorKind::Invalid),
+            ("b", 11, "k", ErrorKind::Exhausted),
+        ] {
+            assert_eq!(once(name, count, key).await.unwrap_err().kind(), kind, "{name} {count} {key}");
+        }
+        // What was refused has not used the key up.
+        assert_eq!(once("b", 10, "k").await.unwrap().first, last - 10);
+        assert_eq!(once("b", 1, "l").await.unwrap_err().kind(), ErrorKind::Exhausted);
+        assert_eq!(once("b", 10, "k").await.unwrap().first, last - 10);
+        engine.close().await;
+    });
+}
+
+#[test]
 fn few_allocators_stay_open_and_each_gives_back_what_it_held() {
     simulate(1, |env| async move {
         let options = Options { open_blocks: 2, ..Options::default() };

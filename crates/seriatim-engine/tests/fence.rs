@@ -108,6 +108,7 @@ async fn assert_all_fenced(engine: &Engine) {
         Request::changes([Change::update(seriatim_types::RecordId::new(RECORD)).field("total", "2")]);
     assert_fenced(engine.submit("shop", shop, &update).await);
     assert_fenced(engine.create_workspace("shop", "store", None).await);
+    assert_fenced(engine.create_workspace_once("shop", "store", None, "key").await);
     assert_fenced(engine.create_workspace("shop", "store", Some("new")).await);
     for series in ["s", "quiet", "new"] {
         assert_fenced(next(engine, series).await);

@@ -24,6 +24,22 @@ impl World {
     }
 }
 
+#[test]
+fn a_key_makes_one_token_whose_secret_is_shown_once() {
+    simulate(1, |env| async move {
+        let engine = World::new(env).open().await;
+        let once = async |scope: &str| engine.tokens().create_once(&scopes(&[scope]), None, "setup").await;
+        let made = once("*:admin").await.unwrap();
+        let again = once("*:admin").await.unwrap_err();
+        assert_eq!(again.kind(), ErrorKind::Conflict);
+        assert!(again.to_string().contains("revoke"), "{again}");
+        assert_eq!(once("shop:read").await.unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(engine.tokens().list(None, 10).await.unwrap(), [made.token]);
+        assert!(engine.tokens().verify(made.secret.reveal()).is_some());
+        engine.close().await;
+    });
+}
+
 fn scopes(texts: &[&str]) -> Vec<Scope> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }

@@ -227,6 +227,41 @@ async fn blocks_are_contiguous_and_known_by_name() {
 }
 
 #[tokio::test]
+async fn whatever_is_made_under_a_key_is_made_once() {
+    let server = Server::start().await;
+    let once = async |path: &str, key: &str, body: Value| {
+        let body = body.to_string();
+        server.send("POST", path, &[("Idempotency-Key", key)], Some(&body)).await
+    };
+
+    let workspaces = "/v1/apps/shop/workspaces";
+    let made = once(workspaces, "k", json!({"kind": "store"})).await;
+    let again = once(workspaces, "k", json!({"kind": "store"})).await;
+    assert_eq!((made.status, again.status), (201, 200));
+    assert_eq!(made.body, again.body);
+    let named = once(workspaces, "k", json!({"kind": "store", "name": "corner"})).await;
+    assert_eq!((named.status, &named.body["code"]), (409, &json!("conflict")));
+    let other = once(workspaces, "l", json!({"kind": "store", "name": "corner"})).await;
+    let by_name = server.post(workspaces, &json!({"kind": "store", "name": "corner"})).await;
+    let by_both = once(workspaces, "m", json!({"kind": "store", "name": "corner"})).await;
+    assert_eq!((other.status, by_name.status, by_both.status), (201, 200, 200));
+    assert_eq!(once(workspaces, "", json!({"kind": "store", "name": "corner"})).await.status, 400);
+    assert_eq!((&other.body, &other.body), (&by_name.body, &by_both.body));
+    assert_eq!(server.get(workspaces).await.body["workspaces"].as_array().unwrap().len(), 2);
+
+    server.put("/v1/blocks/orders", &json!({"first": 1, "block_size": 100})).await;
+    let allocate = "/v1/blocks/orders/allocate";
+    let made = once(allocate, "k", json!({"count": 3})).await;
+    let again = once(allocate, "k", json!({"count": 3})).await;
+    assert_eq!((made.status, &made.body), (200, &json!({"first": 1, "count": 3})));
+    assert_eq!((again.status, again.body), (200, made.body));
+    assert_eq!(once(allocate, "k", json!({"count": 4})).await.status, 409);
+    assert_eq!(server.post(allocate, &json!({"count": 1})).await.body["first"], 4);
+    assert_eq!(once(allocate, "", json!({"count": 4})).await.status, 400);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn bad_input_gets_a_problem_that_says_what_is_wrong() {
     let server = Server::start().await;
     let (workspace, _) = shop_with_invoice(&server).await;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use seriatim_blocks::Demand;
+use seriatim_storage::Digest;
 use seriatim_types::{ApplicationId, WorkspaceId, WorkspaceKind};
 
 use super::{
@@ -14,6 +15,7 @@ use crate::error::SubmitError;
 use crate::fence::{FenceState, Opened};
 use crate::keys::WorkspaceKeys;
 use crate::limits::APPLICATIONS_MAX;
+use crate::prepare::check_key;
 use crate::request::{Answer, Request};
 use crate::view::{self, KeyPart};
 
@@ -28,6 +30,22 @@ pub struct Workspace {
     pub name: Option<String>,
 }
 
+/// A workspace to be registered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Registration<'a> {
+    pub(crate) application: ApplicationId,
+    pub(crate) kind: WorkspaceKind,
+    /// Where the name is looked for: the application's own.
+    pub(crate) scope: &'a str,
+    pub(crate) name: Option<&'a str>,
+    /// The id that it gets if it is new.
+    pub(crate) candidate: WorkspaceId,
+    /// Whether a fence is just being opened.
+    pub(crate) unfencing: bool,
+    /// A user's idempotency key.
+    pub(crate) key: Option<&'a str>,
+}
+
 /// Asks the registry.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Registry<'a> {
@@ -36,9 +54,31 @@ pub(crate) struct Registry<'a> {
 
 impl Registry<'_> {
     pub(crate) async fn submit(&self, request: &Request) -> Result<Answer, SubmitError> {
-        let kind =
-            self.sys.schema.kind_by_name("registry").ok_or(SubmitError::UnknownWorkspace(WORKSPACE))?.id;
-        self.sys.submit(WORKSPACE, kind, request).await
+        self.sys.submit(WORKSPACE, self.kind()?, request).await
+    }
+
+    /// Submits under a user's idempotency key. All of them end up in one workspace, so `what` tells the same key for one thing
+    /// from that for another; `identity` is what the user has asked for.
+    pub(crate) async fn submit_once(
+        &self,
+        request: Request,
+        key: &str,
+        what: &str,
+        identity: &Json,
+    ) -> Result<Answer, SubmitError> {
+        check_key(key)?;
+        let own = Digest::of(json!([what, key]).to_string().as_bytes()).to_string();
+        let request = request.idempotency_key(own);
+        let answer = self.sys.submit_as(WORKSPACE, self.kind()?, &request, &identity.to_string()).await;
+        answer.map_err(|error| match error {
+            SubmitError::KeyReused(_) => SubmitError::KeyReused(key.to_owned()),
+            other => other,
+        })
+    }
+
+    fn kind(&self) -> Result<WorkspaceKind, SubmitError> {
+        let kind = self.sys.schema.kind_by_name("registry");
+        Ok(kind.ok_or(SubmitError::UnknownWorkspace(WORKSPACE))?.id)
     }
 
     pub(crate) fn view(view: &str) -> Vec<u8> {
@@ -128,16 +168,12 @@ impl Registry<'_> {
         Ok(row.and_then(|row| row["id"].as_u64()).map(WorkspaceId::new))
     }
 
-    /// Registers a workspace; the id that the name has, if somebody was faster.
+    /// Registers a workspace; the id that the name or the key has, if somebody was faster.
     pub(crate) async fn register(
         &self,
-        application: ApplicationId,
-        kind: WorkspaceKind,
-        scope: &str,
-        name: Option<&str>,
-        candidate: WorkspaceId,
-        unfencing: bool,
+        registration: Registration<'_>,
     ) -> Result<(WorkspaceId, bool), SubmitError> {
+        let Registration { application, kind, scope, name, candidate, unfencing, key } = registration;
         let mut args = json!({
             "application": application.get(), "kind": kind.get(), "scope": scope, "name": name,
             "candidate": candidate.get(),
@@ -145,10 +181,18 @@ impl Registry<'_> {
         if unfencing {
             args["unfencing"] = json!(true);
         }
-        let answer = self.submit(&Request::new(REGISTER).args(args)).await?;
+        let request = Request::new(REGISTER).args(args);
+        let answer = match key {
+            None => self.submit(&request).await?,
+            // The candidate is another one each time.
+            Some(key) => {
+                let identity = json!([kind.get(), name]);
+                self.submit_once(request, key, &format!("workspaces of {scope}"), &identity).await?
+            }
+        };
         let result = answer.result.unwrap_or_default();
         let id = result["id"].as_u64().map_or(candidate, WorkspaceId::new);
-        Ok((id, result["created"] == Json::Bool(true)))
+        Ok((id, !answer.repeated && result["created"] == Json::Bool(true)))
     }
 
     pub(crate) async fn workspace(
@@ -201,6 +245,16 @@ impl Registry<'_> {
         let Demand { min, want, unused } = demand;
         let args = json!({"name": name, "min": min, "want": want, "unused": unused, "opening": opening});
         Request::new(RESERVE).args(args).idempotency_key(key)
+    }
+
+    /// Takes numbers of a block sequence from behind everything that is reserved, under a user's key: the first of them.
+    pub(crate) async fn take(&self, name: &str, count: u64, key: &str) -> Result<u64, SubmitError> {
+        let args =
+            json!({"name": name, "min": count, "want": count, "unused": 0, "opening": false, "taken": true});
+        let request = Request::new(RESERVE).args(args);
+        let answer = self.submit_once(request, key, &format!("blocks/{name}"), &json!(count)).await?;
+        let base = answer.result.unwrap_or_default()["base"].as_u64();
+        base.ok_or_else(|| SubmitError::NotFound(format!("the reservation of {name} has no numbers")))
     }
 
     /// Makes a block sequence go on from a later number.

@@ -130,7 +130,7 @@ impl Series<'_> {
             return Ok(id);
         }
         let (running, kind) = self.running()?;
-        let (workspace, _) = self.engine.workspace_for(running, kind, Some(name)).await?;
+        let (workspace, _) = self.engine.workspace_for(running, kind, Some(name), None).await?;
         self.engine.series_ids().insert(name.into(), workspace.id);
         Ok(workspace.id)
     }

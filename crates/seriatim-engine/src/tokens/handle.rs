@@ -116,6 +116,29 @@ impl Tokens<'_> {
     ///
     /// [`SubmitError`]: unless its kind is `InDoubt`, there is no new token. One in doubt has a secret that nobody knows.
     pub async fn create(&self, scopes: &[Scope], note: Option<&str>) -> Result<CreatedToken, SubmitError> {
+        self.create_under(scopes, note, None).await
+    }
+
+    /// As [`Tokens::create`], under an idempotency key: the same key again makes no second token.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::Conflict`] if there is a token under this key: its secret was shown once, and nobody knows it.
+    pub async fn create_once(
+        &self,
+        scopes: &[Scope],
+        note: Option<&str>,
+        key: &str,
+    ) -> Result<CreatedToken, SubmitError> {
+        self.create_under(scopes, note, Some(key.to_owned())).await
+    }
+
+    async fn create_under(
+        &self,
+        scopes: &[Scope],
+        note: Option<&str>,
+        key: Option<String>,
+    ) -> Result<CreatedToken, SubmitError> {
         if !(1..=TOKEN_SCOPES_MAX).contains(&scopes.len()) {
             let text = format!("a token has 1 to {TOKEN_SCOPES_MAX} scopes, not {}", scopes.len());
             return Err(RequestError::Refused(text).into());
@@ -129,17 +152,28 @@ impl Tokens<'_> {
         let digest = Digest::of(secret.as_bytes()).to_string();
         let args = json!({"id": id, "digest": digest, "scopes": names, "note": note});
         let engine = self.engine.clone();
-        let created = self.engine.env().spawn(async move { engine.tokens().finish_create(id, args).await });
+        let created =
+            self.engine.env().spawn(async move { engine.tokens().finish_create(id, args, key).await });
         let token = created.await.map_err(|error| cut_short(&error))??;
         let secret = Secret(format!("{PREFIX}{}_{secret}", token.id));
         Ok(CreatedToken { token, secret })
     }
 
     /// Runs to its end whoever waits: what is in memory must not fall behind the log.
-    async fn finish_create(&self, id: String, args: Json) -> Result<Token, SubmitError> {
+    async fn finish_create(&self, id: String, args: Json, key: Option<String>) -> Result<Token, SubmitError> {
         let table = self.engine.token_table();
         let _turn = table.turn.lock().await;
-        self.engine.registry().submit(&Request::new(CREATE).args(args)).await?;
+        let identity = json!([args["scopes"], args["note"]]);
+        let request = Request::new(CREATE).args(args);
+        let answer = match key {
+            None => self.engine.registry().submit(&request).await?,
+            Some(key) => self.engine.registry().submit_once(request, &key, "tokens", &identity).await?,
+        };
+        if answer.repeated {
+            let text = "a token was made under this key, and its secret is shown once: if it is lost, revoke the token and make \
+                        another under another key";
+            return Err(SubmitError::Conflict(text.to_owned()));
+        }
         let row = self.engine.registry().row(TOKENS_VIEW, &[id.as_str().into()]).await?;
         let read = row.and_then(|row| read(id.clone(), &row));
         let (token, known) =

@@ -114,7 +114,7 @@ impl<'a> Workflows<'a> {
             return Ok((found, false));
         }
         let (running, kind) = self.running()?;
-        let (workspace, created) = self.engine.new_workspace(running, kind, Some(id)).await?;
+        let (workspace, created) = self.engine.new_workspace(running, kind, Some(id), None).await?;
         self.engine.workflow_ids().insert(id.into(), workspace.id);
         Ok((workspace.id, created))
     }

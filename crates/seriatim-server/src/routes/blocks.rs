@@ -2,14 +2,15 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use seriatim_api::{Allocate, Allocated, BlockSequence, BlockSequences, NamePage, PutBlocks};
 use seriatim_engine::BlocksState;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::page;
-use crate::extract::{Body, Path, Query};
+use crate::extract::{Body, Path, Query, idempotency_key};
+use crate::openapi::IdempotencyHeader;
 use crate::problem::Problem;
 use crate::server::Api;
 
@@ -43,17 +44,22 @@ async fn put(
     Ok((if created { StatusCode::CREATED } else { StatusCode::OK }, Json(view(state))))
 }
 
-/// Allocates numbers, in a row.
+/// Allocates numbers, in a row; the same idempotency key again gives the same.
 #[utoipa::path(
-    post, path = "/v1/blocks/{name}/allocate", tag = "blocks", params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$")), request_body = Allocate,
+    post, path = "/v1/blocks/{name}/allocate", tag = "blocks",
+    params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$"), IdempotencyHeader), request_body = Allocate,
     responses((status = 200, body = Allocated))
 )]
 async fn allocate(
     State(api): State<Api>,
     Path(name): Path<String>,
+    headers: HeaderMap,
     Body(Allocate { count }): Body<Allocate>,
 ) -> Result<Json<Allocated>, Problem> {
-    let allocated = api.engine.blocks().allocate(&name, count).await?;
+    let allocated = match idempotency_key(&headers)? {
+        Some(key) => api.engine.blocks().allocate_once(&name, count, &key).await?,
+        None => api.engine.blocks().allocate(&name, count).await?,
+    };
     Ok(Json(Allocated { first: allocated.first, count: allocated.count }))
 }
 

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use seriatim_api::{CreateToken, CreatedToken, NamePage, Token, Tokens};
 use seriatim_engine::Scope;
@@ -10,7 +10,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::page;
-use crate::extract::{Body, Path, Query};
+use crate::extract::{Body, Path, Query, idempotency_key};
+use crate::openapi::IdempotencyHeader;
 use crate::problem::Problem;
 use crate::server::Api;
 
@@ -25,16 +26,21 @@ fn view(token: seriatim_engine::Token) -> Token {
 
 /// Makes a token; its secret is shown this once. From the first one on, every route needs one.
 #[utoipa::path(
-    post, path = "/v1/tokens", tag = "tokens", request_body = CreateToken,
+    post, path = "/v1/tokens", tag = "tokens", params(IdempotencyHeader), request_body = CreateToken,
     responses((status = 201, body = CreatedToken))
 )]
 async fn create(
     State(api): State<Api>,
+    headers: HeaderMap,
     Body(create): Body<CreateToken>,
 ) -> Result<impl IntoResponse, Problem> {
     let scopes: Result<Vec<Scope>, _> = create.scopes.iter().map(|scope| scope.parse()).collect();
     let scopes = scopes.map_err(|error: seriatim_engine::BadScope| Problem::invalid(error.to_string()))?;
-    let created = api.engine.tokens().create(&scopes, create.note.as_deref()).await?;
+    let (tokens, note) = (api.engine.tokens(), create.note.as_deref());
+    let created = match idempotency_key(&headers)? {
+        Some(key) => tokens.create_once(&scopes, note, &key).await?,
+        None => tokens.create(&scopes, note).await?,
+    };
     let secret = created.secret.reveal().to_owned();
     let created = CreatedToken { token: view(created.token), secret };
     Ok((StatusCode::CREATED, [(header::CACHE_CONTROL, "no-store")], Json(created)))

@@ -2,14 +2,15 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use seriatim_api::{CreateWorkspace, IdPage, Sequence, Workspace, Workspaces};
 use seriatim_types::WorkspaceId;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::page;
-use crate::extract::{Body, Path, Query};
+use crate::extract::{Body, Path, Query, idempotency_key};
+use crate::openapi::IdempotencyHeader;
 use crate::problem::Problem;
 use crate::server::Api;
 use crate::wire;
@@ -21,15 +22,17 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
 /// Bytes of a workspace's name: it is part of a key of the store.
 const NAME_BYTES_MAX: usize = 200;
 
-/// Creates a workspace; the same name again gives the same id.
+/// Creates a workspace; the same name again, or the same idempotency key, gives the same id.
 #[utoipa::path(
-    post, path = "/v1/apps/{app}/workspaces", tag = "workspaces", params(("app" = String, Path, example = "shop")),
+    post, path = "/v1/apps/{app}/workspaces", tag = "workspaces",
+    params(("app" = String, Path, example = "shop"), IdempotencyHeader),
     request_body = CreateWorkspace,
-    responses((status = 201, body = Workspace), (status = 200, body = Workspace, description = "The name was taken."))
+    responses((status = 201, body = Workspace), (status = 200, body = Workspace, description = "It was there."))
 )]
 async fn create(
     State(api): State<Api>,
     Path(app): Path<String>,
+    headers: HeaderMap,
     Body(create): Body<CreateWorkspace>,
 ) -> Result<(StatusCode, Json<Workspace>), Problem> {
     let schema = api.schema(&app)?;
@@ -41,8 +44,11 @@ async fn create(
     if schema.kind_by_name(&create.kind).is_none() {
         return Err(Problem::invalid(format!("application {app} has no kind of workspace {}", create.kind)));
     }
-    let (workspace, created) =
-        api.engine.create_workspace(&app, &create.kind, create.name.as_deref()).await?;
+    let (kind, name) = (&create.kind, create.name.as_deref());
+    let (workspace, created) = match idempotency_key(&headers)? {
+        Some(key) => api.engine.create_workspace_once(&app, kind, name, &key).await?,
+        None => api.engine.create_workspace(&app, kind, name).await?,
+    };
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(wire::workspace(schema, workspace))))
 }
