@@ -6,6 +6,7 @@ mod support;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use serde_json::json;
 use seriatim_env::Env;
@@ -61,7 +62,15 @@ async fn a_worker_runs_the_demo_and_its_histories_are_fetched_and_replayed() {
     let worker = Worker::start(&folder, &[&at[..], &["--metrics", &metrics]].concat());
     server.begin("demo", "greet", "greeting", &[json!("Ada")]).await;
     assert_eq!(server.ended("greeting").await, Ended::Completed(json!("Hello, Ada!")));
-    let measured = get(&metrics, "/metrics");
+    // The worker counts a run when the server has thanked for its end, and by then others know of it too.
+    let mut measured = String::new();
+    for _ in 0..300 {
+        measured = get(&metrics, "/metrics");
+        if measured.contains("temporal_workflow_completed") {
+            break;
+        }
+        env.sleep(Duration::from_millis(100)).await;
+    }
     assert!(
         measured.starts_with("HTTP/1.1 200") && measured.contains("temporal_workflow_completed"),
         "{measured}"
