@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{join, join_all};
 use quick_cache::sync::Cache;
 use seriatim_blocks::{AllocateError, BlockAllocator, BlockOptions, BlockSize};
 use seriatim_env::Env;
@@ -105,6 +106,7 @@ struct Inner {
     open_blocks: OpenBlocks,
     fence: Arc<Fence>,
     tokens: TokenTable,
+    options: Options,
 }
 
 /// What partitions of all applications have in common.
@@ -248,6 +250,7 @@ impl Engine {
             open_blocks: OpenBlocks::new(opening.env.clone(), &opening.options),
             fence: opening.fence.clone(),
             tokens: TokenTable::default(),
+            options: opening.options,
         };
         let engine = Self { inner: Arc::new(inner) };
         engine.tokens().load().await?;
@@ -588,15 +591,24 @@ impl Engine {
     }
 
     /// Ends everything: what is queued is done, and what waits is flushed. Storage stays open; it is the caller's.
+    ///
+    /// Three steps, because each needs the next: the applications, the blocks, the registry. If storage does not answer, each
+    /// takes [`Options::close_patience`] at the most.
     pub async fn close(&self) {
-        for running in self.inner.applications.values() {
-            running.close().await;
-        }
-        self.inner.open_blocks.close().await;
-        if let Err(error) = self.inner.workspace_ids.close().await {
-            tracing::warn!(%error, "the rest of a block of workspace ids was not given back");
-        }
+        join_all(self.inner.applications.values().map(|running| running.close())).await;
+        join(self.inner.open_blocks.close(), self.close_workspace_ids()).await;
         self.inner.sys.close().await;
+    }
+
+    async fn close_workspace_ids(&self) {
+        let closing = self.inner.workspace_ids.close();
+        match self.inner.env.timeout(self.inner.options.close_patience, closing).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the rest of a block of workspace ids was not given back");
+            }
+            Err(_) => tracing::warn!("storage does not answer; workspace ids are closed without it"),
+        }
     }
 
     /// The partition of a workspace.

@@ -215,6 +215,14 @@ pub enum SubmitError {
         /// The key.
         key: StoreKey,
     },
+    /// The partition did not come to the end of its commands in time.
+    #[error("partition {partition} did not finish its commands within {within:?}: try again after a moment")]
+    NotIdle {
+        /// The partition.
+        partition: String,
+        /// How long it was waited for.
+        within: std::time::Duration,
+    },
     /// No number was drawn.
     #[error(transparent)]
     Draw(#[from] DrawError),
@@ -295,7 +303,7 @@ impl SubmitError {
             Self::Stage(error) => error.kind(),
             Self::Load(error) => error.kind(),
             Self::Busy(busy) => busy.kind(),
-            Self::QueueFull(_) => ErrorKind::Busy,
+            Self::QueueFull(_) | Self::NotIdle { .. } => ErrorKind::Busy,
             Self::Stopped { .. } | Self::NotWritten(_) => ErrorKind::Unavailable,
             Self::Append(error) => error.kind(),
             Self::InDoubt(_) => ErrorKind::InDoubt,

@@ -102,6 +102,11 @@ impl Budget {
     }
 }
 
+/// How often values have left the overlay. A value that was read from the store in one generation may be outdated in the
+/// next: it was newer in the overlay, and has left it since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Generation(u64);
+
 /// Which recovery an overlay belongs to. What an earlier one still does is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Round(u64);
@@ -124,8 +129,10 @@ pub(crate) struct Overlay {
     checkpoint: PartitionOffset,
     /// Bytes of the log from the checkpoint up to `next`.
     log_bytes: u64,
-    /// How many flushes have ended: what was read from the store before the last of them may be outdated.
-    flushes: u64,
+    /// Raised whenever something leaves: when a flush has ended, and when a recovery begins.
+    generation: u64,
+    /// Whether nothing may be written any more: the partition has stopped, and may belong to another owner.
+    retired: bool,
 }
 
 impl Overlay {
@@ -142,7 +149,8 @@ impl Overlay {
             next: PartitionOffset::FIRST,
             checkpoint: PartitionOffset::FIRST,
             log_bytes: 0,
-            flushes: 0,
+            generation: 0,
+            retired: false,
         }
     }
 
@@ -150,6 +158,7 @@ impl Overlay {
     /// have returned before the recovery reads: otherwise an older value could be written over a newer one.
     pub(crate) fn suspend(&mut self) -> Round {
         self.round += 1;
+        self.generation += 1;
         self.filling = false;
         self.waiting = Layer::default();
         self.log_bytes = 0;
@@ -223,8 +232,13 @@ impl Overlay {
         self.count();
     }
 
-    pub(crate) fn flushes(&self) -> u64 {
-        self.flushes
+    pub(crate) fn generation(&self) -> Generation {
+        Generation(self.generation)
+    }
+
+    /// Hands out nothing to be written from now on. What it holds can still be read.
+    pub(crate) fn retire(&mut self) {
+        self.retired = true;
     }
 
     pub(crate) fn checkpoint(&self) -> PartitionOffset {
@@ -280,7 +294,7 @@ impl Overlay {
 
     /// Whether anything waits at all.
     pub(crate) fn has_work(&self) -> bool {
-        self.filling && self.writing.is_none() && self.next > self.checkpoint
+        self.filling && !self.retired && self.writing.is_none() && self.next > self.checkpoint
     }
 
     /// Why no group may be opened.
@@ -304,7 +318,7 @@ impl Overlay {
     /// The write has returned: what it held leaves; what has changed since waits in its own layer.
     pub(crate) fn flushed(&mut self, writing: &Writing) {
         self.writing = None;
-        self.flushes += 1;
+        self.generation += 1;
         if self.filling {
             self.checkpoint = writing.next;
             self.log_bytes -= writing.log_bytes;

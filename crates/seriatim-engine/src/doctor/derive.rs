@@ -12,10 +12,11 @@ use super::{DoctorError, Progress, Report, Telling};
 use crate::apply::{Derivation, Pass};
 use crate::definition::DocumentKind;
 use crate::event::{Event, Place};
+use crate::fetched::{Fetched, Fetching};
 use crate::keys::{LOW_BITS, StoreKey, WorkspaceKeys};
 use crate::overlay::{Budget, Limits, Overlay};
 use crate::registry::{self, Registry};
-use crate::state::{Base, Draft, Fetched, REMOVED, State, Values};
+use crate::state::{Base, Draft, REMOVED, State, Values};
 use crate::view::{self, KeyPart};
 
 /// What one read of the log asks for.
@@ -192,11 +193,10 @@ impl<'a> Examination<'a> {
             let _ = std::panic::catch_unwind(dry);
             keys.append(&mut draft.unread);
         }
-        keys.sort_unstable();
-        keys.dedup();
-        let asked: Vec<Key<'_>> = keys.iter().map(StoreKey::as_key).collect();
+        let fetching = Fetching::begin(&self.overlay, &keys);
+        let asked: Vec<Key<'_>> = fetching.keys().iter().map(StoreKey::as_key).collect();
         let found = self.scratch.get_many(&asked).await?;
-        Ok(Fetched { values: keys.into_iter().zip(found).collect(), flushes: 0 })
+        Ok(fetching.finish(found))
     }
 
     /// The storage partition, in the scratch store, of the marks.
