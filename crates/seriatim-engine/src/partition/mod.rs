@@ -2,6 +2,7 @@
 
 mod append;
 mod flusher;
+mod reading;
 mod recovery;
 mod shared;
 mod stage;

@@ -49,7 +49,7 @@ impl Shared {
     }
 
     /// Reads keys from the store, those that the overlay does not have.
-    pub(crate) async fn fetch(&self, mut keys: Vec<StoreKey>) -> Result<Fetched, StoreError> {
+    pub(super) async fn fetch(&self, mut keys: Vec<StoreKey>) -> Result<Fetched, StoreError> {
         let flushes = {
             let overlay = lock(&self.overlay);
             keys.retain(|key| overlay.get(key).is_none());
@@ -62,7 +62,7 @@ impl Shared {
     }
 
     /// Reads keys from the store alone.
-    pub(crate) async fn get_many(&self, keys: &[StoreKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
+    async fn get_many(&self, keys: &[StoreKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
@@ -70,8 +70,9 @@ impl Shared {
         self.store.get_many(&keys).await
     }
 
-    /// The present values of keys, overlay first: what it does not have is in the store already.
-    pub(crate) async fn read(&self, keys: &[StoreKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
+    /// The present values of keys, overlay first: what it does not have is in the store already. Not while a recovery
+    /// runs: see [`super::reading`].
+    pub(super) async fn read(&self, keys: &[StoreKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let mut values: Vec<Option<Bytes>> = {
             let overlay = lock(&self.overlay);
             keys.iter().map(|key| overlay.get(key).cloned()).collect()
@@ -88,7 +89,8 @@ impl Shared {
     }
 
     /// Up to `limit` pairs of a storage partition, ascending: the overlay laid over the store. Fewer: there are no more.
-    pub(crate) async fn scan(
+    /// Not while a recovery runs: see [`super::reading`].
+    pub(super) async fn scan(
         &self,
         partition: &[u8],
         mut range: ClusteringRange,
@@ -127,8 +129,8 @@ impl Shared {
         Ok(merged.into_iter().take(limit).collect())
     }
 
-    /// The numbers of workspaces, overlay first.
-    pub(crate) async fn read_numbers(
+    /// The numbers of workspaces, overlay first. While a recovery runs, for that recovery alone.
+    pub(super) async fn read_numbers(
         &self,
         workspaces: &[WorkspaceId],
     ) -> Vec<Result<Option<Numbers>, ReadError>> {
@@ -164,7 +166,12 @@ impl Derived for Shared {
     }
 
     fn recover(self: Arc<Self>, recovery: Recovery) {
-        let round = lock(&self.overlay).suspend();
+        let round = {
+            let mut overlay = lock(&self.overlay);
+            let round = overlay.suspend();
+            overlay.catch_up_to(recovery.tail());
+            round
+        };
         let shared = self.clone();
         // An earlier one ends by itself when it looks again.
         drop(self.env.spawn(recovery::run(shared, recovery, round)));
