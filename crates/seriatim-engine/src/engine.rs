@@ -16,7 +16,6 @@ use crate::blocks::RegistryBlocks;
 use crate::definition::{Accepted, Application, DefinitionError, Schema};
 use crate::error::{RequestError, SubmitError};
 use crate::fence::{Fence, FenceState};
-use crate::follower;
 use crate::named_blocks::OpenBlocks;
 use crate::options::Options;
 use crate::overlay::Budget;
@@ -148,8 +147,7 @@ impl Opening<'_> {
         let partitions: Vec<PartitionHandle> = owners.into_iter().map(start).collect();
         for partition in &partitions {
             for projector in &app.async_projectors {
-                // It ends with its partition.
-                drop(self.env.spawn(follower::run(partition.shared.clone(), projector.clone())));
+                partition.follow(projector.clone());
             }
         }
         Ok(Running { schema, derivation: derivation.clone(), commands: app.commands, partitions })

@@ -73,6 +73,10 @@ impl LogBackend for HeldLog {
         self.log.partitions().await
     }
 
+    fn bulletin(&self) -> Arc<dyn seriatim_storage::BulletinBackend> {
+        self.log.bulletin()
+    }
+
     async fn close(&self) -> Result<(), LogError> {
         self.log.close().await
     }

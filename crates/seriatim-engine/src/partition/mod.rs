@@ -21,6 +21,7 @@ use crate::apply::Derivation;
 use crate::error::SubmitError;
 use crate::fence::Fence;
 use crate::follow::Watchers;
+use crate::follower::{self, AsyncProjector};
 use crate::metrics::PartitionMetrics;
 use crate::options::Options;
 use crate::overlay::{Budget, Limits, Overlay};
@@ -40,6 +41,8 @@ pub(crate) struct PartitionHandle {
     status: StatusHandle,
     stopped: watch::Receiver<Option<String>>,
     task: std::sync::Mutex<Option<Task<()>>>,
+    /// Asynchronous projectors. They end when the partition is closed.
+    followers: std::sync::Mutex<Vec<Task<()>>>,
 }
 
 /// What a partition is made of.
@@ -133,7 +136,23 @@ impl PartitionHandle {
         let flusher = env.spawn(flusher::run(shared.clone()));
         let worker = Worker::new(shared.clone(), sequencer, commands, stopped_sender, flusher);
         let task = env.spawn(worker.run());
-        Self { shared, queue, status, stopped, task: std::sync::Mutex::new(Some(task)) }
+        let task = std::sync::Mutex::new(Some(task));
+        Self { shared, queue, status, stopped, task, followers: std::sync::Mutex::default() }
+    }
+
+    /// Has an asynchronous projector follow the partition until it is closed.
+    pub(crate) fn follow(&self, projector: Arc<dyn AsyncProjector>) {
+        let follower = self.shared.env.spawn(follower::run(self.shared.clone(), projector));
+        self.followers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(follower);
+    }
+
+    /// Waits until the asynchronous projectors have kept how far they came.
+    async fn end_followers(&self) {
+        let followers = self.followers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).split_off(0);
+        for follower in followers {
+            // What is not kept is handed over once more.
+            let _ = self.shared.env.timeout(self.shared.options.close_patience, follower).await;
+        }
     }
 
     /// Queues a command and waits for its answer. Dropping the future does not cancel the command.
@@ -187,6 +206,7 @@ impl PartitionHandle {
         }
         self.shared.watchers.close();
         self.shared.stop.cancel();
+        self.end_followers().await;
     }
 
     pub(crate) fn state(&self) -> PartitionState {
