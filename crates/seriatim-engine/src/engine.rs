@@ -15,6 +15,7 @@ use crate::apply::Derivation;
 use crate::blocks::RegistryBlocks;
 use crate::definition::{Accepted, Application, DefinitionError, Schema};
 use crate::error::{RequestError, SubmitError};
+use crate::event_clock::EventClock;
 use crate::fence::{Fence, FenceState};
 use crate::named_blocks::OpenBlocks;
 use crate::options::Options;
@@ -115,6 +116,7 @@ struct Opening<'a> {
     budget: Arc<Budget>,
     sharing: usize,
     fence: Arc<Fence>,
+    clock: Arc<EventClock>,
 }
 
 impl Opening<'_> {
@@ -142,6 +144,7 @@ impl Opening<'_> {
                 budget: self.budget.clone(),
                 sharing: self.sharing,
                 fence: self.fence.clone(),
+                clock: self.clock.clone(),
             })
         };
         let partitions: Vec<PartitionHandle> = owners.into_iter().map(start).collect();
@@ -185,6 +188,7 @@ impl Engine {
             budget: Arc::new(Budget::new(options.unflushed_max, options.unflushed_bytes_max)),
             sharing: partitions + 1,
             fence: Arc::default(),
+            clock: Arc::new(EventClock::new(env.clone())),
         };
         let (app, accepted) = registry::app()?;
         let owners = log.take_all(&partitions_of(&accepted)).await?;
@@ -297,6 +301,7 @@ impl Engine {
             budget: Arc::new(Budget::new(options.unflushed_max, options.unflushed_bytes_max)),
             sharing: 1,
             fence: Arc::default(),
+            clock: Arc::new(EventClock::new(env.clone())),
         };
         let (app, accepted) = registry::app()?;
         let owners = log.take_all(&partitions_of(&accepted)).await?;

@@ -19,6 +19,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::apply::Derivation;
 use crate::error::SubmitError;
+use crate::event_clock::EventClock;
 use crate::fence::Fence;
 use crate::follow::Watchers;
 use crate::follower::{self, AsyncProjector};
@@ -58,6 +59,7 @@ pub(crate) struct Parts {
     /// Among how many partitions the process's bounds are shared.
     pub(crate) sharing: usize,
     pub(crate) fence: Arc<Fence>,
+    pub(crate) clock: Arc<EventClock>,
 }
 
 /// What a partition is doing.
@@ -100,7 +102,7 @@ pub struct PartitionState {
 impl PartitionHandle {
     /// Starts the task, the flusher and recovery, and returns at once.
     pub(crate) fn start(parts: Parts) -> Self {
-        let Parts { env, log, store, owner, derivation, options, budget, sharing, fence } = parts;
+        let Parts { env, log, store, owner, derivation, options, budget, sharing, fence, clock } = parts;
         let partition = owner.partition();
         let sharing = sharing.max(1);
         let limits = Limits {
@@ -126,6 +128,7 @@ impl PartitionHandle {
             stop: env.shutdown().child_token(),
             metrics: PartitionMetrics::new(partition),
             fence,
+            clock,
         });
         let definition = shared.derivation.schema.sequences().clone();
         let cache = options.cache_numbers / sharing;

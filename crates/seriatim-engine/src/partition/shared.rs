@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use seriatim_env::{Env, Shutdown};
 use seriatim_sequencer::{Busy, Committed, Derived, Numbers, ReadError, Recovery};
-use seriatim_storage::{ClusteringRange, Key, Log, Store, StoreError};
-use seriatim_types::{Partition, WorkspaceId};
+use seriatim_storage::{ClusteringRange, Key, Log, LogError, ReadLimit, Store, StoreError};
+use seriatim_types::{Partition, PartitionOffset, Timestamp, WorkspaceId};
 use tokio::sync::{Notify, watch};
 
 use super::recovery;
 use crate::apply::Derivation;
+use crate::event_clock::EventClock;
 use crate::fence::Fence;
 use crate::follow::Watchers;
 use crate::keys::StoreKey;
@@ -41,11 +42,22 @@ pub(crate) struct Shared {
     pub(crate) stop: Shutdown,
     pub(crate) metrics: PartitionMetrics,
     pub(crate) fence: Arc<Fence>,
+    pub(crate) clock: Arc<EventClock>,
 }
 
 impl Shared {
     pub(crate) fn notify(&self) {
         self.changes.send_replace(());
+    }
+
+    /// The time of the event before `next`, from the log; zero if there is none.
+    pub(super) async fn time_before(&self, next: PartitionOffset) -> Result<Timestamp, LogError> {
+        let Some(last) = PartitionOffset::new(next.get() - 1) else { return Ok(Timestamp::from_millis(0)) };
+        let read = self.log.read(self.partition, last, ReadLimit::entries(1)).await?;
+        let entry = read.iter().next();
+        let missing =
+            || LogError::Corrupt(format!("event {last} of partition {} is missing", self.partition));
+        entry.map(|(_, entry)| entry.time()).ok_or_else(missing)
     }
 
     /// Reads keys from the store, those that the overlay does not have.
