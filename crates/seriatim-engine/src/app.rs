@@ -110,7 +110,7 @@ impl Running {
     ) -> Result<Vec<(RecordId, Option<Registered>)>, SubmitError> {
         let keys = WorkspaceKeys::new(self.schema.id(), workspace);
         let keys: Vec<_> = ids.iter().map(|id| keys.id(*id)).collect();
-        let found = self.partition_of(workspace).shared.read(&keys).await?;
+        let found = self.partition_of(workspace).read(&keys).await?;
         let mut registered = Vec::with_capacity(ids.len());
         for ((id, key), bytes) in ids.into_iter().zip(keys).zip(found) {
             let entry = bytes.map(|bytes| Registered::decode(&bytes)).transpose();
@@ -129,7 +129,7 @@ impl Running {
     ) -> Result<Option<Json>, SubmitError> {
         let partition = WorkspaceKeys::new(self.schema.id(), workspace).view(view);
         let key = StoreKey::new(&partition, &view::encode_key(key));
-        let found = self.partition_of(workspace).shared.read(std::slice::from_ref(&key)).await?;
+        let found = self.partition_of(workspace).read(std::slice::from_ref(&key)).await?;
         let Some(bytes) = found.into_iter().next().flatten() else { return Ok(None) };
         let row = view::decode_row(&bytes);
         let row =

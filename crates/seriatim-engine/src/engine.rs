@@ -16,8 +16,8 @@ use crate::apply::Derivation;
 use crate::blocks::RegistryBlocks;
 use crate::definition::{Accepted, Application, DefinitionError, Schema};
 use crate::error::{RequestError, SubmitError};
+use crate::event_clock::EventClock;
 use crate::fence::{Fence, FenceState};
-use crate::follower;
 use crate::named_blocks::OpenBlocks;
 use crate::options::Options;
 use crate::overlay::Budget;
@@ -118,6 +118,7 @@ struct Opening<'a> {
     budget: Arc<Budget>,
     sharing: usize,
     fence: Arc<Fence>,
+    clock: Arc<EventClock>,
 }
 
 impl Opening<'_> {
@@ -145,13 +146,13 @@ impl Opening<'_> {
                 budget: self.budget.clone(),
                 sharing: self.sharing,
                 fence: self.fence.clone(),
+                clock: self.clock.clone(),
             })
         };
         let partitions: Vec<PartitionHandle> = owners.into_iter().map(start).collect();
         for partition in &partitions {
             for projector in &app.async_projectors {
-                // It ends with its partition.
-                drop(self.env.spawn(follower::run(partition.shared.clone(), projector.clone())));
+                partition.follow(projector.clone());
             }
         }
         Ok(Running { schema, derivation: derivation.clone(), commands: app.commands, partitions })
@@ -189,6 +190,7 @@ impl Engine {
             budget: Arc::new(Budget::new(options.unflushed_max, options.unflushed_bytes_max)),
             sharing: partitions + 1,
             fence: Arc::default(),
+            clock: Arc::new(EventClock::new(env.clone())),
         };
         let (app, accepted) = registry::app()?;
         let owners = log.take_all(&partitions_of(&accepted)).await?;
@@ -302,6 +304,7 @@ impl Engine {
             budget: Arc::new(Budget::new(options.unflushed_max, options.unflushed_bytes_max)),
             sharing: 1,
             fence: Arc::default(),
+            clock: Arc::new(EventClock::new(env.clone())),
         };
         let (app, accepted) = registry::app()?;
         let owners = log.take_all(&partitions_of(&accepted)).await?;

@@ -18,6 +18,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use seriatim_types::{ApplicationId, Partition, PartitionOffset, SequenceId, WorkspaceId};
+use tokio::sync::watch;
 
 use crate::registry;
 
@@ -168,13 +169,22 @@ pub(crate) struct Fence {
     /// Whether there is anything to look at: almost always not, and then this is all that a command costs.
     matters: AtomicBool,
     state: RwLock<Arc<FenceState>>,
+    /// Whether anything is fenced, for those who wait until nothing is.
+    fenced: watch::Sender<bool>,
 }
 
 impl Fence {
     pub(crate) fn set(&self, state: FenceState) {
-        let matters = state.matters();
+        let (matters, fenced) = (state.matters(), state.fenced);
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
         self.matters.store(matters, Ordering::Release);
+        self.fenced.send_replace(fenced);
+    }
+
+    /// Returns when nothing is fenced. Cancel-safe.
+    pub(crate) async fn until_open(&self) {
+        // It is never closed: this is its sender.
+        let _ = self.fenced.subscribe().wait_for(|fenced| !fenced).await;
     }
 
     pub(crate) fn state(&self) -> Arc<FenceState> {

@@ -10,7 +10,7 @@
 //! idempotency keys    "ex" application 4, workspace 8                         the key's bytes
 //! views               "ev" application 4, workspace 8, name                   parts of the row's key
 //! offset of a         "eo" application 4, partition 2                         its name
-//!   projector
+//!   projector         (of earlier programs: it is on the log's bulletin)
 //! ```
 //!
 //! All integers are big-endian. The numbers of a workspace are the sequencer's (`NumbersKey`). The split by 12 bits keeps
@@ -200,7 +200,7 @@ pub(crate) fn checkpoint(partition: Partition) -> StoreKey {
     partition_key(*b"ek", partition, &[])
 }
 
-/// How far an asynchronous projector has come.
+/// How far an asynchronous projector had come, where earlier programs kept it.
 pub(crate) fn projector(partition: Partition, name: &str) -> StoreKey {
     partition_key(*b"eo", partition, name.as_bytes())
 }

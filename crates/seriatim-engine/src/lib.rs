@@ -14,6 +14,7 @@ pub mod doctor;
 mod engine;
 mod error;
 mod event;
+mod event_clock;
 mod fence;
 mod fetched;
 mod follow;

@@ -23,7 +23,8 @@ pub struct Options {
     pub uncheckpointed_bytes_max: u64,
     /// Numbers that are kept in memory, over all partitions.
     pub cache_numbers: usize,
-    /// How long commands wait while a partition recovers or is backlogged, before they are refused as busy.
+    /// How long commands wait while a partition recovers or is backlogged, before they are refused as busy; and how long
+    /// reads wait while it recovers.
     pub begin_wait: Duration,
     /// Commands that may wait in a partition.
     pub queue_max: usize,

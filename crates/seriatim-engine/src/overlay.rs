@@ -132,6 +132,8 @@ pub(crate) struct Overlay {
     round: u64,
     /// Whether a recovery has begun to fill it.
     filling: bool,
+    /// Where the log ended when it was taken: it is complete once it has come so far. `None`: not known.
+    target: Option<PartitionOffset>,
     waiting: Layer,
     writing: Option<Arc<Writing>>,
     /// Everything before this offset is in here or in the store.
@@ -155,6 +157,7 @@ impl Overlay {
             counted: (0, 0),
             round: 0,
             filling: false,
+            target: None,
             waiting: Layer::default(),
             writing: None,
             next: PartitionOffset::FIRST,
@@ -171,6 +174,7 @@ impl Overlay {
         self.round += 1;
         self.generation += 1;
         self.filling = false;
+        self.target = None;
         self.waiting = Layer::default();
         self.log_bytes = 0;
         self.count();
@@ -190,6 +194,17 @@ impl Overlay {
 
     pub(crate) fn is_current(&self, round: Round) -> bool {
         self.round == round.0
+    }
+
+    /// Says where the log ended when it was taken: others may read again when everything before it is here.
+    pub(crate) fn catch_up_to(&mut self, tail: PartitionOffset) {
+        self.target = Some(tail);
+    }
+
+    /// The recovery that has brought everything here that was in the log when it was taken, if it has come so far.
+    pub(crate) fn caught_up(&self) -> Option<Round> {
+        let reached = self.target.is_some_and(|target| self.next >= target);
+        (self.filling && reached).then_some(Round(self.round))
     }
 
     /// Tells the budget what has changed.

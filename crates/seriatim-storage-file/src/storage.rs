@@ -175,8 +175,8 @@ impl FileStorage {
         &self.directory
     }
 
-    /// Copies the log into a folder of its own, which must be empty or missing, while appends go on. The store is not
-    /// copied: it is derived.
+    /// Copies the log and the bulletin into a folder of their own, which must be empty or missing, while appends go on.
+    /// The store is not copied: it is derived.
     ///
     /// The backup is one prefix of the committer's order: it has all that was acknowledged before the call, and if it has
     /// an entry, it has all that was acknowledged, in any partition, before that entry was appended. It is durable when
@@ -187,10 +187,12 @@ impl FileStorage {
     ///
     /// [`BackupError`]: there is no backup at the destination, and nothing that looks like one.
     pub async fn backup(&self, destination: &Path) -> Result<BackupReport, BackupError> {
+        // Before the log is cut: what the backup says was handed to a projector is then in the backup.
+        let bulletin = self.segments.bulletin_copy();
         let prefix = self.segments.committed_prefix()?;
         let (env, directory, space) = (self.env.clone(), self.directory.clone(), self.space.clone());
         let destination = destination.to_owned();
-        let work = move || backup(&env, &prefix, &directory, &space, &destination);
+        let work = move || backup(&env, &prefix, bulletin.as_deref(), &directory, &space, &destination);
         self.env.blocking(work).await
     }
 

@@ -2,6 +2,7 @@
 
 mod append;
 mod flusher;
+mod reading;
 mod recovery;
 mod shared;
 mod stage;
@@ -21,8 +22,10 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::apply::Derivation;
 use crate::error::SubmitError;
+use crate::event_clock::EventClock;
 use crate::fence::Fence;
 use crate::follow::Watchers;
+use crate::follower::{self, AsyncProjector};
 use crate::metrics::PartitionMetrics;
 use crate::options::Options;
 use crate::overlay::{Budget, Limits, Overlay};
@@ -41,6 +44,8 @@ pub(crate) struct PartitionHandle {
     queue: mpsc::Sender<Message>,
     status: StatusHandle,
     task: std::sync::Mutex<Option<Task<()>>>,
+    /// Asynchronous projectors. They end when the partition is closed.
+    followers: std::sync::Mutex<Vec<Task<()>>>,
 }
 
 /// What a partition is made of.
@@ -56,6 +61,7 @@ pub(crate) struct Parts {
     /// Among how many partitions the process's bounds are shared.
     pub(crate) sharing: usize,
     pub(crate) fence: Arc<Fence>,
+    pub(crate) clock: Arc<EventClock>,
 }
 
 /// What a partition is doing.
@@ -98,7 +104,7 @@ pub struct PartitionState {
 impl PartitionHandle {
     /// Starts the task, the flusher and recovery, and returns at once.
     pub(crate) fn start(parts: Parts) -> Self {
-        let Parts { env, log, store, owner, derivation, options, budget, sharing, fence } = parts;
+        let Parts { env, log, store, owner, derivation, options, budget, sharing, fence, clock } = parts;
         let partition = owner.partition();
         let sharing = sharing.max(1);
         let limits = Limits {
@@ -127,6 +133,7 @@ impl PartitionHandle {
             stopped: watch::Sender::new(None),
             metrics: PartitionMetrics::new(partition),
             fence,
+            clock,
         });
         let definition = shared.derivation.schema.sequences().clone();
         let cache = options.cache_numbers / sharing;
@@ -136,7 +143,23 @@ impl PartitionHandle {
         let flusher = env.spawn(flusher::run(shared.clone()));
         let worker = Worker::new(shared.clone(), sequencer, commands, flusher);
         let task = env.spawn(worker.run());
-        Self { shared, queue, status, task: std::sync::Mutex::new(Some(task)) }
+        let task = std::sync::Mutex::new(Some(task));
+        Self { shared, queue, status, task, followers: std::sync::Mutex::default() }
+    }
+
+    /// Has an asynchronous projector follow the partition until it is closed.
+    pub(crate) fn follow(&self, projector: Arc<dyn AsyncProjector>) {
+        let follower = self.shared.env.spawn(follower::run(self.shared.clone(), projector));
+        self.followers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(follower);
+    }
+
+    /// Waits until the asynchronous projectors have kept how far they came.
+    async fn end_followers(&self) {
+        let followers = self.followers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).split_off(0);
+        for follower in followers {
+            // What is not kept is handed over once more.
+            let _ = self.shared.env.timeout(self.shared.options.close_patience, follower).await;
+        }
     }
 
     /// Queues a command and waits for its answer. Dropping the future does not cancel the command.
@@ -196,6 +219,7 @@ impl PartitionHandle {
         }
         self.shared.watchers.close();
         self.shared.stop.cancel();
+        self.end_followers().await;
     }
 
     pub(crate) fn state(&self) -> PartitionState {

@@ -10,12 +10,13 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use seriatim_env::{Env, Shutdown};
 use seriatim_sequencer::{Busy, Committed, Derived, Numbers, ReadError, Recovery};
-use seriatim_storage::{ClusteringRange, Key, Log, Store, StoreError};
-use seriatim_types::{ErrorKind, Partition, WorkspaceId};
+use seriatim_storage::{ClusteringRange, Key, Log, LogError, ReadLimit, Store, StoreError};
+use seriatim_types::{ErrorKind, Partition, PartitionOffset, Timestamp, WorkspaceId};
 use tokio::sync::{Notify, watch};
 
 use super::recovery;
 use crate::apply::{Derivation, panic_text};
+use crate::event_clock::EventClock;
 use crate::fence::Fence;
 use crate::fetched::{Fetched, Fetching};
 use crate::follow::Watchers;
@@ -52,6 +53,7 @@ pub(crate) struct Shared {
     pub(crate) stopped: watch::Sender<Option<String>>,
     pub(crate) metrics: PartitionMetrics,
     pub(crate) fence: Arc<Fence>,
+    pub(crate) clock: Arc<EventClock>,
 }
 
 impl Shared {
@@ -114,20 +116,30 @@ impl Shared {
         }
     }
 
+    /// The time of the event before `next`, from the log; zero if there is none.
+    pub(super) async fn time_before(&self, next: PartitionOffset) -> Result<Timestamp, LogError> {
+        let Some(last) = PartitionOffset::new(next.get() - 1) else { return Ok(Timestamp::from_millis(0)) };
+        let read = self.log.read(self.partition, last, ReadLimit::entries(1)).await?;
+        let entry = read.iter().next();
+        let missing =
+            || LogError::Corrupt(format!("event {last} of partition {} is missing", self.partition));
+        entry.map(|(_, entry)| entry.time()).ok_or_else(missing)
+    }
+
     /// Reads keys from the store, those that the overlay does not have.
-    pub(crate) async fn fetch(&self, keys: &[StoreKey]) -> Result<Fetched, StoreError> {
+    pub(super) async fn fetch(&self, keys: &[StoreKey]) -> Result<Fetched, StoreError> {
         self.read_fetching(Fetching::begin(&self.overlay, keys)).await
     }
 
     /// The second half of a fetch.
-    pub(crate) async fn read_fetching(&self, fetching: Fetching) -> Result<Fetched, StoreError> {
+    pub(super) async fn read_fetching(&self, fetching: Fetching) -> Result<Fetched, StoreError> {
         let found = self.get_many(fetching.keys()).await?;
         self.check_generation()?;
         Ok(fetching.finish(found))
     }
 
     /// Reads keys from the store alone.
-    pub(crate) async fn get_many(&self, keys: &[StoreKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
+    async fn get_many(&self, keys: &[StoreKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
@@ -135,8 +147,9 @@ impl Shared {
         self.store.get_many(&keys).await
     }
 
-    /// The present values of keys, overlay first: what it does not have is in the store already.
-    pub(crate) async fn read(&self, keys: &[StoreKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
+    /// The present values of keys, overlay first: what it does not have is in the store already. Not while a recovery
+    /// runs: see [`super::reading`].
+    pub(super) async fn read(&self, keys: &[StoreKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let mut values: Vec<Option<Bytes>> = {
             let overlay = lock(&self.overlay);
             keys.iter().map(|key| overlay.get(key).cloned()).collect()
@@ -153,7 +166,8 @@ impl Shared {
     }
 
     /// Up to `limit` pairs of a storage partition, ascending: the overlay laid over the store. Fewer: there are no more.
-    pub(crate) async fn scan(
+    /// Not while a recovery runs: see [`super::reading`].
+    pub(super) async fn scan(
         &self,
         partition: &[u8],
         mut range: ClusteringRange,
@@ -192,8 +206,8 @@ impl Shared {
         Ok(merged.into_iter().take(limit).collect())
     }
 
-    /// The numbers of workspaces, overlay first.
-    pub(crate) async fn read_numbers(
+    /// The numbers of workspaces, overlay first. While a recovery runs, for that recovery alone.
+    pub(super) async fn read_numbers(
         &self,
         workspaces: &[WorkspaceId],
     ) -> Vec<Result<Option<Numbers>, ReadError>> {
@@ -238,7 +252,12 @@ impl Derived for Shared {
     }
 
     fn recover(self: Arc<Self>, recovery: Recovery) {
-        let round = lock(&self.overlay).suspend();
+        let round = {
+            let mut overlay = lock(&self.overlay);
+            let round = overlay.suspend();
+            overlay.catch_up_to(recovery.tail());
+            round
+        };
         let shared = self.clone();
         // An earlier one ends by itself when it looks again.
         drop(self.env.spawn(recovery::run(shared, recovery, round)));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use seriatim_env::Task;
 use seriatim_sequencer::{Busy, LoadError, Loaded, Pin, Sealed, Sequencer, StopReason};
-use seriatim_storage::StoreError;
+use seriatim_storage::{LogError, StoreError};
 use seriatim_types::{ErrorKind, Timestamp, TrustLevel};
 use tokio::sync::{mpsc, oneshot};
 
@@ -19,6 +19,7 @@ use super::taken::{self, NewKey};
 use crate::error::{SubmitError, stopped};
 use crate::fetched::{Fetched, Fetching};
 use crate::limits::{GROUP_BYTES_MAX, GROUP_COMMANDS_MAX, READ_ROUNDS_MAX};
+use crate::overlay::Round;
 use crate::prepare::Prepared;
 use crate::request::Answer;
 use crate::state::{Base, Draft, Values, lock};
@@ -110,6 +111,8 @@ pub(crate) struct Worker {
     ending: bool,
     /// The time of the last event: time does not go back in a partition.
     last_time: Timestamp,
+    /// The recovery after which it was read from the log.
+    timed: Option<Round>,
     draft: Draft,
     body: Vec<u8>,
 }
@@ -132,6 +135,7 @@ impl Worker {
             hold: None,
             ending: false,
             last_time: Timestamp::from_millis(0),
+            timed: None,
             draft: Draft::default(),
             body: Vec::new(),
         }
@@ -396,11 +400,30 @@ impl Worker {
         self.batch.fetched.extend(fetched);
     }
 
+    /// The time of the next events: not before the last event of the log, also after a restart.
+    async fn event_time(&mut self) -> Result<Timestamp, LogError> {
+        let (round, next) = {
+            let overlay = lock(&self.shared.overlay);
+            (overlay.caught_up(), overlay.next())
+        };
+        if round.is_none() || self.timed != round {
+            self.last_time = self.shared.time_before(next).await?.max(self.last_time);
+            self.timed = round;
+        }
+        self.last_time = self.shared.clock.now().max(self.last_time);
+        Ok(self.last_time)
+    }
+
     /// Stages the batch as one group and closes it. `None` if nothing of it was staged.
     async fn stage(&mut self) -> Result<Option<Staged>, SubmitError> {
+        let now = match self.event_time().await {
+            Ok(now) => now,
+            Err(error) => {
+                self.refuse_all(&SubmitError::Log(error));
+                return Ok(None);
+            }
+        };
         let mut batch = std::mem::take(&mut self.batch);
-        let now = self.shared.env.now().max(self.last_time);
-        self.last_time = now;
         loop {
             let Some(attempt) = self.stage_group(&mut batch, now)? else { return Ok(None) };
             match taken::find(&self.shared.store, &attempt.new_keys).await {

@@ -8,7 +8,9 @@ use seriatim_env::Env;
 use super::destination::UnfinishedFolder;
 use super::manifest::{BACKUP_VERSION, BadManifest, Manifest};
 use super::{BackupReport, LOG, RestoreError};
+use crate::bulletin::{self, BULLETIN};
 use crate::directory::{BACKUP_MARKER, write_marker};
+use crate::disk::RealDisk;
 use crate::log::{LogPrefix, Purpose};
 use crate::space::FreeSpace;
 
@@ -110,8 +112,27 @@ fn stage(env: &Env, backup: &Path, destination: &Path) -> Result<StagedRestore, 
             ),
         });
     }
+    copy_bulletin(backup, &folder)?;
     write_marker(folder.path()).map_err(|error| folder.refused(&error))?;
     Ok(StagedRestore { env: env.clone(), folder, report: copied.into() })
+}
+
+/// Copies the offsets of asynchronous projectors. A backup that an earlier program made has none.
+fn copy_bulletin(backup: &Path, folder: &UnfinishedFolder) -> Result<(), RestoreError> {
+    let bytes = bulletin::read(&RealDisk, &backup.join(LOG));
+    let bytes = bytes.map_err(|error| RestoreError::Unreadable {
+        backup: backup.to_owned(),
+        reason: format!("{LOG}/{BULLETIN}: {error}"),
+    })?;
+    let Some(bytes) = bytes else { return Ok(()) };
+    bulletin::check(&bytes).map_err(|problem| RestoreError::Damaged {
+        backup: backup.to_owned(),
+        reason: format!(
+            "{LOG}/{BULLETIN}: {problem}; without that file every asynchronous projector begins at the first event"
+        ),
+    })?;
+    let written = bulletin::write(&RealDisk, &folder.path().join(LOG), &bytes);
+    Ok(written.map_err(|error| folder.refused(&error))?)
 }
 
 fn read_manifest(backup: &Path) -> Result<Manifest, RestoreError> {

@@ -183,6 +183,12 @@ macro_rules! log_conformance {
                 an_append_of_as_many_entries_as_allowed_is_taken
                 thousands_of_entries_are_kept_in_order
                 partitions_are_written_side_by_side;
+            bulletin:
+                what_was_posted_last_is_read
+                what_was_posted_is_there_after_reopen
+                posts_of_many_tasks_are_all_kept
+                a_post_that_is_too_large_is_refused
+                a_bulletin_is_closed_with_its_log;
             close:
                 a_closed_log_says_so
                 a_log_may_be_closed_twice
