@@ -956,7 +956,9 @@ fn a_record_does_not_go_back_while_a_recovery_applies_its_changes_again() {
         let log = Log::new(FaultyLog::new(Arc::new(desk.log.reopen()), &faults));
         // The registry is not part of it.
         faults.delay(Operation::Read, Duration::from_millis(100));
-        let engine = Engine::open(desk.env.clone(), log, store, [till()], options()).await.unwrap();
+        // Reads do not wait for the recovery, so that there are many of them.
+        let hasty = Options { begin_wait: Duration::from_millis(1), ..options() };
+        let engine = Engine::open(desk.env.clone(), log, store, [till()], hasty).await.unwrap();
         let Desk { env, log, store, faults: _, shop, .. } = desk;
         let desk = Desk { env, log, store, faults, engine, shop };
         let mut looks = 0;
