@@ -48,10 +48,14 @@ fn make_debt(directory: &Path, runs: u32, end: End) {
     let options = || KeyspaceCreateOptions::default().compaction_strategy(strategy.clone());
     let pairs = database.keyspace("pairs", options).unwrap();
     database.keyspace("expiry", options).unwrap();
-    // First into the last level, then into the one above it.
-    for _ in 0..2 {
+    // First into the last level, then more into the one above it. Values that do not compress, so that it is over-full.
+    let mut random = fastrand::Rng::with_seed(1);
+    for numbers in [1_000, 4_000] {
         for run in 0..8 {
-            (run..4_000).step_by(8).for_each(|number| insert(&database, &pairs, number, &[7; 100]));
+            for number in (run..numbers).step_by(8) {
+                let value: [u8; 100] = std::array::from_fn(|_| random.u8(..));
+                insert(&database, &pairs, number, &value);
+            }
             flush(&pairs);
         }
         pairs.tree.compact(strategy.clone(), 0).unwrap();
