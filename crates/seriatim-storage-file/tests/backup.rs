@@ -406,7 +406,7 @@ async fn a_staged_restore_can_be_changed_before_it_has_its_name_and_is_gone_if_i
     assert_eq!(names(directory), ["backup", "data"]);
 
     let staged = stage_restore(&Env::real(), &backup, &again).await.unwrap();
-    let storage = open(staged.directory()).await.unwrap();
+    let storage = staged.open(FileOptions::default()).await.unwrap();
     let owner = storage.log().take(partition(9)).await.unwrap();
     append(storage.log(), &owner, "fenced").await;
     storage.close().await.unwrap();
@@ -488,4 +488,32 @@ async fn a_backup_with_a_damaged_bulletin_is_refused_and_one_without_is_not() {
     let restored = open(&copy).await.unwrap();
     assert_eq!(restored.log().bulletin().get("seen").await, Ok(None));
     restored.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_restore_that_was_cut_short_is_refused_also_under_its_destinations_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let (backup, report) = backed_up(directory).await;
+    let again = directory.join("again");
+    let staged = stage_restore(&Env::real(), &backup, &again).await.unwrap();
+    let refused = async |path: &Path| {
+        let error = open(path).await.unwrap_err();
+        assert!(matches!(error, OpenError::UnfinishedRestore { .. }), "{error}");
+        assert!(error.to_string().contains("remove it and restore the backup again"), "{error}");
+        let error = FileStorage::discard_store(&Env::real(), path).await.unwrap_err();
+        assert!(matches!(error, OpenError::UnfinishedRestore { .. }), "{error}");
+    };
+    // Between staging and fencing, and between fencing and finishing.
+    refused(staged.directory()).await;
+    staged.open(FileOptions::default()).await.unwrap().close().await.unwrap();
+    refused(staged.directory()).await;
+    // As a crash leaves it, and as somebody may take it for what it is not.
+    let left = directory.join("left");
+    fs::rename(staged.directory(), &left).unwrap();
+    refused(&left).await;
+    drop(staged);
+    assert_eq!(restore(&Env::real(), &backup, &again).await.unwrap(), report);
+    assert_eq!(names(&again), ["SERIATIM", "log"]);
+    open(&again).await.unwrap().close().await.unwrap();
 }

@@ -65,9 +65,8 @@ fn a_key_takes_one_number_over_http_however_often_it_is_sent() {
         let server = folder.serve(&["--free-bytes-min", "0"]);
         let options = ClientOptions { patience: Duration::from_secs(120), ..ClientOptions::default() };
         let client = Client::connect(env.clone(), server.url.parse().unwrap(), options).unwrap();
-        let tasks: Vec<_> = (0..clients)
-            .map(|name| env.spawn(take(env.clone(), client.clone(), name, seconds)))
-            .collect();
+        let tasks: Vec<_> =
+            (0..clients).map(|name| env.spawn(take(env.clone(), client.clone(), name, seconds))).collect();
         let mut taken: BTreeMap<String, u64> = BTreeMap::new();
         for task in tasks {
             for (series, count) in task.await.unwrap() {
@@ -79,7 +78,10 @@ fn a_key_takes_one_number_over_http_however_often_it_is_sent() {
             assert_eq!(state.next, Some(count + 1), "{series}: as many numbers as keys");
         }
         let keys: u64 = taken.values().sum();
-        println!("{clients} clients, {seconds} s: {keys} keys, {} series; none took two numbers", taken.len());
+        println!(
+            "{clients} clients, {seconds} s: {keys} keys, {} series; none took two numbers",
+            taken.len()
+        );
         folder.run(&["doctor", "--server", &server.url]).fine();
         assert_eq!(server.terminate().0, 0);
     });

@@ -39,6 +39,7 @@ use tokio::sync::oneshot;
 
 use self::committer::{Committer, Phase, Place, Shared};
 pub(crate) use self::copy::{CopiedLog, CopyError, LogEnd, LogPrefix, Purpose};
+pub(crate) use self::open::Before;
 pub use self::options::LogOptions;
 use self::queue::{Answer, Failure, Queue};
 use self::reader::Reader;
@@ -62,18 +63,19 @@ pub struct FileLog {
 }
 
 impl FileLog {
-    /// Opens the log in `directory`, or makes one there, and starts its committer.
+    /// Opens the log in `directory` and starts its committer. Makes one there only if none was there before.
     pub(crate) fn open(
         env: &Env,
         disk: Arc<dyn Disk>,
         directory: &Path,
         options: LogOptions,
         space: Arc<FreeSpace>,
+        before: Before,
         lock: Option<Arc<DirectoryLock>>,
     ) -> Result<Self, LogError> {
         let directory = directory.to_owned();
         let place = Place { env: env.clone(), disk, directory, options, space: space.clone() };
-        let opened = open::open(&place)?;
+        let opened = open::open(&place, before)?;
         if opened.cut_bytes > 0 {
             tracing::warn!(bytes = opened.cut_bytes, "cut a torn frame off the end of the log");
         }
@@ -134,7 +136,7 @@ impl LogBackend for FileLog {
         self.shared.wake();
         match receiver.await {
             Ok(Ok(())) => Ok(taken),
-            Ok(Err(Failure::InDoubt(reason) | Failure::Stopped(reason))) => {
+            Ok(Err(Failure::InDoubt(reason) | Failure::Stopped(reason) | Failure::NoSegment(reason))) => {
                 Err(LogError::Unavailable(reason))
             }
             Ok(Err(Failure::NoRoom { free_bytes, .. })) => Err(LogError::Unavailable(format!(
@@ -152,6 +154,7 @@ impl LogBackend for FileLog {
             match receiver?.await {
                 Ok(Ok(())) => Ok(()),
                 Ok(Err(Failure::Stopped(reason))) => Err(AppendError::Stopped(reason)),
+                Ok(Err(Failure::NoSegment(reason))) => Err(AppendError::Unavailable(reason)),
                 Ok(Err(Failure::InDoubt(reason))) => Err(in_doubt(reason)),
                 Ok(Err(Failure::NoRoom { free_bytes, needed_bytes })) => {
                     Err(AppendError::DiskNearlyFull { free_bytes, needed_bytes })
