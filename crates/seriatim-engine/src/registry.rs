@@ -20,7 +20,7 @@ use seriatim_types::{ApplicationId, Number, WorkspaceId};
 use crate::app::App;
 use crate::command::{Command, CommandError, Context};
 use crate::definition::{
-    Accepted, Application, CommandDefinition, DefinitionError, KindDefinition, SequenceDefinition,
+    Accepted, Application, CommandDefinition, DefinitionError, KindDefinition, Schema, SequenceDefinition,
 };
 use crate::event::Event;
 use crate::fence::{FenceState, Opened};
@@ -35,8 +35,10 @@ pub(crate) use asking::{Registration, Registry, read_workspace};
 pub(crate) const ID: ApplicationId = ApplicationId::new(1);
 /// Its one workspace.
 pub(crate) const WORKSPACE: WorkspaceId = WorkspaceId::new(1);
+/// Its name.
+pub(crate) const NAME: &str = "sys";
 /// Applications of users are numbered from here; those below are the engine's own.
-const FIRST_APPLICATION: u64 = 16;
+pub(crate) const FIRST_APPLICATION_ID: ApplicationId = ApplicationId::new(16);
 
 const ACCEPT: &str = "Accept";
 const REGISTER: &str = "Register";
@@ -54,9 +56,9 @@ const FENCE_VIEW: &str = "fence";
 
 /// The definition: its numeric ids follow from the order, so new things go to the end.
 fn definition() -> Result<Application, DefinitionError> {
-    Application::builder("sys")
+    Application::builder(NAME)
         .partitions(1)
-        .sequence(SequenceDefinition::new("ApplicationNumber", FIRST_APPLICATION))
+        .sequence(SequenceDefinition::new("ApplicationNumber", u64::from(FIRST_APPLICATION_ID.get())))
         .command(CommandDefinition::with_json(ACCEPT).sequences(["ApplicationNumber"]))
         .command(CommandDefinition::with_json(REGISTER))
         .command(CommandDefinition::with_json(DEFINE_BLOCKS))
@@ -189,6 +191,8 @@ fn accept(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
         (None, None) => application_id(context.draw("ApplicationNumber")?.get())?,
     };
     let accepted = Accepted::accept(previous.as_ref(), id, &definition);
+    // What cannot be run must not be accepted: it could not be taken back.
+    let accepted = accepted.and_then(|accepted| Schema::new(&accepted).map(|_| accepted));
     let accepted = accepted.map_err(|error| CommandError::Conflict(error.to_string()))?;
     serde_json::to_value(accepted).map_err(|error| CommandError::Invalid(error.to_string()))
 }
