@@ -99,7 +99,7 @@ impl FenceState {
         folded: Option<PartitionOffset>,
     ) -> u64 {
         let applies = |restore: &&Restore| match folded {
-            Some(folded) => folded.get() < restore.tail(partition),
+            Some(folded) => folded < restore.tail(partition),
             None => restore.ids.is_some_and(|ids| workspace.get() < ids),
         };
         self.restores.iter().filter(applies).fold(0, |sum, restore| sum.saturating_add(restore.skip))
@@ -145,10 +145,11 @@ impl FenceState {
 }
 
 impl Restore {
-    fn tail(&self, partition: Partition) -> u64 {
+    /// Where a partition's log ended.
+    pub(crate) fn tail(&self, partition: Partition) -> PartitionOffset {
         let (application, id) = (partition.application.get(), partition.id.get());
         let found = self.tails.iter().find(|(known, known_id, _)| (*known, *known_id) == (application, id));
-        found.map_or(PartitionOffset::FIRST.get(), |(_, _, tail)| *tail)
+        found.and_then(|(_, _, tail)| PartitionOffset::new(*tail)).unwrap_or(PartitionOffset::FIRST)
     }
 }
 
@@ -168,6 +169,8 @@ pub(crate) struct Fence {
     /// Whether there is anything to look at: almost always not, and then this is all that a command costs.
     matters: AtomicBool,
     state: RwLock<Arc<FenceState>>,
+    /// Held by an unfencing from its first look to its last event: another one must not move anything in between.
+    turn: tokio::sync::Mutex<()>,
 }
 
 impl Fence {
@@ -175,6 +178,10 @@ impl Fence {
         let matters = state.matters();
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
         self.matters.store(matters, Ordering::Release);
+    }
+
+    pub(crate) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
     }
 
     pub(crate) fn state(&self) -> Arc<FenceState> {

@@ -125,6 +125,15 @@ impl OpenBlocks {
         Ok(())
     }
 
+    /// Closes the allocator of a name, if it is open: the next use begins with what the registry says then.
+    pub(crate) async fn forget(&self, name: &str) {
+        let _turn = self.turn.lock().await;
+        let found = self.lock().allocators.remove(name);
+        if let Some((allocator, _)) = found {
+            close(name, &allocator).await;
+        }
+    }
+
     /// Closes all of them at once, so that what they give back is written together. Waits for storage no longer than told.
     pub(crate) async fn close(&self) {
         self.lock().closed = true;
