@@ -26,6 +26,7 @@ use crate::registry::{self, Registration, Registry, WORKSPACE_IDS, Workspace};
 use crate::request::{Answer, Request};
 use crate::series;
 use crate::tokens::TokenTable;
+use crate::unfence;
 use crate::workflows;
 
 /// Small: a crash wastes at most so many ids, and a workspace is not made every microsecond.
@@ -277,7 +278,8 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Fences a copy that was just restored, before it is opened: it reads, and gives out nothing until it is unfenced.
+    /// Fences a copy that was just restored, or a log that has lost events, before it is opened: it reads, and gives out nothing
+    /// until it is unfenced.
     ///
     /// # Errors
     ///
@@ -645,13 +647,17 @@ impl Engine {
 /// Appends the fence, with the tails of all partitions of applications.
 async fn append_fence(log: &Log, sys: &Running) -> Result<(), OpenError> {
     wait_ready(sys).await?;
-    let mut tails = Vec::new();
+    let (mut tails, mut last) = (Vec::new(), registry::ID);
     for partition in log.partitions().await? {
         if partition.application != registry::ID {
             let tail = log.tail(partition).await?;
             tails.push((partition.application.get(), partition.id.get(), tail.get()));
+            last = last.max(partition.application);
         }
     }
+    // Definitions are accepted also while everything is fenced. If the registry has lost one, its number must not lead to
+    // the events of another application.
+    unfence::pass_applications(sys, last).await?;
     Ok(Registry { sys }.fence(&tails).await?)
 }
 

@@ -17,13 +17,14 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use seriatim_types::{ApplicationId, Number, SequenceId, WorkspaceId, WorkspaceKind};
 
+use crate::app::Running;
 use crate::command::{Command, CommandError, Context};
 use crate::engine::Engine;
 use crate::error::{RequestError, SubmitError};
 use crate::event::Argument;
 use crate::fence::{FenceState, Opened, sequence_key};
 use crate::prepare::Prepared;
-use crate::registry::WORKSPACE_IDS;
+use crate::registry::{self, APPLICATION_NUMBER, WORKSPACE_IDS};
 use crate::series;
 use target::{Named, Target, of_series};
 
@@ -32,7 +33,7 @@ pub(crate) const RAISE: &str = "sys.Raise";
 /// How far workspace ids move on when a copy is unfenced and its log is not complete. Each new workflow takes one: at a million a
 /// second 2^40 last for 12 days, more than lies between a backup and its restore. 8,063 such moves fit below 2^53.
 const WORKSPACE_IDS_SKIPPED: u64 = 1 << 40;
-const REASON: &str = "a restored copy: these may have been given out after its backup";
+const REASON: &str = "a restored copy, or a log that has lost events: these may have been given out before";
 
 /// What the outside may have seen after the backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -267,6 +268,21 @@ impl Engine {
         let prepared = raising(workspace, kind, &args, RaiseCommand { raises, skip: skip.unwrap_or(0) });
         running.partition_of(workspace).submit(prepared).await.map(drop)
     }
+}
+
+/// Makes the registry number applications behind one that the log has events of, if it does not do so already.
+pub(crate) async fn pass_applications(sys: &Running, last: ApplicationId) -> Result<(), SubmitError> {
+    let sequence = sys.schema.sequence_by_name(APPLICATION_NUMBER).map(|sequence| sequence.id);
+    let kind = sys.schema.kind_by_name(registry::KIND).map(|kind| kind.id);
+    let Some((sequence, kind)) = sequence.zip(kind) else { return Ok(()) };
+    let last = Number::new(last.get().into());
+    let reached = target::reached(sys, registry::WORKSPACE, sequence).await?;
+    let reached = reached.unwrap_or(Number::new(registry::FIRST_APPLICATION_ID.get().into()));
+    let Some(next) = last.next().filter(|next| *next > reached) else { return Ok(()) };
+    let args = json!({"raises": [{"sequence": APPLICATION_NUMBER, "next": next.get()}], "reason": REASON});
+    let raises = Raises { next: BTreeMap::from([(sequence, next)]), ..Raises::of(kind) };
+    let prepared = raising(registry::WORKSPACE, kind, &args, RaiseCommand { raises, skip: 0 });
+    sys.partition_of(registry::WORKSPACE).submit(prepared).await.map(drop)
 }
 
 fn raising(workspace: WorkspaceId, kind: WorkspaceKind, args: &Json, command: RaiseCommand) -> Prepared {

@@ -130,7 +130,7 @@ impl Engine {
 }
 
 /// The place that a sequence of a workspace has reached; `None` if the workspace has no events.
-async fn reached(
+pub(super) async fn reached(
     running: &Running,
     workspace: WorkspaceId,
     sequence: SequenceId,
