@@ -129,6 +129,8 @@ impl Engine {
     /// it again, with the same or with something else; what was skipped twice is a larger gap.
     pub async fn unfence(&self, how: &Unfence) -> Result<Option<Fenced>, SubmitError> {
         let _turn = self.shared_fence().turn().await;
+        // An earlier one may have written its last event without noticing.
+        self.shared_fence().set(self.registry().fence_state().await?);
         let state = self.fence_state();
         if !state.fenced {
             return Err(SubmitError::Conflict("nothing is fenced".to_owned()));

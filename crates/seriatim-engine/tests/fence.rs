@@ -349,6 +349,28 @@ fn two_unfencings_at_once_take_turns() {
 }
 
 #[test]
+fn an_unfencing_whose_caller_has_gone_is_noticed_by_the_next_one() {
+    in_simulation(|env| async move {
+        let world = World::new(env.clone()).await;
+        world.fence().await;
+        let faults = Faults::new(&env);
+        let log = Log::new(FaultyLog::new(Arc::new(world.log.reopen()), &faults));
+        let engine = world.open_on(log).await;
+        // Its one event is written, and the caller does not wait for the answer.
+        let hold = faults.hold_answers(Operation::Append);
+        env.timeout(Duration::from_secs(1), engine.unfence(&Unfence::Complete)).await.unwrap_err();
+        hold.release();
+        // The registry answers in order: it has committed the event when it answers this.
+        engine.tokens().create(&["*:admin".parse().unwrap()], None).await.unwrap();
+        let again = engine.unfence(&Unfence::Complete).await.unwrap_err();
+        assert_eq!(again.kind(), ErrorKind::Conflict, "{again}");
+        assert_eq!(engine.fenced(), None);
+        assert_eq!(next(&engine, "s").await.unwrap(), 6);
+        engine.close().await;
+    });
+}
+
+#[test]
 fn what_is_raised_again_gives_out_nothing_more_of_the_block_at_hand() {
     in_simulation(|env| async move {
         let (_, engine) = World::fenced(env).await;
