@@ -99,7 +99,7 @@ pub struct DoctorReport {
 pub struct LostEvents {
     /// The partitions whose logs have lost events.
     pub partitions: Vec<String>,
-    /// Numbers that were given out at least. There may have been higher ones: the store lags behind the log.
+    /// Numbers that were given out at least. There may have been higher ones: the store is written later than the log.
     pub bounds: Vec<LowerBound>,
     /// How many of these there are; not all of them may be listed.
     pub total: u64,

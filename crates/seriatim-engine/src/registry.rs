@@ -331,7 +331,7 @@ fn raise_blocks(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     Ok(json!({"from": from, "next": asked.max(from), "restores": restores}))
 }
 
-/// This is a restored copy, or the log has lost events: nothing is given out until somebody says how far everything may have got.
+/// This is a restored copy, or the log has lost events: nothing is given out until it is unfenced.
 fn fence(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let tails: Result<Vec<(u32, u16, u64)>, _> = serde_json::from_value(context.args()["tails"].clone());
     tails.map_err(|error| CommandError::Invalid(format!("\"tails\": {error}")))?;

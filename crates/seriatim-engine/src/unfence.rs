@@ -81,7 +81,7 @@ impl Raises {
 struct Moved {
     /// By application and workspace.
     workspaces: BTreeMap<(u32, u64), Raises>,
-    /// Block sequences, and where they go on.
+    /// Block sequences, each with its next number.
     blocks: Vec<(String, u64)>,
 }
 
@@ -272,7 +272,7 @@ impl Engine {
     }
 }
 
-/// Makes the registry number applications behind one that the log has events of, if it does not do so already.
+/// Makes the registry number applications after one that the log has events of, if it does not do so already.
 pub(crate) async fn pass_applications(sys: &Running, last: ApplicationId) -> Result<(), SubmitError> {
     let sequence = sys.schema.sequence_by_name(APPLICATION_NUMBER).map(|sequence| sequence.id);
     let kind = sys.schema.kind_by_name(registry::KIND).map(|kind| kind.id);

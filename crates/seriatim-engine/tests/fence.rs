@@ -312,7 +312,7 @@ async fn skip_after_failing(env: Env, nth: u64, then: Then) -> bool {
     assert_all_fenced(&engine).await;
     assert_eq!(engine.unfence(&Unfence::Skip(1_000)).await.unwrap(), None);
     let engine = world.restart(engine, true).await;
-    // What was told the first time was wrong: up to 1,000 numbers behind the backup may be out there.
+    // What was said the first time was wrong: up to 1,000 numbers after the backup may be out there.
     let shop = corner(&engine).await;
     assert!(next(&engine, "s").await.unwrap() >= 1_006, "{nth}");
     assert!(next(&engine, "quiet").await.unwrap() >= 1_001, "{nth}");

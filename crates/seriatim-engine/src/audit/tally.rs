@@ -208,14 +208,14 @@ mod tests {
 
     #[test]
     fn a_hole_is_explained_only_by_a_raise_that_ends_where_the_hole_does() {
-        // The raise of another sequence, one that ends before the hole does, and one that ends behind it.
+        // The raise of another sequence, one that ends before the hole does, and one that ends after it.
         let seen = tally(&[(&[(1, 1)], &[]), (&[(3, 1)], &[])]);
         assert_eq!((runs(&seen.gaps), seen.raises.total), (vec![(2, 2)], 0));
         let seen = tally(&[(&[(1, 1)], &[]), (&[(8, 1)], &[5])]);
         assert_eq!((runs(&seen.gaps), seen.raises.total), (vec![(2, 7)], 0));
         let seen = tally(&[(&[(1, 1)], &[]), (&[(5, 1)], &[8]), (&[(8, 1)], &[])]);
         assert_eq!((runs(&seen.gaps), seen.raises.total), (vec![(2, 4)], 1));
-        // Behind a range is where the next one begins, and one event may raise more than once.
+        // Right after a range is where the next one begins, and one event may raise more than once.
         let seen = tally(&[(&[(1, 1)], &[]), (&[(100, 1)], &[11])]);
         assert_eq!((runs(&seen.gaps), seen.raises.total), (vec![], 1));
         let seen = tally(&[(&[(1, 1), (5, 2), (200, 1)], &[5, 200]), (&[(201, 1)], &[])]);

@@ -15,7 +15,8 @@ use crate::registry::{self, OWN_NAMES, Registry};
 use crate::series;
 use crate::view::{self, KeyPart};
 
-/// A number that was given out, by what the store knows. There may have been higher ones: the store lags behind the log.
+/// A number that was given out, by what the store knows. There may have been higher ones: the store is
+/// written later than the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LowerBound {
     /// As unfencing takes it: `series/S`, `blocks/B` or `APP/WORKSPACE/SEQUENCE`.
@@ -23,7 +24,7 @@ pub struct LowerBound {
     /// The highest number that the store knows of.
     pub highest: u64,
     /// Whether unfencing can raise it. Not so if the log has also lost where its workspace or its block sequence was made: a new one
-    /// begins anew.
+    /// starts again from its first number.
     pub known: bool,
 }
 
@@ -39,7 +40,7 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// How many lower bounds are kept: bounds memory, and more names than anybody raises one by one.
+    /// How many lower bounds are kept: bounds memory; so many names are not raised one by one.
     pub const KEPT: usize = 10_000;
 
     pub(super) fn has_lost(&self, partition: Partition) -> bool {
@@ -67,7 +68,7 @@ impl Examination<'_> {
         self.derive(tail, report, tell).await?;
         self.mark_nexts().await?;
         if lost.has_lost(registry::PARTITION) {
-            // Workspaces that only the store has heard of.
+            // Workspaces that only the store knows.
             let mut marks = Marks::new();
             self.mark_registered(self.store, &mut marks).await?;
             self.write_marks(&mut marks, true).await?;

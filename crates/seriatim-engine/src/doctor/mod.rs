@@ -156,7 +156,7 @@ struct Looking<'a> {
     derived: HashMap<Partition, PartitionOffset>,
     /// What the survey has found.
     lost: Lost,
-    /// Partitions that nobody has looked at yet.
+    /// Partitions that were not looked at yet.
     unknown: Vec<Partition>,
 }
 

@@ -99,7 +99,7 @@ impl Engine {
         Ok(Target::Sequence { application, workspace: id, kind, sequence: sequence_id })
     }
 
-    /// That what a name leads to can go on from there.
+    /// That what a name leads to can continue from there.
     async fn check_raise(&self, named: &Named<'_>) -> Result<(), SubmitError> {
         let Named { name, next, target } = named;
         let too_large = || refused(format!("{name}: {} is outside of its numbers", next.get() - 1));
@@ -148,7 +148,7 @@ pub(super) async fn reached(
     }
 }
 
-/// Whether a sequence can go on from a place: in one of its ranges, or right behind one.
+/// Whether a sequence can continue from a place: in one of its ranges, or right after one.
 fn can_stand_at(sequence: &Sequence, next: Number) -> bool {
     let before = next.get().checked_sub(1).map(Number::new);
     sequence.contains(next) || before.is_some_and(|before| sequence.contains(before))

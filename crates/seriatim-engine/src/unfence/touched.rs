@@ -59,7 +59,7 @@ impl Engine {
         }
     }
 
-    /// The block sequences that were raised after the fence and not set free, and where they go on.
+    /// The block sequences that were raised after the fence and not set free, each with its next number.
     pub(super) async fn touched_blocks(&self, state: &FenceState) -> Result<Vec<(String, u64)>, SubmitError> {
         let restores = state.restores.len() as u64;
         let (mut touched, mut after) = (Vec::new(), None::<[KeyPart; 1]>);

@@ -107,8 +107,11 @@ fn tell_loss(lost: &Lost) {
         eprintln!("seriatim: the store knows that these were given out, keep this list:");
     }
     for LowerBound { name, highest, known } in &lost.bounds {
-        let gone =
-            if *known { "" } else { " (not in the log any more: if it is made again, it begins anew)" };
+        let gone = if *known {
+            ""
+        } else {
+            " (not in the log any more: if it is made again, it starts from its first number)"
+        };
         eprintln!("  {name}={highest}{gone}");
     }
     let more = lost.total - lost.bounds.len() as u64;
@@ -116,7 +119,7 @@ fn tell_loss(lost: &Lost) {
         eprintln!("  and {more} more");
     }
     eprintln!(
-        "seriatim: these are lower bounds: the store lags behind the log, so higher numbers may have been given out. Do not use them \
+        "seriatim: these are lower bounds: the store is written later than the log, so higher numbers may have been given out. Do not use them \
          alone. `seriatim unfence --highest NAME=N` takes the highest number that the outside has seen, never less than listed here; \
          `seriatim unfence --skip N` skips N numbers of each name"
     );
