@@ -27,6 +27,7 @@ use crate::registry::{self, Registration, Registry, WORKSPACE_IDS, Workspace};
 use crate::request::{Answer, Request};
 use crate::series;
 use crate::tokens::TokenTable;
+use crate::unfence;
 use crate::workflows;
 
 /// Small: a crash wastes at most so many ids, and a workspace is not made every microsecond.
@@ -123,12 +124,7 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     fn run(&self, app: App, accepted: &Accepted, owners: Vec<Owner>) -> Result<Running, OpenError> {
-        let schema = Arc::new(Schema::new(accepted)?);
-        let unknown = app.commands.keys().find(|name| schema.command(name).is_none());
-        if let Some(command) = unknown {
-            let application = schema.name().to_owned();
-            return Err(OpenError::UnknownCommand { application, command: command.clone() });
-        }
+        let schema = Arc::new(schema_of(&app, accepted)?);
         let derivation = Arc::new(Derivation { schema: schema.clone(), projectors: app.projectors });
         let mut options = self.options;
         if schema.id() == workflows::ID {
@@ -159,6 +155,36 @@ impl Opening<'_> {
     }
 }
 
+/// What an application runs by, if its code and its definition fit together.
+fn schema_of(app: &App, accepted: &Accepted) -> Result<Schema, OpenError> {
+    let schema = Schema::new(accepted)?;
+    match app.commands.keys().find(|name| schema.command(name).is_none()) {
+        None => Ok(schema),
+        Some(command) => {
+            let application = schema.name().to_owned();
+            Err(OpenError::UnknownCommand { application, command: command.clone() })
+        }
+    }
+}
+
+/// Checks everything about the applications that can be wrong with them. Accepting a definition is durable and fixes its numeric
+/// ids permanently, so nothing is accepted before all of them have passed.
+async fn check_applications(registry: &Registry<'_>, apps: &[App]) -> Result<(), OpenError> {
+    let mut names: Vec<&str> = Vec::with_capacity(apps.len());
+    for app in apps {
+        let name = &*app.definition.name;
+        if name == registry::NAME || names.contains(&name) {
+            return Err(OpenError::NameTaken(name.to_owned()));
+        }
+        names.push(name);
+        let previous = registry.accepted(name).await?;
+        // The number that a new one gets is not known yet, and nothing that is checked depends on it.
+        let id = previous.as_ref().map_or(registry::FIRST_APPLICATION_ID, Accepted::id);
+        schema_of(app, &Accepted::accept(previous.as_ref(), id, &app.definition)?)?;
+    }
+    Ok(())
+}
+
 fn partitions_of(accepted: &Accepted) -> Vec<Partition> {
     let application = accepted.id();
     let count = accepted.application().partitions;
@@ -167,7 +193,7 @@ fn partitions_of(accepted: &Accepted) -> Vec<Partition> {
 
 impl Engine {
     /// Opens applications on a log and a store. Definitions are accepted by the registry, or refused if they contradict
-    /// what is stored. Returns when the registry is ready; the applications recover meanwhile.
+    /// what is stored or do not fit their code; none is accepted unless all of them can be. Returns when the registry is ready; the applications recover meanwhile.
     ///
     /// # Errors
     ///
@@ -210,18 +236,13 @@ impl Engine {
         wait_ready(&sys).await?;
         let registry = Registry { sys: &sys };
         opening.fence.set(registry.fence_state().await?);
+        check_applications(&registry, &apps).await?;
         let mut accepted = Vec::with_capacity(apps.len());
-        let mut names: Vec<String> = Vec::with_capacity(apps.len());
         for (place, app) in apps.iter().enumerate() {
-            let name = &app.definition.name;
-            if name == "sys" || names.contains(name) {
-                return Err(OpenError::NameTaken(name.clone()));
-            }
-            names.push(name.clone());
             // The built-in ones come first and bring their numbers.
             accepted.push(registry.accept(&app.definition, BUILT_IN.get(place).map(|(id, _)| *id)).await?);
         }
-        names.drain(..BUILT_IN.len());
+        let names = apps.iter().skip(BUILT_IN.len()).map(|app| app.definition.name.clone()).collect();
         registry.define_blocks(WORKSPACE_IDS, WorkspaceId::FIRST.get(), WORKSPACE_ID_BLOCK).await?;
         let first = Number::new(WorkspaceId::FIRST.get());
         let blocks = RegistryBlocks::new(opening.env.clone(), sys.clone(), WORKSPACE_IDS, first);
@@ -255,11 +276,15 @@ impl Engine {
             options: opening.options,
         };
         let engine = Self { inner: Arc::new(inner) };
-        engine.tokens().load().await?;
+        if let Err(error) = engine.tokens().load().await {
+            engine.close().await;
+            return Err(error.into());
+        }
         Ok(engine)
     }
 
-    /// Fences a copy that was just restored, before it is opened: it reads, and gives out nothing until it is unfenced.
+    /// Fences a copy that was just restored, or a log that has lost events, before it is opened: it reads, and gives out nothing
+    /// until it is unfenced.
     ///
     /// # Errors
     ///
@@ -637,13 +662,17 @@ impl Engine {
 /// Appends the fence, with the tails of all partitions of applications.
 async fn append_fence(log: &Log, sys: &Running) -> Result<(), OpenError> {
     wait_ready(sys).await?;
-    let mut tails = Vec::new();
+    let (mut tails, mut last) = (Vec::new(), registry::ID);
     for partition in log.partitions().await? {
         if partition.application != registry::ID {
             let tail = log.tail(partition).await?;
             tails.push((partition.application.get(), partition.id.get(), tail.get()));
+            last = last.max(partition.application);
         }
     }
+    // Definitions are accepted also while everything is fenced. If the registry has lost one, its number must not lead to
+    // the events of another application.
+    unfence::pass_applications(sys, last).await?;
     Ok(Registry { sys }.fence(&tails).await?)
 }
 

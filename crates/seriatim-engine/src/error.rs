@@ -264,9 +264,9 @@ pub enum SubmitError {
     /// What is stored makes no sense.
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    /// A restored copy that nobody has unfenced.
+    /// A restored copy, or a log that has lost events, that was not unfenced yet.
     #[error(
-        "this is a restored copy, and {0} may have been given out after its backup: `seriatim unfence` says how far"
+        "this is a restored copy, or its log has lost events, and {0} may have been given out before: `seriatim unfence` says how far"
     )]
     Fenced(String),
     /// No numbers were allocated from a block sequence.

@@ -100,7 +100,7 @@ impl FenceState {
         folded: Option<PartitionOffset>,
     ) -> u64 {
         let applies = |restore: &&Restore| match folded {
-            Some(folded) => folded.get() < restore.tail(partition),
+            Some(folded) => folded < restore.tail(partition),
             None => restore.ids.is_some_and(|ids| workspace.get() < ids),
         };
         self.restores.iter().filter(applies).fold(0, |sum, restore| sum.saturating_add(restore.skip))
@@ -146,10 +146,11 @@ impl FenceState {
 }
 
 impl Restore {
-    fn tail(&self, partition: Partition) -> u64 {
+    /// Where a partition's log ended.
+    pub(crate) fn tail(&self, partition: Partition) -> PartitionOffset {
         let (application, id) = (partition.application.get(), partition.id.get());
         let found = self.tails.iter().find(|(known, known_id, _)| (*known, *known_id) == (application, id));
-        found.map_or(PartitionOffset::FIRST.get(), |(_, _, tail)| *tail)
+        found.and_then(|(_, _, tail)| PartitionOffset::new(*tail)).unwrap_or(PartitionOffset::FIRST)
     }
 }
 
@@ -171,6 +172,8 @@ pub(crate) struct Fence {
     state: RwLock<Arc<FenceState>>,
     /// Whether anything is fenced, for those who wait until nothing is.
     fenced: watch::Sender<bool>,
+    /// Held by an unfencing from its first look to its last event: another one must not move anything in between.
+    turn: tokio::sync::Mutex<()>,
 }
 
 impl Fence {
@@ -185,6 +188,10 @@ impl Fence {
     pub(crate) async fn until_open(&self) {
         // It is never closed: this is its sender.
         let _ = self.fenced.subscribe().wait_for(|fenced| !fenced).await;
+    }
+
+    pub(crate) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
     }
 
     pub(crate) fn state(&self) -> Arc<FenceState> {

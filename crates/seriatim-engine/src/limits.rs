@@ -37,6 +37,9 @@ pub const SERIES_FORMAT_DIGITS_MAX: usize = 20;
 /// Numbers that a block holds: a crash wastes as many.
 pub const BLOCK_SIZE_MAX: u64 = 1 << 32;
 
+/// Numbers that one call allocates from a block sequence: a mistyped count must not use up the sequence.
+pub const ALLOCATE_MAX: u64 = seriatim_blocks::ALLOCATE_MAX;
+
 /// Applications that are looked up at once in the registry: far more than anybody runs.
 pub const APPLICATIONS_MAX: usize = 10_000;
 

@@ -50,10 +50,10 @@ impl Examination<'_> {
         let tail = self.tail().await?;
         let checkpoint = self.checkpoint().await?;
         let to = match (treatment, checkpoint) {
-            (Treatment::Rebuild, _) | (_, Checkpoint::Absent | Checkpoint::Damaged) => tail,
-            (_, Checkpoint::At(checkpoint)) if checkpoint > tail => {
+            (_, Checkpoint::At(checkpoint)) if checkpoint > tail && !self.fenced => {
                 return Err(DoctorError::CheckpointBeyondTail { checkpoint, tail });
             }
+            (Treatment::Rebuild, _) | (_, Checkpoint::Absent | Checkpoint::Damaged) => tail,
             (_, Checkpoint::At(checkpoint)) => checkpoint,
         };
         // A running partition was derived from already, up to where it stood a moment ago.
@@ -67,7 +67,7 @@ impl Examination<'_> {
         Ok(())
     }
 
-    async fn checkpoint(&self) -> Result<Checkpoint, DoctorError> {
+    pub(super) async fn checkpoint(&self) -> Result<Checkpoint, DoctorError> {
         let stored = self.store.get(keys::checkpoint(self.partition).as_key()).await?;
         Ok(match stored {
             None => Checkpoint::Absent,
@@ -139,9 +139,16 @@ impl Examination<'_> {
             let (partition, what) = (self.partition, "the checkpoint".to_owned());
             report.note(|| Finding { partition, trouble, what, key: key.clone() });
         }
-        if comparison.mends() && checkpoint != Checkpoint::At(to) && to > PartitionOffset::FIRST {
+        if !comparison.mends() || checkpoint == Checkpoint::At(to) {
+            return;
+        }
+        if to > PartitionOffset::FIRST {
             comparison.batch.put(key.as_key(), &encode_checkpoint(to));
             report.written += u64::from(trouble.is_some());
+        } else if trouble.is_some() {
+            // The log has no events, so there is nothing to have a checkpoint of.
+            comparison.batch.remove(key.as_key());
+            report.removed += 1;
         }
     }
 
@@ -223,11 +230,12 @@ impl Examination<'_> {
         Ok(())
     }
 
-    fn numbers(&self, bytes: &[u8]) -> Option<Numbers> {
+    pub(super) fn numbers(&self, bytes: &[u8]) -> Option<Numbers> {
         Numbers::decode(self.derivation.schema.sequences(), bytes).ok()
     }
 
-    /// Numbers have a checksum: if they have seen an event that the log does not have, it was there.
+    /// Numbers have a checksum: if they have seen an event that the log does not have, it was there. That is evidence, which only
+    /// a rebuild of a storage that was fenced for it may remove.
     fn check_folded(
         &self,
         workspace: WorkspaceId,
@@ -237,7 +245,7 @@ impl Examination<'_> {
         let tail = comparison.tail;
         let folded =
             self.numbers(there).and_then(|numbers| numbers.folded()).filter(|folded| *folded >= tail);
-        match folded.filter(|_| comparison.treatment != Treatment::Rebuild) {
+        match folded.filter(|_| !self.fenced) {
             Some(folded) => Err(DoctorError::FoldedBeyondTail { workspace, folded, tail }),
             None => Ok(()),
         }

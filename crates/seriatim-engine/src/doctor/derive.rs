@@ -38,6 +38,10 @@ pub(super) struct Examination<'a> {
     /// Nothing waits here: what is derived goes straight to the scratch store.
     overlay: Mutex<Overlay>,
     ignored: IgnoredNumbers,
+    /// Whether what is to be compared was marked already.
+    marked: bool,
+    /// Whether the storage is fenced, so that what the store knows of lost events may be removed.
+    pub(super) fenced: bool,
 }
 
 /// Storage partitions to be compared.
@@ -54,7 +58,23 @@ impl<'a> Examination<'a> {
         let limits = Limits { flush_at: 0, events_max: 0, log_bytes_max: 0, own_keys: 0, own_bytes: 0 };
         let overlay = Mutex::new(Overlay::new(limits, Arc::new(Budget::new(0, 0))));
         let (at, ignored) = (PartitionOffset::FIRST, IgnoredNumbers::default());
-        Self { log, store, scratch, partition, derivation, at, overlay, ignored }
+        Self {
+            log,
+            store,
+            scratch,
+            partition,
+            derivation,
+            at,
+            overlay,
+            ignored,
+            marked: false,
+            fenced: false,
+        }
+    }
+
+    /// Begins where a survey has ended, which may have found that the log has lost events.
+    pub(super) fn continues_after_a_survey(&mut self, at: PartitionOffset, fenced: bool) {
+        (self.at, self.marked, self.fenced) = (at, true, fenced);
     }
 
     pub(super) fn application(&self) -> ApplicationId {
@@ -227,6 +247,9 @@ impl<'a> Examination<'a> {
     /// Marks where the next numbers of every workspace lead: of those that have events, and of those that the registry
     /// knows.
     pub(super) async fn mark_nexts(&self) -> Result<(), DoctorError> {
+        if self.marked {
+            return Ok(());
+        }
         let definition = self.derivation.schema.sequences();
         let mut marks = Marks::new();
         let mut touched = self.scratch.scan(&self.marks_key(), ClusteringRange::prefix(b"sn"));
@@ -241,9 +264,19 @@ impl<'a> Examination<'a> {
                 }
             }
         }
+        self.mark_registered(self.scratch, &mut marks).await?;
+        self.write_marks(&mut marks, true).await
+    }
+
+    /// Marks where the first numbers of the workspaces lead that the registry in a store knows.
+    pub(super) async fn mark_registered(
+        &self,
+        registry: &Store,
+        marks: &mut Marks,
+    ) -> Result<(), DoctorError> {
+        let definition = self.derivation.schema.sequences();
         let prefix = view::encode_key(&[i64::from(self.application().get()).into()]);
-        let mut registered =
-            self.scratch.scan(&Registry::view("workspaces"), ClusteringRange::prefix(&prefix));
+        let mut registered = registry.scan(&Registry::view("workspaces"), ClusteringRange::prefix(&prefix));
         while let Some((key, row)) = registered.next().await? {
             let Ok(parts) = view::decode_key(&key) else { continue };
             let [_, KeyPart::Integer(id)] = parts[..] else { continue };
@@ -255,11 +288,11 @@ impl<'a> Examination<'a> {
             };
             if self.owns(workspace.id) {
                 let fresh = Numbers::fresh(workspace.kind, definition.kind(workspace.kind));
-                self.mark_next(workspace.id, &fresh, &mut marks);
-                self.write_marks(&mut marks, false).await?;
+                self.mark_next(workspace.id, &fresh, marks);
+                self.write_marks(marks, false).await?;
             }
         }
-        self.write_marks(&mut marks, true).await
+        Ok(())
     }
 
     fn mark_next(&self, workspace: WorkspaceId, numbers: &Numbers, marks: &mut Marks) {

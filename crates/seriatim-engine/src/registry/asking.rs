@@ -77,7 +77,7 @@ impl Registry<'_> {
     }
 
     fn kind(&self) -> Result<WorkspaceKind, SubmitError> {
-        let kind = self.sys.schema.kind_by_name("registry");
+        let kind = self.sys.schema.kind_by_name(super::KIND);
         Ok(kind.ok_or(SubmitError::UnknownWorkspace(WORKSPACE))?.id)
     }
 

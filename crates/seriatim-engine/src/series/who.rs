@@ -80,7 +80,9 @@ impl Probe {
             SETTINGS => "the series begins behind it",
             RAISE | crate::unfence::RAISE => args["reason"].as_str().unwrap_or_default(),
             // Any event may have to skip what a restored copy cannot know of.
-            _ => "it may have been given out after the backup that this was restored from",
+            _ => {
+                "it may have been given out after the backup that this was restored from, or in an event that the log has lost"
+            }
         };
         let (command, at) = (&self.event.command, moment(self.place.time));
         format!("number {number} was given to nobody: {command} at {at} went past it: {reason}")
