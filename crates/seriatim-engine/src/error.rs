@@ -221,6 +221,16 @@ pub enum SubmitError {
     /// The event is too large, or offsets are used up.
     #[error(transparent)]
     Stage(#[from] StageError),
+    /// Something would follow from the command that is too large to be stored. Nothing was written.
+    #[error("{what} would have {found} bytes, and {max} are allowed: store less in it, or spread it")]
+    TooLarge {
+        /// What would be too large.
+        what: String,
+        /// How many bytes it may have.
+        max: usize,
+        /// How many it would have.
+        found: usize,
+    },
     /// The workspace could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -293,6 +303,7 @@ impl SubmitError {
             | Self::Taken { .. } => ErrorKind::Conflict,
             Self::Draw(error) => error.kind(),
             Self::Stage(error) => error.kind(),
+            Self::TooLarge { .. } => ErrorKind::TooLarge,
             Self::Load(error) => error.kind(),
             Self::Busy(busy) => busy.kind(),
             Self::QueueFull(_) => ErrorKind::Busy,

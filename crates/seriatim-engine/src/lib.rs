@@ -31,6 +31,7 @@ mod record;
 mod registry;
 mod request;
 mod series;
+mod split;
 mod state;
 mod tokens;
 mod unfence;

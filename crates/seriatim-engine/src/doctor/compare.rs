@@ -14,10 +14,13 @@ use crate::apply::{KeyUse, decode_offset};
 use crate::keys::{self, StoreKey};
 use crate::partition::{decode_checkpoint, encode_checkpoint};
 use crate::record;
+use crate::split;
 use crate::view;
 
 /// Writes and removals of one batch of a repair.
 const BATCH_WRITES: usize = 1_000;
+/// A value of so many bytes ends a batch. Bounds memory.
+const LARGE_BYTES: usize = 1 << 20;
 
 /// What a comparison is about.
 struct Comparison {
@@ -90,11 +93,18 @@ impl Examination<'_> {
         let (found, kept) = (report.found, report.findings.len());
         self.mark_nexts().await?;
         // Numbers first: where they are ahead of the log, there may be more to look at.
-        let (numbers, others) = (ClusteringRange::prefix(b"sn"), ClusteringRange::prefix(b"e"));
-        for range in [numbers, others] {
+        let (numbers, others) = (ClusteringRange::prefix(b"sn"), ClusteringRange::new(b"e", b"ez"));
+        // Parts last: which values are kept in parts shows when these are compared.
+        for range in [numbers, others, ClusteringRange::prefix(b"ez")] {
             let mut marks = self.scratch.scan(&self.marks_key(), range);
             while let Some((storage, _)) = marks.next().await? {
                 self.compare_storage(&storage, &mut comparison, report).await?;
+                if !self.store.batches_are_atomic()
+                    && (storage.starts_with(b"er") || storage.starts_with(b"ev"))
+                {
+                    // A crash may have left parts that no value leads to.
+                    self.mark_parts(&storage).await?;
+                }
                 let done = self.at.get() - PartitionOffset::FIRST.get();
                 let compared = report.checked.values();
                 tell(Progress { partition: self.partition, done, total: done, compared });
@@ -194,6 +204,9 @@ impl Examination<'_> {
         if let (Some(workspace), Some(there)) = (workspace, &there) {
             self.check_folded(workspace, there, comparison)?;
         }
+        if there.as_deref().and_then(split::Header::decode).is_some() {
+            self.mark_parts(key.partition()).await?;
+        }
         let trouble = match (&wanted, &there) {
             (Some(wanted), Some(there)) if self.is_same(key.family(), wanted, there) => return Ok(()),
             (Some(_), Some(_)) => Trouble::Different,
@@ -209,6 +222,7 @@ impl Examination<'_> {
         let what = || self.describe(&key);
         report.note(|| Finding { partition: self.partition, trouble, what: what(), key: key.clone() });
         if comparison.mends() {
+            let large = wanted.as_ref().is_some_and(|wanted| wanted.len() >= LARGE_BYTES);
             match wanted {
                 Some(wanted) => comparison.batch.put(key.as_key(), &wanted),
                 None => comparison.batch.remove(key.as_key()),
@@ -216,7 +230,7 @@ impl Examination<'_> {
             let count =
                 if trouble == Trouble::Unexplained { &mut report.removed } else { &mut report.written };
             *count += 1;
-            if comparison.batch.len() >= BATCH_WRITES {
+            if large || comparison.batch.len() >= BATCH_WRITES {
                 self.write(comparison, Durability::Buffered).await?;
             }
         }
@@ -259,7 +273,9 @@ impl Examination<'_> {
         if !comparison.may_be_ahead {
             return false;
         }
+        let in_parts = split::Header::decode(there).and_then(|header| PartitionOffset::new(header.folded));
         let event = match key.family() {
+            b"er" | b"ev" if in_parts.is_some() => in_parts,
             b"sn" => self.numbers(there).and_then(|numbers| numbers.folded()),
             b"el" => decode_offset(there).ok(),
             b"er" => record::folded(there).ok(),
@@ -284,6 +300,11 @@ impl Examination<'_> {
         let mut marks = Marks::new();
         self.mark_between(workspace, &wanted, &there, &mut marks);
         self.write_marks(&mut marks, true).await
+    }
+
+    /// Marks where the parts of values of a storage partition lie.
+    async fn mark_parts(&self, storage: &[u8]) -> Result<(), DoctorError> {
+        self.write_marks(&mut Marks::from([[b"ez", storage].concat()]), true).await
     }
 
     /// What a key leads to, in words.

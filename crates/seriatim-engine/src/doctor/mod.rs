@@ -20,6 +20,7 @@ use std::sync::Arc;
 use seriatim_storage::{ClusteringRange, Key, Log, LogError, Store, StoreError};
 use seriatim_types::{ErrorKind, Partition, PartitionOffset, WorkspaceId};
 
+pub(crate) use describe::describe;
 pub use report::{Checked, Finding, Problem, Progress, Report, Treatment, Trouble};
 
 use crate::app::App;

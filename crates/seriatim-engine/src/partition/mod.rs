@@ -25,6 +25,7 @@ use crate::options::Options;
 use crate::overlay::{Budget, Limits, Overlay};
 use crate::prepare::Prepared;
 use crate::request::Answer;
+use crate::split::Splits;
 use crate::state::{Values, lock};
 
 pub(crate) use flusher::{decode_checkpoint, encode_checkpoint};
@@ -122,6 +123,7 @@ impl PartitionHandle {
             stop: env.shutdown().child_token(),
             metrics: PartitionMetrics::new(partition),
             fence,
+            splits: Splits::default(),
         });
         let definition = shared.derivation.schema.sequences().clone();
         let cache = options.cache_numbers / sharing;

@@ -18,6 +18,7 @@ use crate::keys::StoreKey;
 use crate::metrics::PartitionMetrics;
 use crate::options::Options;
 use crate::overlay::Overlay;
+use crate::split::Splits;
 use crate::state::{Fetched, REMOVED, Values, lock};
 
 #[derive(Debug)]
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) stop: Shutdown,
     pub(crate) metrics: PartitionMetrics,
     pub(crate) fence: Arc<Fence>,
+    /// Which values the store has in parts.
+    pub(crate) splits: Splits,
 }
 
 impl Shared {
@@ -67,7 +70,7 @@ impl Shared {
             return Ok(Vec::new());
         }
         let keys: Vec<Key<'_>> = keys.iter().map(StoreKey::as_key).collect();
-        self.store.get_many(&keys).await
+        self.splits.get_many(&self.store, &keys).await
     }
 
     /// The present values of keys, overlay first: what it does not have is in the store already.
@@ -116,7 +119,8 @@ impl Shared {
     ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
         // Taken first: what leaves it meanwhile is in the store.
         let over: BTreeMap<Bytes, Bytes> = lock(&self.overlay).snapshot(partition, &range);
-        let under = self.store.scan(partition, range).take(limit).await?;
+        let mut under = self.store.scan(partition, range).take(limit).await?;
+        self.splits.join_page(&self.store, partition, &mut under).await?;
         if over.is_empty() {
             return Ok(under);
         }
