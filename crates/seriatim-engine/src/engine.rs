@@ -184,7 +184,7 @@ impl Engine {
             log: &log,
             store: &store,
             options,
-            budget: Arc::new(Budget::new(options.unflushed_max, options.unflushed_bytes_max)),
+            budget: Arc::new(options.budget()),
             sharing: partitions + 1,
             fence: Arc::default(),
         };
@@ -296,7 +296,7 @@ impl Engine {
             log,
             store,
             options,
-            budget: Arc::new(Budget::new(options.unflushed_max, options.unflushed_bytes_max)),
+            budget: Arc::new(options.budget()),
             sharing: 1,
             fence: Arc::default(),
         };

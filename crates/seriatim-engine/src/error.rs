@@ -240,6 +240,9 @@ pub enum SubmitError {
     /// Too many commands wait.
     #[error("server is busy: {0} commands wait in this partition; try again after a moment")]
     QueueFull(usize),
+    /// Too many bytes of commands wait.
+    #[error("server is busy: commands of {0} bytes wait in this partition; try again after a moment")]
+    QueueBytesFull(usize),
     /// The partition takes no more commands.
     #[error("partition {partition} has stopped: {reason}")]
     Stopped {
@@ -306,7 +309,7 @@ impl SubmitError {
             Self::TooLarge { .. } => ErrorKind::TooLarge,
             Self::Load(error) => error.kind(),
             Self::Busy(busy) => busy.kind(),
-            Self::QueueFull(_) => ErrorKind::Busy,
+            Self::QueueFull(_) | Self::QueueBytesFull(_) => ErrorKind::Busy,
             Self::Stopped { .. } | Self::NotWritten(_) => ErrorKind::Unavailable,
             Self::Append(error) => error.kind(),
             Self::InDoubt(_) => ErrorKind::InDoubt,

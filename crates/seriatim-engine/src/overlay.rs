@@ -16,6 +16,7 @@ use seriatim_storage::ClusteringRange;
 use seriatim_types::{PartitionOffset, WorkspaceId};
 
 use crate::keys::StoreKey;
+use crate::partition::QueueBudget;
 
 /// Values of one stretch of the log: the last one of each key.
 #[derive(Debug, Default)]
@@ -94,11 +95,14 @@ pub(crate) struct Budget {
     bytes: AtomicUsize,
     pub(crate) keys_max: usize,
     pub(crate) bytes_max: usize,
+    /// Commands that are not answered.
+    pub(crate) queue: Arc<QueueBudget>,
 }
 
 impl Budget {
-    pub(crate) fn new(keys_max: usize, bytes_max: usize) -> Self {
-        Self { keys: AtomicUsize::new(0), bytes: AtomicUsize::new(0), keys_max, bytes_max }
+    pub(crate) fn new(keys_max: usize, bytes_max: usize, queue_bytes_max: usize) -> Self {
+        let queue = Arc::new(QueueBudget::new(queue_bytes_max));
+        Self { keys: AtomicUsize::new(0), bytes: AtomicUsize::new(0), keys_max, bytes_max, queue }
     }
 }
 
@@ -111,8 +115,10 @@ pub(crate) struct Round(u64);
 pub(crate) struct Overlay {
     limits: Limits,
     budget: Arc<Budget>,
-    /// What this partition has put into the budget.
+    /// What this partition has put into the budget: the layers and the open group, in keys and bytes.
     counted: (usize, usize),
+    /// What the open group has, until it is published. Of one that was given up it stays until the next one is opened.
+    staged: (usize, usize),
     round: u64,
     /// Whether a recovery has begun to fill it.
     filling: bool,
@@ -135,6 +141,7 @@ impl Overlay {
             limits,
             budget,
             counted: (0, 0),
+            staged: (0, 0),
             round: 0,
             filling: false,
             waiting: Layer::default(),
@@ -152,6 +159,7 @@ impl Overlay {
         self.round += 1;
         self.filling = false;
         self.waiting = Layer::default();
+        self.staged = (0, 0);
         self.log_bytes = 0;
         self.count();
         Round(self.round)
@@ -175,8 +183,8 @@ impl Overlay {
     /// Tells the budget what has changed.
     fn count(&mut self) {
         let writing = self.writing.as_ref().map(|writing| &writing.layer);
-        let keys = self.waiting.keys() + writing.map_or(0, Layer::keys);
-        let bytes = self.waiting.bytes + writing.map_or(0, |layer| layer.bytes);
+        let keys = self.waiting.keys() + writing.map_or(0, Layer::keys) + self.staged.0;
+        let bytes = self.waiting.bytes + writing.map_or(0, |layer| layer.bytes) + self.staged.1;
         // Wrapping differences: each partition takes out just what it has put in.
         self.budget.keys.fetch_add(keys.wrapping_sub(self.counted.0), Ordering::Relaxed);
         self.budget.bytes.fetch_add(bytes.wrapping_sub(self.counted.1), Ordering::Relaxed);
@@ -212,6 +220,7 @@ impl Overlay {
         log_bytes: usize,
     ) {
         debug_assert!(next >= self.next);
+        self.staged = (0, 0);
         for (key, value) in values {
             self.waiting.put(key, value);
         }
@@ -237,11 +246,11 @@ impl Overlay {
     }
 
     pub(crate) fn keys(&self) -> usize {
-        self.counted.0
+        self.counted.0 - self.staged.0
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.counted.1
+        self.counted.1 - self.staged.1
     }
 
     pub(crate) fn events(&self) -> u64 {
@@ -256,24 +265,27 @@ impl Overlay {
         self.writing.is_some()
     }
 
-    fn passes_budget(&self, keys: usize, bytes: usize) -> bool {
+    /// Whether more waits than may, this partition's open group left out: (keys, bytes).
+    fn passes_budget(&self, (left_out_keys, left_out_bytes): (usize, usize)) -> bool {
         let budget = &self.budget;
-        let all_keys = budget.keys.load(Ordering::Relaxed) + keys;
-        let all_bytes = budget.bytes.load(Ordering::Relaxed) + bytes;
-        (self.counted.0 + keys > self.limits.own_keys && all_keys > budget.keys_max)
-            || (self.counted.1 + bytes > self.limits.own_bytes && all_bytes > budget.bytes_max)
+        let all_keys = budget.keys.load(Ordering::Relaxed).saturating_sub(left_out_keys);
+        let all_bytes = budget.bytes.load(Ordering::Relaxed).saturating_sub(left_out_bytes);
+        (self.counted.0 - left_out_keys > self.limits.own_keys && all_keys > budget.keys_max)
+            || (self.counted.1 - left_out_bytes > self.limits.own_bytes && all_bytes > budget.bytes_max)
     }
 
-    /// Whether a group that adds so much has to be closed.
-    pub(crate) fn closes_group(&self, keys: usize, bytes: usize) -> bool {
-        self.passes_budget(keys, bytes)
+    /// Counts what the open group has, in keys and in bytes of keys and values, and says whether it has to be closed.
+    pub(crate) fn closes_group(&mut self, keys: usize, bytes: usize) -> bool {
+        self.staged = (keys, bytes);
+        self.count();
+        self.passes_budget((0, 0))
     }
 
     /// Whether so much waits that a flush should not wait for the timer.
     pub(crate) fn wants_flush(&self) -> bool {
         self.has_work()
             && (self.waiting.keys() >= self.limits.flush_at
-                || self.passes_budget(0, 0)
+                || self.passes_budget(self.staged)
                 || self.events() > self.limits.events_max / 2
                 || self.log_bytes > self.limits.log_bytes_max / 2)
     }
@@ -287,7 +299,7 @@ impl Overlay {
     pub(crate) fn backlog(&self) -> Option<Busy> {
         let (unflushed, events, bytes) = (self.keys(), self.events(), self.log_bytes);
         let far = events > self.limits.events_max || bytes > self.limits.log_bytes_max;
-        (far || self.passes_budget(0, 0)).then_some(Busy::Backlogged { unflushed, events, bytes })
+        (far || self.passes_budget(self.staged)).then_some(Busy::Backlogged { unflushed, events, bytes })
     }
 
     /// Hands out everything that waits, to be written. `None` if there is nothing, or a write is under way.
@@ -335,6 +347,7 @@ impl Drop for Overlay {
     fn drop(&mut self) {
         self.waiting = Layer::default();
         self.writing = None;
+        self.staged = (0, 0);
         self.count();
     }
 }

@@ -1,8 +1,12 @@
 //! Records and rows that grow: beyond a limit growth is refused, and what an earlier version has let grow is kept.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
+use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use seriatim_engine::definition::{
     Application, CommandDefinition, DocumentDefinition, DocumentKind, FieldType, KindDefinition,
@@ -13,8 +17,12 @@ use seriatim_engine::{
     projector,
 };
 use seriatim_env::{Env, simulate};
+use seriatim_storage::faulty::{Faults, FaultyLog, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
-use seriatim_storage::{ClusteringRange, Digest, Entries, Header, Log, ReadLimit, Store};
+use seriatim_storage::{
+    Batch, ClusteringRange, Digest, Durability, Entries, Header, Key, Log, Pair, ReadLimit, Store,
+    StoreBackend, StoreError, Write,
+};
 use seriatim_types::{ErrorKind, Partition, PartitionOffset, RecordId, WorkspaceId};
 
 const MEGABYTE: usize = 1_000_000;
@@ -381,9 +389,9 @@ fn the_doctor_finds_and_restores_what_is_missing_of_an_oversized_record() {
         // One part is lost: found, and restored.
         let (storage, clustering, _) =
             expected.iter().find(|(storage, ..)| storage.starts_with(b"ez")).unwrap();
-        let mut batch = seriatim_storage::Batch::new();
-        batch.remove(seriatim_storage::Key::new(storage, clustering));
-        store.write(batch, seriatim_storage::Durability::Synced).await.unwrap();
+        let mut batch = Batch::new();
+        batch.remove(Key::new(storage, clustering));
+        store.write(batch, Durability::Synced).await.unwrap();
         let doctor = || Doctor::new(log.clone(), store.clone(), [app()]);
         let report = doctor().run(&scratch(), Treatment::Repair, &mut |_| {}).await.unwrap();
         assert!(report.is_mended() && report.found == 1, "{report:?}");
@@ -395,11 +403,112 @@ fn the_doctor_finds_and_restores_what_is_missing_of_an_oversized_record() {
         let report = rebuilt.run(&scratch(), Treatment::Rebuild, &mut |_| {}).await.unwrap();
         assert!(report.is_mended(), "{report:?}");
         for (storage, clustering, value) in &expected {
-            let found = emptied.get(seriatim_storage::Key::new(storage, clustering)).await.unwrap();
+            let found = emptied.get(Key::new(storage, clustering)).await.unwrap();
             assert!(found.as_deref() == Some(&value[..]), "{}", storage.escape_ascii());
         }
         let check = Doctor::new(log.clone(), emptied, [app()]);
         assert!(check.run(&scratch(), Treatment::Check, &mut |_| {}).await.unwrap().is_clean());
+    });
+}
+
+/// A store that remembers the largest batch.
+#[derive(Debug)]
+struct Weighed {
+    store: MemoryStore,
+    largest: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl StoreBackend for Weighed {
+    fn batches_are_atomic(&self) -> bool {
+        true
+    }
+
+    async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
+        self.store.get(key).await
+    }
+
+    async fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Bytes>>, StoreError> {
+        self.store.get_many(keys).await
+    }
+
+    async fn scan_page(
+        &self,
+        partition: &[u8],
+        range: &ClusteringRange,
+        limit: usize,
+    ) -> Result<Vec<Pair>, StoreError> {
+        self.store.scan_page(partition, range, limit).await
+    }
+
+    async fn write(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
+        let size = |write: &Write| write.value.as_ref().map_or(0, Bytes::len);
+        self.largest.fetch_max(batch.iter().map(size).sum(), Ordering::Relaxed);
+        self.store.write(batch, durability).await
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: Key<'_>,
+        expected: Option<&[u8]>,
+        value: Option<&[u8]>,
+        ttl: Option<Duration>,
+    ) -> Result<bool, StoreError> {
+        self.store.compare_and_set(key, expected, value, ttl).await
+    }
+
+    async fn sync(&self) -> Result<(), StoreError> {
+        self.store.sync().await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.store.close().await
+    }
+}
+
+#[test]
+fn small_changes_of_large_records_are_flushed_within_the_bound_of_bytes() {
+    const RECORDS: usize = 40;
+    const BOUND: usize = 8 * MEGABYTE;
+    simulate(1, |env| async move {
+        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let faults = Faults::new(&env);
+        let largest = Arc::new(AtomicUsize::new(0));
+        let open_log = Log::new(FaultyLog::new(Arc::new(log.reopen()), &faults));
+        let open_store = Store::new(Weighed { store: store.clone(), largest: largest.clone() });
+        let options = Options { unflushed_bytes_max: BOUND, ..options() };
+        let engine = Engine::open(env.clone(), open_log, open_store, [app()], options).await.unwrap();
+        assert!(engine.wait_ready(Duration::from_secs(60)).await);
+        let (workspace, _) = engine.create_workspace("vault", "store", Some("first")).await.unwrap();
+        let (workspace, mut albums) = (workspace.id, Vec::new());
+        for place in 0..RECORDS {
+            let create = Request::changes([Change::create("Album", 1).field("f0", megabyte(place))]);
+            albums.push(engine.submit("vault", workspace, &create).await.unwrap().id(1).unwrap());
+        }
+        let album = albums[0];
+        let vault = Vault { env: env.clone(), log, store, engine, workspace, album };
+        vault.flushed().await;
+        largest.store(0, Ordering::Relaxed);
+        let spawn = |request: Request| {
+            let engine = vault.engine.clone();
+            env.spawn(async move { engine.submit("vault", workspace, &request).await })
+        };
+        // They wait together, and are a few bytes each in the log.
+        let hold = faults.hold(Operation::Append);
+        let mut tasks = vec![spawn(Request::new("Pile").args(json!({})))];
+        hold.reached(1).await;
+        let update = |album: &RecordId| Request::changes([Change::update(*album).field("f1", "x")]);
+        tasks.extend(albums.iter().map(|album| spawn(update(album))));
+        env.sleep(Duration::from_micros(1)).await;
+        hold.release();
+        for task in tasks {
+            task.await.unwrap().unwrap();
+        }
+        vault.flushed().await;
+        let largest = largest.load(Ordering::Relaxed);
+        // A group is closed behind the command that passes the bound.
+        assert!((MEGABYTE..BOUND + 2 * MEGABYTE).contains(&largest), "{largest} bytes in one flush");
+        vault.engine.close().await;
     });
 }
 

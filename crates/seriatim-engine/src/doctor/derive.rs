@@ -54,7 +54,7 @@ impl<'a> Examination<'a> {
         derivation: &'a Derivation,
     ) -> Self {
         let limits = Limits { flush_at: 0, events_max: 0, log_bytes_max: 0, own_keys: 0, own_bytes: 0 };
-        let overlay = Mutex::new(Overlay::new(limits, Arc::new(Budget::new(0, 0))));
+        let overlay = Mutex::new(Overlay::new(limits, Arc::new(Budget::new(0, 0, 0))));
         let (at, ignored) = (PartitionOffset::FIRST, IgnoredNumbers::default());
         let splits = Splits::default();
         Self { log, store, scratch, partition, derivation, at, overlay, splits, ignored }

@@ -2,6 +2,7 @@
 
 mod append;
 mod flusher;
+mod queue_budget;
 mod recovery;
 mod shared;
 mod stage;
@@ -29,6 +30,8 @@ use crate::split::Splits;
 use crate::state::{Values, lock};
 
 pub(crate) use flusher::{decode_checkpoint, encode_checkpoint};
+pub(crate) use queue_budget::QueueBudget;
+use queue_budget::QueueShare;
 pub(crate) use shared::Shared;
 use worker::{Hold, Message, Submission, Worker};
 
@@ -37,6 +40,7 @@ use worker::{Hold, Message, Submission, Worker};
 pub(crate) struct PartitionHandle {
     pub(crate) shared: Arc<Shared>,
     queue: mpsc::Sender<Message>,
+    queue_bytes: Arc<QueueShare>,
     status: StatusHandle,
     stopped: watch::Receiver<Option<String>>,
     task: std::sync::Mutex<Option<Task<()>>>,
@@ -108,6 +112,7 @@ impl PartitionHandle {
             own_keys: options.unflushed_max / 2 / sharing,
             own_bytes: options.unflushed_bytes_max / 2 / sharing,
         };
+        let queue_bytes = budget.queue.share(sharing);
         let shared = Arc::new(Shared {
             env: env.clone(),
             log,
@@ -134,14 +139,18 @@ impl PartitionHandle {
         let flusher = env.spawn(flusher::run(shared.clone()));
         let worker = Worker::new(shared.clone(), sequencer, commands, stopped_sender, flusher);
         let task = env.spawn(worker.run());
-        Self { shared, queue, status, stopped, task: std::sync::Mutex::new(Some(task)) }
+        Self { shared, queue, queue_bytes, status, stopped, task: std::sync::Mutex::new(Some(task)) }
     }
 
     /// Queues a command and waits for its answer. Dropping the future does not cancel the command.
     pub(crate) async fn submit(&self, prepared: Prepared) -> Result<Answer, SubmitError> {
         let queued = self.shared.env.instant();
+        let Some(permit) = self.queue_bytes.take(prepared.size()) else {
+            self.shared.metrics.refused.increment(1);
+            return Err(SubmitError::QueueBytesFull(self.queue_bytes.bytes()));
+        };
         let (sender, answer) = oneshot::channel();
-        let message = Message::Command(Submission::new(prepared, sender));
+        let message = Message::Command(Submission::new(prepared, sender, permit));
         match self.queue.try_send(message) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Full(_)) => {

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::Shared;
 use super::append::{answer, answer_again};
 use super::flusher;
+use super::queue_budget::Permit;
 use super::stage::{Outcome, Stage};
 use super::taken::{self, NewKey};
 use crate::error::{SubmitError, stopped};
@@ -31,11 +32,17 @@ pub(crate) struct Submission {
     pub(super) answer: oneshot::Sender<Result<Answer, SubmitError>>,
     /// How often something had to be read that nobody had foreseen.
     rounds: usize,
+    /// Its room in the queue, until it is answered.
+    _permit: Permit,
 }
 
 impl Submission {
-    pub(crate) fn new(prepared: Prepared, answer: oneshot::Sender<Result<Answer, SubmitError>>) -> Self {
-        Self { prepared, answer, rounds: 0 }
+    pub(crate) fn new(
+        prepared: Prepared,
+        answer: oneshot::Sender<Result<Answer, SubmitError>>,
+        permit: Permit,
+    ) -> Self {
+        Self { prepared, answer, rounds: 0, _permit: permit }
     }
 }
 
@@ -437,11 +444,10 @@ impl Worker {
                 return Ok(None);
             }
         };
+        // Bytes of keys and values: a small change of a large record writes all of it.
+        let (mut bytes, mut full) = (0, false);
         for (place, (submission, pin)) in batch.commands.iter().enumerate() {
-            let full = group.bytes() >= GROUP_BYTES_MAX
-                || (!group.is_empty()
-                    && lock(&self.shared.overlay).closes_group(values.len(), group.bytes()));
-            if full {
+            if full || group.bytes() >= GROUP_BYTES_MAX {
                 break;
             }
             let base = Base { group: &values, overlay: &self.shared.overlay, fetched: &batch.fetched };
@@ -449,7 +455,14 @@ impl Worker {
             let outcome = stage.run(&submission.prepared, &mut group, pin, &mut self.draft);
             if matches!(outcome, Outcome::Staged(_)) {
                 note_new_keys(self.shared.options.trust_level, &self.draft, place, &mut new_keys);
-                values.extend(self.draft.writes.drain(..));
+                for (key, value) in self.draft.writes.drain(..) {
+                    let (key_bytes, value_bytes) = (key.size(), value.len());
+                    match values.insert(key, value) {
+                        None => bytes += key_bytes + value_bytes,
+                        Some(old) => bytes = bytes + value_bytes - old.len(),
+                    }
+                }
+                full = lock(&self.shared.overlay).closes_group(values.len(), bytes);
             }
             outcomes.push(outcome);
         }
