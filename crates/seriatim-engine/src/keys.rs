@@ -11,6 +11,8 @@
 //! views               "ev" application 4, workspace 8, name                   parts of the row's key
 //! offset of a         "eo" application 4, partition 2                         its name
 //!   projector
+//! sweep of            "es" application 4, partition 2                         (empty)
+//!   idempotency keys
 //! parts of a value    "ez" partition part of the value's key                  clustering part of the value's key,
 //!   (see `split`)                                                               offset 8, number of the part 4
 //! ```
@@ -202,6 +204,11 @@ pub(crate) fn checkpoint(partition: Partition) -> StoreKey {
     partition_key(*b"ek", partition, &[])
 }
 
+/// How far a partition's idempotency keys are swept.
+pub(crate) fn sweep(partition: Partition) -> StoreKey {
+    partition_key(*b"es", partition, &[])
+}
+
 /// A part of a value that a store does not take whole, as of the event folded last. Its last twelve bytes have a fixed
 /// size, so no two values share a part.
 pub(crate) fn part_of_value(key: Key<'_>, folded: u64, number: u32) -> StoreKey {
@@ -245,6 +252,7 @@ mod tests {
             (KEYS.idempotency("ab"), "ex:010203040000000000001122/6162"),
             (checkpoint(Partition::new(1, 2)), "ek:000000010002/"),
             (projector(Partition::new(1, 2), "mail"), "eo:000000010002/6d61696c"),
+            (sweep(Partition::new(1, 2)), "es:000000010002/"),
             (
                 part_of_value(KEYS.idempotency("ab").as_key(), 0x10, 3),
                 "ez:6578010203040000000000001122/6162000000000000001000000003",

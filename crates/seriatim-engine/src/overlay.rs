@@ -17,6 +17,7 @@ use seriatim_types::{PartitionOffset, WorkspaceId};
 
 use crate::keys::StoreKey;
 use crate::partition::QueueBudget;
+use crate::state::REMOVED;
 
 /// Values of one stretch of the log: the last one of each key.
 #[derive(Debug, Default)]
@@ -24,8 +25,17 @@ pub(crate) struct Layer {
     pub(crate) values: BTreeMap<StoreKey, Bytes>,
     /// In order, so that what is written does not depend on chance.
     pub(crate) numbers: BTreeMap<WorkspaceId, Numbers>,
+    /// Which events' idempotency keys were swept: the values have the removals.
+    pub(crate) swept: Option<Swept>,
     /// Bytes of keys and values, about.
     bytes: usize,
+}
+
+/// A stretch of the log whose idempotency keys were swept: from the first event to the one before `to`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Swept {
+    pub(crate) from: PartitionOffset,
+    pub(crate) to: PartitionOffset,
 }
 
 /// What a workspace's numbers take, about.
@@ -130,6 +140,8 @@ pub(crate) struct Overlay {
     checkpoint: PartitionOffset,
     /// Bytes of the log from the checkpoint up to `next`.
     log_bytes: u64,
+    /// Up to where the store is swept, once it was read.
+    swept: Option<PartitionOffset>,
     /// How many flushes have ended: what was read from the store before the last of them may be outdated.
     flushes: u64,
 }
@@ -149,6 +161,7 @@ impl Overlay {
             next: PartitionOffset::FIRST,
             checkpoint: PartitionOffset::FIRST,
             log_bytes: 0,
+            swept: None,
             flushes: 0,
         }
     }
@@ -161,6 +174,7 @@ impl Overlay {
         self.waiting = Layer::default();
         self.staged = (0, 0);
         self.log_bytes = 0;
+        self.swept = None;
         self.count();
         Round(self.round)
     }
@@ -174,6 +188,32 @@ impl Overlay {
         self.filling = true;
         (self.next, self.checkpoint) = (checkpoint, checkpoint);
         true
+    }
+
+    /// Which recovery has filled it, or is at it; `None` until one has begun to.
+    pub(crate) fn filled(&self) -> Option<Round> {
+        self.filling.then_some(Round(self.round))
+    }
+
+    /// Up to where idempotency keys are swept, what waits included; `None` if the store has to be asked.
+    pub(crate) fn swept(&self) -> Option<PartitionOffset> {
+        let writing = self.writing.as_ref().and_then(|writing| writing.layer.swept);
+        self.waiting.swept.or(writing).map(|swept| swept.to).or(self.swept)
+    }
+
+    /// The store is swept up to here.
+    pub(crate) fn found_swept(&mut self, swept: PartitionOffset) {
+        self.swept = Some(swept);
+    }
+
+    /// Removes idempotency keys of a stretch of the log.
+    pub(crate) fn sweep(&mut self, keys: Vec<StoreKey>, from: PartitionOffset, to: PartitionOffset) {
+        for key in keys {
+            self.waiting.put(key, REMOVED);
+        }
+        let from = self.waiting.swept.map_or(from, |swept| swept.from);
+        self.waiting.swept = Some(Swept { from, to });
+        self.count();
     }
 
     pub(crate) fn is_current(&self, round: Round) -> bool {
@@ -292,7 +332,8 @@ impl Overlay {
 
     /// Whether anything waits at all.
     pub(crate) fn has_work(&self) -> bool {
-        self.filling && self.writing.is_none() && self.next > self.checkpoint
+        let changed = self.next > self.checkpoint || self.waiting.swept.is_some();
+        self.filling && self.writing.is_none() && changed
     }
 
     /// Why no group may be opened.
@@ -319,6 +360,7 @@ impl Overlay {
         self.flushes += 1;
         if self.filling {
             self.checkpoint = writing.next;
+            self.swept = writing.layer.swept.map(|swept| swept.to).or(self.swept);
             self.log_bytes -= writing.log_bytes;
         }
         self.count();
@@ -328,6 +370,10 @@ impl Overlay {
     pub(crate) fn failed(&mut self, writing: &Writing) {
         self.writing = None;
         if self.filling {
+            if let Some(Swept { from, to }) = writing.layer.swept {
+                let to = self.waiting.swept.map_or(to, |later| later.to);
+                self.waiting.swept = Some(Swept { from, to });
+            }
             for (key, value) in &writing.layer.values {
                 if !self.waiting.values.contains_key(key) {
                     self.waiting.put(key.clone(), value.clone());

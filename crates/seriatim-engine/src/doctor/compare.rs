@@ -12,7 +12,7 @@ use super::report::Checkpoint;
 use super::{DoctorError, Finding, Progress, Report, Telling, Treatment, Trouble};
 use crate::apply::{KeyUse, decode_offset};
 use crate::keys::{self, StoreKey};
-use crate::partition::{decode_checkpoint, encode_checkpoint};
+use crate::partition::{Position, decode_checkpoint, encode_checkpoint};
 use crate::record;
 use crate::split;
 use crate::view;
@@ -27,6 +27,8 @@ struct Comparison {
     /// The store is compared with what the log says up to here.
     to: PartitionOffset,
     tail: PartitionOffset,
+    /// Idempotency keys of events before this one may have been swept.
+    swept: PartitionOffset,
     treatment: Treatment,
     /// Whether a value may be ahead of the checkpoint, because batches of this store can be there in part.
     may_be_ahead: bool,
@@ -78,6 +80,13 @@ impl Examination<'_> {
         })
     }
 
+    /// How far idempotency keys are swept; `None` if that is damaged, or beyond the end of the log.
+    async fn position(&self, tail: PartitionOffset) -> Result<Option<Position>, DoctorError> {
+        let stored = self.store.get(keys::sweep(self.partition).as_key()).await?;
+        let position = stored.map_or(Some(Position::START), |bytes| Position::decode(&bytes));
+        Ok(position.filter(|position| position.reach <= tail))
+    }
+
     async fn compare(
         &self,
         to: PartitionOffset,
@@ -88,8 +97,10 @@ impl Examination<'_> {
         tell: Telling<'_>,
     ) -> Result<(), DoctorError> {
         let may_be_ahead = !self.store.batches_are_atomic() && to < tail;
+        let position = self.position(tail).await?;
+        let swept = position.unwrap_or(Position::START).reach;
         let mut comparison =
-            Comparison { to, tail, treatment, may_be_ahead, present: 0, batch: Batch::new() };
+            Comparison { to, tail, swept, treatment, may_be_ahead, present: 0, batch: Batch::new() };
         let (found, kept) = (report.found, report.findings.len());
         self.mark_nexts().await?;
         // Numbers first: where they are ahead of the log, there may be more to look at.
@@ -116,6 +127,16 @@ impl Examination<'_> {
             report.forget(found, kept);
             report.unapplied += tail.get() - PartitionOffset::FIRST.get();
             return Ok(());
+        }
+        if position.is_none() {
+            let (key, what) = (keys::sweep(self.partition), "how far idempotency keys are swept".to_owned());
+            let (partition, trouble) = (self.partition, Trouble::Different);
+            report.note(|| Finding { partition, trouble, what, key: key.clone() });
+            if comparison.mends() {
+                // What it had removed is restored, and swept again.
+                comparison.batch.remove(key.as_key());
+                report.removed += 1;
+            }
         }
         self.compare_checkpoint(checkpoint, is_empty, &mut comparison, report);
         self.write(&mut comparison, Durability::Synced).await
@@ -210,6 +231,7 @@ impl Examination<'_> {
         let trouble = match (&wanted, &there) {
             (Some(wanted), Some(there)) if self.is_same(key.family(), wanted, there) => return Ok(()),
             (Some(_), Some(_)) => Trouble::Different,
+            (Some(wanted), None) if is_swept(&key, wanted, comparison.swept) => return Ok(()),
             (Some(_), None) => Trouble::Missing,
             (None, _) => Trouble::Unexplained,
         };
@@ -311,4 +333,9 @@ impl Examination<'_> {
     fn describe(&self, key: &StoreKey) -> String {
         super::describe::describe(&self.derivation.schema, Key::new(key.partition(), key.clustering()))
     }
+}
+
+/// Whether a value that is not there is an idempotency key that was swept, because its window was over.
+fn is_swept(key: &StoreKey, wanted: &[u8], swept: PartitionOffset) -> bool {
+    key.family() == b"ex" && KeyUse::decode(wanted).is_ok_and(|used| used.offset < swept)
 }

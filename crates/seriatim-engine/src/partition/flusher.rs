@@ -7,8 +7,9 @@ use seriatim_storage::{Batch, Durability, StoreError};
 use seriatim_types::PartitionOffset;
 
 use super::Shared;
+use super::sweep::{self, Position};
 use crate::keys;
-use crate::overlay::Writing;
+use crate::overlay::{Swept, Writing};
 use crate::state::lock;
 
 /// Flushes when enough waits or has waited long enough, until it is stopped.
@@ -29,6 +30,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 
 /// In a task of its own, so that a write that has begun is not dropped half-way when the flusher ends.
 async fn flush_owned(shared: Arc<Shared>, durability: Durability) -> Result<(), StoreError> {
+    sweep::run(&shared).await;
     flush(&shared, durability).await
 }
 
@@ -85,6 +87,11 @@ async fn write(shared: &Shared, writing: &Writing, durability: Durability) -> Re
         numbers.encode(shared.derivation.schema.sequences(), &mut bytes);
         collected.values.put(NumbersKey::new(shared.partition.application, *workspace).as_key(), &bytes);
     }
+    let swept = writing.layer.swept;
+    if let Some(Swept { from, to }) = swept {
+        // What is written in part must not be taken for a loss.
+        put_swept(&mut collected.parts, shared, Position { done: from, reach: to });
+    }
     shared.splits.expect(&collected);
     let mut batch = if shared.store.batches_are_atomic() {
         collected.take_all()
@@ -96,10 +103,17 @@ async fn write(shared: &Shared, writing: &Writing, durability: Durability) -> Re
         }
         std::mem::take(&mut collected.removals)
     };
+    if let Some(Swept { to, .. }) = swept {
+        put_swept(&mut batch, shared, Position { done: to, reach: to });
+    }
     put_checkpoint(&mut batch, shared, writing.next);
     shared.store.write(batch, durability).await?;
     shared.splits.settle(collected.changed);
     Ok(())
+}
+
+fn put_swept(batch: &mut Batch, shared: &Shared, position: Position) {
+    batch.put(keys::sweep(shared.partition).as_key(), &position.encode());
 }
 
 fn put_checkpoint(batch: &mut Batch, shared: &Shared, next: PartitionOffset) {

@@ -6,6 +6,7 @@ mod queue_budget;
 mod recovery;
 mod shared;
 mod stage;
+mod sweep;
 mod taken;
 mod worker;
 
@@ -33,6 +34,8 @@ pub(crate) use flusher::{decode_checkpoint, encode_checkpoint};
 pub(crate) use queue_budget::QueueBudget;
 use queue_budget::QueueShare;
 pub(crate) use shared::Shared;
+pub(crate) use sweep::Position;
+use sweep::Sweeper;
 use worker::{Hold, Message, Submission, Worker};
 
 /// A handle on a partition. Its task ends when it is closed, or when the last handle is gone.
@@ -129,6 +132,7 @@ impl PartitionHandle {
             metrics: PartitionMetrics::new(partition),
             fence,
             splits: Splits::default(),
+            sweeper: Sweeper::default(),
         });
         let definition = shared.derivation.schema.sequences().clone();
         let cache = options.cache_numbers / sharing;

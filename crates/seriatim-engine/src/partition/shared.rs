@@ -11,6 +11,7 @@ use seriatim_types::{Partition, WorkspaceId};
 use tokio::sync::{Notify, watch};
 
 use super::recovery;
+use super::sweep::Sweeper;
 use crate::apply::Derivation;
 use crate::fence::Fence;
 use crate::follow::Watchers;
@@ -44,6 +45,7 @@ pub(crate) struct Shared {
     pub(crate) fence: Arc<Fence>,
     /// Which values the store has in parts.
     pub(crate) splits: Splits,
+    pub(crate) sweeper: Sweeper,
 }
 
 impl Shared {
