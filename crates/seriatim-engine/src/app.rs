@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use seriatim_storage::Digest;
 use seriatim_types::{PartitionId, WorkspaceId, WorkspaceKind};
 
@@ -162,9 +163,8 @@ impl Running {
         self.partition_of(workspace).submit(prepared).await
     }
 
+    /// Closes all partitions at the same time.
     pub(crate) async fn close(&self) {
-        for partition in &self.partitions {
-            partition.close().await;
-        }
+        join_all(self.partitions.iter().map(PartitionHandle::close)).await;
     }
 }

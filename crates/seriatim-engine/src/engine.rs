@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{join, join_all};
 use quick_cache::sync::Cache;
 use seriatim_blocks::{AllocateError, BlockAllocator, BlockOptions, BlockSize};
 use seriatim_env::Env;
@@ -20,7 +21,7 @@ use crate::follower;
 use crate::named_blocks::OpenBlocks;
 use crate::options::Options;
 use crate::overlay::Budget;
-use crate::partition::{PartitionHandle, PartitionState, PartitionStatus, Parts};
+use crate::partition::{PartitionHandle, PartitionState, PartitionStatus, Parts, QueueBudget};
 use crate::prepare::check_key;
 use crate::registry::{self, Registration, Registry, WORKSPACE_IDS, Workspace};
 use crate::request::{Answer, Request};
@@ -105,6 +106,7 @@ struct Inner {
     open_blocks: OpenBlocks,
     fence: Arc<Fence>,
     tokens: TokenTable,
+    options: Options,
 }
 
 /// What partitions of all applications have in common.
@@ -114,6 +116,7 @@ struct Opening<'a> {
     store: &'a Store,
     options: Options,
     budget: Arc<Budget>,
+    queue: Arc<QueueBudget>,
     sharing: usize,
     fence: Arc<Fence>,
 }
@@ -141,6 +144,7 @@ impl Opening<'_> {
                 derivation: derivation.clone(),
                 options,
                 budget: self.budget.clone(),
+                queue: self.queue.clone(),
                 sharing: self.sharing,
                 fence: self.fence.clone(),
             })
@@ -184,7 +188,8 @@ impl Engine {
             log: &log,
             store: &store,
             options,
-            budget: Arc::new(options.budget()),
+            budget: Arc::new(Budget::new(options.unflushed_max, options.unflushed_bytes_max)),
+            queue: Arc::new(QueueBudget::new(options.queue_bytes_max)),
             sharing: partitions + 1,
             fence: Arc::default(),
         };
@@ -248,6 +253,7 @@ impl Engine {
             open_blocks: OpenBlocks::new(opening.env.clone(), &opening.options),
             fence: opening.fence.clone(),
             tokens: TokenTable::default(),
+            options: opening.options,
         };
         let engine = Self { inner: Arc::new(inner) };
         engine.tokens().load().await?;
@@ -296,7 +302,8 @@ impl Engine {
             log,
             store,
             options,
-            budget: Arc::new(options.budget()),
+            budget: Arc::new(Budget::new(options.unflushed_max, options.unflushed_bytes_max)),
+            queue: Arc::new(QueueBudget::new(options.queue_bytes_max)),
             sharing: 1,
             fence: Arc::default(),
         };
@@ -588,15 +595,24 @@ impl Engine {
     }
 
     /// Ends everything: what is queued is done, and what waits is flushed. Storage stays open; it is the caller's.
+    ///
+    /// Three steps, because each needs the next: the applications, the blocks, the registry. If storage does not answer, each
+    /// takes [`Options::close_patience`] at the most.
     pub async fn close(&self) {
-        for running in self.inner.applications.values() {
-            running.close().await;
-        }
-        self.inner.open_blocks.close().await;
-        if let Err(error) = self.inner.workspace_ids.close().await {
-            tracing::warn!(%error, "the rest of a block of workspace ids was not given back");
-        }
+        join_all(self.inner.applications.values().map(|running| running.close())).await;
+        join(self.inner.open_blocks.close(), self.close_workspace_ids()).await;
         self.inner.sys.close().await;
+    }
+
+    async fn close_workspace_ids(&self) {
+        let closing = self.inner.workspace_ids.close();
+        match self.inner.env.timeout(self.inner.options.close_patience, closing).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the rest of a block of workspace ids was not given back");
+            }
+            Err(_) => tracing::warn!("storage does not answer; workspace ids are closed without it"),
+        }
     }
 
     /// The partition of a workspace.

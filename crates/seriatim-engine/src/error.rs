@@ -215,6 +215,14 @@ pub enum SubmitError {
         /// The key.
         key: StoreKey,
     },
+    /// The partition did not come to the end of its commands in time.
+    #[error("partition {partition} did not finish its commands within {within:?}: try again after a moment")]
+    NotIdle {
+        /// The partition.
+        partition: String,
+        /// How long it was waited for.
+        within: std::time::Duration,
+    },
     /// No number was drawn.
     #[error(transparent)]
     Draw(#[from] DrawError),
@@ -309,7 +317,7 @@ impl SubmitError {
             Self::TooLarge { .. } => ErrorKind::TooLarge,
             Self::Load(error) => error.kind(),
             Self::Busy(busy) => busy.kind(),
-            Self::QueueFull(_) | Self::QueueBytesFull(_) => ErrorKind::Busy,
+            Self::QueueFull(_) | Self::QueueBytesFull(_) | Self::NotIdle { .. } => ErrorKind::Busy,
             Self::Stopped { .. } | Self::NotWritten(_) => ErrorKind::Unavailable,
             Self::Append(error) => error.kind(),
             Self::InDoubt(_) => ErrorKind::InDoubt,

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use seriatim_types::TrustLevel;
 
-use crate::overlay::Budget;
-
 /// How an engine behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
@@ -43,13 +41,6 @@ pub struct Options {
     /// Named block sequences that are kept open, each with a block in memory; the one that was used longest ago is closed
     /// and gives back what it holds.
     pub open_blocks: usize,
-}
-
-impl Options {
-    /// What all partitions together may have waiting.
-    pub(crate) fn budget(&self) -> Budget {
-        Budget::new(self.unflushed_max, self.unflushed_bytes_max, self.queue_bytes_max)
-    }
 }
 
 impl Default for Options {

@@ -16,7 +16,6 @@ use seriatim_storage::ClusteringRange;
 use seriatim_types::{PartitionOffset, WorkspaceId};
 
 use crate::keys::StoreKey;
-use crate::partition::QueueBudget;
 use crate::state::REMOVED;
 
 /// Values of one stretch of the log: the last one of each key.
@@ -105,16 +104,18 @@ pub(crate) struct Budget {
     bytes: AtomicUsize,
     pub(crate) keys_max: usize,
     pub(crate) bytes_max: usize,
-    /// Commands that are not answered.
-    pub(crate) queue: Arc<QueueBudget>,
 }
 
 impl Budget {
-    pub(crate) fn new(keys_max: usize, bytes_max: usize, queue_bytes_max: usize) -> Self {
-        let queue = Arc::new(QueueBudget::new(queue_bytes_max));
-        Self { keys: AtomicUsize::new(0), bytes: AtomicUsize::new(0), keys_max, bytes_max, queue }
+    pub(crate) fn new(keys_max: usize, bytes_max: usize) -> Self {
+        Self { keys: AtomicUsize::new(0), bytes: AtomicUsize::new(0), keys_max, bytes_max }
     }
 }
+
+/// How often values have left the overlay. A value that was read from the store in one generation may be outdated in the
+/// next: it was newer in the overlay, and has left it since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Generation(u64);
 
 /// Which recovery an overlay belongs to. What an earlier one still does is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,8 +143,10 @@ pub(crate) struct Overlay {
     log_bytes: u64,
     /// Up to where the store is swept, once it was read.
     swept: Option<PartitionOffset>,
-    /// How many flushes have ended: what was read from the store before the last of them may be outdated.
-    flushes: u64,
+    /// Raised whenever something leaves: when a flush has ended, and when a recovery begins.
+    generation: u64,
+    /// Whether nothing may be written any more: the partition has stopped, and may belong to another owner.
+    retired: bool,
 }
 
 impl Overlay {
@@ -162,7 +165,8 @@ impl Overlay {
             checkpoint: PartitionOffset::FIRST,
             log_bytes: 0,
             swept: None,
-            flushes: 0,
+            generation: 0,
+            retired: false,
         }
     }
 
@@ -170,6 +174,7 @@ impl Overlay {
     /// have returned before the recovery reads: otherwise an older value could be written over a newer one.
     pub(crate) fn suspend(&mut self) -> Round {
         self.round += 1;
+        self.generation += 1;
         self.filling = false;
         self.waiting = Layer::default();
         self.staged = (0, 0);
@@ -190,9 +195,9 @@ impl Overlay {
         true
     }
 
-    /// Which recovery has filled it, or is at it; `None` until one has begun to.
+    /// Which recovery has filled it, or is at it; `None` until one has begun to, and when nothing may be written any more.
     pub(crate) fn filled(&self) -> Option<Round> {
-        self.filling.then_some(Round(self.round))
+        (self.filling && !self.retired).then_some(Round(self.round))
     }
 
     /// Up to where idempotency keys are swept, what waits included; `None` if the store has to be asked.
@@ -272,8 +277,13 @@ impl Overlay {
         self.count();
     }
 
-    pub(crate) fn flushes(&self) -> u64 {
-        self.flushes
+    pub(crate) fn generation(&self) -> Generation {
+        Generation(self.generation)
+    }
+
+    /// Hands out nothing to be written from now on. What it holds can still be read.
+    pub(crate) fn retire(&mut self) {
+        self.retired = true;
     }
 
     pub(crate) fn checkpoint(&self) -> PartitionOffset {
@@ -333,7 +343,7 @@ impl Overlay {
     /// Whether anything waits at all.
     pub(crate) fn has_work(&self) -> bool {
         let changed = self.next > self.checkpoint || self.waiting.swept.is_some();
-        self.filling && self.writing.is_none() && changed
+        self.filling && !self.retired && self.writing.is_none() && changed
     }
 
     /// Why no group may be opened.
@@ -357,7 +367,7 @@ impl Overlay {
     /// The write has returned: what it held leaves; what has changed since waits in its own layer.
     pub(crate) fn flushed(&mut self, writing: &Writing) {
         self.writing = None;
-        self.flushes += 1;
+        self.generation += 1;
         if self.filling {
             self.checkpoint = writing.next;
             self.swept = writing.layer.swept.map(|swept| swept.to).or(self.swept);

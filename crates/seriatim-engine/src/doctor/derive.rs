@@ -12,11 +12,12 @@ use super::{DoctorError, Progress, Report, Telling};
 use crate::apply::{Derivation, Pass};
 use crate::definition::DocumentKind;
 use crate::event::{Event, Place};
+use crate::fetched::{Fetched, Fetching};
 use crate::keys::{LOW_BITS, StoreKey, WorkspaceKeys};
 use crate::overlay::{Budget, Limits, Overlay};
 use crate::registry::{self, Registry};
 use crate::split::Splits;
-use crate::state::{Base, Draft, Fetched, State, Values};
+use crate::state::{Base, Draft, State, Values};
 use crate::view::{self, KeyPart};
 
 /// What one read of the log asks for.
@@ -54,7 +55,7 @@ impl<'a> Examination<'a> {
         derivation: &'a Derivation,
     ) -> Self {
         let limits = Limits { flush_at: 0, events_max: 0, log_bytes_max: 0, own_keys: 0, own_bytes: 0 };
-        let overlay = Mutex::new(Overlay::new(limits, Arc::new(Budget::new(0, 0, 0))));
+        let overlay = Mutex::new(Overlay::new(limits, Arc::new(Budget::new(0, 0))));
         let (at, ignored) = (PartitionOffset::FIRST, IgnoredNumbers::default());
         let splits = Splits::default();
         Self { log, store, scratch, partition, derivation, at, overlay, splits, ignored }
@@ -196,11 +197,10 @@ impl<'a> Examination<'a> {
             let _ = std::panic::catch_unwind(dry);
             keys.append(&mut draft.unread);
         }
-        keys.sort_unstable();
-        keys.dedup();
-        let asked: Vec<Key<'_>> = keys.iter().map(StoreKey::as_key).collect();
+        let fetching = Fetching::begin(&self.overlay, &keys);
+        let asked: Vec<Key<'_>> = fetching.keys().iter().map(StoreKey::as_key).collect();
         let found = self.splits.get_many(self.scratch, &asked).await?;
-        Ok(Fetched { values: keys.into_iter().zip(found).collect(), flushes: 0 })
+        Ok(fetching.finish(found))
     }
 
     /// The storage partition, in the scratch store, of the marks.

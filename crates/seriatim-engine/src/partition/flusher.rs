@@ -19,8 +19,9 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         loop {
             // Both ways out mean the same: it is time to look.
             let _ = shared.env.timeout(shared.options.flush_interval, shared.wake.notified()).await;
-            let flush = shared.env.spawn(flush_owned(shared.clone(), Durability::Buffered));
-            if !matches!(flush.await, Ok(Ok(()))) {
+            // A panic has stopped the partition: nothing is flushed after that.
+            let _ = shared.guard("a sweep", sweep::run(&shared)).await;
+            if flush(&shared, Durability::Buffered).await.is_err() {
                 shared.env.sleep(shared.env.jitter(shared.options.retry)).await;
             }
         }
@@ -28,42 +29,63 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     .await;
 }
 
-/// In a task of its own, so that a write that has begun is not dropped half-way when the flusher ends.
-async fn flush_owned(shared: Arc<Shared>, durability: Durability) -> Result<(), StoreError> {
-    sweep::run(&shared).await;
-    flush(&shared, durability).await
-}
-
-/// Waits for a write that is under way, then writes everything that waits, durably.
-pub(crate) async fn flush_all(shared: &Shared) -> Result<(), StoreError> {
+/// Waits for a write that is under way, then writes everything that waits, durably. Nothing of a partition that has
+/// stopped.
+pub(crate) async fn flush_all(shared: &Arc<Shared>) -> Result<(), StoreError> {
     let mut changes = shared.changes.subscribe();
     loop {
         changes.mark_unchanged();
-        if !lock(&shared.overlay).is_writing() {
+        // One lock for both: between them the flusher could begin.
+        let (under_way, begun) = {
+            let mut overlay = lock(&shared.overlay);
+            (overlay.is_writing(), overlay.start_flush())
+        };
+        if let Some(writing) = begun {
+            finish(shared, writing, Durability::Synced).await?;
+            break;
+        }
+        if !under_way || shared.halted().is_some() {
             break;
         }
         // Only the partition's end closes it.
         let _ = changes.changed().await;
     }
-    flush(shared, Durability::Synced).await?;
     // What earlier flushes wrote may still be buffered.
     shared.store.sync().await
 }
 
-/// Writes everything that waits; nothing if a write is under way. After an error all of it waits again. Not cancel-safe:
-/// dropped half-way, the write counts as under way for ever.
-pub(crate) async fn flush(shared: &Shared, durability: Durability) -> Result<(), StoreError> {
-    let Some(writing) = lock(&shared.overlay).start_flush() else {
-        return Ok(());
-    };
+/// Writes everything that waits; nothing if a write is under way. After an error all of it waits again. Dropping the future
+/// does not end a write that has begun.
+pub(crate) async fn flush(shared: &Arc<Shared>, durability: Durability) -> Result<(), StoreError> {
+    let begun = lock(&shared.overlay).start_flush();
+    match begun {
+        Some(writing) => finish(shared, writing, durability).await,
+        None => Ok(()),
+    }
+}
+
+/// Does a flush that has begun, in a task of its own: it is not dropped half-way if the caller is.
+async fn finish(
+    shared: &Arc<Shared>,
+    writing: Arc<Writing>,
+    durability: Durability,
+) -> Result<(), StoreError> {
+    let owned = shared.clone();
+    let written = shared.env.spawn(async move { write_out(&owned, &writing, durability).await });
+    written.await.unwrap_or_else(|error| Err(StoreError::InDoubt(error.to_string())))
+}
+
+/// Writes a layer and lets it leave the overlay; after an error it waits again. A panic stops the partition.
+async fn write_out(shared: &Shared, writing: &Writing, durability: Durability) -> Result<(), StoreError> {
     let started = shared.env.instant();
-    let result = write(shared, &writing, durability).await;
+    let result = shared.guard("a flush", write(shared, writing, durability)).await;
+    let result = result.unwrap_or_else(|panic| Err(StoreError::InDoubt(panic)));
     shared.metrics.flush_seconds.record((shared.env.instant() - started).as_secs_f64());
     {
         let mut overlay = lock(&shared.overlay);
         match &result {
-            Ok(()) => overlay.flushed(&writing),
-            Err(_) => overlay.failed(&writing),
+            Ok(()) => overlay.flushed(writing),
+            Err(_) => overlay.failed(writing),
         }
         shared.metrics.set_unflushed(&overlay);
     }

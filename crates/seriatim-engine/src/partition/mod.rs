@@ -45,7 +45,6 @@ pub(crate) struct PartitionHandle {
     queue: mpsc::Sender<Message>,
     queue_bytes: Arc<QueueShare>,
     status: StatusHandle,
-    stopped: watch::Receiver<Option<String>>,
     task: std::sync::Mutex<Option<Task<()>>>,
 }
 
@@ -59,6 +58,7 @@ pub(crate) struct Parts {
     pub(crate) derivation: Arc<Derivation>,
     pub(crate) options: Options,
     pub(crate) budget: Arc<Budget>,
+    pub(crate) queue: Arc<QueueBudget>,
     /// Among how many partitions the process's bounds are shared.
     pub(crate) sharing: usize,
     pub(crate) fence: Arc<Fence>,
@@ -104,7 +104,7 @@ pub struct PartitionState {
 impl PartitionHandle {
     /// Starts the task, the flusher and recovery, and returns at once.
     pub(crate) fn start(parts: Parts) -> Self {
-        let Parts { env, log, store, owner, derivation, options, budget, sharing, fence } = parts;
+        let Parts { env, log, store, owner, derivation, options, budget, queue, sharing, fence } = parts;
         let partition = owner.partition();
         let sharing = sharing.max(1);
         let limits = Limits {
@@ -115,7 +115,7 @@ impl PartitionHandle {
             own_keys: options.unflushed_max / 2 / sharing,
             own_bytes: options.unflushed_bytes_max / 2 / sharing,
         };
-        let queue_bytes = budget.queue.share(sharing);
+        let queue_bytes = queue.share(sharing);
         let shared = Arc::new(Shared {
             env: env.clone(),
             log,
@@ -129,6 +129,7 @@ impl PartitionHandle {
             changes: watch::Sender::new(()),
             watchers: Watchers::default(),
             stop: env.shutdown().child_token(),
+            stopped: watch::Sender::new(None),
             metrics: PartitionMetrics::new(partition),
             fence,
             splits: Splits::default(),
@@ -139,11 +140,10 @@ impl PartitionHandle {
         let sequencer = Sequencer::new(env.clone(), owner, definition, cache, shared.clone());
         let status = sequencer.status_handle();
         let (queue, commands) = mpsc::channel(options.queue_max);
-        let (stopped_sender, stopped) = watch::channel(None);
         let flusher = env.spawn(flusher::run(shared.clone()));
-        let worker = Worker::new(shared.clone(), sequencer, commands, stopped_sender, flusher);
+        let worker = Worker::new(shared.clone(), sequencer, commands, flusher);
         let task = env.spawn(worker.run());
-        Self { shared, queue, queue_bytes, status, stopped, task: std::sync::Mutex::new(Some(task)) }
+        Self { shared, queue, queue_bytes, status, task: std::sync::Mutex::new(Some(task)) }
     }
 
     /// Queues a command and waits for its answer. Dropping the future does not cancel the command.
@@ -169,43 +169,49 @@ impl PartitionHandle {
     }
 
     fn closed(&self) -> SubmitError {
-        match &*self.stopped.borrow() {
-            Some(reason) => {
-                let partition = self.shared.partition.to_string();
-                SubmitError::Stopped { partition, reason: reason.clone() }
-            }
-            None => SubmitError::Closed,
-        }
+        let partition = self.shared.partition.to_string();
+        let stopped = self.shared.halted();
+        stopped.map_or(SubmitError::Closed, |reason| SubmitError::Stopped { partition, reason })
     }
 
-    /// Holds the partition between two groups, with everything flushed, until the guard is dropped.
+    /// Holds the partition between two groups, with everything flushed, until the guard is dropped. Waits no longer than
+    /// closing would.
     pub(crate) async fn hold(&self) -> Result<Held, SubmitError> {
         let (ready_sender, ready) = oneshot::channel();
         let (guard, release) = oneshot::channel();
         let message = Message::Hold(Hold { ready: ready_sender, release });
-        self.queue.send(message).await.map_err(|_| self.closed())?;
-        ready.await.map_err(|_| self.closed())??;
-        Ok(Held { guard })
+        let holding = async {
+            self.queue.send(message).await.map_err(|_| self.closed())?;
+            ready.await.map_err(|_| self.closed())?
+        };
+        let within = self.shared.options.close_patience;
+        match self.shared.env.timeout(within, holding).await {
+            Ok(held) => held.map(|()| Held { guard }),
+            Err(_) => Err(SubmitError::NotIdle { partition: self.shared.partition.to_string(), within }),
+        }
     }
 
-    /// Ends the task: what is queued is done, and what waits is flushed.
+    /// Ends the task: what is queued is done, and what waits is flushed. If storage does not answer in time, it ends as it
+    /// is.
     pub(crate) async fn close(&self) {
-        // An error says that it has ended already.
-        let _ = self.queue.send(Message::Stop).await;
         let task = self.task.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        if let Some(mut task) = task {
-            let patience = self.shared.options.close_patience;
-            if self.shared.env.timeout(patience, &mut task).await.is_err() {
-                tracing::warn!(partition = %self.shared.partition, "storage does not answer; closing without it");
+        let ending = async {
+            // An error says that it has ended already.
+            let _ = self.queue.send(Message::Stop).await;
+            if let Some(task) = task {
+                let _ = task.await;
             }
+        };
+        if self.shared.env.timeout(self.shared.options.close_patience, ending).await.is_err() {
+            tracing::warn!(partition = %self.shared.partition, "storage does not answer; closing without it");
         }
         self.shared.watchers.close();
         self.shared.stop.cancel();
     }
 
     pub(crate) fn state(&self) -> PartitionState {
-        let status = match (&*self.stopped.borrow(), self.status.status()) {
-            (Some(reason), _) => PartitionStatus::Stopped(reason.clone()),
+        let status = match (self.shared.halted(), self.status.status()) {
+            (Some(reason), _) => PartitionStatus::Stopped(reason),
             (None, Status::None) => PartitionStatus::Recovering { from: 1, at: 1, tail: 1 },
             (None, Status::Recovering { from, at, tail }) => {
                 PartitionStatus::Recovering { from: from.get(), at: at.get(), tail: tail.get() }

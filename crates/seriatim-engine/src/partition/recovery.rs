@@ -12,10 +12,11 @@ use super::Shared;
 use super::flusher::{self, decode_checkpoint};
 use crate::apply::Pass;
 use crate::event::{Event, Place};
+use crate::fetched::Fetched;
 use crate::keys;
 use crate::limits::READ_ROUNDS_MAX;
 use crate::overlay::Round;
-use crate::state::{Base, Draft, Fetched, State, Values, lock};
+use crate::state::{Base, Draft, State, Values, lock};
 
 /// Entries whose values are read from the store together.
 const CHUNK_ENTRIES: usize = 512;
@@ -38,13 +39,27 @@ impl From<StopReason> for Halt {
 /// Recovers, and tries again for as long as storage fails. Ends when the partition does.
 pub(crate) async fn run(shared: Arc<Shared>, recovery: Recovery, round: Round) {
     let stop = shared.stop.clone();
-    stop.run_until_cancelled(recover(&shared, recovery, round)).await;
+    let recovering = stop.run_until_cancelled(recover(&shared, &recovery, round));
+    match shared.guard("recovery", recovering).await {
+        Ok(Some(End::Recovered)) => recovery.recovered(),
+        Ok(Some(End::Stopped(reason))) => recovery.stopped(reason),
+        Ok(Some(End::Superseded) | None) => {}
+        Err(panic) => recovery.stopped(StopReason::Internal(panic)),
+    }
     shared.notify();
     shared.watchers.wake_all();
 }
 
-async fn recover(shared: &Arc<Shared>, recovery: Recovery, round: Round) {
-    let mut scan = Scan { shared, recovery: &recovery, round, begun: None, at: PartitionOffset::FIRST };
+/// How a recovery ends.
+enum End {
+    Recovered,
+    /// A later one has begun, or the partition has stopped.
+    Superseded,
+    Stopped(StopReason),
+}
+
+async fn recover(shared: &Arc<Shared>, recovery: &Recovery, round: Round) -> End {
+    let mut scan = Scan { shared, recovery, round, begun: None, at: PartitionOffset::FIRST };
     let mut ignored = IgnoredNumbers::default();
     loop {
         let halt = match scan.run(&mut ignored).await {
@@ -52,10 +67,10 @@ async fn recover(shared: &Arc<Shared>, recovery: Recovery, round: Round) {
             Err(halt) => halt,
         };
         match halt {
-            Halt::Superseded => return,
+            Halt::Superseded => return End::Superseded,
             Halt::Stop(reason) => {
-                tracing::error!(partition = %shared.partition, %reason, "recovery cannot go on");
-                return recovery.stopped(reason);
+                tracing::error!(partition = %shared.partition, %reason, "recovery cannot continue");
+                return End::Stopped(reason);
             }
             Halt::Retry(reason) => {
                 tracing::warn!(partition = %shared.partition, %reason, "recovery waits for storage");
@@ -68,7 +83,7 @@ async fn recover(shared: &Arc<Shared>, recovery: Recovery, round: Round) {
         tracing::warn!(partition = %shared.partition, count, ?first, "numbers out of range ignored");
     }
     shared.wake.notify_one();
-    recovery.recovered();
+    End::Recovered
 }
 
 struct Scan<'a> {
@@ -142,6 +157,9 @@ impl Scan<'_> {
         let mut changes = self.shared.changes.subscribe();
         loop {
             changes.mark_unchanged();
+            if self.shared.halted().is_some() {
+                return Err(Halt::Superseded);
+            }
             let (full, writing) = {
                 let overlay = lock(&self.shared.overlay);
                 (overlay.backlog().is_some() || overlay.wants_flush(), overlay.is_writing())
@@ -183,14 +201,14 @@ impl Scan<'_> {
             known.fold(kind, *offset, entry, ignored).map_err(|error| Halt::Stop(error.into()))?;
             let mut rounds = 0;
             while !self.derive(*place, event, &values, &fetched, &mut draft)? {
-                rounds += 1;
+                let unread = std::mem::take(&mut draft.unread);
+                // Either the dry run did not come that far, which is counted. Or a flush has ended since the key was
+                // fetched: at most two can, because nothing is published before the chunk is applied.
+                rounds += usize::from(unread.iter().any(|key| !fetched.has_asked(key)));
                 if rounds > READ_ROUNDS_MAX {
                     return Err(stop(format!("event {offset} reads one thing after another without end")));
                 }
-                // The dry run did not come that far, or a flush has ended since, and the overlay has given it up.
-                let unread = std::mem::take(&mut draft.unread);
-                let more = self.shared.fetch(unread).await.map_err(StopReason::Store)?;
-                fetched.values.extend(more.values);
+                fetched.extend(self.shared.fetch(&unread).await.map_err(StopReason::Store)?);
             }
             values.extend(draft.writes.drain(..));
             bytes += entry.size();
@@ -249,7 +267,7 @@ impl Scan<'_> {
             let _ = std::panic::catch_unwind(dry);
             keys.append(&mut draft.unread);
         }
-        self.shared.fetch(keys).await.map_err(|error| Halt::from(StopReason::Store(error)))
+        self.shared.fetch(&keys).await.map_err(|error| Halt::from(StopReason::Store(error)))
     }
 
     async fn read_numbers(

@@ -1,9 +1,12 @@
 //! What a partition's task shares with its flusher, its recovery and everybody who reads.
 
 use std::collections::BTreeMap;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use seriatim_env::{Env, Shutdown};
 use seriatim_sequencer::{Busy, Committed, Derived, Numbers, ReadError, Recovery};
 use seriatim_storage::{ClusteringRange, Key, Log, Store, StoreError};
@@ -12,15 +15,16 @@ use tokio::sync::{Notify, watch};
 
 use super::recovery;
 use super::sweep::Sweeper;
-use crate::apply::Derivation;
+use crate::apply::{Derivation, panic_text};
 use crate::fence::Fence;
+use crate::fetched::{Fetched, Fetching};
 use crate::follow::Watchers;
 use crate::keys::StoreKey;
 use crate::metrics::PartitionMetrics;
 use crate::options::Options;
 use crate::overlay::Overlay;
 use crate::split::Splits;
-use crate::state::{Fetched, REMOVED, Values, lock};
+use crate::state::{REMOVED, Values, lock};
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -41,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) watchers: Watchers,
     /// Ends the tasks.
     pub(crate) stop: Shutdown,
+    /// Why it takes no more commands. The first reason stays.
+    pub(crate) stopped: watch::Sender<Option<String>>,
     pub(crate) metrics: PartitionMetrics,
     pub(crate) fence: Arc<Fence>,
     /// Which values the store has in parts.
@@ -53,17 +59,44 @@ impl Shared {
         self.changes.send_replace(());
     }
 
+    /// Stops the partition: it takes no more commands, and nothing more is written to the store. What the log has, the next
+    /// recovery finds there.
+    pub(crate) fn halt(&self, reason: &str) {
+        lock(&self.overlay).retire();
+        self.stopped.send_if_modified(|present| {
+            let first = present.is_none();
+            if first {
+                *present = Some(reason.to_owned());
+            }
+            first
+        });
+        self.notify();
+    }
+
+    /// Why it was stopped, if it was.
+    pub(crate) fn halted(&self) -> Option<String> {
+        self.stopped.borrow().clone()
+    }
+
+    /// Runs a part of the partition. If it panics, the partition stops and says so, and the panic's message comes back.
+    pub(crate) async fn guard<F: Future>(&self, what: &str, work: F) -> Result<F::Output, String> {
+        AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| {
+            let reason = format!("{what} panicked: {}", panic_text(&*panic));
+            tracing::error!(partition = %self.partition, %reason, "the partition stops");
+            self.halt(&reason);
+            reason
+        })
+    }
+
     /// Reads keys from the store, those that the overlay does not have.
-    pub(crate) async fn fetch(&self, mut keys: Vec<StoreKey>) -> Result<Fetched, StoreError> {
-        let flushes = {
-            let overlay = lock(&self.overlay);
-            keys.retain(|key| overlay.get(key).is_none());
-            overlay.flushes()
-        };
-        keys.sort_unstable();
-        keys.dedup();
-        let found = self.get_many(&keys).await?;
-        Ok(Fetched { values: keys.into_iter().zip(found).collect(), flushes })
+    pub(crate) async fn fetch(&self, keys: &[StoreKey]) -> Result<Fetched, StoreError> {
+        self.read_fetching(Fetching::begin(&self.overlay, keys)).await
+    }
+
+    /// The second half of a fetch.
+    pub(crate) async fn read_fetching(&self, fetching: Fetching) -> Result<Fetched, StoreError> {
+        let found = self.get_many(fetching.keys()).await?;
+        Ok(fetching.finish(found))
     }
 
     /// Reads keys from the store alone.

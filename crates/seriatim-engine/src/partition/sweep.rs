@@ -111,10 +111,10 @@ pub(super) async fn run(shared: &Shared) {
 
 /// Sweeps a page. Whether there may be more to do.
 async fn sweep_page(shared: &Shared, window: Duration) -> Result<bool, String> {
-    let (round, at, next, flushes) = {
+    let (round, at, next, generation) = {
         let overlay = lock(&shared.overlay);
         let Some(round) = overlay.filled() else { return Ok(false) };
-        (round, overlay.swept(), overlay.next(), overlay.flushes())
+        (round, overlay.swept(), overlay.next(), overlay.generation())
     };
     let from = match at {
         Some(at) => at,
@@ -158,15 +158,16 @@ async fn sweep_page(shared: &Shared, window: Duration) -> Result<bool, String> {
         return Ok(false);
     }
     let keys: Vec<StoreKey> = uses.iter().map(|(key, _)| key.clone()).collect();
-    let found = shared.read(&keys).await.map_err(|error| error.to_string())?;
+    let found = shared.get_many(&keys).await.map_err(|error| error.to_string())?;
     let mut overlay = lock(&shared.overlay);
-    if overlay.filled() != Some(round) || overlay.flushes() != flushes || overlay.swept() != Some(from) {
+    if overlay.filled() != Some(round) || overlay.generation() != generation || overlay.swept() != Some(from)
+    {
         // What was read may be outdated: a flush has ended meanwhile, or a recovery has begun.
         return Ok(false);
     }
     let mut removed = Vec::new();
     for ((key, offset), found) in uses.into_iter().zip(found) {
-        // The overlay is asked again: the key may have been used since.
+        // The overlay first: what it has is newer, and the key may have been used again.
         let present = overlay.get(&key).cloned().or(found).filter(|bytes| *bytes != REMOVED);
         let used = present.and_then(|bytes| KeyUse::decode(&bytes).ok());
         if used.is_some_and(|used| used.offset == offset) {

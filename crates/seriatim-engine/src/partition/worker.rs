@@ -4,10 +4,10 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use seriatim_env::Task;
-use seriatim_sequencer::{Busy, LoadError, Loaded, Pin, Sealed, Sequencer};
+use seriatim_sequencer::{Busy, LoadError, Loaded, Pin, Sealed, Sequencer, StopReason};
 use seriatim_storage::StoreError;
 use seriatim_types::{ErrorKind, Timestamp, TrustLevel};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 
 use super::Shared;
 use super::append::{answer, answer_again};
@@ -16,11 +16,11 @@ use super::queue_budget::Permit;
 use super::stage::{Outcome, Stage};
 use super::taken::{self, NewKey};
 use crate::error::{SubmitError, stopped};
-use crate::keys::StoreKey;
+use crate::fetched::{Fetched, Fetching};
 use crate::limits::{GROUP_BYTES_MAX, GROUP_COMMANDS_MAX, READ_ROUNDS_MAX};
 use crate::prepare::Prepared;
 use crate::request::Answer;
-use crate::state::{Base, Draft, Fetched, Values, lock};
+use crate::state::{Base, Draft, Values, lock};
 
 /// What a usual command writes: room for it is made at once.
 const KEYS_OF_A_COMMAND: usize = 4;
@@ -85,20 +85,27 @@ pub(super) struct Pending {
     pub(super) followers: Vec<Submission>,
 }
 
+/// A command that was refused in its turn, by what it saw: perhaps by what its own group does, which may turn out not to be
+/// in the log. It is answered when that is known.
+pub(super) struct Held {
+    pub(super) submission: Submission,
+    pub(super) error: SubmitError,
+}
+
 /// A group, closed and on its way.
 pub(super) struct Staged {
     pub(super) sealed: Sealed,
     pub(super) pending: Vec<Pending>,
+    pub(super) held: Vec<Held>,
 }
 
 pub(crate) struct Worker {
     pub(super) shared: Arc<Shared>,
     pub(super) sequencer: Sequencer<Shared>,
     queue: mpsc::Receiver<Message>,
-    pub(super) stopped: watch::Sender<Option<String>>,
     flusher: Task<()>,
     /// Commands that are not loaded yet.
-    waiting: Vec<Submission>,
+    pub(super) waiting: Vec<Submission>,
     /// Commands that can be staged.
     batch: Batch,
     /// Commands whose workspaces are being read.
@@ -117,14 +124,12 @@ impl Worker {
         shared: Arc<Shared>,
         sequencer: Sequencer<Shared>,
         queue: mpsc::Receiver<Message>,
-        stopped: watch::Sender<Option<String>>,
         flusher: Task<()>,
     ) -> Self {
         Self {
             shared,
             sequencer,
             queue,
-            stopped,
             flusher,
             waiting: Vec::new(),
             batch: Batch::default(),
@@ -139,17 +144,20 @@ impl Worker {
 
     /// Until it is stopped, or stops because something is wrong.
     pub(crate) async fn run(mut self) {
-        let stop = self.shared.stop.clone();
-        let mut end = SubmitError::Closed;
-        if let Some(Err(reason)) = stop.run_until_cancelled(self.work()).await {
-            tracing::error!(partition = %self.shared.partition, %reason, "the partition has stopped");
-            let text = match &reason {
-                SubmitError::Stopped { reason, .. } => reason.clone(),
-                other => other.to_string(),
-            };
-            self.stopped.send_replace(Some(text));
-            end = reason;
-        }
+        let (shared, stop) = (self.shared.clone(), self.shared.stop.clone());
+        let worked = shared.guard("the partition's task", stop.run_until_cancelled(self.work())).await;
+        let end = match worked {
+            Ok(Some(Ok(())) | None) => SubmitError::Closed,
+            Ok(Some(Err(reason))) => {
+                tracing::error!(partition = %shared.partition, %reason, "the partition has stopped");
+                match &reason {
+                    SubmitError::Stopped { reason, .. } => shared.halt(reason),
+                    other => shared.halt(&other.to_string()),
+                }
+                reason
+            }
+            Err(panic) => self.defect(&panic),
+        };
         self.queue.close();
         self.give_up_loading().await;
         while let Ok(message) = self.queue.try_recv() {
@@ -157,10 +165,17 @@ impl Worker {
         }
         // None of them was staged: nothing of them was done.
         self.refuse_all(&end);
-        // What is committed and not flushed is in the log; writing it now just makes the next start quick.
+        if let Some(hold) = self.hold.take() {
+            // Whoever asked may have gone.
+            let _ = hold.ready.send(Err(end));
+        }
         self.flusher.cancel();
-        // An error was logged, and the next recovery will find everything.
-        let _ = flusher::flush_all(&self.shared).await;
+        // What is committed and not flushed is in the log; writing it now just makes the next start quick. Not after a stop:
+        // another owner may have written to the store by now.
+        if shared.halted().is_none() {
+            // An error was logged, and the next recovery will find everything.
+            let _ = flusher::flush_all(&shared).await;
+        }
     }
 
     async fn work(&mut self) -> Result<(), SubmitError> {
@@ -246,6 +261,9 @@ impl Worker {
         let deadline = self.shared.env.instant() + self.shared.options.begin_wait;
         loop {
             changes.mark_unchanged();
+            if let Some(reason) = self.shared.halted() {
+                return Err(Busy::Stopped(StopReason::Internal(reason)));
+            }
             let busy = match self.sequencer.wait(Duration::ZERO).await {
                 Ok(()) => return Ok(()),
                 Err(busy @ (Busy::Recovering | Busy::Backlogged { .. })) => busy,
@@ -306,12 +324,9 @@ impl Worker {
             self.waiting = commands;
             return;
         };
-        let keys: Vec<StoreKey> = {
-            let overlay = lock(&self.shared.overlay);
-            let reads = commands.iter().flat_map(|command| &command.prepared.reads);
-            reads.filter(|key| overlay.get(key).is_none()).cloned().collect()
-        };
-        let loading = if keys.is_empty() {
+        let reads = commands.iter().flat_map(|command| &command.prepared.reads);
+        let fetching = Fetching::begin(&self.shared.overlay, reads);
+        let loading = if fetching.is_empty() {
             match loading.complete() {
                 Ok(loaded) => return self.admit(commands, loaded, Fetched::default()),
                 Err(loading) => loading,
@@ -322,7 +337,7 @@ impl Worker {
         let shared = self.shared.clone();
         let load = async move {
             let loaded = loading.read().await;
-            let fetched = shared.fetch(keys).await;
+            let fetched = shared.read_fetching(fetching).await;
             (commands, loaded, fetched)
         };
         self.loading = Some(self.shared.env.spawn(load));
@@ -362,42 +377,11 @@ impl Worker {
                 Err(error) => answer(submission, Err(SubmitError::Load(error))),
             }
         }
-        if fetched.values.is_empty() {
-            return;
-        }
-        let present = &mut self.batch.fetched;
-        // The older of two counts: what is outdated is read again, and nothing outdated is taken for fresh.
-        let flushes =
-            if present.values.is_empty() { fetched.flushes } else { present.flushes.min(fetched.flushes) };
-        present.values.extend(fetched.values);
-        present.flushes = flushes;
-    }
-
-    /// Reads again what was read before the last flush: the overlay may have given it up since.
-    async fn refresh(&mut self) -> Result<(), StoreError> {
-        let outdated = !self.batch.fetched.values.is_empty()
-            && self.batch.fetched.flushes != lock(&self.shared.overlay).flushes();
-        if outdated {
-            let keys = std::mem::take(&mut self.batch.fetched.values).into_keys().collect();
-            self.batch.fetched = self.shared.fetch(keys).await?;
-        }
-        Ok(())
-    }
-
-    /// As [`Self::refresh`]; if it fails, the batch is refused, and the answer is `false`.
-    async fn refresh_or_refuse(&mut self) -> bool {
-        let Err(error) = self.refresh().await else { return true };
-        for (submission, _) in std::mem::take(&mut self.batch).commands {
-            answer(submission, Err(SubmitError::Store(error.clone())));
-        }
-        false
+        self.batch.fetched.extend(fetched);
     }
 
     /// Stages the batch as one group and closes it. `None` if nothing of it was staged.
     async fn stage(&mut self) -> Result<Option<Staged>, SubmitError> {
-        if !self.refresh_or_refuse().await {
-            return Ok(None);
-        }
         let mut batch = std::mem::take(&mut self.batch);
         let now = self.shared.env.now().max(self.last_time);
         self.last_time = now;
@@ -412,12 +396,6 @@ impl Worker {
                     self.sequencer.discard(attempt.sealed);
                     let (submission, _) = batch.commands.remove(command);
                     answer(submission, Err(SubmitError::Taken { what, key }));
-                    // A flush may have ended while the store was asked.
-                    self.batch = batch;
-                    if !self.refresh_or_refuse().await {
-                        return Ok(None);
-                    }
-                    batch = std::mem::take(&mut self.batch);
                 }
                 Err(error) => {
                     self.sequencer.discard(attempt.sealed);
@@ -479,7 +457,7 @@ impl Worker {
         let Attempt { sealed, values, outcomes, .. } = attempt;
         *self.shared.sealed.lock().unwrap_or_else(PoisonError::into_inner) = values;
         let mut pending: Vec<Pending> = Vec::with_capacity(sealed.entries().len());
-        let mut left = Vec::new();
+        let (mut held, mut left) = (Vec::new(), Vec::new());
         let staged = outcomes.len();
         for (outcome, (submission, pin)) in outcomes.into_iter().zip(batch.commands.drain(..staged)) {
             match outcome {
@@ -496,6 +474,7 @@ impl Worker {
                         ),
                     }
                 }
+                Outcome::Refused(error) => held.push(Held { submission, error }),
                 outcome => left.push((outcome, submission, pin)),
             }
         }
@@ -507,7 +486,7 @@ impl Worker {
         if !self.batch.commands.is_empty() {
             self.batch.fetched = batch.fetched;
         }
-        Staged { sealed, pending }
+        Staged { sealed, pending, held }
     }
 
     fn dispose(&mut self, batch: &mut Batch, outcomes: Vec<Outcome>) {
@@ -532,12 +511,19 @@ impl Worker {
                 answer(submission, Err(error));
             }
             Outcome::Unread(keys) => {
-                submission.rounds += 1;
+                let asked = &mut submission.prepared.reads;
+                let before = asked.len();
+                for key in keys {
+                    // What was asked for before was fetched, and a flush has ended since: that is no new round.
+                    if !asked.contains(&key) {
+                        asked.push(key);
+                    }
+                }
+                submission.rounds += usize::from(asked.len() > before);
                 if submission.rounds > READ_ROUNDS_MAX {
                     let error = self.defect("a command reads one thing after another without end");
                     return answer(submission, Err(error));
                 }
-                submission.prepared.reads.extend(keys);
                 self.waiting.push(submission);
             }
             Outcome::Stale => self.waiting.push(submission),

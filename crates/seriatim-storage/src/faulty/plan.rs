@@ -66,8 +66,18 @@ pub(super) struct Rule {
     pub(super) on: Operations,
     pub(super) when: When,
     pub(super) fault: Fault,
-    /// Whether nothing works any more once it has fired.
-    pub(super) crashes: bool,
+    pub(super) then: Then,
+}
+
+/// What a rule leaves when it has fired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    /// Nothing.
+    Continue,
+    /// Nothing works any more.
+    Crash,
+    /// The store takes no writes until it is opened again.
+    Poison,
 }
 
 /// Where an operation can be held.
@@ -110,6 +120,12 @@ pub(super) struct Plan {
     pub(super) delays: Vec<(Operations, Duration)>,
     pub(super) gates: Vec<Arc<Gate>>,
     pub(super) crashed: bool,
+    /// Whether the store takes no writes until it is opened again.
+    pub(super) poisoned: bool,
+    /// How often the store has been opened again.
+    pub(super) reopened: u64,
+    /// How many of the last buffered batches are lost when it is.
+    pub(super) lost_batches: usize,
     pub(super) counts: [u64; Operation::COUNT],
     pub(super) injected: u64,
 }
@@ -140,6 +156,9 @@ impl Plan {
         if self.crashed {
             return Some(Fault::Refuse);
         }
+        if self.poisoned && operation.is_store_write() {
+            return Some(Fault::Refuse);
+        }
         let mut fired = None;
         self.rules.retain_mut(|rule| {
             if !rule.on.contains(operation) {
@@ -155,7 +174,8 @@ impl Plan {
             };
             if fires && fired.is_none() {
                 fired = Some(rule.fault);
-                self.crashed |= rule.crashes;
+                self.crashed |= rule.then == Then::Crash;
+                self.poisoned |= rule.then == Then::Poison;
             }
             !(fires && matches!(rule.when, When::In(_)))
         });
