@@ -12,6 +12,7 @@ use seriatim_engine::definition::{
     Application, CommandDefinition, DocumentDefinition, DocumentKind, FieldType, KindDefinition,
 };
 use seriatim_engine::doctor::{Doctor, Report, Treatment};
+use seriatim_engine::limits::LOAD_BYTES_MAX;
 use seriatim_engine::{
     Answer, App, Change, Engine, Found, Options, PartitionStatus, Projected, Request, Rows, SubmitError,
     projector,
@@ -411,11 +412,12 @@ fn the_doctor_finds_and_restores_what_is_missing_of_an_oversized_record() {
     });
 }
 
-/// A store that remembers the largest batch.
+/// A store that remembers the largest batch, and the most that was read at once.
 #[derive(Debug)]
 struct Weighed {
     store: MemoryStore,
     largest: Arc<AtomicUsize>,
+    largest_read: Arc<AtomicUsize>,
 }
 
 #[async_trait]
@@ -429,7 +431,9 @@ impl StoreBackend for Weighed {
     }
 
     async fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Bytes>>, StoreError> {
-        self.store.get_many(keys).await
+        let found = self.store.get_many(keys).await?;
+        self.largest_read.fetch_max(found.iter().flatten().map(Bytes::len).sum(), Ordering::Relaxed);
+        Ok(found)
     }
 
     async fn scan_page(
@@ -467,7 +471,7 @@ impl StoreBackend for Weighed {
 }
 
 #[test]
-fn small_changes_of_large_records_are_flushed_within_the_bound_of_bytes() {
+fn small_changes_of_large_records_are_read_and_flushed_within_the_bounds_of_bytes() {
     const RECORDS: usize = 40;
     const BOUND: usize = 8 * MEGABYTE;
     simulate(1, |env| async move {
@@ -475,7 +479,10 @@ fn small_changes_of_large_records_are_flushed_within_the_bound_of_bytes() {
         let faults = Faults::new(&env);
         let largest = Arc::new(AtomicUsize::new(0));
         let open_log = Log::new(FaultyLog::new(Arc::new(log.reopen()), &faults));
-        let open_store = Store::new(Weighed { store: store.clone(), largest: largest.clone() });
+        let largest_read = Arc::new(AtomicUsize::new(0));
+        let weighed =
+            Weighed { store: store.clone(), largest: largest.clone(), largest_read: largest_read.clone() };
+        let open_store = Store::new(weighed);
         let options = Options { unflushed_bytes_max: BOUND, ..options() };
         let engine = Engine::open(env.clone(), open_log, open_store, [app()], options).await.unwrap();
         assert!(engine.wait_ready(Duration::from_secs(60)).await);
@@ -489,6 +496,7 @@ fn small_changes_of_large_records_are_flushed_within_the_bound_of_bytes() {
         let vault = Vault { env: env.clone(), log, store, engine, workspace, album };
         vault.flushed().await;
         largest.store(0, Ordering::Relaxed);
+        largest_read.store(0, Ordering::Relaxed);
         let spawn = |request: Request| {
             let engine = vault.engine.clone();
             env.spawn(async move { engine.submit("vault", workspace, &request).await })
@@ -508,6 +516,11 @@ fn small_changes_of_large_records_are_flushed_within_the_bound_of_bytes() {
         let largest = largest.load(Ordering::Relaxed);
         // A group is closed behind the command that passes the bound.
         assert!((MEGABYTE..BOUND + 2 * MEGABYTE).contains(&largest), "{largest} bytes in one flush");
+        let largest_read = largest_read.load(Ordering::Relaxed);
+        let bound = LOAD_BYTES_MAX + 2 * MEGABYTE;
+        assert!((MEGABYTE..bound).contains(&largest_read), "{largest_read} bytes read at once");
+        let records = vault.engine.records("vault", workspace, "Album", None, 100).await.unwrap();
+        assert!(records.len() == RECORDS && records.iter().all(|record| record.fields.len() == 2));
         vault.engine.close().await;
     });
 }

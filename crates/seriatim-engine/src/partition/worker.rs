@@ -17,7 +17,7 @@ use super::stage::{Outcome, Stage};
 use super::taken::{self, NewKey};
 use crate::error::{SubmitError, stopped};
 use crate::fetched::{Fetched, Fetching};
-use crate::limits::{GROUP_BYTES_MAX, GROUP_COMMANDS_MAX, READ_ROUNDS_MAX};
+use crate::limits::{GROUP_BYTES_MAX, GROUP_COMMANDS_MAX, LOAD_BYTES_MAX, READ_ROUNDS_MAX};
 use crate::prepare::Prepared;
 use crate::request::Answer;
 use crate::state::{Base, Draft, Values, lock};
@@ -317,6 +317,10 @@ impl Worker {
         if self.waiting.is_empty() || self.loading.is_some() {
             return;
         }
+        // What did not fit the last group keeps what was read for it.
+        if !self.batch.commands.is_empty() && self.batch.fetched.bytes() >= LOAD_BYTES_MAX {
+            return;
+        }
         let commands = std::mem::take(&mut self.waiting);
         let wanted: Vec<_> =
             commands.iter().map(|command| (command.prepared.kind, command.prepared.workspace)).collect();
@@ -337,7 +341,7 @@ impl Worker {
         let shared = self.shared.clone();
         let load = async move {
             let loaded = loading.read().await;
-            let fetched = shared.read_fetching(fetching).await;
+            let fetched = load_values(&shared, fetching, &commands).await;
             (commands, loaded, fetched)
         };
         self.loading = Some(self.shared.env.spawn(load));
@@ -514,7 +518,8 @@ impl Worker {
                 let asked = &mut submission.prepared.reads;
                 let before = asked.len();
                 for key in keys {
-                    // What was asked for before was fetched, and a flush has ended since: that is no new round.
+                    // What was asked for before was fetched, and a flush has ended since, or it was left for later
+                    // because others are large: that is no new round.
                     if !asked.contains(&key) {
                         asked.push(key);
                     }
@@ -529,6 +534,21 @@ impl Worker {
             Outcome::Stale => self.waiting.push(submission),
         }
     }
+}
+
+/// Reads what commands want, within bounds; the first of them gets all that it wants, so that one can always be staged.
+async fn load_values(
+    shared: &Shared,
+    fetching: Fetching,
+    commands: &[Submission],
+) -> Result<Fetched, StoreError> {
+    let (mut fetched, is_all) = shared.read_fetching_within(fetching, LOAD_BYTES_MAX).await?;
+    if !is_all && let Some(first) = commands.first() {
+        let left = first.prepared.reads.iter().filter(|key| !fetched.has_asked(key));
+        let left = Fetching::begin(&shared.overlay, left);
+        fetched.extend(shared.read_fetching(left).await?);
+    }
+    Ok(fetched)
 }
 
 /// A group as it was staged, before its new keys were looked at.
