@@ -122,7 +122,7 @@ impl Vault {
         let found = self.engine.record("vault", self.workspace, self.album).await.unwrap();
         let Some(Found::Record(record)) = found else { panic!("{found:?}") };
         let listed = self.engine.records("vault", self.workspace, "Album", None, 10).await.unwrap();
-        assert_eq!(listed, [record.clone()]);
+        assert_eq!(listed, std::slice::from_ref(&record));
         let text = |value: &seriatim_engine::Value| value.to_json().as_str().unwrap().len();
         record.fields.iter().map(|(_, value)| text(value)).collect()
     }

@@ -112,7 +112,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "How long commands wait while a partition recovers or is backlogged, before they are refused as busy.",
     ),
     serving("queue_max", Kind::Count, "4096", "Commands that may wait in a partition."),
-    serving("queue_bytes_max", Kind::Count, "67108864", "Bytes of commands that may wait, over all partitions."),
+    serving(
+        "queue_bytes_max",
+        Kind::Count,
+        "67108864",
+        "Bytes of commands that may wait, over all partitions.",
+    ),
     serving(
         "idempotency_window",
         Kind::DurationOrForever,
