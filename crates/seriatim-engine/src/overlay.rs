@@ -86,6 +86,17 @@ pub(crate) struct Writing {
     log_bytes: u64,
 }
 
+/// How a flush begins.
+#[derive(Debug)]
+pub(crate) enum FlushStart {
+    /// With this, which is to be written.
+    Begun(Arc<Writing>),
+    /// Not yet: a write is under way.
+    UnderWay,
+    /// Not at all: nothing waits, or nothing may be written any more.
+    Nothing,
+}
+
 /// How much may wait, and when it is flushed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
@@ -353,15 +364,18 @@ impl Overlay {
         (far || self.passes_budget(self.staged)).then_some(Busy::Backlogged { unflushed, events, bytes })
     }
 
-    /// Hands out everything that waits, to be written. `None` if there is nothing, or a write is under way.
-    pub(crate) fn start_flush(&mut self) -> Option<Arc<Writing>> {
+    /// Hands out everything that waits, to be written.
+    pub(crate) fn start_flush(&mut self) -> FlushStart {
+        if self.writing.is_some() && !self.retired {
+            return FlushStart::UnderWay;
+        }
         if !self.has_work() {
-            return None;
+            return FlushStart::Nothing;
         }
         let layer = std::mem::take(&mut self.waiting);
         let writing = Arc::new(Writing { layer, next: self.next, log_bytes: self.log_bytes });
         self.writing = Some(writing.clone());
-        Some(writing)
+        FlushStart::Begun(writing)
     }
 
     /// The write has returned: what it held leaves; what has changed since waits in its own layer.

@@ -25,7 +25,7 @@ use fetched::{Fetched, Fetching};
 use keys::StoreKey;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
-use overlay::{Budget, Limits, Overlay};
+use overlay::{Budget, FlushStart, Limits, Overlay, Writing};
 use seriatim_types::PartitionOffset;
 use state::{Base, Draft, State, Values, lock};
 
@@ -87,12 +87,30 @@ impl World {
 
     /// As the flusher does it; `works`: whether the store takes the write.
     fn flush(&self, works: bool) {
-        let Some(writing) = lock(&self.overlay).start_flush() else { return };
+        let start = lock(&self.overlay).start_flush();
+        if let FlushStart::Begun(writing) = start {
+            self.finish(&writing, works);
+        }
+    }
+
+    /// As closing does it.
+    fn flush_all(&self) {
+        loop {
+            let start = lock(&self.overlay).start_flush();
+            match start {
+                FlushStart::Begun(writing) => return self.finish(&writing, true),
+                FlushStart::UnderWay => thread::yield_now(),
+                FlushStart::Nothing => return,
+            }
+        }
+    }
+
+    fn finish(&self, writing: &Writing, works: bool) {
         if works && let Some(value) = writing.layer.values.get(&self.key) {
             *self.store.lock().unwrap() = Some(value.clone());
         }
         let mut overlay = lock(&self.overlay);
-        if works { overlay.flushed(&writing) } else { overlay.failed(&writing) }
+        if works { overlay.flushed(writing) } else { overlay.failed(writing) }
     }
 }
 
@@ -134,6 +152,19 @@ fn a_flush_that_ends_during_the_use_makes_it_fetch_again_and_no_more_than_twice(
         let (value, fetches) = world.find(load.join().unwrap());
         assert_eq!(value.as_deref(), Some(SECOND.as_bytes()));
         assert!(fetches <= 2, "nothing is published meanwhile, so two flushes can end");
+        flush.join().unwrap();
+    });
+}
+
+#[test]
+fn after_a_full_flush_everything_is_in_the_store_also_while_the_flusher_begins() {
+    model(|| {
+        let world = World::new();
+        world.publish(FIRST);
+        let flusher = world.clone();
+        let flush = thread::spawn(move || flusher.flush(true));
+        world.flush_all();
+        assert_eq!(world.store.lock().unwrap().as_deref(), Some(FIRST.as_bytes()));
         flush.join().unwrap();
     });
 }

@@ -7,9 +7,10 @@ use seriatim_storage::{Batch, Durability, StoreError};
 use seriatim_types::PartitionOffset;
 
 use super::Shared;
+use super::shared::renewed;
 use super::sweep::{self, Position};
 use crate::keys;
-use crate::overlay::{Swept, Writing};
+use crate::overlay::{FlushStart, Swept, Writing};
 use crate::state::lock;
 
 /// Flushes when enough waits or has waited long enough, until it is stopped.
@@ -19,6 +20,10 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         loop {
             // Both ways out mean the same: it is time to look.
             let _ = shared.env.timeout(shared.options.flush_interval, shared.wake.notified()).await;
+            if shared.is_store_renewed() {
+                shared.renewed.notify_one();
+                continue;
+            }
             // A panic has stopped the partition: nothing is flushed after that.
             let _ = shared.guard("a sweep", sweep::run(&shared)).await;
             if flush(&shared, Durability::Buffered).await.is_err() {
@@ -35,20 +40,13 @@ pub(crate) async fn flush_all(shared: &Arc<Shared>) -> Result<(), StoreError> {
     let mut changes = shared.changes.subscribe();
     loop {
         changes.mark_unchanged();
-        // One lock for both: between them the flusher could begin.
-        let (under_way, begun) = {
-            let mut overlay = lock(&shared.overlay);
-            (overlay.is_writing(), overlay.start_flush())
-        };
-        if let Some(writing) = begun {
-            finish(shared, writing, Durability::Synced).await?;
-            break;
+        let start = lock(&shared.overlay).start_flush();
+        match start {
+            FlushStart::Begun(writing) => break finish(shared, writing, Durability::Synced).await?,
+            // Only the partition's end closes it.
+            FlushStart::UnderWay => drop(changes.changed().await),
+            FlushStart::Nothing => break,
         }
-        if !under_way || shared.halted().is_some() {
-            break;
-        }
-        // Only the partition's end closes it.
-        let _ = changes.changed().await;
     }
     // What earlier flushes wrote may still be buffered.
     shared.store.sync().await
@@ -57,10 +55,10 @@ pub(crate) async fn flush_all(shared: &Arc<Shared>) -> Result<(), StoreError> {
 /// Writes everything that waits; nothing if a write is under way. After an error all of it waits again. Dropping the future
 /// does not end a write that has begun.
 pub(crate) async fn flush(shared: &Arc<Shared>, durability: Durability) -> Result<(), StoreError> {
-    let begun = lock(&shared.overlay).start_flush();
-    match begun {
-        Some(writing) => finish(shared, writing, durability).await,
-        None => Ok(()),
+    let start = lock(&shared.overlay).start_flush();
+    match start {
+        FlushStart::Begun(writing) => finish(shared, writing, durability).await,
+        FlushStart::UnderWay | FlushStart::Nothing => Ok(()),
     }
 }
 
@@ -79,7 +77,11 @@ async fn finish(
 async fn write_out(shared: &Shared, writing: &Writing, durability: Durability) -> Result<(), StoreError> {
     let started = shared.env.instant();
     let result = shared.guard("a flush", write(shared, writing, durability)).await;
-    let result = result.unwrap_or_else(|panic| Err(StoreError::InDoubt(panic)));
+    let mut result = result.unwrap_or_else(|panic| Err(StoreError::InDoubt(panic)));
+    if shared.is_store_renewed() {
+        // It was written to the store before, to the one after, or to neither.
+        result = Err(renewed());
+    }
     shared.metrics.flush_seconds.record((shared.env.instant() - started).as_secs_f64());
     {
         let mut overlay = lock(&shared.overlay);
@@ -92,6 +94,7 @@ async fn write_out(shared: &Shared, writing: &Writing, durability: Durability) -
     if let Err(error) = &result {
         shared.metrics.flush_failures.increment(1);
         tracing::warn!(partition = %shared.partition, %error, "a flush failed; what waits is kept and tried again");
+        shared.reopen_store().await;
     }
     shared.notify();
     result

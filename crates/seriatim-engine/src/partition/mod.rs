@@ -8,9 +8,12 @@ mod shared;
 mod stage;
 mod sweep;
 mod taken;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use seriatim_env::{Env, Task};
 use seriatim_sequencer::{Sequencer, Status, StatusHandle};
@@ -126,6 +129,8 @@ impl PartitionHandle {
             overlay: std::sync::Mutex::new(Overlay::new(limits, budget)),
             sealed: std::sync::Mutex::new(Values::new()),
             wake: Notify::new(),
+            store_generation: AtomicU64::new(0),
+            renewed: Notify::new(),
             changes: watch::Sender::new(()),
             watchers: Watchers::default(),
             stop: env.shutdown().child_token(),

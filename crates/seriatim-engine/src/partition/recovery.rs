@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use seriatim_sequencer::{BadValue, IgnoredNumbers, Numbers, ReadError, Recovery, StopReason};
 use seriatim_storage::{Durability, Entry};
@@ -74,7 +75,13 @@ async fn recover(shared: &Arc<Shared>, recovery: &Recovery, round: Round) -> End
             }
             Halt::Retry(reason) => {
                 tracing::warn!(partition = %shared.partition, %reason, "recovery waits for storage");
+                if matches!(reason, StopReason::Store(_)) {
+                    shared.reopen_store().await;
+                }
                 shared.env.sleep(shared.env.jitter(shared.options.retry)).await;
+                if shared.is_store_renewed() && !scan.begin_again() {
+                    return End::Superseded;
+                }
             }
         }
     }
@@ -131,6 +138,8 @@ impl Scan<'_> {
             // Only the partition's end closes it, and that ends this task too.
             let _ = changes.changed().await;
         }
+        // Before anything is read: what is read of a later generation is noticed.
+        self.shared.store_generation.store(self.shared.store.generation(), Ordering::Release);
         let key = keys::checkpoint(self.shared.partition);
         let stored = self.shared.store.get(key.as_key()).await.map_err(StopReason::Store)?;
         let checkpoint = match stored {
@@ -150,6 +159,17 @@ impl Scan<'_> {
         self.at = checkpoint;
         self.recovery.progress(checkpoint, checkpoint);
         Ok(checkpoint)
+    }
+
+    /// Forgets how far it came, because the store was opened again. `false` if a later recovery has begun.
+    fn begin_again(&mut self) -> bool {
+        let mut overlay = lock(&self.shared.overlay);
+        if !overlay.is_current(self.round) {
+            return false;
+        }
+        self.round = overlay.suspend();
+        self.begun = None;
+        true
     }
 
     /// Flushes here, where it is waited for anyway, unless the flusher is at it.

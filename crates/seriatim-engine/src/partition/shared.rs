@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -10,7 +11,7 @@ use futures_util::FutureExt as _;
 use seriatim_env::{Env, Shutdown};
 use seriatim_sequencer::{Busy, Committed, Derived, Numbers, ReadError, Recovery};
 use seriatim_storage::{ClusteringRange, Key, Log, Store, StoreError};
-use seriatim_types::{Partition, WorkspaceId};
+use seriatim_types::{ErrorKind, Partition, WorkspaceId};
 use tokio::sync::{Notify, watch};
 
 use super::recovery;
@@ -42,6 +43,10 @@ pub(crate) struct Shared {
     pub(crate) sealed: Mutex<Values>,
     /// Tells the flusher that enough waits.
     pub(crate) wake: Notify,
+    /// Which generation of the store the overlay lies on: set when a recovery begins.
+    pub(crate) store_generation: AtomicU64,
+    /// Tells the partition's task that the store was opened again, and is in another generation.
+    pub(crate) renewed: Notify,
     /// Told when a flush or a recovery has ended.
     pub(crate) changes: watch::Sender<()>,
     /// Who follows which workspace.
@@ -91,6 +96,32 @@ impl Shared {
         })
     }
 
+    /// Whether the store was opened again since the recovery: it may have lost what had left the overlay, so nothing that it
+    /// has now fits the overlay, and the partition has to recover.
+    pub(crate) fn is_store_renewed(&self) -> bool {
+        self.store.generation() != self.store_generation.load(Ordering::Acquire)
+    }
+
+    /// An error if what was just read may come from a store that was opened again.
+    fn check_generation(&self) -> Result<(), StoreError> {
+        if self.is_store_renewed() {
+            self.renewed.notify_one();
+            return Err(renewed());
+        }
+        Ok(())
+    }
+
+    /// Opens a store that failed again. If that cannot be done and waiting does not help, the partition stops.
+    pub(crate) async fn reopen_store(&self) {
+        match self.store.reopen().await {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                tracing::warn!(partition = %self.partition, %error, "the store failed and cannot be opened again yet");
+            }
+            Err(error) => self.halt(&format!("the store failed and cannot be opened again: {error}")),
+        }
+    }
+
     /// Reads keys from the store, those that the overlay does not have.
     pub(crate) async fn fetch(&self, keys: &[StoreKey]) -> Result<Fetched, StoreError> {
         self.read_fetching(Fetching::begin(&self.overlay, keys)).await
@@ -99,6 +130,7 @@ impl Shared {
     /// The second half of a fetch.
     pub(crate) async fn read_fetching(&self, fetching: Fetching) -> Result<Fetched, StoreError> {
         let found = self.get_many(fetching.keys()).await?;
+        self.check_generation()?;
         Ok(fetching.finish(found))
     }
 
@@ -122,6 +154,7 @@ impl Shared {
             }
             page = (bytes_max.saturating_sub(bytes) / largest).max(1);
         }
+        self.check_generation()?;
         let is_all = found.len() == keys.len();
         Ok((fetching.finish(found), is_all))
     }
@@ -203,8 +236,17 @@ impl Shared {
             workspaces.iter().map(|workspace| overlay.numbers(*workspace).cloned()).collect()
         };
         let (application, definition) = (self.partition.application, self.derivation.schema.sequences());
-        Numbers::read_missing(&self.store, application, definition, workspaces, known).await
+        let read = Numbers::read_missing(&self.store, application, definition, workspaces, known).await;
+        match self.check_generation() {
+            Ok(()) => read,
+            Err(error) => workspaces.iter().map(|_| Err(ReadError::Store(error.clone()))).collect(),
+        }
     }
+}
+
+/// What was asked of a store that was opened again meanwhile.
+pub(super) fn renewed() -> StoreError {
+    StoreError::Unavailable("it failed and was opened again: the partition recovers".to_owned())
 }
 
 impl Derived for Shared {

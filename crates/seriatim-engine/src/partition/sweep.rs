@@ -159,6 +159,9 @@ async fn sweep_page(shared: &Shared, window: Duration) -> Result<bool, String> {
     }
     let keys: Vec<StoreKey> = uses.iter().map(|(key, _)| key.clone()).collect();
     let found = shared.get_many(&keys).await.map_err(|error| error.to_string())?;
+    if shared.is_store_renewed() {
+        return Ok(false);
+    }
     let mut overlay = lock(&shared.overlay);
     if overlay.filled() != Some(round) || overlay.generation() != generation || overlay.swept() != Some(from)
     {

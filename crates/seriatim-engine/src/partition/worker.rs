@@ -1,8 +1,10 @@
 //! The task that owns a partition: it collects commands, numbers them as a group, appends it, publishes and answers.
 
+use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use seriatim_env::Task;
 use seriatim_sequencer::{Busy, LoadError, Loaded, Pin, Sealed, Sequencer, StopReason};
 use seriatim_storage::StoreError;
@@ -180,12 +182,17 @@ impl Worker {
 
     async fn work(&mut self) -> Result<(), SubmitError> {
         loop {
+            self.renew().await?;
             // A hold that came while commands were under way is not to wait for another message.
             if self.is_idle() && self.hold.is_none() {
                 if self.ending {
                     return Ok(());
                 }
-                match self.queue.recv().await {
+                let next = match select(pin!(self.queue.recv()), pin!(self.shared.renewed.notified())).await {
+                    Either::Left((message, _)) => message,
+                    Either::Right(_) => continue,
+                };
+                match next {
                     Some(message) => self.take(message),
                     None => return Ok(()),
                 }
@@ -307,8 +314,24 @@ impl Worker {
                 Err(error) => return Err(error.into()),
             }
         };
-        self.batch = Batch::default();
+        // The commands stay: their pins are stale now, so they are loaded again.
+        self.batch.fetched = Fetched::default();
         self.sequencer.recover(owner).map_err(|error| self.defect(&error.to_string()))
+    }
+
+    /// Recovers if the store was opened again, unless a recovery is under way, which begins again by itself.
+    async fn renew(&mut self) -> Result<(), SubmitError> {
+        if !self.shared.is_store_renewed() {
+            return Ok(());
+        }
+        // Takes in a recovery that has ended; what it says does not matter here.
+        let _ = self.sequencer.wait(Duration::ZERO).await;
+        if self.sequencer.next_offset().is_none() {
+            return Ok(());
+        }
+        let partition = self.shared.partition;
+        tracing::warn!(%partition, "the store was opened again; the partition recovers from its checkpoint");
+        self.recover().await
     }
 
     /// Finds out what has to be read for the waiting commands. Those that need nothing can be staged at once; for the

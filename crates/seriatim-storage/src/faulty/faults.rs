@@ -161,6 +161,10 @@ impl Faults {
         self.plan().reopened
     }
 
+    pub(super) fn raise_generation(&self) {
+        self.plan().reopened += 1;
+    }
+
     /// The store is open again: in the next generation.
     pub(super) fn reopen(&self) {
         let mut plan = self.plan();
@@ -172,8 +176,13 @@ impl Faults {
         &self.env
     }
 
+    /// # Panics
+    ///
+    /// If it was told to.
     pub(super) fn meet(&self, operation: Operation) -> Passage {
-        self.plan().meet(operation, &self.env)
+        let passage = self.plan().meet(operation, &self.env);
+        assert!(passage.fault != Some(Fault::Panic), "{}", Fault::Panic.reason());
+        passage
     }
 
     /// Does something, or not, or does it and says something else.

@@ -124,7 +124,9 @@ fn unappended(partition: Partition, at: PartitionOffset, fault: Fault) -> Append
     match fault {
         Fault::Busy => AppendError::QueueFull { queued_bytes: 0 },
         Fault::Refuse => AppendError::Stopped(reason),
-        Fault::LoseRequest | Fault::LoseReply | Fault::Late(_) => in_doubt(partition, at, reason),
+        Fault::LoseRequest | Fault::LoseReply | Fault::Late(_) | Fault::Panic => {
+            in_doubt(partition, at, reason)
+        }
     }
 }
 

@@ -23,13 +23,15 @@ pub enum Fault {
     /// The answer leaves it open, and it happens after a random while of up to this long: for appends, which a new
     /// owner shuts out. All else as [`Fault::LoseReply`].
     Late(Duration),
+    /// The backend panics, before anything happens: a defect.
+    Panic,
 }
 
 impl Fault {
     /// Whether it keeps the operation from having an effect.
     pub(super) fn is_before_the_effect(self) -> bool {
         match self {
-            Self::Busy | Self::Refuse | Self::LoseRequest => true,
+            Self::Busy | Self::Refuse | Self::LoseRequest | Self::Panic => true,
             Self::LoseReply | Self::Late(_) => false,
         }
     }
@@ -38,7 +40,7 @@ impl Fault {
     pub(super) fn is_definite(self) -> bool {
         match self {
             Self::Busy | Self::Refuse => true,
-            Self::LoseRequest | Self::LoseReply | Self::Late(_) => false,
+            Self::LoseRequest | Self::LoseReply | Self::Late(_) | Self::Panic => false,
         }
     }
 
@@ -47,6 +49,7 @@ impl Fault {
         match self {
             Self::Busy | Self::Refuse => "injected fault: refused",
             Self::LoseRequest | Self::LoseReply | Self::Late(_) => "injected fault: no answer came",
+            Self::Panic => "injected fault: a panic",
         }
     }
 }

@@ -76,6 +76,8 @@ impl FaultyStore {
         let _reopening = self.reopening.lock().await;
         self.backend.reopen().await?;
         if self.faults.is_poisoned() {
+            // Once before and once after: what is read while batches are taken back belongs to neither generation.
+            self.faults.raise_generation();
             let undos = std::mem::take(&mut *self.unsynced.lock());
             for undo in undos.into_iter().rev() {
                 self.backend.write(undo, Durability::Buffered).await?;
