@@ -525,6 +525,46 @@ fn small_changes_of_large_records_are_read_and_flushed_within_the_bounds_of_byte
     });
 }
 
+#[test]
+fn a_recovery_of_small_changes_of_large_records_keeps_to_the_bounds_of_bytes() {
+    const RECORDS: usize = 40;
+    const BOUND: usize = 8 * MEGABYTE;
+    simulate(1, |env| async move {
+        let vault = Vault::open(&env).await;
+        let mut albums = Vec::new();
+        for place in 0..RECORDS {
+            let create = Request::changes([Change::create("Album", 1).field("f0", megabyte(place))]);
+            albums.push(vault.submit(&create).await.unwrap().id(1).unwrap());
+        }
+        for album in &albums {
+            vault.submit(&Request::changes([Change::update(*album).field("f1", "x")])).await.unwrap();
+        }
+        vault.engine.close().await;
+        // Everything is derived anew: the updates lie in one page of the log.
+        let (largest, largest_read) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let store = MemoryStore::new(env.clone());
+        let weighed =
+            Weighed { store: store.clone(), largest: largest.clone(), largest_read: largest_read.clone() };
+        let (log, options) =
+            (Log::new(vault.log.reopen()), Options { unflushed_bytes_max: BOUND, ..options() });
+        let engine = Engine::open(env.clone(), log, Store::new(weighed), [app()], options).await.unwrap();
+        assert!(engine.wait_ready(Duration::from_secs(60)).await);
+        let vault = Vault { engine, store, ..vault };
+        vault.flushed().await;
+        // What a chunk derives comes on top of what waits already.
+        let bound = BOUND + LOAD_BYTES_MAX + 2 * MEGABYTE;
+        let largest = largest.load(Ordering::Relaxed);
+        assert!((MEGABYTE..bound).contains(&largest), "{largest} bytes in one flush");
+        let largest_read = largest_read.load(Ordering::Relaxed);
+        assert!(
+            (MEGABYTE..LOAD_BYTES_MAX + 2 * MEGABYTE).contains(&largest_read),
+            "{largest_read} bytes read"
+        );
+        assert!(vault.doctor(Treatment::Check).await.is_clean());
+        vault.engine.close().await;
+    });
+}
+
 /// The album and everything that belongs to it, as it is stored.
 async fn all(vault: &Vault) -> Vec<(Vec<u8>, Vec<u8>, Vec<u8>)> {
     let album = vault.engine.schema("vault").unwrap().document_by_name("Album").unwrap();
