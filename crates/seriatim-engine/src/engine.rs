@@ -21,7 +21,7 @@ use crate::fence::{Fence, FenceState};
 use crate::named_blocks::OpenBlocks;
 use crate::options::Options;
 use crate::overlay::Budget;
-use crate::partition::{PartitionHandle, PartitionState, PartitionStatus, Parts};
+use crate::partition::{PartitionHandle, PartitionState, PartitionStatus, Parts, QueueBudget};
 use crate::prepare::check_key;
 use crate::registry::{self, Registration, Registry, WORKSPACE_IDS, Workspace};
 use crate::request::{Answer, Request};
@@ -117,6 +117,7 @@ struct Opening<'a> {
     store: &'a Store,
     options: Options,
     budget: Arc<Budget>,
+    queue: Arc<QueueBudget>,
     sharing: usize,
     fence: Arc<Fence>,
     clock: Arc<EventClock>,
@@ -140,6 +141,7 @@ impl Opening<'_> {
                 derivation: derivation.clone(),
                 options,
                 budget: self.budget.clone(),
+                queue: self.queue.clone(),
                 sharing: self.sharing,
                 fence: self.fence.clone(),
                 clock: self.clock.clone(),
@@ -214,6 +216,7 @@ impl Engine {
             store: &store,
             options,
             budget: Arc::new(Budget::new(options.unflushed_max, options.unflushed_bytes_max)),
+            queue: Arc::new(QueueBudget::new(options.queue_bytes_max)),
             sharing: partitions + 1,
             fence: Arc::default(),
             clock: Arc::new(EventClock::new(env.clone())),
@@ -327,6 +330,7 @@ impl Engine {
             store,
             options,
             budget: Arc::new(Budget::new(options.unflushed_max, options.unflushed_bytes_max)),
+            queue: Arc::new(QueueBudget::new(options.queue_bytes_max)),
             sharing: 1,
             fence: Arc::default(),
             clock: Arc::new(EventClock::new(env.clone())),

@@ -229,6 +229,16 @@ pub enum SubmitError {
     /// The event is too large, or offsets are used up.
     #[error(transparent)]
     Stage(#[from] StageError),
+    /// Something would follow from the command that is too large to be stored. Nothing was written.
+    #[error("{what} would have {found} bytes, and {max} are allowed: store less in it, or spread it")]
+    TooLarge {
+        /// What would be too large.
+        what: String,
+        /// How many bytes it may have.
+        max: usize,
+        /// How many it would have.
+        found: usize,
+    },
     /// The workspace could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -238,6 +248,9 @@ pub enum SubmitError {
     /// Too many commands wait.
     #[error("server is busy: {0} commands wait in this partition; try again after a moment")]
     QueueFull(usize),
+    /// Too many bytes of commands wait.
+    #[error("server is busy: commands of {0} bytes wait in this partition; try again after a moment")]
+    QueueBytesFull(usize),
     /// The partition takes no more commands.
     #[error("partition {partition} has stopped: {reason}")]
     Stopped {
@@ -301,9 +314,10 @@ impl SubmitError {
             | Self::Taken { .. } => ErrorKind::Conflict,
             Self::Draw(error) => error.kind(),
             Self::Stage(error) => error.kind(),
+            Self::TooLarge { .. } => ErrorKind::TooLarge,
             Self::Load(error) => error.kind(),
             Self::Busy(busy) => busy.kind(),
-            Self::QueueFull(_) | Self::NotIdle { .. } => ErrorKind::Busy,
+            Self::QueueFull(_) | Self::QueueBytesFull(_) | Self::NotIdle { .. } => ErrorKind::Busy,
             Self::Stopped { .. } | Self::NotWritten(_) => ErrorKind::Unavailable,
             Self::Append(error) => error.kind(),
             Self::InDoubt(_) => ErrorKind::InDoubt,

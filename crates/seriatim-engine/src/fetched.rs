@@ -81,6 +81,11 @@ impl Fetched {
         self.values.contains_key(key)
     }
 
+    /// Bytes of all values.
+    pub(crate) fn bytes(&self) -> usize {
+        self.values.values().filter_map(|fetched| fetched.value.as_ref()).map(Bytes::len).sum()
+    }
+
     /// Takes in what was read later.
     pub(crate) fn extend(&mut self, later: Self) {
         if self.values.is_empty() {

@@ -33,6 +33,7 @@ mod record;
 mod registry;
 mod request;
 mod series;
+mod split;
 mod state;
 mod sync;
 mod tokens;

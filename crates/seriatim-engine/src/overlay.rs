@@ -16,6 +16,7 @@ use seriatim_storage::ClusteringRange;
 use seriatim_types::{PartitionOffset, WorkspaceId};
 
 use crate::keys::StoreKey;
+use crate::state::REMOVED;
 
 /// Values of one stretch of the log: the last one of each key.
 #[derive(Debug, Default)]
@@ -23,8 +24,17 @@ pub(crate) struct Layer {
     pub(crate) values: BTreeMap<StoreKey, Bytes>,
     /// In order, so that what is written does not depend on chance.
     pub(crate) numbers: BTreeMap<WorkspaceId, Numbers>,
+    /// Which events' idempotency keys were swept: the values have the removals.
+    pub(crate) swept: Option<Swept>,
     /// Bytes of keys and values, about.
     bytes: usize,
+}
+
+/// A stretch of the log whose idempotency keys were swept: from the first event to the one before `to`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Swept {
+    pub(crate) from: PartitionOffset,
+    pub(crate) to: PartitionOffset,
 }
 
 /// What a workspace's numbers take, about.
@@ -127,8 +137,10 @@ pub(crate) struct Round(u64);
 pub(crate) struct Overlay {
     limits: Limits,
     budget: Arc<Budget>,
-    /// What this partition has put into the budget.
+    /// What this partition has put into the budget: the layers and the open group, in keys and bytes.
     counted: (usize, usize),
+    /// What the open group has, until it is published. Of one that was given up it stays until the next one is opened.
+    staged: (usize, usize),
     round: u64,
     /// Whether a recovery has begun to fill it.
     filling: bool,
@@ -142,6 +154,8 @@ pub(crate) struct Overlay {
     checkpoint: PartitionOffset,
     /// Bytes of the log from the checkpoint up to `next`.
     log_bytes: u64,
+    /// Up to where the store is swept, once it was read.
+    swept: Option<PartitionOffset>,
     /// Raised whenever something leaves: when a flush has ended, and when a recovery begins.
     generation: u64,
     /// Whether nothing may be written any more: the partition has stopped, and may belong to another owner.
@@ -155,6 +169,7 @@ impl Overlay {
             limits,
             budget,
             counted: (0, 0),
+            staged: (0, 0),
             round: 0,
             filling: false,
             target: None,
@@ -163,6 +178,7 @@ impl Overlay {
             next: PartitionOffset::FIRST,
             checkpoint: PartitionOffset::FIRST,
             log_bytes: 0,
+            swept: None,
             generation: 0,
             retired: false,
         }
@@ -176,7 +192,9 @@ impl Overlay {
         self.filling = false;
         self.target = None;
         self.waiting = Layer::default();
+        self.staged = (0, 0);
         self.log_bytes = 0;
+        self.swept = None;
         self.count();
         Round(self.round)
     }
@@ -190,6 +208,32 @@ impl Overlay {
         self.filling = true;
         (self.next, self.checkpoint) = (checkpoint, checkpoint);
         true
+    }
+
+    /// Which recovery has filled it, or is at it; `None` until one has begun to, and when nothing may be written any more.
+    pub(crate) fn filled(&self) -> Option<Round> {
+        (self.filling && !self.retired).then_some(Round(self.round))
+    }
+
+    /// Up to where idempotency keys are swept, what waits included; `None` if the store has to be asked.
+    pub(crate) fn swept(&self) -> Option<PartitionOffset> {
+        let writing = self.writing.as_ref().and_then(|writing| writing.layer.swept);
+        self.waiting.swept.or(writing).map(|swept| swept.to).or(self.swept)
+    }
+
+    /// The store is swept up to here.
+    pub(crate) fn found_swept(&mut self, swept: PartitionOffset) {
+        self.swept = Some(swept);
+    }
+
+    /// Removes idempotency keys of a stretch of the log.
+    pub(crate) fn sweep(&mut self, keys: Vec<StoreKey>, from: PartitionOffset, to: PartitionOffset) {
+        for key in keys {
+            self.waiting.put(key, REMOVED);
+        }
+        let from = self.waiting.swept.map_or(from, |swept| swept.from);
+        self.waiting.swept = Some(Swept { from, to });
+        self.count();
     }
 
     pub(crate) fn is_current(&self, round: Round) -> bool {
@@ -210,8 +254,8 @@ impl Overlay {
     /// Tells the budget what has changed.
     fn count(&mut self) {
         let writing = self.writing.as_ref().map(|writing| &writing.layer);
-        let keys = self.waiting.keys() + writing.map_or(0, Layer::keys);
-        let bytes = self.waiting.bytes + writing.map_or(0, |layer| layer.bytes);
+        let keys = self.waiting.keys() + writing.map_or(0, Layer::keys) + self.staged.0;
+        let bytes = self.waiting.bytes + writing.map_or(0, |layer| layer.bytes) + self.staged.1;
         // Wrapping differences: each partition takes out just what it has put in.
         self.budget.keys.fetch_add(keys.wrapping_sub(self.counted.0), Ordering::Relaxed);
         self.budget.bytes.fetch_add(bytes.wrapping_sub(self.counted.1), Ordering::Relaxed);
@@ -247,6 +291,7 @@ impl Overlay {
         log_bytes: usize,
     ) {
         debug_assert!(next >= self.next);
+        self.staged = (0, 0);
         for (key, value) in values {
             self.waiting.put(key, value);
         }
@@ -277,11 +322,11 @@ impl Overlay {
     }
 
     pub(crate) fn keys(&self) -> usize {
-        self.counted.0
+        self.counted.0 - self.staged.0
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.counted.1
+        self.counted.1 - self.staged.1
     }
 
     pub(crate) fn events(&self) -> u64 {
@@ -296,38 +341,42 @@ impl Overlay {
         self.writing.is_some()
     }
 
-    fn passes_budget(&self, keys: usize, bytes: usize) -> bool {
+    /// Whether more waits than may, this partition's open group left out: (keys, bytes).
+    fn passes_budget(&self, (left_out_keys, left_out_bytes): (usize, usize)) -> bool {
         let budget = &self.budget;
-        let all_keys = budget.keys.load(Ordering::Relaxed) + keys;
-        let all_bytes = budget.bytes.load(Ordering::Relaxed) + bytes;
-        (self.counted.0 + keys > self.limits.own_keys && all_keys > budget.keys_max)
-            || (self.counted.1 + bytes > self.limits.own_bytes && all_bytes > budget.bytes_max)
+        let all_keys = budget.keys.load(Ordering::Relaxed).saturating_sub(left_out_keys);
+        let all_bytes = budget.bytes.load(Ordering::Relaxed).saturating_sub(left_out_bytes);
+        (self.counted.0 - left_out_keys > self.limits.own_keys && all_keys > budget.keys_max)
+            || (self.counted.1 - left_out_bytes > self.limits.own_bytes && all_bytes > budget.bytes_max)
     }
 
-    /// Whether a group that adds so much has to be closed.
-    pub(crate) fn closes_group(&self, keys: usize, bytes: usize) -> bool {
-        self.passes_budget(keys, bytes)
+    /// Counts what the open group has, in keys and in bytes of keys and values, and says whether it has to be closed.
+    pub(crate) fn closes_group(&mut self, keys: usize, bytes: usize) -> bool {
+        self.staged = (keys, bytes);
+        self.count();
+        self.passes_budget((0, 0))
     }
 
     /// Whether so much waits that a flush should not wait for the timer.
     pub(crate) fn wants_flush(&self) -> bool {
         self.has_work()
             && (self.waiting.keys() >= self.limits.flush_at
-                || self.passes_budget(0, 0)
+                || self.passes_budget(self.staged)
                 || self.events() > self.limits.events_max / 2
                 || self.log_bytes > self.limits.log_bytes_max / 2)
     }
 
     /// Whether anything waits at all.
     pub(crate) fn has_work(&self) -> bool {
-        self.filling && !self.retired && self.writing.is_none() && self.next > self.checkpoint
+        let changed = self.next > self.checkpoint || self.waiting.swept.is_some();
+        self.filling && !self.retired && self.writing.is_none() && changed
     }
 
     /// Why no group may be opened.
     pub(crate) fn backlog(&self) -> Option<Busy> {
         let (unflushed, events, bytes) = (self.keys(), self.events(), self.log_bytes);
         let far = events > self.limits.events_max || bytes > self.limits.log_bytes_max;
-        (far || self.passes_budget(0, 0)).then_some(Busy::Backlogged { unflushed, events, bytes })
+        (far || self.passes_budget(self.staged)).then_some(Busy::Backlogged { unflushed, events, bytes })
     }
 
     /// Hands out everything that waits, to be written.
@@ -350,6 +399,7 @@ impl Overlay {
         self.generation += 1;
         if self.filling {
             self.checkpoint = writing.next;
+            self.swept = writing.layer.swept.map(|swept| swept.to).or(self.swept);
             self.log_bytes -= writing.log_bytes;
         }
         self.count();
@@ -359,6 +409,10 @@ impl Overlay {
     pub(crate) fn failed(&mut self, writing: &Writing) {
         self.writing = None;
         if self.filling {
+            if let Some(Swept { from, to }) = writing.layer.swept {
+                let to = self.waiting.swept.map_or(to, |later| later.to);
+                self.waiting.swept = Some(Swept { from, to });
+            }
             for (key, value) in &writing.layer.values {
                 if !self.waiting.values.contains_key(key) {
                     self.waiting.put(key.clone(), value.clone());
@@ -378,6 +432,7 @@ impl Drop for Overlay {
     fn drop(&mut self) {
         self.waiting = Layer::default();
         self.writing = None;
+        self.staged = (0, 0);
         self.count();
     }
 }

@@ -708,6 +708,30 @@ fn a_full_queue_is_busy() {
 }
 
 #[test]
+fn commands_that_wait_are_bounded_in_bytes_until_they_are_answered() {
+    simulate(1, |env| async move {
+        let desk = Desk::open(env, Options { queue_bytes_max: 100_000, ..options() }).await;
+        let note = || Request::new("Note").args(json!({"text": "x".repeat(60_000)}));
+        let hold = desk.faults.hold(Operation::Append);
+        let first = desk.spawn(desk.shop, note());
+        hold.reached(1).await;
+        // It is on its way, and not answered.
+        let error = desk.submit(&note()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Busy);
+        assert!(matches!(error, SubmitError::QueueBytesFull(60_000..)), "{error}");
+        let small = desk.spawn(desk.shop, Request::new("Ping"));
+        desk.step_aside().await;
+        assert!(!small.is_finished(), "there is room for it");
+        hold.release();
+        first.await.unwrap().unwrap();
+        small.await.unwrap().unwrap();
+        desk.submit(&note()).await.unwrap();
+        assert_eq!(desk.events().await, 3);
+        desk.engine.close().await;
+    });
+}
+
+#[test]
 fn a_backlog_is_busy_after_a_while_and_goes_on_when_the_store_heals() {
     simulate(1, |env| async move {
         let begin_wait = Duration::from_millis(200);

@@ -16,7 +16,8 @@ use crate::fetched::{Fetched, Fetching};
 use crate::keys::{LOW_BITS, StoreKey, WorkspaceKeys};
 use crate::overlay::{Budget, Limits, Overlay};
 use crate::registry::{self, Registry};
-use crate::state::{Base, Draft, REMOVED, State, Values};
+use crate::split::Splits;
+use crate::state::{Base, Draft, State, Values};
 use crate::view::{self, KeyPart};
 
 /// What one read of the log asks for.
@@ -37,6 +38,8 @@ pub(super) struct Examination<'a> {
     pub(super) at: PartitionOffset,
     /// Nothing waits here: what is derived goes straight to the scratch store.
     overlay: Mutex<Overlay>,
+    /// Which values the scratch store has in parts.
+    splits: Splits,
     ignored: IgnoredNumbers,
     /// Whether what is to be compared was marked already.
     marked: bool,
@@ -58,6 +61,7 @@ impl<'a> Examination<'a> {
         let limits = Limits { flush_at: 0, events_max: 0, log_bytes_max: 0, own_keys: 0, own_bytes: 0 };
         let overlay = Mutex::new(Overlay::new(limits, Arc::new(Budget::new(0, 0))));
         let (at, ignored) = (PartitionOffset::FIRST, IgnoredNumbers::default());
+        let splits = Splits::default();
         Self {
             log,
             store,
@@ -66,6 +70,7 @@ impl<'a> Examination<'a> {
             derivation,
             at,
             overlay,
+            splits,
             ignored,
             marked: false,
             fenced: false,
@@ -160,16 +165,14 @@ impl<'a> Examination<'a> {
         values: &Values,
         numbers: &HashMap<WorkspaceId, Numbers>,
     ) -> Result<(), DoctorError> {
-        let mut batch = Batch::new();
+        let mut collected = self.splits.collect();
         let mut marks = Marks::new();
         for (key, value) in values {
-            if *value == REMOVED {
-                batch.remove(key.as_key());
-            } else {
-                batch.put(key.as_key(), value);
-            }
+            collected.put(key, value);
             marks.insert(key.partition().to_vec());
         }
+        marks.extend(collected.parts.iter().map(|part| part.partition.to_vec()));
+        let mut batch = collected.take_all();
         let mut bytes = Vec::new();
         for (workspace, numbers) in numbers {
             bytes.clear();
@@ -179,7 +182,9 @@ impl<'a> Examination<'a> {
             marks.insert(key.as_key().partition.to_vec());
         }
         self.put_marks(&mut batch, &mut marks);
-        Ok(self.scratch.write(batch, Durability::Buffered).await?)
+        self.scratch.write(batch, Durability::Buffered).await?;
+        self.splits.settle(collected.changed);
+        Ok(())
     }
 
     async fn read_numbers(
@@ -215,7 +220,7 @@ impl<'a> Examination<'a> {
         }
         let fetching = Fetching::begin(&self.overlay, &keys);
         let asked: Vec<Key<'_>> = fetching.keys().iter().map(StoreKey::as_key).collect();
-        let found = self.scratch.get_many(&asked).await?;
+        let found = self.splits.get_many(self.scratch, &asked).await?;
         Ok(fetching.finish(found))
     }
 

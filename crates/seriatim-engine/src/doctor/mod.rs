@@ -31,6 +31,7 @@ use seriatim_env::Env;
 use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Log, LogError, Store, StoreError};
 use seriatim_types::{ErrorKind, Partition, PartitionOffset, WorkspaceId};
 
+pub(crate) use describe::describe;
 pub use loss::{Lost, LowerBound};
 pub use report::{Checked, Finding, Problem, Progress, Report, Treatment, Trouble};
 

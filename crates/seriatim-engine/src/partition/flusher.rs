@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use seriatim_sequencer::NumbersKey;
-use seriatim_storage::{Batch, Durability, Key, StoreError, Write};
+use seriatim_storage::{Batch, Durability, StoreError};
 use seriatim_types::PartitionOffset;
 
 use super::Shared;
 use super::shared::renewed;
+use super::sweep::{self, Position};
 use crate::keys;
-use crate::overlay::{FlushStart, Writing};
-use crate::state::{REMOVED, lock};
+use crate::overlay::{FlushStart, Swept, Writing};
+use crate::state::lock;
 
 /// Flushes when enough waits or has waited long enough, until it is stopped.
 pub(crate) async fn run(shared: Arc<Shared>) {
@@ -24,6 +24,8 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                 shared.renewed.notify_one();
                 continue;
             }
+            // A panic has stopped the partition: nothing is flushed after that.
+            let _ = shared.guard("a sweep", sweep::run(&shared)).await;
             if flush(&shared, Durability::Buffered).await.is_err() {
                 shared.env.sleep(shared.env.jitter(shared.options.retry)).await;
             }
@@ -100,25 +102,43 @@ async fn write_out(shared: &Shared, writing: &Writing, durability: Durability) -
 
 /// Values first, the checkpoint last; both at once where a batch is there whole or not at all.
 async fn write(shared: &Shared, writing: &Writing, durability: Durability) -> Result<(), StoreError> {
-    let mut batch = Batch::new();
+    let mut collected = shared.splits.collect();
     for (key, value) in &writing.layer.values {
-        let Key { partition, clustering } = key.as_key();
-        let [partition, clustering] = [partition, clustering].map(Bytes::copy_from_slice);
-        let value = (*value != REMOVED).then(|| value.clone());
-        batch.push(Write { partition, clustering, value });
+        collected.put(key, value);
     }
     let mut bytes = Vec::new();
     for (workspace, numbers) in &writing.layer.numbers {
         bytes.clear();
         numbers.encode(shared.derivation.schema.sequences(), &mut bytes);
-        batch.put(NumbersKey::new(shared.partition.application, *workspace).as_key(), &bytes);
+        collected.values.put(NumbersKey::new(shared.partition.application, *workspace).as_key(), &bytes);
     }
-    if !shared.store.batches_are_atomic() && !batch.is_empty() {
-        shared.store.write(batch, Durability::Synced).await?;
-        batch = Batch::new();
+    let swept = writing.layer.swept;
+    if let Some(Swept { from, to }) = swept {
+        // What is written in part must not be taken for a loss.
+        put_swept(&mut collected.parts, shared, Position { done: from, reach: to });
+    }
+    shared.splits.expect(&collected);
+    let mut batch = if shared.store.batches_are_atomic() {
+        collected.take_all()
+    } else {
+        for batch in [&mut collected.parts, &mut collected.values].map(std::mem::take) {
+            if !batch.is_empty() {
+                shared.store.write(batch, Durability::Synced).await?;
+            }
+        }
+        std::mem::take(&mut collected.removals)
+    };
+    if let Some(Swept { to, .. }) = swept {
+        put_swept(&mut batch, shared, Position { done: to, reach: to });
     }
     put_checkpoint(&mut batch, shared, writing.next);
-    shared.store.write(batch, durability).await
+    shared.store.write(batch, durability).await?;
+    shared.splits.settle(collected.changed);
+    Ok(())
+}
+
+fn put_swept(batch: &mut Batch, shared: &Shared, position: Position) {
+    batch.put(keys::sweep(shared.partition).as_key(), &position.encode());
 }
 
 fn put_checkpoint(batch: &mut Batch, shared: &Shared, next: PartitionOffset) {

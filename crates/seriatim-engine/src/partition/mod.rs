@@ -2,10 +2,12 @@
 
 mod append;
 mod flusher;
+mod queue_budget;
 mod reading;
 mod recovery;
 mod shared;
 mod stage;
+mod sweep;
 mod taken;
 #[cfg(test)]
 mod tests;
@@ -31,10 +33,15 @@ use crate::options::Options;
 use crate::overlay::{Budget, Limits, Overlay};
 use crate::prepare::Prepared;
 use crate::request::Answer;
+use crate::split::Splits;
 use crate::state::{Values, lock};
 
 pub(crate) use flusher::{decode_checkpoint, encode_checkpoint};
+pub(crate) use queue_budget::QueueBudget;
+use queue_budget::QueueShare;
 pub(crate) use shared::Shared;
+pub(crate) use sweep::Position;
+use sweep::Sweeper;
 use worker::{Hold, Message, Submission, Worker};
 
 /// A handle on a partition. Its task ends when it is closed, or when the last handle is gone.
@@ -42,6 +49,7 @@ use worker::{Hold, Message, Submission, Worker};
 pub(crate) struct PartitionHandle {
     pub(crate) shared: Arc<Shared>,
     queue: mpsc::Sender<Message>,
+    queue_bytes: Arc<QueueShare>,
     status: StatusHandle,
     task: std::sync::Mutex<Option<Task<()>>>,
     /// Asynchronous projectors. They end when the partition is closed.
@@ -58,6 +66,7 @@ pub(crate) struct Parts {
     pub(crate) derivation: Arc<Derivation>,
     pub(crate) options: Options,
     pub(crate) budget: Arc<Budget>,
+    pub(crate) queue: Arc<QueueBudget>,
     /// Among how many partitions the process's bounds are shared.
     pub(crate) sharing: usize,
     pub(crate) fence: Arc<Fence>,
@@ -104,7 +113,8 @@ pub struct PartitionState {
 impl PartitionHandle {
     /// Starts the task, the flusher and recovery, and returns at once.
     pub(crate) fn start(parts: Parts) -> Self {
-        let Parts { env, log, store, owner, derivation, options, budget, sharing, fence, clock } = parts;
+        let Parts { env, log, store, owner, derivation, options, budget, queue, sharing, fence, clock } =
+            parts;
         let partition = owner.partition();
         let sharing = sharing.max(1);
         let limits = Limits {
@@ -115,6 +125,7 @@ impl PartitionHandle {
             own_keys: options.unflushed_max / 2 / sharing,
             own_bytes: options.unflushed_bytes_max / 2 / sharing,
         };
+        let queue_bytes = queue.share(sharing);
         let shared = Arc::new(Shared {
             env: env.clone(),
             log,
@@ -134,6 +145,8 @@ impl PartitionHandle {
             metrics: PartitionMetrics::new(partition),
             fence,
             clock,
+            splits: Splits::default(),
+            sweeper: Sweeper::default(),
         });
         let definition = shared.derivation.schema.sequences().clone();
         let cache = options.cache_numbers / sharing;
@@ -144,7 +157,7 @@ impl PartitionHandle {
         let worker = Worker::new(shared.clone(), sequencer, commands, flusher);
         let task = env.spawn(worker.run());
         let task = std::sync::Mutex::new(Some(task));
-        Self { shared, queue, status, task, followers: std::sync::Mutex::default() }
+        Self { shared, queue, queue_bytes, status, task, followers: std::sync::Mutex::default() }
     }
 
     /// Has an asynchronous projector follow the partition until it is closed.
@@ -165,8 +178,12 @@ impl PartitionHandle {
     /// Queues a command and waits for its answer. Dropping the future does not cancel the command.
     pub(crate) async fn submit(&self, prepared: Prepared) -> Result<Answer, SubmitError> {
         let queued = self.shared.env.instant();
+        let Some(permit) = self.queue_bytes.take(prepared.size()) else {
+            self.shared.metrics.refused.increment(1);
+            return Err(SubmitError::QueueBytesFull(self.queue_bytes.bytes()));
+        };
         let (sender, answer) = oneshot::channel();
-        let message = Message::Command(Submission::new(prepared, sender));
+        let message = Message::Command(Submission::new(prepared, sender, permit));
         match self.queue.try_send(message) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Full(_)) => {

@@ -13,9 +13,9 @@ use super::Shared;
 use super::flusher::{self, decode_checkpoint};
 use crate::apply::Pass;
 use crate::event::{Event, Place};
-use crate::fetched::Fetched;
+use crate::fetched::{Fetched, Fetching};
 use crate::keys;
-use crate::limits::READ_ROUNDS_MAX;
+use crate::limits::{LOAD_BYTES_MAX, READ_ROUNDS_MAX};
 use crate::overlay::Round;
 use crate::state::{Base, Draft, State, Values, lock};
 
@@ -121,10 +121,15 @@ impl Scan<'_> {
             // The next page is read while this one is applied.
             reading = self.recovery.start_reading(&self.shared.env, &self.shared.log, page.next());
             let entries: Vec<(PartitionOffset, Entry<'_>)> = page.iter().collect();
-            for chunk in entries.chunks(CHUNK_ENTRIES) {
+            let (mut left, mut size) = (&entries[..], CHUNK_ENTRIES);
+            while !left.is_empty() {
                 self.make_room().await?;
-                self.apply(chunk, ignored).await?;
+                let chunk = &left[..left.len().min(size)];
+                let applied = self.apply(chunk, ignored).await?;
                 self.recovery.progress(from, self.at);
+                // Where values are large, the next chunk reads about as many as it will apply.
+                size = if applied < chunk.len() { applied } else { CHUNK_ENTRIES.min(size * 2) };
+                left = &left[applied..];
             }
             tokio::task::yield_now().await;
         }
@@ -195,12 +200,13 @@ impl Scan<'_> {
         }
     }
 
-    /// Applies a chunk of entries, numbers and everything else.
+    /// Applies a chunk of entries, numbers and everything else. Returns how many: fewer than there are if a lot of bytes
+    /// follow from them, but at least one.
     async fn apply(
         &mut self,
         chunk: &[(PartitionOffset, Entry<'_>)],
         ignored: &mut IgnoredNumbers,
-    ) -> Result<(), Halt> {
+    ) -> Result<usize, Halt> {
         let mut numbers = self.read_numbers(chunk).await?;
         let mut events = Vec::with_capacity(chunk.len());
         for (offset, entry) in chunk {
@@ -212,7 +218,7 @@ impl Scan<'_> {
         let mut values = Values::new();
         let mut draft = Draft::default();
         let definition = self.shared.derivation.schema.sequences();
-        let mut bytes = 0;
+        let (mut applied, mut bytes, mut derived) = (0, 0, 0);
         for ((offset, entry), (place, event)) in chunk.iter().zip(&events) {
             let workspace = entry.workspace();
             let kind = definition.kind(entry.kind());
@@ -223,17 +229,23 @@ impl Scan<'_> {
             while !self.derive(*place, event, &values, &fetched, &mut draft)? {
                 let unread = std::mem::take(&mut draft.unread);
                 // Either the dry run did not come that far, which is counted. Or a flush has ended since the key was
-                // fetched: at most two can, because nothing is published before the chunk is applied.
+                // fetched: at most two can, because nothing is published before the chunk is applied, and those of a
+                // sweep, which comes to an end.
                 rounds += usize::from(unread.iter().any(|key| !fetched.has_asked(key)));
                 if rounds > READ_ROUNDS_MAX {
                     return Err(stop(format!("event {offset} reads one thing after another without end")));
                 }
                 fetched.extend(self.shared.fetch(&unread).await.map_err(StopReason::Store)?);
             }
+            derived += draft.writes.iter().map(|(_, value)| value.len()).sum::<usize>();
             values.extend(draft.writes.drain(..));
             bytes += entry.size();
+            applied += 1;
+            if derived >= LOAD_BYTES_MAX {
+                break;
+            }
         }
-        let Some((last, _)) = chunk.last() else { return Ok(()) };
+        let Some((last, _)) = chunk[..applied].last() else { return Ok(applied) };
         let next = last.next().unwrap_or(*last);
         let mut overlay = lock(&self.shared.overlay);
         if !overlay.is_current(self.round) {
@@ -248,7 +260,7 @@ impl Scan<'_> {
             bytes,
         );
         self.at = next;
-        Ok(())
+        Ok(applied)
     }
 
     /// Writes to the draft what follows from an event; `false` if something has to be read first, which it names.
@@ -287,7 +299,10 @@ impl Scan<'_> {
             let _ = std::panic::catch_unwind(dry);
             keys.append(&mut draft.unread);
         }
-        self.shared.fetch(&keys).await.map_err(|error| Halt::from(StopReason::Store(error)))
+        let fetching = Fetching::begin(&self.shared.overlay, &keys);
+        let fetched = self.shared.read_fetching_within(fetching, LOAD_BYTES_MAX).await;
+        // What is left is read when its event's turn comes.
+        fetched.map(|(fetched, _)| fetched).map_err(|error| Halt::from(StopReason::Store(error)))
     }
 
     async fn read_numbers(

@@ -15,6 +15,7 @@ use seriatim_types::{ErrorKind, Partition, PartitionOffset, Timestamp, Workspace
 use tokio::sync::{Notify, watch};
 
 use super::recovery;
+use super::sweep::Sweeper;
 use crate::apply::{Derivation, panic_text};
 use crate::event_clock::EventClock;
 use crate::fence::Fence;
@@ -24,7 +25,11 @@ use crate::keys::StoreKey;
 use crate::metrics::PartitionMetrics;
 use crate::options::Options;
 use crate::overlay::Overlay;
+use crate::split::Splits;
 use crate::state::{REMOVED, Values, lock};
+
+/// Keys of a bounded read before it is known how large values are.
+const FIRST_PAGE_KEYS: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -54,6 +59,9 @@ pub(crate) struct Shared {
     pub(crate) metrics: PartitionMetrics,
     pub(crate) fence: Arc<Fence>,
     pub(crate) clock: Arc<EventClock>,
+    /// Which values the store has in parts.
+    pub(crate) splits: Splits,
+    pub(crate) sweeper: Sweeper,
 }
 
 impl Shared {
@@ -138,13 +146,38 @@ impl Shared {
         Ok(fetching.finish(found))
     }
 
+    /// As [`Self::read_fetching`], until so many bytes are read, about: what is left counts as unread. Whether all was read.
+    pub(crate) async fn read_fetching_within(
+        &self,
+        fetching: Fetching,
+        bytes_max: usize,
+    ) -> Result<(Fetched, bool), StoreError> {
+        let keys = fetching.keys();
+        let mut found: Vec<Option<Bytes>> = Vec::with_capacity(keys.len());
+        // How large values are shows when they are read: the first page is small, and later ones are as large as they may
+        // be if all values are like the largest.
+        let (mut bytes, mut largest, mut page) = (0, 1, FIRST_PAGE_KEYS);
+        while found.len() < keys.len() && bytes < bytes_max {
+            let end = keys.len().min(found.len() + page);
+            for value in self.get_many(&keys[found.len()..end]).await? {
+                let size = value.as_ref().map_or(0, Bytes::len);
+                (bytes, largest) = (bytes + size, size.max(largest));
+                found.push(value);
+            }
+            page = (bytes_max.saturating_sub(bytes) / largest).max(1);
+        }
+        self.check_generation()?;
+        let is_all = found.len() == keys.len();
+        Ok((fetching.finish(found), is_all))
+    }
+
     /// Reads keys from the store alone.
-    async fn get_many(&self, keys: &[StoreKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
+    pub(super) async fn get_many(&self, keys: &[StoreKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
         let keys: Vec<Key<'_>> = keys.iter().map(StoreKey::as_key).collect();
-        self.store.get_many(&keys).await
+        self.splits.get_many(&self.store, &keys).await
     }
 
     /// The present values of keys, overlay first: what it does not have is in the store already. Not while a recovery
@@ -195,7 +228,8 @@ impl Shared {
     ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
         // Taken first: what leaves it meanwhile is in the store.
         let over: BTreeMap<Bytes, Bytes> = lock(&self.overlay).snapshot(partition, &range);
-        let under = self.store.scan(partition, range).take(limit).await?;
+        let mut under = self.store.scan(partition, range).take(limit).await?;
+        self.splits.join_page(&self.store, partition, &mut under).await?;
         if over.is_empty() {
             return Ok(under);
         }

@@ -14,11 +14,12 @@ use tokio::sync::{mpsc, oneshot};
 use super::Shared;
 use super::append::{answer, answer_again};
 use super::flusher;
+use super::queue_budget::Permit;
 use super::stage::{Outcome, Stage};
 use super::taken::{self, NewKey};
 use crate::error::{SubmitError, stopped};
 use crate::fetched::{Fetched, Fetching};
-use crate::limits::{GROUP_BYTES_MAX, GROUP_COMMANDS_MAX, READ_ROUNDS_MAX};
+use crate::limits::{GROUP_BYTES_MAX, GROUP_COMMANDS_MAX, LOAD_BYTES_MAX, READ_ROUNDS_MAX};
 use crate::overlay::Round;
 use crate::prepare::Prepared;
 use crate::request::Answer;
@@ -34,11 +35,17 @@ pub(crate) struct Submission {
     pub(super) answer: oneshot::Sender<Result<Answer, SubmitError>>,
     /// How often something had to be read that nobody had foreseen.
     rounds: usize,
+    /// Its room in the queue, until it is answered.
+    _permit: Permit,
 }
 
 impl Submission {
-    pub(crate) fn new(prepared: Prepared, answer: oneshot::Sender<Result<Answer, SubmitError>>) -> Self {
-        Self { prepared, answer, rounds: 0 }
+    pub(crate) fn new(
+        prepared: Prepared,
+        answer: oneshot::Sender<Result<Answer, SubmitError>>,
+        permit: Permit,
+    ) -> Self {
+        Self { prepared, answer, rounds: 0, _permit: permit }
     }
 }
 
@@ -337,6 +344,10 @@ impl Worker {
         if self.waiting.is_empty() || self.loading.is_some() {
             return;
         }
+        // What did not fit the last group keeps what was read for it.
+        if !self.batch.commands.is_empty() && self.batch.fetched.bytes() >= LOAD_BYTES_MAX {
+            return;
+        }
         let commands = std::mem::take(&mut self.waiting);
         let wanted: Vec<_> =
             commands.iter().map(|command| (command.prepared.kind, command.prepared.workspace)).collect();
@@ -357,7 +368,7 @@ impl Worker {
         let shared = self.shared.clone();
         let load = async move {
             let loaded = loading.read().await;
-            let fetched = shared.read_fetching(fetching).await;
+            let fetched = load_values(&shared, fetching, &commands).await;
             (commands, loaded, fetched)
         };
         self.loading = Some(self.shared.env.spawn(load));
@@ -461,11 +472,10 @@ impl Worker {
                 return Ok(None);
             }
         };
+        // Bytes of keys and values: a small change of a large record writes all of it.
+        let (mut bytes, mut full) = (0, false);
         for (place, (submission, pin)) in batch.commands.iter().enumerate() {
-            let full = group.bytes() >= GROUP_BYTES_MAX
-                || (!group.is_empty()
-                    && lock(&self.shared.overlay).closes_group(values.len(), group.bytes()));
-            if full {
+            if full || group.bytes() >= GROUP_BYTES_MAX {
                 break;
             }
             let base = Base { group: &values, overlay: &self.shared.overlay, fetched: &batch.fetched };
@@ -473,7 +483,14 @@ impl Worker {
             let outcome = stage.run(&submission.prepared, &mut group, pin, &mut self.draft);
             if matches!(outcome, Outcome::Staged(_)) {
                 note_new_keys(self.shared.options.trust_level, &self.draft, place, &mut new_keys);
-                values.extend(self.draft.writes.drain(..));
+                for (key, value) in self.draft.writes.drain(..) {
+                    let (key_bytes, value_bytes) = (key.size(), value.len());
+                    match values.insert(key, value) {
+                        None => bytes += key_bytes + value_bytes,
+                        Some(old) => bytes = bytes + value_bytes - old.len(),
+                    }
+                }
+                full = lock(&self.shared.overlay).closes_group(values.len(), bytes);
             }
             outcomes.push(outcome);
         }
@@ -547,7 +564,8 @@ impl Worker {
                 let asked = &mut submission.prepared.reads;
                 let before = asked.len();
                 for key in keys {
-                    // What was asked for before was fetched, and a flush has ended since: that is no new round.
+                    // What was asked for before was fetched, and a flush has ended since, or it was left for later
+                    // because others are large: that is no new round.
                     if !asked.contains(&key) {
                         asked.push(key);
                     }
@@ -562,6 +580,21 @@ impl Worker {
             Outcome::Stale => self.waiting.push(submission),
         }
     }
+}
+
+/// Reads what commands want, within bounds; the first of them gets all that it wants, so that one can always be staged.
+async fn load_values(
+    shared: &Shared,
+    fetching: Fetching,
+    commands: &[Submission],
+) -> Result<Fetched, StoreError> {
+    let (mut fetched, is_all) = shared.read_fetching_within(fetching, LOAD_BYTES_MAX).await?;
+    if !is_all && let Some(first) = commands.first() {
+        let left = first.prepared.reads.iter().filter(|key| !fetched.has_asked(key));
+        let left = Fetching::begin(&shared.overlay, left);
+        fetched.extend(shared.read_fetching(left).await?);
+    }
+    Ok(fetched)
 }
 
 /// A group as it was staged, before its new keys were looked at.

@@ -113,6 +113,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
     ),
     serving("queue_max", Kind::Count, "4096", "Commands that may wait in a partition."),
     serving(
+        "queue_bytes_max",
+        Kind::Count,
+        "67108864",
+        "Bytes of commands that may wait, over all partitions.",
+    ),
+    serving(
         "idempotency_window",
         Kind::DurationOrForever,
         "forever",
