@@ -30,8 +30,7 @@ pub const ROW_KEY_BYTES_MAX: usize = 16 << 10;
 pub const COMMAND_DERIVED_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes of values that are read beforehand for waiting commands, or by a recovery, and bytes that a recovery derives before
-/// it makes room: two of the largest records, or all of the usual ones.
-/// What is not read then is read when its turn comes.
+/// it makes room: two of the largest records, or all of the usual ones. What is not read then is read when its turn comes.
 pub const LOAD_BYTES_MAX: usize = 16 << 20;
 
 /// Bytes of the name of a series or of a block sequence: it is part of an address.

@@ -514,7 +514,7 @@ fn small_changes_of_large_records_are_read_and_flushed_within_the_bounds_of_byte
         }
         vault.flushed().await;
         let largest = largest.load(Ordering::Relaxed);
-        // A group is closed behind the command that passes the bound.
+        // A group is closed after the command that passes the bound.
         assert!((MEGABYTE..BOUND + 2 * MEGABYTE).contains(&largest), "{largest} bytes in one flush");
         let largest_read = largest_read.load(Ordering::Relaxed);
         let bound = LOAD_BYTES_MAX + 2 * MEGABYTE;

@@ -4,6 +4,8 @@
 mod support;
 
 use serde_json::json;
+use seriatim_env::Env;
+use seriatim_storage_file::stage_restore;
 use support::{Folder, Server};
 
 /// Two workspaces, some invoices, a series and a block sequence.
@@ -333,6 +335,27 @@ fn a_restored_storage_is_fenced_until_it_is_told_what_was_given_out() {
     assert_eq!(twice, "seriatim: nothing is fenced\n");
     let audit = folder.run(&["audit", "--series", "acme.invoices", "--storage", "file:./restored"]).fine();
     assert!(audit.contains("complete") && audit.contains("skipped  6-6"), "{audit}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_that_was_cut_short_before_its_fence_gives_out_nothing() {
+    let folder = Folder::new();
+    let server = folder.serve(&[]);
+    fill(&folder, &server);
+    folder.run(&["backup", "monday", "--server", &server.url]).fine();
+    assert_eq!(server.terminate().0, 0);
+    let (backup, destination) = (folder.join("monday"), folder.join("restored"));
+    let staged = stage_restore(&Env::real(), &backup, &destination).await.unwrap();
+    // A crash leaves it; nothing removes it.
+    std::fs::rename(staged.directory(), folder.join("left")).unwrap();
+    drop(staged);
+    for command in [&["serve"][..], &["unfence", "--complete"], &["doctor"], &["doctor", "--rebuild"]] {
+        let refused = folder.run(&[command, &["--storage", "file:./left"]].concat()).fails(2);
+        assert!(refused.contains("is a restore that was not finished: remove it"), "{command:?}: {refused}");
+    }
+    assert!(
+        folder.run(&["restore", "monday", "--storage", "file:./restored"]).fine().ends_with(", fenced\n")
+    );
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //! few pages with each flush, from where the last sweep ended. A key is removed if its last use is the event that is
 //! swept; one that was used again stays. The removals and the new position are flushed together.
 //!
-//! For whoever compares the store with the log: the key of an event before [`Position::reach`] may be there or not; the
+//! For the doctor, which compares the store with the log: the key of an event before [`Position::reach`] may be there or not; the
 //! key of any other event has to be there.
 
 use std::sync::{Mutex, PoisonError};

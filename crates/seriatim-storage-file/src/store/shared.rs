@@ -1,5 +1,6 @@
 //! What all clones of a store and its background task share.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, TryLockError};
@@ -128,8 +129,11 @@ impl Shared {
             State::Open(_) | State::Failed(_) => {}
             State::Closed => return Err(StoreError::Closed),
         }
-        // The old one first: it holds the engine's lock file.
-        *state = State::Failed(StoreError::Unavailable("opening it did not end".to_owned()));
+        // The old one first: it holds the engine's lock file. A worker that panicked may make it panic too; then that file
+        // may stay locked, and opening says so.
+        let unopened = State::Failed(StoreError::Unavailable("opening it did not end".to_owned()));
+        let failed = std::mem::replace(&mut *state, unopened);
+        let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(failed)));
         let generation = self.generation() + 1;
         let opened = Engine::open(&self.directory, &self.options, generation).and_then(|engine| {
             let expiring = expiry::any(&engine)?;
