@@ -102,7 +102,7 @@ async fn examine(env: &Env, log: &MemoryLog, store: &MemoryStore, treatment: Tre
 
 async fn examine_store(env: &Env, log: &MemoryLog, store: Store, treatment: Treatment) -> Report {
     let scratch = Store::new(MemoryStore::new(env.clone()));
-    let doctor = Doctor::new(Log::new(log.reopen()), store, [till()]);
+    let doctor = Doctor::new(env.clone(), Log::new(log.reopen()), store, [till()]);
     doctor.run(&scratch, treatment, &mut |_| {}).await.unwrap()
 }
 
