@@ -89,7 +89,7 @@ async fn show(
 
 /// Its sequences, and how far they are.
 #[utoipa::path(
-    get, path = "/v1/apps/{app}/workspaces/{workspace}/sequences", tag = "sequences",
+    get, path = "/v1/apps/{app}/workspaces/{workspace}/sequences", tag = "sequences", operation_id = "list",
     params(("app" = String, Path, example = "shop"), ("workspace" = u64, Path)),
     responses((status = 200, body = Vec<Sequence>))
 )]
