@@ -8,7 +8,7 @@ use seriatim_types::WorkspaceId;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::page;
+use super::{cut, page};
 use crate::extract::{Body, Path, Query, idempotency_key};
 use crate::openapi::IdempotencyHeader;
 use crate::problem::Problem;
@@ -66,8 +66,9 @@ async fn list(
 ) -> Result<Json<Workspaces>, Problem> {
     let schema = api.schema(&app)?;
     let after = list.after.map(WorkspaceId::new);
-    let found = api.engine.workspaces(&app, after, page(list.limit)?).await?;
-    let next = found.last().map(|workspace| workspace.id.get());
+    let limit = page(list.limit)?;
+    let (found, more) = cut(api.engine.workspaces(&app, after, limit + 1).await?, limit);
+    let next = found.last().filter(|_| more).map(|workspace| workspace.id.get());
     let workspaces = found.into_iter().map(|workspace| wire::workspace(schema, workspace)).collect();
     Ok(Json(Workspaces { workspaces, next }))
 }
