@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use seriatim_api::{CreateWorkspace, IdPage, Sequence, Workspace, Workspaces};
+use seriatim_api::{CreateWorkspace, Sequence, Workspace, Workspaces, WorkspacesPage};
 use seriatim_types::WorkspaceId;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -53,18 +53,25 @@ async fn create(
     Ok((status, Json(wire::workspace(schema, workspace))))
 }
 
-/// Workspaces of an application.
+/// Workspaces of an application, or the one with a name.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/workspaces", tag = "workspaces",
-    params(("app" = String, Path, example = "shop"), IdPage),
+    params(("app" = String, Path, example = "shop"), WorkspacesPage),
     responses((status = 200, body = Workspaces))
 )]
 async fn list(
     State(api): State<Api>,
     Path(app): Path<String>,
-    Query(list): Query<IdPage>,
+    Query(list): Query<WorkspacesPage>,
 ) -> Result<Json<Workspaces>, Problem> {
     let schema = api.schema(&app)?;
+    if let Some(name) = &list.name {
+        let found = match api.engine.workspace_named(&app, name).await? {
+            Some(id) => vec![wire::workspace(schema, api.engine.workspace(&app, id).await?)],
+            None => Vec::new(),
+        };
+        return Ok(Json(Workspaces { workspaces: found, next: None }));
+    }
     let after = list.after.map(WorkspaceId::new);
     let limit = page(list.limit)?;
     let (found, more) = cut(api.engine.workspaces(&app, after, limit + 1).await?, limit);

@@ -163,6 +163,19 @@ async fn next_is_null_on_the_last_page_of_every_list_and_only_there() {
 }
 
 #[tokio::test]
+async fn a_name_lists_its_workspace_or_none() {
+    let server = Server::start().await;
+    let workspace = server.shop().await;
+    let found = server.get("/v1/apps/shop/workspaces?name=corner").await.body;
+    let id: u64 = workspace.rsplit('/').next().unwrap().parse().unwrap();
+    assert_eq!(found, json!({"workspaces": [{"id": id, "kind": "store", "name": "corner"}], "next": null}));
+    let none = server.get("/v1/apps/shop/workspaces?name=nowhere").await.body;
+    assert_eq!(none, json!({"workspaces": [], "next": null}));
+    assert_eq!(server.get("/v1/apps/none/workspaces?name=corner").await.status, 404);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn tokens_are_listed_to_their_end() {
     let server = Server::start().await;
     let made = server.post("/v1/tokens", &json!({"scopes": ["*:admin"]})).await;
