@@ -22,6 +22,13 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
 /// Bytes of a workspace's name: it is part of a key of the store.
 const NAME_BYTES_MAX: usize = 200;
 
+fn check_name(name: &str) -> Result<(), Problem> {
+    if (1..=NAME_BYTES_MAX).contains(&name.len()) {
+        return Ok(());
+    }
+    Err(Problem::invalid(format!("a workspace's name has 1 to {NAME_BYTES_MAX} bytes")))
+}
+
 /// Creates a workspace; the same name again, or the same idempotency key, gives the same id.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/workspaces", tag = "workspaces",
@@ -36,11 +43,7 @@ async fn create(
     Body(create): Body<CreateWorkspace>,
 ) -> Result<(StatusCode, Json<Workspace>), Problem> {
     let schema = api.schema(&app)?;
-    if let Some(name) = &create.name
-        && (name.is_empty() || name.len() > NAME_BYTES_MAX)
-    {
-        return Err(Problem::invalid(format!("a workspace's name has 1 to {NAME_BYTES_MAX} bytes")));
-    }
+    create.name.as_deref().map_or(Ok(()), check_name)?;
     if schema.kind_by_name(&create.kind).is_none() {
         return Err(Problem::invalid(format!("application {app} has no kind of workspace {}", create.kind)));
     }
@@ -66,6 +69,7 @@ async fn list(
 ) -> Result<Json<Workspaces>, Problem> {
     let schema = api.schema(&app)?;
     if let Some(name) = &list.name {
+        check_name(name)?;
         let found = match api.engine.workspace_named(&app, name).await? {
             Some(id) => vec![wire::workspace(schema, api.engine.workspace(&app, id).await?)],
             None => Vec::new(),

@@ -172,6 +172,8 @@ async fn a_name_lists_its_workspace_or_none() {
     let none = server.get("/v1/apps/shop/workspaces?name=nowhere").await.body;
     assert_eq!(none, json!({"workspaces": [], "next": null}));
     assert_eq!(server.get("/v1/apps/none/workspaces?name=corner").await.status, 404);
+    let empty = server.get("/v1/apps/shop/workspaces?name=").await;
+    empty.is_problem(400, "invalid", "a workspace's name has 1 to 200 bytes");
     server.stop().await;
 }
 
