@@ -268,7 +268,6 @@ impl Session {
 
     fn step(&mut self, step: &Step) {
         let command = self.real(&step.command);
-        println!("{} $ {command}", step.place);
         if command.starts_with("export ") {
             self.exports += &format!("{command}\n");
             return;
@@ -306,7 +305,8 @@ fn can_run(page: &str) -> bool {
     let reason = format!("{program} is not installed");
     assert!(std::env::var_os("SERIATIM_REQUIRE_REAL").is_none(), "{reason}");
     // Not by a macro: what those print is hidden while a test passes.
-    writeln!(std::io::stderr(), "SKIPPED, the commands of {page} were not run: {reason}").unwrap();
+    let mut stderr = std::io::stderr();
+    writeln!(stderr, "SKIPPED, the commands of {page} were not run: {reason}").unwrap();
     false
 }
 
@@ -363,7 +363,7 @@ fn every_code_block_says_what_it_is_and_those_that_can_run_do() {
         match block.kind() {
             (_, Some("ignore")) | ("text", None) => {}
             ("console", _) => {
-                assert!(ran.contains(&&*block.page), "{place}: this page's commands are not run")
+                assert!(ran.contains(&&*block.page), "{place}: this page's commands are not run");
             }
             ("json", None) => {
                 let is_json = |text: &str| serde_json::from_str::<serde_json::Value>(text).is_ok();
@@ -375,7 +375,8 @@ fn every_code_block_says_what_it_is_and_those_that_can_run_do() {
                 match table.get("dependencies").and_then(toml::Value::as_table) {
                     Some(dependencies) => check_dependencies(&place, dependencies),
                     None => {
-                        drop(Application::from_toml(&block.text).map_err(|error| panic!("{place}: {error}")))
+                        let accepted = Application::from_toml(&block.text);
+                        assert!(accepted.is_ok(), "{place}: {accepted:?}");
                     }
                 }
             }

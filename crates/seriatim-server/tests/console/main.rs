@@ -92,7 +92,8 @@ async fn start_browser(env: &Env) -> Option<Browser> {
         let reason = "Chromium is not installed: apt-get install chromium";
         assert!(std::env::var_os("SERIATIM_REQUIRE_REAL").is_none(), "{reason}");
         // Not by a macro: what those print is hidden while a test passes.
-        writeln!(std::io::stderr(), "SKIPPED, the console was not looked at: {reason}").unwrap();
+        let mut stderr = std::io::stderr();
+        writeln!(stderr, "SKIPPED, the console was not looked at: {reason}").unwrap();
     }
     browser
 }
