@@ -49,7 +49,7 @@ pub enum Treatment {
     Check,
     /// Write what is missing or different, remove what no event explains.
     Repair,
-    /// The same, also where the log has lost events.
+    /// The same, also where the log has lost events: the storage is fenced then. Not through a running server.
     Rebuild,
 }
 
@@ -89,6 +89,31 @@ pub struct DoctorReport {
     pub problems: Vec<PartitionProblem>,
     /// Partitions in the log whose application is not served: nothing is known about them.
     pub unchecked: Vec<String>,
+    /// What the store knew of events that the log has lost. The storage is fenced then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<LostEvents>,
+}
+
+/// What a store knew of events that its log has lost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LostEvents {
+    /// The partitions whose logs have lost events.
+    pub partitions: Vec<String>,
+    /// Numbers that were given out at least. There may have been higher ones: the store is written later than the log.
+    pub bounds: Vec<LowerBound>,
+    /// How many of these there are; not all of them may be listed.
+    pub total: u64,
+}
+
+/// A number that was given out, by what a store knew.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LowerBound {
+    /// As `highest` of unfencing takes it: `series/S`, `blocks/B`, `APP/WORKSPACE/SEQUENCE`.
+    pub name: String,
+    /// The highest number that the store knew of.
+    pub highest: u64,
+    /// Whether it can be named when unfencing. Not so if the log has also lost where its workspace or block sequence was made.
+    pub known: bool,
 }
 
 /// A stored value that does not follow from the log.

@@ -37,7 +37,7 @@ impl Default for PutBlocks {
 #[serde(deny_unknown_fields)]
 pub struct Allocate {
     /// How many, in a row.
-    #[schema(minimum = 1, example = 100)]
+    #[schema(minimum = 1, maximum = 4_294_967_296_u64, example = 100)]
     pub count: u64,
 }
 

@@ -20,8 +20,8 @@ mod workflow;
 mod workspace;
 
 pub use admin::{
-    BackupReport, BackupRequest, DoctorReport, DoctorRequest, Finding, PartitionProblem, PartitionTail,
-    Treatment, UnfenceReport, UnfenceRequest,
+    BackupReport, BackupRequest, DoctorReport, DoctorRequest, Finding, LostEvents, LowerBound,
+    PartitionProblem, PartitionTail, Treatment, UnfenceReport, UnfenceRequest,
 };
 pub use application::{Application, Document, Field, PartitionState, PartitionStatus, Recovery};
 pub use audit::{Audit, Broken, Forecast, Raise, Run, SeriesAudit};

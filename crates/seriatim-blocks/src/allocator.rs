@@ -115,9 +115,7 @@ impl BlockAllocator {
     /// smaller one may still succeed.
     #[inline]
     pub async fn allocate(&self, count: u64) -> Result<Block, AllocateError> {
-        if count == 0 {
-            return Err(AllocateError::Zero);
-        }
+        AllocateError::check(count)?;
         let first = self.shared.supply.line.take(count);
         match first.and_then(|first| Block::between(first, first + count)) {
             Some(numbers) => Ok(numbers),

@@ -114,9 +114,7 @@ impl BatchedBlocks {
     ///
     /// [`AllocateError`]; nothing was taken.
     pub fn prepare(&mut self, count: u64) -> Result<(Option<Write>, Claim<'_>), AllocateError> {
-        if count == 0 {
-            return Err(AllocateError::Zero);
-        }
+        AllocateError::check(count)?;
         let rest = self.end.map_or(0, |end| end - self.next);
         if let Some(end) = self.end.filter(|_| count <= rest) {
             let numbers = Block::between(self.next, self.next + count).ok_or(AllocateError::Zero)?;

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use seriatim_types::{ErrorKind, Number};
 
+use crate::options::ALLOCATE_MAX;
+
 /// Why a [`BlockStore`](crate::BlockStore) did not do what it was asked to. Nothing was reserved or given back, unless
 /// it is in doubt.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -81,6 +83,15 @@ pub enum AllocateError {
     /// Nothing was asked for.
     #[error("0 numbers were asked for: ask for 1 or more")]
     Zero,
+    /// More were asked for than one call may take.
+    #[error(
+        "{asked} numbers were asked for, and one call takes at most {max}: ask for fewer at a time",
+        max = ALLOCATE_MAX
+    )]
+    TooMany {
+        /// How many were asked for.
+        asked: u64,
+    },
     /// So many consecutive numbers are not left.
     #[error(
         "{asked} consecutive numbers were asked for, and at most {left} are left: ask for fewer or widen the range"
@@ -100,11 +111,21 @@ pub enum AllocateError {
 }
 
 impl AllocateError {
+    /// Refuses a count that no call may ask for.
+    #[inline]
+    pub(crate) fn check(count: u64) -> Result<(), Self> {
+        match count {
+            0 => Err(Self::Zero),
+            1..=ALLOCATE_MAX => Ok(()),
+            asked => Err(Self::TooMany { asked }),
+        }
+    }
+
     /// What the caller can do about it.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Zero => ErrorKind::Invalid,
+            Self::Zero | Self::TooMany { .. } => ErrorKind::Invalid,
             Self::Exhausted { .. } => ErrorKind::Exhausted,
             Self::Store(error) => match **error {
                 // What is in doubt is the block, which nobody has seen. The caller has no number for certain.

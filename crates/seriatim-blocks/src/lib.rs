@@ -61,6 +61,6 @@ pub use counts::Counts;
 pub use error::{AllocateError, BlockOptionsError, BlockStoreError, OpenError};
 pub use key::BlockKey;
 pub use on_store::StoredBlocks;
-pub use options::{BlockOptions, BlockSize, DEFAULT_BLOCK_SIZE};
+pub use options::{ALLOCATE_MAX, BlockOptions, BlockSize, DEFAULT_BLOCK_SIZE};
 pub use range::NumberRange;
 pub use store::{BlockStore, Demand, LastBlock};

@@ -7,6 +7,10 @@ use crate::BlockOptionsError;
 /// The block size unless told otherwise: 4,096 numbers, so that a million cost 245 writes and a crash wastes few.
 pub const DEFAULT_BLOCK_SIZE: u64 = 4_096;
 
+/// Numbers that one call takes at most. A mistyped count must not use up a sequence: of the 2^53 numbers that JSON can carry,
+/// one call takes a two-millionth, and more than anything needs in a row.
+pub const ALLOCATE_MAX: u64 = 1 << 32;
+
 /// How many numbers a block holds. A request for more gets a block of its own size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockSize {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use seriatim_blocks::{
-    AllocateError, Block, BlockAllocator, BlockOptions, BlockSize, BlockStore, BlockStoreError, Demand,
-    LastBlock,
+    ALLOCATE_MAX, AllocateError, Block, BlockAllocator, BlockOptions, BlockSize, BlockStore, BlockStoreError,
+    Demand, LastBlock,
 };
 use seriatim_env::{Env, Task};
 use seriatim_storage::faulty::{Fault, Operation};
@@ -228,7 +228,7 @@ fn a_request_that_does_not_fit_behind_the_last_number_takes_nothing() {
         let allocator = place.open_range(100, 124, 10).await;
         assert_eq!(allocator.allocate(18).await, Ok(block(100, 18)));
         assert_eq!(allocator.allocate(8).await, Err(AllocateError::Exhausted { asked: 8, left: 7 }));
-        assert_eq!(allocator.allocate(u64::MAX).await.unwrap_err().kind(), ErrorKind::Exhausted);
+        assert_eq!(allocator.allocate(ALLOCATE_MAX).await.unwrap_err().kind(), ErrorKind::Exhausted);
         assert_eq!(allocator.allocate(6).await, Ok(block(118, 6)));
         assert_eq!(one(&allocator).await, 124);
         assert_eq!(allocator.allocate_one().await, Err(AllocateError::Exhausted { asked: 1, left: 0 }));
@@ -262,6 +262,20 @@ fn zero_numbers_are_refused() {
     in_memory(|place| async move {
         let error = place.open().await.allocate(0).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
+    });
+}
+
+#[test]
+fn more_numbers_than_one_call_may_take_are_refused_and_none_is_taken() {
+    in_memory(|place| async move {
+        let allocator = place.open().await;
+        for count in [ALLOCATE_MAX + 1, u64::MAX] {
+            let error = allocator.allocate(count).await.unwrap_err();
+            assert_eq!(error, AllocateError::TooMany { asked: count });
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert!(error.to_string().contains("at most 4294967296"), "{error}");
+        }
+        assert_eq!(allocator.allocate(ALLOCATE_MAX).await, Ok(block(0, ALLOCATE_MAX)));
     });
 }
 

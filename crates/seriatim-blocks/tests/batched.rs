@@ -1,7 +1,7 @@
 //! Blocks in the caller's own batch.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use seriatim_blocks::{AllocateError, BatchedBlocks, Block, BlockKey, NumberRange, OpenError};
+use seriatim_blocks::{ALLOCATE_MAX, AllocateError, BatchedBlocks, Block, BlockKey, NumberRange, OpenError};
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::MemoryStore;
 use seriatim_storage::{Batch, Durability, Key, Store, Write};
@@ -100,7 +100,9 @@ fn the_end_of_the_range_and_nothing_at_all_are_errors_that_take_nothing() {
     world(|env, store| async move {
         let range = NumberRange::new(Number::new(5), Number::new(18)).unwrap();
         let mut blocks = open(&env, &store, range).await.unwrap();
-        assert_eq!(blocks.prepare(0).unwrap_err().kind(), ErrorKind::Invalid);
+        for count in [0, ALLOCATE_MAX + 1] {
+            assert_eq!(blocks.prepare(count).unwrap_err().kind(), ErrorKind::Invalid);
+        }
         assert_eq!(blocks.prepare(8).unwrap().1.confirm(), block(5, 8));
         let error = blocks.prepare(7).unwrap_err();
         assert_eq!(error, AllocateError::Exhausted { asked: 7, left: 6 });

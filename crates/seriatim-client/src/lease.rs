@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use seriatim_blocks::{Block, BlockStore, BlockStoreError, Demand, LastBlock};
+use seriatim_blocks::{ALLOCATE_MAX, Block, BlockStore, BlockStoreError, Demand, LastBlock};
 use seriatim_types::{ErrorKind, Number};
 
 use crate::blocks::Blocks;
@@ -58,7 +58,7 @@ impl BlockStore for LeasedBlocks {
 
     async fn reserve(&self, demand: Demand) -> Result<Block, BlockStoreError> {
         let name = self.blocks.name();
-        let want = demand.want.max(demand.min);
+        let want = demand.want.min(ALLOCATE_MAX).max(demand.min);
         let mut leased = self.blocks.allocate(want).await;
         if want > demand.min && leased.as_ref().is_err_and(|error| error.kind() == ErrorKind::Exhausted) {
             leased = self.blocks.allocate(demand.min).await;

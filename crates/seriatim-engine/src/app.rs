@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use seriatim_storage::Digest;
 use seriatim_types::{PartitionId, WorkspaceId, WorkspaceKind};
 
@@ -109,7 +110,7 @@ impl Running {
     ) -> Result<Vec<(RecordId, Option<Registered>)>, SubmitError> {
         let keys = WorkspaceKeys::new(self.schema.id(), workspace);
         let keys: Vec<_> = ids.iter().map(|id| keys.id(*id)).collect();
-        let found = self.partition_of(workspace).shared.read(&keys).await?;
+        let found = self.partition_of(workspace).read(&keys).await?;
         let mut registered = Vec::with_capacity(ids.len());
         for ((id, key), bytes) in ids.into_iter().zip(keys).zip(found) {
             let entry = bytes.map(|bytes| Registered::decode(&bytes)).transpose();
@@ -128,7 +129,7 @@ impl Running {
     ) -> Result<Option<Json>, SubmitError> {
         let partition = WorkspaceKeys::new(self.schema.id(), workspace).view(view);
         let key = StoreKey::new(&partition, &view::encode_key(key));
-        let found = self.partition_of(workspace).shared.read(std::slice::from_ref(&key)).await?;
+        let found = self.partition_of(workspace).read(std::slice::from_ref(&key)).await?;
         let Some(bytes) = found.into_iter().next().flatten() else { return Ok(None) };
         let row = view::decode_row(&bytes);
         let row =
@@ -162,9 +163,8 @@ impl Running {
         self.partition_of(workspace).submit(prepared).await
     }
 
+    /// Closes all partitions at the same time.
     pub(crate) async fn close(&self) {
-        for partition in &self.partitions {
-            partition.close().await;
-        }
+        join_all(self.partitions.iter().map(PartitionHandle::close)).await;
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{join, join_all};
 use quick_cache::sync::Cache;
 use seriatim_blocks::{AllocateError, BlockAllocator, BlockOptions, BlockSize};
 use seriatim_env::Env;
@@ -15,17 +16,18 @@ use crate::apply::Derivation;
 use crate::blocks::RegistryBlocks;
 use crate::definition::{Accepted, Application, DefinitionError, Schema};
 use crate::error::{RequestError, SubmitError};
+use crate::event_clock::EventClock;
 use crate::fence::{Fence, FenceState};
-use crate::follower;
 use crate::named_blocks::OpenBlocks;
 use crate::options::Options;
 use crate::overlay::Budget;
-use crate::partition::{PartitionHandle, PartitionState, PartitionStatus, Parts};
+use crate::partition::{PartitionHandle, PartitionState, PartitionStatus, Parts, QueueBudget};
 use crate::prepare::check_key;
 use crate::registry::{self, Registration, Registry, WORKSPACE_IDS, Workspace};
 use crate::request::{Answer, Request};
 use crate::series;
 use crate::tokens::TokenTable;
+use crate::unfence;
 use crate::workflows;
 
 /// Small: a crash wastes at most so many ids, and a workspace is not made every microsecond.
@@ -105,6 +107,7 @@ struct Inner {
     open_blocks: OpenBlocks,
     fence: Arc<Fence>,
     tokens: TokenTable,
+    options: Options,
 }
 
 /// What partitions of all applications have in common.
@@ -114,18 +117,15 @@ struct Opening<'a> {
     store: &'a Store,
     options: Options,
     budget: Arc<Budget>,
+    queue: Arc<QueueBudget>,
     sharing: usize,
     fence: Arc<Fence>,
+    clock: Arc<EventClock>,
 }
 
 impl Opening<'_> {
     fn run(&self, app: App, accepted: &Accepted, owners: Vec<Owner>) -> Result<Running, OpenError> {
-        let schema = Arc::new(Schema::new(accepted)?);
-        let unknown = app.commands.keys().find(|name| schema.command(name).is_none());
-        if let Some(command) = unknown {
-            let application = schema.name().to_owned();
-            return Err(OpenError::UnknownCommand { application, command: command.clone() });
-        }
+        let schema = Arc::new(schema_of(&app, accepted)?);
         let derivation = Arc::new(Derivation { schema: schema.clone(), projectors: app.projectors });
         let mut options = self.options;
         if schema.id() == workflows::ID {
@@ -141,19 +141,50 @@ impl Opening<'_> {
                 derivation: derivation.clone(),
                 options,
                 budget: self.budget.clone(),
+                queue: self.queue.clone(),
                 sharing: self.sharing,
                 fence: self.fence.clone(),
+                clock: self.clock.clone(),
             })
         };
         let partitions: Vec<PartitionHandle> = owners.into_iter().map(start).collect();
         for partition in &partitions {
             for projector in &app.async_projectors {
-                // It ends with its partition.
-                drop(self.env.spawn(follower::run(partition.shared.clone(), projector.clone())));
+                partition.follow(projector.clone());
             }
         }
         Ok(Running { schema, derivation: derivation.clone(), commands: app.commands, partitions })
     }
+}
+
+/// What an application runs by, if its code and its definition fit together.
+fn schema_of(app: &App, accepted: &Accepted) -> Result<Schema, OpenError> {
+    let schema = Schema::new(accepted)?;
+    match app.commands.keys().find(|name| schema.command(name).is_none()) {
+        None => Ok(schema),
+        Some(command) => {
+            let application = schema.name().to_owned();
+            Err(OpenError::UnknownCommand { application, command: command.clone() })
+        }
+    }
+}
+
+/// Checks everything about the applications that can be wrong with them. Accepting a definition is durable and fixes its numeric
+/// ids permanently, so nothing is accepted before all of them have passed.
+async fn check_applications(registry: &Registry<'_>, apps: &[App]) -> Result<(), OpenError> {
+    let mut names: Vec<&str> = Vec::with_capacity(apps.len());
+    for app in apps {
+        let name = &*app.definition.name;
+        if name == registry::NAME || names.contains(&name) {
+            return Err(OpenError::NameTaken(name.to_owned()));
+        }
+        names.push(name);
+        let previous = registry.accepted(name).await?;
+        // The number that a new one gets is not known yet, and nothing that is checked depends on it.
+        let id = previous.as_ref().map_or(registry::FIRST_APPLICATION_ID, Accepted::id);
+        schema_of(app, &Accepted::accept(previous.as_ref(), id, &app.definition)?)?;
+    }
+    Ok(())
 }
 
 fn partitions_of(accepted: &Accepted) -> Vec<Partition> {
@@ -164,7 +195,7 @@ fn partitions_of(accepted: &Accepted) -> Vec<Partition> {
 
 impl Engine {
     /// Opens applications on a log and a store. Definitions are accepted by the registry, or refused if they contradict
-    /// what is stored. Returns when the registry is ready; the applications recover meanwhile.
+    /// what is stored or do not fit their code; none is accepted unless all of them can be. Returns when the registry is ready; the applications recover meanwhile.
     ///
     /// # Errors
     ///
@@ -185,8 +216,10 @@ impl Engine {
             store: &store,
             options,
             budget: Arc::new(Budget::new(options.unflushed_max, options.unflushed_bytes_max)),
+            queue: Arc::new(QueueBudget::new(options.queue_bytes_max)),
             sharing: partitions + 1,
             fence: Arc::default(),
+            clock: Arc::new(EventClock::new(env.clone())),
         };
         let (app, accepted) = registry::app()?;
         let owners = log.take_all(&partitions_of(&accepted)).await?;
@@ -206,18 +239,13 @@ impl Engine {
         wait_ready(&sys).await?;
         let registry = Registry { sys: &sys };
         opening.fence.set(registry.fence_state().await?);
+        check_applications(&registry, &apps).await?;
         let mut accepted = Vec::with_capacity(apps.len());
-        let mut names: Vec<String> = Vec::with_capacity(apps.len());
         for (place, app) in apps.iter().enumerate() {
-            let name = &app.definition.name;
-            if name == "sys" || names.contains(name) {
-                return Err(OpenError::NameTaken(name.clone()));
-            }
-            names.push(name.clone());
             // The built-in ones come first and bring their numbers.
             accepted.push(registry.accept(&app.definition, BUILT_IN.get(place).map(|(id, _)| *id)).await?);
         }
-        names.drain(..BUILT_IN.len());
+        let names = apps.iter().skip(BUILT_IN.len()).map(|app| app.definition.name.clone()).collect();
         registry.define_blocks(WORKSPACE_IDS, WorkspaceId::FIRST.get(), WORKSPACE_ID_BLOCK).await?;
         let first = Number::new(WorkspaceId::FIRST.get());
         let blocks = RegistryBlocks::new(opening.env.clone(), sys.clone(), WORKSPACE_IDS, first);
@@ -248,13 +276,18 @@ impl Engine {
             open_blocks: OpenBlocks::new(opening.env.clone(), &opening.options),
             fence: opening.fence.clone(),
             tokens: TokenTable::default(),
+            options: opening.options,
         };
         let engine = Self { inner: Arc::new(inner) };
-        engine.tokens().load().await?;
+        if let Err(error) = engine.tokens().load().await {
+            engine.close().await;
+            return Err(error.into());
+        }
         Ok(engine)
     }
 
-    /// Fences a copy that was just restored, before it is opened: it reads, and gives out nothing until it is unfenced.
+    /// Fences a copy that was just restored, or a log that has lost events, before it is opened: it reads, and gives out nothing
+    /// until it is unfenced.
     ///
     /// # Errors
     ///
@@ -297,8 +330,10 @@ impl Engine {
             store,
             options,
             budget: Arc::new(Budget::new(options.unflushed_max, options.unflushed_bytes_max)),
+            queue: Arc::new(QueueBudget::new(options.queue_bytes_max)),
             sharing: 1,
             fence: Arc::default(),
+            clock: Arc::new(EventClock::new(env.clone())),
         };
         let (app, accepted) = registry::app()?;
         let owners = log.take_all(&partitions_of(&accepted)).await?;
@@ -588,15 +623,24 @@ impl Engine {
     }
 
     /// Ends everything: what is queued is done, and what waits is flushed. Storage stays open; it is the caller's.
+    ///
+    /// Three steps, because each needs the next: the applications, the blocks, the registry. If storage does not answer, each
+    /// takes [`Options::close_patience`] at the most.
     pub async fn close(&self) {
-        for running in self.inner.applications.values() {
-            running.close().await;
-        }
-        self.inner.open_blocks.close().await;
-        if let Err(error) = self.inner.workspace_ids.close().await {
-            tracing::warn!(%error, "the rest of a block of workspace ids was not given back");
-        }
+        join_all(self.inner.applications.values().map(|running| running.close())).await;
+        join(self.inner.open_blocks.close(), self.close_workspace_ids()).await;
         self.inner.sys.close().await;
+    }
+
+    async fn close_workspace_ids(&self) {
+        let closing = self.inner.workspace_ids.close();
+        match self.inner.env.timeout(self.inner.options.close_patience, closing).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the rest of a block of workspace ids was not given back");
+            }
+            Err(_) => tracing::warn!("storage does not answer; workspace ids are closed without it"),
+        }
     }
 
     /// The partition of a workspace.
@@ -622,13 +666,17 @@ impl Engine {
 /// Appends the fence, with the tails of all partitions of applications.
 async fn append_fence(log: &Log, sys: &Running) -> Result<(), OpenError> {
     wait_ready(sys).await?;
-    let mut tails = Vec::new();
+    let (mut tails, mut last) = (Vec::new(), registry::ID);
     for partition in log.partitions().await? {
         if partition.application != registry::ID {
             let tail = log.tail(partition).await?;
             tails.push((partition.application.get(), partition.id.get(), tail.get()));
+            last = last.max(partition.application);
         }
     }
+    // Definitions are accepted also while everything is fenced. If the registry has lost one, its number must not lead to
+    // the events of another application.
+    unfence::pass_applications(sys, last).await?;
     Ok(Registry { sys }.fence(&tails).await?)
 }
 

@@ -215,12 +215,30 @@ pub enum SubmitError {
         /// The key.
         key: StoreKey,
     },
+    /// The partition did not come to the end of its commands in time.
+    #[error("partition {partition} did not finish its commands within {within:?}: try again after a moment")]
+    NotIdle {
+        /// The partition.
+        partition: String,
+        /// How long it was waited for.
+        within: std::time::Duration,
+    },
     /// No number was drawn.
     #[error(transparent)]
     Draw(#[from] DrawError),
     /// The event is too large, or offsets are used up.
     #[error(transparent)]
     Stage(#[from] StageError),
+    /// Something would follow from the command that is too large to be stored. Nothing was written.
+    #[error("{what} would have {found} bytes, and {max} are allowed: store less in it, or spread it")]
+    TooLarge {
+        /// What would be too large.
+        what: String,
+        /// How many bytes it may have.
+        max: usize,
+        /// How many it would have.
+        found: usize,
+    },
     /// The workspace could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -230,6 +248,9 @@ pub enum SubmitError {
     /// Too many commands wait.
     #[error("server is busy: {0} commands wait in this partition; try again after a moment")]
     QueueFull(usize),
+    /// Too many bytes of commands wait.
+    #[error("server is busy: commands of {0} bytes wait in this partition; try again after a moment")]
+    QueueBytesFull(usize),
     /// The partition takes no more commands.
     #[error("partition {partition} has stopped: {reason}")]
     Stopped {
@@ -256,9 +277,9 @@ pub enum SubmitError {
     /// What is stored makes no sense.
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    /// A restored copy that nobody has unfenced.
+    /// A restored copy, or a log that has lost events, that was not unfenced yet.
     #[error(
-        "this is a restored copy, and {0} may have been given out after its backup: `seriatim unfence` says how far"
+        "this is a restored copy, or its log has lost events, and {0} may have been given out before: `seriatim unfence` says how far"
     )]
     Fenced(String),
     /// No numbers were allocated from a block sequence.
@@ -293,9 +314,10 @@ impl SubmitError {
             | Self::Taken { .. } => ErrorKind::Conflict,
             Self::Draw(error) => error.kind(),
             Self::Stage(error) => error.kind(),
+            Self::TooLarge { .. } => ErrorKind::TooLarge,
             Self::Load(error) => error.kind(),
             Self::Busy(busy) => busy.kind(),
-            Self::QueueFull(_) => ErrorKind::Busy,
+            Self::QueueFull(_) | Self::QueueBytesFull(_) | Self::NotIdle { .. } => ErrorKind::Busy,
             Self::Stopped { .. } | Self::NotWritten(_) => ErrorKind::Unavailable,
             Self::Append(error) => error.kind(),
             Self::InDoubt(_) => ErrorKind::InDoubt,

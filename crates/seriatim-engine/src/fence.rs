@@ -18,6 +18,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use seriatim_types::{ApplicationId, Partition, PartitionOffset, SequenceId, WorkspaceId};
+use tokio::sync::watch;
 
 use crate::registry;
 
@@ -99,7 +100,7 @@ impl FenceState {
         folded: Option<PartitionOffset>,
     ) -> u64 {
         let applies = |restore: &&Restore| match folded {
-            Some(folded) => folded.get() < restore.tail(partition),
+            Some(folded) => folded < restore.tail(partition),
             None => restore.ids.is_some_and(|ids| workspace.get() < ids),
         };
         self.restores.iter().filter(applies).fold(0, |sum, restore| sum.saturating_add(restore.skip))
@@ -145,10 +146,11 @@ impl FenceState {
 }
 
 impl Restore {
-    fn tail(&self, partition: Partition) -> u64 {
+    /// Where a partition's log ended.
+    pub(crate) fn tail(&self, partition: Partition) -> PartitionOffset {
         let (application, id) = (partition.application.get(), partition.id.get());
         let found = self.tails.iter().find(|(known, known_id, _)| (*known, *known_id) == (application, id));
-        found.map_or(PartitionOffset::FIRST.get(), |(_, _, tail)| *tail)
+        found.and_then(|(_, _, tail)| PartitionOffset::new(*tail)).unwrap_or(PartitionOffset::FIRST)
     }
 }
 
@@ -168,13 +170,28 @@ pub(crate) struct Fence {
     /// Whether there is anything to look at: almost always not, and then this is all that a command costs.
     matters: AtomicBool,
     state: RwLock<Arc<FenceState>>,
+    /// Whether anything is fenced, for those who wait until nothing is.
+    fenced: watch::Sender<bool>,
+    /// Held by an unfencing from its first look to its last event: another one must not move anything in between.
+    turn: tokio::sync::Mutex<()>,
 }
 
 impl Fence {
     pub(crate) fn set(&self, state: FenceState) {
-        let matters = state.matters();
+        let (matters, fenced) = (state.matters(), state.fenced);
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
         self.matters.store(matters, Ordering::Release);
+        self.fenced.send_replace(fenced);
+    }
+
+    /// Returns when nothing is fenced. Cancel-safe.
+    pub(crate) async fn until_open(&self) {
+        // It is never closed: this is its sender.
+        let _ = self.fenced.subscribe().wait_for(|fenced| !fenced).await;
+    }
+
+    pub(crate) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
     }
 
     pub(crate) fn state(&self) -> Arc<FenceState> {

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use seriatim_sequencer::Busy;
 use seriatim_storage::{Follower, ReadLimit};
 use seriatim_types::{Partition, PartitionId, PartitionOffset, WorkspaceId, WorkspaceOffset};
 use tokio::sync::watch;
@@ -115,7 +116,18 @@ impl WorkspaceFollower {
             // In front of the read, so that nothing that comes meanwhile is missed.
             self.changes.mark_unchanged();
             let events =
-                self.engine.events(&self.application, self.workspace, self.offset, limit.max(1)).await?;
+                self.engine.events(&self.application, self.workspace, self.offset, limit.max(1)).await;
+            let events = match events {
+                Err(SubmitError::Busy(Busy::Recovering)) => {
+                    // The end of the partition's recovery wakes it, the end of the registry's does not.
+                    let retry = self.shared.options.retry;
+                    if let Ok(Err(_)) = self.shared.env.timeout(retry, self.changes.changed()).await {
+                        return Err(SubmitError::Closed);
+                    }
+                    continue;
+                }
+                events => events?,
+            };
             if let Some(last) = events.last() {
                 self.offset = last.place.workspace_offset.next().unwrap_or(self.offset);
                 return Ok(events);

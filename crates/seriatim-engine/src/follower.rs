@@ -2,10 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
-use seriatim_storage::{ReadEntries, ReadLimit};
-use seriatim_types::PartitionOffset;
+use bytes::Bytes;
+use seriatim_env::Instant;
+use seriatim_storage::{Batch, Bulletin, Durability, ReadEntries, ReadLimit};
+use seriatim_types::{Partition, PartitionOffset};
 
 use crate::apply::{decode_offset, encode_offset};
 use crate::event::{Event, Place};
@@ -13,14 +16,18 @@ use crate::keys;
 use crate::partition::Shared;
 use crate::projector::Projected;
 
-/// What one read of the log asks for: after so many events the offset is kept.
+/// What one read of the log asks for.
 const PAGE: ReadLimit = ReadLimit { entries: 256, bytes: 1 << 20 };
+
+/// An offset is kept after so long at the latest, and not more often: keeping it is a synced write.
+const KEEP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Follows the log of each partition, in order, one event at a time: for what may come later than the answer, or takes
 /// long, or lies outside.
 ///
 /// Each event is handed over at least once, and once more after a crash if its offset was not kept by then: have the
-/// receiver tell repeats apart by partition and offset.
+/// receiver tell repeats apart by partition and offset. Offsets lie beside the log, and are kept when the store is
+/// deleted or restored. While a restored copy is fenced, nothing is handed over.
 #[async_trait]
 pub trait AsyncProjector: Send + Sync + 'static {
     /// Under which name its offsets are kept: 1 to 100 of `A-Z a-z 0-9 . _ -`. Under a new name it begins at the first
@@ -44,53 +51,142 @@ impl fmt::Debug for dyn AsyncProjector {
 /// Follows one partition until it is closed.
 pub(crate) async fn run(shared: Arc<Shared>, projector: Arc<dyn AsyncProjector>) {
     let stop = shared.stop.clone();
+    let mut progress = Progress::new(&shared, projector.name());
     stop.run_until_cancelled(async {
         loop {
-            let Err(reason) = follow(&shared, &*projector).await else { return };
+            let Err(reason) = progress.follow(&shared, &*projector).await else { return };
             let name = projector.name();
             tracing::warn!(partition = %shared.partition, projector = name, %reason, "it waits, and tries again");
             shared.env.sleep(shared.env.jitter(shared.options.retry)).await;
         }
     })
     .await;
+    // An error means that the last events are handed over once more, which is allowed.
+    let _ = progress.keep(&shared).await;
 }
 
-/// Goes on from the offset that was kept; ends with the first thing that goes wrong.
-async fn follow(shared: &Shared, projector: &dyn AsyncProjector) -> Result<(), String> {
-    let key = keys::projector(shared.partition, projector.name());
-    let kept = shared.store.get(key.as_key()).await.map_err(|error| error.to_string())?;
-    let from = match kept {
-        None => PartitionOffset::FIRST,
-        Some(bytes) => decode_offset(&bytes).map_err(|problem| format!("its offset at {key}: {problem}"))?,
-    };
-    let mut follower = shared.log.follow(shared.partition, from);
-    loop {
-        let page = follower.next(PAGE).await.map_err(|error| error.to_string())?;
-        let (next, result) = take_page(shared, projector, &page).await;
-        if next > page.first() {
-            let kept = shared.store.put(key.as_key(), &encode_offset(next)).await;
-            kept.map_err(|error| error.to_string())?;
+/// How far a projector has come in a partition.
+struct Progress {
+    bulletin: Bulletin,
+    key: String,
+    /// The offset that is kept, once it is known, and the next event to hand over.
+    kept: Option<PartitionOffset>,
+    next: PartitionOffset,
+    /// When it was kept last.
+    kept_at: Option<Instant>,
+}
+
+impl Progress {
+    fn new(shared: &Shared, name: &str) -> Self {
+        let Partition { application, id } = shared.partition;
+        let key = format!("projector/{application}/{id}/{name}");
+        let (bulletin, next) = (shared.log.bulletin(), PartitionOffset::FIRST);
+        Self { bulletin, key, kept: None, next, kept_at: None }
+    }
+
+    /// Continues from the offset that was kept; ends with the first thing that goes wrong.
+    async fn follow(&mut self, shared: &Shared, projector: &dyn AsyncProjector) -> Result<(), String> {
+        // A restored copy does not know what was handed over after its backup.
+        shared.fence.until_open().await;
+        if self.kept.is_none() {
+            self.next = self.find(shared, projector.name()).await?;
+            self.kept = Some(self.next);
         }
-        result?;
+        let mut follower = shared.log.follow(shared.partition, self.next);
+        loop {
+            let page = match self.kept_until(shared) {
+                None => follower.next(PAGE).await,
+                Some(left) => match shared.env.timeout(left, follower.next(PAGE)).await {
+                    Ok(page) => page,
+                    Err(_) => {
+                        self.keep(shared).await?;
+                        continue;
+                    }
+                },
+            };
+            let page = page.map_err(|error| error.to_string())?;
+            shared.fence.until_open().await;
+            let result = take_page(shared, projector, &page, &mut self.next).await;
+            if result.is_err() || self.kept_until(shared).is_some_and(|left| left.is_zero()) {
+                self.keep(shared).await?;
+            }
+            result?;
+        }
+    }
+
+    /// How long the offset need not be kept yet; `None` if it is kept.
+    fn kept_until(&self, shared: &Shared) -> Option<Duration> {
+        if self.kept == Some(self.next) {
+            return None;
+        }
+        let due = self.kept_at.map(|at| at + KEEP_INTERVAL);
+        Some(due.map_or(Duration::ZERO, |due| due.saturating_duration_since(shared.env.instant())))
+    }
+
+    /// Keeps the offset, if it has changed.
+    async fn keep(&mut self, shared: &Shared) -> Result<(), String> {
+        if self.kept.is_none_or(|kept| kept == self.next) {
+            return Ok(());
+        }
+        self.kept_at = Some(shared.env.instant());
+        let kept = self.bulletin.put(&self.key, &encode_offset(self.next)).await;
+        kept.map_err(|error| error.to_string())?;
+        self.kept = Some(self.next);
+        Ok(())
+    }
+
+    /// The offset to continue from.
+    async fn find(&self, shared: &Shared, name: &str) -> Result<PartitionOffset, String> {
+        let tail = shared.log.tail(shared.partition).await.map_err(|error| error.to_string())?;
+        let kept = self.bulletin.get(&self.key).await.map_err(|error| error.to_string())?;
+        let kept = match kept {
+            Some(kept) => Some(kept),
+            None => self.take_over(shared, name).await?,
+        };
+        let partition = shared.partition;
+        let Some(kept) = kept else {
+            if tail > PartitionOffset::FIRST {
+                tracing::warn!(%partition, projector = name, events = tail.get() - 1, "it has no offset here: every event is handed over");
+            }
+            return Ok(PartitionOffset::FIRST);
+        };
+        let kept = decode_offset(&kept).map_err(|problem| format!("its offset {}: {problem}", self.key))?;
+        if kept > tail {
+            // The log is another one than it was: what follows at its end has not been handed over.
+            tracing::warn!(%partition, projector = name, offset = %kept, %tail, "its offset lies beyond the end of the log: it continues there");
+        }
+        Ok(kept.min(tail))
+    }
+
+    /// An offset that an earlier program has kept in the store. It moves to the bulletin, once.
+    async fn take_over(&self, shared: &Shared, name: &str) -> Result<Option<Bytes>, String> {
+        let key = keys::projector(shared.partition, name);
+        let found = shared.store.get(key.as_key()).await.map_err(|error| error.to_string())?;
+        let Some(found) = found else { return Ok(None) };
+        self.bulletin.put(&self.key, &found).await.map_err(|error| error.to_string())?;
+        let mut batch = Batch::new();
+        batch.remove(key.as_key());
+        // What an error leaves there is not used: the bulletin has an offset.
+        let _ = shared.store.write(batch, Durability::Buffered).await;
+        tracing::info!(partition = %shared.partition, projector = name, "its offset has moved from the store to the bulletin");
+        Ok(Some(found))
     }
 }
 
-/// Hands over a page of events; says how far it came.
+/// Hands over a page of events. `next` says how far it came, also if it is dropped half-way.
 async fn take_page(
     shared: &Shared,
     projector: &dyn AsyncProjector,
     page: &ReadEntries,
-) -> (PartitionOffset, Result<(), String>) {
+    next: &mut PartitionOffset,
+) -> Result<(), String> {
     for (offset, entry) in page.iter() {
-        let event = match Event::decode(entry.body()) {
-            Ok(event) => event,
-            Err(problem) => return (offset, Err(format!("event {offset}: {problem}"))),
-        };
+        let event = Event::decode(entry.body()).map_err(|problem| format!("event {offset}: {problem}"))?;
         let place = Place::of(offset, &entry);
         let projected = Projected { place, event: &event, schema: &shared.derivation.schema };
-        if let Err(reason) = projector.take(projected).await {
-            return (offset, Err(format!("event {offset}: {reason}")));
-        }
+        let taken = projector.take(projected).await;
+        taken.map_err(|reason| format!("event {offset}: {reason}"))?;
+        *next = offset.next().unwrap_or(offset);
     }
-    (page.next(), Ok(()))
+    Ok(())
 }

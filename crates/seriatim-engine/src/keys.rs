@@ -10,7 +10,11 @@
 //! idempotency keys    "ex" application 4, workspace 8                         the key's bytes
 //! views               "ev" application 4, workspace 8, name                   parts of the row's key
 //! offset of a         "eo" application 4, partition 2                         its name
-//!   projector
+//!   projector         (of earlier programs: it is on the log's bulletin)
+//! sweep of            "es" application 4, partition 2                         (empty)
+//!   idempotency keys
+//! parts of a value    "ez" partition part of the value's key                  clustering part of the value's key,
+//!   (see `split`)                                                               offset 8, number of the part 4
 //! ```
 //!
 //! All integers are big-endian. The numbers of a workspace are the sequencer's (`NumbersKey`). The split by 12 bits keeps
@@ -200,7 +204,28 @@ pub(crate) fn checkpoint(partition: Partition) -> StoreKey {
     partition_key(*b"ek", partition, &[])
 }
 
-/// How far an asynchronous projector has come.
+/// How far a partition's idempotency keys are swept.
+pub(crate) fn sweep(partition: Partition) -> StoreKey {
+    partition_key(*b"es", partition, &[])
+}
+
+/// A part of a value that a store does not take whole, as of the event folded last. Its last twelve bytes have a fixed
+/// size, so no two values share a part.
+pub(crate) fn part_of_value(key: Key<'_>, folded: u64, number: u32) -> StoreKey {
+    let partition = [b"ez", key.partition].concat();
+    let clustering = [key.clustering, &folded.to_be_bytes(), &number.to_be_bytes()].concat();
+    StoreKey::new(&partition, &clustering)
+}
+
+/// The key of the value that a part belongs to, and the number of the part.
+pub(crate) fn value_of_part(part: Key<'_>) -> Option<(Key<'_>, u32)> {
+    let partition = part.partition.strip_prefix(b"ez")?;
+    let (clustering, number) = part.clustering.split_last_chunk()?;
+    let (clustering, _folded) = clustering.split_last_chunk::<8>()?;
+    Some((Key::new(partition, clustering), u32::from_be_bytes(*number)))
+}
+
+/// How far an asynchronous projector had come, where earlier programs kept it.
 pub(crate) fn projector(partition: Partition, name: &str) -> StoreKey {
     partition_key(*b"eo", partition, name.as_bytes())
 }
@@ -227,10 +252,24 @@ mod tests {
             (KEYS.idempotency("ab"), "ex:010203040000000000001122/6162"),
             (checkpoint(Partition::new(1, 2)), "ek:000000010002/"),
             (projector(Partition::new(1, 2), "mail"), "eo:000000010002/6d61696c"),
+            (sweep(Partition::new(1, 2)), "es:000000010002/"),
+            (
+                part_of_value(KEYS.idempotency("ab").as_key(), 0x10, 3),
+                "ez:6578010203040000000000001122/6162000000000000001000000003",
+            ),
         ] {
             assert_eq!(key.to_string(), text);
             assert_eq!(StoreKey::new(key.partition(), key.clustering()), key);
         }
+    }
+
+    #[test]
+    fn a_part_leads_to_its_value() {
+        let key = KEYS.record(TypeId::new(7), RecordId::new(70_000));
+        let part = part_of_value(key.as_key(), 5, 9);
+        assert_eq!(value_of_part(part.as_key()), Some((key.as_key(), 9)));
+        assert_eq!(value_of_part(key.as_key()), None);
+        assert_eq!(value_of_part(Key::new(b"ezer", b"short")), None);
     }
 
     #[test]

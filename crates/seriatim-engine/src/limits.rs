@@ -18,6 +18,21 @@ pub const GROUP_COMMANDS_MAX: usize = 4_096;
 /// Bytes of one group's entries: well below what one append may have.
 pub const GROUP_BYTES_MAX: usize = 4 << 20;
 
+/// Bytes of a record or of a view's row: as many as one entry of the log may have, so that whatever one event creates
+/// fits. Half of what a store takes. A larger one that is in a log already is kept in parts, and does not grow.
+pub const DERIVED_VALUE_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of the key of a view's row. Half of what a store takes, so that a key made from it fits too.
+pub const ROW_KEY_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes of everything that follows from one command, keys included: several large records, not a hundred of them. One
+/// command is staged whole, whatever else waits, so this is by how much the bound of what waits can be passed.
+pub const COMMAND_DERIVED_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of values that are read beforehand for waiting commands, or by a recovery, and bytes that a recovery derives before
+/// it makes room: two of the largest records, or all of the usual ones. What is not read then is read when its turn comes.
+pub const LOAD_BYTES_MAX: usize = 16 << 20;
+
 /// Bytes of the name of a series or of a block sequence: it is part of an address.
 pub const NAME_BYTES_MAX: usize = 200;
 
@@ -36,6 +51,9 @@ pub const SERIES_FORMAT_DIGITS_MAX: usize = 20;
 
 /// Numbers that a block holds: a crash wastes as many.
 pub const BLOCK_SIZE_MAX: u64 = 1 << 32;
+
+/// Numbers that one call allocates from a block sequence: a mistyped count must not use up the sequence.
+pub const ALLOCATE_MAX: u64 = seriatim_blocks::ALLOCATE_MAX;
 
 /// Applications that are looked up at once in the registry: far more than anybody runs.
 pub const APPLICATIONS_MAX: usize = 10_000;

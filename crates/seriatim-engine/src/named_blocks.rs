@@ -12,7 +12,7 @@ use seriatim_types::{ErrorKind, Number};
 use crate::blocks::RegistryBlocks;
 use crate::engine::Engine;
 use crate::error::{RequestError, SubmitError};
-use crate::limits::BLOCK_SIZE_MAX;
+use crate::limits::{ALLOCATE_MAX, BLOCK_SIZE_MAX};
 use crate::options::Options;
 use crate::registry::OWN_NAMES;
 use crate::series::check_name;
@@ -125,6 +125,15 @@ impl OpenBlocks {
         Ok(())
     }
 
+    /// Closes the allocator of a name, if it is open: the next use begins with what the registry says then.
+    pub(crate) async fn forget(&self, name: &str) {
+        let _turn = self.turn.lock().await;
+        let found = self.lock().allocators.remove(name);
+        if let Some((allocator, _)) = found {
+            close(name, &allocator).await;
+        }
+    }
+
     /// Closes all of them at once, so that what they give back is written together. Waits for storage no longer than told.
     pub(crate) async fn close(&self) {
         self.lock().closed = true;
@@ -169,6 +178,14 @@ fn check(name: &str) -> Result<(), RequestError> {
     Ok(())
 }
 
+fn check_count(count: u64) -> Result<(), AllocateError> {
+    match count {
+        0 => Err(AllocateError::Zero),
+        1..=ALLOCATE_MAX => Ok(()),
+        asked => Err(AllocateError::TooMany { asked }),
+    }
+}
+
 impl Blocks<'_> {
     /// Creates a block sequence, and says whether it is new. The same again is fine.
     ///
@@ -192,9 +209,11 @@ impl Blocks<'_> {
     ///
     /// # Errors
     ///
-    /// [`SubmitError::NotFound`] if there is no such block sequence.
+    /// [`SubmitError::NotFound`] if there is no such block sequence; [`SubmitError::Allocate`] if none or more than
+    /// [`ALLOCATE_MAX`] numbers are asked for, or so many are not left.
     pub async fn allocate(&self, name: &str, count: u64) -> Result<Allocated, SubmitError> {
         self.check_open(name)?;
+        check_count(count)?;
         let allocator = self.allocator(name).await?;
         match allocator.allocate(count).await {
             Ok(block) => Ok(Allocated { first: block.base().get(), count: block.size() }),
@@ -212,9 +231,7 @@ impl Blocks<'_> {
     /// [`SubmitError::KeyReused`] if the key was used for another count.
     pub async fn allocate_once(&self, name: &str, count: u64, key: &str) -> Result<Allocated, SubmitError> {
         self.check_open(name)?;
-        if count == 0 {
-            return Err(AllocateError::Zero.into());
-        }
+        check_count(count)?;
         let error = match self.engine.registry().take(name, count, key).await {
             Ok(first) => return Ok(Allocated { first, count }),
             Err(error) => error,

@@ -23,10 +23,14 @@ pub struct Options {
     pub uncheckpointed_bytes_max: u64,
     /// Numbers that are kept in memory, over all partitions.
     pub cache_numbers: usize,
-    /// How long commands wait while a partition recovers or is backlogged, before they are refused as busy.
+    /// How long commands wait while a partition recovers or is backlogged, before they are refused as busy; and how long
+    /// reads wait while it recovers.
     pub begin_wait: Duration,
     /// Commands that may wait in a partition.
     pub queue_max: usize,
+    /// Bytes of the commands that are not answered, over all partitions. One that is alone in its partition is taken
+    /// whatever its size. Bounds memory: a command may have megabytes, and thousands may wait.
+    pub queue_bytes_max: usize,
     /// How long an idempotency key is remembered; `None`: as long as the log.
     pub idempotency_window: Option<Duration>,
     /// How long to wait after storage has failed, give or take a quarter.
@@ -53,6 +57,8 @@ impl Default for Options {
             cache_numbers: 100_000,
             begin_wait: Duration::from_millis(200),
             queue_max: 4_096,
+            // As much as may wait for the store: some eight of the largest commands, or all of the usual ones.
+            queue_bytes_max: 64 << 20,
             idempotency_window: None,
             retry: Duration::from_millis(500),
             close_patience: Duration::from_secs(30),

@@ -16,6 +16,7 @@ use seriatim_storage::ClusteringRange;
 use seriatim_types::{PartitionOffset, WorkspaceId};
 
 use crate::keys::StoreKey;
+use crate::state::REMOVED;
 
 /// Values of one stretch of the log: the last one of each key.
 #[derive(Debug, Default)]
@@ -23,8 +24,17 @@ pub(crate) struct Layer {
     pub(crate) values: BTreeMap<StoreKey, Bytes>,
     /// In order, so that what is written does not depend on chance.
     pub(crate) numbers: BTreeMap<WorkspaceId, Numbers>,
+    /// Which events' idempotency keys were swept: the values have the removals.
+    pub(crate) swept: Option<Swept>,
     /// Bytes of keys and values, about.
     bytes: usize,
+}
+
+/// A stretch of the log whose idempotency keys were swept: from the first event to the one before `to`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Swept {
+    pub(crate) from: PartitionOffset,
+    pub(crate) to: PartitionOffset,
 }
 
 /// What a workspace's numbers take, about.
@@ -76,6 +86,17 @@ pub(crate) struct Writing {
     log_bytes: u64,
 }
 
+/// How a flush begins.
+#[derive(Debug)]
+pub(crate) enum FlushStart {
+    /// With this, which is to be written.
+    Begun(Arc<Writing>),
+    /// Not yet: a write is under way.
+    UnderWay,
+    /// Not at all: nothing waits, or nothing may be written any more.
+    Nothing,
+}
+
 /// How much may wait, and when it is flushed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
@@ -102,6 +123,11 @@ impl Budget {
     }
 }
 
+/// How often values have left the overlay. A value that was read from the store in one generation may be outdated in the
+/// next: it was newer in the overlay, and has left it since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Generation(u64);
+
 /// Which recovery an overlay belongs to. What an earlier one still does is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Round(u64);
@@ -111,11 +137,15 @@ pub(crate) struct Round(u64);
 pub(crate) struct Overlay {
     limits: Limits,
     budget: Arc<Budget>,
-    /// What this partition has put into the budget.
+    /// What this partition has put into the budget: the layers and the open group, in keys and bytes.
     counted: (usize, usize),
+    /// What the open group has, until it is published. Of one that was given up it stays until the next one is opened.
+    staged: (usize, usize),
     round: u64,
     /// Whether a recovery has begun to fill it.
     filling: bool,
+    /// Where the log ended when it was taken: it is complete once it has come so far. `None`: not known.
+    target: Option<PartitionOffset>,
     waiting: Layer,
     writing: Option<Arc<Writing>>,
     /// Everything before this offset is in here or in the store.
@@ -124,8 +154,12 @@ pub(crate) struct Overlay {
     checkpoint: PartitionOffset,
     /// Bytes of the log from the checkpoint up to `next`.
     log_bytes: u64,
-    /// How many flushes have ended: what was read from the store before the last of them may be outdated.
-    flushes: u64,
+    /// Up to where the store is swept, once it was read.
+    swept: Option<PartitionOffset>,
+    /// Raised whenever something leaves: when a flush has ended, and when a recovery begins.
+    generation: u64,
+    /// Whether nothing may be written any more: the partition has stopped, and may belong to another owner.
+    retired: bool,
 }
 
 impl Overlay {
@@ -135,14 +169,18 @@ impl Overlay {
             limits,
             budget,
             counted: (0, 0),
+            staged: (0, 0),
             round: 0,
             filling: false,
+            target: None,
             waiting: Layer::default(),
             writing: None,
             next: PartitionOffset::FIRST,
             checkpoint: PartitionOffset::FIRST,
             log_bytes: 0,
-            flushes: 0,
+            swept: None,
+            generation: 0,
+            retired: false,
         }
     }
 
@@ -150,9 +188,13 @@ impl Overlay {
     /// have returned before the recovery reads: otherwise an older value could be written over a newer one.
     pub(crate) fn suspend(&mut self) -> Round {
         self.round += 1;
+        self.generation += 1;
         self.filling = false;
+        self.target = None;
         self.waiting = Layer::default();
+        self.staged = (0, 0);
         self.log_bytes = 0;
+        self.swept = None;
         self.count();
         Round(self.round)
     }
@@ -168,15 +210,52 @@ impl Overlay {
         true
     }
 
+    /// Which recovery has filled it, or is at it; `None` until one has begun to, and when nothing may be written any more.
+    pub(crate) fn filled(&self) -> Option<Round> {
+        (self.filling && !self.retired).then_some(Round(self.round))
+    }
+
+    /// Up to where idempotency keys are swept, what waits included; `None` if the store has to be asked.
+    pub(crate) fn swept(&self) -> Option<PartitionOffset> {
+        let writing = self.writing.as_ref().and_then(|writing| writing.layer.swept);
+        self.waiting.swept.or(writing).map(|swept| swept.to).or(self.swept)
+    }
+
+    /// The store is swept up to here.
+    pub(crate) fn found_swept(&mut self, swept: PartitionOffset) {
+        self.swept = Some(swept);
+    }
+
+    /// Removes idempotency keys of a stretch of the log.
+    pub(crate) fn sweep(&mut self, keys: Vec<StoreKey>, from: PartitionOffset, to: PartitionOffset) {
+        for key in keys {
+            self.waiting.put(key, REMOVED);
+        }
+        let from = self.waiting.swept.map_or(from, |swept| swept.from);
+        self.waiting.swept = Some(Swept { from, to });
+        self.count();
+    }
+
     pub(crate) fn is_current(&self, round: Round) -> bool {
         self.round == round.0
+    }
+
+    /// Says where the log ended when it was taken: others may read again when everything before it is here.
+    pub(crate) fn catch_up_to(&mut self, tail: PartitionOffset) {
+        self.target = Some(tail);
+    }
+
+    /// The recovery that has brought everything here that was in the log when it was taken, if it has come so far.
+    pub(crate) fn caught_up(&self) -> Option<Round> {
+        let reached = self.target.is_some_and(|target| self.next >= target);
+        (self.filling && reached).then_some(Round(self.round))
     }
 
     /// Tells the budget what has changed.
     fn count(&mut self) {
         let writing = self.writing.as_ref().map(|writing| &writing.layer);
-        let keys = self.waiting.keys() + writing.map_or(0, Layer::keys);
-        let bytes = self.waiting.bytes + writing.map_or(0, |layer| layer.bytes);
+        let keys = self.waiting.keys() + writing.map_or(0, Layer::keys) + self.staged.0;
+        let bytes = self.waiting.bytes + writing.map_or(0, |layer| layer.bytes) + self.staged.1;
         // Wrapping differences: each partition takes out just what it has put in.
         self.budget.keys.fetch_add(keys.wrapping_sub(self.counted.0), Ordering::Relaxed);
         self.budget.bytes.fetch_add(bytes.wrapping_sub(self.counted.1), Ordering::Relaxed);
@@ -212,6 +291,7 @@ impl Overlay {
         log_bytes: usize,
     ) {
         debug_assert!(next >= self.next);
+        self.staged = (0, 0);
         for (key, value) in values {
             self.waiting.put(key, value);
         }
@@ -223,8 +303,13 @@ impl Overlay {
         self.count();
     }
 
-    pub(crate) fn flushes(&self) -> u64 {
-        self.flushes
+    pub(crate) fn generation(&self) -> Generation {
+        Generation(self.generation)
+    }
+
+    /// Hands out nothing to be written from now on. What it holds can still be read.
+    pub(crate) fn retire(&mut self) {
+        self.retired = true;
     }
 
     pub(crate) fn checkpoint(&self) -> PartitionOffset {
@@ -237,11 +322,11 @@ impl Overlay {
     }
 
     pub(crate) fn keys(&self) -> usize {
-        self.counted.0
+        self.counted.0 - self.staged.0
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.counted.1
+        self.counted.1 - self.staged.1
     }
 
     pub(crate) fn events(&self) -> u64 {
@@ -256,57 +341,65 @@ impl Overlay {
         self.writing.is_some()
     }
 
-    fn passes_budget(&self, keys: usize, bytes: usize) -> bool {
+    /// Whether more waits than may, this partition's open group left out: (keys, bytes).
+    fn passes_budget(&self, (left_out_keys, left_out_bytes): (usize, usize)) -> bool {
         let budget = &self.budget;
-        let all_keys = budget.keys.load(Ordering::Relaxed) + keys;
-        let all_bytes = budget.bytes.load(Ordering::Relaxed) + bytes;
-        (self.counted.0 + keys > self.limits.own_keys && all_keys > budget.keys_max)
-            || (self.counted.1 + bytes > self.limits.own_bytes && all_bytes > budget.bytes_max)
+        let all_keys = budget.keys.load(Ordering::Relaxed).saturating_sub(left_out_keys);
+        let all_bytes = budget.bytes.load(Ordering::Relaxed).saturating_sub(left_out_bytes);
+        (self.counted.0 - left_out_keys > self.limits.own_keys && all_keys > budget.keys_max)
+            || (self.counted.1 - left_out_bytes > self.limits.own_bytes && all_bytes > budget.bytes_max)
     }
 
-    /// Whether a group that adds so much has to be closed.
-    pub(crate) fn closes_group(&self, keys: usize, bytes: usize) -> bool {
-        self.passes_budget(keys, bytes)
+    /// Counts what the open group has, in keys and in bytes of keys and values, and says whether it has to be closed.
+    pub(crate) fn closes_group(&mut self, keys: usize, bytes: usize) -> bool {
+        self.staged = (keys, bytes);
+        self.count();
+        self.passes_budget((0, 0))
     }
 
     /// Whether so much waits that a flush should not wait for the timer.
     pub(crate) fn wants_flush(&self) -> bool {
         self.has_work()
             && (self.waiting.keys() >= self.limits.flush_at
-                || self.passes_budget(0, 0)
+                || self.passes_budget(self.staged)
                 || self.events() > self.limits.events_max / 2
                 || self.log_bytes > self.limits.log_bytes_max / 2)
     }
 
     /// Whether anything waits at all.
     pub(crate) fn has_work(&self) -> bool {
-        self.filling && self.writing.is_none() && self.next > self.checkpoint
+        let changed = self.next > self.checkpoint || self.waiting.swept.is_some();
+        self.filling && !self.retired && self.writing.is_none() && changed
     }
 
     /// Why no group may be opened.
     pub(crate) fn backlog(&self) -> Option<Busy> {
         let (unflushed, events, bytes) = (self.keys(), self.events(), self.log_bytes);
         let far = events > self.limits.events_max || bytes > self.limits.log_bytes_max;
-        (far || self.passes_budget(0, 0)).then_some(Busy::Backlogged { unflushed, events, bytes })
+        (far || self.passes_budget(self.staged)).then_some(Busy::Backlogged { unflushed, events, bytes })
     }
 
-    /// Hands out everything that waits, to be written. `None` if there is nothing, or a write is under way.
-    pub(crate) fn start_flush(&mut self) -> Option<Arc<Writing>> {
+    /// Hands out everything that waits, to be written.
+    pub(crate) fn start_flush(&mut self) -> FlushStart {
+        if self.writing.is_some() && !self.retired {
+            return FlushStart::UnderWay;
+        }
         if !self.has_work() {
-            return None;
+            return FlushStart::Nothing;
         }
         let layer = std::mem::take(&mut self.waiting);
         let writing = Arc::new(Writing { layer, next: self.next, log_bytes: self.log_bytes });
         self.writing = Some(writing.clone());
-        Some(writing)
+        FlushStart::Begun(writing)
     }
 
     /// The write has returned: what it held leaves; what has changed since waits in its own layer.
     pub(crate) fn flushed(&mut self, writing: &Writing) {
         self.writing = None;
-        self.flushes += 1;
+        self.generation += 1;
         if self.filling {
             self.checkpoint = writing.next;
+            self.swept = writing.layer.swept.map(|swept| swept.to).or(self.swept);
             self.log_bytes -= writing.log_bytes;
         }
         self.count();
@@ -316,6 +409,10 @@ impl Overlay {
     pub(crate) fn failed(&mut self, writing: &Writing) {
         self.writing = None;
         if self.filling {
+            if let Some(Swept { from, to }) = writing.layer.swept {
+                let to = self.waiting.swept.map_or(to, |later| later.to);
+                self.waiting.swept = Some(Swept { from, to });
+            }
             for (key, value) in &writing.layer.values {
                 if !self.waiting.values.contains_key(key) {
                     self.waiting.put(key.clone(), value.clone());
@@ -335,6 +432,7 @@ impl Drop for Overlay {
     fn drop(&mut self) {
         self.waiting = Layer::default();
         self.writing = None;
+        self.staged = (0, 0);
         self.count();
     }
 }

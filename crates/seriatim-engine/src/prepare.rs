@@ -41,6 +41,34 @@ pub(crate) struct Prepared {
     pub(crate) unfencing: bool,
 }
 
+impl Prepared {
+    /// How many bytes it has in memory, about.
+    pub(crate) fn size(&self) -> usize {
+        let row = |row: &Row| {
+            size_of::<Row>() + row.fields.iter().map(|(_, value)| value.size_max()).sum::<usize>()
+        };
+        let argument = match &self.argument {
+            Argument::None => 0,
+            Argument::Document(rows) => rows.iter().map(row).sum(),
+            Argument::Json(text) => text.len(),
+        };
+        let changes = self.changes.iter().map(|change| row(change.row())).sum::<usize>();
+        let json = json_size(&self.args) + self.unlogged.as_ref().map_or(0, json_size);
+        let reads = self.reads.iter().map(StoreKey::size).sum::<usize>();
+        size_of::<Self>() + argument + changes + json + reads
+    }
+}
+
+fn json_size(json: &Json) -> usize {
+    let inside = match json {
+        Json::Null | Json::Bool(_) | Json::Number(_) => 0,
+        Json::String(text) => text.len(),
+        Json::Array(items) => items.iter().map(json_size).sum(),
+        Json::Object(fields) => fields.iter().map(|(name, value)| name.len() + json_size(value)).sum(),
+    };
+    size_of::<Json>() + inside
+}
+
 /// What ids lead to, as far as it was looked up; `None`: nowhere. An id that leads somewhere does so for ever.
 pub(crate) type Known = HashMap<RecordId, Option<Registered>>;
 

@@ -154,13 +154,13 @@ impl Engine {
         limit: usize,
     ) -> Result<Vec<PartitionOffset>, SubmitError> {
         let keys = WorkspaceKeys::new(running.schema.id(), workspace);
-        let shared = &running.partition_of(workspace).shared;
+        let handle = running.partition_of(workspace);
         let mut offsets: Vec<PartitionOffset> = Vec::new();
         let mut at = Some(from);
         while let Some(start) = at.filter(|_| offsets.len() < limit) {
             let key = keys.event(start);
             let range = ClusteringRange::from(key.clustering());
-            let pairs = shared.scan(key.partition(), range, limit - offsets.len()).await?;
+            let pairs = handle.scan(key.partition(), range, limit - offsets.len()).await?;
             let found = pairs.len();
             for (_, value) in pairs {
                 offsets.push(decode_offset(&value).map_err(|problem| bad(&key, problem))?);
@@ -192,7 +192,7 @@ impl Engine {
         let is_o = document.is_none_or(|document| document.kind == DocumentKind::O);
         if !is_o {
             let key = WorkspaceKeys::new(running.schema.id(), workspace).record(registered.document, id);
-            let found = running.partition_of(workspace).shared.read(std::slice::from_ref(&key)).await?;
+            let found = running.partition_of(workspace).read(std::slice::from_ref(&key)).await?;
             let Some(bytes) = found.into_iter().next().flatten() else { return Ok(None) };
             let record =
                 Record::decode(registered.document, id, &bytes).map_err(|problem| bad(&key, problem))?;
@@ -222,7 +222,7 @@ impl Engine {
         let unknown = || RequestError::UnknownDocument(document.to_owned());
         let schema = running.schema.document_by_name(document).ok_or_else(unknown)?;
         let keys = WorkspaceKeys::new(running.schema.id(), workspace);
-        let shared = &running.partition_of(workspace).shared;
+        let handle = running.partition_of(workspace);
         let mut records = Vec::new();
         let mut next = after.map_or(0, |after| after.get().saturating_add(1));
         while records.len() < limit {
@@ -230,7 +230,7 @@ impl Engine {
             let start = next.max(part << LOW_BITS);
             let key = keys.record(schema.id, RecordId::new(start));
             let range = ClusteringRange::from(key.clustering());
-            for (clustering, value) in shared.scan(key.partition(), range, limit - records.len()).await? {
+            for (clustering, value) in handle.scan(key.partition(), range, limit - records.len()).await? {
                 let low = <[u8; 2]>::try_from(&clustering[..]).map_err(|_| bad(&key, BadBytes("key")))?;
                 let id = RecordId::new(part << LOW_BITS | u64::from(u16::from_be_bytes(low)));
                 records.push(Record::decode(schema.id, id, &value).map_err(|problem| bad(&key, problem))?);
@@ -251,7 +251,7 @@ impl Engine {
         document: TypeId,
         id: u64,
     ) -> Result<Option<u64>, SubmitError> {
-        let shared = &running.partition_of(keys.workspace).shared;
+        let handle = running.partition_of(keys.workspace);
         // Ids come from a few ranges; between them lie billions of empty parts, which are jumped over by asking where
         // ids of this type can be at all.
         let kind = self.kind_of(running, keys.workspace).await?;
@@ -263,7 +263,7 @@ impl Engine {
             loop {
                 let key = keys.part(document, RecordId::new(part << LOW_BITS));
                 let range = ClusteringRange::from(key.clustering());
-                let found = shared.scan(key.partition(), range, 1).await?;
+                let found = handle.scan(key.partition(), range, 1).await?;
                 if let Some((clustering, _)) = found.into_iter().next() {
                     let low = <[u8; 2]>::try_from(&clustering[..]).map_err(|_| bad(&key, BadBytes("key")))?;
                     return Ok(Some(part >> LOW_BITS << LOW_BITS | u64::from(u16::from_be_bytes(low))));
@@ -317,11 +317,11 @@ impl Engine {
             start.push(0);
             range.start = range.start.max(start.into());
         }
-        let shared = &running.partition_of(workspace).shared;
+        let handle = running.partition_of(workspace);
         let mut rows = Vec::new();
         // Rows that were removed take place without being shown.
         while rows.len() < limit {
-            let page = shared.scan(&partition, range.clone(), limit).await?;
+            let page = handle.scan(&partition, range.clone(), limit).await?;
             let (count, last) = (page.len(), page.last().map(|(key, _)| key.clone()));
             for (clustering, value) in page {
                 let key = StoreKey::new(&partition, &clustering);
@@ -364,16 +364,8 @@ impl Engine {
         let kind = self.kind_of(running, workspace).await?;
         let definition = running.schema.sequences();
         let sequences = definition.kind(kind);
-        let found = running.partition_of(workspace).shared.read_numbers(&[workspace]).await;
-        let numbers = match found.into_iter().next() {
-            Some(Ok(Some(numbers))) => numbers,
-            Some(Ok(None)) | None => seriatim_sequencer::Numbers::fresh(kind, sequences),
-            Some(Err(seriatim_sequencer::ReadError::Store(error))) => return Err(error.into()),
-            Some(Err(seriatim_sequencer::ReadError::Bad(problem))) => {
-                let reason = seriatim_sequencer::StopReason::BadNumbers { workspace, problem };
-                return Err(seriatim_sequencer::LoadError::Corrupt(reason).into());
-            }
-        };
+        let numbers = running.partition_of(workspace).numbers(workspace).await?;
+        let numbers = numbers.unwrap_or_else(|| seriatim_sequencer::Numbers::fresh(kind, sequences));
         let states = sequences.map(|kind| kind.sequences()).unwrap_or_default().iter().map(|sequence| {
             let id = sequence.id();
             let schema = running.schema.sequence(id);

@@ -15,12 +15,12 @@ mod asking;
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
-use seriatim_types::{ApplicationId, Number, WorkspaceId};
+use seriatim_types::{ApplicationId, Number, Partition, PartitionId, WorkspaceId};
 
 use crate::app::App;
 use crate::command::{Command, CommandError, Context};
 use crate::definition::{
-    Accepted, Application, CommandDefinition, DefinitionError, KindDefinition, SequenceDefinition,
+    Accepted, Application, CommandDefinition, DefinitionError, KindDefinition, Schema, SequenceDefinition,
 };
 use crate::event::Event;
 use crate::fence::{FenceState, Opened};
@@ -33,10 +33,16 @@ pub(crate) use asking::{Registration, Registry, read_workspace};
 
 /// The application's number, compiled in.
 pub(crate) const ID: ApplicationId = ApplicationId::new(1);
+/// Its one partition.
+pub(crate) const PARTITION: Partition = Partition { application: ID, id: PartitionId::new(0) };
+/// The kind of its one workspace.
+pub(crate) const KIND: &str = "registry";
 /// Its one workspace.
 pub(crate) const WORKSPACE: WorkspaceId = WorkspaceId::new(1);
+/// Its name.
+pub(crate) const NAME: &str = "sys";
 /// Applications of users are numbered from here; those below are the engine's own.
-const FIRST_APPLICATION: u64 = 16;
+pub(crate) const FIRST_APPLICATION_ID: ApplicationId = ApplicationId::new(16);
 
 const ACCEPT: &str = "Accept";
 const REGISTER: &str = "Register";
@@ -47,6 +53,8 @@ const RAISE_BLOCKS: &str = "RaiseBlocks";
 const FENCE: &str = "Fenced";
 const UNFENCE: &str = "Unfenced";
 
+/// The sequence that numbers of applications come from.
+pub(crate) const APPLICATION_NUMBER: &str = "ApplicationNumber";
 /// The block sequence that workspace ids come from. Names of the engine's own begin like this.
 pub(crate) const WORKSPACE_IDS: &str = "sys.WorkspaceIds";
 pub(crate) const OWN_NAMES: &str = "sys.";
@@ -54,10 +62,10 @@ const FENCE_VIEW: &str = "fence";
 
 /// The definition: its numeric ids follow from the order, so new things go to the end.
 fn definition() -> Result<Application, DefinitionError> {
-    Application::builder("sys")
+    Application::builder(NAME)
         .partitions(1)
-        .sequence(SequenceDefinition::new("ApplicationNumber", FIRST_APPLICATION))
-        .command(CommandDefinition::with_json(ACCEPT).sequences(["ApplicationNumber"]))
+        .sequence(SequenceDefinition::new(APPLICATION_NUMBER, u64::from(FIRST_APPLICATION_ID.get())))
+        .command(CommandDefinition::with_json(ACCEPT).sequences([APPLICATION_NUMBER]))
         .command(CommandDefinition::with_json(REGISTER))
         .command(CommandDefinition::with_json(DEFINE_BLOCKS))
         .command(CommandDefinition::with_json(RESERVE))
@@ -67,7 +75,7 @@ fn definition() -> Result<Application, DefinitionError> {
         .command(CommandDefinition::with_json(UNFENCE))
         .command(CommandDefinition::with_json(tokens::CREATE))
         .command(CommandDefinition::with_json(tokens::REVOKE))
-        .kind(KindDefinition::new("registry"))
+        .kind(KindDefinition::new(KIND))
         .build()
 }
 
@@ -186,9 +194,11 @@ fn accept(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
         (Some(previous), _) => previous.id(),
         // The engine's own applications bring theirs.
         (None, Some(id)) => application_id(id)?,
-        (None, None) => application_id(context.draw("ApplicationNumber")?.get())?,
+        (None, None) => application_id(context.draw(APPLICATION_NUMBER)?.get())?,
     };
     let accepted = Accepted::accept(previous.as_ref(), id, &definition);
+    // What cannot be run must not be accepted: it could not be taken back.
+    let accepted = accepted.and_then(|accepted| Schema::new(&accepted).map(|_| accepted));
     let accepted = accepted.map_err(|error| CommandError::Conflict(error.to_string()))?;
     serde_json::to_value(accepted).map_err(|error| CommandError::Invalid(error.to_string()))
 }
@@ -321,7 +331,7 @@ fn raise_blocks(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     Ok(json!({"from": from, "next": asked.max(from), "restores": restores}))
 }
 
-/// This is a restored copy: nothing is given out until somebody says how far everything may have got.
+/// This is a restored copy, or the log has lost events: nothing is given out until it is unfenced.
 fn fence(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let tails: Result<Vec<(u32, u16, u64)>, _> = serde_json::from_value(context.args()["tails"].clone());
     tails.map_err(|error| CommandError::Invalid(format!("\"tails\": {error}")))?;

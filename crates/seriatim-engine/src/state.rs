@@ -1,12 +1,14 @@
 //! What a command or an event sees of derived data, and what it is about to change.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use bytes::Bytes;
 
+use crate::fetched::Fetched;
 use crate::keys::StoreKey;
 use crate::overlay::Overlay;
+use crate::sync::{Mutex, MutexGuard};
 
 /// What stands for a value that was removed and is still in the store. No value is empty.
 pub(crate) const REMOVED: Bytes = Bytes::new();
@@ -16,13 +18,6 @@ pub(crate) type Values = HashMap<StoreKey, Bytes>;
 
 pub(crate) fn lock(overlay: &Mutex<Overlay>) -> MutexGuard<'_, Overlay> {
     overlay.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What was read from the store beforehand, and how many flushes had ended by then. `None`: the store has no value.
-#[derive(Debug, Default)]
-pub(crate) struct Fetched {
-    pub(crate) values: HashMap<StoreKey, Option<Bytes>>,
-    pub(crate) flushes: u64,
 }
 
 /// What lies below a draft: the open group, then the overlay, then what was fetched.
@@ -99,16 +94,17 @@ impl State<'_> {
         if let Some(value) = self.base.group.get(key) {
             return Ok(Found::Before(Some(value.clone())));
         }
-        if let Some(value) = lock(self.base.overlay).get(key) {
+        // One lock for both questions: between them a flush could end.
+        let overlay = lock(self.base.overlay);
+        if let Some(value) = overlay.get(key) {
             return Ok(Found::Before(Some(value.clone())));
         }
-        match self.base.fetched.values.get(key) {
-            Some(value) => Ok(Found::Before(value.clone())),
-            None => {
-                self.draft.unread.push(key.clone());
-                Err(Unread)
-            }
+        if let Some(value) = self.base.fetched.get(key, overlay.generation()) {
+            return Ok(Found::Before(value.clone()));
         }
+        drop(overlay);
+        self.draft.unread.push(key.clone());
+        Err(Unread)
     }
 
     pub(crate) fn put(&mut self, key: StoreKey, value: Bytes) {

@@ -1,4 +1,15 @@
-//! Fencing a restored copy, and setting it free again.
+//! Setting a fenced copy free.
+//!
+//! ```text
+//! look up and check everything ─► move workspace ids ─► raise what is named, and what has moved ─► Unfenced
+//! ```
+//!
+//! Nothing is written before everything that was said has been checked. What is raised and not yet set free stays fenced, so a crash
+//! between two of these events leaves only larger gaps: the next attempt finds in the log what has moved after the fence, and
+//! raises it again.
+
+mod target;
+mod touched;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,21 +17,23 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use seriatim_types::{ApplicationId, Number, SequenceId, WorkspaceId, WorkspaceKind};
 
+use crate::app::Running;
 use crate::command::{Command, CommandError, Context};
 use crate::engine::Engine;
 use crate::error::{RequestError, SubmitError};
 use crate::event::Argument;
-use crate::fence::{Opened, sequence_key};
+use crate::fence::{FenceState, Opened, sequence_key};
 use crate::prepare::Prepared;
-use crate::registry::WORKSPACE_IDS;
+use crate::registry::{self, APPLICATION_NUMBER, WORKSPACE_IDS};
 use crate::series;
+use target::{Named, Target, of_series};
 
 /// The command that raises sequences while a copy is being unfenced.
 pub(crate) const RAISE: &str = "sys.Raise";
-/// How far workspace ids move on when a copy is unfenced and its log is not complete: more than anybody makes between a
-/// backup and its restore, and there are 2^53.
-const WORKSPACE_IDS_SKIPPED: u64 = 1 << 20;
-const REASON: &str = "a restored copy: these may have been given out after its backup";
+/// How far workspace ids move on when a copy is unfenced and its log is not complete. Each new workflow takes one: at a million a
+/// second 2^40 last for 12 days, more than lies between a backup and its restore. 8,063 such moves fit below 2^53.
+const WORKSPACE_IDS_SKIPPED: u64 = 1 << 40;
+const REASON: &str = "a restored copy, or a log that has lost events: these may have been given out before";
 
 /// What the outside may have seen after the backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +43,8 @@ pub enum Unfence {
     /// These names got as far as these numbers, which were the last to be given out: `series/S`, `blocks/B` or
     /// `APP/WORKSPACE/SEQUENCE`, the workspace by its name or its id. Whatever is not named stays fenced.
     Highest(Vec<(String, u64)>),
-    /// At most so many numbers of each sequence. Each workspace and each block sequence skips them with its next event.
+    /// At most so many numbers of each sequence. Each workspace and each block sequence skips them with its next event; those that
+    /// have had one after the fence skip them at once, but for what was set free by name.
     ///
     /// A series, a block sequence or a name that did not exist at the time of the backup is not known here, and begins
     /// anew: name it.
@@ -46,27 +60,29 @@ pub struct Fenced {
     pub free: Vec<String>,
 }
 
-/// What a name leads to.
-enum Target {
-    Blocks(String),
-    Sequence {
-        application: ApplicationId,
-        workspace: WorkspaceId,
-        kind: WorkspaceKind,
-        sequence: SequenceId,
-    },
-    /// A series that was not in the backup.
-    NewSeries(String),
-}
-
 /// What one workspace is told.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Raises {
-    kind: Option<WorkspaceKind>,
+    kind: WorkspaceKind,
     /// Sequences, and what they give next at least.
     next: BTreeMap<SequenceId, Number>,
     /// Sequences that were dealt with by name before.
     settled: Vec<SequenceId>,
+}
+
+impl Raises {
+    fn of(kind: WorkspaceKind) -> Self {
+        Self { kind, next: BTreeMap::new(), settled: Vec::new() }
+    }
+}
+
+/// What has moved after the fence.
+#[derive(Debug, Default)]
+struct Moved {
+    /// By application and workspace.
+    workspaces: BTreeMap<(u32, u64), Raises>,
+    /// Block sequences, each with its next number.
+    blocks: Vec<(String, u64)>,
 }
 
 /// Raises sequences, and skips numbers of the others.
@@ -94,11 +110,6 @@ impl Command for RaiseCommand {
     }
 }
 
-fn behind(name: &str, highest: u64) -> Result<Number, SubmitError> {
-    let next = Number::new(highest).next();
-    next.ok_or_else(|| RequestError::Refused(format!("{name}: {highest} is too large")).into())
-}
-
 impl Engine {
     /// What is fenced; `None` if nothing is.
     #[must_use]
@@ -114,9 +125,14 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`SubmitError`]: nothing is free that was not before. Do it again; what was skipped twice is a larger gap.
+    /// [`SubmitError`]: nothing is free that was not before. If its kind is `Invalid` or `NotFound`, nothing was written either. Do
+    /// it again, with the same or with something else; what was skipped twice is a larger gap.
     pub async fn unfence(&self, how: &Unfence) -> Result<Option<Fenced>, SubmitError> {
-        if !self.fence_state().fenced {
+        let _turn = self.shared_fence().turn().await;
+        // An earlier one may have written its last event without noticing.
+        self.shared_fence().set(self.registry().fence_state().await?);
+        let state = self.fence_state();
+        if !state.fenced {
             return Err(SubmitError::Conflict("nothing is fenced".to_owned()));
         }
         let (highest, skip) = match how {
@@ -129,15 +145,13 @@ impl Engine {
             let text = format!("skip 1 to {} numbers, or say that the log is complete", Number::LAST_IN_JSON);
             return Err(RequestError::Refused(text).into());
         }
-        let mut targets = Vec::with_capacity(highest.len());
-        for (name, highest) in highest {
-            targets.push((name, behind(name, *highest)?, self.target(name).await?));
-        }
         let opened = match how {
             Unfence::Complete => Opened { skip: Some(0), ..Opened::default() },
             _ => {
-                self.move_workspace_ids(skip.unwrap_or(0)).await?;
-                self.raise_targets(targets, skip).await?
+                let targets = self.targets(highest).await?;
+                let touched = self.touched(&state, skip).await?;
+                self.move_workspace_ids().await?;
+                self.raise(targets, touched, skip).await?
             }
         };
         self.registry().unfence(&opened).await?;
@@ -145,82 +159,56 @@ impl Engine {
         Ok(self.fenced())
     }
 
+    /// What has moved after the fence and has to skip now, because it does not by itself.
+    async fn touched(&self, state: &FenceState, skip: Option<u64>) -> Result<Moved, SubmitError> {
+        if skip.is_none() {
+            return Ok(Moved::default());
+        }
+        let mut moved = Moved { blocks: self.touched_blocks(state).await?, ..Moved::default() };
+        for ((application, workspace), kind) in self.touched_workspaces(state).await? {
+            // Asked for here, so that one that is not open is found before anything is written.
+            self.running_by_id(ApplicationId::new(application))?;
+            moved.workspaces.insert((application, workspace), Raises::of(kind));
+        }
+        Ok(moved)
+    }
+
     /// Moves workspace ids behind everything that may have been given out: once, before anything is made here.
-    async fn move_workspace_ids(&self, skip: u64) -> Result<(), SubmitError> {
+    async fn move_workspace_ids(&self) -> Result<(), SubmitError> {
         if self.fence_state().ids.is_some() {
             return Ok(());
         }
         let row = self.registry().row("blocks", &[WORKSPACE_IDS.into()]).await?.unwrap_or_default();
         let next = row["next"].as_u64().unwrap_or(0).max(WorkspaceId::FIRST.get());
-        let next = next.saturating_add(skip.max(WORKSPACE_IDS_SKIPPED));
-        self.registry().raise_blocks(WORKSPACE_IDS, next, REASON).await?;
+        let left = Number::LAST_IN_JSON.get().saturating_sub(next);
+        if left < WORKSPACE_IDS_SKIPPED {
+            let text = format!(
+                "unfencing skips {WORKSPACE_IDS_SKIPPED} ids of workspaces, and {left} are left: say that the log is complete, \
+                 or continue in a new storage"
+            );
+            return Err(RequestError::Refused(text).into());
+        }
+        self.registry().raise_blocks(WORKSPACE_IDS, next + WORKSPACE_IDS_SKIPPED, REASON).await?;
         self.shared_fence().set(self.registry().fence_state().await?);
         Ok(())
     }
 
-    /// What a name leads to.
-    async fn target(&self, name: &str) -> Result<Target, SubmitError> {
-        let unknown = || {
-            let text = format!("{name} is not series/S, blocks/B or APP/WORKSPACE/SEQUENCE");
-            SubmitError::Request(RequestError::Refused(text))
-        };
-        let (application, rest) = name.split_once('/').ok_or_else(unknown)?;
-        let (workspace, sequence) = match rest.rsplit_once('/') {
-            Some((workspace, sequence)) => (workspace, sequence),
-            None if application == "blocks" => {
-                let row = self.registry().row("blocks", &[rest.into()]).await?;
-                row.ok_or_else(|| SubmitError::NotFound(format!("block sequence {rest} does not exist")))?;
-                return Ok(Target::Blocks(rest.to_owned()));
-            }
-            None if application == series::NAME => (rest, series::SEQUENCE),
-            None => return Err(unknown()),
-        };
-        let running = self.running(application)?;
-        let sequence_id = running.schema.sequence_by_name(sequence).map(|sequence| sequence.id);
-        let missing =
-            || SubmitError::NotFound(format!("application {application} has no sequence {sequence}"));
-        let sequence_id = sequence_id.ok_or_else(missing)?;
-        let found = self.registry().named(application, workspace).await?;
-        let id = match found {
-            Some(id) => id,
-            None if application == series::NAME => {
-                series::check_name("series", workspace)?;
-                return Ok(Target::NewSeries(workspace.to_owned()));
-            }
-            None => {
-                let missing = || {
-                    SubmitError::NotFound(format!("application {application} has no workspace {workspace}"))
-                };
-                WorkspaceId::new(workspace.parse().map_err(|_| missing())?)
-            }
-        };
-        let kind = self.kind_of(running, id).await?;
-        let application = running.schema.id();
-        Ok(Target::Sequence { application, workspace: id, kind, sequence: sequence_id })
-    }
-
-    /// Raises what was named, each workspace with one event, and says what is free then.
-    async fn raise_targets(
+    /// Raises what was named and what has moved, each workspace with one event, and says what is free then.
+    async fn raise(
         &self,
-        targets: Vec<(&String, Number, Target)>,
+        targets: Vec<Named<'_>>,
+        moved: Moved,
         skip: Option<u64>,
     ) -> Result<Opened, SubmitError> {
         let mut opened = Opened { skip, ..Opened::default() };
-        let mut workspaces: BTreeMap<(u32, u64), Raises> = BTreeMap::new();
+        let Moved { mut workspaces, blocks: moved_blocks } = moved;
         let state = self.fence_state();
-        if skip.is_some() {
-            // Their event behind the fence is there already, so they do not skip by themselves.
-            for (application, workspace, sequence) in &state.sequences {
-                let raises = workspaces.entry((*application, *workspace)).or_default();
-                raises.settled.push(SequenceId::new(*sequence));
-            }
-        }
-        for (name, next, target) in targets {
+        for Named { name, next, target } in targets {
             let (application, workspace, kind, sequence) = match target {
                 Target::Blocks(blocks) => {
-                    self.registry().raise_blocks(&blocks, next.get(), REASON).await?;
+                    self.raise_blocks(&blocks, next.get()).await?;
                     opened.blocks.push(blocks);
-                    opened.names.push(name.clone());
+                    opened.names.push(name.to_owned());
                     continue;
                 }
                 Target::NewSeries(name) => self.new_series(&name).await?,
@@ -228,19 +216,30 @@ impl Engine {
                     (application, workspace, kind, sequence)
                 }
             };
-            let raises = workspaces.entry((application.get(), workspace.get())).or_default();
-            raises.kind = Some(kind);
-            raises.settled = state.named_in(application.get(), workspace.get());
+            let raises = workspaces.entry((application.get(), workspace.get()));
+            let raises = raises.or_insert_with(|| Raises::of(kind));
             let place = raises.next.entry(sequence).or_insert(next);
             *place = next.max(*place);
             opened.sequences.push(sequence_key(application, workspace, sequence));
-            opened.names.push(name.clone());
+            opened.names.push(name.to_owned());
         }
-        for ((application, workspace), raises) in workspaces {
+        for (blocks, next) in moved_blocks.into_iter().filter(|(blocks, _)| !opened.blocks.contains(blocks)) {
+            let next = next.saturating_add(skip.unwrap_or(0)).min(Number::LAST_IN_JSON.get());
+            self.raise_blocks(&blocks, next).await?;
+        }
+        for ((application, workspace), mut raises) in workspaces {
+            raises.settled = state.named_in(application, workspace);
             self.raise_workspace(ApplicationId::new(application), WorkspaceId::new(workspace), raises, skip)
                 .await?;
         }
         Ok(opened)
+    }
+
+    /// Raises a block sequence. If it is in use, because it was set free before, nothing more is given out of the block at hand.
+    async fn raise_blocks(&self, name: &str, next: u64) -> Result<(), SubmitError> {
+        self.registry().raise_blocks(name, next, REASON).await?;
+        self.open_blocks().forget(name).await;
+        Ok(())
     }
 
     /// Makes a series that was used after the backup for the first time.
@@ -249,9 +248,7 @@ impl Engine {
         name: &str,
     ) -> Result<(ApplicationId, WorkspaceId, WorkspaceKind, SequenceId), SubmitError> {
         let running = self.running(series::NAME)?;
-        let missing = || SubmitError::UnknownApplication(series::NAME.to_owned());
-        let kind = running.schema.kind_by_name(series::KIND).ok_or_else(missing)?.id;
-        let sequence = running.schema.sequence_by_name(series::SEQUENCE).ok_or_else(missing)?.id;
+        let (kind, sequence) = of_series(running)?;
         let (workspace, _) = self.register_workspace(running, kind, Some(name), true, None).await?;
         Ok((running.schema.id(), workspace.id, kind, sequence))
     }
@@ -264,10 +261,7 @@ impl Engine {
         skip: Option<u64>,
     ) -> Result<(), SubmitError> {
         let running = self.running_by_id(application)?;
-        let kind = match raises.kind {
-            Some(kind) => kind,
-            None => self.kind_of(running, workspace).await?,
-        };
+        let kind = raises.kind;
         let named = raises.next.iter().map(|(sequence, next)| {
             let name = running.schema.sequence(*sequence).map(|sequence| sequence.name.to_string());
             json!({"sequence": name, "next": next.get()})
@@ -276,6 +270,21 @@ impl Engine {
         let prepared = raising(workspace, kind, &args, RaiseCommand { raises, skip: skip.unwrap_or(0) });
         running.partition_of(workspace).submit(prepared).await.map(drop)
     }
+}
+
+/// Makes the registry number applications after one that the log has events of, if it does not do so already.
+pub(crate) async fn pass_applications(sys: &Running, last: ApplicationId) -> Result<(), SubmitError> {
+    let sequence = sys.schema.sequence_by_name(APPLICATION_NUMBER).map(|sequence| sequence.id);
+    let kind = sys.schema.kind_by_name(registry::KIND).map(|kind| kind.id);
+    let Some((sequence, kind)) = sequence.zip(kind) else { return Ok(()) };
+    let last = Number::new(last.get().into());
+    let reached = target::reached(sys, registry::WORKSPACE, sequence).await?;
+    let reached = reached.unwrap_or(Number::new(registry::FIRST_APPLICATION_ID.get().into()));
+    let Some(next) = last.next().filter(|next| *next > reached) else { return Ok(()) };
+    let args = json!({"raises": [{"sequence": APPLICATION_NUMBER, "next": next.get()}], "reason": REASON});
+    let raises = Raises { next: BTreeMap::from([(sequence, next)]), ..Raises::of(kind) };
+    let prepared = raising(registry::WORKSPACE, kind, &args, RaiseCommand { raises, skip: 0 });
+    sys.partition_of(registry::WORKSPACE).submit(prepared).await.map(drop)
 }
 
 fn raising(workspace: WorkspaceId, kind: WorkspaceKind, args: &Json, command: RaiseCommand) -> Prepared {

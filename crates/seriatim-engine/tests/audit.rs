@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use seriatim_engine::audit::{Broken, Raised, Verified, VerifyError, verify};
-use seriatim_engine::definition::{Application, CommandDefinition, KindDefinition, SequenceDefinition};
-use seriatim_engine::{App, CommandError, Context, Engine, Options, Request};
+use seriatim_engine::definition::{Application, CommandDefinition, KindDefinition, SequenceDefinition, shop};
+use seriatim_engine::{App, Change, CommandError, Context, Engine, NextRequest, Options, Request};
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Digest, Entries, Header, Log, ReadLimit, Store};
 use seriatim_types::{ErrorKind, Number, Partition, PartitionOffset, WorkspaceId, WorkspaceOffset};
 
-/// Draws so many, raises, and draws so many again.
+/// Draws so many, raises, draws so many again, raises again, and draws so many at the end.
 fn take(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let args = context.args().clone();
     for _ in 0..args["before"].as_u64().unwrap_or(0) {
@@ -22,6 +22,12 @@ fn take(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
         context.raise("Ticket", Number::new(next))?;
     }
     for _ in 0..args["after"].as_u64().unwrap_or(0) {
+        context.draw("Ticket")?;
+    }
+    if let Some(next) = args["raise_again"].as_u64() {
+        context.raise("Ticket", Number::new(next))?;
+    }
+    for _ in 0..args["at_end"].as_u64().unwrap_or(0) {
         context.draw("Ticket")?;
     }
     Ok(Json::Null)
@@ -238,6 +244,83 @@ fn a_file_that_was_changed_anywhere_is_refused() {
         let more = format!("{file}{}\n", lines[5]);
         assert!(matches!(verify(more.as_bytes(), None).unwrap_err(), VerifyError::Line { line: 7, .. }));
         assert!(verify(&b""[..], None).is_err() && verify(&b"{}\n"[..], None).is_err());
+    });
+}
+
+#[test]
+fn a_first_line_that_does_not_list_what_was_drawn_is_refused_under_a_genuine_head() {
+    with_file(|file, published, head| {
+        let first: Json = serde_json::from_str(file.lines().next().unwrap()).unwrap();
+        let with_first = |first: &Json| {
+            let rest: Vec<&str> = file.lines().skip(1).collect();
+            format!("{first}\n{}\n", rest.join("\n"))
+        };
+        assert!(verify(with_first(&first).as_bytes(), Some(head)).is_ok());
+        let place = first["sequences"].as_array().unwrap().len() - 1;
+        assert_eq!(first["sequences"][place]["name"], "Ticket");
+        let mut another_id = first.clone();
+        another_id["sequences"][place]["id"] = json!(999);
+        let mut none = first.clone();
+        none["sequences"].as_array_mut().unwrap().pop();
+        for (first, expected) in [(&another_id, head), (&none, head), (&another_id, published)] {
+            let error = verify(with_first(first).as_bytes(), Some(expected)).unwrap_err();
+            let VerifyError::Unlisted { offset, .. } = error else { panic!("{error}") };
+            assert_eq!((offset.get(), error.kind()), (1, ErrorKind::Corrupt));
+        }
+        let mut twice = first.clone();
+        let other = json!({"id": 999, "name": "Ticket", "first": 1, "ranges": [[1, 5]]});
+        twice["sequences"].as_array_mut().unwrap().push(other);
+        let mut same_id = first.clone();
+        let mut other = first["sequences"][place].clone();
+        other["name"] = json!("Other");
+        same_id["sequences"].as_array_mut().unwrap().push(other);
+        for first in [twice, same_id] {
+            let error = verify(with_first(&first).as_bytes(), Some(head)).unwrap_err();
+            assert!(matches!(error, VerifyError::Line { line: 1, .. }), "{error}");
+        }
+    });
+}
+
+#[test]
+fn an_event_that_raises_twice_explains_both_gaps() {
+    with_desk(|_, _, engine, desk| async move {
+        submit(&engine, desk, json!({"before": 1, "raise": 5, "after": 2, "raise_again": 11, "at_end": 1}))
+            .await;
+        // Nothing is drawn from the first raise: the second takes its place.
+        submit(&engine, desk, json!({"before": 1, "raise": 1_500, "raise_again": 2_000, "at_end": 1})).await;
+        submit(&engine, desk, json!({"after": 1})).await;
+        let audit = engine.audit("till", desk, "Ticket").await.unwrap();
+        assert!(audit.is_complete(), "{audit:?}");
+        let raises = audit.numbers.raises.list.iter().map(|raised| (raised.from.get(), raised.to.get()));
+        assert_eq!(raises.collect::<Vec<_>>(), [(2, 5), (7, 11), (13, 2_000)]);
+        let file = engine.audit_file("till", desk).await.unwrap().all().await.unwrap();
+        let verified = verify(file.as_bytes(), Some(audit.digest)).unwrap();
+        assert_eq!(verified.sequences.last().unwrap().1, audit.numbers);
+    });
+}
+
+#[test]
+fn files_of_records_and_series_list_everything_that_was_drawn() {
+    simulate(1, |env| async move {
+        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+        let apps = [App::new(shop())];
+        let engine = Engine::open(env.clone(), log, store, apps, Options::default()).await.unwrap();
+        let (corner, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
+        for document in ["Customer", "Invoice"] {
+            let create = Change::create(document, 1);
+            let create = if document == "Customer" { create.field("name", "Ada") } else { create };
+            engine.submit("shop", corner.id, &Request::changes([create])).await.unwrap();
+        }
+        engine.series().next("s", &NextRequest { count: 3, ..NextRequest::default() }).await.unwrap();
+        engine.series().raise("s", 10, "why", None).await.unwrap();
+        let series = engine.series().state("s").await.unwrap().workspace;
+        for (application, workspace) in [("shop", corner.id), ("series", series)] {
+            let file = engine.audit_file(application, workspace).await.unwrap().all().await.unwrap();
+            let verified = verify(file.as_bytes(), None).unwrap();
+            assert!(verified.events == 2, "{verified:?}");
+            assert!(verified.sequences.iter().all(|(_, numbers)| numbers.gaps.is_empty()), "{verified:?}");
+        }
+        engine.close().await;
     });
 }
 

@@ -212,6 +212,26 @@ fn numbers_are_unique_and_rise_for_each_caller_while_allocators_come_and_go() {
 }
 
 #[test]
+fn one_call_takes_at_most_2_to_the_32_numbers_with_a_key_and_without() {
+    simulate(1, |env| async move {
+        let engine = open(&env, &MemoryLog::new(), &MemoryStore::new(env.clone())).await;
+        engine.blocks().put("b", 1, 16).await.unwrap();
+        for count in [(1 << 32) + 1, 1 << 52, u64::MAX] {
+            let errors = [
+                engine.blocks().allocate("b", count).await.unwrap_err(),
+                engine.blocks().allocate_once("b", count, "key").await.unwrap_err(),
+            ];
+            for error in errors {
+                assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+                assert!(error.to_string().contains("at most 4294967296"), "{error}");
+            }
+        }
+        assert_eq!(take(&engine, "b", 1 << 32).await, 1, "nothing was taken");
+        engine.close().await;
+    });
+}
+
+#[test]
 fn what_is_not_left_is_exhausted() {
     simulate(1, |env| async move {
         let engine = open(&env, &MemoryLog::new(), &MemoryStore::new(env.clone())).await;

@@ -149,6 +149,10 @@ impl LogBackend for DyingLog {
         self.log.partitions().await
     }
 
+    fn bulletin(&self) -> Arc<dyn seriatim_storage::BulletinBackend> {
+        self.log.bulletin()
+    }
+
     async fn close(&self) -> Result<(), LogError> {
         Ok(())
     }

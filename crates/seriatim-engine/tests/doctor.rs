@@ -7,7 +7,7 @@ use serde_json::json;
 use seriatim_engine::definition::shop;
 use seriatim_engine::doctor::{Doctor, DoctorError, Finding, Progress, Report, Treatment, Trouble};
 use seriatim_engine::{
-    App, Change, Engine, Options, Projected, Request, Rows, StoreKey, SubmitError, projector,
+    App, Change, Engine, Options, Projected, Request, Rows, StoreKey, SubmitError, Unfence, projector,
 };
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
@@ -72,7 +72,7 @@ fn scratch(env: &Env) -> Store {
 }
 
 async fn run(env: &Env, log: &Log, store: &Store, treatment: Treatment) -> Report {
-    let doctor = Doctor::new(log.clone(), store.clone(), [app()]);
+    let doctor = Doctor::new(env.clone(), log.clone(), store.clone(), [app()]);
     doctor.run(&scratch(env), treatment, &mut |_| {}).await.unwrap()
 }
 
@@ -175,11 +175,11 @@ fn what_an_engine_leaves_on_files_is_clean() {
         let engine = open(&env, log.clone(), store.clone(), Options::default()).await;
         work(&engine).await;
         engine.close().await;
-        let doctor = Doctor::new(log.clone(), store.clone(), [app()]);
+        let doctor = Doctor::new(env.clone(), log.clone(), store.clone(), [app()]);
         let report = doctor.run(scratch.store(), Treatment::Check, &mut |_| {}).await.unwrap();
         assert!(report.is_clean() && report.checked.records == 28, "{report:?}");
         // A scratch store is good for one look.
-        let doctor = Doctor::new(log.clone(), store.clone(), [app()]);
+        let doctor = Doctor::new(env.clone(), log.clone(), store.clone(), [app()]);
         let error = doctor.run(scratch.store(), Treatment::Check, &mut |_| {}).await.unwrap_err();
         assert!(matches!(error, DoctorError::ScratchUsed), "{error}");
         // Without a store everything is missing, and comes back.
@@ -510,17 +510,18 @@ fn a_log_that_has_lost_events_is_told_and_only_a_rebuild_goes_on() {
         // The store of the one with the log of the other.
         let world = World { store: long.store.clone(), ..short };
         for treatment in [Treatment::Check, Treatment::Repair] {
-            let doctor = Doctor::new(world.log.clone(), world.store.clone(), [app()]);
+            let doctor = Doctor::new(env.clone(), world.log.clone(), world.store.clone(), [app()]);
             let error = doctor.run(&scratch(&env), treatment, &mut |_| {}).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corrupt);
             assert!(matches!(error, DoctorError::CheckpointBeyondTail { .. }), "{error}");
             assert!(error.to_string().contains("the log has lost events"), "{error}");
         }
         let report = world.run(Treatment::Rebuild).await;
-        assert!(report.is_mended() && report.removed > 0, "{report:?}");
+        assert!(report.is_mended() && report.removed > 0 && report.lost.is_some(), "{report:?}");
         let report = world.run(Treatment::Check).await;
         assert!(report.is_clean(), "{report:?}");
         let engine = world.open().await;
+        engine.unfence(&Unfence::Complete).await.unwrap();
         goes_on(&engine, &world.workspaces).await;
         assert_eq!(engine.workspace_named("shop", "lost").await.unwrap(), None);
         engine.close().await;
@@ -551,7 +552,7 @@ fn numbers_that_have_seen_a_lost_event_are_told() {
 fn a_partition_of_an_unknown_application_is_named() {
     simulate(1, |env| async move {
         let world = World::new(env.clone()).await;
-        let doctor = Doctor::new(world.log.clone(), world.store.clone(), []);
+        let doctor = Doctor::new(env.clone(), world.log.clone(), world.store.clone(), []);
         let report = doctor.run(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
         assert_eq!((report.checked.partitions, report.unchecked.len(), report.is_clean()), (17, 4, true));
     });
@@ -568,14 +569,16 @@ fn applications_that_were_not_given_are_looked_at_by_their_accepted_definition()
         engine.close().await;
         let known = Engine::stored_applications(env.clone(), log.clone(), store.clone()).await.unwrap();
         assert_eq!(known, [shop()]);
-        let told = Doctor::new(log.clone(), store.clone(), [App::new(shop())]);
+        let told = Doctor::new(env.clone(), log.clone(), store.clone(), [App::new(shop())]);
         let told = told.run(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
-        let untold = Doctor::new(log.clone(), store.clone(), []).with_accepted();
+        let untold = Doctor::new(env.clone(), log.clone(), store.clone(), []).with_accepted();
         let untold = untold.run(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
         assert!(untold.is_clean() && untold.unchecked.is_empty(), "{untold:?}");
         assert_eq!(untold.checked, told.checked);
-        let ignored =
-            Doctor::new(log, store, []).run(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
+        let ignored = Doctor::new(env.clone(), log, store, [])
+            .run(&scratch(&env), Treatment::Check, &mut |_| {})
+            .await
+            .unwrap();
         assert_eq!(ignored.unchecked.len(), 4, "the partitions of the shop");
     });
 }

@@ -215,6 +215,7 @@ fn what_is_not_there_is_not_unfenced() {
             ("shop/none/InvoiceNumber", ErrorKind::NotFound),
             ("shop/7/InvoiceNumber", ErrorKind::NotFound),
             ("shop/corner/None", ErrorKind::NotFound),
+            ("blocks/sys.WorkspaceIds", ErrorKind::Invalid),
         ] {
             let names = highest(&[("series/s", 50), (name, 5)]);
             assert_eq!(engine.unfence(&Unfence::Highest(names)).await.unwrap_err().kind(), kind, "{name}");
@@ -224,6 +225,161 @@ fn what_is_not_there_is_not_unfenced() {
         }
         assert_all_fenced(&engine).await;
         assert_eq!(engine.series().state("s").await.unwrap().next, Some(6), "nothing was raised");
+        engine.close().await;
+    });
+}
+
+/// Where the logs of all partitions end.
+async fn tails(world: &World) -> Vec<(Partition, PartitionOffset)> {
+    let log = Log::new(world.log.reopen());
+    let mut tails = Vec::new();
+    for partition in log.partitions().await.unwrap() {
+        tails.push((partition, log.tail(partition).await.unwrap()));
+    }
+    tails
+}
+
+#[test]
+fn a_number_that_cannot_be_is_refused_before_anything_is_written() {
+    in_simulation(|env| async move {
+        let (mut world, engine) = World::fenced(env).await;
+        let before = tails(&world).await;
+        for (name, number) in [
+            ("shop/corner/InvoiceNumber", 1 << 53),
+            ("shop/corner/InvoiceNumber", u64::MAX),
+            ("shop/corner/sys.RecordId", 1 << 53),
+            ("shop/corner/sys.CRecordId", u64::MAX - 1),
+            ("blocks/b", 1 << 53),
+            ("series/later", 1 << 53),
+        ] {
+            let names = highest(&[("series/s", 50), ("blocks/b", 100), (name, number), ("series/new", 3)]);
+            for how in [Unfence::Highest(names.clone()), Unfence::HighestAndSkip(names, 10)] {
+                let error = engine.unfence(&how).await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Invalid, "{name}: {error}");
+                assert!(error.to_string().contains(name), "{error}");
+            }
+        }
+        assert_eq!(tails(&world).await, before, "nothing was written");
+        engine.unfence(&Unfence::Skip(100)).await.unwrap();
+        let engine = world.restart(engine, true).await;
+        assert_eq!((next(&engine, "s").await.unwrap(), allocate(&engine).await.unwrap()), (106, 104));
+        engine.close().await;
+    });
+}
+
+#[test]
+fn what_an_unfencing_that_failed_has_raised_skips_all_the_same() {
+    for then in [Then::Heals, Then::Crashes] {
+        let mut failed = 0;
+        while simulate(1, |env| skip_after_failing(env, failed + 1, then)) {
+            failed += 1;
+        }
+        assert!(failed >= 6, "ids, the block sequence, a new series, two raised, the shop, not {failed}");
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Then {
+    Heals,
+    Crashes,
+}
+
+/// Unfences by name while one append fails, and then says how many are skipped. Says whether it had so many appends.
+async fn skip_after_failing(env: Env, nth: u64, then: Then) -> bool {
+    let mut world = World::new(env.clone()).await;
+    world.fence().await;
+    let faults = Faults::new(&env);
+    let log = Log::new(FaultyLog::new(Arc::new(world.log.reopen()), &faults));
+    let engine = world.open_on(log).await;
+    faults.fail_nth(Operation::Append, nth, Fault::Busy);
+    let names = [("series/s", 10), ("series/later", 7), ("blocks/b", 20), ("shop/corner/InvoiceNumber", 20)];
+    let has_failed = engine.unfence(&Unfence::Highest(highest(&names))).await.is_err();
+    if !has_failed {
+        engine.close().await;
+        return false;
+    }
+    let engine = match then {
+        Then::Heals => {
+            faults.heal();
+            engine
+        }
+        Then::Crashes => {
+            drop(engine);
+            world.store = MemoryStore::new(env.clone());
+            world.open().await
+        }
+    };
+    assert_all_fenced(&engine).await;
+    assert_eq!(engine.unfence(&Unfence::Skip(1_000)).await.unwrap(), None);
+    let engine = world.restart(engine, true).await;
+    // What was said the first time was wrong: up to 1,000 numbers after the backup may be out there.
+    let shop = corner(&engine).await;
+    assert!(next(&engine, "s").await.unwrap() >= 1_006, "{nth}");
+    assert!(next(&engine, "quiet").await.unwrap() >= 1_001, "{nth}");
+    assert!(allocate(&engine).await.unwrap() >= 1_004, "{nth}");
+    let (id, number) = invoice(&engine, shop).await.unwrap();
+    assert!(id >= 1_002 && number >= 1_003, "{nth}: {id} and {number}");
+    let later = engine.workspace_named("series", "later").await.unwrap();
+    assert!(later.is_none() || next(&engine, "later").await.unwrap() >= 1_001, "{nth}");
+    engine.close().await;
+    true
+}
+
+#[test]
+fn two_unfencings_at_once_take_turns() {
+    for seed in 1..=20 {
+        simulate(seed, |env| async move {
+            let (_, engine) = World::fenced(env.clone()).await;
+            let names = highest(&[("shop/corner/InvoiceNumber", 20), ("series/s", 50)]);
+            let (first, second) = (engine.clone(), engine.clone());
+            let named = env.spawn(async move { first.unfence(&Unfence::Highest(names)).await });
+            let skipped = env.spawn(async move { second.unfence(&Unfence::Skip(1_000)).await });
+            let (named, skipped) = (named.await.unwrap(), skipped.await.unwrap());
+            assert_eq!(skipped.unwrap(), None);
+            if let Err(error) = &named {
+                assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+            }
+            let shop = corner(&engine).await;
+            let (id, number) = invoice(&engine, shop).await.unwrap();
+            assert!(id >= 1_002, "{id}");
+            assert_eq!(number, if named.is_ok() { 21 } else { 1_003 });
+            engine.close().await;
+        });
+    }
+}
+
+#[test]
+fn an_unfencing_whose_caller_has_gone_is_noticed_by_the_next_one() {
+    in_simulation(|env| async move {
+        let world = World::new(env.clone()).await;
+        world.fence().await;
+        let faults = Faults::new(&env);
+        let log = Log::new(FaultyLog::new(Arc::new(world.log.reopen()), &faults));
+        let engine = world.open_on(log).await;
+        // Its one event is written, and the caller does not wait for the answer.
+        let hold = faults.hold_answers(Operation::Append);
+        env.timeout(Duration::from_secs(1), engine.unfence(&Unfence::Complete)).await.unwrap_err();
+        hold.release();
+        // The registry answers in order: it has committed the event when it answers this.
+        engine.tokens().create(&["*:admin".parse().unwrap()], None).await.unwrap();
+        let again = engine.unfence(&Unfence::Complete).await.unwrap_err();
+        assert_eq!(again.kind(), ErrorKind::Conflict, "{again}");
+        assert_eq!(engine.fenced(), None);
+        assert_eq!(next(&engine, "s").await.unwrap(), 6);
+        engine.close().await;
+    });
+}
+
+#[test]
+fn what_is_raised_again_gives_out_nothing_more_of_the_block_at_hand() {
+    in_simulation(|env| async move {
+        let (_, engine) = World::fenced(env).await;
+        for highest_seen in [100, 200] {
+            let names = highest(&[("blocks/b", highest_seen)]);
+            engine.unfence(&Unfence::Highest(names)).await.unwrap();
+            assert_eq!(allocate(&engine).await.unwrap(), highest_seen + 1);
+            assert_eq!(allocate(&engine).await.unwrap(), highest_seen + 2);
+        }
         engine.close().await;
     });
 }
@@ -249,9 +405,27 @@ fn everything_skips_once_with_its_next_event() {
         assert!(skipped.to_string().contains("after the backup"), "{skipped}");
         assert_eq!(engine.series().who("s", 5).await.unwrap().first, 1);
         let (made, _) = engine.create_workspace("shop", "store", None).await.unwrap();
-        assert!(made.id.get() > shop.get() + (1 << 20), "{} after {shop}", made.id);
+        assert!(made.id.get() > shop.get() + (1 << 40), "{} after {shop}", made.id);
         assert_eq!(invoice(&engine, made.id).await.unwrap(), (0, 1));
         engine.close().await;
+    });
+}
+
+#[test]
+fn each_restore_moves_workspace_ids_by_2_to_the_40_however_much_is_skipped() {
+    in_simulation(|env| async move {
+        let world = World::new(env).await;
+        let mut last = WorkspaceId::FIRST;
+        for skip in [1, 1 << 50, 3] {
+            world.fence().await;
+            let engine = world.open().await;
+            engine.unfence(&Unfence::Skip(skip)).await.unwrap();
+            let (made, _) = engine.create_workspace("shop", "store", None).await.unwrap();
+            let moved = made.id.get() - last.get();
+            assert!((1 << 40..(1 << 40) + 1_000).contains(&moved), "{moved}");
+            last = made.id;
+            engine.close().await;
+        }
     });
 }
 

@@ -1,16 +1,21 @@
 //! Following logs, by hand and by asynchronous projectors.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use seriatim_engine::definition::shop;
-use seriatim_engine::{App, AsyncProjector, Change, Engine, Options, Projected, Request};
+use seriatim_engine::{App, AsyncProjector, Change, Engine, Options, Projected, Request, Unfence};
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
-use seriatim_storage::{Log, Store};
-use seriatim_types::{ErrorKind, PartitionOffset, WorkspaceId, WorkspaceOffset};
+use seriatim_storage::{
+    Append, AppendFuture, BulletinBackend, BulletinError, Key, Log, LogBackend, LogError, ReadEntries,
+    ReadLimit, Store, Taken,
+};
+use seriatim_types::{ErrorKind, Partition, PartitionOffset, WorkspaceId, WorkspaceOffset};
 
 /// Remembers what it was given; fails once at each event that has a number divisible by three.
 #[derive(Debug, Clone, Default)]
@@ -45,6 +50,15 @@ async fn open(env: &Env, log: &MemoryLog, store: &MemoryStore, mail: &Mail) -> E
     engine
 }
 
+/// The shop without its projector.
+async fn silent(env: &Env, log: &MemoryLog, store: &MemoryStore) -> Engine {
+    let (log, store) = (Log::new(log.reopen()), Store::new(store.reopen()));
+    let app = App::new(shop());
+    let engine = Engine::open(env.clone(), log, store, [app], Options::default()).await.unwrap();
+    assert!(engine.wait_ready(Duration::from_secs(60)).await);
+    engine
+}
+
 #[test]
 fn an_asynchronous_projector_goes_on_where_it_was_and_repeats_what_failed() {
     simulate(1, |env| async move {
@@ -63,6 +77,193 @@ fn an_asynchronous_projector_goes_on_where_it_was_and_repeats_what_failed() {
             engine.close().await;
         }
         assert_eq!(mail.failed.lock().unwrap().len(), 10);
+    });
+}
+
+/// Waits until so many events were handed over.
+async fn sent(env: &Env, mail: &Mail, count: usize) {
+    while mail.sent.lock().unwrap().len() < count {
+        env.sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[test]
+fn nothing_is_handed_over_again_when_the_store_was_deleted() {
+    simulate(1, |env| async move {
+        let log = MemoryLog::new();
+        let mail = Mail::default();
+        for life in 1..=2 {
+            let engine = open(&env, &log, &MemoryStore::new(env.clone()), &mail).await;
+            let (corner, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
+            for _ in 0..10 {
+                invoice(&engine, corner.id).await;
+            }
+            sent(&env, &mail, 10 * life).await;
+            engine.close().await;
+        }
+        assert_eq!(*mail.sent.lock().unwrap(), (1..=20).collect::<Vec<u64>>());
+    });
+}
+
+#[test]
+fn an_offset_of_an_earlier_program_is_taken_over_from_the_store_once() {
+    simulate(1, |env| async move {
+        let (log, store, mail) = (MemoryLog::new(), MemoryStore::new(env.clone()), Mail::default());
+        let engine = silent(&env, &log, &store).await;
+        let (corner, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
+        for _ in 0..5 {
+            invoice(&engine, corner.id).await;
+        }
+        let partition = engine.partition_of("shop", corner.id).unwrap();
+        let mut key = b"eo".to_vec();
+        key.extend(engine.schema("shop").unwrap().id().get().to_be_bytes());
+        key.extend(partition.get().to_be_bytes());
+        let key = Key::new(&key, b"mail");
+        engine.store().put(key, &3_u64.to_be_bytes()).await.unwrap();
+        engine.close().await;
+        for _ in 0..2 {
+            let engine = open(&env, &log, &store, &mail).await;
+            sent(&env, &mail, 3).await;
+            engine.close().await;
+            assert_eq!(*mail.sent.lock().unwrap(), [3, 4, 5]);
+            let store = Store::new(store.reopen());
+            assert_eq!(store.get(key).await.unwrap(), None, "it is kept in one place");
+        }
+    });
+}
+
+#[test]
+fn what_follows_the_end_of_a_log_that_was_cut_is_handed_over() {
+    simulate(1, |env| async move {
+        let (log, store, mail) = (MemoryLog::new(), MemoryStore::new(env.clone()), Mail::default());
+        let engine = silent(&env, &log, &store).await;
+        let (corner, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
+        invoice(&engine, corner.id).await;
+        let partition = engine.partition_of("shop", corner.id).unwrap();
+        let application = engine.schema("shop").unwrap().id();
+        engine.close().await;
+        let key = format!("projector/{application}/{partition}/mail");
+        Log::new(log.reopen()).bulletin().put(&key, &1_000_u64.to_be_bytes()).await.unwrap();
+        let engine = open(&env, &log, &store, &mail).await;
+        invoice(&engine, corner.id).await;
+        sent(&env, &mail, 1).await;
+        assert_eq!(*mail.sent.lock().unwrap(), [2]);
+        engine.close().await;
+    });
+}
+
+/// A log that counts what is posted beside it.
+#[derive(Debug, Clone)]
+struct CountingLog {
+    log: MemoryLog,
+    posts: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl LogBackend for CountingLog {
+    async fn take(&self, partitions: &[Partition]) -> Result<Vec<Taken>, LogError> {
+        self.log.take(partitions).await
+    }
+
+    fn append(&self, append: Append<'_>) -> AppendFuture {
+        self.log.append(append)
+    }
+
+    async fn read(
+        &self,
+        partition: Partition,
+        from: PartitionOffset,
+        limit: ReadLimit,
+    ) -> Result<ReadEntries, LogError> {
+        self.log.read(partition, from, limit).await
+    }
+
+    async fn tail(&self, partition: Partition) -> Result<PartitionOffset, LogError> {
+        self.log.tail(partition).await
+    }
+
+    async fn committed(&self, partition: Partition, offset: PartitionOffset) -> Result<(), LogError> {
+        self.log.committed(partition, offset).await
+    }
+
+    async fn partitions(&self) -> Result<Vec<Partition>, LogError> {
+        self.log.partitions().await
+    }
+
+    fn bulletin(&self) -> Arc<dyn BulletinBackend> {
+        Arc::new(self.clone())
+    }
+
+    async fn close(&self) -> Result<(), LogError> {
+        self.log.close().await
+    }
+}
+
+#[async_trait]
+impl BulletinBackend for CountingLog {
+    async fn get(&self, key: &str) -> Result<Option<Bytes>, BulletinError> {
+        BulletinBackend::get(&self.log, key).await
+    }
+
+    async fn put(&self, key: &str, value: &[u8]) -> Result<(), BulletinError> {
+        self.posts.fetch_add(1, Ordering::Relaxed);
+        BulletinBackend::put(&self.log, key, value).await
+    }
+}
+
+#[test]
+fn a_busy_projector_keeps_its_offset_ten_times_a_second_and_an_idle_one_not_at_all() {
+    simulate(1, |env| async move {
+        let posts = Arc::new(AtomicUsize::new(0));
+        let log = CountingLog { log: MemoryLog::new(), posts: posts.clone() };
+        let store = Store::new(MemoryStore::new(env.clone()));
+        let mail = Mail { failed: Arc::new(Mutex::new((0..1_000).collect())), ..Mail::default() };
+        let app = App::new(shop()).async_projector(mail.clone());
+        let engine =
+            Engine::open(env.clone(), Log::new(log), store, [app], Options::default()).await.unwrap();
+        assert!(engine.wait_ready(Duration::from_secs(60)).await);
+        let (corner, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
+        for _ in 0..200 {
+            invoice(&engine, corner.id).await;
+            env.sleep(Duration::from_millis(10)).await;
+        }
+        sent(&env, &mail, 200).await;
+        let busy = posts.load(Ordering::Relaxed);
+        assert!((10..=21).contains(&busy), "{busy} posts in two seconds");
+        env.sleep(Duration::from_secs(60)).await;
+        let idle = posts.load(Ordering::Relaxed);
+        assert!(idle <= busy + 1, "the last one is kept once");
+        engine.close().await;
+        assert_eq!(posts.load(Ordering::Relaxed), idle, "all was kept");
+    });
+}
+
+#[test]
+fn a_fenced_copy_hands_nothing_over_until_it_is_unfenced() {
+    simulate(1, |env| async move {
+        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let mail = Mail::default();
+        let engine = open(&env, &log, &store, &Mail::default()).await;
+        let (corner, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
+        engine.close().await;
+        // So that there is something that nobody was sent.
+        let silent = silent(&env, &log, &store).await;
+        for _ in 0..2 {
+            invoice(&silent, corner.id).await;
+        }
+        silent.close().await;
+        Engine::fence(env.clone(), Log::new(log.reopen()), Store::new(store.reopen())).await.unwrap();
+        let engine = open(&env, &log, &store, &mail).await;
+        env.sleep(Duration::from_secs(60)).await;
+        assert_eq!(
+            *mail.sent.lock().unwrap(),
+            Vec::<u64>::new(),
+            "what it would send may have been sent already"
+        );
+        engine.unfence(&Unfence::Complete).await.unwrap();
+        sent(&env, &mail, 2).await;
+        assert_eq!(*mail.sent.lock().unwrap(), [1, 2]);
+        engine.close().await;
     });
 }
 

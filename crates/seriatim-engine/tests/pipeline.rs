@@ -708,6 +708,30 @@ fn a_full_queue_is_busy() {
 }
 
 #[test]
+fn commands_that_wait_are_bounded_in_bytes_until_they_are_answered() {
+    simulate(1, |env| async move {
+        let desk = Desk::open(env, Options { queue_bytes_max: 100_000, ..options() }).await;
+        let note = || Request::new("Note").args(json!({"text": "x".repeat(60_000)}));
+        let hold = desk.faults.hold(Operation::Append);
+        let first = desk.spawn(desk.shop, note());
+        hold.reached(1).await;
+        // It is on its way, and not answered.
+        let error = desk.submit(&note()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Busy);
+        assert!(matches!(error, SubmitError::QueueBytesFull(60_000..)), "{error}");
+        let small = desk.spawn(desk.shop, Request::new("Ping"));
+        desk.step_aside().await;
+        assert!(!small.is_finished(), "there is room for it");
+        hold.release();
+        first.await.unwrap().unwrap();
+        small.await.unwrap().unwrap();
+        desk.submit(&note()).await.unwrap();
+        assert_eq!(desk.events().await, 3);
+        desk.engine.close().await;
+    });
+}
+
+#[test]
 fn a_backlog_is_busy_after_a_while_and_goes_on_when_the_store_heals() {
     simulate(1, |env| async move {
         let begin_wait = Duration::from_millis(200);
@@ -956,12 +980,18 @@ fn a_record_does_not_go_back_while_a_recovery_applies_its_changes_again() {
         let log = Log::new(FaultyLog::new(Arc::new(desk.log.reopen()), &faults));
         // The registry is not part of it.
         faults.delay(Operation::Read, Duration::from_millis(100));
-        let engine = Engine::open(desk.env.clone(), log, store, [till()], options()).await.unwrap();
+        // Reads do not wait for the recovery, so that there are many of them.
+        let hasty = Options { begin_wait: Duration::from_millis(1), ..options() };
+        let engine = Engine::open(desk.env.clone(), log, store, [till()], hasty).await.unwrap();
         let Desk { env, log, store, faults: _, shop, .. } = desk;
         let desk = Desk { env, log, store, faults, engine, shop };
         let mut looks = 0;
         while !desk.engine.wait_ready(Duration::from_millis(5)).await {
-            assert_eq!(desk.record(ada).await, [("name".to_owned(), json!("4999"))]);
+            // Not while it is at work: an earlier name would be seen.
+            match desk.engine.record("till", desk.shop, ada).await {
+                Ok(_) => assert_eq!(desk.record(ada).await, [("name".to_owned(), json!("4999"))]),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Busy, "{error}"),
+            }
             looks += 1;
         }
         assert!(looks > 1, "the recovery was seen at work");

@@ -2,18 +2,26 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use seriatim_engine::definition::shop;
-use seriatim_engine::{App, Change, Engine, NextRequest, Options, Request, SubmitError, Unfence};
+use seriatim_engine::{
+    App, AsyncProjector, Change, Engine, NextRequest, Options, Projected, Request, SubmitError, Unfence,
+};
 use seriatim_env::Env;
 use seriatim_storage_file::{FileOptions, FileStorage, stage_restore};
 use seriatim_types::{ErrorKind, WorkspaceId};
 
 async fn open(env: &Env, directory: &Path) -> (FileStorage, Engine) {
+    open_app(env, directory, App::new(shop())).await
+}
+
+async fn open_app(env: &Env, directory: &Path, app: App) -> (FileStorage, Engine) {
     let storage = FileStorage::open(env, directory, FileOptions::default()).await.unwrap();
     let (log, store) = (storage.log().clone(), storage.store().clone());
-    let engine = Engine::open(env.clone(), log, store, [App::new(shop())], Options::default()).await.unwrap();
+    let engine = Engine::open(env.clone(), log, store, [app], Options::default()).await.unwrap();
     assert!(engine.wait_ready(Duration::from_secs(60)).await);
     (storage, engine)
 }
@@ -107,4 +115,58 @@ async fn without_its_store_the_engine_comes_back_from_the_log() {
     assert!(more.first >= taken.first + taken.count, "{more:?}");
     engine.close().await;
     storage.close().await.unwrap();
+}
+
+/// Remembers which events it was given, by their place in the workspace.
+#[derive(Debug, Clone, Default)]
+struct Mail(Arc<Mutex<Vec<u64>>>);
+
+#[async_trait]
+impl AsyncProjector for Mail {
+    fn name(&self) -> &str {
+        "mail"
+    }
+
+    async fn take(&self, event: Projected<'_>) -> Result<(), String> {
+        self.0.lock().unwrap().push(event.place.workspace_offset.get());
+        Ok(())
+    }
+}
+
+impl Mail {
+    async fn sent(&self, env: &Env, count: usize) {
+        while self.0.lock().unwrap().len() < count {
+            env.sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_handed_over_before_a_backup_is_not_handed_over_by_its_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let [data, backup, copy] = ["data", "backup", "copy"].map(|name| folder.path().join(name));
+    let (env, mail) = (Env::real(), Mail::default());
+    let app = || App::new(shop()).async_projector(mail.clone());
+    let (storage, engine) = open_app(&env, &data, app()).await;
+    let corner = engine.create_workspace("shop", "store", Some("corner")).await.unwrap().0.id;
+    for _ in 0..5 {
+        invoice(&engine, corner).await.unwrap();
+    }
+    mail.sent(&env, 5).await;
+    engine.close().await;
+    storage.backup(&backup).await.unwrap();
+    storage.close().await.unwrap();
+
+    let staged = stage_restore(&env, &backup, &copy).await.unwrap();
+    let storage = FileStorage::open(&env, staged.directory(), FileOptions::default()).await.unwrap();
+    Engine::fence(env.clone(), storage.log().clone(), storage.store().clone()).await.unwrap();
+    storage.close().await.unwrap();
+    staged.finish().await.unwrap();
+    let (storage, engine) = open_app(&env, &copy, app()).await;
+    engine.unfence(&Unfence::Complete).await.unwrap();
+    invoice(&engine, corner).await.unwrap();
+    mail.sent(&env, 6).await;
+    engine.close().await;
+    storage.close().await.unwrap();
+    assert_eq!(*mail.0.lock().unwrap(), [1, 2, 3, 4, 5, 6]);
 }

@@ -26,7 +26,7 @@ pub struct Env {
 #[derive(Debug)]
 enum World {
     Real,
-    Simulated { random: Mutex<fastrand::Rng>, started: Instant, start: Timestamp },
+    Simulated { random: Mutex<fastrand::Rng>, started: Instant, start: Mutex<Timestamp> },
 }
 
 impl Env {
@@ -39,7 +39,7 @@ impl Env {
     /// Must be called inside the simulation's runtime, whose virtual clock it captures.
     pub(crate) fn simulated(seed: u64, start: Timestamp) -> Self {
         let random = Mutex::new(fastrand::Rng::with_seed(seed));
-        let world = World::Simulated { random, started: Instant::now(), start };
+        let world = World::Simulated { random, started: Instant::now(), start: Mutex::new(start) };
         Self { world: Arc::new(world), shutdown: Shutdown::new() }
     }
 
@@ -57,8 +57,24 @@ impl Env {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 Timestamp::from_millis(0).after(since)
             }
-            World::Simulated { started, start, .. } => start.after(started.elapsed()),
+            World::Simulated { started, start, .. } => {
+                start.lock().unwrap_or_else(PoisonError::into_inner).after(started.elapsed())
+            }
         }
+    }
+
+    /// Sets the wall clock of a simulation, as somebody may set that of a machine. The monotonic clock goes on as before.
+    ///
+    /// # Panics
+    ///
+    /// If it is not simulated, or the time lies before 1970 plus how long the simulation has run.
+    pub fn set_wall_clock(&self, time: Timestamp) {
+        let World::Simulated { started, start, .. } = &*self.world else {
+            panic!("the clock of the machine is not set from here");
+        };
+        let since = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let millis = time.as_millis().checked_sub(since).expect("a time after 1970");
+        *start.lock().unwrap_or_else(PoisonError::into_inner) = Timestamp::from_millis(millis);
     }
 
     /// The monotonic clock, for measuring and for deadlines.

@@ -5,13 +5,22 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::OpenError;
+use crate::disk::{RealDisk, create_directories};
+use crate::log::Before;
 
 /// The format of the folder as a whole: which parts it has and which versions they are read by.
 pub(crate) const FORMAT_VERSION: u32 = 1;
 
 const MARKER: &str = "SERIATIM";
+/// The marker while the storage is being made: its log has not been opened yet.
+const BEGUN_MARKER: &str = "SERIATIM.new";
 const MARKER_TITLE: &str = "seriatim storage";
 const LOCK: &str = "LOCK";
+
+/// The file that only a restore has, until it is finished.
+const RESTORE_MARKER: &str = "RESTORE";
+const RESTORE_TEXT: &str =
+    "seriatim restore\nnot finished: remove this folder and restore the backup again\n";
 
 /// The file that only a backup has.
 pub(crate) const BACKUP_MARKER: &str = "BACKUP";
@@ -22,36 +31,60 @@ pub(crate) struct DirectoryLock {
     _file: File,
 }
 
-/// Makes the folder ours: locks it, and marks a new one or checks the mark of an old one.
-pub(crate) fn claim(directory: &Path) -> Result<DirectoryLock, OpenError> {
-    let unavailable = |error: io::Error| OpenError::Unavailable {
-        directory: directory.to_owned(),
-        reason: error.to_string(),
-    };
-    std::fs::create_dir_all(directory).map_err(unavailable)?;
+/// What a folder's files say that it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// Nothing is in it.
+    Nothing,
+    /// A storage whose making was cut short. No one has used it.
+    Begun,
+    /// A storage. It has a log.
+    Storage,
+}
+
+/// Makes the folder ours: locks it, and begins a new one or checks the mark of an old one. One that is new has to be
+/// marked with [`finish_marker`] when its log is there.
+pub(crate) fn claim(directory: &Path) -> Result<(DirectoryLock, Before), OpenError> {
+    let unavailable = |error: io::Error| unavailable(directory, &error);
+    create_directories(&RealDisk, directory).map_err(unavailable)?;
     check_marker(directory)?;
     let lock = lock(directory)?;
-    // Whoever held it before may have marked it since.
-    if !check_marker(directory)? {
-        write_marker(directory).map_err(unavailable)?;
+    // The process that held it before may have marked it since.
+    let before = match check_marker(directory)? {
+        Found::Storage => Before::Log,
+        Found::Begun => Before::Nothing,
+        Found::Nothing => {
+            begin_marker(directory).map_err(unavailable)?;
+            Before::Nothing
+        }
+    };
+    Ok((lock, before))
+}
+
+/// Holds a folder with a restore that is not finished.
+pub(crate) fn claim_restore(directory: &Path) -> Result<DirectoryLock, OpenError> {
+    if !directory.join(RESTORE_MARKER).exists() {
+        let reason = format!("it holds no {RESTORE_MARKER}");
+        return Err(OpenError::Foreign { directory: directory.to_owned(), reason });
     }
-    Ok(lock)
+    lock(directory)
 }
 
 /// Holds a folder that is a storage already. One that is not is left as it is.
 pub(crate) fn claim_existing(directory: &Path) -> Result<DirectoryLock, OpenError> {
-    if !directory.is_dir() || !check_marker(directory)? {
+    if !directory.is_dir() || check_marker(directory)? != Found::Storage {
         let reason = "there is nothing in it".to_owned();
         return Err(OpenError::Foreign { directory: directory.to_owned(), reason });
     }
     lock(directory)
 }
 
+fn unavailable(directory: &Path, error: &io::Error) -> OpenError {
+    OpenError::Unavailable { directory: directory.to_owned(), reason: error.to_string() }
+}
+
 fn lock(directory: &Path) -> Result<DirectoryLock, OpenError> {
-    let unavailable = |error: io::Error| OpenError::Unavailable {
-        directory: directory.to_owned(),
-        reason: error.to_string(),
-    };
+    let unavailable = |error: io::Error| unavailable(directory, &error);
     let path = directory.join(LOCK);
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
     let mut file = file.map_err(unavailable)?;
@@ -72,36 +105,48 @@ fn lock(directory: &Path) -> Result<DirectoryLock, OpenError> {
     Ok(DirectoryLock { _file: file })
 }
 
-/// Whether the folder bears our mark; an error if it bears another or is somebody else's.
-fn check_marker(directory: &Path) -> Result<bool, OpenError> {
+/// What the folder is; an error if it bears another mark or is someone else's.
+fn check_marker(directory: &Path) -> Result<Found, OpenError> {
     let foreign = |reason: String| OpenError::Foreign { directory: directory.to_owned(), reason };
-    let path = directory.join(MARKER);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => {
-            let version =
-                text.strip_prefix(MARKER_TITLE).and_then(|rest| rest.trim().strip_prefix("format "));
-            let version = version.and_then(|version| version.trim().parse::<u32>().ok());
-            let version = version.ok_or_else(|| foreign(format!("{MARKER} does not say what it is")))?;
-            if version > FORMAT_VERSION {
-                return Err(OpenError::Newer {
-                    directory: directory.to_owned(),
-                    found: version,
-                    known: FORMAT_VERSION,
-                });
-            }
-            Ok(true)
+    if directory.join(RESTORE_MARKER).exists() {
+        return Err(OpenError::UnfinishedRestore { directory: directory.to_owned() });
+    }
+    match read_marker(directory, MARKER)? {
+        Some(true) => return Ok(Found::Storage),
+        Some(false) => return Err(foreign(format!("{MARKER} does not say what it is"))),
+        None => {}
+    }
+    if directory.join(BACKUP_MARKER).exists() {
+        return Err(OpenError::Backup { directory: directory.to_owned() });
+    }
+    // It is durable before anything else is in the folder, so one that is not whole is alone.
+    if read_marker(directory, BEGUN_MARKER)? == Some(true) {
+        return Ok(Found::Begun);
+    }
+    let others = others(directory).map_err(|error| foreign(error.to_string()))?;
+    match others.first() {
+        None => Ok(Found::Nothing),
+        Some(other) => Err(foreign(format!("it holds {} and no {MARKER}", other.display()))),
+    }
+}
+
+/// Whether this marker says that the folder is a storage; `None` if there is none.
+fn read_marker(directory: &Path, name: &str) -> Result<Option<bool>, OpenError> {
+    let text = match std::fs::read_to_string(directory.join(name)) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            let reason = format!("{name} cannot be read: {error}");
+            return Err(OpenError::Foreign { directory: directory.to_owned(), reason });
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            if directory.join(BACKUP_MARKER).exists() {
-                return Err(OpenError::Backup { directory: directory.to_owned() });
-            }
-            let others = others(directory).map_err(|error| foreign(error.to_string()))?;
-            match others.first() {
-                None => Ok(false),
-                Some(other) => Err(foreign(format!("it holds {} and no {MARKER}", other.display()))),
-            }
+    };
+    let version = text.strip_prefix(MARKER_TITLE).and_then(|rest| rest.trim().strip_prefix("format "));
+    match version.and_then(|version| version.trim().parse::<u32>().ok()) {
+        None => Ok(Some(false)),
+        Some(found) if found > FORMAT_VERSION => {
+            Err(OpenError::Newer { directory: directory.to_owned(), found, known: FORMAT_VERSION })
         }
-        Err(error) => Err(foreign(format!("{MARKER} cannot be read: {error}"))),
+        Some(_) => Ok(Some(true)),
     }
 }
 
@@ -109,18 +154,35 @@ fn check_marker(directory: &Path) -> Result<bool, OpenError> {
 fn others(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let names = std::fs::read_dir(directory)?.map(|entry| Ok(PathBuf::from(entry?.file_name())));
     let names = names.collect::<io::Result<Vec<_>>>()?;
-    Ok(names
-        .into_iter()
-        .filter(|name| name != Path::new(LOCK) && name != Path::new("SERIATIM.new"))
-        .collect())
+    Ok(names.into_iter().filter(|name| name != Path::new(LOCK) && name != Path::new(BEGUN_MARKER)).collect())
 }
 
-/// Marks a folder as a storage, durably.
-pub(crate) fn write_marker(directory: &Path) -> io::Result<()> {
-    let new = directory.join("SERIATIM.new");
-    let mut file = File::create(&new)?;
+/// Says, durably, that a storage is being made in the folder.
+fn begin_marker(directory: &Path) -> io::Result<()> {
+    let mut file = File::create(directory.join(BEGUN_MARKER))?;
     writeln!(file, "{MARKER_TITLE}\nformat {FORMAT_VERSION}")?;
     file.sync_all()?;
-    std::fs::rename(new, directory.join(MARKER))?;
+    File::open(directory)?.sync_all()
+}
+
+/// Marks a folder in which a storage was begun, durably: it has a log from now on, and without one it is damaged.
+pub(crate) fn finish_marker(directory: &Path) -> io::Result<()> {
+    std::fs::rename(directory.join(BEGUN_MARKER), directory.join(MARKER))?;
+    File::open(directory)?.sync_all()
+}
+
+/// Marks a folder as a restore that is not finished, durably: no one opens it as a storage.
+pub(crate) fn begin_restore(directory: &Path) -> io::Result<()> {
+    let mut file = File::create(directory.join(RESTORE_MARKER))?;
+    file.write_all(RESTORE_TEXT.as_bytes())?;
+    file.sync_all()?;
+    File::open(directory)?.sync_all()
+}
+
+/// Makes a storage of a restore, durably.
+pub(crate) fn finish_restore(directory: &Path) -> io::Result<()> {
+    begin_marker(directory)?;
+    finish_marker(directory)?;
+    std::fs::remove_file(directory.join(RESTORE_MARKER))?;
     File::open(directory)?.sync_all()
 }

@@ -31,6 +31,12 @@ pub enum OpenError {
         /// The folder.
         directory: PathBuf,
     },
+    /// It is a restore that was cut short. It may not be fenced, so it would give out numbers again.
+    #[error("{} is a restore that was not finished: remove it and restore the backup again", directory.display())]
+    UnfinishedRestore {
+        /// The folder.
+        directory: PathBuf,
+    },
     /// A newer Seriatim made it.
     #[error("{} has format {found}, and this program reads up to {known}: use a newer one", directory.display())]
     Newer {
@@ -63,7 +69,7 @@ impl OpenError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Held { .. } | Self::Unavailable { .. } => ErrorKind::Unavailable,
-            Self::Foreign { .. } | Self::Backup { .. } => ErrorKind::Invalid,
+            Self::Foreign { .. } | Self::Backup { .. } | Self::UnfinishedRestore { .. } => ErrorKind::Invalid,
             Self::Newer { .. } => ErrorKind::Corrupt,
             Self::Log(error) => error.kind(),
             Self::Store(error) => error.kind(),

@@ -4,7 +4,7 @@
 //!   seriatim-data/
 //!     SERIATIM     what this folder is, and its format
 //!     LOCK         held by the process that uses it
-//!     log/         segment files: the truth
+//!     log/         segment files: the truth; and the bulletin
 //!     store/       fjall: everything that is derived
 //!     scratch/     while the doctor looks
 //! ```
@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod backup;
+mod bulletin;
 mod directory;
 pub mod disk;
 mod error;

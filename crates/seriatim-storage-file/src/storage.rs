@@ -7,8 +7,9 @@ use seriatim_env::Env;
 use seriatim_storage::{Log, Store};
 
 use crate::backup::backup;
-use crate::directory::{claim, claim_existing};
+use crate::directory::{DirectoryLock, claim, claim_existing, claim_restore, finish_marker};
 use crate::disk::RealDisk;
+use crate::log::Before;
 use crate::scratch::remove_scratch;
 use crate::space::{FreeSpace, NearlyFull, SpaceProbe};
 use crate::store::{discard, remove_discarded};
@@ -105,16 +106,43 @@ impl FileStorage {
         probe: SpaceProbe,
     ) -> Result<Self, OpenError> {
         let (own, directory) = (env.clone(), directory.to_owned());
-        env.blocking(move || Self::open_blocking(&own, &directory, options, probe)).await
+        let work = move || {
+            let (lock, before) = claim(&directory)?;
+            let storage = Self::open_claimed(&own, &directory, lock, before, options, probe)?;
+            if before == Before::Nothing {
+                finish_marker(&directory).map_err(|error| OpenError::Unavailable {
+                    directory: directory.clone(),
+                    reason: error.to_string(),
+                })?;
+            }
+            Ok(storage)
+        };
+        env.blocking(work).await
     }
 
-    fn open_blocking(
+    /// Opens a restore that is not finished.
+    pub(crate) async fn open_restore(
         env: &Env,
         directory: &Path,
         options: FileOptions,
+    ) -> Result<Self, OpenError> {
+        let (own, directory) = (env.clone(), directory.to_owned());
+        let work = move || {
+            let lock = claim_restore(&directory)?;
+            Self::open_claimed(&own, &directory, lock, Before::Log, options, FreeSpace::system())
+        };
+        env.blocking(work).await
+    }
+
+    fn open_claimed(
+        env: &Env,
+        directory: &Path,
+        lock: DirectoryLock,
+        before: Before,
+        options: FileOptions,
         probe: SpaceProbe,
     ) -> Result<Self, OpenError> {
-        let lock = Arc::new(claim(directory)?);
+        let lock = Arc::new(lock);
         let space = Arc::new(FreeSpace::new(directory, options.free_bytes_min, probe));
         let mut store = options.store;
         if store.space_check.is_none() {
@@ -127,7 +155,8 @@ impl FileStorage {
         remove_scratch(directory)?;
         let store = FjallStore::open(env.clone(), &directory.join(STORE), store)?;
         let (disk, log) = (Arc::new(RealDisk), directory.join(LOG));
-        let segments = Arc::new(FileLog::open(env, disk, &log, options.log, space.clone(), Some(lock))?);
+        let segments = FileLog::open(env, disk, &log, options.log, space.clone(), before, Some(lock))?;
+        let segments = Arc::new(segments);
         let (log, store) = (Log::from_arc(segments.clone()), Store::new(store));
         Ok(Self { env: env.clone(), directory: directory.to_owned(), space, segments, log, store })
     }
@@ -175,8 +204,8 @@ impl FileStorage {
         &self.directory
     }
 
-    /// Copies the log into a folder of its own, which must be empty or missing, while appends go on. The store is not
-    /// copied: it is derived.
+    /// Copies the log and the bulletin into a folder of their own, which must be empty or missing, while appends go on.
+    /// The store is not copied: it is derived.
     ///
     /// The backup is one prefix of the committer's order: it has all that was acknowledged before the call, and if it has
     /// an entry, it has all that was acknowledged, in any partition, before that entry was appended. It is durable when
@@ -187,10 +216,12 @@ impl FileStorage {
     ///
     /// [`BackupError`]: there is no backup at the destination, and nothing that looks like one.
     pub async fn backup(&self, destination: &Path) -> Result<BackupReport, BackupError> {
+        // Before the log is cut: what the backup says was handed to a projector is then in the backup.
+        let bulletin = self.segments.bulletin_copy();
         let prefix = self.segments.committed_prefix()?;
         let (env, directory, space) = (self.env.clone(), self.directory.clone(), self.space.clone());
         let destination = destination.to_owned();
-        let work = move || backup(&env, &prefix, &directory, &space, &destination);
+        let work = move || backup(&env, &prefix, bulletin.as_deref(), &directory, &space, &destination);
         self.env.blocking(work).await
     }
 

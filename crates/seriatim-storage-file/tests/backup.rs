@@ -406,7 +406,7 @@ async fn a_staged_restore_can_be_changed_before_it_has_its_name_and_is_gone_if_i
     assert_eq!(names(directory), ["backup", "data"]);
 
     let staged = stage_restore(&Env::real(), &backup, &again).await.unwrap();
-    let storage = open(staged.directory()).await.unwrap();
+    let storage = staged.open(FileOptions::default()).await.unwrap();
     let owner = storage.log().take(partition(9)).await.unwrap();
     append(storage.log(), &owner, "fenced").await;
     storage.close().await.unwrap();
@@ -431,4 +431,89 @@ async fn of_two_that_want_one_destination_the_second_is_refused() {
     assert!(matches!(error, RestoreError::Destination(DestinationError::NotEmpty { .. })), "{error}");
     assert_eq!(bodies(open(&again).await.unwrap().log(), partition(0)).await.len(), 150);
     assert_eq!(names(directory), ["again", "backup", "data"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_backup_has_posted_is_never_ahead_of_its_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = Arc::new(open(&directory.path().join("data")).await.unwrap());
+    let env = Env::real();
+    let stop = Arc::new(AtomicBool::new(false));
+    // As a projector does it: an entry is committed, then somebody posts that it was seen.
+    let writing = {
+        let (storage, stop) = (storage.clone(), stop.clone());
+        env.spawn(async move {
+            let owner = storage.log().take(partition(0)).await.unwrap();
+            while !stop.load(Ordering::Relaxed) {
+                append(storage.log(), &owner, "x").await;
+                let tail = storage.log().tail(partition(0)).await.unwrap();
+                storage.log().bulletin().put("seen", &tail.get().to_be_bytes()).await.unwrap();
+            }
+        })
+    };
+    while storage.log().bulletin().get("seen").await.unwrap().is_none() {
+        tokio::task::yield_now().await;
+    }
+    for round in 0..8 {
+        let [backup, copy] = ["backup", "copy"].map(|name| directory.path().join(format!("{name}-{round}")));
+        storage.backup(&backup).await.unwrap();
+        restore(&env, &backup, &copy).await.unwrap();
+        let restored = open(&copy).await.unwrap();
+        let tail = restored.log().tail(partition(0)).await.unwrap().get();
+        let seen = restored.log().bulletin().get("seen").await.unwrap().unwrap();
+        let seen = u64::from_be_bytes(seen[..].try_into().unwrap());
+        assert!(seen <= tail, "{seen} was posted, and the log ends at {tail}");
+        restored.close().await.unwrap();
+    }
+    stop.store(true, Ordering::Relaxed);
+    writing.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_backup_with_a_damaged_bulletin_is_refused_and_one_without_is_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = open(&directory.path().join("data")).await.unwrap();
+    storage.log().bulletin().put("seen", b"17").await.unwrap();
+    let backup = directory.path().join("backup");
+    storage.backup(&backup).await.unwrap();
+    storage.close().await.unwrap();
+    let (env, copy) = (Env::real(), directory.path().join("copy"));
+    let bulletin = backup.join("log").join("bulletin");
+    flip(&bulletin, 20);
+    let error = restore(&env, &backup, &copy).await.unwrap_err();
+    assert!(error.to_string().contains("log/bulletin: its checksum does not fit"), "{error}");
+    assert!(!copy.exists());
+    fs::remove_file(&bulletin).unwrap();
+    restore(&env, &backup, &copy).await.unwrap();
+    let restored = open(&copy).await.unwrap();
+    assert_eq!(restored.log().bulletin().get("seen").await, Ok(None));
+    restored.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_restore_that_was_cut_short_is_refused_also_under_its_destinations_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let (backup, report) = backed_up(directory).await;
+    let again = directory.join("again");
+    let staged = stage_restore(&Env::real(), &backup, &again).await.unwrap();
+    let refused = async |path: &Path| {
+        let error = open(path).await.unwrap_err();
+        assert!(matches!(error, OpenError::UnfinishedRestore { .. }), "{error}");
+        assert!(error.to_string().contains("remove it and restore the backup again"), "{error}");
+        let error = FileStorage::discard_store(&Env::real(), path).await.unwrap_err();
+        assert!(matches!(error, OpenError::UnfinishedRestore { .. }), "{error}");
+    };
+    // Between staging and fencing, and between fencing and finishing.
+    refused(staged.directory()).await;
+    staged.open(FileOptions::default()).await.unwrap().close().await.unwrap();
+    refused(staged.directory()).await;
+    // As a crash leaves it, and as somebody may take it for what it is not.
+    let left = directory.join("left");
+    fs::rename(staged.directory(), &left).unwrap();
+    refused(&left).await;
+    drop(staged);
+    assert_eq!(restore(&Env::real(), &backup, &again).await.unwrap(), report);
+    assert_eq!(names(&again), ["SERIATIM", "log"]);
+    open(&again).await.unwrap().close().await.unwrap();
 }

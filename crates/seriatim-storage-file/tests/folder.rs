@@ -116,3 +116,55 @@ async fn a_nearly_full_disk_refuses_writes_of_both_ports_and_reads_go_on() {
     assert_eq!(error, AppendError::DiskNearlyFull { free_bytes: 999, needed_bytes: 1_000 });
     assert_eq!(storage.log().tail(owner.partition()).await.unwrap(), owner.tail());
 }
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn a_storage_whose_log_is_gone_is_refused() {
+    for lost in ["log", "log/0000000001.segment"] {
+        let directory = tempfile::tempdir().unwrap();
+        open(directory.path()).await.unwrap().close().await.unwrap();
+        let path = directory.path().join(lost);
+        if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) }.unwrap();
+        for _ in 0..2 {
+            let error = open(directory.path()).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
+            let text = error.to_string();
+            assert!(text.contains("no segments are in") && text.contains("restore a backup"), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_first_start_that_was_cut_short_anywhere_can_be_repeated() {
+    let whole = tempfile::tempdir().unwrap();
+    open(whole.path()).await.unwrap().close().await.unwrap();
+    assert_eq!(names(whole.path()), ["LOCK", "SERIATIM", "log", "store"]);
+
+    let marker = "seriatim storage\nformat 1\n";
+    // What is there at each moment: the marker, cut or whole, then folders, then a segment without its name.
+    for (text, made) in
+        [("", &[][..]), ("seria", &[]), (marker, &[]), (marker, &["store"]), (marker, &["store", "log"])]
+    {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("LOCK"), "").unwrap();
+        std::fs::write(directory.path().join("SERIATIM.new"), text).unwrap();
+        made.iter().for_each(|name| std::fs::create_dir(directory.path().join(name)).unwrap());
+        if made.contains(&"log") {
+            std::fs::write(directory.path().join("log/0000000001.segment.new"), "half").unwrap();
+        }
+        let storage = open(directory.path()).await.unwrap();
+        let owner = storage.log().take(Partition::new(1, 0)).await.unwrap();
+        storage.log().append(&owner, owner.tail(), &entries(&owner)).await.unwrap();
+        storage.close().await.unwrap();
+        assert_eq!(names(directory.path()), ["LOCK", "SERIATIM", "log", "store"]);
+        let storage = open(directory.path()).await.unwrap();
+        assert_eq!(storage.log().tail(Partition::new(1, 0)).await.unwrap().get(), 2);
+    }
+}

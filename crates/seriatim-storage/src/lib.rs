@@ -1,7 +1,8 @@
-//! The two storage ports of Seriatim.
+//! The storage ports of Seriatim.
 //!
 //! - [`Log`]: where the truth lives. Durable, append-only, one owner per partition.
 //! - [`Store`]: ordered key-value pairs for everything that is derived from the log.
+//! - [`Bulletin`]: small durable values beside the log that are neither.
 //!
 //! Backends implement [`LogBackend`] and [`StoreBackend`]; [`memory`] has one of each. Whether a backend does what the
 //! ports promise is for the suites in [`conformance`] to say, and what its users do when it fails is tested with
@@ -38,6 +39,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod bulletin;
 pub mod conformance;
 mod digest;
 mod entries;
@@ -48,6 +50,9 @@ mod log;
 pub mod memory;
 mod store;
 
+pub use bulletin::{
+    BULLETIN_KEY_BYTES_MAX, BULLETIN_VALUE_BYTES_MAX, Bulletin, BulletinBackend, BulletinError,
+};
 pub use digest::{Digest, ParseDigestError};
 pub use entries::{Entries, ReadEntries};
 pub use entry::{BadEntry, Draw, ENTRY_VERSION, Entry, EntryTooLarge, Header, Raise, chain_head};

@@ -317,3 +317,70 @@ fn a_fault_on_closing_spoils_only_the_answer() {
         assert_eq!(store.get(KEY).await, Err(StoreError::Closed));
     });
 }
+
+#[test]
+fn a_poisoned_store_refuses_writes_until_it_is_reopened() {
+    simulate(1, |env| async move {
+        let (store, faults) = faulty_store(&env);
+        store.put(KEY, b"before").await.unwrap();
+        faults.poison_at(Operation::Write, 1, Fault::LoseRequest);
+        assert_eq!(store.put(KEY, b"lost").await.unwrap_err().kind(), ErrorKind::InDoubt);
+        faults.heal();
+        assert!(faults.is_poisoned());
+        for refused in [
+            store.put(KEY, b"refused").await,
+            store.sync().await,
+            store.insert_if_absent(KEY, b"refused", None).await.map(|_| ()),
+        ] {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unavailable);
+        }
+        assert_eq!(store.get(KEY).await.unwrap().unwrap(), "before");
+        assert_eq!(store.generation(), 0);
+
+        // It cannot be opened while the disk fails.
+        faults.fail_nth(Operation::Reopen, 1, Fault::Refuse);
+        assert_eq!(store.reopen().await.unwrap_err().kind(), ErrorKind::Unavailable);
+        assert_eq!((store.generation(), faults.is_poisoned()), (0, true));
+
+        let (first, second) = tokio::join!(store.reopen(), store.reopen());
+        // One for the beginning of the reopening, one for its end.
+        assert_eq!((first, second, store.generation()), (Ok(2), Ok(2), 2));
+        store.put(KEY, b"after").await.unwrap();
+        assert_eq!(store.get(KEY).await.unwrap().unwrap(), "after");
+        assert_eq!((store.reopen().await, faults.count(Operation::Reopen)), (Ok(2), 4));
+    });
+}
+
+#[test]
+fn a_reopened_store_has_lost_what_was_not_synced() {
+    simulate(1, |env| async move {
+        let (store, faults) = faulty_store(&env);
+        let other = Key::new(b"partition", b"other");
+        faults.lose_on_reopen(2);
+        store.put(KEY, b"1").await.unwrap();
+        let mut synced = Batch::new();
+        synced.put(KEY, b"2");
+        store.write(synced, Durability::Synced).await.unwrap();
+        store.put(other, b"kept: the third from the end").await.unwrap();
+        store.put(KEY, b"3").await.unwrap();
+        let mut batch = Batch::new();
+        batch.put(KEY, b"4");
+        batch.put(KEY, b"5");
+        batch.remove(other);
+        store.write(batch, Durability::Buffered).await.unwrap();
+        assert_eq!(store.get(KEY).await.unwrap().unwrap(), "5");
+
+        faults.poison_store();
+        assert_eq!(store.get(KEY).await.unwrap().unwrap(), "5");
+        assert_eq!(store.reopen().await, Ok(2));
+        assert_eq!(store.get(KEY).await.unwrap().unwrap(), "2");
+        assert_eq!(store.get(other).await.unwrap().unwrap(), "kept: the third from the end");
+
+        // What was synced is never lost.
+        store.put(KEY, b"6").await.unwrap();
+        store.sync().await.unwrap();
+        faults.poison_store();
+        assert_eq!(store.reopen().await, Ok(4));
+        assert_eq!(store.get(KEY).await.unwrap().unwrap(), "6");
+    });
+}

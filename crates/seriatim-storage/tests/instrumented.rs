@@ -144,3 +144,14 @@ fn the_store_counts_and_times_what_it_answers() {
         ],
     );
 }
+
+#[test]
+fn reopening_and_the_generation_reach_the_store_inside() {
+    simulate(1, |env| async move {
+        let faults = Faults::new(&env);
+        let faulty = FaultyStore::new(Arc::new(MemoryStore::new(env.clone())), &faults);
+        let store = Store::new(InstrumentedStore::new(Arc::new(faulty), &env));
+        faults.poison_store();
+        assert_eq!((store.generation(), store.reopen().await, store.generation()), (0, Ok(1), 1));
+    });
+}

@@ -159,7 +159,7 @@ pub(crate) fn is_new(url: &StorageUrl) -> bool {
 
 /// Whether there is anything that can be opened, or says itself why it cannot.
 fn is_storage(directory: &Path) -> bool {
-    directory.join("SERIATIM").exists() || directory.join("BACKUP").exists()
+    ["SERIATIM", "BACKUP", "RESTORE"].iter().any(|marker| directory.join(marker).exists())
 }
 
 /// Opens an engine with the applications that the storage knows of, and waits until it can be read.

@@ -6,6 +6,8 @@ mod support;
 use std::io::{Read as _, Write as _};
 
 use serde_json::json;
+use seriatim_env::Env;
+use seriatim_storage_file::stage_restore;
 use support::{Folder, Server};
 
 /// Two workspaces, some invoices, a series and a block sequence.
@@ -288,6 +290,51 @@ fn the_doctor_finds_nothing_wrong_with_a_healthy_storage() {
 }
 
 #[test]
+fn a_rebuild_of_a_log_that_has_lost_events_fences_the_storage_and_lists_what_was_given_out() {
+    let folder = Folder::new();
+    let server = folder.serve(&[]);
+    fill(&folder, &server);
+    assert_eq!(server.terminate().0, 0);
+    let (log, kept) = (folder.join("seriatim-data/log"), folder.join("kept"));
+    copy(&log, &kept);
+    let server = folder.serve(&[]);
+    let mut last = String::new();
+    for _ in 0..3 {
+        last = folder.run(&["next", "acme.invoices", "--server", &server.url]).fine();
+    }
+    assert_eq!(server.terminate().0, 0);
+    std::fs::remove_dir_all(&log).unwrap();
+    copy(&kept, &log);
+    let storage = ["--storage", "file:./seriatim-data"];
+    let rebuilt = folder.run(&["doctor", "--rebuild", storage[0], storage[1]]);
+    let known = format!("\n  series/acme.invoices={last}");
+    assert!(rebuilt.stderr.contains(&known), "{known}: {}", rebuilt.stderr);
+    assert!(rebuilt.stderr.contains("these are lower bounds"), "{}", rebuilt.stderr);
+    assert!(rebuilt.fine().contains("\nfenced: "));
+    let server = folder.serve(&[]);
+    let fenced = folder.run(&["next", "acme.invoices", "--server", &server.url]).fails(3);
+    assert!(fenced.contains("its log has lost events"), "{fenced}");
+    folder.run(&["unfence", "--skip", "1000", "--server", &server.url]).fine();
+    let next = folder.run(&["next", "acme.invoices", "--server", &server.url]).fine();
+    assert!(next.trim().parse::<u64>().unwrap() >= 1_000, "{next}");
+    assert_eq!(server.terminate().0, 0);
+    let clean = folder.run(&["doctor", "--rebuild", "--json", storage[0], storage[1]]).json();
+    assert_eq!((&clean[0]["clean"], &clean[0]["lost"]), (&json!(true), &json!(null)));
+}
+
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to.join(entry.file_name()));
+        } else {
+            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_restored_storage_is_fenced_until_it_is_told_what_was_given_out() {
     let folder = Folder::new();
     let server = folder.serve(&[]);
@@ -336,6 +383,27 @@ fn a_restored_storage_is_fenced_until_it_is_told_what_was_given_out() {
     assert_eq!(twice, "seriatim: nothing is fenced\n");
     let audit = folder.run(&["audit", "--series", "acme.invoices", "--storage", "file:./restored"]).fine();
     assert!(audit.contains("complete") && audit.contains("skipped  6\n"), "{audit}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_that_was_cut_short_before_its_fence_gives_out_nothing() {
+    let folder = Folder::new();
+    let server = folder.serve(&[]);
+    fill(&folder, &server);
+    folder.run(&["backup", "monday", "--server", &server.url]).fine();
+    assert_eq!(server.terminate().0, 0);
+    let (backup, destination) = (folder.join("monday"), folder.join("restored"));
+    let staged = stage_restore(&Env::real(), &backup, &destination).await.unwrap();
+    // A crash leaves it; nothing removes it.
+    std::fs::rename(staged.directory(), folder.join("left")).unwrap();
+    drop(staged);
+    for command in [&["serve"][..], &["unfence", "--complete"], &["doctor"], &["doctor", "--rebuild"]] {
+        let refused = folder.run(&[command, &["--storage", "file:./left"]].concat()).fails(2);
+        assert!(refused.contains("is a restore that was not finished: remove it"), "{command:?}: {refused}");
+    }
+    assert!(
+        folder.run(&["restore", "monday", "--storage", "file:./restored"]).fine().ends_with(", fenced\n")
+    );
 }
 
 #[test]

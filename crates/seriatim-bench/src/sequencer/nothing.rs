@@ -1,7 +1,7 @@
 //! Storage that does next to nothing, so that what is measured is the sequencer.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -40,6 +40,10 @@ impl LogBackend for NoLog {
 
     async fn partitions(&self) -> Result<Vec<Partition>, LogError> {
         Ok(Vec::new())
+    }
+
+    fn bulletin(&self) -> Arc<dyn seriatim_storage::BulletinBackend> {
+        seriatim_storage::memory::MemoryLog::new().bulletin()
     }
 
     async fn close(&self) -> Result<(), LogError> {

@@ -11,6 +11,7 @@
 //! It is not a signature: whoever can write the whole file can write another one. It says something only together with
 //! a head that was published earlier, or kept by somebody else.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{BufRead, Read as _};
 use std::ops::ControlFlow;
@@ -303,6 +304,15 @@ pub enum VerifyError {
         /// What its line says.
         found: Digest,
     },
+    /// An event draws from a sequence that the first line does not list, or raises it: whether its numbers are complete cannot be
+    /// told. The first line was changed.
+    #[error("event {offset} has numbers of sequence {sequence}, which the first line does not list")]
+    Unlisted {
+        /// The event.
+        offset: WorkspaceOffset,
+        /// The sequence.
+        sequence: SequenceId,
+    },
     /// The last line contradicts the others.
     #[error("the last line says {said}, and the events give {found}")]
     LastLine {
@@ -333,9 +343,11 @@ impl VerifyError {
         match self {
             Self::Io(_) => ErrorKind::Unavailable,
             Self::Line { .. } | Self::Newer { .. } | Self::CutOff => ErrorKind::Invalid,
-            Self::Order { .. } | Self::Link { .. } | Self::LastLine { .. } | Self::OtherChain { .. } => {
-                ErrorKind::Corrupt
-            }
+            Self::Order { .. }
+            | Self::Link { .. }
+            | Self::Unlisted { .. }
+            | Self::LastLine { .. }
+            | Self::OtherChain { .. } => ErrorKind::Corrupt,
         }
     }
 }
@@ -383,7 +395,13 @@ pub fn verify(reader: impl BufRead, expected_head: Option<Digest>) -> Result<Ver
         return Err(VerifyError::Newer { found: first.seriatim_audit });
     }
     let mut tallies: Vec<(String, Tally)> = Vec::with_capacity(first.sequences.len());
+    let mut listed = BTreeSet::new();
     for sequence in first.sequences {
+        let is_new = listed.insert(SequenceId::new(sequence.id));
+        if !is_new || tallies.iter().any(|(name, _)| *name == sequence.name) {
+            let problem = format!("sequence {} with id {} is listed twice", sequence.name, sequence.id);
+            return Err(lines.wrong(problem));
+        }
         let ranges: Vec<_> = sequence.ranges.iter().map(|(first, last)| *first..=*last).collect();
         let known = Sequence::with_ranges(SequenceId::new(sequence.id), &ranges).starting_at(sequence.first);
         tallies.push((sequence.name, Tally::new(known)));
@@ -403,6 +421,11 @@ pub fn verify(reader: impl BufRead, expected_head: Option<Digest>) -> Result<Ver
             published_at = Some(next);
         }
         let (time, draws, raises) = (Timestamp::from_millis(event.time), event.draws(), event.raises());
+        let mut named =
+            draws.iter().map(|draw| draw.sequence).chain(raises.iter().map(|raise| raise.sequence));
+        if let Some(sequence) = named.find(|sequence| !listed.contains(sequence)) {
+            return Err(VerifyError::Unlisted { offset: next, sequence });
+        }
         for (_, tally) in &mut tallies {
             tally.take(next, time, draws.iter().copied(), raises.iter().copied());
         }

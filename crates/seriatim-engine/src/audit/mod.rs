@@ -228,16 +228,8 @@ impl Engine {
         running: &Running,
         workspace: WorkspaceId,
     ) -> Result<WorkspaceOffset, SubmitError> {
-        let found = running.partition_of(workspace).shared.read_numbers(&[workspace]).await;
-        match found.into_iter().next() {
-            Some(Ok(Some(numbers))) => Ok(numbers.next_offset()),
-            Some(Ok(None)) | None => Ok(WorkspaceOffset::FIRST),
-            Some(Err(seriatim_sequencer::ReadError::Store(error))) => Err(error.into()),
-            Some(Err(seriatim_sequencer::ReadError::Bad(problem))) => {
-                let reason = seriatim_sequencer::StopReason::BadNumbers { workspace, problem };
-                Err(seriatim_sequencer::LoadError::Corrupt(reason).into())
-            }
-        }
+        let numbers = running.partition_of(workspace).numbers(workspace).await?;
+        Ok(numbers.map_or(WorkspaceOffset::FIRST, |numbers| numbers.next_offset()))
     }
 }
 

@@ -97,14 +97,15 @@ impl Tally {
         offset: WorkspaceOffset,
         time: Timestamp,
         draws: impl Iterator<Item = Draw>,
-        mut raises: impl Iterator<Item = Raise>,
+        raises: impl Iterator<Item = Raise>,
     ) {
         let id = self.sequence.id();
-        let raise = raises.find(|raise| raise.sequence == id);
+        let raises: Vec<Number> =
+            raises.filter(|raise| raise.sequence == id).map(|raise| raise.next).collect();
         for draw in draws.filter(|draw| draw.sequence == id && draw.count > 0) {
-            self.draw(draw, raise.map(|_| (offset, time)));
+            self.draw(draw, (offset, time), &raises);
         }
-        if let Some(to) = raise.map(|raise| raise.next).filter(|to| *to > self.next) {
+        if let Some(to) = raises.into_iter().max().filter(|to| *to > self.next) {
             self.raise(offset, time, to);
         }
     }
@@ -115,14 +116,17 @@ impl Tally {
         self.next = to;
     }
 
-    /// Takes in a run. `raised`: the event has raised the sequence, so what it passes over is explained.
-    fn draw(&mut self, draw: Draw, raised: Option<(WorkspaceOffset, Timestamp)>) {
+    /// Takes in a run. What it passes over is explained only if the event raises the sequence to the very place where the run
+    /// begins.
+    fn draw(&mut self, draw: Draw, (offset, time): (WorkspaceOffset, Timestamp), raises: &[Number]) {
         let first = draw.first;
         let last = first.advance(draw.count - 1).unwrap_or(Number::LAST);
         let expected = self.sequence.number_at(self.next).unwrap_or(self.next);
-        match raised {
-            Some((offset, time)) if first > expected => self.raise(offset, time, first),
-            _ => self.pass_over(first),
+        let is_raised = raises.iter().any(|next| self.sequence.number_at(*next) == Some(first));
+        if first > expected && is_raised {
+            self.raise(offset, time, first);
+        } else {
+            self.pass_over(first);
         }
         let seen = &mut self.completeness;
         if first < self.next && seen.count > 0 {
@@ -156,21 +160,22 @@ mod tests {
 
     const ID: SequenceId = SequenceId::new(20);
 
-    /// Draws as (first, count), and a raise.
-    type TestEvent<'a> = (&'a [(u64, u64)], Option<u64>);
+    /// Draws as (first, count), and raises.
+    type TestEvent<'a> = (&'a [(u64, u64)], &'a [u64]);
 
     fn tally(events: &[TestEvent<'_>]) -> Completeness {
         let mut tally = Tally::new(Sequence::with_ranges(ID, &[1..=10, 100..=1_000]));
-        for (offset, (draws, raise)) in (1..).zip(events) {
+        for (offset, (draws, raises)) in (1..).zip(events) {
             let other = Draw { sequence: SequenceId::new(21), first: Number::new(500), count: 9 };
             let draws = draws.iter().map(|(first, count)| Draw {
                 sequence: ID,
                 first: Number::new(*first),
                 count: *count,
             });
-            let raise = raise.map(|next| Raise { sequence: ID, next: Number::new(next) });
+            let other_raise = Raise { sequence: SequenceId::new(21), next: Number::new(700) };
+            let raises = raises.iter().map(|next| Raise { sequence: ID, next: Number::new(*next) });
             let offset = WorkspaceOffset::new(offset).unwrap();
-            tally.take(offset, Timestamp::from_millis(7), draws.chain([other]), raise.into_iter());
+            tally.take(offset, Timestamp::from_millis(7), draws.chain([other]), raises.chain([other_raise]));
         }
         tally.completeness
     }
@@ -181,17 +186,16 @@ mod tests {
 
     #[test]
     fn a_sequence_without_holes_is_complete_over_its_ranges() {
-        let seen = tally(&[(&[(1, 3)], None), (&[], None), (&[(4, 7), (100, 2)], None), (&[(102, 1)], None)]);
+        let seen = tally(&[(&[(1, 3)], &[]), (&[], &[]), (&[(4, 7), (100, 2)], &[]), (&[(102, 1)], &[])]);
         assert_eq!((seen.first, seen.last, seen.count), (Some(Number::new(1)), Some(Number::new(102)), 13));
         assert!(seen.gaps.is_empty() && seen.duplicates.is_empty() && seen.raises.is_empty());
     }
 
     #[test]
     fn a_hole_is_a_gap_unless_its_event_raises_the_sequence() {
-        let seen = tally(&[(&[(2, 1)], None), (&[(8, 1)], None), (&[(101, 1)], None)]);
+        let seen = tally(&[(&[(2, 1)], &[]), (&[(8, 1)], &[]), (&[(101, 1)], &[])]);
         assert_eq!(runs(&seen.gaps), [(1, 1), (3, 7), (9, 10), (100, 100)]);
-        let seen =
-            tally(&[(&[(1, 1)], None), (&[(5, 1)], Some(5)), (&[(6, 1)], Some(200)), (&[(200, 1)], None)]);
+        let seen = tally(&[(&[(1, 1)], &[]), (&[(5, 1)], &[5]), (&[(6, 1)], &[200]), (&[(200, 1)], &[])]);
         assert!(seen.gaps.is_empty() && seen.duplicates.is_empty(), "{seen:?}");
         let raises: Vec<_> = seen
             .raises
@@ -203,8 +207,24 @@ mod tests {
     }
 
     #[test]
+    fn a_hole_is_explained_only_by_a_raise_that_ends_where_the_hole_does() {
+        // The raise of another sequence, one that ends before the hole does, and one that ends after it.
+        let seen = tally(&[(&[(1, 1)], &[]), (&[(3, 1)], &[])]);
+        assert_eq!((runs(&seen.gaps), seen.raises.total), (vec![(2, 2)], 0));
+        let seen = tally(&[(&[(1, 1)], &[]), (&[(8, 1)], &[5])]);
+        assert_eq!((runs(&seen.gaps), seen.raises.total), (vec![(2, 7)], 0));
+        let seen = tally(&[(&[(1, 1)], &[]), (&[(5, 1)], &[8]), (&[(8, 1)], &[])]);
+        assert_eq!((runs(&seen.gaps), seen.raises.total), (vec![(2, 4)], 1));
+        // Right after a range is where the next one begins, and one event may raise more than once.
+        let seen = tally(&[(&[(1, 1)], &[]), (&[(100, 1)], &[11])]);
+        assert_eq!((runs(&seen.gaps), seen.raises.total), (vec![], 1));
+        let seen = tally(&[(&[(1, 1), (5, 2), (200, 1)], &[5, 200]), (&[(201, 1)], &[])]);
+        assert_eq!((runs(&seen.gaps), seen.raises.total), (vec![], 2));
+    }
+
+    #[test]
     fn a_number_that_comes_again_is_a_duplicate() {
-        let seen = tally(&[(&[(1, 5)], None), (&[(4, 4)], None), (&[(1, 1)], None), (&[(8, 1)], None)]);
+        let seen = tally(&[(&[(1, 5)], &[]), (&[(4, 4)], &[]), (&[(1, 1)], &[]), (&[(8, 1)], &[])]);
         assert_eq!(runs(&seen.duplicates), [(4, 5), (1, 1)]);
         assert!(seen.gaps.is_empty(), "{seen:?}");
     }

@@ -12,18 +12,23 @@ use super::report::Checkpoint;
 use super::{DoctorError, Finding, Progress, Report, Telling, Treatment, Trouble};
 use crate::apply::{KeyUse, decode_offset};
 use crate::keys::{self, StoreKey};
-use crate::partition::{decode_checkpoint, encode_checkpoint};
+use crate::partition::{Position, decode_checkpoint, encode_checkpoint};
 use crate::record;
+use crate::split;
 use crate::view;
 
 /// Writes and removals of one batch of a repair.
 const BATCH_WRITES: usize = 1_000;
+/// A value of so many bytes ends a batch. Bounds memory.
+const LARGE_BYTES: usize = 1 << 20;
 
 /// What a comparison is about.
 struct Comparison {
     /// The store is compared with what the log says up to here.
     to: PartitionOffset,
     tail: PartitionOffset,
+    /// Idempotency keys of events before this one may have been swept.
+    swept: PartitionOffset,
     treatment: Treatment,
     /// Whether a value may be ahead of the checkpoint, because batches of this store can be there in part.
     may_be_ahead: bool,
@@ -50,10 +55,10 @@ impl Examination<'_> {
         let tail = self.tail().await?;
         let checkpoint = self.checkpoint().await?;
         let to = match (treatment, checkpoint) {
-            (Treatment::Rebuild, _) | (_, Checkpoint::Absent | Checkpoint::Damaged) => tail,
-            (_, Checkpoint::At(checkpoint)) if checkpoint > tail => {
+            (_, Checkpoint::At(checkpoint)) if checkpoint > tail && !self.fenced => {
                 return Err(DoctorError::CheckpointBeyondTail { checkpoint, tail });
             }
+            (Treatment::Rebuild, _) | (_, Checkpoint::Absent | Checkpoint::Damaged) => tail,
             (_, Checkpoint::At(checkpoint)) => checkpoint,
         };
         // A running partition was derived from already, up to where it stood a moment ago.
@@ -67,12 +72,19 @@ impl Examination<'_> {
         Ok(())
     }
 
-    async fn checkpoint(&self) -> Result<Checkpoint, DoctorError> {
+    pub(super) async fn checkpoint(&self) -> Result<Checkpoint, DoctorError> {
         let stored = self.store.get(keys::checkpoint(self.partition).as_key()).await?;
         Ok(match stored {
             None => Checkpoint::Absent,
             Some(bytes) => decode_checkpoint(&bytes).map_or(Checkpoint::Damaged, Checkpoint::At),
         })
+    }
+
+    /// How far idempotency keys are swept; `None` if that is damaged, or beyond the end of the log.
+    async fn position(&self, tail: PartitionOffset) -> Result<Option<Position>, DoctorError> {
+        let stored = self.store.get(keys::sweep(self.partition).as_key()).await?;
+        let position = stored.map_or(Some(Position::START), |bytes| Position::decode(&bytes));
+        Ok(position.filter(|position| position.reach <= tail))
     }
 
     async fn compare(
@@ -85,16 +97,25 @@ impl Examination<'_> {
         tell: Telling<'_>,
     ) -> Result<(), DoctorError> {
         let may_be_ahead = !self.store.batches_are_atomic() && to < tail;
+        let position = self.position(tail).await?;
+        let swept = position.unwrap_or(Position::START).reach;
         let mut comparison =
-            Comparison { to, tail, treatment, may_be_ahead, present: 0, batch: Batch::new() };
+            Comparison { to, tail, swept, treatment, may_be_ahead, present: 0, batch: Batch::new() };
         let (found, kept) = (report.found, report.findings.len());
         self.mark_nexts().await?;
         // Numbers first: where they are ahead of the log, there may be more to look at.
-        let (numbers, others) = (ClusteringRange::prefix(b"sn"), ClusteringRange::prefix(b"e"));
-        for range in [numbers, others] {
+        let (numbers, others) = (ClusteringRange::prefix(b"sn"), ClusteringRange::new(b"e", b"ez"));
+        // Parts last: which values are kept in parts shows when these are compared.
+        for range in [numbers, others, ClusteringRange::prefix(b"ez")] {
             let mut marks = self.scratch.scan(&self.marks_key(), range);
             while let Some((storage, _)) = marks.next().await? {
                 self.compare_storage(&storage, &mut comparison, report).await?;
+                if !self.store.batches_are_atomic()
+                    && (storage.starts_with(b"er") || storage.starts_with(b"ev"))
+                {
+                    // A crash may have left parts that no value leads to.
+                    self.mark_parts(&storage).await?;
+                }
                 let done = self.at.get() - PartitionOffset::FIRST.get();
                 let compared = report.checked.values();
                 tell(Progress { partition: self.partition, done, total: done, compared });
@@ -106,6 +127,16 @@ impl Examination<'_> {
             report.forget(found, kept);
             report.unapplied += tail.get() - PartitionOffset::FIRST.get();
             return Ok(());
+        }
+        if position.is_none() {
+            let (key, what) = (keys::sweep(self.partition), "how far idempotency keys are swept".to_owned());
+            let (partition, trouble) = (self.partition, Trouble::Different);
+            report.note(|| Finding { partition, trouble, what, key: key.clone() });
+            if comparison.mends() {
+                // What it had removed is restored, and swept again.
+                comparison.batch.remove(key.as_key());
+                report.removed += 1;
+            }
         }
         self.compare_checkpoint(checkpoint, is_empty, &mut comparison, report);
         self.write(&mut comparison, Durability::Synced).await
@@ -139,9 +170,16 @@ impl Examination<'_> {
             let (partition, what) = (self.partition, "the checkpoint".to_owned());
             report.note(|| Finding { partition, trouble, what, key: key.clone() });
         }
-        if comparison.mends() && checkpoint != Checkpoint::At(to) && to > PartitionOffset::FIRST {
+        if !comparison.mends() || checkpoint == Checkpoint::At(to) {
+            return;
+        }
+        if to > PartitionOffset::FIRST {
             comparison.batch.put(key.as_key(), &encode_checkpoint(to));
             report.written += u64::from(trouble.is_some());
+        } else if trouble.is_some() {
+            // The log has no events, so there is nothing to have a checkpoint of.
+            comparison.batch.remove(key.as_key());
+            report.removed += 1;
         }
     }
 
@@ -194,9 +232,13 @@ impl Examination<'_> {
         if let (Some(workspace), Some(there)) = (workspace, &there) {
             self.check_folded(workspace, there, comparison)?;
         }
+        if there.as_deref().and_then(split::Header::decode).is_some() {
+            self.mark_parts(key.partition()).await?;
+        }
         let trouble = match (&wanted, &there) {
             (Some(wanted), Some(there)) if self.is_same(key.family(), wanted, there) => return Ok(()),
             (Some(_), Some(_)) => Trouble::Different,
+            (Some(wanted), None) if is_swept(&key, wanted, comparison.swept) => return Ok(()),
             (Some(_), None) => Trouble::Missing,
             (None, _) => Trouble::Unexplained,
         };
@@ -209,6 +251,7 @@ impl Examination<'_> {
         let what = || self.describe(&key);
         report.note(|| Finding { partition: self.partition, trouble, what: what(), key: key.clone() });
         if comparison.mends() {
+            let large = wanted.as_ref().is_some_and(|wanted| wanted.len() >= LARGE_BYTES);
             match wanted {
                 Some(wanted) => comparison.batch.put(key.as_key(), &wanted),
                 None => comparison.batch.remove(key.as_key()),
@@ -216,18 +259,19 @@ impl Examination<'_> {
             let count =
                 if trouble == Trouble::Unexplained { &mut report.removed } else { &mut report.written };
             *count += 1;
-            if comparison.batch.len() >= BATCH_WRITES {
+            if large || comparison.batch.len() >= BATCH_WRITES {
                 self.write(comparison, Durability::Buffered).await?;
             }
         }
         Ok(())
     }
 
-    fn numbers(&self, bytes: &[u8]) -> Option<Numbers> {
+    pub(super) fn numbers(&self, bytes: &[u8]) -> Option<Numbers> {
         Numbers::decode(self.derivation.schema.sequences(), bytes).ok()
     }
 
-    /// Numbers have a checksum: if they have seen an event that the log does not have, it was there.
+    /// Numbers have a checksum: if they have seen an event that the log does not have, it was there. That is evidence, which only
+    /// a rebuild of a storage that was fenced for it may remove.
     fn check_folded(
         &self,
         workspace: WorkspaceId,
@@ -237,7 +281,7 @@ impl Examination<'_> {
         let tail = comparison.tail;
         let folded =
             self.numbers(there).and_then(|numbers| numbers.folded()).filter(|folded| *folded >= tail);
-        match folded.filter(|_| comparison.treatment != Treatment::Rebuild) {
+        match folded.filter(|_| !self.fenced) {
             Some(folded) => Err(DoctorError::FoldedBeyondTail { workspace, folded, tail }),
             None => Ok(()),
         }
@@ -259,7 +303,9 @@ impl Examination<'_> {
         if !comparison.may_be_ahead {
             return false;
         }
+        let in_parts = split::Header::decode(there).and_then(|header| PartitionOffset::new(header.folded));
         let event = match key.family() {
+            b"er" | b"ev" if in_parts.is_some() => in_parts,
             b"sn" => self.numbers(there).and_then(|numbers| numbers.folded()),
             b"el" => decode_offset(there).ok(),
             b"er" => record::folded(there).ok(),
@@ -286,8 +332,18 @@ impl Examination<'_> {
         self.write_marks(&mut marks, true).await
     }
 
+    /// Marks where the parts of values of a storage partition lie.
+    async fn mark_parts(&self, storage: &[u8]) -> Result<(), DoctorError> {
+        self.write_marks(&mut Marks::from([[b"ez", storage].concat()]), true).await
+    }
+
     /// What a key leads to, in words.
     fn describe(&self, key: &StoreKey) -> String {
         super::describe::describe(&self.derivation.schema, Key::new(key.partition(), key.clustering()))
     }
+}
+
+/// Whether a value that is not there is an idempotency key that was swept, because its window was over.
+fn is_swept(key: &StoreKey, wanted: &[u8], swept: PartitionOffset) -> bool {
+    key.family() == b"ex" && KeyUse::decode(wanted).is_ok_and(|used| used.offset < swept)
 }

@@ -12,10 +12,12 @@ use super::{DoctorError, Progress, Report, Telling};
 use crate::apply::{Derivation, Pass};
 use crate::definition::DocumentKind;
 use crate::event::{Event, Place};
+use crate::fetched::{Fetched, Fetching};
 use crate::keys::{LOW_BITS, StoreKey, WorkspaceKeys};
 use crate::overlay::{Budget, Limits, Overlay};
 use crate::registry::{self, Registry};
-use crate::state::{Base, Draft, Fetched, REMOVED, State, Values};
+use crate::split::Splits;
+use crate::state::{Base, Draft, State, Values};
 use crate::view::{self, KeyPart};
 
 /// What one read of the log asks for.
@@ -36,7 +38,13 @@ pub(super) struct Examination<'a> {
     pub(super) at: PartitionOffset,
     /// Nothing waits here: what is derived goes straight to the scratch store.
     overlay: Mutex<Overlay>,
+    /// Which values the scratch store has in parts.
+    splits: Splits,
     ignored: IgnoredNumbers,
+    /// Whether what is to be compared was marked already.
+    marked: bool,
+    /// Whether the storage is fenced, so that what the store knows of lost events may be removed.
+    pub(super) fenced: bool,
 }
 
 /// Storage partitions to be compared.
@@ -53,7 +61,25 @@ impl<'a> Examination<'a> {
         let limits = Limits { flush_at: 0, events_max: 0, log_bytes_max: 0, own_keys: 0, own_bytes: 0 };
         let overlay = Mutex::new(Overlay::new(limits, Arc::new(Budget::new(0, 0))));
         let (at, ignored) = (PartitionOffset::FIRST, IgnoredNumbers::default());
-        Self { log, store, scratch, partition, derivation, at, overlay, ignored }
+        let splits = Splits::default();
+        Self {
+            log,
+            store,
+            scratch,
+            partition,
+            derivation,
+            at,
+            overlay,
+            splits,
+            ignored,
+            marked: false,
+            fenced: false,
+        }
+    }
+
+    /// Begins where a survey has ended, which may have found that the log has lost events.
+    pub(super) fn continues_after_a_survey(&mut self, at: PartitionOffset, fenced: bool) {
+        (self.at, self.marked, self.fenced) = (at, true, fenced);
     }
 
     pub(super) fn application(&self) -> ApplicationId {
@@ -139,16 +165,14 @@ impl<'a> Examination<'a> {
         values: &Values,
         numbers: &HashMap<WorkspaceId, Numbers>,
     ) -> Result<(), DoctorError> {
-        let mut batch = Batch::new();
+        let mut collected = self.splits.collect();
         let mut marks = Marks::new();
         for (key, value) in values {
-            if *value == REMOVED {
-                batch.remove(key.as_key());
-            } else {
-                batch.put(key.as_key(), value);
-            }
+            collected.put(key, value);
             marks.insert(key.partition().to_vec());
         }
+        marks.extend(collected.parts.iter().map(|part| part.partition.to_vec()));
+        let mut batch = collected.take_all();
         let mut bytes = Vec::new();
         for (workspace, numbers) in numbers {
             bytes.clear();
@@ -158,7 +182,9 @@ impl<'a> Examination<'a> {
             marks.insert(key.as_key().partition.to_vec());
         }
         self.put_marks(&mut batch, &mut marks);
-        Ok(self.scratch.write(batch, Durability::Buffered).await?)
+        self.scratch.write(batch, Durability::Buffered).await?;
+        self.splits.settle(collected.changed);
+        Ok(())
     }
 
     async fn read_numbers(
@@ -192,11 +218,10 @@ impl<'a> Examination<'a> {
             let _ = std::panic::catch_unwind(dry);
             keys.append(&mut draft.unread);
         }
-        keys.sort_unstable();
-        keys.dedup();
-        let asked: Vec<Key<'_>> = keys.iter().map(StoreKey::as_key).collect();
-        let found = self.scratch.get_many(&asked).await?;
-        Ok(Fetched { values: keys.into_iter().zip(found).collect(), flushes: 0 })
+        let fetching = Fetching::begin(&self.overlay, &keys);
+        let asked: Vec<Key<'_>> = fetching.keys().iter().map(StoreKey::as_key).collect();
+        let found = self.splits.get_many(self.scratch, &asked).await?;
+        Ok(fetching.finish(found))
     }
 
     /// The storage partition, in the scratch store, of the marks.
@@ -227,6 +252,9 @@ impl<'a> Examination<'a> {
     /// Marks where the next numbers of every workspace lead: of those that have events, and of those that the registry
     /// knows.
     pub(super) async fn mark_nexts(&self) -> Result<(), DoctorError> {
+        if self.marked {
+            return Ok(());
+        }
         let definition = self.derivation.schema.sequences();
         let mut marks = Marks::new();
         let mut touched = self.scratch.scan(&self.marks_key(), ClusteringRange::prefix(b"sn"));
@@ -241,9 +269,19 @@ impl<'a> Examination<'a> {
                 }
             }
         }
+        self.mark_registered(self.scratch, &mut marks).await?;
+        self.write_marks(&mut marks, true).await
+    }
+
+    /// Marks where the first numbers of the workspaces lead that the registry in a store knows.
+    pub(super) async fn mark_registered(
+        &self,
+        registry: &Store,
+        marks: &mut Marks,
+    ) -> Result<(), DoctorError> {
+        let definition = self.derivation.schema.sequences();
         let prefix = view::encode_key(&[i64::from(self.application().get()).into()]);
-        let mut registered =
-            self.scratch.scan(&Registry::view("workspaces"), ClusteringRange::prefix(&prefix));
+        let mut registered = registry.scan(&Registry::view("workspaces"), ClusteringRange::prefix(&prefix));
         while let Some((key, row)) = registered.next().await? {
             let Ok(parts) = view::decode_key(&key) else { continue };
             let [_, KeyPart::Integer(id)] = parts[..] else { continue };
@@ -255,11 +293,11 @@ impl<'a> Examination<'a> {
             };
             if self.owns(workspace.id) {
                 let fresh = Numbers::fresh(workspace.kind, definition.kind(workspace.kind));
-                self.mark_next(workspace.id, &fresh, &mut marks);
-                self.write_marks(&mut marks, false).await?;
+                self.mark_next(workspace.id, &fresh, marks);
+                self.write_marks(marks, false).await?;
             }
         }
-        self.write_marks(&mut marks, true).await
+        Ok(())
     }
 
     fn mark_next(&self, workspace: WorkspaceId, numbers: &Numbers, marks: &mut Marks) {

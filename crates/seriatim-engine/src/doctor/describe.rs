@@ -5,11 +5,11 @@ use seriatim_sequencer::NumbersKey;
 use seriatim_storage::Key;
 
 use crate::definition::{Schema, TypeId};
-use crate::keys::LOW_BITS;
+use crate::keys::{self, LOW_BITS};
 use crate::view;
 
 /// What a key leads to.
-pub(super) fn describe(schema: &Schema, key: Key<'_>) -> String {
+pub(crate) fn describe(schema: &Schema, key: Key<'_>) -> String {
     if let Some((_, workspace)) = NumbersKey::decode(key) {
         return format!("numbers of workspace {workspace}");
     }
@@ -17,6 +17,9 @@ pub(super) fn describe(schema: &Schema, key: Key<'_>) -> String {
 }
 
 fn read(schema: &Schema, key: Key<'_>) -> Option<String> {
+    if let Some((value, number)) = keys::value_of_part(key) {
+        return read(schema, value).map(|text| format!("part {number} of {text}"));
+    }
     let (family, mut rest) = key.partition.split_at_checked(2)?;
     rest.try_get_u32().ok()?;
     let workspace = rest.try_get_u64().ok()?;
@@ -66,20 +69,27 @@ mod tests {
     fn each_family_has_its_words() {
         let application = ApplicationId::new(16);
         let schema = Schema::new(&Accepted::accept(None, application, &shop()).unwrap()).unwrap();
-        let keys = WorkspaceKeys::new(application, WorkspaceId::new(7));
+        let keys_of = WorkspaceKeys::new(application, WorkspaceId::new(7));
         let invoice = schema.document_by_name("Invoice").unwrap().id;
         let numbers = NumbersKey::new(application, WorkspaceId::new(7));
-        let row = StoreKey::new(&keys.view("totals"), &view::encode_key(&["a".into(), 3.into()]));
+        let row = StoreKey::new(&keys_of.view("totals"), &view::encode_key(&["a".into(), 3.into()]));
         let table = [
-            (keys.event(WorkspaceOffset::new(5_000).unwrap()), "place of event 5000 in the log, workspace 7"),
-            (keys.id(RecordId::new(70_000)), "entry of id 70000, workspace 7"),
-            (keys.record(invoice, RecordId::new(70_000)), "record 70000 of type Invoice, workspace 7"),
             (
-                keys.part(invoice, RecordId::new(70_000)),
+                keys_of.event(WorkspaceOffset::new(5_000).unwrap()),
+                "place of event 5000 in the log, workspace 7",
+            ),
+            (keys_of.id(RecordId::new(70_000)), "entry of id 70000, workspace 7"),
+            (keys_of.record(invoice, RecordId::new(70_000)), "record 70000 of type Invoice, workspace 7"),
+            (
+                keys_of.part(invoice, RecordId::new(70_000)),
                 "mark that type Invoice has records from 69632 on, workspace 7",
             ),
-            (keys.idempotency("a\n"), "idempotency key \"a\\n\", workspace 7"),
+            (keys_of.idempotency("a\n"), "idempotency key \"a\\n\", workspace 7"),
             (row, "row [\"a\", 3] of view totals, workspace 7"),
+            (
+                keys::part_of_value(keys_of.record(invoice, RecordId::new(70_000)).as_key(), 1, 2),
+                "part 2 of record 70000 of type Invoice, workspace 7",
+            ),
             (StoreKey::new(b"zz", b""), "a key that no engine writes"),
         ];
         for (key, words) in table {

@@ -8,30 +8,47 @@
 //!
 //! The scratch store also remembers which storage partitions there are to compare, so that memory is bounded by pages,
 //! whatever the log has. Where the next numbers lead is looked at too: what lies there no event explains.
+//!
+//! A rebuild of a log that has lost events fences the storage, because the next numbers have been given out before:
+//!
+//! ```text
+//! derive and survey everything ─► tell what the store knows ─► fence, durably ─► compare and treat
+//!                       nothing is changed before this line ────┘
+//! ```
 
 mod compare;
 mod derive;
 mod describe;
+mod loss;
 mod report;
 mod running;
 
+use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
-use seriatim_storage::{ClusteringRange, Key, Log, LogError, Store, StoreError};
+use seriatim_env::Env;
+use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Log, LogError, Store, StoreError};
 use seriatim_types::{ErrorKind, Partition, PartitionOffset, WorkspaceId};
 
+pub(crate) use describe::describe;
+pub use loss::{Lost, LowerBound};
 pub use report::{Checked, Finding, Problem, Progress, Report, Treatment, Trouble};
 
 use crate::app::App;
 use crate::apply::Derivation;
 use crate::definition::{Accepted, DefinitionError, Schema};
-use crate::engine::built_in;
+use crate::engine::{Engine, OpenError, built_in};
 use crate::error::SubmitError;
-use crate::keys::StoreKey;
+use crate::keys::{self, StoreKey};
 use crate::limits::APPLICATIONS_MAX;
+use crate::partition::encode_checkpoint;
 use crate::registry;
 use crate::view;
 use derive::Examination;
+
+/// Tells what a store knows of lost events.
+type OnLoss = Box<dyn FnMut(&Lost) + Send>;
 
 /// Says how far it is.
 pub(crate) type Telling<'a> = &'a mut (dyn FnMut(Progress) + Send);
@@ -62,7 +79,7 @@ pub enum DoctorError {
     /// The checkpoint is beyond the end of the log.
     #[error(
         "the checkpoint is {checkpoint}, and the log ends at {tail}: the log has lost events; \
-         restore a backup, or go on without them by `seriatim doctor --rebuild`"
+         restore a backup, or stop the server and continue without them by `seriatim doctor --rebuild --storage URL`"
     )]
     CheckpointBeyondTail {
         /// The checkpoint.
@@ -73,7 +90,7 @@ pub enum DoctorError {
     /// The numbers of a workspace have seen an event that the log does not have.
     #[error(
         "workspace {workspace} has seen event {folded}, and the log ends at {tail}: the log has lost events; \
-         restore a backup, or go on without them by `seriatim doctor --rebuild`"
+         restore a backup, or stop the server and continue without them by `seriatim doctor --rebuild --storage URL`"
     )]
     FoldedBeyondTail {
         /// The workspace.
@@ -83,6 +100,11 @@ pub enum DoctorError {
         /// The end of the log.
         tail: PartitionOffset,
     },
+    /// The log has lost events, and the storage could not be fenced. Nothing was removed from the store.
+    #[error(
+        "the log has lost events, and the storage could not be fenced: {0}; nothing was rebuilt, do it again"
+    )]
+    NotFenced(Box<OpenError>),
     /// A running partition could not be held still.
     #[error("{0}; stop the engine, and let the doctor look at its storage")]
     NotHeld(SubmitError),
@@ -100,6 +122,7 @@ impl DoctorError {
             Self::Damaged { .. } | Self::CheckpointBeyondTail { .. } | Self::FoldedBeyondTail { .. } => {
                 ErrorKind::Corrupt
             }
+            Self::NotFenced(error) => error.kind(),
             Self::NotHeld(error) => error.kind(),
         }
     }
@@ -108,20 +131,42 @@ impl DoctorError {
 /// Looks at storage that no engine holds.
 ///
 /// For one that runs there is [`Engine::doctor`](crate::Engine::doctor).
-#[derive(Debug)]
 pub struct Doctor {
+    env: Env,
     log: Log,
     store: Store,
     applications: Vec<App>,
     /// Whether applications that were not given are looked at too.
     with_accepted: bool,
+    on_loss: Option<OnLoss>,
+}
+
+impl fmt::Debug for Doctor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Doctor").field("log", &self.log).field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+/// A look at some partitions of one storage.
+struct Looking<'a> {
+    scratch: &'a Store,
+    treatment: Treatment,
+    report: Report,
+    tell: Telling<'a>,
+    /// How far partitions were derived by a survey, which comes before a rebuild; those that it could not look at are missing.
+    derived: HashMap<Partition, PartitionOffset>,
+    /// What the survey has found.
+    lost: Lost,
+    /// Partitions that were not looked at yet.
+    unknown: Vec<Partition>,
 }
 
 impl Doctor {
     /// A doctor for this log and store, with the code of the applications: views are derived by it.
     #[must_use]
-    pub fn new(log: Log, store: Store, applications: impl IntoIterator<Item = App>) -> Self {
-        Self { log, store, applications: applications.into_iter().collect(), with_accepted: false }
+    pub fn new(env: Env, log: Log, store: Store, applications: impl IntoIterator<Item = App>) -> Self {
+        let applications = applications.into_iter().collect();
+        Self { env, log, store, applications, with_accepted: false, on_loss: None }
     }
 
     /// Looks also at applications that were not given, by the definition that the registry's log has of them. Right for
@@ -132,7 +177,19 @@ impl Doctor {
         self
     }
 
+    /// Tells what the store knows of events that the log has lost, before a rebuild removes it: keep it. After a crash on the way
+    /// some of it may not be there any more.
+    #[must_use]
+    pub fn on_loss(mut self, tell: impl FnMut(&Lost) + Send + 'static) -> Self {
+        self.on_loss = Some(Box::new(tell));
+        self
+    }
+
     /// Compares everything with the log, and treats what differs.
+    ///
+    /// A rebuild of a log that has lost events fences the storage before it changes anything: the next numbers have been given out
+    /// before. [`Report::lost`] says what is known of them. After an error, or a crash, do it again: until it has been done to the
+    /// end, the storage is fenced, or its partitions do not open.
     ///
     /// `scratch` has to be empty and is of no use afterwards; it takes as much room as the store. Troubles of one
     /// partition are in the report, and do not keep the others from being looked at.
@@ -147,14 +204,47 @@ impl Doctor {
         tell: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<Report, DoctorError> {
         begin(scratch).await?;
-        let mut report = Report::default();
-        let mut unknown = self.log.partitions().await?;
+        let mut looking = Looking {
+            scratch,
+            treatment,
+            report: Report::default(),
+            tell,
+            derived: HashMap::new(),
+            lost: Lost::default(),
+            unknown: self.log.partitions().await?,
+        };
         let (app, accepted) = registry::app()?;
         let sys = derivation(app, &accepted)?;
-        self.look(&sys, scratch, treatment, &mut report, tell, &mut unknown).await;
-        if let Some(problem) = report.problems.pop() {
-            return Err(problem.error);
+        let rebuilds = treatment == Treatment::Rebuild;
+        if rebuilds {
+            self.survey(&sys, &mut looking).await;
+        } else {
+            self.look(&sys, &mut looking).await;
         }
+        looking.report.fails_on_a_problem()?;
+        let others = self.others(scratch).await?;
+        if rebuilds {
+            for derivation in &others {
+                self.survey(derivation, &mut looking).await;
+            }
+            self.fence(&mut looking).await?;
+            let problems = looking.report.problems.len();
+            self.look(&sys, &mut looking).await;
+            if looking.report.problems.len() > problems {
+                looking.report.fails_on_a_problem()?;
+            }
+        }
+        for derivation in &others {
+            self.look(derivation, &mut looking).await;
+        }
+        let Looking { mut report, unknown, .. } = looking;
+        report.unchecked = unknown;
+        self.store.sync().await?;
+        Ok(report)
+    }
+
+    /// What the applications other than the registry are derived by. The registry is in the scratch store already.
+    async fn others(&mut self, scratch: &Store) -> Result<Vec<Derivation>, DoctorError> {
         let mut apps: Vec<App> = built_in()?.into_iter().collect();
         apps.append(&mut self.applications);
         if self.with_accepted {
@@ -163,36 +253,77 @@ impl Doctor {
                 all_accepted(scratch).await?.into_iter().map(|accepted| accepted.application().clone());
             apps.extend(others.filter(|definition| !names.contains(&definition.name)).map(App::new));
         }
+        let mut derivations = Vec::with_capacity(apps.len());
         for app in apps {
             // Never opened with it: there is no event of it either.
             let Some(accepted) = accepted_of(scratch, &app.definition.name).await? else { continue };
-            let derivation = derivation(app, &accepted)?;
-            self.look(&derivation, scratch, treatment, &mut report, tell, &mut unknown).await;
+            derivations.push(derivation(app, &accepted)?);
         }
-        report.unchecked = unknown;
-        self.store.sync().await?;
-        Ok(report)
+        Ok(derivations)
     }
 
-    async fn look(
-        &self,
-        derivation: &Derivation,
-        scratch: &Store,
-        treatment: Treatment,
-        report: &mut Report,
-        tell: Telling<'_>,
-        unknown: &mut Vec<Partition>,
-    ) {
-        let application = derivation.schema.id();
-        for id in derivation.schema.partitions().partitions() {
-            let partition = Partition { application, id };
-            unknown.retain(|unknown| *unknown != partition);
-            let mut examination = Examination::new(&self.log, &self.store, scratch, partition, derivation);
-            if let Err(error) = examination.run(treatment, report, tell).await {
+    /// Derives the partitions of an application, and finds out which of their logs have lost events.
+    async fn survey(&self, derivation: &Derivation, looking: &mut Looking<'_>) {
+        for partition in partitions_of(derivation) {
+            let mut examination =
+                Examination::new(&self.log, &self.store, looking.scratch, partition, derivation);
+            let Looking { lost, report, tell, .. } = looking;
+            match examination.survey(lost, report, *tell).await {
+                Ok(()) => drop(looking.derived.insert(partition, examination.at)),
+                Err(error) => looking.report.problems.push(Problem { partition, error }),
+            }
+        }
+    }
+
+    /// Fences the storage if a log has lost events. Nothing was removed from the store before; afterwards the fence is durable.
+    async fn fence(&mut self, looking: &mut Looking<'_>) -> Result<(), DoctorError> {
+        let lost = std::mem::take(&mut looking.lost);
+        if lost.partitions.is_empty() {
+            return Ok(());
+        }
+        if let Some(tell) = &mut self.on_loss {
+            tell(&lost);
+        }
+        if lost.has_lost(registry::PARTITION) {
+            loss::close_registry(&self.store).await?;
+        }
+        // The registry may not open on its own store. The scratch store has everything that its log says.
+        let scratch = looking.scratch;
+        if let Some(at) = looking.derived.get(&registry::PARTITION) {
+            put_checkpoint(scratch, registry::PARTITION, *at).await?;
+        }
+        let fenced = Engine::fence(self.env.clone(), self.log.clone(), scratch.clone()).await;
+        fenced.map_err(|error| DoctorError::NotFenced(Box::new(error)))?;
+        looking.report.lost = Some(lost);
+        Ok(())
+    }
+
+    async fn look(&self, derivation: &Derivation, looking: &mut Looking<'_>) {
+        for partition in partitions_of(derivation) {
+            looking.unknown.retain(|unknown| *unknown != partition);
+            let mut examination =
+                Examination::new(&self.log, &self.store, looking.scratch, partition, derivation);
+            if looking.treatment == Treatment::Rebuild {
+                let Some(at) = looking.derived.get(&partition) else { continue };
+                examination.continues_after_a_survey(*at, looking.report.lost.is_some());
+            }
+            let Looking { report, tell, treatment, .. } = looking;
+            if let Err(error) = examination.run(*treatment, report, *tell).await {
                 report.problems.push(Problem { partition, error });
             }
         }
     }
+}
+
+fn partitions_of(derivation: &Derivation) -> impl Iterator<Item = Partition> {
+    let application = derivation.schema.id();
+    derivation.schema.partitions().partitions().map(move |id| Partition { application, id })
+}
+
+async fn put_checkpoint(store: &Store, partition: Partition, at: PartitionOffset) -> Result<(), DoctorError> {
+    let mut batch = Batch::new();
+    batch.put(keys::checkpoint(partition).as_key(), &encode_checkpoint(at));
+    Ok(store.write(batch, Durability::Synced).await?)
 }
 
 fn derivation(app: App, accepted: &Accepted) -> Result<Derivation, DefinitionError> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use seriatim_types::{Partition, PartitionOffset};
 
-use super::DoctorError;
+use super::{DoctorError, Lost};
 use crate::keys::StoreKey;
 
 /// What to do about differences.
@@ -15,7 +15,7 @@ pub enum Treatment {
     /// Write what is missing or different, remove what no event explains.
     Repair,
     /// The same, up to the end of the log, also where the log has lost events: afterwards everything derived follows
-    /// from the log as it is.
+    /// from the log as it is, and if it has lost any, the storage is fenced. A running engine does not rebuild such a log.
     Rebuild,
 }
 
@@ -125,6 +125,8 @@ impl Checked {
             b"er" => &mut self.records,
             b"ep" => &mut self.parts,
             b"ex" => &mut self.idempotency_keys,
+            // Counted with the value that it is a part of.
+            b"ez" => return,
             _ => &mut self.rows,
         };
         *counter += 1;
@@ -150,6 +152,8 @@ pub struct Report {
     pub problems: Vec<Problem>,
     /// Partitions in the log whose application was not given: nothing is known about them.
     pub unchecked: Vec<Partition>,
+    /// What the store knew of events that the log has lost. The storage is fenced then.
+    pub lost: Option<Lost>,
 }
 
 impl Report {
@@ -166,6 +170,11 @@ impl Report {
     #[must_use]
     pub fn is_mended(&self) -> bool {
         self.problems.is_empty() && self.found == self.written + self.removed
+    }
+
+    /// The last problem, as an error: without the registry nothing else makes sense.
+    pub(super) fn fails_on_a_problem(&mut self) -> Result<(), DoctorError> {
+        self.problems.pop().map_or(Ok(()), |problem| Err(problem.error))
     }
 
     pub(crate) fn note(&mut self, finding: impl FnOnce() -> Finding) {

@@ -7,7 +7,7 @@ use seriatim_storage::{AppendError, ReadLimit, Receipt};
 use seriatim_types::{ErrorKind, PartitionOffset};
 
 use super::Shared;
-use super::worker::{Pending, Staged, Submission, Worker};
+use super::worker::{Held, Pending, Staged, Submission, Worker};
 use crate::apply::KeyUse;
 use crate::error::SubmitError;
 use crate::event::{Event, Place};
@@ -16,7 +16,7 @@ use crate::request::Answer;
 impl Worker {
     /// Appends a group; meanwhile the next commands are loaded.
     pub(super) async fn append(&mut self, staged: Staged) -> Result<(), SubmitError> {
-        let Staged { sealed, pending } = staged;
+        let Staged { sealed, pending, held } = staged;
         let (log, owner, at, entries) = (&self.shared.log, sealed.owner(), sealed.at(), sealed.entries());
         self.shared
             .metrics
@@ -36,19 +36,20 @@ impl Worker {
             appending.await
         };
         self.shared.metrics.append_seconds.record((self.shared.env.instant() - started).as_secs_f64());
-        self.conclude(sealed, pending, result).await
+        self.conclude(sealed, pending, held, result).await
     }
 
     async fn conclude(
         &mut self,
         sealed: Sealed,
         pending: Vec<Pending>,
+        held: Vec<Held>,
         result: Result<Receipt, AppendError>,
     ) -> Result<(), SubmitError> {
         match result {
             Ok(receipt) => {
                 self.sequencer.commit(sealed, receipt).map_err(|error| self.defect(&error.to_string()))?;
-                self.answer_all(pending);
+                self.answer_all(pending, held);
                 Ok(())
             }
             Err(error) if error.is_refused() => {
@@ -56,15 +57,21 @@ impl Worker {
                 self.forget_values();
                 let stops = matches!(error, AppendError::Conflict { .. } | AppendError::StaleEpoch { .. });
                 if stops {
-                    // Seen by whoever looks after the answer.
-                    self.stopped.send_replace(Some(error.to_string()));
+                    // Before the answers: the state that callers see after theirs is the stopped one.
+                    self.shared.halt(&error.to_string());
                 }
+                self.stage_again(held);
                 refuse(pending, &SubmitError::Append(error.clone()));
-                // Somebody else is at work on this partition.
+                // Another owner is at work on this partition.
                 if stops { Err(self.defect(&error.to_string())) } else { Ok(()) }
             }
-            Err(error) => self.settle(sealed, pending, &error).await,
+            Err(error) => self.settle(sealed, pending, held, &error).await,
         }
+    }
+
+    /// Takes back commands whose refusal rested on a group that is not in the log.
+    fn stage_again(&mut self, held: Vec<Held>) {
+        self.waiting.extend(held.into_iter().map(|held| held.submission));
     }
 
     fn forget_values(&self) {
@@ -76,22 +83,25 @@ impl Worker {
         &mut self,
         mut sealed: Sealed,
         mut pending: Vec<Pending>,
+        mut held: Vec<Held>,
         error: &AppendError,
     ) -> Result<(), SubmitError> {
         tracing::warn!(partition = %self.shared.partition, %error, "an append is in doubt; asking the log");
         loop {
             match self.sequencer.settle(sealed, &self.shared.log.clone()).await {
                 Ok(Settled::Committed) => {
-                    self.answer_all(pending);
+                    self.answer_all(pending, held);
                     return Ok(());
                 }
                 Ok(Settled::Discarded) => {
                     self.forget_values();
+                    self.stage_again(held);
                     refuse(pending, &SubmitError::NotWritten(error.to_string()));
                     return Ok(());
                 }
                 Err(unsettled) => {
                     refuse(std::mem::take(&mut pending), &SubmitError::InDoubt(unsettled.to_string()));
+                    self.stage_again(std::mem::take(&mut held));
                     if unsettled.kind() != ErrorKind::InDoubt {
                         return Err(self.defect(&unsettled.to_string()));
                     }
@@ -107,7 +117,7 @@ impl Worker {
         }
     }
 
-    fn answer_all(&self, pending: Vec<Pending>) {
+    fn answer_all(&self, pending: Vec<Pending>, held: Vec<Held>) {
         self.shared.metrics.commands.increment(pending.len() as u64);
         for Pending { submission, answer: result, followers } in pending {
             for follower in followers {
@@ -115,6 +125,10 @@ impl Worker {
                 answer(follower, Ok(Answer { repeated: true, ..(*result).clone() }));
             }
             answer(submission, Ok(*result));
+        }
+        for Held { submission, error } in held {
+            self.shared.metrics.refused.increment(1);
+            answer(submission, Err(error));
         }
     }
 }

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use seriatim_sequencer::NumbersKey;
-use seriatim_storage::{Batch, Durability, Key, StoreError, Write};
+use seriatim_storage::{Batch, Durability, StoreError};
 use seriatim_types::PartitionOffset;
 
 use super::Shared;
+use super::shared::renewed;
+use super::sweep::{self, Position};
 use crate::keys;
-use crate::overlay::Writing;
-use crate::state::{REMOVED, lock};
+use crate::overlay::{FlushStart, Swept, Writing};
+use crate::state::lock;
 
 /// Flushes when enough waits or has waited long enough, until it is stopped.
 pub(crate) async fn run(shared: Arc<Shared>) {
@@ -19,8 +20,13 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         loop {
             // Both ways out mean the same: it is time to look.
             let _ = shared.env.timeout(shared.options.flush_interval, shared.wake.notified()).await;
-            let flush = shared.env.spawn(flush_owned(shared.clone(), Durability::Buffered));
-            if !matches!(flush.await, Ok(Ok(()))) {
+            if shared.is_store_renewed() {
+                shared.renewed.notify_one();
+                continue;
+            }
+            // A panic has stopped the partition: nothing is flushed after that.
+            let _ = shared.guard("a sweep", sweep::run(&shared)).await;
+            if flush(&shared, Durability::Buffered).await.is_err() {
                 shared.env.sleep(shared.env.jitter(shared.options.retry)).await;
             }
         }
@@ -28,47 +34,67 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     .await;
 }
 
-/// In a task of its own, so that a write that has begun is not dropped half-way when the flusher ends.
-async fn flush_owned(shared: Arc<Shared>, durability: Durability) -> Result<(), StoreError> {
-    flush(&shared, durability).await
-}
-
-/// Waits for a write that is under way, then writes everything that waits, durably.
-pub(crate) async fn flush_all(shared: &Shared) -> Result<(), StoreError> {
+/// Waits for a write that is under way, then writes everything that waits, durably. Nothing of a partition that has
+/// stopped.
+pub(crate) async fn flush_all(shared: &Arc<Shared>) -> Result<(), StoreError> {
     let mut changes = shared.changes.subscribe();
     loop {
         changes.mark_unchanged();
-        if !lock(&shared.overlay).is_writing() {
-            break;
+        let start = lock(&shared.overlay).start_flush();
+        match start {
+            FlushStart::Begun(writing) => break finish(shared, writing, Durability::Synced).await?,
+            // Only the partition's end closes it.
+            FlushStart::UnderWay => drop(changes.changed().await),
+            FlushStart::Nothing => break,
         }
-        // Only the partition's end closes it.
-        let _ = changes.changed().await;
     }
-    flush(shared, Durability::Synced).await?;
     // What earlier flushes wrote may still be buffered.
     shared.store.sync().await
 }
 
-/// Writes everything that waits; nothing if a write is under way. After an error all of it waits again. Not cancel-safe:
-/// dropped half-way, the write counts as under way for ever.
-pub(crate) async fn flush(shared: &Shared, durability: Durability) -> Result<(), StoreError> {
-    let Some(writing) = lock(&shared.overlay).start_flush() else {
-        return Ok(());
-    };
+/// Writes everything that waits; nothing if a write is under way. After an error all of it waits again. Dropping the future
+/// does not end a write that has begun.
+pub(crate) async fn flush(shared: &Arc<Shared>, durability: Durability) -> Result<(), StoreError> {
+    let start = lock(&shared.overlay).start_flush();
+    match start {
+        FlushStart::Begun(writing) => finish(shared, writing, durability).await,
+        FlushStart::UnderWay | FlushStart::Nothing => Ok(()),
+    }
+}
+
+/// Does a flush that has begun, in a task of its own: it is not dropped half-way if the caller is.
+async fn finish(
+    shared: &Arc<Shared>,
+    writing: Arc<Writing>,
+    durability: Durability,
+) -> Result<(), StoreError> {
+    let owned = shared.clone();
+    let written = shared.env.spawn(async move { write_out(&owned, &writing, durability).await });
+    written.await.unwrap_or_else(|error| Err(StoreError::InDoubt(error.to_string())))
+}
+
+/// Writes a layer and lets it leave the overlay; after an error it waits again. A panic stops the partition.
+async fn write_out(shared: &Shared, writing: &Writing, durability: Durability) -> Result<(), StoreError> {
     let started = shared.env.instant();
-    let result = write(shared, &writing, durability).await;
+    let result = shared.guard("a flush", write(shared, writing, durability)).await;
+    let mut result = result.unwrap_or_else(|panic| Err(StoreError::InDoubt(panic)));
+    if shared.is_store_renewed() {
+        // It was written to the store before, to the one after, or to neither.
+        result = Err(renewed());
+    }
     shared.metrics.flush_seconds.record((shared.env.instant() - started).as_secs_f64());
     {
         let mut overlay = lock(&shared.overlay);
         match &result {
-            Ok(()) => overlay.flushed(&writing),
-            Err(_) => overlay.failed(&writing),
+            Ok(()) => overlay.flushed(writing),
+            Err(_) => overlay.failed(writing),
         }
         shared.metrics.set_unflushed(&overlay);
     }
     if let Err(error) = &result {
         shared.metrics.flush_failures.increment(1);
         tracing::warn!(partition = %shared.partition, %error, "a flush failed; what waits is kept and tried again");
+        shared.reopen_store().await;
     }
     shared.notify();
     result
@@ -76,25 +102,43 @@ pub(crate) async fn flush(shared: &Shared, durability: Durability) -> Result<(),
 
 /// Values first, the checkpoint last; both at once where a batch is there whole or not at all.
 async fn write(shared: &Shared, writing: &Writing, durability: Durability) -> Result<(), StoreError> {
-    let mut batch = Batch::new();
+    let mut collected = shared.splits.collect();
     for (key, value) in &writing.layer.values {
-        let Key { partition, clustering } = key.as_key();
-        let [partition, clustering] = [partition, clustering].map(Bytes::copy_from_slice);
-        let value = (*value != REMOVED).then(|| value.clone());
-        batch.push(Write { partition, clustering, value });
+        collected.put(key, value);
     }
     let mut bytes = Vec::new();
     for (workspace, numbers) in &writing.layer.numbers {
         bytes.clear();
         numbers.encode(shared.derivation.schema.sequences(), &mut bytes);
-        batch.put(NumbersKey::new(shared.partition.application, *workspace).as_key(), &bytes);
+        collected.values.put(NumbersKey::new(shared.partition.application, *workspace).as_key(), &bytes);
     }
-    if !shared.store.batches_are_atomic() && !batch.is_empty() {
-        shared.store.write(batch, Durability::Synced).await?;
-        batch = Batch::new();
+    let swept = writing.layer.swept;
+    if let Some(Swept { from, to }) = swept {
+        // What is written in part must not be taken for a loss.
+        put_swept(&mut collected.parts, shared, Position { done: from, reach: to });
+    }
+    shared.splits.expect(&collected);
+    let mut batch = if shared.store.batches_are_atomic() {
+        collected.take_all()
+    } else {
+        for batch in [&mut collected.parts, &mut collected.values].map(std::mem::take) {
+            if !batch.is_empty() {
+                shared.store.write(batch, Durability::Synced).await?;
+            }
+        }
+        std::mem::take(&mut collected.removals)
+    };
+    if let Some(Swept { to, .. }) = swept {
+        put_swept(&mut batch, shared, Position { done: to, reach: to });
     }
     put_checkpoint(&mut batch, shared, writing.next);
-    shared.store.write(batch, durability).await
+    shared.store.write(batch, durability).await?;
+    shared.splits.settle(collected.changed);
+    Ok(())
+}
+
+fn put_swept(batch: &mut Batch, shared: &Shared, position: Position) {
+    batch.put(keys::sweep(shared.partition).as_key(), &position.encode());
 }
 
 fn put_checkpoint(batch: &mut Batch, shared: &Shared, next: PartitionOffset) {

@@ -2,13 +2,19 @@
 
 mod append;
 mod flusher;
+mod queue_budget;
+mod reading;
 mod recovery;
 mod shared;
 mod stage;
+mod sweep;
 mod taken;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use seriatim_env::{Env, Task};
 use seriatim_sequencer::{Sequencer, Status, StatusHandle};
@@ -18,17 +24,24 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::apply::Derivation;
 use crate::error::SubmitError;
+use crate::event_clock::EventClock;
 use crate::fence::Fence;
 use crate::follow::Watchers;
+use crate::follower::{self, AsyncProjector};
 use crate::metrics::PartitionMetrics;
 use crate::options::Options;
 use crate::overlay::{Budget, Limits, Overlay};
 use crate::prepare::Prepared;
 use crate::request::Answer;
+use crate::split::Splits;
 use crate::state::{Values, lock};
 
 pub(crate) use flusher::{decode_checkpoint, encode_checkpoint};
+pub(crate) use queue_budget::QueueBudget;
+use queue_budget::QueueShare;
 pub(crate) use shared::Shared;
+pub(crate) use sweep::Position;
+use sweep::Sweeper;
 use worker::{Hold, Message, Submission, Worker};
 
 /// A handle on a partition. Its task ends when it is closed, or when the last handle is gone.
@@ -36,9 +49,11 @@ use worker::{Hold, Message, Submission, Worker};
 pub(crate) struct PartitionHandle {
     pub(crate) shared: Arc<Shared>,
     queue: mpsc::Sender<Message>,
+    queue_bytes: Arc<QueueShare>,
     status: StatusHandle,
-    stopped: watch::Receiver<Option<String>>,
     task: std::sync::Mutex<Option<Task<()>>>,
+    /// Asynchronous projectors. They end when the partition is closed.
+    followers: std::sync::Mutex<Vec<Task<()>>>,
 }
 
 /// What a partition is made of.
@@ -51,9 +66,11 @@ pub(crate) struct Parts {
     pub(crate) derivation: Arc<Derivation>,
     pub(crate) options: Options,
     pub(crate) budget: Arc<Budget>,
+    pub(crate) queue: Arc<QueueBudget>,
     /// Among how many partitions the process's bounds are shared.
     pub(crate) sharing: usize,
     pub(crate) fence: Arc<Fence>,
+    pub(crate) clock: Arc<EventClock>,
 }
 
 /// What a partition is doing.
@@ -96,7 +113,8 @@ pub struct PartitionState {
 impl PartitionHandle {
     /// Starts the task, the flusher and recovery, and returns at once.
     pub(crate) fn start(parts: Parts) -> Self {
-        let Parts { env, log, store, owner, derivation, options, budget, sharing, fence } = parts;
+        let Parts { env, log, store, owner, derivation, options, budget, queue, sharing, fence, clock } =
+            parts;
         let partition = owner.partition();
         let sharing = sharing.max(1);
         let limits = Limits {
@@ -107,6 +125,7 @@ impl PartitionHandle {
             own_keys: options.unflushed_max / 2 / sharing,
             own_bytes: options.unflushed_bytes_max / 2 / sharing,
         };
+        let queue_bytes = queue.share(sharing);
         let shared = Arc::new(Shared {
             env: env.clone(),
             log,
@@ -117,29 +136,54 @@ impl PartitionHandle {
             overlay: std::sync::Mutex::new(Overlay::new(limits, budget)),
             sealed: std::sync::Mutex::new(Values::new()),
             wake: Notify::new(),
+            store_generation: AtomicU64::new(0),
+            renewed: Notify::new(),
             changes: watch::Sender::new(()),
             watchers: Watchers::default(),
             stop: env.shutdown().child_token(),
+            stopped: watch::Sender::new(None),
             metrics: PartitionMetrics::new(partition),
             fence,
+            clock,
+            splits: Splits::default(),
+            sweeper: Sweeper::default(),
         });
         let definition = shared.derivation.schema.sequences().clone();
         let cache = options.cache_numbers / sharing;
         let sequencer = Sequencer::new(env.clone(), owner, definition, cache, shared.clone());
         let status = sequencer.status_handle();
         let (queue, commands) = mpsc::channel(options.queue_max);
-        let (stopped_sender, stopped) = watch::channel(None);
         let flusher = env.spawn(flusher::run(shared.clone()));
-        let worker = Worker::new(shared.clone(), sequencer, commands, stopped_sender, flusher);
+        let worker = Worker::new(shared.clone(), sequencer, commands, flusher);
         let task = env.spawn(worker.run());
-        Self { shared, queue, status, stopped, task: std::sync::Mutex::new(Some(task)) }
+        let task = std::sync::Mutex::new(Some(task));
+        Self { shared, queue, queue_bytes, status, task, followers: std::sync::Mutex::default() }
+    }
+
+    /// Has an asynchronous projector follow the partition until it is closed.
+    pub(crate) fn follow(&self, projector: Arc<dyn AsyncProjector>) {
+        let follower = self.shared.env.spawn(follower::run(self.shared.clone(), projector));
+        self.followers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(follower);
+    }
+
+    /// Waits until the asynchronous projectors have kept how far they came.
+    async fn end_followers(&self) {
+        let followers = self.followers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).split_off(0);
+        for follower in followers {
+            // What is not kept is handed over once more.
+            let _ = self.shared.env.timeout(self.shared.options.close_patience, follower).await;
+        }
     }
 
     /// Queues a command and waits for its answer. Dropping the future does not cancel the command.
     pub(crate) async fn submit(&self, prepared: Prepared) -> Result<Answer, SubmitError> {
         let queued = self.shared.env.instant();
+        let Some(permit) = self.queue_bytes.take(prepared.size()) else {
+            self.shared.metrics.refused.increment(1);
+            return Err(SubmitError::QueueBytesFull(self.queue_bytes.bytes()));
+        };
         let (sender, answer) = oneshot::channel();
-        let message = Message::Command(Submission::new(prepared, sender));
+        let message = Message::Command(Submission::new(prepared, sender, permit));
         match self.queue.try_send(message) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Full(_)) => {
@@ -154,43 +198,50 @@ impl PartitionHandle {
     }
 
     fn closed(&self) -> SubmitError {
-        match &*self.stopped.borrow() {
-            Some(reason) => {
-                let partition = self.shared.partition.to_string();
-                SubmitError::Stopped { partition, reason: reason.clone() }
-            }
-            None => SubmitError::Closed,
-        }
+        let partition = self.shared.partition.to_string();
+        let stopped = self.shared.halted();
+        stopped.map_or(SubmitError::Closed, |reason| SubmitError::Stopped { partition, reason })
     }
 
-    /// Holds the partition between two groups, with everything flushed, until the guard is dropped.
+    /// Holds the partition between two groups, with everything flushed, until the guard is dropped. Waits no longer than
+    /// closing would.
     pub(crate) async fn hold(&self) -> Result<Held, SubmitError> {
         let (ready_sender, ready) = oneshot::channel();
         let (guard, release) = oneshot::channel();
         let message = Message::Hold(Hold { ready: ready_sender, release });
-        self.queue.send(message).await.map_err(|_| self.closed())?;
-        ready.await.map_err(|_| self.closed())??;
-        Ok(Held { guard })
+        let holding = async {
+            self.queue.send(message).await.map_err(|_| self.closed())?;
+            ready.await.map_err(|_| self.closed())?
+        };
+        let within = self.shared.options.close_patience;
+        match self.shared.env.timeout(within, holding).await {
+            Ok(held) => held.map(|()| Held { guard }),
+            Err(_) => Err(SubmitError::NotIdle { partition: self.shared.partition.to_string(), within }),
+        }
     }
 
-    /// Ends the task: what is queued is done, and what waits is flushed.
+    /// Ends the task: what is queued is done, and what waits is flushed. If storage does not answer in time, it ends as it
+    /// is.
     pub(crate) async fn close(&self) {
-        // An error says that it has ended already.
-        let _ = self.queue.send(Message::Stop).await;
         let task = self.task.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        if let Some(mut task) = task {
-            let patience = self.shared.options.close_patience;
-            if self.shared.env.timeout(patience, &mut task).await.is_err() {
-                tracing::warn!(partition = %self.shared.partition, "storage does not answer; closing without it");
+        let ending = async {
+            // An error says that it has ended already.
+            let _ = self.queue.send(Message::Stop).await;
+            if let Some(task) = task {
+                let _ = task.await;
             }
+        };
+        if self.shared.env.timeout(self.shared.options.close_patience, ending).await.is_err() {
+            tracing::warn!(partition = %self.shared.partition, "storage does not answer; closing without it");
         }
         self.shared.watchers.close();
         self.shared.stop.cancel();
+        self.end_followers().await;
     }
 
     pub(crate) fn state(&self) -> PartitionState {
-        let status = match (&*self.stopped.borrow(), self.status.status()) {
-            (Some(reason), _) => PartitionStatus::Stopped(reason.clone()),
+        let status = match (self.shared.halted(), self.status.status()) {
+            (Some(reason), _) => PartitionStatus::Stopped(reason),
             (None, Status::None) => PartitionStatus::Recovering { from: 1, at: 1, tail: 1 },
             (None, Status::Recovering { from, at, tail }) => {
                 PartitionStatus::Recovering { from: from.get(), at: at.get(), tail: tail.get() }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use seriatim_sequencer::{BadValue, IgnoredNumbers, Numbers, ReadError, Recovery, StopReason};
 use seriatim_storage::{Durability, Entry};
@@ -12,10 +13,11 @@ use super::Shared;
 use super::flusher::{self, decode_checkpoint};
 use crate::apply::Pass;
 use crate::event::{Event, Place};
+use crate::fetched::{Fetched, Fetching};
 use crate::keys;
-use crate::limits::READ_ROUNDS_MAX;
+use crate::limits::{LOAD_BYTES_MAX, READ_ROUNDS_MAX};
 use crate::overlay::Round;
-use crate::state::{Base, Draft, Fetched, State, Values, lock};
+use crate::state::{Base, Draft, State, Values, lock};
 
 /// Entries whose values are read from the store together.
 const CHUNK_ENTRIES: usize = 512;
@@ -38,13 +40,27 @@ impl From<StopReason> for Halt {
 /// Recovers, and tries again for as long as storage fails. Ends when the partition does.
 pub(crate) async fn run(shared: Arc<Shared>, recovery: Recovery, round: Round) {
     let stop = shared.stop.clone();
-    stop.run_until_cancelled(recover(&shared, recovery, round)).await;
+    let recovering = stop.run_until_cancelled(recover(&shared, &recovery, round));
+    match shared.guard("recovery", recovering).await {
+        Ok(Some(End::Recovered)) => recovery.recovered(),
+        Ok(Some(End::Stopped(reason))) => recovery.stopped(reason),
+        Ok(Some(End::Superseded) | None) => {}
+        Err(panic) => recovery.stopped(StopReason::Internal(panic)),
+    }
     shared.notify();
     shared.watchers.wake_all();
 }
 
-async fn recover(shared: &Arc<Shared>, recovery: Recovery, round: Round) {
-    let mut scan = Scan { shared, recovery: &recovery, round, begun: None, at: PartitionOffset::FIRST };
+/// How a recovery ends.
+enum End {
+    Recovered,
+    /// A later one has begun, or the partition has stopped.
+    Superseded,
+    Stopped(StopReason),
+}
+
+async fn recover(shared: &Arc<Shared>, recovery: &Recovery, round: Round) -> End {
+    let mut scan = Scan { shared, recovery, round, begun: None, at: PartitionOffset::FIRST };
     let mut ignored = IgnoredNumbers::default();
     loop {
         let halt = match scan.run(&mut ignored).await {
@@ -52,14 +68,20 @@ async fn recover(shared: &Arc<Shared>, recovery: Recovery, round: Round) {
             Err(halt) => halt,
         };
         match halt {
-            Halt::Superseded => return,
+            Halt::Superseded => return End::Superseded,
             Halt::Stop(reason) => {
-                tracing::error!(partition = %shared.partition, %reason, "recovery cannot go on");
-                return recovery.stopped(reason);
+                tracing::error!(partition = %shared.partition, %reason, "recovery cannot continue");
+                return End::Stopped(reason);
             }
             Halt::Retry(reason) => {
                 tracing::warn!(partition = %shared.partition, %reason, "recovery waits for storage");
+                if matches!(reason, StopReason::Store(_)) {
+                    shared.reopen_store().await;
+                }
                 shared.env.sleep(shared.env.jitter(shared.options.retry)).await;
+                if shared.is_store_renewed() && !scan.begin_again() {
+                    return End::Superseded;
+                }
             }
         }
     }
@@ -68,7 +90,7 @@ async fn recover(shared: &Arc<Shared>, recovery: Recovery, round: Round) {
         tracing::warn!(partition = %shared.partition, count, ?first, "numbers out of range ignored");
     }
     shared.wake.notify_one();
-    recovery.recovered();
+    End::Recovered
 }
 
 struct Scan<'a> {
@@ -99,10 +121,15 @@ impl Scan<'_> {
             // The next page is read while this one is applied.
             reading = self.recovery.start_reading(&self.shared.env, &self.shared.log, page.next());
             let entries: Vec<(PartitionOffset, Entry<'_>)> = page.iter().collect();
-            for chunk in entries.chunks(CHUNK_ENTRIES) {
+            let (mut left, mut size) = (&entries[..], CHUNK_ENTRIES);
+            while !left.is_empty() {
                 self.make_room().await?;
-                self.apply(chunk, ignored).await?;
+                let chunk = &left[..left.len().min(size)];
+                let applied = self.apply(chunk, ignored).await?;
                 self.recovery.progress(from, self.at);
+                // Where values are large, the next chunk reads about as many as it will apply.
+                size = if applied < chunk.len() { applied } else { CHUNK_ENTRIES.min(size * 2) };
+                left = &left[applied..];
             }
             tokio::task::yield_now().await;
         }
@@ -116,6 +143,8 @@ impl Scan<'_> {
             // Only the partition's end closes it, and that ends this task too.
             let _ = changes.changed().await;
         }
+        // Before anything is read: what is read of a later generation is noticed.
+        self.shared.store_generation.store(self.shared.store.generation(), Ordering::Release);
         let key = keys::checkpoint(self.shared.partition);
         let stored = self.shared.store.get(key.as_key()).await.map_err(StopReason::Store)?;
         let checkpoint = match stored {
@@ -137,11 +166,25 @@ impl Scan<'_> {
         Ok(checkpoint)
     }
 
+    /// Forgets how far it came, because the store was opened again. `false` if a later recovery has begun.
+    fn begin_again(&mut self) -> bool {
+        let mut overlay = lock(&self.shared.overlay);
+        if !overlay.is_current(self.round) {
+            return false;
+        }
+        self.round = overlay.suspend();
+        self.begun = None;
+        true
+    }
+
     /// Flushes here, where it is waited for anyway, unless the flusher is at it.
     async fn make_room(&self) -> Result<(), Halt> {
         let mut changes = self.shared.changes.subscribe();
         loop {
             changes.mark_unchanged();
+            if self.shared.halted().is_some() {
+                return Err(Halt::Superseded);
+            }
             let (full, writing) = {
                 let overlay = lock(&self.shared.overlay);
                 (overlay.backlog().is_some() || overlay.wants_flush(), overlay.is_writing())
@@ -157,12 +200,13 @@ impl Scan<'_> {
         }
     }
 
-    /// Applies a chunk of entries, numbers and everything else.
+    /// Applies a chunk of entries, numbers and everything else. Returns how many: fewer than there are if a lot of bytes
+    /// follow from them, but at least one.
     async fn apply(
         &mut self,
         chunk: &[(PartitionOffset, Entry<'_>)],
         ignored: &mut IgnoredNumbers,
-    ) -> Result<(), Halt> {
+    ) -> Result<usize, Halt> {
         let mut numbers = self.read_numbers(chunk).await?;
         let mut events = Vec::with_capacity(chunk.len());
         for (offset, entry) in chunk {
@@ -174,7 +218,7 @@ impl Scan<'_> {
         let mut values = Values::new();
         let mut draft = Draft::default();
         let definition = self.shared.derivation.schema.sequences();
-        let mut bytes = 0;
+        let (mut applied, mut bytes, mut derived) = (0, 0, 0);
         for ((offset, entry), (place, event)) in chunk.iter().zip(&events) {
             let workspace = entry.workspace();
             let kind = definition.kind(entry.kind());
@@ -183,19 +227,25 @@ impl Scan<'_> {
             known.fold(kind, *offset, entry, ignored).map_err(|error| Halt::Stop(error.into()))?;
             let mut rounds = 0;
             while !self.derive(*place, event, &values, &fetched, &mut draft)? {
-                rounds += 1;
+                let unread = std::mem::take(&mut draft.unread);
+                // Either the dry run did not come that far, which is counted. Or a flush has ended since the key was
+                // fetched: at most two can, because nothing is published before the chunk is applied, and those of a
+                // sweep, which comes to an end.
+                rounds += usize::from(unread.iter().any(|key| !fetched.has_asked(key)));
                 if rounds > READ_ROUNDS_MAX {
                     return Err(stop(format!("event {offset} reads one thing after another without end")));
                 }
-                // The dry run did not come that far, or a flush has ended since, and the overlay has given it up.
-                let unread = std::mem::take(&mut draft.unread);
-                let more = self.shared.fetch(unread).await.map_err(StopReason::Store)?;
-                fetched.values.extend(more.values);
+                fetched.extend(self.shared.fetch(&unread).await.map_err(StopReason::Store)?);
             }
+            derived += draft.writes.iter().map(|(_, value)| value.len()).sum::<usize>();
             values.extend(draft.writes.drain(..));
             bytes += entry.size();
+            applied += 1;
+            if derived >= LOAD_BYTES_MAX {
+                break;
+            }
         }
-        let Some((last, _)) = chunk.last() else { return Ok(()) };
+        let Some((last, _)) = chunk[..applied].last() else { return Ok(applied) };
         let next = last.next().unwrap_or(*last);
         let mut overlay = lock(&self.shared.overlay);
         if !overlay.is_current(self.round) {
@@ -210,7 +260,7 @@ impl Scan<'_> {
             bytes,
         );
         self.at = next;
-        Ok(())
+        Ok(applied)
     }
 
     /// Writes to the draft what follows from an event; `false` if something has to be read first, which it names.
@@ -249,7 +299,10 @@ impl Scan<'_> {
             let _ = std::panic::catch_unwind(dry);
             keys.append(&mut draft.unread);
         }
-        self.shared.fetch(keys).await.map_err(|error| Halt::from(StopReason::Store(error)))
+        let fetching = Fetching::begin(&self.shared.overlay, &keys);
+        let fetched = self.shared.read_fetching_within(fetching, LOAD_BYTES_MAX).await;
+        // What is left is read when its event's turn comes.
+        fetched.map(|(fetched, _)| fetched).map_err(|error| Halt::from(StopReason::Store(error)))
     }
 
     async fn read_numbers(

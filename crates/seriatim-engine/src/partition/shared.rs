@@ -1,24 +1,35 @@
 //! What a partition's task shares with its flusher, its recovery and everybody who reads.
 
 use std::collections::BTreeMap;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use seriatim_env::{Env, Shutdown};
 use seriatim_sequencer::{Busy, Committed, Derived, Numbers, ReadError, Recovery};
-use seriatim_storage::{ClusteringRange, Key, Log, Store, StoreError};
-use seriatim_types::{Partition, WorkspaceId};
+use seriatim_storage::{ClusteringRange, Key, Log, LogError, ReadLimit, Store, StoreError};
+use seriatim_types::{ErrorKind, Partition, PartitionOffset, Timestamp, WorkspaceId};
 use tokio::sync::{Notify, watch};
 
 use super::recovery;
-use crate::apply::Derivation;
+use super::sweep::Sweeper;
+use crate::apply::{Derivation, panic_text};
+use crate::event_clock::EventClock;
 use crate::fence::Fence;
+use crate::fetched::{Fetched, Fetching};
 use crate::follow::Watchers;
 use crate::keys::StoreKey;
 use crate::metrics::PartitionMetrics;
 use crate::options::Options;
 use crate::overlay::Overlay;
-use crate::state::{Fetched, REMOVED, Values, lock};
+use crate::split::Splits;
+use crate::state::{REMOVED, Values, lock};
+
+/// Keys of a bounded read before it is known how large values are.
+const FIRST_PAGE_KEYS: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -33,14 +44,24 @@ pub(crate) struct Shared {
     pub(crate) sealed: Mutex<Values>,
     /// Tells the flusher that enough waits.
     pub(crate) wake: Notify,
+    /// Which generation of the store the overlay lies on: set when a recovery begins.
+    pub(crate) store_generation: AtomicU64,
+    /// Tells the partition's task that the store was opened again, and is in another generation.
+    pub(crate) renewed: Notify,
     /// Told when a flush or a recovery has ended.
     pub(crate) changes: watch::Sender<()>,
     /// Who follows which workspace.
     pub(crate) watchers: Watchers,
     /// Ends the tasks.
     pub(crate) stop: Shutdown,
+    /// Why it takes no more commands. The first reason stays.
+    pub(crate) stopped: watch::Sender<Option<String>>,
     pub(crate) metrics: PartitionMetrics,
     pub(crate) fence: Arc<Fence>,
+    pub(crate) clock: Arc<EventClock>,
+    /// Which values the store has in parts.
+    pub(crate) splits: Splits,
+    pub(crate) sweeper: Sweeper,
 }
 
 impl Shared {
@@ -48,30 +69,120 @@ impl Shared {
         self.changes.send_replace(());
     }
 
+    /// Stops the partition: it takes no more commands, and nothing more is written to the store. What the log has, the next
+    /// recovery finds there.
+    pub(crate) fn halt(&self, reason: &str) {
+        lock(&self.overlay).retire();
+        self.stopped.send_if_modified(|present| {
+            let first = present.is_none();
+            if first {
+                *present = Some(reason.to_owned());
+            }
+            first
+        });
+        self.notify();
+    }
+
+    /// Why it was stopped, if it was.
+    pub(crate) fn halted(&self) -> Option<String> {
+        self.stopped.borrow().clone()
+    }
+
+    /// Runs a part of the partition. If it panics, the partition stops and says so, and the panic's message comes back.
+    pub(crate) async fn guard<F: Future>(&self, what: &str, work: F) -> Result<F::Output, String> {
+        AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| {
+            let reason = format!("{what} panicked: {}", panic_text(&*panic));
+            tracing::error!(partition = %self.partition, %reason, "the partition stops");
+            self.halt(&reason);
+            reason
+        })
+    }
+
+    /// Whether the store was opened again since the recovery: it may have lost what had left the overlay, so nothing that it
+    /// has now fits the overlay, and the partition has to recover.
+    pub(crate) fn is_store_renewed(&self) -> bool {
+        self.store.generation() != self.store_generation.load(Ordering::Acquire)
+    }
+
+    /// An error if what was just read may come from a store that was opened again.
+    fn check_generation(&self) -> Result<(), StoreError> {
+        if self.is_store_renewed() {
+            self.renewed.notify_one();
+            return Err(renewed());
+        }
+        Ok(())
+    }
+
+    /// Opens a store that failed again. If that cannot be done and waiting does not help, the partition stops.
+    pub(crate) async fn reopen_store(&self) {
+        match self.store.reopen().await {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                tracing::warn!(partition = %self.partition, %error, "the store failed and cannot be opened again yet");
+            }
+            Err(error) => self.halt(&format!("the store failed and cannot be opened again: {error}")),
+        }
+    }
+
+    /// The time of the event before `next`, from the log; zero if there is none.
+    pub(super) async fn time_before(&self, next: PartitionOffset) -> Result<Timestamp, LogError> {
+        let Some(last) = PartitionOffset::new(next.get() - 1) else { return Ok(Timestamp::from_millis(0)) };
+        let read = self.log.read(self.partition, last, ReadLimit::entries(1)).await?;
+        let entry = read.iter().next();
+        let missing =
+            || LogError::Corrupt(format!("event {last} of partition {} is missing", self.partition));
+        entry.map(|(_, entry)| entry.time()).ok_or_else(missing)
+    }
+
     /// Reads keys from the store, those that the overlay does not have.
-    pub(crate) async fn fetch(&self, mut keys: Vec<StoreKey>) -> Result<Fetched, StoreError> {
-        let flushes = {
-            let overlay = lock(&self.overlay);
-            keys.retain(|key| overlay.get(key).is_none());
-            overlay.flushes()
-        };
-        keys.sort_unstable();
-        keys.dedup();
-        let found = self.get_many(&keys).await?;
-        Ok(Fetched { values: keys.into_iter().zip(found).collect(), flushes })
+    pub(super) async fn fetch(&self, keys: &[StoreKey]) -> Result<Fetched, StoreError> {
+        self.read_fetching(Fetching::begin(&self.overlay, keys)).await
+    }
+
+    /// The second half of a fetch.
+    pub(super) async fn read_fetching(&self, fetching: Fetching) -> Result<Fetched, StoreError> {
+        let found = self.get_many(fetching.keys()).await?;
+        self.check_generation()?;
+        Ok(fetching.finish(found))
+    }
+
+    /// As [`Self::read_fetching`], until so many bytes are read, about: what is left counts as unread. Whether all was read.
+    pub(crate) async fn read_fetching_within(
+        &self,
+        fetching: Fetching,
+        bytes_max: usize,
+    ) -> Result<(Fetched, bool), StoreError> {
+        let keys = fetching.keys();
+        let mut found: Vec<Option<Bytes>> = Vec::with_capacity(keys.len());
+        // How large values are shows when they are read: the first page is small, and later ones are as large as they may
+        // be if all values are like the largest.
+        let (mut bytes, mut largest, mut page) = (0, 1, FIRST_PAGE_KEYS);
+        while found.len() < keys.len() && bytes < bytes_max {
+            let end = keys.len().min(found.len() + page);
+            for value in self.get_many(&keys[found.len()..end]).await? {
+                let size = value.as_ref().map_or(0, Bytes::len);
+                (bytes, largest) = (bytes + size, size.max(largest));
+                found.push(value);
+            }
+            page = (bytes_max.saturating_sub(bytes) / largest).max(1);
+        }
+        self.check_generation()?;
+        let is_all = found.len() == keys.len();
+        Ok((fetching.finish(found), is_all))
     }
 
     /// Reads keys from the store alone.
-    pub(crate) async fn get_many(&self, keys: &[StoreKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
+    pub(super) async fn get_many(&self, keys: &[StoreKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
         let keys: Vec<Key<'_>> = keys.iter().map(StoreKey::as_key).collect();
-        self.store.get_many(&keys).await
+        self.splits.get_many(&self.store, &keys).await
     }
 
-    /// The present values of keys, overlay first: what it does not have is in the store already.
-    pub(crate) async fn read(&self, keys: &[StoreKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
+    /// The present values of keys, overlay first: what it does not have is in the store already. Not while a recovery
+    /// runs: see [`super::reading`].
+    pub(super) async fn read(&self, keys: &[StoreKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let mut values: Vec<Option<Bytes>> = {
             let overlay = lock(&self.overlay);
             keys.iter().map(|key| overlay.get(key).cloned()).collect()
@@ -88,7 +199,8 @@ impl Shared {
     }
 
     /// Up to `limit` pairs of a storage partition, ascending: the overlay laid over the store. Fewer: there are no more.
-    pub(crate) async fn scan(
+    /// Not while a recovery runs: see [`super::reading`].
+    pub(super) async fn scan(
         &self,
         partition: &[u8],
         mut range: ClusteringRange,
@@ -116,7 +228,8 @@ impl Shared {
     ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
         // Taken first: what leaves it meanwhile is in the store.
         let over: BTreeMap<Bytes, Bytes> = lock(&self.overlay).snapshot(partition, &range);
-        let under = self.store.scan(partition, range).take(limit).await?;
+        let mut under = self.store.scan(partition, range).take(limit).await?;
+        self.splits.join_page(&self.store, partition, &mut under).await?;
         if over.is_empty() {
             return Ok(under);
         }
@@ -127,8 +240,8 @@ impl Shared {
         Ok(merged.into_iter().take(limit).collect())
     }
 
-    /// The numbers of workspaces, overlay first.
-    pub(crate) async fn read_numbers(
+    /// The numbers of workspaces, overlay first. While a recovery runs, for that recovery alone.
+    pub(super) async fn read_numbers(
         &self,
         workspaces: &[WorkspaceId],
     ) -> Vec<Result<Option<Numbers>, ReadError>> {
@@ -137,8 +250,17 @@ impl Shared {
             workspaces.iter().map(|workspace| overlay.numbers(*workspace).cloned()).collect()
         };
         let (application, definition) = (self.partition.application, self.derivation.schema.sequences());
-        Numbers::read_missing(&self.store, application, definition, workspaces, known).await
+        let read = Numbers::read_missing(&self.store, application, definition, workspaces, known).await;
+        match self.check_generation() {
+            Ok(()) => read,
+            Err(error) => workspaces.iter().map(|_| Err(ReadError::Store(error.clone()))).collect(),
+        }
     }
+}
+
+/// What was asked of a store that was opened again meanwhile.
+pub(super) fn renewed() -> StoreError {
+    StoreError::Unavailable("it failed and was opened again: the partition recovers".to_owned())
 }
 
 impl Derived for Shared {
@@ -164,7 +286,12 @@ impl Derived for Shared {
     }
 
     fn recover(self: Arc<Self>, recovery: Recovery) {
-        let round = lock(&self.overlay).suspend();
+        let round = {
+            let mut overlay = lock(&self.overlay);
+            let round = overlay.suspend();
+            overlay.catch_up_to(recovery.tail());
+            round
+        };
         let shared = self.clone();
         // An earlier one ends by itself when it looks again.
         drop(self.env.spawn(recovery::run(shared, recovery, round)));

@@ -10,10 +10,12 @@ use super::Shared;
 use crate::apply::{KeyUse, Pass, panic_text};
 use crate::codec::BadBytes;
 use crate::command::{CommandError, Context, draw_fields};
+use crate::doctor::describe;
 use crate::error::{RequestError, SubmitError};
 use crate::event::{Argument, Change, Event, Place, Row};
 use crate::fence::{FenceState, sequence_key};
 use crate::keys::{StoreKey, WorkspaceKeys};
+use crate::limits::{COMMAND_DERIVED_BYTES_MAX, DERIVED_VALUE_BYTES_MAX, ROW_KEY_BYTES_MAX};
 use crate::prepare::Prepared;
 use crate::request::Answer;
 use crate::state::{Base, Draft, State};
@@ -271,12 +273,63 @@ impl Stage<'_> {
         let answer =
             answer.map_err(|problem| SubmitError::Request(RequestError::Refused(problem.to_string())))?;
         if draft.unread.is_empty() {
+            self.check_sizes(draft)?;
+        }
+        if draft.unread.is_empty() {
             self.body.clear();
             event.encode(self.body);
             transaction.stage(&NewEvent::new(place.time, self.body))?;
         }
         Ok(answer)
     }
+
+    /// Refuses what would be too large to be stored. What is too large already, because it comes from a log without this
+    /// limit, may be written again as long as it does not grow. If that has to be read first, the draft says so.
+    fn check_sizes(&self, draft: &mut Draft) -> Result<(), SubmitError> {
+        let (mut all, mut unread) = (0, Vec::new());
+        for (place, (key, value)) in draft.writes.iter().enumerate() {
+            // One that is larger than allowed does not grow here, and counts as if it were not.
+            all += key.size() + value.len().min(DERIVED_VALUE_BYTES_MAX);
+            let (key_bytes, value_bytes) = (key.clustering().len(), value.len());
+            if key_bytes <= ROW_KEY_BYTES_MAX && value_bytes <= DERIVED_VALUE_BYTES_MAX {
+                continue;
+            }
+            if draft.writes[place + 1..].iter().any(|(later, _)| later == key) {
+                continue;
+            }
+            let mut nothing = Draft::default();
+            let Ok(before) = (State { base: self.base, draft: &mut nothing }).find(key) else {
+                unread.push(key.clone());
+                continue;
+            };
+            let before = before.into_value();
+            let what = || shortened(describe(&self.shared.derivation.schema, key.as_key()));
+            if before.is_none() && key_bytes > ROW_KEY_BYTES_MAX {
+                let (what, max) = (format!("the key of {}", what()), ROW_KEY_BYTES_MAX);
+                return Err(SubmitError::TooLarge { what, max, found: key_bytes });
+            }
+            if value_bytes > before.map_or(0, |before| before.len()).max(DERIVED_VALUE_BYTES_MAX) {
+                let max = DERIVED_VALUE_BYTES_MAX;
+                return Err(SubmitError::TooLarge { what: what(), max, found: value_bytes });
+            }
+        }
+        draft.unread.append(&mut unread);
+        if all > COMMAND_DERIVED_BYTES_MAX {
+            let what = "what follows from the command".to_owned();
+            return Err(SubmitError::TooLarge { what, max: COMMAND_DERIVED_BYTES_MAX, found: all });
+        }
+        Ok(())
+    }
+}
+
+/// The beginning of a text that names something: a row's key may be long.
+fn shortened(mut text: String) -> String {
+    const CHARACTERS: usize = 200;
+    if let Some((end, _)) = text.char_indices().nth(CHARACTERS) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }
 
 /// A sequence that was drawn from although it is fenced.

@@ -1,25 +1,29 @@
 //! The task that owns a partition: it collects commands, numbers them as a group, appends it, publishes and answers.
 
+use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use seriatim_env::Task;
-use seriatim_sequencer::{Busy, LoadError, Loaded, Pin, Sealed, Sequencer};
-use seriatim_storage::StoreError;
+use seriatim_sequencer::{Busy, LoadError, Loaded, Pin, Sealed, Sequencer, StopReason};
+use seriatim_storage::{LogError, StoreError};
 use seriatim_types::{ErrorKind, Timestamp, TrustLevel};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 
 use super::Shared;
 use super::append::{answer, answer_again};
 use super::flusher;
+use super::queue_budget::Permit;
 use super::stage::{Outcome, Stage};
 use super::taken::{self, NewKey};
 use crate::error::{SubmitError, stopped};
-use crate::keys::StoreKey;
-use crate::limits::{GROUP_BYTES_MAX, GROUP_COMMANDS_MAX, READ_ROUNDS_MAX};
+use crate::fetched::{Fetched, Fetching};
+use crate::limits::{GROUP_BYTES_MAX, GROUP_COMMANDS_MAX, LOAD_BYTES_MAX, READ_ROUNDS_MAX};
+use crate::overlay::Round;
 use crate::prepare::Prepared;
 use crate::request::Answer;
-use crate::state::{Base, Draft, Fetched, Values, lock};
+use crate::state::{Base, Draft, Values, lock};
 
 /// What a usual command writes: room for it is made at once.
 const KEYS_OF_A_COMMAND: usize = 4;
@@ -31,11 +35,17 @@ pub(crate) struct Submission {
     pub(super) answer: oneshot::Sender<Result<Answer, SubmitError>>,
     /// How often something had to be read that nobody had foreseen.
     rounds: usize,
+    /// Its room in the queue, until it is answered.
+    _permit: Permit,
 }
 
 impl Submission {
-    pub(crate) fn new(prepared: Prepared, answer: oneshot::Sender<Result<Answer, SubmitError>>) -> Self {
-        Self { prepared, answer, rounds: 0 }
+    pub(crate) fn new(
+        prepared: Prepared,
+        answer: oneshot::Sender<Result<Answer, SubmitError>>,
+        permit: Permit,
+    ) -> Self {
+        Self { prepared, answer, rounds: 0, _permit: permit }
     }
 }
 
@@ -78,20 +88,27 @@ pub(super) struct Pending {
     pub(super) followers: Vec<Submission>,
 }
 
+/// A command that was refused in its turn, by what it saw: perhaps by what its own group does, which may turn out not to be
+/// in the log. It is answered when that is known.
+pub(super) struct Held {
+    pub(super) submission: Submission,
+    pub(super) error: SubmitError,
+}
+
 /// A group, closed and on its way.
 pub(super) struct Staged {
     pub(super) sealed: Sealed,
     pub(super) pending: Vec<Pending>,
+    pub(super) held: Vec<Held>,
 }
 
 pub(crate) struct Worker {
     pub(super) shared: Arc<Shared>,
     pub(super) sequencer: Sequencer<Shared>,
     queue: mpsc::Receiver<Message>,
-    pub(super) stopped: watch::Sender<Option<String>>,
     flusher: Task<()>,
     /// Commands that are not loaded yet.
-    waiting: Vec<Submission>,
+    pub(super) waiting: Vec<Submission>,
     /// Commands that can be staged.
     batch: Batch,
     /// Commands whose workspaces are being read.
@@ -101,6 +118,8 @@ pub(crate) struct Worker {
     ending: bool,
     /// The time of the last event: time does not go back in a partition.
     last_time: Timestamp,
+    /// The recovery after which it was read from the log.
+    timed: Option<Round>,
     draft: Draft,
     body: Vec<u8>,
 }
@@ -110,14 +129,12 @@ impl Worker {
         shared: Arc<Shared>,
         sequencer: Sequencer<Shared>,
         queue: mpsc::Receiver<Message>,
-        stopped: watch::Sender<Option<String>>,
         flusher: Task<()>,
     ) -> Self {
         Self {
             shared,
             sequencer,
             queue,
-            stopped,
             flusher,
             waiting: Vec::new(),
             batch: Batch::default(),
@@ -125,6 +142,7 @@ impl Worker {
             hold: None,
             ending: false,
             last_time: Timestamp::from_millis(0),
+            timed: None,
             draft: Draft::default(),
             body: Vec::new(),
         }
@@ -132,17 +150,20 @@ impl Worker {
 
     /// Until it is stopped, or stops because something is wrong.
     pub(crate) async fn run(mut self) {
-        let stop = self.shared.stop.clone();
-        let mut end = SubmitError::Closed;
-        if let Some(Err(reason)) = stop.run_until_cancelled(self.work()).await {
-            tracing::error!(partition = %self.shared.partition, %reason, "the partition has stopped");
-            let text = match &reason {
-                SubmitError::Stopped { reason, .. } => reason.clone(),
-                other => other.to_string(),
-            };
-            self.stopped.send_replace(Some(text));
-            end = reason;
-        }
+        let (shared, stop) = (self.shared.clone(), self.shared.stop.clone());
+        let worked = shared.guard("the partition's task", stop.run_until_cancelled(self.work())).await;
+        let end = match worked {
+            Ok(Some(Ok(())) | None) => SubmitError::Closed,
+            Ok(Some(Err(reason))) => {
+                tracing::error!(partition = %shared.partition, %reason, "the partition has stopped");
+                match &reason {
+                    SubmitError::Stopped { reason, .. } => shared.halt(reason),
+                    other => shared.halt(&other.to_string()),
+                }
+                reason
+            }
+            Err(panic) => self.defect(&panic),
+        };
         self.queue.close();
         self.give_up_loading().await;
         while let Ok(message) = self.queue.try_recv() {
@@ -150,20 +171,32 @@ impl Worker {
         }
         // None of them was staged: nothing of them was done.
         self.refuse_all(&end);
-        // What is committed and not flushed is in the log; writing it now just makes the next start quick.
+        if let Some(hold) = self.hold.take() {
+            // Whoever asked may have gone.
+            let _ = hold.ready.send(Err(end));
+        }
         self.flusher.cancel();
-        // An error was logged, and the next recovery will find everything.
-        let _ = flusher::flush_all(&self.shared).await;
+        // What is committed and not flushed is in the log; writing it now just makes the next start quick. Not after a stop:
+        // another owner may have written to the store by now.
+        if shared.halted().is_none() {
+            // An error was logged, and the next recovery will find everything.
+            let _ = flusher::flush_all(&shared).await;
+        }
     }
 
     async fn work(&mut self) -> Result<(), SubmitError> {
         loop {
+            self.renew().await?;
             // A hold that came while commands were under way is not to wait for another message.
             if self.is_idle() && self.hold.is_none() {
                 if self.ending {
                     return Ok(());
                 }
-                match self.queue.recv().await {
+                let next = match select(pin!(self.queue.recv()), pin!(self.shared.renewed.notified())).await {
+                    Either::Left((message, _)) => message,
+                    Either::Right(_) => continue,
+                };
+                match next {
                     Some(message) => self.take(message),
                     None => return Ok(()),
                 }
@@ -239,6 +272,9 @@ impl Worker {
         let deadline = self.shared.env.instant() + self.shared.options.begin_wait;
         loop {
             changes.mark_unchanged();
+            if let Some(reason) = self.shared.halted() {
+                return Err(Busy::Stopped(StopReason::Internal(reason)));
+            }
             let busy = match self.sequencer.wait(Duration::ZERO).await {
                 Ok(()) => return Ok(()),
                 Err(busy @ (Busy::Recovering | Busy::Backlogged { .. })) => busy,
@@ -282,14 +318,34 @@ impl Worker {
                 Err(error) => return Err(error.into()),
             }
         };
-        self.batch = Batch::default();
+        // The commands stay: their pins are stale now, so they are loaded again.
+        self.batch.fetched = Fetched::default();
         self.sequencer.recover(owner).map_err(|error| self.defect(&error.to_string()))
+    }
+
+    /// Recovers if the store was opened again, unless a recovery is under way, which begins again by itself.
+    async fn renew(&mut self) -> Result<(), SubmitError> {
+        if !self.shared.is_store_renewed() {
+            return Ok(());
+        }
+        // Takes in a recovery that has ended; what it says does not matter here.
+        let _ = self.sequencer.wait(Duration::ZERO).await;
+        if self.sequencer.next_offset().is_none() {
+            return Ok(());
+        }
+        let partition = self.shared.partition;
+        tracing::warn!(%partition, "the store was opened again; the partition recovers from its checkpoint");
+        self.recover().await
     }
 
     /// Finds out what has to be read for the waiting commands. Those that need nothing can be staged at once; for the
     /// others a task reads, while the last group is on its way to the log.
     pub(super) fn start_loading(&mut self) {
         if self.waiting.is_empty() || self.loading.is_some() {
+            return;
+        }
+        // What did not fit the last group keeps what was read for it.
+        if !self.batch.commands.is_empty() && self.batch.fetched.bytes() >= LOAD_BYTES_MAX {
             return;
         }
         let commands = std::mem::take(&mut self.waiting);
@@ -299,12 +355,9 @@ impl Worker {
             self.waiting = commands;
             return;
         };
-        let keys: Vec<StoreKey> = {
-            let overlay = lock(&self.shared.overlay);
-            let reads = commands.iter().flat_map(|command| &command.prepared.reads);
-            reads.filter(|key| overlay.get(key).is_none()).cloned().collect()
-        };
-        let loading = if keys.is_empty() {
+        let reads = commands.iter().flat_map(|command| &command.prepared.reads);
+        let fetching = Fetching::begin(&self.shared.overlay, reads);
+        let loading = if fetching.is_empty() {
             match loading.complete() {
                 Ok(loaded) => return self.admit(commands, loaded, Fetched::default()),
                 Err(loading) => loading,
@@ -315,7 +368,7 @@ impl Worker {
         let shared = self.shared.clone();
         let load = async move {
             let loaded = loading.read().await;
-            let fetched = shared.fetch(keys).await;
+            let fetched = load_values(&shared, fetching, &commands).await;
             (commands, loaded, fetched)
         };
         self.loading = Some(self.shared.env.spawn(load));
@@ -355,45 +408,33 @@ impl Worker {
                 Err(error) => answer(submission, Err(SubmitError::Load(error))),
             }
         }
-        if fetched.values.is_empty() {
-            return;
-        }
-        let present = &mut self.batch.fetched;
-        // The older of two counts: what is outdated is read again, and nothing outdated is taken for fresh.
-        let flushes =
-            if present.values.is_empty() { fetched.flushes } else { present.flushes.min(fetched.flushes) };
-        present.values.extend(fetched.values);
-        present.flushes = flushes;
+        self.batch.fetched.extend(fetched);
     }
 
-    /// Reads again what was read before the last flush: the overlay may have given it up since.
-    async fn refresh(&mut self) -> Result<(), StoreError> {
-        let outdated = !self.batch.fetched.values.is_empty()
-            && self.batch.fetched.flushes != lock(&self.shared.overlay).flushes();
-        if outdated {
-            let keys = std::mem::take(&mut self.batch.fetched.values).into_keys().collect();
-            self.batch.fetched = self.shared.fetch(keys).await?;
+    /// The time of the next events: not before the last event of the log, also after a restart.
+    async fn event_time(&mut self) -> Result<Timestamp, LogError> {
+        let (round, next) = {
+            let overlay = lock(&self.shared.overlay);
+            (overlay.caught_up(), overlay.next())
+        };
+        if round.is_none() || self.timed != round {
+            self.last_time = self.shared.time_before(next).await?.max(self.last_time);
+            self.timed = round;
         }
-        Ok(())
-    }
-
-    /// As [`Self::refresh`]; if it fails, the batch is refused, and the answer is `false`.
-    async fn refresh_or_refuse(&mut self) -> bool {
-        let Err(error) = self.refresh().await else { return true };
-        for (submission, _) in std::mem::take(&mut self.batch).commands {
-            answer(submission, Err(SubmitError::Store(error.clone())));
-        }
-        false
+        self.last_time = self.shared.clock.now().max(self.last_time);
+        Ok(self.last_time)
     }
 
     /// Stages the batch as one group and closes it. `None` if nothing of it was staged.
     async fn stage(&mut self) -> Result<Option<Staged>, SubmitError> {
-        if !self.refresh_or_refuse().await {
-            return Ok(None);
-        }
+        let now = match self.event_time().await {
+            Ok(now) => now,
+            Err(error) => {
+                self.refuse_all(&SubmitError::Log(error));
+                return Ok(None);
+            }
+        };
         let mut batch = std::mem::take(&mut self.batch);
-        let now = self.shared.env.now().max(self.last_time);
-        self.last_time = now;
         loop {
             let Some(attempt) = self.stage_group(&mut batch, now)? else { return Ok(None) };
             match taken::find(&self.shared.store, &attempt.new_keys).await {
@@ -405,12 +446,6 @@ impl Worker {
                     self.sequencer.discard(attempt.sealed);
                     let (submission, _) = batch.commands.remove(command);
                     answer(submission, Err(SubmitError::Taken { what, key }));
-                    // A flush may have ended while the store was asked.
-                    self.batch = batch;
-                    if !self.refresh_or_refuse().await {
-                        return Ok(None);
-                    }
-                    batch = std::mem::take(&mut self.batch);
                 }
                 Err(error) => {
                     self.sequencer.discard(attempt.sealed);
@@ -437,11 +472,10 @@ impl Worker {
                 return Ok(None);
             }
         };
+        // Bytes of keys and values: a small change of a large record writes all of it.
+        let (mut bytes, mut full) = (0, false);
         for (place, (submission, pin)) in batch.commands.iter().enumerate() {
-            let full = group.bytes() >= GROUP_BYTES_MAX
-                || (!group.is_empty()
-                    && lock(&self.shared.overlay).closes_group(values.len(), group.bytes()));
-            if full {
+            if full || group.bytes() >= GROUP_BYTES_MAX {
                 break;
             }
             let base = Base { group: &values, overlay: &self.shared.overlay, fetched: &batch.fetched };
@@ -449,7 +483,14 @@ impl Worker {
             let outcome = stage.run(&submission.prepared, &mut group, pin, &mut self.draft);
             if matches!(outcome, Outcome::Staged(_)) {
                 note_new_keys(self.shared.options.trust_level, &self.draft, place, &mut new_keys);
-                values.extend(self.draft.writes.drain(..));
+                for (key, value) in self.draft.writes.drain(..) {
+                    let (key_bytes, value_bytes) = (key.size(), value.len());
+                    match values.insert(key, value) {
+                        None => bytes += key_bytes + value_bytes,
+                        Some(old) => bytes = bytes + value_bytes - old.len(),
+                    }
+                }
+                full = lock(&self.shared.overlay).closes_group(values.len(), bytes);
             }
             outcomes.push(outcome);
         }
@@ -466,7 +507,7 @@ impl Worker {
         let Attempt { sealed, values, outcomes, .. } = attempt;
         *self.shared.sealed.lock().unwrap_or_else(PoisonError::into_inner) = values;
         let mut pending: Vec<Pending> = Vec::with_capacity(sealed.entries().len());
-        let mut left = Vec::new();
+        let (mut held, mut left) = (Vec::new(), Vec::new());
         let staged = outcomes.len();
         for (outcome, (submission, pin)) in outcomes.into_iter().zip(batch.commands.drain(..staged)) {
             match outcome {
@@ -483,6 +524,7 @@ impl Worker {
                         ),
                     }
                 }
+                Outcome::Refused(error) => held.push(Held { submission, error }),
                 outcome => left.push((outcome, submission, pin)),
             }
         }
@@ -494,7 +536,7 @@ impl Worker {
         if !self.batch.commands.is_empty() {
             self.batch.fetched = batch.fetched;
         }
-        Staged { sealed, pending }
+        Staged { sealed, pending, held }
     }
 
     fn dispose(&mut self, batch: &mut Batch, outcomes: Vec<Outcome>) {
@@ -519,17 +561,40 @@ impl Worker {
                 answer(submission, Err(error));
             }
             Outcome::Unread(keys) => {
-                submission.rounds += 1;
+                let asked = &mut submission.prepared.reads;
+                let before = asked.len();
+                for key in keys {
+                    // What was asked for before was fetched, and a flush has ended since, or it was left for later
+                    // because others are large: that is no new round.
+                    if !asked.contains(&key) {
+                        asked.push(key);
+                    }
+                }
+                submission.rounds += usize::from(asked.len() > before);
                 if submission.rounds > READ_ROUNDS_MAX {
                     let error = self.defect("a command reads one thing after another without end");
                     return answer(submission, Err(error));
                 }
-                submission.prepared.reads.extend(keys);
                 self.waiting.push(submission);
             }
             Outcome::Stale => self.waiting.push(submission),
         }
     }
+}
+
+/// Reads what commands want, within bounds; the first of them gets all that it wants, so that one can always be staged.
+async fn load_values(
+    shared: &Shared,
+    fetching: Fetching,
+    commands: &[Submission],
+) -> Result<Fetched, StoreError> {
+    let (mut fetched, is_all) = shared.read_fetching_within(fetching, LOAD_BYTES_MAX).await?;
+    if !is_all && let Some(first) = commands.first() {
+        let left = first.prepared.reads.iter().filter(|key| !fetched.has_asked(key));
+        let left = Fetching::begin(&shared.overlay, left);
+        fetched.extend(shared.read_fetching(left).await?);
+    }
+    Ok(fetched)
 }
 
 /// A group as it was staged, before its new keys were looked at.

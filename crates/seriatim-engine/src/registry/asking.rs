@@ -77,7 +77,7 @@ impl Registry<'_> {
     }
 
     fn kind(&self) -> Result<WorkspaceKind, SubmitError> {
-        let kind = self.sys.schema.kind_by_name("registry");
+        let kind = self.sys.schema.kind_by_name(super::KIND);
         Ok(kind.ok_or(SubmitError::UnknownWorkspace(WORKSPACE))?.id)
     }
 
@@ -105,7 +105,7 @@ impl Registry<'_> {
             start.push(0);
             range.start = range.start.max(start.into());
         }
-        let pairs = self.sys.partition_of(WORKSPACE).shared.scan(&Self::view(view), range, limit).await?;
+        let pairs = self.sys.partition_of(WORKSPACE).scan(&Self::view(view), range, limit).await?;
         let read = |(key, value): (bytes::Bytes, bytes::Bytes)| {
             let part = view::decode_key(&key).ok()?.pop()?;
             let (_, row) = view::decode_row(&value).ok()?;

@@ -80,7 +80,9 @@ impl Probe {
             SETTINGS => "the series begins behind it",
             RAISE | crate::unfence::RAISE => args["reason"].as_str().unwrap_or_default(),
             // Any event may have to skip what a restored copy cannot know of.
-            _ => "it may have been given out after the backup that this was restored from",
+            _ => {
+                "it may have been given out after the backup that this was restored from, or in an event that the log has lost"
+            }
         };
         let (command, at) = (&self.event.command, moment(self.place.time));
         format!("number {number} was given to nobody: {command} at {at} went past it: {reason}")
@@ -91,18 +93,8 @@ impl Series<'_> {
     /// The place of the last event of a series in its log.
     pub(super) async fn last_event(&self, workspace: WorkspaceId) -> Result<Option<u64>, SubmitError> {
         let (running, _) = self.running()?;
-        let found = running.partition_of(workspace).shared.read_numbers(&[workspace]).await;
-        match found.into_iter().next() {
-            Some(Ok(numbers)) => {
-                Ok(numbers.map(|numbers| numbers.next_offset().get() - 1).filter(|last| *last > 0))
-            }
-            Some(Err(seriatim_sequencer::ReadError::Store(error))) => Err(error.into()),
-            Some(Err(seriatim_sequencer::ReadError::Bad(problem))) => {
-                let reason = seriatim_sequencer::StopReason::BadNumbers { workspace, problem };
-                Err(seriatim_sequencer::LoadError::Corrupt(reason).into())
-            }
-            None => Ok(None),
-        }
+        let numbers = running.partition_of(workspace).numbers(workspace).await?;
+        Ok(numbers.map(|numbers| numbers.next_offset().get() - 1).filter(|last| *last > 0))
     }
 
     /// Who got a number, when, with which key and note. Numbers rise with the log, so it looks at few events.
@@ -137,17 +129,17 @@ impl Series<'_> {
     /// Looks at one event of a series.
     async fn probe(&self, workspace: WorkspaceId, offset: u64) -> Result<Probe, SubmitError> {
         let (running, _) = self.running()?;
-        let shared = &running.partition_of(workspace).shared;
+        let handle = running.partition_of(workspace);
         let corrupt = |problem: String| {
             SubmitError::Log(LogError::Corrupt(format!("event {offset} of workspace {workspace}: {problem}")))
         };
         let offset = WorkspaceOffset::new(offset).ok_or_else(|| corrupt("offsets begin at 1".to_owned()))?;
         let key = WorkspaceKeys::new(running.schema.id(), workspace).event(offset);
-        let found = shared.read(std::slice::from_ref(&key)).await?.into_iter().next().flatten();
+        let found = handle.read(std::slice::from_ref(&key)).await?.into_iter().next().flatten();
         let found = found.ok_or_else(|| corrupt("the workspace's log does not have it".to_owned()))?;
         let at =
             decode_offset(&found).map_err(|problem| SubmitError::Apply(ApplyError::Bad { key, problem }))?;
-        let read = self.engine.log().read(shared.partition, at, ReadLimit::entries(1)).await?;
+        let read = self.engine.log().read(handle.shared.partition, at, ReadLimit::entries(1)).await?;
         let (_, entry) = read.iter().next().ok_or_else(|| corrupt(format!("the log has nothing at {at}")))?;
         let event = Event::decode(entry.body()).map_err(|problem| corrupt(problem.to_string()))?;
         let sequence = self.sequence()?;

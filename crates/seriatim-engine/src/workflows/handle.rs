@@ -173,7 +173,7 @@ impl<'a> Workflows<'a> {
     pub async fn sent_with(&self, workspace: WorkspaceId, key: &str) -> Result<Option<Placed>, SubmitError> {
         let (running, _) = self.running()?;
         let key = WorkspaceKeys::new(running.schema.id(), workspace).idempotency(key);
-        let found = running.partition_of(workspace).shared.read(std::slice::from_ref(&key)).await?;
+        let found = running.partition_of(workspace).read(std::slice::from_ref(&key)).await?;
         let Some(bytes) = found.into_iter().next().flatten() else { return Ok(None) };
         let used = KeyUse::decode(&bytes)
             .map_err(|problem| SubmitError::Apply(crate::apply::ApplyError::Bad { key, problem }))?;
@@ -216,7 +216,7 @@ impl<'a> Workflows<'a> {
         if let Some(before) = before {
             range.start = behind(&super::commands::run_key(before));
         }
-        let pairs = running.partition_of(workspace).shared.scan(&view, range, limit).await?;
+        let pairs = running.partition_of(workspace).scan(&view, range, limit).await?;
         Ok(pairs.into_iter().filter_map(|(_, row)| read_row(&row)).collect())
     }
 
@@ -239,7 +239,7 @@ impl<'a> Workflows<'a> {
         if let Some(after) = after {
             range.start = behind(&status_key(status, after)).max(range.start);
         }
-        let pairs = handle.shared.scan(&view, range, limit).await?;
+        let pairs = handle.scan(&view, range, limit).await?;
         let read = |(key, row): (bytes::Bytes, bytes::Bytes)| match view::decode_key(&key).ok()?.pop()? {
             KeyPart::Integer(id) => Some((WorkspaceId::new(u64::try_from(id).ok()?), read_row(&row)?)),
             KeyPart::Text(_) => None,
@@ -265,7 +265,7 @@ impl<'a> Workflows<'a> {
         if let Some((workspace, run)) = after {
             range.start = behind(&owing_key(workspace, run)).max(range.start);
         }
-        let pairs = handle.shared.scan(&view, range, limit).await?;
+        let pairs = handle.scan(&view, range, limit).await?;
         let read = |(key, row): (bytes::Bytes, bytes::Bytes)| match view::decode_key(&key).ok()?[..] {
             [_, KeyPart::Integer(id), _] => {
                 Some((WorkspaceId::new(u64::try_from(id).ok()?), read_row(&row)?))

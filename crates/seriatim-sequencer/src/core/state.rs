@@ -236,13 +236,15 @@ pub(crate) fn raise(
     if !kind.sequences()[slot].can_stand_at(asked) {
         return Err(DrawError::OutOfRange { sequence, asked });
     }
+    let has_drawn = next != buffers.starts[slot];
     buffers.end_run(slot, sequence);
     buffers.working.nexts[slot] = asked;
     buffers.starts[slot] = asked;
     let raise = Raise { sequence, next: asked };
-    match buffers.raises.iter_mut().find(|raise| raise.sequence == sequence) {
-        Some(earlier) => *earlier = raise,
-        None => buffers.raises.push(raise),
+    // A raise that was drawn from explains a gap of its own, so it is kept: an auditor looks for the raise that a gap ends at.
+    match buffers.raises.iter_mut().rev().find(|raise| raise.sequence == sequence) {
+        Some(earlier) if !has_drawn => *earlier = raise,
+        _ => buffers.raises.push(raise),
     }
     Ok(())
 }

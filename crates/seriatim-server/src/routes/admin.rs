@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use axum::Json;
 use axum::extract::State;
 use seriatim_api::{
-    BackupReport, BackupRequest, Code, DoctorReport, DoctorRequest, Finding, PartitionProblem, PartitionTail,
-    Treatment, UnfenceReport, UnfenceRequest,
+    BackupReport, BackupRequest, Code, DoctorReport, DoctorRequest, Finding, LostEvents, LowerBound,
+    PartitionProblem, PartitionTail, Treatment, UnfenceReport, UnfenceRequest,
 };
 use seriatim_engine::Unfence;
-use seriatim_engine::doctor::{self, Report};
+use seriatim_engine::doctor::{self, Lost, Report};
 use seriatim_types::ErrorKind;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -92,6 +92,20 @@ pub fn doctor_report(report: &Report) -> DoctorReport {
         findings: findings.collect(),
         problems: problems.collect(),
         unchecked: report.unchecked.iter().map(ToString::to_string).collect(),
+        lost: report.lost.as_ref().map(lost_events),
+    }
+}
+
+fn lost_events(lost: &Lost) -> LostEvents {
+    let bound = |bound: &doctor::LowerBound| LowerBound {
+        name: bound.name.clone(),
+        highest: bound.highest,
+        known: bound.known,
+    };
+    LostEvents {
+        partitions: lost.partitions.iter().map(ToString::to_string).collect(),
+        bounds: lost.bounds.iter().map(bound).collect(),
+        total: lost.total,
     }
 }
 

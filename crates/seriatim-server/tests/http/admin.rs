@@ -37,7 +37,7 @@ async fn a_backup_is_restored_fenced_and_goes_on_where_it_is_told() {
 
     let env = Env::real();
     let staged = stage_restore(&env, &backup, &copy).await.unwrap();
-    let storage = FileStorage::open(&env, staged.directory(), FileOptions::default()).await.unwrap();
+    let storage = staged.open(FileOptions::default()).await.unwrap();
     Engine::fence(env.clone(), storage.log().clone(), storage.store().clone()).await.unwrap();
     storage.close().await.unwrap();
     staged.finish().await.unwrap();

@@ -68,6 +68,10 @@ impl LogBackend for Held {
         self.log.partitions().await
     }
 
+    fn bulletin(&self) -> Arc<dyn seriatim_storage::BulletinBackend> {
+        self.log.bulletin()
+    }
+
     async fn close(&self) -> Result<(), LogError> {
         self.log.close().await
     }

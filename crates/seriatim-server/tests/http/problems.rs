@@ -106,6 +106,14 @@ async fn each_route_says_what_is_wrong() {
         ),
         (
             "POST",
+            "/v1/blocks/lots/allocate".to_owned(),
+            Some(json!({"count": 4_294_967_297_u64})),
+            400,
+            "invalid",
+            "4294967297 numbers were asked for, and one call takes at most 4294967296: ask for fewer at a time",
+        ),
+        (
+            "POST",
             "/v1/series/s/next".to_owned(),
             Some(json!([])),
             400,

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use seriatim_env::Env;
 
 use super::error::{DestinationError, unavailable};
+use crate::disk::{RealDisk, create_directories};
 use crate::space::{FreeSpace, NearlyFull};
 
 /// A folder beside its destination, under another name. Dropped, it is removed.
@@ -35,7 +36,7 @@ impl UnfinishedFolder {
             Some(parent) if parent != Path::new("") => parent,
             _ => Path::new("."),
         };
-        fs::create_dir_all(parent).map_err(fail)?;
+        create_directories(&RealDisk, parent).map_err(fail)?;
         let parent = fs::canonicalize(parent).map_err(fail)?;
         if fs::canonicalize(outside).is_ok_and(|outside| parent.starts_with(outside)) {
             return Err(unusable(&format!("it lies in {}: name a folder elsewhere", outside.display())));

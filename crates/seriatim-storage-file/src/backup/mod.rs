@@ -1,9 +1,10 @@
-//! Backups: the log alone, up to one committed frame.
+//! Backups: the log up to one committed frame, and the bulletin.
 //!
 //! ```text
 //!   backup/
 //!     BACKUP                  what this folder is, its format, and where its log ends
 //!     log/0000000001.segment  as in the storage, without what was reserved and not written
+//!     log/bulletin            as it was before the log was cut
 //! ```
 //!
 //! A backup is made under another name and gets its own when it is whole and durable. So a folder with that name is a
@@ -27,6 +28,8 @@ use self::destination::UnfinishedFolder;
 pub use self::error::{BackupError, DestinationError, RestoreError};
 use self::manifest::Manifest;
 pub use self::restore::{StagedRestore, restore, stage_restore};
+use crate::bulletin;
+use crate::disk::RealDisk;
 use crate::log::{CopiedLog, LogPrefix, Purpose};
 use crate::space::FreeSpace;
 
@@ -56,6 +59,7 @@ impl From<CopiedLog> for BackupReport {
 pub(crate) fn backup(
     env: &Env,
     prefix: &LogPrefix,
+    bulletin: Option<&[u8]>,
     directory: &Path,
     space: &FreeSpace,
     destination: &Path,
@@ -63,6 +67,10 @@ pub(crate) fn backup(
     let folder = UnfinishedFolder::create(env, destination, directory)?;
     folder.check_room(space, prefix.bytes_max()?)?;
     let copied = prefix.copy(&folder.path().join(LOG), Purpose::Keep)?;
+    if let Some(bytes) = bulletin {
+        let written = bulletin::write(&RealDisk, &folder.path().join(LOG), bytes);
+        written.map_err(|error| folder.refused(&error))?;
+    }
     let manifest = Manifest { end: prefix.end(), frames: copied.frames, entries: copied.entries };
     manifest.write(folder.path()).map_err(|error| folder.refused(&error))?;
     folder.finish()?;

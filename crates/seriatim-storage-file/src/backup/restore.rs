@@ -8,9 +8,12 @@ use seriatim_env::Env;
 use super::destination::UnfinishedFolder;
 use super::manifest::{BACKUP_VERSION, BadManifest, Manifest};
 use super::{BackupReport, LOG, RestoreError};
-use crate::directory::{BACKUP_MARKER, write_marker};
+use crate::bulletin::{self, BULLETIN};
+use crate::directory::{BACKUP_MARKER, begin_restore, finish_restore};
+use crate::disk::RealDisk;
 use crate::log::{LogPrefix, Purpose};
 use crate::space::FreeSpace;
+use crate::{FileOptions, FileStorage, OpenError};
 
 /// Copies a backup into a new storage, whose store is empty. Every frame is verified on the way.
 ///
@@ -44,7 +47,7 @@ pub async fn restore(env: &Env, backup: &Path, destination: &Path) -> Result<Bac
 }
 
 /// As [`restore`], but for the last step: the storage has a name of its own until [`StagedRestore::finish`]. It can be
-/// opened there, fenced and closed.
+/// opened there by [`StagedRestore::open`] alone, fenced and closed.
 ///
 /// # Errors
 ///
@@ -59,7 +62,7 @@ pub async fn stage_restore(
 }
 
 /// A storage that was copied from a backup and is not yet where it belongs. Dropped, it is removed; a crash leaves it
-/// under its own name, `….unfinished-…`.
+/// under its own name, `….unfinished-…`, where it is refused as [`OpenError::UnfinishedRestore`].
 #[derive(Debug)]
 pub struct StagedRestore {
     env: Env,
@@ -68,7 +71,16 @@ pub struct StagedRestore {
 }
 
 impl StagedRestore {
-    /// Where the storage is until it is finished. Close it before [`StagedRestore::finish`].
+    /// Opens the storage before it is finished: to fence it. Close it before [`StagedRestore::finish`].
+    ///
+    /// # Errors
+    ///
+    /// As [`FileStorage::open`].
+    pub async fn open(&self, options: FileOptions) -> Result<FileStorage, OpenError> {
+        FileStorage::open_restore(&self.env, self.directory(), options).await
+    }
+
+    /// Where the storage is until it is finished.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.folder.path()
@@ -80,14 +92,18 @@ impl StagedRestore {
         &self.report
     }
 
-    /// Gives the storage its destination's name, durably.
+    /// Makes the copy a storage that can be opened, and gives it its destination's name, durably.
     ///
     /// # Errors
     ///
     /// [`RestoreError::Destination`] if somebody has put something there meanwhile, or the file system refuses.
     pub async fn finish(self) -> Result<BackupReport, RestoreError> {
         let Self { env, folder, report } = self;
-        env.blocking(move || folder.finish()).await?;
+        let finish = move || {
+            finish_restore(folder.path()).map_err(|error| folder.refused(&error))?;
+            folder.finish()
+        };
+        env.blocking(finish).await?;
         Ok(report)
     }
 }
@@ -96,6 +112,7 @@ fn stage(env: &Env, backup: &Path, destination: &Path) -> Result<StagedRestore, 
     let manifest = read_manifest(backup)?;
     let of_log = |error| RestoreError::of_log(backup.to_owned(), error);
     let folder = UnfinishedFolder::create(env, destination, backup)?;
+    begin_restore(folder.path()).map_err(|error| folder.refused(&error))?;
     let prefix = LogPrefix::stored(env, &backup.join(LOG), manifest.end);
     let space = FreeSpace::new(folder.path(), 0, FreeSpace::system());
     folder.check_room(&space, prefix.bytes_max().map_err(of_log)?)?;
@@ -110,8 +127,26 @@ fn stage(env: &Env, backup: &Path, destination: &Path) -> Result<StagedRestore, 
             ),
         });
     }
-    write_marker(folder.path()).map_err(|error| folder.refused(&error))?;
+    copy_bulletin(backup, &folder)?;
     Ok(StagedRestore { env: env.clone(), folder, report: copied.into() })
+}
+
+/// Copies the offsets of asynchronous projectors. A backup that an earlier program made has none.
+fn copy_bulletin(backup: &Path, folder: &UnfinishedFolder) -> Result<(), RestoreError> {
+    let bytes = bulletin::read(&RealDisk, &backup.join(LOG));
+    let bytes = bytes.map_err(|error| RestoreError::Unreadable {
+        backup: backup.to_owned(),
+        reason: format!("{LOG}/{BULLETIN}: {error}"),
+    })?;
+    let Some(bytes) = bytes else { return Ok(()) };
+    bulletin::check(&bytes).map_err(|problem| RestoreError::Damaged {
+        backup: backup.to_owned(),
+        reason: format!(
+            "{LOG}/{BULLETIN}: {problem}; without that file every asynchronous projector begins at the first event"
+        ),
+    })?;
+    let written = bulletin::write(&RealDisk, &folder.path().join(LOG), &bytes);
+    Ok(written.map_err(|error| folder.refused(&error))?)
 }
 
 fn read_manifest(backup: &Path) -> Result<Manifest, RestoreError> {

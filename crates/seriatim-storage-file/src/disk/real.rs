@@ -14,7 +14,14 @@ pub struct RealDisk;
 
 impl Disk for RealDisk {
     fn create_directory(&self, path: &Path) -> io::Result<()> {
-        std::fs::create_dir_all(path)
+        match std::fs::create_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !path.is_dir() => {
+                Err(io::Error::from(io::ErrorKind::NotADirectory))
+            }
+            // Also where nothing can be made, such as on a disk that only reads.
+            Err(_) if path.is_dir() => Err(io::Error::from(io::ErrorKind::AlreadyExists)),
+            made => made,
+        }
     }
 
     fn create(&self, path: &Path, length: u64) -> io::Result<Arc<dyn DiskFile>> {

@@ -39,6 +39,10 @@ struct Shared {
     names: BTreeMap<PathBuf, usize>,
     /// Names as they are after a power cut, at the least.
     durable_names: BTreeMap<PathBuf, usize>,
+    /// Folders as programs see them, without the current one and the root.
+    directories: BTreeSet<PathBuf>,
+    /// Folders whose name is durable. One is there after a power cut only if those that it lies in are.
+    durable_directories: BTreeSet<PathBuf>,
     files: Vec<Content>,
     /// Operations that change something, so far.
     operations: u64,
@@ -46,6 +50,10 @@ struct Shared {
     power_off_at: Option<u64>,
     /// Fails the next so many syncs, as Linux does: the pages count as clean afterwards and are not durable.
     failing_syncs: u32,
+    /// Fails the next so many syncs of folders: nothing is durable by them.
+    failing_directory_syncs: u32,
+    /// Fails the next so many creations of files.
+    failing_creates: u32,
     /// Refuses to reserve space beyond this many bytes in all files.
     capacity: Option<u64>,
 }
@@ -85,6 +93,16 @@ impl SimulatedDisk {
         self.lock().failing_syncs = count;
     }
 
+    /// Makes the next so many syncs of folders fail: what was created or renamed is seen and not durable.
+    pub fn fail_directory_syncs(&self, count: u32) {
+        self.lock().failing_directory_syncs = count;
+    }
+
+    /// Makes the next so many creations of files fail, though there is room.
+    pub fn fail_creates(&self, count: u32) {
+        self.lock().failing_creates = count;
+    }
+
     /// Lets files reserve so many bytes in all, or any number.
     pub fn limit_capacity(&self, bytes: Option<u64>) {
         self.lock().capacity = bytes;
@@ -118,9 +136,20 @@ impl SimulatedDisk {
                 names.insert(name.clone(), *id);
             }
         }
+        let mut directories = shared.durable_directories.clone();
+        for name in &shared.directories {
+            if keeps_all || random.as_mut().is_some_and(fastrand::Rng::bool) {
+                directories.insert(name.clone());
+            }
+        }
         if keeps_all {
             names.clone_from(&shared.names);
+            directories.clone_from(&shared.directories);
         }
+        // In a folder that is lost, all is lost.
+        let lost = |path: &Path| path.ancestors().skip(1).any(|above| is_lost(&directories, above));
+        names.retain(|name, _| !lost(name));
+        let directories: BTreeSet<_> = directories.iter().filter(|path| !lost(path)).cloned().collect();
         let settle = |content: &Content| {
             let mut bytes = if keeps_all { content.seen.clone() } else { content.durable.clone() };
             if let Some(random) = &mut random {
@@ -129,9 +158,27 @@ impl SimulatedDisk {
             Content { seen: bytes.clone(), durable: bytes, dirty: BTreeSet::new() }
         };
         let files = shared.files.iter().map(settle).collect();
-        let after = Shared { durable_names: names.clone(), names, files, ..Shared::default() };
+        let after = Shared {
+            durable_names: names.clone(),
+            names,
+            durable_directories: directories.clone(),
+            directories,
+            files,
+            ..Shared::default()
+        };
         Self { shared: Arc::new(Mutex::new(after)) }
     }
+}
+
+/// Whether a folder is none of these. The root and the current folder are always there.
+fn is_lost(directories: &BTreeSet<PathBuf>, path: &Path) -> bool {
+    path.file_name().is_some() && !directories.contains(path)
+}
+
+/// Whether a name lies in a folder; both `.` and nothing are the current one.
+fn lies_in(name: &Path, directory: &Path) -> bool {
+    let current = |path: &Path| path == Path::new("") || path == Path::new(".");
+    name.parent().is_some_and(|parent| parent == directory || (current(parent) && current(directory)))
 }
 
 impl Content {
@@ -161,19 +208,42 @@ impl Shared {
         Ok(())
     }
 
+    /// An error unless the folder is there.
+    fn check_directory(&self, path: &Path) -> io::Result<()> {
+        let lost = is_lost(&self.directories, path);
+        if lost { Err(io::Error::from(io::ErrorKind::NotFound)) } else { Ok(()) }
+    }
+
+    /// An error unless the folder that it lies in is there.
+    fn check_parent(&self, path: &Path) -> io::Result<()> {
+        path.parent().map_or(Ok(()), |parent| self.check_directory(parent))
+    }
+
     fn find(&self, path: &Path) -> io::Result<usize> {
         self.names.get(path).copied().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
     }
 }
 
 impl Disk for SimulatedDisk {
-    fn create_directory(&self, _path: &Path) -> io::Result<()> {
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        let mut shared = self.lock();
+        if path.file_name().is_none() || shared.directories.contains(path) {
+            return Err(io::Error::from(io::ErrorKind::AlreadyExists));
+        }
+        shared.check_parent(path)?;
+        shared.operate()?;
+        shared.directories.insert(path.to_owned());
         Ok(())
     }
 
     fn create(&self, path: &Path, length: u64) -> io::Result<Arc<dyn DiskFile>> {
         let mut shared = self.lock();
         shared.operate()?;
+        shared.check_parent(path)?;
+        if shared.failing_creates > 0 {
+            shared.failing_creates -= 1;
+            return Err(io::Error::other("the disk failed to make a file"));
+        }
         let reserved: u64 = shared.names.values().map(|id| shared.files[*id].seen.len() as u64).sum();
         if shared.capacity.is_some_and(|capacity| reserved + length > capacity) {
             return Err(io::Error::from(io::ErrorKind::StorageFull));
@@ -197,7 +267,8 @@ impl Disk for SimulatedDisk {
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
         let shared = self.lock();
-        let inside = shared.names.keys().filter(|name| name.parent() == Some(path));
+        shared.check_directory(path)?;
+        let inside = shared.names.keys().filter(|name| lies_in(name, path));
         Ok(inside.filter_map(|name| Some(name.file_name()?.to_string_lossy().into_owned())).collect())
     }
 
@@ -205,6 +276,7 @@ impl Disk for SimulatedDisk {
         let mut shared = self.lock();
         shared.operate()?;
         let id = shared.find(from)?;
+        shared.check_parent(to)?;
         shared.names.remove(from);
         shared.names.insert(to.to_owned(), id);
         Ok(())
@@ -218,10 +290,20 @@ impl Disk for SimulatedDisk {
         Ok(())
     }
 
-    fn sync_directory(&self, _path: &Path) -> io::Result<()> {
-        let mut shared = self.lock();
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        let mut guard = self.lock();
+        let shared = &mut *guard;
         shared.operate()?;
-        shared.durable_names = shared.names.clone();
+        shared.check_directory(path)?;
+        if shared.failing_directory_syncs > 0 {
+            shared.failing_directory_syncs -= 1;
+            return Err(io::Error::other("the disk failed to sync"));
+        }
+        shared.durable_names.retain(|name, _| !lies_in(name, path));
+        let names = shared.names.iter().filter(|(name, _)| lies_in(name, path));
+        shared.durable_names.extend(names.map(|(name, id)| (name.clone(), *id)));
+        let directories = shared.directories.iter().filter(|name| lies_in(name, path));
+        shared.durable_directories.extend(directories.cloned());
         Ok(())
     }
 }

@@ -39,17 +39,33 @@ impl Place {
         number: SegmentNumber,
         previous_checksum: u32,
         frame_bytes: usize,
-    ) -> io::Result<Segment> {
+    ) -> Result<Segment, NoSegment> {
+        let (header, file) =
+            self.prepare_segment(number, previous_checksum, frame_bytes).map_err(NoSegment::Unnamed)?;
+        let name = number.segment_name();
+        let renamed = self.disk.rename(&self.path(&format!("{name}.new")), &self.path(&name));
+        renamed.map_err(|error| match error {
+            error if is_no_space(&error) => NoSegment::Unnamed(error),
+            error => NoSegment::Named(error),
+        })?;
+        self.disk.sync_directory(&self.directory).map_err(NoSegment::Named)?;
+        Ok(Segment { header, file })
+    }
+
+    /// Makes the file of a segment, durably, under a name that is not yet its own.
+    fn prepare_segment(
+        &self,
+        number: SegmentNumber,
+        previous_checksum: u32,
+        frame_bytes: usize,
+    ) -> io::Result<(SegmentHeader, Arc<dyn DiskFile>)> {
         let reserved = u64::from(self.options.segment_bytes).max(FIRST_FRAME_AT + frame_bytes as u64);
         let header = SegmentHeader { number, previous_checksum, mark: self.env.random(), reserved };
-        let name = number.segment_name();
-        let unnamed = self.path(&format!("{name}.new"));
+        let unnamed = self.path(&format!("{}.new", number.segment_name()));
         let file = self.disk.create(&unnamed, reserved)?;
         file.write_at(&header.encode(), 0)?;
         file.sync()?;
-        self.disk.rename(&unnamed, &self.path(&name))?;
-        self.disk.sync_directory(&self.directory)?;
-        Ok(Segment { header, file })
+        Ok((header, file))
     }
 
     /// Writes the index of a full segment. It is derived, so it is not synced, and a failure is made good on reading.
@@ -60,6 +76,28 @@ impl Place {
             tracing::warn!(path = %path.display(), %error, "an index could not be written; it is made anew when needed");
         }
     }
+}
+
+/// Why there is no new segment.
+#[derive(Debug)]
+pub(super) enum NoSegment {
+    /// No segment has this number. The last one can be continued, and the next attempt makes it anew.
+    Unnamed(io::Error),
+    /// It may have its name, and may have it after a crash. It says after which frame it follows, so not one more may be
+    /// written before it.
+    Named(io::Error),
+}
+
+impl NoSegment {
+    pub(super) fn error(&self) -> &io::Error {
+        match self {
+            Self::Unnamed(error) | Self::Named(error) => error,
+        }
+    }
+}
+
+fn is_no_space(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// An open segment.
@@ -224,15 +262,23 @@ impl Committer {
         Ok(())
     }
 
-    /// Goes on in a new segment. On an error nothing has changed, and the frame was not written.
+    /// Continues in a new segment. On an error the frame was not written; if the new segment may be there, the log stops.
     fn roll(&mut self, frame_bytes: usize) -> Result<(), Failure> {
         let full = self.shared.lock_index().clone();
         let next = full.following().map_err(|error| Failure::InDoubt(error.to_string()))?;
         let segment = self.place.create_segment(next.number, self.last_checksum, frame_bytes);
-        let segment = segment.map_err(|error| {
-            tracing::error!(%error, "no new segment could be made");
-            let NearlyFull { free_bytes, needed_bytes } = self.place.space.measure();
-            Failure::NoRoom { free_bytes, needed_bytes }
+        let segment = segment.map_err(|failure| {
+            let path = self.place.path(&next.number.segment_name());
+            let reason = format!("{} could not be made: {}", path.display(), failure.error());
+            tracing::error!(reason, "no new segment");
+            match failure {
+                NoSegment::Unnamed(error) if is_no_space(&error) => {
+                    let NearlyFull { free_bytes, needed_bytes } = self.place.space.measure();
+                    Failure::NoRoom { free_bytes, needed_bytes }
+                }
+                NoSegment::Unnamed(_) => Failure::NoSegment(reason),
+                NoSegment::Named(_) => Failure::Stopped(reason),
+            }
         })?;
         self.place.write_index(&full);
         *self.shared.lock_index() = next;
@@ -249,7 +295,7 @@ impl Committer {
                 let tails = gathered.appends.iter().map(|(partition, _, next)| (*partition, *next));
                 self.shared.tails.advance(tails);
             }
-            Err(Failure::NoRoom { .. }) => {
+            Err(Failure::NoRoom { .. } | Failure::NoSegment(_)) => {
                 let waiting = self.shared.lock().queue.withdraw();
                 answer(waiting, result);
             }

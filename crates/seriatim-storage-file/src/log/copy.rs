@@ -18,7 +18,7 @@ use super::open::open_segment_to_read;
 use super::options::LogOptions;
 use super::record::Record;
 use super::segment::{FIRST_FRAME_AT, Position, SegmentNumber};
-use crate::disk::{DiskFile, RealDisk};
+use crate::disk::{DiskFile, RealDisk, create_directories};
 use crate::space::FreeSpace;
 
 /// Small frames are gathered up to this many bytes before they are written.
@@ -113,7 +113,7 @@ impl LogPrefix {
     /// after an error the folder holds a part of it.
     pub(crate) fn copy(&self, directory: &Path, purpose: Purpose) -> Result<CopiedLog, CopyError> {
         let to = Place { directory: directory.to_owned(), ..self.place.clone() };
-        let created = to.disk.create_directory(directory);
+        let created = create_directories(&*to.disk, directory);
         created.map_err(|error| CopyError::To(directory.to_owned(), error))?;
         copy(&self.place, self.end, &to, purpose)
     }

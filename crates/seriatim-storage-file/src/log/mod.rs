@@ -32,16 +32,18 @@ use std::thread::JoinHandle;
 use async_trait::async_trait;
 use seriatim_env::Env;
 use seriatim_storage::{
-    Append, AppendError, AppendFuture, LogBackend, LogError, ReadEntries, ReadLimit, Taken,
+    Append, AppendError, AppendFuture, BulletinBackend, LogBackend, LogError, ReadEntries, ReadLimit, Taken,
 };
 use seriatim_types::{Partition, PartitionOffset};
 use tokio::sync::oneshot;
 
 use self::committer::{Committer, Phase, Place, Shared};
 pub(crate) use self::copy::{CopiedLog, CopyError, LogEnd, LogPrefix, Purpose};
+pub(crate) use self::open::Before;
 pub use self::options::LogOptions;
 use self::queue::{Answer, Failure, Queue};
 use self::reader::Reader;
+use crate::bulletin::FileBulletin;
 use crate::directory::DirectoryLock;
 use crate::disk::Disk;
 use crate::space::{FreeSpace, NearlyFull};
@@ -57,24 +59,29 @@ pub struct FileLog {
     space: Arc<FreeSpace>,
     thread: Mutex<Option<JoinHandle<()>>>,
     lock: Mutex<Option<Arc<DirectoryLock>>>,
+    bulletin: FileBulletin,
 }
 
 impl FileLog {
-    /// Opens the log in `directory`, or makes one there, and starts its committer.
+    /// Opens the log in `directory` and starts its committer. Makes one there only if none was there before.
     pub(crate) fn open(
         env: &Env,
         disk: Arc<dyn Disk>,
         directory: &Path,
         options: LogOptions,
         space: Arc<FreeSpace>,
+        before: Before,
         lock: Option<Arc<DirectoryLock>>,
     ) -> Result<Self, LogError> {
         let directory = directory.to_owned();
         let place = Place { env: env.clone(), disk, directory, options, space: space.clone() };
-        let opened = open::open(&place)?;
+        let opened = open::open(&place, before)?;
         if opened.cut_bytes > 0 {
             tracing::warn!(bytes = opened.cut_bytes, "cut a torn frame off the end of the log");
         }
+        let bulletin = FileBulletin::open(env, place.disk.clone(), &place.directory, lock.clone());
+        let bulletin =
+            bulletin.map_err(|error| LogError::Unavailable(format!("cannot read the bulletin: {error}")))?;
         let queue = Queue::new(&opened.index, options.queue_bytes);
         let shared = Arc::new(Shared::new(queue, opened.index));
         let committer = Committer::new(place.clone(), shared.clone(), opened.segment.clone());
@@ -83,7 +90,12 @@ impl FileLog {
             thread.map_err(|error| LogError::Unavailable(format!("no thread to commit: {error}")))?;
         let reader = Arc::new(Reader::new(place.clone(), shared.clone(), opened.segment));
         let (thread, lock) = (Mutex::new(Some(thread)), Mutex::new(lock));
-        Ok(Self { env: env.clone(), place, shared, reader, space, thread, lock })
+        Ok(Self { env: env.clone(), place, shared, reader, space, thread, lock, bulletin })
+    }
+
+    /// What is posted by now, for a backup of frames that are committed later.
+    pub(crate) fn bulletin_copy(&self) -> Option<Vec<u8>> {
+        self.bulletin.copy()
     }
 
     /// All frames that are committed by now.
@@ -124,7 +136,7 @@ impl LogBackend for FileLog {
         self.shared.wake();
         match receiver.await {
             Ok(Ok(())) => Ok(taken),
-            Ok(Err(Failure::InDoubt(reason) | Failure::Stopped(reason))) => {
+            Ok(Err(Failure::InDoubt(reason) | Failure::Stopped(reason) | Failure::NoSegment(reason))) => {
                 Err(LogError::Unavailable(reason))
             }
             Ok(Err(Failure::NoRoom { free_bytes, .. })) => Err(LogError::Unavailable(format!(
@@ -142,6 +154,7 @@ impl LogBackend for FileLog {
             match receiver?.await {
                 Ok(Ok(())) => Ok(()),
                 Ok(Err(Failure::Stopped(reason))) => Err(AppendError::Stopped(reason)),
+                Ok(Err(Failure::NoSegment(reason))) => Err(AppendError::Unavailable(reason)),
                 Ok(Err(Failure::InDoubt(reason))) => Err(in_doubt(reason)),
                 Ok(Err(Failure::NoRoom { free_bytes, needed_bytes })) => {
                     Err(AppendError::DiskNearlyFull { free_bytes, needed_bytes })
@@ -180,8 +193,13 @@ impl LogBackend for FileLog {
         if state.phase == Phase::Closing { Err(LogError::Closed) } else { Ok(state.queue.taken()) }
     }
 
+    fn bulletin(&self) -> Arc<dyn BulletinBackend> {
+        Arc::new(self.bulletin.clone())
+    }
+
     async fn close(&self) -> Result<(), LogError> {
         self.shared.begin_closing();
+        self.bulletin.close().await;
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let ended = self.env.blocking(move || thread.join()).await;
@@ -196,6 +214,7 @@ impl LogBackend for FileLog {
 impl Drop for FileLog {
     fn drop(&mut self) {
         self.shared.begin_closing();
+        self.bulletin.begin_closing();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         // The committer ends after the frame that it is at; a panic of it was told to whoever waited.
         let _ = thread.map(JoinHandle::join);

@@ -1,8 +1,8 @@
 //! Opening: what the files say is there.
 //!
-//! Frames are synced one by one, so at most the last one can be torn. What is not a whole frame ends the log, unless a
-//! whole frame follows somewhere behind it: then it was durable once, and something has damaged it. Damage to the very
-//! last frame looks like a torn one and cannot be told apart.
+//! Frames are synced one by one, so at most the last one can be torn. What is not a whole frame ends the log, unless another
+//! frame was begun somewhere after it: then it was durable once, and something has damaged it. Damage to the very last
+//! frame looks like a torn one and cannot be told apart.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::frame::FRAME_ALIGNMENT;
 use super::frames::Frames;
 use super::index::SegmentIndex;
 use super::segment::{FIRST_FRAME_AT, Position, SegmentHeader, SegmentNumber};
-use crate::disk::DiskFile;
+use crate::disk::{DiskFile, create_directories};
 
 /// How much of a file is looked through at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -36,10 +36,19 @@ fn missing(place: &Place, number: SegmentNumber) -> LogError {
     LogError::Corrupt(format!("{} is missing from {}", number.segment_name(), place.directory.display()))
 }
 
-/// Opens the log in its folder, or makes one there.
-pub(super) fn open(place: &Place) -> Result<Opened, LogError> {
+/// What is known about the folder of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// No log in it has been opened successfully, so nothing was ever appended: one may be made there.
+    Nothing,
+    /// There was a log. If it has no segments, they are lost.
+    Log,
+}
+
+/// Opens the log in its folder, or makes one there if there was none before.
+pub(super) fn open(place: &Place, before: Before) -> Result<Opened, LogError> {
     let fail = |error| unavailable("cannot open the log", place, &error);
-    place.disk.create_directory(&place.directory).map_err(fail)?;
+    create_directories(&*place.disk, &place.directory).map_err(fail)?;
     let names = place.disk.list(&place.directory).map_err(fail)?;
     for name in names.iter().filter(|name| name.ends_with(".segment.new")) {
         place.disk.remove(&place.path(name)).map_err(fail)?;
@@ -47,8 +56,17 @@ pub(super) fn open(place: &Place) -> Result<Opened, LogError> {
     let mut numbers: Vec<_> = names.iter().filter_map(|name| SegmentNumber::of_segment(name)).collect();
     numbers.sort();
     let Some(&last) = numbers.last() else {
+        if before == Before::Log {
+            return Err(LogError::Corrupt(format!(
+                "no segments are in {}, and there was a log: put them back, or restore a backup. If nothing was ever \
+                 written to it, remove the storage's folder",
+                place.directory.display()
+            )));
+        }
         let index = SegmentIndex::first();
-        let segment = place.create_segment(index.number, 0, 0).map_err(fail)?;
+        let segment = place.create_segment(index.number, 0, 0);
+        let segment =
+            segment.map_err(|failure| unavailable("cannot begin the log", place, failure.error()))?;
         return Ok(Opened { segment, index, cut_bytes: 0 });
     };
     let mut expected = SegmentNumber::FIRST;
@@ -178,7 +196,7 @@ fn open_last(place: &Place, number: SegmentNumber) -> Result<Opened, LogError> {
     let garbage_end = look_behind(&segment, end).map_err(fail)?;
     let garbage_end = garbage_end.map_err(|follows| {
         LogError::Corrupt(format!(
-            "there is no whole frame at {end}, but one follows at {follows}: this is damage"
+            "there is no whole frame at {end}, but one was begun after it at {follows}: this is damage"
         ))
     })?;
     let cut_bytes = garbage_end.saturating_sub(end.at);
@@ -186,8 +204,11 @@ fn open_last(place: &Place, number: SegmentNumber) -> Result<Opened, LogError> {
     Ok(Opened { segment, index, cut_bytes })
 }
 
-/// Looks through what lies behind the last whole frame. Returns where the last byte that is not zero ends, or, as an
-/// error, where a whole frame is.
+/// Reads what lies after the last whole frame. Returns where the last byte that is not zero ends, or, as an error, where
+/// another frame was begun.
+///
+/// The segment's mark shows it: a frame is begun only when the one before it is durable, and nothing but the beginning of
+/// a frame has the mark. Whether that frame is whole does not matter.
 fn look_behind(segment: &Segment, end: Position) -> io::Result<Result<u64, Position>> {
     let length = segment.file.length()?;
     let mark = segment.header.mark.to_be_bytes();
@@ -205,7 +226,7 @@ fn look_behind(segment: &Segment, end: Position) -> io::Result<Result<u64, Posit
             garbage_end = at + last as u64 + 1;
             for (step, word) in bytes.chunks(FRAME_ALIGNMENT).enumerate() {
                 let position = Position { segment: end.segment, at: at + (step * FRAME_ALIGNMENT) as u64 };
-                if word == mark && position > end && is_whole(segment, position)? {
+                if word == mark && position > end {
                     return Ok(Err(position));
                 }
             }
@@ -213,11 +234,6 @@ fn look_behind(segment: &Segment, end: Position) -> io::Result<Result<u64, Posit
         at += read as u64;
     }
     Ok(Ok(garbage_end))
-}
-
-fn is_whole(segment: &Segment, position: Position) -> io::Result<bool> {
-    let mut frames = Frames::new(segment, position.at, segment.file.length()?);
-    Ok(frames.next()?.is_some())
 }
 
 /// Makes what was found durable, and what was torn zero.

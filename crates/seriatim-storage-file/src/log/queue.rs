@@ -20,6 +20,8 @@ use super::record::{APPEND_HEADER_BYTES, TAKE_BYTES, encode_append, encode_take}
 pub(super) enum Failure {
     /// Nothing was written: there is no room for another segment. The log goes on when there is.
     NoRoom { free_bytes: u64, needed_bytes: u64 },
+    /// Nothing was written: a new segment could not be made, for this reason. The log continues when it can.
+    NoSegment(String),
     /// It may have been written. The log stops.
     InDoubt(String),
     /// Nothing was written: the log stopped before it.

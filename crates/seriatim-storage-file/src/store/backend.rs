@@ -12,7 +12,7 @@ use seriatim_types::limits;
 use super::conditional::{self, Request};
 use super::engine::{Commit, Engine};
 use super::value::Stored;
-use super::{FjallStore, close, error, key};
+use super::{FjallStore, close, error, key, reopen};
 
 /// Up to how many keys or pairs a read stays on the caller's thread: far less than a millisecond when
 /// blocks are cached.
@@ -82,6 +82,14 @@ impl StoreBackend for FjallStore {
 
     async fn sync(&self) -> Result<(), StoreError> {
         self.shared.blocking(|engine| engine.sync(engine.last_commit())).await
+    }
+
+    fn generation(&self) -> u64 {
+        self.shared.generation()
+    }
+
+    async fn reopen(&self) -> Result<u64, StoreError> {
+        reopen::reopen(&self.shared).await
     }
 
     async fn close(&self) -> Result<(), StoreError> {

@@ -2,7 +2,7 @@
 
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fjall::compaction::Leveled;
@@ -39,9 +39,17 @@ const SEALED_MAX: usize = 2;
 /// Runs in level 0 from which on writers wait. The engine waits at 30, in such a loop too.
 const LEVEL_0_RUNS_MAX: usize = 24;
 
-/// How many commits there had been when a write returned. A sync covers all up to one.
+/// How many commits there had been when a write returned, and in which generation of the store. A sync covers all up to
+/// one, and none of another generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Commit(u64);
+pub(super) struct Commit {
+    generation: u64,
+    number: u64,
+}
+
+/// What writers wait for. While it changes, the wait has an end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Backlog(Vec<(usize, usize, u64)>);
 
 pub(super) struct Engine {
     database: Database,
@@ -52,15 +60,26 @@ pub(super) struct Engine {
     /// Written once; kept so that it is flushed with the others.
     meta: Keyspace,
     memtable_bytes: u64,
+    /// Which opening of the store this is, from 0.
+    generation: u64,
     commits: AtomicU64,
-    synced: Mutex<Commit>,
+    /// The number of the last commit that is known to be durable.
+    synced: Mutex<u64>,
+    /// Whether a flush or compaction of ours failed. The engine stops taking writes when one of its workers fails; ours
+    /// count the same.
+    failed: AtomicBool,
 }
 
 impl Engine {
-    pub(super) fn open(directory: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+    pub(super) fn open(
+        directory: &Path,
+        options: &StoreOptions,
+        generation: u64,
+    ) -> Result<Self, StoreError> {
         format::check_directory(directory)?;
         // Damage makes some parts of the engine panic; that is an answer too.
-        let opened = panic::catch_unwind(AssertUnwindSafe(|| Self::open_checked(directory, options)));
+        let opened =
+            panic::catch_unwind(AssertUnwindSafe(|| Self::open_checked(directory, options, generation)));
         opened.unwrap_or_else(|_| {
             Err(StoreError::Corrupt(format!(
                 "{}: the engine panicked while it opened it",
@@ -69,7 +88,7 @@ impl Engine {
         })
     }
 
-    fn open_checked(directory: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+    fn open_checked(directory: &Path, options: &StoreOptions, generation: u64) -> Result<Self, StoreError> {
         let failed = |error| error::of_open(directory, &error);
         let database = Database::builder(directory)
             .max_journaling_size(options.journal_bytes.max(JOURNAL_BYTES_MIN))
@@ -97,8 +116,10 @@ impl Engine {
             expiry,
             meta,
             memtable_bytes: options.memtable_bytes,
+            generation,
             commits: AtomicU64::new(0),
-            synced: Mutex::new(Commit(0)),
+            synced: Mutex::new(0),
+            failed: AtomicBool::new(false),
         })
     }
 
@@ -114,15 +135,16 @@ impl Engine {
 
     /// Writes a batch, all or nothing. One at a time: callers hold the writer's turn.
     pub(super) fn commit(&self, batch: OwnedWriteBatch) -> Result<Commit, StoreError> {
+        self.check_work()?;
         batch.commit().map_err(|error| error::of_write(&error))?;
-        let commit = Commit(self.commits.fetch_add(1, Ordering::AcqRel) + 1);
+        let number = self.commits.fetch_add(1, Ordering::AcqRel) + 1;
         self.rotate_full();
-        Ok(commit)
+        Ok(Commit { generation: self.generation, number })
     }
 
     /// The last commit so far.
     pub(super) fn last_commit(&self) -> Commit {
-        Commit(self.commits.load(Ordering::Acquire))
+        Commit { generation: self.generation, number: self.commits.load(Ordering::Acquire) }
     }
 
     fn rotate_full(&self) {
@@ -147,18 +169,86 @@ impl Engine {
         })
     }
 
+    /// How much there is to flush and to compact.
+    pub(super) fn backlog(&self) -> Backlog {
+        let of = |keyspace: &Keyspace| {
+            let (sealed, runs) = (keyspace.sealed_memtable_count(), keyspace.tree.l0_run_count());
+            // A compaction of deeper levels, which has to come first, leaves level 0 as it is and makes a new version.
+            (sealed, runs, keyspace.tree.current_version().id())
+        };
+        Backlog([&self.pairs, &self.expiry].map(of).into())
+    }
+
+    /// Does one step of what a writer waits for. The engine starts one compaction when it opens and others only after a
+    /// flush; a flush needs a write, and the write waits. What a worker is at already is left to it.
+    pub(super) fn relieve(&self) -> Result<(), StoreError> {
+        self.check_alive()?;
+        for keyspace in [&self.pairs, &self.expiry] {
+            if keyspace.sealed_memtable_count() >= SEALED_MAX {
+                // In the engine's order: a batch over several keyspaces is in the journal before a part is in a table.
+                self.database.persist(PersistMode::SyncAll).map_err(|error| error::of_write(&error))?;
+                self.work("flush", || self.flush(keyspace))?;
+            }
+            if keyspace.tree.l0_run_count() >= LEVEL_0_RUNS_MAX {
+                let strategy = keyspace.config.compaction_strategy.clone();
+                self.work("compaction", || Ok(keyspace.tree.compact(strategy, self.oldest_snapshot())?))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes out the sealed memtables of a keyspace. Waits for a worker that is doing so.
+    fn flush(&self, keyspace: &Keyspace) -> fjall::Result<()> {
+        let lock = keyspace.tree.get_flush_lock();
+        keyspace.tree.flush(&lock, self.oldest_snapshot())?;
+        Ok(())
+    }
+
+    /// What was overwritten before this is read by no one.
+    fn oldest_snapshot(&self) -> u64 {
+        self.database.supervisor.snapshot_tracker.get_seqno_safe_to_gc()
+    }
+
+    /// Does what is otherwise a worker's. If it fails or panics, the store takes no more writes, as after a worker's.
+    fn work(&self, what: &str, work: impl FnOnce() -> fjall::Result<()>) -> Result<(), StoreError> {
+        let done = panic::catch_unwind(AssertUnwindSafe(work));
+        let reason = match done {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => error::text(&error),
+            Err(_) => "the engine panicked".to_owned(),
+        };
+        self.failed.store(true, Ordering::Release);
+        tracing::error!(what, reason, "the store takes no more writes until it is opened again");
+        Err(StoreError::Unavailable(format!("a {what} failed: {reason}; open the store again")))
+    }
+
+    /// An error if a flush or compaction of ours has failed.
+    fn check_work(&self) -> Result<(), StoreError> {
+        if self.failed.load(Ordering::Acquire) {
+            Err(error::of_write(&fjall::Error::Poisoned))
+        } else {
+            Ok(())
+        }
+    }
+
     /// An error if the engine has given up: a failed write or sync, a dead worker.
     pub(super) fn check_alive(&self) -> Result<(), StoreError> {
+        self.check_work()?;
         self.database.persist(PersistMode::Buffer).map_err(|error| error::of_write(&error))
     }
 
     /// Makes everything up to `commit` durable, unless another sync has done so meanwhile.
     pub(super) fn sync(&self, commit: Commit) -> Result<(), StoreError> {
+        if commit.generation != self.generation {
+            return Err(StoreError::InDoubt(
+                "the store failed and was opened again before a sync".to_owned(),
+            ));
+        }
         let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
-        if *synced >= commit {
+        if *synced >= commit.number {
             return Ok(());
         }
-        let covered = self.last_commit();
+        let covered = self.last_commit().number;
         let persisted = self.database.persist(PersistMode::SyncData);
         // A worker's own sync may have failed just before and taken the error with it; it has poisoned the engine by
         // now, and asking again shows it.
@@ -175,18 +265,20 @@ impl Engine {
         }
     }
 
-    /// Makes everything durable, and starts to write out all memtables.
-    pub(super) fn start_flush(&self) -> Result<(), StoreError> {
-        self.database.persist(PersistMode::SyncAll).map_err(|error| error::of_sync(&error))?;
-        self.keyspaces().into_iter().for_each(|keyspace| self.rotate(keyspace));
-        Ok(())
+    /// Makes everything durable.
+    pub(super) fn sync_all(&self) -> Result<(), StoreError> {
+        self.database.persist(PersistMode::SyncAll).map_err(|error| error::of_sync(&error))
     }
 
-    /// Whether every memtable is empty: everything is in tables, and the journal has nothing to add.
-    pub(super) fn is_flushed(&self) -> bool {
-        self.keyspaces().into_iter().all(|keyspace| {
-            keyspace.sealed_memtable_count() == 0 && keyspace.tree.active_memtable().is_empty()
-        })
+    /// Writes out all memtables: everything is in tables then, and the journal has nothing to add. Only after a
+    /// [sync](Engine::sync_all), and while nothing is written. Workers are not asked, so that it does not wait for them.
+    pub(super) fn flush_all(&self) -> Result<(), StoreError> {
+        self.check_alive()?;
+        for keyspace in self.keyspaces() {
+            keyspace.tree.rotate_memtable();
+            self.work("flush", || self.flush(keyspace))?;
+        }
+        self.check_alive()
     }
 
     fn keyspaces(&self) -> [&Keyspace; 3] {

@@ -56,7 +56,8 @@ fn is_damage(error: &Error) -> bool {
     }
 }
 
-fn text(error: &Error) -> String {
+/// For messages.
+pub(super) fn text(error: &Error) -> String {
     match error {
         Error::Io(error) | Error::Storage(LsmError::Io(error)) => error.to_string(),
         Error::Poisoned => {

@@ -15,7 +15,10 @@ mod expiry_key;
 mod format;
 mod key;
 mod options;
+mod reopen;
 mod shared;
+#[cfg(test)]
+mod standstill_tests;
 mod value;
 
 use std::fmt;
@@ -33,7 +36,8 @@ pub use options::{SpaceCheck, StoreOptions};
 /// Dropped without being closed, it is as after a crash: nothing that was written is lost, and opening it again takes
 /// longer.
 ///
-/// After a failed write or sync it reads, and refuses writes, until it is opened again.
+/// After a failed write or sync it reads, and refuses writes, until it is opened again:
+/// [`reopen`](seriatim_storage::StoreBackend::reopen) does so in place.
 pub struct FjallStore {
     shared: Arc<shared::Shared>,
 }

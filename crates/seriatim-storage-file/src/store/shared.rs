@@ -1,7 +1,8 @@
 //! What all clones of a store and its background task share.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, TryLockError};
 use std::time::Duration;
 
@@ -13,18 +14,20 @@ use super::conditional::Conditional;
 use super::engine::{Commit, Engine};
 use super::{StoreOptions, expiry};
 
-/// How often a writer that has to wait looks again. A memtable is flushed in about 100 ms.
+/// The interval in which a writer that has to wait checks again. A memtable is flushed in about 100 ms.
 const BEHIND_POLL: Duration = Duration::from_millis(5);
 
-/// How long a writer waits for flushing and compaction before it gives up. They take seconds at worst.
+/// How long a writer waits while flushing and compaction make no progress. A step of them takes seconds at worst.
 const BEHIND_WAIT_MAX: Duration = Duration::from_secs(60);
 
 pub(super) struct Shared {
     pub(super) env: Env,
     pub(super) directory: PathBuf,
     pub(super) options: StoreOptions,
-    /// Held for reading by whoever uses the engine, and for writing only to take it out: then the store is closed.
-    engine: RwLock<Option<Engine>>,
+    /// Held for reading by what uses the engine, and for writing only to take it out or to replace it.
+    engine: RwLock<State>,
+    /// How often the engine has been replaced.
+    generation: AtomicU64,
     /// One writer at a time, so that a compare and its write are one. Not held over a sync.
     writer: Arc<AsyncMutex<Turn>>,
     pub(super) conditional: Conditional,
@@ -34,7 +37,16 @@ pub(super) struct Shared {
     pub(super) expiring_wake: Arc<Notify>,
     /// Ends the background expiry.
     pub(super) stop: Shutdown,
-    pub(super) closing: AsyncMutex<()>,
+    /// Held to close the store or to open it again.
+    pub(super) lifecycle: Arc<AsyncMutex<()>>,
+}
+
+/// Whether there is an engine.
+enum State {
+    Open(Engine),
+    /// It failed, and could not be opened again for this reason.
+    Failed(StoreError),
+    Closed,
 }
 
 /// A writer's turn.
@@ -46,22 +58,30 @@ pub(super) struct Turn {
 
 impl Shared {
     pub(super) fn open(env: Env, directory: PathBuf, options: StoreOptions) -> Result<Arc<Self>, StoreError> {
-        let engine = Engine::open(&directory, &options)?;
+        let engine = Engine::open(&directory, &options, 0)?;
+        // What was left when the store was closed or killed has to be done before the first write.
+        let turn = Turn { behind: engine.is_behind() };
         Ok(Arc::new(Self {
             env,
             directory,
             options,
             expiring: AtomicBool::new(expiry::any(&engine)?),
-            engine: RwLock::new(Some(engine)),
-            writer: Arc::default(),
+            engine: RwLock::new(State::Open(engine)),
+            generation: AtomicU64::new(0),
+            writer: Arc::new(AsyncMutex::new(turn)),
             conditional: Conditional::default(),
             expiring_wake: Arc::default(),
             stop: Shutdown::new(),
-            closing: AsyncMutex::default(),
+            lifecycle: Arc::default(),
         }))
     }
 
-    /// Does something with the engine, if it is open. Never waits: only closing holds the lock against readers.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Does something with the engine, if it is open. Never waits: only closing and opening again hold the lock against
+    /// readers.
     pub(super) fn engine<T>(
         &self,
         work: impl FnOnce(&Engine) -> Result<T, StoreError>,
@@ -69,9 +89,18 @@ impl Shared {
         let engine = match self.engine.try_read() {
             Ok(engine) => engine,
             Err(TryLockError::Poisoned(engine)) => engine.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err(StoreError::Closed),
+            Err(TryLockError::WouldBlock) if self.stop.is_cancelled() => return Err(StoreError::Closed),
+            Err(TryLockError::WouldBlock) => {
+                return Err(StoreError::Unavailable("it is being opened again after a failure".to_owned()));
+            }
         };
-        work(engine.as_ref().ok_or(StoreError::Closed)?)
+        match &*engine {
+            State::Open(engine) => work(engine),
+            State::Failed(reason) => {
+                Err(StoreError::Unavailable(format!("it failed and could not be opened again: {reason}")))
+            }
+            State::Closed => Err(StoreError::Closed),
+        }
     }
 
     /// Does something with the engine where it holds up no task.
@@ -83,9 +112,43 @@ impl Shared {
         self.env.blocking(move || shared.engine(work)).await
     }
 
-    /// Takes the engine out, once nobody uses it any more.
+    /// Takes the engine out for good, once nothing uses it any more.
     pub(super) fn take_engine(&self) -> Option<Engine> {
-        self.engine.write().unwrap_or_else(PoisonError::into_inner).take()
+        let mut state = self.engine.write().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut *state, State::Closed) {
+            State::Open(engine) => Some(engine),
+            State::Failed(_) | State::Closed => None,
+        }
+    }
+
+    /// Opens the directory again if its engine has failed, once nothing uses it any more. The caller has a writer's turn.
+    pub(super) fn replace_failed_engine(&self, turn: &mut Turn) -> Result<(), StoreError> {
+        let mut state = self.engine.write().unwrap_or_else(PoisonError::into_inner);
+        match &*state {
+            State::Open(engine) if engine.check_alive().is_ok() => return Ok(()),
+            State::Open(_) | State::Failed(_) => {}
+            State::Closed => return Err(StoreError::Closed),
+        }
+        // The old one first: it holds the engine's lock file. A worker that panicked may make it panic too; then that file
+        // may stay locked, and opening says so.
+        let unopened = State::Failed(StoreError::Unavailable("opening it did not end".to_owned()));
+        let failed = std::mem::replace(&mut *state, unopened);
+        let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(failed)));
+        let generation = self.generation() + 1;
+        let opened = Engine::open(&self.directory, &self.options, generation).and_then(|engine| {
+            let expiring = expiry::any(&engine)?;
+            Ok((engine, expiring))
+        });
+        let (engine, expiring) = opened.inspect_err(|error| *state = State::Failed(error.clone()))?;
+        tracing::warn!(generation, "the store failed and has been opened again");
+        turn.behind = engine.is_behind();
+        self.expiring.store(expiring, Ordering::Release);
+        if expiring {
+            self.expiring_wake.notify_one();
+        }
+        self.generation.store(generation, Ordering::Release);
+        *state = State::Open(engine);
+        Ok(())
     }
 
     pub(super) fn check_space(&self) -> Result<(), StoreError> {
@@ -98,24 +161,40 @@ impl Shared {
         }
     }
 
-    /// Waits for a writer's turn, and until flushing and compaction can take one more write.
+    /// Waits until no one else writes.
+    pub(super) async fn wait_for_turn(&self) -> OwnedMutexGuard<Turn> {
+        self.writer.clone().lock_owned().await
+    }
+
+    /// Waits for a writer's turn, and until flushing and compaction can take one more write. It does itself what it waits
+    /// for: nothing says that a worker will.
     pub(super) async fn turn(self: &Arc<Self>) -> Result<OwnedMutexGuard<Turn>, StoreError> {
-        let mut turn = self.writer.clone().lock_owned().await;
-        let start = self.env.instant();
+        let mut turn = self.wait_for_turn().await;
+        let (mut progress_at, mut backlog) = (self.env.instant(), None);
         while turn.behind {
-            if self.env.instant() - start > BEHIND_WAIT_MAX {
+            let relieve = |engine: &Engine| {
+                engine.relieve()?;
+                Ok((engine.is_behind(), engine.backlog()))
+            };
+            let (behind, left) = self.blocking(relieve).await?;
+            turn.behind = behind;
+            if !behind {
+                break;
+            }
+            let left = Some(left);
+            if backlog != left {
+                (progress_at, backlog) = (self.env.instant(), left);
+            } else if self.env.instant() - progress_at > BEHIND_WAIT_MAX {
                 return Err(StoreError::Unavailable(format!(
-                    "the disk does not keep up: flushing or compaction is behind for {BEHIND_WAIT_MAX:?}"
+                    "flushing and compaction have made no progress for {BEHIND_WAIT_MAX:?}: check the disk"
                 )));
             }
             self.env.sleep(BEHIND_POLL).await;
-            let check = |engine: &Engine| engine.check_alive().map(|()| engine.is_behind());
-            turn.behind = self.blocking(check).await?;
         }
         Ok(turn)
     }
 
-    /// Writes in a turn of its own. Once begun it goes on to its end, also if the caller is gone.
+    /// Writes in a turn of its own. Once begun it continues to its end, also if the caller is gone.
     pub(super) async fn write<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Engine) -> Result<T, StoreError> + Send + 'static,

@@ -183,6 +183,12 @@ macro_rules! log_conformance {
                 an_append_of_as_many_entries_as_allowed_is_taken
                 thousands_of_entries_are_kept_in_order
                 partitions_are_written_side_by_side;
+            bulletin:
+                what_was_posted_last_is_read
+                what_was_posted_is_there_after_reopen
+                posts_of_many_tasks_are_all_kept
+                a_post_that_is_too_large_is_refused
+                a_bulletin_is_closed_with_its_log;
             close:
                 a_closed_log_says_so
                 a_log_may_be_closed_twice
@@ -312,7 +318,9 @@ macro_rules! store_conformance {
             reopen:
                 everything_written_is_there_after_reopen
                 what_was_removed_stays_removed_after_reopen
-                a_store_can_be_opened_again_and_again;
+                a_store_can_be_opened_again_and_again
+                reopening_a_store_that_works_changes_nothing
+                a_closed_store_is_not_opened_by_reopening_it;
             scan:
                 a_scan_ascends_by_bytes
                 a_scan_includes_its_start_and_excludes_its_finish

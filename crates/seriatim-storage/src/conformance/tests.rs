@@ -2,6 +2,7 @@
 
 const LOG: &[&str] = &[
     include_str!("log/append.rs"),
+    include_str!("log/bulletin.rs"),
     include_str!("log/close.rs"),
     include_str!("log/contention.rs"),
     include_str!("log/follow.rs"),

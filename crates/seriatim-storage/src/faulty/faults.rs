@@ -7,7 +7,7 @@ use std::time::Duration;
 use seriatim_env::Env;
 use tokio::sync::watch;
 
-use super::plan::{Fault, Gate, GateState, Moment, Passage, Plan, Rule, When};
+use super::plan::{Fault, Gate, GateState, Moment, Passage, Plan, Rule, Then, When};
 use super::{Operation, Operations};
 
 /// What goes wrong in the [`FaultyLog`](super::FaultyLog)s and [`FaultyStore`](super::FaultyStore)s that share it:
@@ -32,8 +32,8 @@ impl Faults {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, on: Operations, when: When, fault: Fault, crashes: bool) {
-        self.plan().rules.push(Rule { on, when, fault, crashes });
+    fn add(&self, on: Operations, when: When, fault: Fault, then: Then) {
+        self.plan().rules.push(Rule { on, when, fault, then });
     }
 
     /// These operations fail in this way with a probability from 0 to 1, each by itself.
@@ -49,23 +49,47 @@ impl Faults {
             reason = "between 0 and a million"
         )]
         let of_a_million = (probability * 1e6) as u64;
-        self.add(on.into(), When::Chance(of_a_million), fault, false);
+        self.add(on.into(), When::Chance(of_a_million), fault, Then::Continue);
     }
 
     /// These operations fail in this way until [`Faults::heal`].
     pub fn fail(&self, on: impl Into<Operations>, fault: Fault) {
-        self.add(on.into(), When::Always, fault, false);
+        self.add(on.into(), When::Always, fault, Then::Continue);
     }
 
     /// The `nth` of these operations from here on (1 is the next one) fails in this way, once.
     pub fn fail_nth(&self, on: impl Into<Operations>, nth: u64, fault: Fault) {
-        self.add(on.into(), When::In(nth), fault, false);
+        self.add(on.into(), When::In(nth), fault, Then::Continue);
     }
 
     /// As [`Faults::fail_nth`], and from then on everything is refused until [`Faults::heal`]: a crash right before the
     /// effect ([`Fault::LoseRequest`]) or right behind it ([`Fault::LoseReply`]).
     pub fn crash_at(&self, on: impl Into<Operations>, nth: u64, fault: Fault) {
-        self.add(on.into(), When::In(nth), fault, true);
+        self.add(on.into(), When::In(nth), fault, Then::Crash);
+    }
+
+    /// As [`Faults::fail_nth`], and from then on the store refuses writes, syncs and compare-and-sets as unavailable until
+    /// it is opened again ([`Store::reopen`](crate::Store::reopen)), as a database does that could not write to its disk.
+    /// Reads work. [`Faults::heal`] does not end it: the disk may be well again and the store is not.
+    pub fn poison_at(&self, on: impl Into<Operations>, nth: u64, fault: Fault) {
+        self.add(on.into(), When::In(nth), fault, Then::Poison);
+    }
+
+    /// As [`Faults::poison_at`], from now on.
+    pub fn poison_store(&self) {
+        self.plan().poisoned = true;
+    }
+
+    /// Whether the store refuses writes until it is opened again.
+    #[must_use]
+    pub fn is_poisoned(&self) -> bool {
+        self.plan().poisoned
+    }
+
+    /// When the store is opened again after having been poisoned, up to so many of the last batches that were written to
+    /// it are gone, unless they were synced. Counts batches written from here on; zero ends it.
+    pub fn lose_on_reopen(&self, batches: usize) {
+        self.plan().lost_batches = batches;
     }
 
     /// Each of these operations takes a random while of up to this long before its effect, and as much again before
@@ -94,7 +118,7 @@ impl Faults {
         Hold { gate }
     }
 
-    /// Ends everything that was asked for: all faults, delays and holds. Counts stay.
+    /// Ends everything that was asked for: all faults, delays and holds. Counts stay, and a poisoned store stays so.
     pub fn heal(&self) {
         let mut plan = self.plan();
         plan.rules.clear();
@@ -129,12 +153,36 @@ impl Faults {
         plan.injected = 0;
     }
 
+    pub(super) fn lost_batches(&self) -> usize {
+        self.plan().lost_batches
+    }
+
+    pub(super) fn reopened(&self) -> u64 {
+        self.plan().reopened
+    }
+
+    pub(super) fn raise_generation(&self) {
+        self.plan().reopened += 1;
+    }
+
+    /// The store is open again: in the next generation.
+    pub(super) fn reopen(&self) {
+        let mut plan = self.plan();
+        plan.poisoned = false;
+        plan.reopened += 1;
+    }
+
     pub(super) fn env(&self) -> &Env {
         &self.env
     }
 
+    /// # Panics
+    ///
+    /// If it was told to.
     pub(super) fn meet(&self, operation: Operation) -> Passage {
-        self.plan().meet(operation, &self.env)
+        let passage = self.plan().meet(operation, &self.env);
+        assert!(passage.fault != Some(Fault::Panic), "{}", Fault::Panic.reason());
+        passage
     }
 
     /// Does something, or not, or does it and says something else.

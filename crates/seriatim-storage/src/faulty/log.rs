@@ -11,7 +11,8 @@ use tokio::sync::oneshot;
 use super::plan::Passage;
 use super::{Fault, Faults, Operation};
 use crate::{
-    Append, AppendError, AppendFuture, Entries, LogBackend, LogError, ReadEntries, ReadLimit, Taken,
+    Append, AppendError, AppendFuture, BulletinBackend, Entries, LogBackend, LogError, ReadEntries,
+    ReadLimit, Taken,
 };
 
 /// A log around another one, with [`Faults`].
@@ -124,7 +125,9 @@ fn unappended(partition: Partition, at: PartitionOffset, fault: Fault) -> Append
     match fault {
         Fault::Busy => AppendError::QueueFull { queued_bytes: 0 },
         Fault::Refuse => AppendError::Stopped(reason),
-        Fault::LoseRequest | Fault::LoseReply | Fault::Late(_) => in_doubt(partition, at, reason),
+        Fault::LoseRequest | Fault::LoseReply | Fault::Late(_) | Fault::Panic => {
+            in_doubt(partition, at, reason)
+        }
     }
 }
 
@@ -187,6 +190,10 @@ impl LogBackend for FaultyLog {
 
     async fn partitions(&self) -> Result<Vec<Partition>, LogError> {
         self.faults.around(Operation::Partitions, self.backend.partitions(), unavailable).await
+    }
+
+    fn bulletin(&self) -> Arc<dyn BulletinBackend> {
+        self.backend.bulletin()
     }
 
     async fn close(&self) -> Result<(), LogError> {

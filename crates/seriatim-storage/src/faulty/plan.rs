@@ -23,13 +23,15 @@ pub enum Fault {
     /// The answer leaves it open, and it happens after a random while of up to this long: for appends, which a new
     /// owner shuts out. All else as [`Fault::LoseReply`].
     Late(Duration),
+    /// The backend panics, before anything happens: a defect.
+    Panic,
 }
 
 impl Fault {
     /// Whether it keeps the operation from having an effect.
     pub(super) fn is_before_the_effect(self) -> bool {
         match self {
-            Self::Busy | Self::Refuse | Self::LoseRequest => true,
+            Self::Busy | Self::Refuse | Self::LoseRequest | Self::Panic => true,
             Self::LoseReply | Self::Late(_) => false,
         }
     }
@@ -38,7 +40,7 @@ impl Fault {
     pub(super) fn is_definite(self) -> bool {
         match self {
             Self::Busy | Self::Refuse => true,
-            Self::LoseRequest | Self::LoseReply | Self::Late(_) => false,
+            Self::LoseRequest | Self::LoseReply | Self::Late(_) | Self::Panic => false,
         }
     }
 
@@ -47,6 +49,7 @@ impl Fault {
         match self {
             Self::Busy | Self::Refuse => "injected fault: refused",
             Self::LoseRequest | Self::LoseReply | Self::Late(_) => "injected fault: no answer came",
+            Self::Panic => "injected fault: a panic",
         }
     }
 }
@@ -66,8 +69,18 @@ pub(super) struct Rule {
     pub(super) on: Operations,
     pub(super) when: When,
     pub(super) fault: Fault,
-    /// Whether nothing works any more once it has fired.
-    pub(super) crashes: bool,
+    pub(super) then: Then,
+}
+
+/// What a rule leaves when it has fired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    /// Nothing.
+    Continue,
+    /// Nothing works any more.
+    Crash,
+    /// The store takes no writes until it is opened again.
+    Poison,
 }
 
 /// Where an operation can be held.
@@ -110,6 +123,12 @@ pub(super) struct Plan {
     pub(super) delays: Vec<(Operations, Duration)>,
     pub(super) gates: Vec<Arc<Gate>>,
     pub(super) crashed: bool,
+    /// Whether the store takes no writes until it is opened again.
+    pub(super) poisoned: bool,
+    /// How often the store has been opened again.
+    pub(super) reopened: u64,
+    /// How many of the last buffered batches are lost when it is.
+    pub(super) lost_batches: usize,
     pub(super) counts: [u64; Operation::COUNT],
     pub(super) injected: u64,
 }
@@ -140,6 +159,9 @@ impl Plan {
         if self.crashed {
             return Some(Fault::Refuse);
         }
+        if self.poisoned && operation.is_store_write() {
+            return Some(Fault::Refuse);
+        }
         let mut fired = None;
         self.rules.retain_mut(|rule| {
             if !rule.on.contains(operation) {
@@ -155,7 +177,8 @@ impl Plan {
             };
             if fires && fired.is_none() {
                 fired = Some(rule.fault);
-                self.crashed |= rule.crashes;
+                self.crashed |= rule.then == Then::Crash;
+                self.poisoned |= rule.then == Then::Poison;
             }
             !(fires && matches!(rule.when, When::In(_)))
         });

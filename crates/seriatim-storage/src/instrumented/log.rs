@@ -8,7 +8,9 @@ use seriatim_types::{Partition, PartitionOffset};
 use tracing::{Instrument, debug_span};
 
 use super::metrics::{self, Meter};
-use crate::{Append, AppendError, AppendFuture, LogBackend, LogError, ReadEntries, ReadLimit, Taken};
+use crate::{
+    Append, AppendError, AppendFuture, BulletinBackend, LogBackend, LogError, ReadEntries, ReadLimit, Taken,
+};
 
 /// A log around another one, with metrics and spans. An append whose future is dropped before its answer is not
 /// counted.
@@ -80,6 +82,10 @@ impl LogBackend for InstrumentedLog {
     async fn partitions(&self) -> Result<Vec<Partition>, LogError> {
         let span = debug_span!("log.partitions");
         self.meter.measure("partitions", self.backend.partitions(), LogError::kind).instrument(span).await
+    }
+
+    fn bulletin(&self) -> Arc<dyn BulletinBackend> {
+        self.backend.bulletin()
     }
 
     async fn close(&self) -> Result<(), LogError> {

@@ -100,6 +100,15 @@ impl StoreBackend for InstrumentedStore {
         self.meter.measure("sync", self.backend.sync(), StoreError::kind).instrument(span).await
     }
 
+    fn generation(&self) -> u64 {
+        self.backend.generation()
+    }
+
+    async fn reopen(&self) -> Result<u64, StoreError> {
+        let span = debug_span!("store.reopen");
+        self.meter.measure("reopen", self.backend.reopen(), StoreError::kind).instrument(span).await
+    }
+
     async fn close(&self) -> Result<(), StoreError> {
         let span = debug_span!("store.close");
         self.meter.measure("close", self.backend.close(), StoreError::kind).instrument(span).await

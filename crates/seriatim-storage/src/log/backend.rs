@@ -3,12 +3,13 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use seriatim_types::{Epoch, Partition, PartitionOffset, limits};
 
 use super::{AppendError, LogError};
-use crate::{Entries, ReadEntries};
+use crate::{BulletinBackend, Entries, ReadEntries};
 
 /// The answer to an append, to be awaited or not: the append goes on without it.
 pub type AppendFuture = Pin<Box<dyn Future<Output = Result<(), AppendError>> + Send>>;
@@ -98,6 +99,9 @@ pub trait LogBackend: Send + Sync + fmt::Debug + 'static {
 
     /// The partitions that have been taken at least once, ascending.
     async fn partitions(&self) -> Result<Vec<Partition>, LogError>;
+
+    /// The bulletin beside this log. It is closed with it, and what is on it is there when it is opened again.
+    fn bulletin(&self) -> Arc<dyn BulletinBackend>;
 
     /// Answers what is under way, then releases everything. Whoever waits in [`LogBackend::committed`] gets
     /// [`LogError::Closed`]. Closing twice is fine.

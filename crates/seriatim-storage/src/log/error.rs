@@ -89,6 +89,9 @@ pub enum AppendError {
         /// What has to stay free.
         needed_bytes: u64,
     },
+    /// The storage underneath refused, for this reason. The log takes appends again when it no longer does.
+    #[error("the log is unavailable: {0}")]
+    Unavailable(String),
     /// The call itself is wrong.
     #[error("{0}")]
     Invalid(&'static str),
@@ -128,7 +131,7 @@ impl AppendError {
             Self::StaleEpoch { .. } | Self::Conflict { .. } => ErrorKind::Conflict,
             Self::QueueFull { .. } => ErrorKind::Busy,
             Self::TooLarge { .. } => ErrorKind::TooLarge,
-            Self::DiskNearlyFull { .. } | Self::Stopped(_) => ErrorKind::Unavailable,
+            Self::DiskNearlyFull { .. } | Self::Unavailable(_) | Self::Stopped(_) => ErrorKind::Unavailable,
             Self::Invalid(_) => ErrorKind::Invalid,
             Self::Closed => ErrorKind::Closed,
             Self::InDoubt { .. } => ErrorKind::InDoubt,

@@ -27,7 +27,7 @@ pub use error::{AppendError, LogError};
 pub use follow::Follower;
 pub use owner::{LogId, Owner, Receipt};
 
-use crate::{Entries, ReadEntries};
+use crate::{Bulletin, Entries, ReadEntries};
 
 static LOGS_OPENED: AtomicU64 = AtomicU64::new(0);
 
@@ -220,6 +220,12 @@ impl Log {
     #[must_use]
     pub fn follow(&self, partition: Partition, from: PartitionOffset) -> Follower {
         Follower::new(self.backend.clone(), partition, from)
+    }
+
+    /// What is posted beside the log. It is closed with it.
+    #[must_use]
+    pub fn bulletin(&self) -> Bulletin {
+        Bulletin::new(self.backend.bulletin())
     }
 
     /// Waits for what is under way, then releases everything. Later calls give [`LogError::Closed`].

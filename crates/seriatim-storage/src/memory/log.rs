@@ -9,7 +9,8 @@ use seriatim_types::{Epoch, Partition, PartitionOffset};
 use tokio::sync::watch;
 
 use crate::{
-    Append, AppendError, AppendFuture, Entries, LogBackend, LogError, ReadEntries, ReadLimit, Taken,
+    Append, AppendError, AppendFuture, BulletinBackend, BulletinError, Entries, LogBackend, LogError,
+    ReadEntries, ReadLimit, Taken,
 };
 
 /// A log in memory. Clones share it, so that it can be closed and opened again: [`MemoryLog::reopen`].
@@ -24,6 +25,8 @@ pub struct MemoryLog {
 #[derive(Debug, Default)]
 struct Shared {
     partitions: BTreeMap<Partition, Entered>,
+    /// What is on the bulletin.
+    posted: BTreeMap<String, Bytes>,
     closed: bool,
 }
 
@@ -167,6 +170,10 @@ impl LogBackend for MemoryLog {
         Ok(taken.map(|(partition, _)| *partition).collect())
     }
 
+    fn bulletin(&self) -> Arc<dyn BulletinBackend> {
+        Arc::new(self.clone())
+    }
+
     async fn close(&self) -> Result<(), LogError> {
         let mut shared = self.lock();
         shared.closed = true;
@@ -174,6 +181,20 @@ impl LogBackend for MemoryLog {
             // Whoever follows is told by the end of the old channel.
             entered.tail = watch::Sender::new(entered.tail());
         }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl BulletinBackend for MemoryLog {
+    async fn get(&self, key: &str) -> Result<Option<Bytes>, BulletinError> {
+        let shared = self.open().map_err(|_| BulletinError::Closed)?;
+        Ok(shared.posted.get(key).cloned())
+    }
+
+    async fn put(&self, key: &str, value: &[u8]) -> Result<(), BulletinError> {
+        let mut shared = self.open().map_err(|_| BulletinError::Closed)?;
+        shared.posted.insert(key.to_owned(), Bytes::copy_from_slice(value));
         Ok(())
     }
 }

@@ -62,6 +62,25 @@ pub trait StoreBackend: Send + Sync + fmt::Debug + 'static {
     /// Makes every write that has returned durable.
     async fn sync(&self) -> Result<(), StoreError>;
 
+    /// How often the store has been opened again since it was first opened: see [`StoreBackend::reopen`].
+    fn generation(&self) -> u64 {
+        0
+    }
+
+    /// Opens the store again, in place, if a failure has left it unable to write: for all clones, and without giving up
+    /// whatever keeps others out. Returns the generation that is in use then. A store that works is left alone, and so is
+    /// one that has no such state; of several calls at once one does the work and all return its result.
+    ///
+    /// Reads and writes that come meanwhile wait, or are refused as [`StoreError::Unavailable`]. If the generation
+    /// changes, buffered writes that had returned may be missing, whole batches from the end; nothing that was synced is.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be opened. It stays unable to write; a later call tries again.
+    async fn reopen(&self) -> Result<u64, StoreError> {
+        Ok(self.generation())
+    }
+
     /// Flushes, then releases everything. Closing twice is fine.
     async fn close(&self) -> Result<(), StoreError>;
 }

@@ -157,6 +157,28 @@ impl Store {
         self.backend.sync().await
     }
 
+    /// How often the store has been opened again by [`Store::reopen`]. It is raised before the first read or write on the
+    /// store that was opened again.
+    ///
+    /// A value that was read, or a buffered write that returned, in one generation says nothing about the next: a user
+    /// that has buffered writes recovers from what the store has (the engine: every partition, from the store's
+    /// checkpoint) when the generation changes.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.backend.generation()
+    }
+
+    /// Opens the store again if a failed write or sync has left it unable to write, and returns the generation. A store
+    /// that works is left alone. Buffered writes that had returned may be missing if the generation changed: see
+    /// [`Store::generation`].
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`]; the store stays unable to write, and a later call tries again.
+    pub async fn reopen(&self) -> Result<u64, StoreError> {
+        self.backend.reopen().await
+    }
+
     /// Flushes, then releases everything. Later calls give [`StoreError::Closed`].
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use seriatim_api::{DoctorReport, Finding, PartitionProblem, Treatment};
-use seriatim_engine::doctor;
+use seriatim_engine::doctor::{self, Lost, LowerBound};
 use seriatim_server::doctor_report;
 use seriatim_storage_file::{Storage, StorageUrl};
 
@@ -28,7 +28,8 @@ pub(crate) struct Doctor {
     /// Mends what differs: writes what is missing, removes what no event explains.
     #[arg(long, conflicts_with = "rebuild")]
     repair: bool,
-    /// Makes everything anew from the logs alone, also where a log has lost events.
+    /// Makes everything anew from the logs alone, also where a log has lost events: the storage is fenced then, until
+    /// `seriatim unfence`.
     #[arg(long)]
     rebuild: bool,
     /// The report as JSON.
@@ -86,10 +87,42 @@ fn print(output: &mut Output, report: &DoctorReport, treatment: Treatment) -> Re
     output.line(format!("{partitions} partitions, {events} events, {values} values: {found} differ"))?;
     if treatment != Treatment::Check {
         output.line(format!("{written} written, {removed} removed"))?;
+        if let Some(lost) = &report.lost {
+            output.line(format!("fenced: {} partitions have lost events", lost.partitions.len()))?;
+        }
     } else if *found > 0 {
         eprintln!("seriatim: `seriatim doctor --repair` mends this");
     }
     Ok(())
+}
+
+/// Tells what the store knows of events that the log has lost. On stderr and at once: it is removed from the store next.
+fn tell_loss(lost: &Lost) {
+    let partitions: Vec<String> = lost.partitions.iter().map(ToString::to_string).collect();
+    eprintln!(
+        "seriatim: the log has lost events that its store has seen, in partition {}; the storage is fenced",
+        partitions.join(", ")
+    );
+    if !lost.bounds.is_empty() {
+        eprintln!("seriatim: the store knows that these were given out, keep this list:");
+    }
+    for LowerBound { name, highest, known } in &lost.bounds {
+        let gone = if *known {
+            ""
+        } else {
+            " (not in the log any more: if it is made again, it starts from its first number)"
+        };
+        eprintln!("  {name}={highest}{gone}");
+    }
+    let more = lost.total - lost.bounds.len() as u64;
+    if more > 0 {
+        eprintln!("  and {more} more");
+    }
+    eprintln!(
+        "seriatim: these are lower bounds: the store is written later than the log, so higher numbers may have been given out. Do not use them \
+         alone. `seriatim unfence --highest NAME=N` takes the highest number that the outside has seen, never less than listed here; \
+         `seriatim unfence --skip N` skips N numbers of each name"
+    );
 }
 
 /// Looks at a storage that no server holds.
@@ -121,7 +154,8 @@ async fn examine_open(
     let mut tell = |told: doctor::Progress| {
         progress.tell(&format!("partition {}", told.partition), told.done, told.total);
     };
-    let doctor = doctor::Doctor::new(storage.log().clone(), storage.store().clone(), []).with_accepted();
+    let (log, store) = (storage.log().clone(), storage.store().clone());
+    let doctor = doctor::Doctor::new(context.env.clone(), log, store, []).with_accepted().on_loss(tell_loss);
     let report = doctor.run(scratch.store(), treatment, &mut tell).await;
     progress.end();
     // What is left of it goes when the storage is opened next.

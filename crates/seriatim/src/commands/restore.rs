@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 use seriatim_engine::Engine;
-use seriatim_storage_file::{BackupReport, FileOptions, FileStorage, StorageUrl, stage_restore};
+use seriatim_storage_file::{BackupReport, FileOptions, StorageUrl, stage_restore};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -67,7 +67,7 @@ impl Restore {
 async fn restore(context: &Context, backup: &Path, directory: &Path) -> Result<BackupReport, CliError> {
     let env = &context.env;
     let staged = stage_restore(env, backup, directory).await?;
-    let storage = FileStorage::open(env, staged.directory(), FileOptions::default()).await?;
+    let storage = staged.open(FileOptions::default()).await?;
     let fenced = Engine::fence(env.clone(), storage.log().clone(), storage.store().clone()).await;
     storage.close().await?;
     fenced?;

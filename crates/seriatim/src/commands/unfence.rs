@@ -1,5 +1,7 @@
 //! `seriatim unfence`.
 
+use std::collections::BTreeMap;
+
 use clap::{ArgGroup, Args};
 use seriatim_api::UnfenceRequest;
 
@@ -47,11 +49,20 @@ fn highest(text: &str) -> Result<(String, u64), String> {
     Ok((name.to_owned(), number.parse().map_err(|_| wrong())?))
 }
 
+/// The largest number that was said of each name: a smaller one would let numbers be given out again.
+fn largest(highest: &[(String, u64)]) -> BTreeMap<String, u64> {
+    let mut largest = BTreeMap::new();
+    for (name, number) in highest {
+        let place = largest.entry(name.clone()).or_insert(*number);
+        *place = *number.max(place);
+    }
+    largest
+}
+
 impl Unfence {
     pub(crate) async fn run(self, context: &Context) -> Result<(), CliError> {
         let Self { complete, highest, skip, .. } = &self;
-        let request =
-            UnfenceRequest { complete: *complete, highest: highest.iter().cloned().collect(), skip: *skip };
+        let request = UnfenceRequest { complete: *complete, highest: largest(highest), skip: *skip };
         let report =
             self.target.with(context, async |client| Ok(client.admin().unfence(&request).await?)).await?;
         let mut output = Output::new();
@@ -66,5 +77,18 @@ impl Unfence {
             output.line("everything else: fenced")?;
         }
         output.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_name_that_is_given_twice_the_largest_number_counts() {
+        let given = [("series/a", 5), ("series/b", 1), ("series/a", 3)];
+        let given = given.map(|(name, number)| (name.to_owned(), number));
+        let largest: Vec<_> = largest(&given).into_iter().collect();
+        assert_eq!(largest, [("series/a".to_owned(), 5), ("series/b".to_owned(), 1)]);
     }
 }

@@ -44,6 +44,7 @@ impl Settings {
             cache_numbers: self.get("cache_numbers")?,
             begin_wait: self.get("begin_wait")?,
             queue_max: self.get("queue_max")?,
+            queue_bytes_max: self.get("queue_bytes_max")?,
             idempotency_window: self.get("idempotency_window")?,
             cached_workspaces: self.get("cached_workspaces")?,
             open_blocks: self.get("open_blocks")?,

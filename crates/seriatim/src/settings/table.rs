@@ -118,6 +118,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "Commands that may wait in a partition, at least 1 and at most a million.",
     ),
     serving(
+        "queue_bytes_max",
+        Kind::Count,
+        "67108864",
+        "Bytes of commands that may wait, over all partitions.",
+    ),
+    serving(
         "idempotency_window",
         Kind::DurationOrForever,
         "forever",

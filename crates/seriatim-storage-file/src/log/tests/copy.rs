@@ -26,7 +26,8 @@ async fn filled(disk: &SimulatedDisk) -> (LogPrefix, LogPrefix) {
 fn open_copy(disk: &SimulatedDisk) -> Log {
     let space = FreeSpace::new(Path::new(COPY), 0, Box::new(|_| Ok(u64::MAX)));
     let (disk, space) = (Arc::new(disk.clone()), Arc::new(space));
-    Log::new(FileLog::open(&Env::real(), disk, Path::new(COPY), OPTIONS, space, None).unwrap())
+    let log = FileLog::open(&Env::real(), disk, Path::new(COPY), OPTIONS, space, Before::Log, None);
+    Log::new(log.unwrap())
 }
 
 #[tokio::test]

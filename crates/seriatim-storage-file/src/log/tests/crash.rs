@@ -136,3 +136,74 @@ async fn what_waits_behind_a_failed_sync_was_never_written_and_is_refused() {
     let log = open_log(&disk.after(Crash::PowerLosesAll)).unwrap();
     assert!(bodies(&log, partition(1)).await.unwrap().is_empty());
 }
+
+/// A log whose next append needs a new segment, and the offset where it goes.
+async fn nearly_full(disk: &SimulatedDisk) -> (Log, Owner, PartitionOffset) {
+    let log = open_log(disk).unwrap();
+    let owner = log.take(partition(0)).await.unwrap();
+    let at = append(&log, &owner, owner.tail(), "first", 60).await.unwrap().next();
+    assert_eq!(disk.list(Path::new(DIRECTORY)).unwrap(), ["0000000001.segment"]);
+    (log, owner, at)
+}
+
+#[tokio::test]
+async fn a_segment_whose_name_may_not_be_durable_stops_the_log_which_opens_again() {
+    let disk = SimulatedDisk::new();
+    let (log, owner, at) = nearly_full(&disk).await;
+    disk.fail_directory_syncs(1);
+    let error = append(&log, &owner, at, "large", 100).await.unwrap_err();
+    // Small enough for the old segment: it must not get there.
+    let small = append(&log, &owner, at, "small", 1).await.unwrap_err();
+    for error in [&error, &small] {
+        assert!(matches!(error, AppendError::Stopped(_)), "{error}");
+        let text = "log/0000000002.segment could not be made: the disk failed to sync";
+        assert!(error.to_string().contains(text), "{error}");
+    }
+    assert_eq!(bodies(&log, partition(0)).await.unwrap().len(), 60);
+    drop(log);
+    for crash in [Crash::Process, Crash::PowerLosesAll] {
+        let log = open_log(&disk.after(crash)).unwrap();
+        assert_eq!(bodies(&log, partition(0)).await.unwrap().len(), 60, "{crash:?}");
+        let owner = log.take(partition(0)).await.unwrap();
+        append(&log, &owner, owner.tail(), "large", 100).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_segment_that_cannot_be_made_refuses_by_name_and_the_log_continues() {
+    let disk = SimulatedDisk::new();
+    let (log, owner, at) = nearly_full(&disk).await;
+    disk.fail_creates(1);
+    let error = append(&log, &owner, at, "large", 100).await.unwrap_err();
+    let reason = "log/0000000002.segment could not be made: the disk failed to make a file";
+    assert_eq!(error, AppendError::Unavailable(reason.to_owned()));
+    assert!(error.is_refused());
+    let at = append(&log, &owner, at, "small", 1).await.unwrap().next();
+    append(&log, &owner, at, "large", 100).await.unwrap();
+    log.close().await.unwrap();
+    let log = open_log(&disk.after(Crash::PowerLosesAll)).unwrap();
+    assert_eq!(bodies(&log, partition(0)).await.unwrap().len(), 161);
+}
+
+#[tokio::test]
+async fn a_log_in_new_folders_survives_a_power_cut() {
+    let open = |disk: &SimulatedDisk, directory: &Path, before| {
+        let space = Arc::new(FreeSpace::new(directory, 0, Box::new(|_| Ok(u64::MAX))));
+        FileLog::open(&Env::real(), Arc::new(disk.clone()), directory, OPTIONS, space, before, None)
+            .map(Log::new)
+    };
+    for directory in ["log", "deep/below/log", "/deep/below/log"].map(Path::new) {
+        let disk = SimulatedDisk::new();
+        // A process that was killed while it made the folders has left one that is not durable.
+        if let Some(below) =
+            directory.parent().and_then(Path::parent).filter(|path| path.file_name().is_some())
+        {
+            disk.create_directory(below).unwrap();
+        }
+        let log = open(&disk, directory, Before::Nothing).unwrap();
+        let owner = log.take(partition(0)).await.unwrap();
+        append(&log, &owner, owner.tail(), "event", 3).await.unwrap();
+        let log = open(&disk.after(Crash::PowerLosesAll), directory, Before::Log).unwrap();
+        assert_eq!(bodies(&log, partition(0)).await.unwrap().len(), 3, "{}", directory.display());
+    }
+}

@@ -36,7 +36,8 @@ async fn a_changed_byte_before_the_last_frame_is_damage_and_nothing_is_cut() {
             assert_eq!(error.kind(), seriatim_types::ErrorKind::Corrupt);
             let text = format!("there is no whole frame at byte {} of 0000000001.segment", frames[frame]);
             assert!(error.to_string().contains(&text), "{error}");
-            assert_eq!(disk.operations(), operations, "nothing was changed");
+            // The name of the log's folder is made durable; that changes nothing in it.
+            assert_eq!(disk.operations(), operations + 1, "nothing was changed");
         }
     }
 }
@@ -63,9 +64,8 @@ async fn a_torn_end_is_cut_once_and_reads_as_zeros_afterwards() {
         let space = FreeSpace::new(Path::new(DIRECTORY), 0, Box::new(|_| Ok(u64::MAX)));
         let directory = Path::new(DIRECTORY).to_owned();
         let (env, disk) = (Env::real(), Arc::new(disk.clone()));
-        open::open(&Place { env, disk, directory, options: OPTIONS, space: Arc::new(space) })
-            .unwrap()
-            .cut_bytes
+        let place = Place { env, disk, directory, options: OPTIONS, space: Arc::new(space) };
+        open::open(&place, Before::Log).unwrap().cut_bytes
     };
     // The frame's last bytes may be padding, which is zero already.
     assert!((end - last - 8..=end - last).contains(&cut()));
@@ -137,4 +137,49 @@ async fn a_frame_that_does_not_follow_the_one_before_it_is_damage() {
     let error = open_log(&disk).unwrap_err();
     let text = format!("the frame at byte {start} of 0000000001.segment does not follow the one before it");
     assert!(error.to_string().contains(&text), "{error}");
+}
+
+#[tokio::test]
+async fn a_damaged_frame_with_a_torn_one_after_it_is_damage_and_nothing_is_cut() {
+    let whole = SimulatedDisk::new();
+    let frames = filled(&whole).await;
+    let (damaged, torn) = (frames[frames.len() - 3], frames[frames.len() - 2]);
+    // What is left of the last frame: its beginning up to a sector, or its first word.
+    for kept in [48, 8] {
+        let disk = whole.after(Crash::Process);
+        let end = usize::try_from(*frames.last().unwrap() - torn).unwrap();
+        disk.damage(&segment(), usize::try_from(torn).unwrap(), |bytes| bytes[kept..end].fill(0));
+        // Alone it is torn, and cut.
+        let log = open_log(&disk.after(Crash::Process)).unwrap();
+        assert_eq!(bodies(&log, partition(0)).await.unwrap().len(), 8);
+
+        disk.damage(&segment(), usize::try_from(damaged).unwrap() + 40, |bytes| bytes[0] ^= 0x10);
+        let error = open_log(&disk).unwrap_err();
+        let text = format!(
+            "there is no whole frame at byte {damaged} of 0000000001.segment, but one was begun after it at byte {torn}"
+        );
+        assert_eq!(error.kind(), seriatim_types::ErrorKind::Corrupt);
+        assert!(error.to_string().contains(&text), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_log_whose_segments_are_gone_is_refused_and_not_begun_anew() {
+    let disk = SimulatedDisk::new();
+    let open = |before| {
+        let space = Arc::new(FreeSpace::new(Path::new(DIRECTORY), 0, Box::new(|_| Ok(u64::MAX))));
+        let disk = Arc::new(disk.clone());
+        FileLog::open(&Env::real(), disk, Path::new(DIRECTORY), OPTIONS, space, before, None)
+    };
+    let refused = || {
+        let error = open(Before::Log).unwrap_err();
+        assert_eq!(error.kind(), seriatim_types::ErrorKind::Corrupt);
+        assert!(error.to_string().contains("no segments are in log, and there was a log"), "{error}");
+    };
+    refused();
+    drop(open(Before::Nothing).unwrap());
+    drop(open(Before::Log).unwrap());
+    disk.remove(&segment()).unwrap();
+    refused();
+    assert!(disk.list(Path::new(DIRECTORY)).unwrap().is_empty(), "nothing was made");
 }

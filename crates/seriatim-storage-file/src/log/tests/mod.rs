@@ -26,7 +26,8 @@ fn partition(id: u16) -> Partition {
 
 fn open_backend(disk: &SimulatedDisk) -> Result<FileLog, LogError> {
     let space = FreeSpace::new(Path::new(DIRECTORY), 0, Box::new(|_| Ok(u64::MAX)));
-    FileLog::open(&Env::real(), Arc::new(disk.clone()), Path::new(DIRECTORY), OPTIONS, Arc::new(space), None)
+    let (disk, space) = (Arc::new(disk.clone()), Arc::new(space));
+    FileLog::open(&Env::real(), disk, Path::new(DIRECTORY), OPTIONS, space, Before::Nothing, None)
 }
 
 fn open_log(disk: &SimulatedDisk) -> Result<Log, LogError> {

@@ -35,9 +35,9 @@ async fn below_the_threshold_writes_are_refused_and_reads_go_on() {
     let space =
         FreeSpace::new(Path::new(DIRECTORY), 1_000, Box::new(move |_| Ok(probe.load(Ordering::Relaxed))));
     let disk = Arc::new(SimulatedDisk::new());
-    let log =
-        FileLog::open(&Env::real(), disk, Path::new(DIRECTORY), OPTIONS, Arc::new(space), None).unwrap();
-    let log = Log::new(log);
+    let space = Arc::new(space);
+    let log = FileLog::open(&Env::real(), disk, Path::new(DIRECTORY), OPTIONS, space, Before::Nothing, None);
+    let log = Log::new(log.unwrap());
     let owner = log.take(partition(0)).await.unwrap();
     append(&log, &owner, owner.tail(), "event", 1).await.unwrap();
     free.store(999, Ordering::Relaxed);

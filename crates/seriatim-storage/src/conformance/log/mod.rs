@@ -7,6 +7,7 @@
 )]
 
 pub mod append;
+pub mod bulletin;
 pub mod close;
 pub mod contention;
 pub mod follow;

@@ -1,0 +1,132 @@
+//! Reading derived data from outside of the partition.
+//!
+//! Whoever asks gets everything that was acknowledged, or an error. While a recovery runs, the overlay and the store
+//! together have less than that, so a read waits for its end:
+//!
+//! ```text
+//! log:   [ checkpoint ...... next ...... target )      target: where the log ended when it was taken
+//!          in the store       applied     not yet       readable once next has reached the target
+//! ```
+//!
+//! What is in [`Shared`] does not wait: recovery and the partition's own loads use it, and would wait for themselves.
+
+use bytes::Bytes;
+use seriatim_env::Instant;
+use seriatim_sequencer::{Busy, LoadError, Numbers, ReadError, Status, StopReason};
+use seriatim_storage::ClusteringRange;
+use seriatim_types::WorkspaceId;
+
+use super::PartitionHandle;
+use crate::error::{SubmitError, stopped};
+use crate::keys::StoreKey;
+use crate::overlay::Round;
+use crate::state::lock;
+
+impl PartitionHandle {
+    /// The present values of keys. Waits for a recovery, no longer than `begin_wait`.
+    ///
+    /// # Errors
+    ///
+    /// [`Busy::Recovering`] if the recovery has not ended by then; why the partition has stopped, if its recovery will
+    /// not end.
+    pub(crate) async fn read(&self, keys: &[StoreKey]) -> Result<Vec<Option<Bytes>>, SubmitError> {
+        let deadline = self.read_deadline();
+        loop {
+            let round = self.caught_up(deadline).await?;
+            let found = self.shared.read(keys).await?;
+            if self.is_current(round) {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Up to `limit` pairs of a storage partition, ascending. Fewer: there are no more. Waits as [`Self::read`] does.
+    pub(crate) async fn scan(
+        &self,
+        partition: &[u8],
+        range: ClusteringRange,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, SubmitError> {
+        let deadline = self.read_deadline();
+        loop {
+            let round = self.caught_up(deadline).await?;
+            let found = self.shared.scan(partition, range.clone(), limit).await?;
+            if self.is_current(round) {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// The numbers of a workspace; `None` before its first event. Waits as [`Self::read`] does.
+    pub(crate) async fn numbers(&self, workspace: WorkspaceId) -> Result<Option<Numbers>, SubmitError> {
+        let deadline = self.read_deadline();
+        loop {
+            let round = self.caught_up(deadline).await?;
+            let found = self.shared.read_numbers(&[workspace]).await.pop();
+            if !self.is_current(round) {
+                continue;
+            }
+            return match found {
+                Some(Ok(numbers)) => Ok(numbers),
+                None => Ok(None),
+                Some(Err(ReadError::Store(error))) => Err(error.into()),
+                Some(Err(ReadError::Bad(problem))) => {
+                    Err(LoadError::Corrupt(StopReason::BadNumbers { workspace, problem }).into())
+                }
+            };
+        }
+    }
+
+    fn read_deadline(&self) -> Instant {
+        self.shared.env.instant() + self.shared.options.begin_wait
+    }
+
+    /// Whether no recovery has begun since, and none has to: what was read then is of one piece.
+    fn is_current(&self, round: Round) -> bool {
+        !self.shared.is_store_renewed() && lock(&self.shared.overlay).is_current(round)
+    }
+
+    /// The present recovery, if it has come to its end, on the store as it is now.
+    fn recovered(&self) -> Option<Round> {
+        if self.shared.is_store_renewed() {
+            self.shared.renewed.notify_one();
+            return None;
+        }
+        lock(&self.shared.overlay).caught_up()
+    }
+
+    /// Waits until everything that was in the log when it was taken is in the overlay or the store.
+    async fn caught_up(&self, deadline: Instant) -> Result<Round, SubmitError> {
+        if let Some(round) = self.recovered() {
+            return Ok(round);
+        }
+        let mut changes = self.shared.changes.subscribe();
+        let mut late = false;
+        loop {
+            changes.mark_unchanged();
+            if let Some(round) = self.recovered() {
+                return Ok(round);
+            }
+            if let Some(error) = self.ended() {
+                return Err(error);
+            }
+            if late {
+                return Err(SubmitError::Busy(Busy::Recovering));
+            }
+            let left = deadline.saturating_duration_since(self.shared.env.instant());
+            late = self.shared.env.timeout(left, changes.changed()).await.is_err();
+        }
+    }
+
+    /// Why a recovery that has not ended will not end.
+    fn ended(&self) -> Option<SubmitError> {
+        if self.shared.halted().is_some() {
+            return Some(self.closed());
+        }
+        match self.status.status() {
+            Status::Stopped(reason) => Some(stopped(self.shared.partition, &reason)),
+            Status::Finished => Some(SubmitError::Closed),
+            Status::None | Status::Recovering { .. } | Status::Ready | Status::InTransaction => None,
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Forgets idempotency keys whose window is over, by the time of the partition's own events.
+//!
+//! ```text
+//! log:  [ swept .......... | due .......... | within the window .......... )
+//!         keys may be gone   swept next                       time of the last event
+//! ```
+//!
+//! Events are in the log in the order of their time, so the log itself says which keys are due: it is read once more, a
+//! few pages with each flush, from where the last sweep ended. A key is removed if its last use is the event that is
+//! swept; one that was used again stays. The removals and the new position are flushed together.
+//!
+//! For the doctor, which compares the store with the log: the key of an event before [`Position::reach`] may be there or not; the
+//! key of any other event has to be there.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::{Buf, BufMut};
+use seriatim_storage::ReadLimit;
+use seriatim_types::{PartitionOffset, Timestamp};
+
+use super::Shared;
+use crate::apply::KeyUse;
+use crate::event::{Event, Place};
+use crate::keys::{self, StoreKey, WorkspaceKeys};
+use crate::state::{REMOVED, lock};
+
+/// Events of one page: their keys wait to be removed, and many partitions may sweep at once.
+const PAGE_ENTRIES_MAX: usize = 4_096;
+
+/// Pages that are swept with one flush. Bounds how long the flush waits for them.
+const PAGES_MAX: usize = 4;
+
+/// How far a partition is swept, as it is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// Keys of events before this one were removed, unless they were used again.
+    pub(crate) done: PartitionOffset,
+    /// Keys of events before this one may have been removed. The same as `done`, but while a flush is under way in a
+    /// store whose batches are not atomic.
+    pub(crate) reach: PartitionOffset,
+}
+
+impl Position {
+    const BYTES: usize = 20;
+
+    /// Nothing is swept.
+    pub(crate) const START: Self = Self { done: PartitionOffset::FIRST, reach: PartitionOffset::FIRST };
+
+    pub(crate) fn encode(self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(Self::BYTES);
+        bytes.put_u64(self.done.get());
+        bytes.put_u64(self.reach.get());
+        bytes.put_u32(crc32fast::hash(&bytes));
+        bytes
+    }
+
+    /// Reads a stored position; `None` if it is damaged.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (mut offsets, checksum) = bytes.split_last_chunk().filter(|(rest, _)| rest.len() == 16)?;
+        if crc32fast::hash(offsets) != u32::from_be_bytes(*checksum) {
+            return None;
+        }
+        let done = PartitionOffset::new(offsets.get_u64())?;
+        let reach = PartitionOffset::new(offsets.get_u64())?;
+        (done <= reach).then_some(Self { done, reach })
+    }
+}
+
+/// What is remembered from one sweep to the next, so that nothing is read while nothing is due.
+#[derive(Debug, Default)]
+pub(crate) struct Sweeper {
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Known {
+    /// The time of the first event that is not swept.
+    first: Option<(PartitionOffset, Timestamp)>,
+    /// The time of the last event of all.
+    last: Option<(PartitionOffset, Timestamp)>,
+}
+
+impl Sweeper {
+    fn known(&self) -> Known {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remember(&self, change: impl FnOnce(&mut Known)) {
+        change(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Sweeps what is due, within bounds. What fails is tried again with the next flush.
+pub(super) async fn run(shared: &Shared) {
+    let Some(window) = shared.options.idempotency_window else { return };
+    for page in 0..PAGES_MAX {
+        if page > 0 && lock(&shared.overlay).wants_flush() {
+            return;
+        }
+        match sweep_page(shared, window).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(reason) => {
+                tracing::warn!(partition = %shared.partition, %reason, "idempotency keys could not be swept");
+                return;
+            }
+        }
+    }
+}
+
+/// Sweeps a page. Whether there may be more to do.
+async fn sweep_page(shared: &Shared, window: Duration) -> Result<bool, String> {
+    let (round, at, next, generation) = {
+        let overlay = lock(&shared.overlay);
+        let Some(round) = overlay.filled() else { return Ok(false) };
+        (round, overlay.swept(), overlay.next(), overlay.generation())
+    };
+    let from = match at {
+        Some(at) => at,
+        None => {
+            let stored = read_position(shared).await?.done;
+            let mut overlay = lock(&shared.overlay);
+            if overlay.filled() != Some(round) {
+                return Ok(false);
+            }
+            overlay.found_swept(stored);
+            stored
+        }
+    };
+    let Some(last) = PartitionOffset::new(next.get() - 1).filter(|last| from <= *last) else {
+        return Ok(false);
+    };
+    let Some(now) = time_of(shared, last).await? else { return Ok(false) };
+    let is_due = |time: Timestamp| time.after(window) < now;
+    if shared.sweeper.known().first.is_some_and(|(offset, time)| offset == from && !is_due(time)) {
+        return Ok(false);
+    }
+    let entries = shared.options.flush_at.clamp(1, PAGE_ENTRIES_MAX);
+    let page = shared.log.read(shared.partition, from, ReadLimit::entries(entries)).await;
+    let page = page.map_err(|error| error.to_string())?;
+    let (mut uses, mut to, mut ended) = (Vec::new(), from, false);
+    for (offset, entry) in page.iter() {
+        if offset > last || !is_due(entry.time()) {
+            shared.sweeper.remember(|known| known.first = Some((offset, entry.time())));
+            ended = true;
+            break;
+        }
+        let event = Event::decode(entry.body()).map_err(|problem| format!("event {offset}: {problem}"))?;
+        if let Some(idempotency) = event.idempotency {
+            let place = Place::of(offset, &entry);
+            let keys = WorkspaceKeys::new(shared.partition.application, place.workspace);
+            uses.push((keys.idempotency(&idempotency.key), offset));
+        }
+        to = offset.next().unwrap_or(offset);
+    }
+    if to == from {
+        return Ok(false);
+    }
+    let keys: Vec<StoreKey> = uses.iter().map(|(key, _)| key.clone()).collect();
+    let found = shared.get_many(&keys).await.map_err(|error| error.to_string())?;
+    if shared.is_store_renewed() {
+        return Ok(false);
+    }
+    let mut overlay = lock(&shared.overlay);
+    if overlay.filled() != Some(round) || overlay.generation() != generation || overlay.swept() != Some(from)
+    {
+        // What was read may be outdated: a flush has ended meanwhile, or a recovery has begun.
+        return Ok(false);
+    }
+    let mut removed = Vec::new();
+    for ((key, offset), found) in uses.into_iter().zip(found) {
+        // The overlay first: what it has is newer, and the key may have been used again.
+        let present = overlay.get(&key).cloned().or(found).filter(|bytes| *bytes != REMOVED);
+        let used = present.and_then(|bytes| KeyUse::decode(&bytes).ok());
+        if used.is_some_and(|used| used.offset == offset) {
+            removed.push(key);
+        }
+    }
+    overlay.sweep(removed, from, to);
+    Ok(!ended)
+}
+
+async fn read_position(shared: &Shared) -> Result<Position, String> {
+    let key = keys::sweep(shared.partition);
+    let stored = shared.store.get(key.as_key()).await.map_err(|error| error.to_string())?;
+    // Damaged, it is made anew by sweeping from the beginning.
+    Ok(stored.and_then(|bytes| Position::decode(&bytes)).unwrap_or(Position::START))
+}
+
+/// The time of the last event.
+async fn time_of(shared: &Shared, last: PartitionOffset) -> Result<Option<Timestamp>, String> {
+    if let Some((_, time)) = shared.sweeper.known().last.filter(|(offset, _)| *offset == last) {
+        return Ok(Some(time));
+    }
+    let read = shared.log.read(shared.partition, last, ReadLimit::entries(1)).await;
+    let read = read.map_err(|error| error.to_string())?;
+    let time = read.iter().next().map(|(_, entry)| entry.time());
+    shared.sweeper.remember(|known| known.last = time.map(|time| (last, time)));
+    Ok(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_round_trips_and_a_damaged_one_is_none() {
+        let at = |offset| PartitionOffset::new(offset).unwrap();
+        let position = Position { done: at(3), reach: at(7) };
+        let bytes = position.encode();
+        assert_eq!(bytes[..16], *b"\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x07");
+        assert_eq!((bytes.len(), Position::decode(&bytes)), (Position::BYTES, Some(position)));
+        for place in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[place] ^= 1;
+            assert_eq!(Position::decode(&damaged), None);
+            assert_eq!(Position::decode(&bytes[..place]), None);
+        }
+        assert_eq!(Position::decode(&Position { done: at(8), reach: at(7) }.encode()), None);
+    }
+}

@@ -1,0 +1,380 @@
+//! Values that are larger than a store takes: kept in parts.
+//!
+//! ```text
+//! under the value's key:  header: 255, offset folded last 8, version 1, length 8, number of parts 4, CRC-32 of the value 4
+//! under keys of its own:  the parts, 4 MiB each, the last one shorter
+//! a part's key:           partition   "ez", partition of the value's key
+//!                         clustering  clustering of the value's key, offset folded last 8, number of the part from 0: 4
+//! ```
+//!
+//! A part's key names the event that was folded last, so that parts of a newer value do not overwrite those of the older
+//! one: where a batch may be there in part, the older value is readable until the header is replaced. No other value
+//! begins with 255: a record begins with its version, a row with its offset, the others have another length.
+//!
+//! Growth beyond [`DERIVED_VALUE_BYTES_MAX`](crate::limits::DERIVED_VALUE_BYTES_MAX) is refused, so this is for logs that
+//! were written without that limit.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::{Buf, BufMut, Bytes};
+use seriatim_storage::{Batch, Key, Pair, Store, StoreError, Write};
+use seriatim_types::limits::VALUE_BYTES_MAX;
+
+use crate::keys::{self, StoreKey};
+use crate::state::REMOVED;
+
+/// Bytes of one part: as many as a page of a scan or of the log.
+const PART_BYTES: usize = 4 << 20;
+
+const MARK: u8 = 255;
+const VERSION: u8 = 1;
+const HEADER_BYTES: usize = 26;
+
+/// What is stored under the key of a value that is kept in parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// The event that the value has folded in last.
+    pub(crate) folded: u64,
+    length: u64,
+    parts: u32,
+    checksum: u32,
+}
+
+impl Header {
+    /// The header of a value; `None` if it is small enough to be stored whole.
+    fn of(key: &StoreKey, value: &[u8]) -> Option<Self> {
+        if value.len() <= VALUE_BYTES_MAX {
+            return None;
+        }
+        // A record begins with a version, a row does not.
+        let mut offset = &value[usize::from(key.family() == b"er")..];
+        Some(Self {
+            folded: offset.get_u64(),
+            length: value.len() as u64,
+            parts: u32::try_from(value.len().div_ceil(PART_BYTES)).expect("memory holds no such value"),
+            checksum: crc32fast::hash(value),
+        })
+    }
+
+    fn encode(self) -> Bytes {
+        let mut bytes = Vec::with_capacity(HEADER_BYTES);
+        bytes.put_u8(MARK);
+        bytes.put_u64(self.folded);
+        bytes.put_u8(VERSION);
+        bytes.put_u64(self.length);
+        bytes.put_u32(self.parts);
+        bytes.put_u32(self.checksum);
+        bytes.into()
+    }
+
+    /// Reads a header; `None` if a value is whole.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let [MARK, rest @ ..] = bytes else { return None };
+        let mut rest: &[u8] = rest;
+        if bytes.len() != HEADER_BYTES {
+            return None;
+        }
+        let folded = rest.get_u64();
+        if rest.get_u8() != VERSION {
+            return None;
+        }
+        let (length, parts, checksum) = (rest.get_u64(), rest.get_u32(), rest.get_u32());
+        let fits = length.div_ceil(PART_BYTES as u64) == u64::from(parts);
+        fits.then_some(Self { folded, length, parts, checksum })
+    }
+
+    fn part_keys(self, key: Key<'_>) -> impl Iterator<Item = StoreKey> + use<'_> {
+        (0..self.parts).map(move |number| keys::part_of_value(key, self.folded, number))
+    }
+
+    /// Reads the parts and joins them; `None` if they are not there, or are not those of this header.
+    async fn read(self, store: &Store, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
+        let mut value = Vec::new();
+        for part in self.part_keys(key) {
+            let Some(bytes) = store.get(part.as_key()).await? else { return Ok(None) };
+            value.extend_from_slice(&bytes);
+        }
+        let is_whole = value.len() as u64 == self.length && crc32fast::hash(&value) == self.checksum;
+        Ok(is_whole.then(|| value.into()))
+    }
+}
+
+type Known = HashMap<StoreKey, Vec<Header>>;
+
+/// Which values a store has in parts, or may have: those that were read and those that were written. What is replaced
+/// has been read before, because it is folded, so its parts are known and can be removed. A value larger than a store
+/// takes needs as many bytes in the log: there are few.
+#[derive(Debug, Default)]
+pub(crate) struct Splits {
+    known: Mutex<Known>,
+}
+
+impl Splits {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn learn(&self, key: StoreKey, header: Header) {
+        let mut known = self.known();
+        let headers = known.entry(key).or_default();
+        if !headers.contains(&header) {
+            headers.push(header);
+        }
+    }
+
+    /// Reads values, whole.
+    pub(crate) async fn get_many(
+        &self,
+        store: &Store,
+        keys: &[Key<'_>],
+    ) -> Result<Vec<Option<Bytes>>, StoreError> {
+        let mut values = store.get_many(keys).await?;
+        for (key, value) in keys.iter().zip(&mut values) {
+            if let Some(header) = value.as_deref().and_then(Header::decode) {
+                *value = self.join(store, *key, header).await?;
+            }
+        }
+        Ok(values)
+    }
+
+    /// Makes the values of a page whole.
+    pub(crate) async fn join_page(
+        &self,
+        store: &Store,
+        partition: &[u8],
+        page: &mut [Pair],
+    ) -> Result<(), StoreError> {
+        for (clustering, value) in page {
+            if let Some(header) = Header::decode(value) {
+                let key = Key::new(partition, clustering);
+                *value = self.join(store, key, header).await?.unwrap_or(REMOVED);
+            }
+        }
+        Ok(())
+    }
+
+    async fn join(
+        &self,
+        store: &Store,
+        key: Key<'_>,
+        mut header: Header,
+    ) -> Result<Option<Bytes>, StoreError> {
+        loop {
+            self.learn(StoreKey::new(key.partition, key.clustering), header);
+            if let Some(value) = header.read(store, key).await? {
+                return Ok(Some(value));
+            }
+            // A flush may have replaced the value since its header was read.
+            let Some(bytes) = store.get(key).await? else { return Ok(None) };
+            match Header::decode(&bytes) {
+                None => return Ok(Some(bytes)),
+                Some(again) if again == header => {
+                    let key = StoreKey::new(key.partition, key.clustering);
+                    let reason = format!(
+                        "parts of the value at {key} are missing or damaged: run `seriatim doctor --repair`"
+                    );
+                    return Err(StoreError::Corrupt(reason));
+                }
+                Some(again) => header = again,
+            }
+        }
+    }
+
+    /// Begins to collect what is to be written.
+    pub(crate) fn collect(&self) -> Collected {
+        Collected { known: self.known().clone(), ..Collected::default() }
+    }
+
+    /// Before a write: what it makes may be there from now on, whatever becomes of the write.
+    pub(crate) fn expect(&self, collected: &Collected) {
+        for (key, header) in &collected.changed {
+            if let Some(header) = header {
+                self.learn(key.clone(), *header);
+            }
+        }
+    }
+
+    /// After a write that has succeeded, removals included.
+    pub(crate) fn settle(&self, changed: Vec<(StoreKey, Option<Header>)>) {
+        if changed.is_empty() {
+            return;
+        }
+        let mut known = self.known();
+        for (key, header) in changed {
+            match header {
+                Some(header) => drop(known.insert(key, vec![header])),
+                None => drop(known.remove(&key)),
+            }
+        }
+    }
+}
+
+/// What one flush writes. Where a batch may be there in part, parts are durable before values, and values before
+/// anything is removed.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    known: Known,
+    pub(crate) parts: Batch,
+    pub(crate) values: Batch,
+    pub(crate) removals: Batch,
+    /// Values that are kept in parts, and those that no longer are.
+    pub(crate) changed: Vec<(StoreKey, Option<Header>)>,
+}
+
+impl Collected {
+    /// Adds a value; [`REMOVED`] removes it.
+    pub(crate) fn put(&mut self, key: &StoreKey, value: &Bytes) {
+        let Key { partition, clustering } = key.as_key();
+        let [partition, clustering] = [partition, clustering].map(Bytes::copy_from_slice);
+        let header = Header::of(key, value);
+        let stored = match header {
+            Some(header) => Some(header.encode()),
+            None => (*value != REMOVED).then(|| value.clone()),
+        };
+        self.values.push(Write { partition, clustering, value: stored });
+        if let Some(header) = header {
+            self.put_parts(key, header, value);
+        }
+        let older = if self.known.is_empty() { None } else { self.known.get(key) };
+        for old in older.into_iter().flatten() {
+            // Written again, its parts are the same.
+            let kept = header.filter(|header| header.folded == old.folded).map_or(0, |header| header.parts);
+            for part in old.part_keys(key.as_key()).skip(kept as usize) {
+                self.removals.remove(part.as_key());
+            }
+        }
+        if header.is_some() || older.is_some() {
+            self.changed.push((key.clone(), header));
+        }
+    }
+
+    fn put_parts(&mut self, key: &StoreKey, header: Header, value: &Bytes) {
+        for (part, from) in header.part_keys(key.as_key()).zip((0..).step_by(PART_BYTES)) {
+            let Key { partition, clustering } = part.as_key();
+            let [partition, clustering] = [partition, clustering].map(Bytes::copy_from_slice);
+            let bytes = value.slice(from..value.len().min(from + PART_BYTES));
+            self.parts.push(Write { partition, clustering, value: Some(bytes) });
+        }
+    }
+
+    /// All of it as one batch, for a store that has it whole or not at all. Takes it out.
+    pub(crate) fn take_all(&mut self) -> Batch {
+        let mut batch = std::mem::take(&mut self.values);
+        for other in [&mut self.parts, &mut self.removals] {
+            std::mem::take(other).into_iter().for_each(|write| batch.push(write));
+        }
+        batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seriatim_env::simulate;
+    use seriatim_storage::Durability;
+    use seriatim_storage::memory::MemoryStore;
+
+    use super::*;
+
+    fn row(folded: u64, length: usize) -> Bytes {
+        let mut bytes = vec![b'x'; length];
+        bytes[..8].copy_from_slice(&folded.to_be_bytes());
+        bytes.into()
+    }
+
+    #[test]
+    fn a_header_round_trips_and_no_other_value_is_taken_for_one() {
+        let key = StoreKey::new(b"ev1", b"row");
+        assert_eq!(Header::of(&key, &row(7, VALUE_BYTES_MAX)), None);
+        let value = row(7, VALUE_BYTES_MAX + 1);
+        let header = Header::of(&key, &value).unwrap();
+        let bytes = header.encode();
+        assert_eq!(bytes.len(), HEADER_BYTES);
+        assert_eq!(
+            bytes[..22],
+            *b"\xff\0\0\0\0\0\0\0\x07\x01\0\0\0\0\x01\0\0\x01\0\0\0\x05",
+            "mark, offset, version, length, parts"
+        );
+        assert_eq!(Header::decode(&bytes), Some(header));
+        for end in 0..bytes.len() {
+            assert_eq!(Header::decode(&bytes[..end]), None);
+        }
+        assert_eq!(Header::decode(&row(7, HEADER_BYTES)), None);
+    }
+
+    async fn write(store: &Store, splits: &Splits, key: &StoreKey, value: &Bytes) {
+        let mut collected = splits.collect();
+        collected.put(key, value);
+        splits.expect(&collected);
+        store.write(collected.take_all(), Durability::Buffered).await.unwrap();
+        splits.settle(collected.changed);
+    }
+
+    #[test]
+    fn a_large_value_is_read_as_it_was_written_and_leaves_no_part_of_an_older_one() {
+        simulate(1, |env| async move {
+            let store = Store::new(MemoryStore::new(env));
+            let key = StoreKey::new(b"ev1", b"row");
+            let parts = async || {
+                let range = seriatim_storage::ClusteringRange::all();
+                store.scan(b"ezev1", range).take(100).await.unwrap().len()
+            };
+            // What another process has written is known once it was read.
+            write(&store, &Splits::default(), &key, &row(1, 21 << 20)).await;
+            let splits = Splits::default();
+            for (folded, length, expected) in
+                [(1, 21 << 20, 6), (2, 17 << 20, 5), (2, 17 << 20, 5), (3, 30 << 20, 8), (4, 100, 0)]
+            {
+                let value = row(folded, length);
+                splits.get_many(&store, &[key.as_key()]).await.unwrap();
+                write(&store, &splits, &key, &value).await;
+                assert_eq!(parts().await, expected);
+                let found = splits.get_many(&store, &[key.as_key()]).await.unwrap();
+                assert!(found[0].as_ref() == Some(&value));
+            }
+            assert!(splits.known().is_empty());
+        });
+    }
+
+    #[test]
+    fn where_batches_may_be_there_in_part_a_crash_leaves_the_old_value_or_the_new_one() {
+        simulate(1, |env| async move {
+            let key = StoreKey::new(b"ev1", b"row");
+            let old = row(1, 17 << 20);
+            for new in [row(2, (17 << 20) - 1), row(2, 100)] {
+                for written in 0.. {
+                    let (store, splits) = (Store::new(MemoryStore::new(env.clone())), Splits::default());
+                    write(&store, &splits, &key, &old).await;
+                    let mut collected = splits.collect();
+                    collected.put(&key, &new);
+                    let Collected { parts, values, removals, .. } = collected;
+                    let all: Vec<Write> = parts.into_iter().chain(values).chain(removals).collect();
+                    let mut batch = Batch::new();
+                    all[..written].iter().for_each(|write| batch.push(write.clone()));
+                    store.write(batch, Durability::Buffered).await.unwrap();
+                    let found = Splits::default().get_many(&store, &[key.as_key()]).await.unwrap();
+                    let found = found[0].as_ref().unwrap();
+                    assert!(found == &old || found == &new, "after {written} writes");
+                    if written == all.len() {
+                        assert!(found == &new);
+                        break;
+                    }
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn a_value_whose_parts_are_gone_is_damaged() {
+        simulate(1, |env| async move {
+            let store = Store::new(MemoryStore::new(env));
+            let (key, splits) = (StoreKey::new(b"ev1", b"row"), Splits::default());
+            write(&store, &splits, &key, &row(1, 17 << 20)).await;
+            let mut batch = Batch::new();
+            batch.remove(keys::part_of_value(key.as_key(), 1, 2).as_key());
+            store.write(batch, Durability::Buffered).await.unwrap();
+            let error = splits.get_many(&store, &[key.as_key()]).await.unwrap_err();
+            assert!(matches!(error, StoreError::Corrupt(_)), "{error}");
+        });
+    }
+}

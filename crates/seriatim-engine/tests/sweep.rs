@@ -1,0 +1,351 @@
+//! Idempotency keys leave the store after their window, by the events' own time, and no others do.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde_json::json;
+use seriatim_engine::doctor::{Doctor, Report, Treatment, Trouble};
+use seriatim_engine::{Advance, Engine, Options, Request};
+use seriatim_env::{Env, simulate};
+use seriatim_storage::memory::{MemoryLog, MemoryStore};
+use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Log, Pair, Store, StoreBackend, StoreError};
+use seriatim_types::{ApplicationId, WorkspaceId};
+use support::{invoice, open_with, options, till, workspace};
+
+const WINDOW: Duration = Duration::from_secs(60);
+
+fn with_window() -> Options {
+    Options { idempotency_window: Some(WINDOW), ..options() }
+}
+
+fn keyed(key: impl Into<String>) -> Request {
+    invoice("1").idempotency_key(key.into())
+}
+
+/// The idempotency keys that a store has of a workspace.
+async fn keys(store: &Store, application: ApplicationId, workspace: WorkspaceId) -> BTreeSet<String> {
+    let mut storage = b"ex".to_vec();
+    storage.extend(application.get().to_be_bytes());
+    storage.extend(workspace.get().to_be_bytes());
+    let pairs = store.scan(&storage, ClusteringRange::all()).take(10_000).await.unwrap();
+    pairs.iter().map(|(key, _)| String::from_utf8(key.to_vec()).unwrap()).collect()
+}
+
+fn set<const N: usize>(keys: [&str; N]) -> BTreeSet<String> {
+    keys.map(str::to_owned).into()
+}
+
+struct Desk {
+    env: Env,
+    log: MemoryLog,
+    store: MemoryStore,
+    engine: Engine,
+    shop: WorkspaceId,
+}
+
+impl Desk {
+    async fn open(env: &Env) -> Self {
+        Self::open_on(env, MemoryLog::new(), MemoryStore::new(env.clone())).await
+    }
+
+    async fn open_on(env: &Env, log: MemoryLog, store: MemoryStore) -> Self {
+        let (open_log, open_store) = (Log::new(log.reopen()), Store::new(store.reopen()));
+        let engine = open_with(env, open_log, open_store, with_window()).await;
+        let shop = workspace(&engine, "shop").await;
+        Self { env: env.clone(), log, store, engine, shop }
+    }
+
+    async fn reopen(self) -> Self {
+        self.engine.close().await;
+        Self::open_on(&self.env, self.log, self.store).await
+    }
+
+    /// Whether the command was done before.
+    async fn repeats(&self, request: &Request) -> bool {
+        self.engine.submit("till", self.shop, request).await.unwrap().repeated
+    }
+
+    async fn keys(&self) -> BTreeSet<String> {
+        let application = self.engine.schema("till").unwrap().id();
+        keys(&Store::new(self.store.clone()), application, self.shop).await
+    }
+
+    /// Waits until the store has just these keys.
+    async fn has_only<const N: usize>(&self, expected: [&str; N]) {
+        let expected = set(expected);
+        let becomes = async {
+            while self.keys().await != expected {
+                self.env.sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let waited = self.env.timeout(Duration::from_secs(30), becomes).await;
+        assert!(waited.is_ok(), "{:?} are there, not {expected:?}", self.keys().await);
+    }
+
+    async fn doctor(&self, treatment: Treatment) -> Report {
+        let scratch = Store::new(MemoryStore::new(self.env.clone()));
+        self.engine.doctor(&scratch, treatment, &mut |_| {}).await.unwrap()
+    }
+}
+
+/// The doctor of a storage that no engine holds.
+async fn examine(env: &Env, log: &MemoryLog, store: &MemoryStore, treatment: Treatment) -> Report {
+    examine_store(env, log, Store::new(store.reopen()), treatment).await
+}
+
+async fn examine_store(env: &Env, log: &MemoryLog, store: Store, treatment: Treatment) -> Report {
+    let scratch = Store::new(MemoryStore::new(env.clone()));
+    let doctor = Doctor::new(env.clone(), Log::new(log.reopen()), store, [till()]);
+    doctor.run(&scratch, treatment, &mut |_| {}).await.unwrap()
+}
+
+#[test]
+fn keys_leave_the_store_after_their_window_and_one_that_was_used_again_stays() {
+    simulate(1, |env| async move {
+        let desk = Desk::open(&env).await;
+        for number in 0..10 {
+            assert!(!desk.repeats(&keyed(format!("key {number}"))).await);
+        }
+        assert!(!desk.repeats(&keyed("again")).await);
+        env.sleep(WINDOW / 2).await;
+        assert!(!desk.repeats(&keyed("later")).await);
+        assert!(desk.doctor(Treatment::Check).await.is_clean());
+        assert_eq!(desk.keys().await.len(), 12);
+        // Its window is over, so it is a new command.
+        env.sleep(WINDOW / 2 + Duration::from_millis(1)).await;
+        assert!(!desk.repeats(&keyed("again")).await);
+        desk.has_only(["again", "later"]).await;
+        assert!(desk.repeats(&keyed("again")).await && desk.repeats(&keyed("later")).await);
+        let report = desk.doctor(Treatment::Check).await;
+        assert!(report.is_clean(), "{report:?}");
+        // After a restart as before, and nothing is swept twice.
+        let desk = desk.reopen().await;
+        assert!(desk.repeats(&keyed("again")).await && desk.repeats(&keyed("later")).await);
+        env.sleep(WINDOW * 2).await;
+        assert!(!desk.repeats(&Request::new("Ping").idempotency_key("last")).await);
+        desk.has_only(["last"]).await;
+        assert!(!desk.repeats(&keyed("key 3")).await);
+        desk.engine.close().await;
+        assert!(examine(&env, &desk.log, &desk.store, Treatment::Check).await.is_clean());
+        // What was swept does not come back when everything is in order.
+        let report = examine(&env, &desk.log, &desk.store, Treatment::Rebuild).await;
+        assert!(report.is_clean() && report.written == 0, "{report:?}");
+        let application = desk.engine.schema("till").unwrap().id();
+        let left = keys(&Store::new(desk.store.reopen()), application, desk.shop).await;
+        assert_eq!(left, set(["last", "key 3"]));
+    });
+}
+
+#[test]
+fn a_store_made_anew_has_expired_keys_until_they_are_swept_again() {
+    simulate(1, |env| async move {
+        let desk = Desk::open(&env).await;
+        desk.repeats(&keyed("old")).await;
+        env.sleep(WINDOW * 2).await;
+        desk.repeats(&keyed("new")).await;
+        desk.has_only(["new"]).await;
+        desk.engine.close().await;
+        // Rebuilt from the log alone it has both, and that is right too.
+        let emptied = MemoryStore::new(env.clone());
+        let report = examine(&env, &desk.log, &emptied, Treatment::Rebuild).await;
+        assert!(report.is_mended(), "{report:?}");
+        assert!(examine(&env, &desk.log, &emptied, Treatment::Check).await.is_clean());
+        let rebuilt = Desk::open_on(&env, desk.log, emptied).await;
+        assert!(rebuilt.repeats(&keyed("new")).await);
+        rebuilt.has_only(["new"]).await;
+        assert!(rebuilt.doctor(Treatment::Check).await.is_clean());
+        rebuilt.engine.close().await;
+    });
+}
+
+#[test]
+fn the_doctor_misses_a_key_that_nothing_has_swept() {
+    simulate(1, |env| async move {
+        let desk = Desk::open(&env).await;
+        desk.repeats(&keyed("old")).await;
+        env.sleep(WINDOW * 2).await;
+        desk.repeats(&keyed("new")).await;
+        desk.has_only(["new"]).await;
+        desk.engine.close().await;
+        let application = desk.engine.schema("till").unwrap().id();
+        let partition = desk.engine.partition_of("till", desk.shop).unwrap();
+        let mut storage = b"ex".to_vec();
+        storage.extend(application.get().to_be_bytes());
+        storage.extend(desk.shop.get().to_be_bytes());
+        let mut batch = Batch::new();
+        batch.remove(Key::new(&storage, b"new"));
+        let store = Store::new(desk.store.reopen());
+        store.write(batch, Durability::Synced).await.unwrap();
+        let report = examine(&env, &desk.log, &desk.store, Treatment::Repair).await;
+        assert_eq!((report.found, report.findings[0].trouble), (1, Trouble::Missing), "{report:?}");
+        assert!(report.findings[0].what.starts_with("idempotency key \"new\""), "{report:?}");
+        // Where the position cannot be read, nothing counts as swept, and the expired key is restored.
+        let mut storage = b"es".to_vec();
+        storage.extend(application.get().to_be_bytes());
+        storage.extend(partition.get().to_be_bytes());
+        let position = Key::new(&storage, b"");
+        let mut damaged = store.get(position).await.unwrap().expect("it is stored").to_vec();
+        damaged[7] += 1;
+        store.put(position, &damaged).await.unwrap();
+        let report = examine(&env, &desk.log, &desk.store, Treatment::Repair).await;
+        assert!(report.is_mended() && report.found == 2, "{report:?}");
+        assert!(examine(&env, &desk.log, &desk.store, Treatment::Check).await.is_clean());
+        let left = keys(&store, application, desk.shop).await;
+        assert_eq!(left, set(["new", "old"]));
+        let desk = Desk::open_on(&env, desk.log, desk.store).await;
+        desk.has_only(["new"]).await;
+        desk.engine.close().await;
+    });
+}
+
+#[test]
+fn keys_of_workflows_never_leave() {
+    simulate(1, |env| async move {
+        let desk = Desk::open(&env).await;
+        let workflows = desk.engine.workflows();
+        let (workflow, _) = workflows.register("w").await.unwrap();
+        let signal = || Advance {
+            idempotency_key: Some("signal".to_owned()),
+            identity: "signal".to_owned(),
+            body: json!(1),
+            ..Advance::default()
+        };
+        assert!(!workflows.advance(workflow, signal()).await.unwrap().repeated);
+        desk.repeats(&keyed("old")).await;
+        env.sleep(WINDOW * 10).await;
+        // Time passes in both partitions, and what is due is swept.
+        workflows.advance(workflow, Advance { body: json!(2), ..Advance::default() }).await.unwrap();
+        desk.repeats(&keyed("new")).await;
+        desk.has_only(["new"]).await;
+        env.sleep(Duration::from_secs(10)).await;
+        assert!(workflows.advance(workflow, signal()).await.unwrap().repeated);
+        assert!(workflows.sent_with(workflow, "signal").await.unwrap().is_some());
+        desk.engine.close().await;
+    });
+}
+
+/// A store that stops to write after so many writes. Batches are whole, or are written one by one.
+#[derive(Debug)]
+struct Dying {
+    store: MemoryStore,
+    left: AtomicUsize,
+    atomic: bool,
+}
+
+impl Dying {
+    fn lives(&self) -> bool {
+        let take = |left: usize| left.checked_sub(1);
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+}
+
+#[async_trait]
+impl StoreBackend for Dying {
+    fn batches_are_atomic(&self) -> bool {
+        self.atomic
+    }
+
+    async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
+        self.store.get(key).await
+    }
+
+    async fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Bytes>>, StoreError> {
+        self.store.get_many(keys).await
+    }
+
+    async fn scan_page(
+        &self,
+        partition: &[u8],
+        range: &ClusteringRange,
+        limit: usize,
+    ) -> Result<Vec<Pair>, StoreError> {
+        self.store.scan_page(partition, range, limit).await
+    }
+
+    async fn write(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
+        let dead = || StoreError::Unavailable("it has stopped".to_owned());
+        if self.atomic {
+            return if self.lives() { self.store.write(batch, durability).await } else { Err(dead()) };
+        }
+        for write in batch {
+            let mut one = Batch::new();
+            one.push(write);
+            if !self.lives() {
+                return Err(dead());
+            }
+            self.store.write(one, durability).await?;
+        }
+        Ok(())
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: Key<'_>,
+        expected: Option<&[u8]>,
+        value: Option<&[u8]>,
+        ttl: Option<Duration>,
+    ) -> Result<bool, StoreError> {
+        self.store.compare_and_set(key, expected, value, ttl).await
+    }
+
+    async fn sync(&self) -> Result<(), StoreError> {
+        self.store.sync().await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.store.close().await
+    }
+}
+
+/// Lives on a store that stops after so many writes, then begins again with what is there. Whether it came to the end.
+async fn live_and_recover(env: &Env, writes: usize, atomic: bool) -> bool {
+    let desk = Desk::open(env).await;
+    for number in 0..6 {
+        desk.repeats(&keyed(format!("key {number}"))).await;
+    }
+    env.sleep(WINDOW / 2).await;
+    desk.repeats(&keyed("later")).await;
+    desk.engine.close().await;
+    env.sleep(WINDOW / 2 + Duration::from_secs(1)).await;
+    let dying = Arc::new(Dying { store: desk.store.reopen(), left: AtomicUsize::new(writes), atomic });
+    let short = Options { close_patience: Duration::from_secs(1), ..with_window() };
+    let engine = open_with(env, Log::new(desk.log.reopen()), Store::from_arc(dying.clone()), short).await;
+    // Swept from here on, while some keys are used again.
+    for key in ["new", "key 1", "newer", "key 2", "key 1"] {
+        engine.submit("till", desk.shop, &keyed(key)).await.unwrap();
+        env.sleep(Duration::from_millis(70)).await;
+    }
+    engine.close().await;
+    let came_to_the_end = dying.left.load(Ordering::Relaxed) > 0;
+    let left = Dying { store: desk.store.reopen(), left: AtomicUsize::new(0), atomic };
+    let report = examine_store(env, &desk.log, Store::new(left), Treatment::Check).await;
+    assert!(report.is_clean(), "{writes} writes, atomic {atomic}: {report:?}");
+    let desk = Desk::open_on(env, desk.log, desk.store).await;
+    for key in ["key 1", "key 2", "new", "newer", "later"] {
+        assert!(desk.repeats(&keyed(key)).await, "{key} was done before, {writes} writes");
+    }
+    desk.has_only(["key 1", "key 2", "later", "new", "newer"]).await;
+    let report = desk.doctor(Treatment::Check).await;
+    assert!(report.is_clean(), "{writes} writes, atomic {atomic}: {report:?}");
+    desk.engine.close().await;
+    came_to_the_end
+}
+
+#[test]
+fn a_crash_at_any_write_of_a_sweep_is_harmless() {
+    for atomic in [true, false] {
+        let mut writes = 0;
+        while !simulate(1, |env| async move { live_and_recover(&env, writes, atomic).await }) {
+            writes += 1;
+            assert!(writes < 1_000);
+        }
+        assert!(writes >= if atomic { 4 } else { 20 }, "there are only {writes} writes");
+    }
+}

@@ -1,0 +1,354 @@
+//! The bulletin in a file beside the segments.
+//!
+//! ```text
+//!   log/bulletin       all values: 8 mark │ 4 checksum │ 4 version │ 4 number of values │ values, ascending by key
+//!       bulletin.new   the next one, until it is durable and takes the name
+//! ```
+//!
+//! The file is small and is written whole: into a new file, synced, renamed over the old one, and the folder synced. So
+//! there is always one that is whole, and one that is not whole is damaged. Those who post at the same time share a
+//! write.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::{Buf as _, BufMut as _, Bytes};
+use seriatim_env::Env;
+use seriatim_storage::{BulletinBackend, BulletinError};
+
+use crate::directory::DirectoryLock;
+use crate::disk::Disk;
+
+/// The file's name, in the folder of the segments.
+pub(crate) const BULLETIN: &str = "bulletin";
+const NEW: &str = "bulletin.new";
+
+const MARK: &[u8; 8] = b"SERIABUL";
+const VERSION: u32 = 1;
+/// Mark, checksum, version, number of values.
+const HEADER_BYTES: usize = 20;
+/// The checksum covers everything from here on.
+const CHECKED_FROM: usize = 12;
+
+/// All values together. Tens of thousands of offsets; a write of the whole file stays short.
+const FILE_BYTES_MAX: usize = 4 << 20;
+
+type Values = BTreeMap<Box<str>, Bytes>;
+
+/// The bulletin of a log on files.
+#[derive(Debug, Clone)]
+pub(crate) struct FileBulletin {
+    env: Env,
+    place: Place,
+    state: Arc<Mutex<State>>,
+    /// Held by the one that writes.
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+#[derive(Debug, Clone)]
+struct Place {
+    disk: Arc<dyn Disk>,
+    directory: PathBuf,
+}
+
+#[derive(Debug)]
+struct State {
+    /// What was posted; or why what is stored cannot be read.
+    values: Result<Values, BulletinError>,
+    /// How many posts there were, and how many of them are in the file.
+    posted: u64,
+    written: u64,
+    closed: bool,
+    /// The folder is held for as long as a write is under way. Gone when it is closed.
+    lock: Option<Arc<DirectoryLock>>,
+}
+
+impl FileBulletin {
+    /// Reads the bulletin in the folder of a log. One that is damaged does not keep the log from being opened: it says so
+    /// when it is asked.
+    pub(crate) fn open(
+        env: &Env,
+        disk: Arc<dyn Disk>,
+        directory: &Path,
+        lock: Option<Arc<DirectoryLock>>,
+    ) -> io::Result<Self> {
+        let place = Place { disk, directory: directory.to_owned() };
+        let values = match read(&*place.disk, directory)? {
+            None => Ok(Values::new()),
+            Some(bytes) => decode(&bytes).map_err(|problem| {
+                let path = directory.join(BULLETIN);
+                let text = format!(
+                    "{}: {problem}; remove it to have every asynchronous projector begin at the first event",
+                    path.display()
+                );
+                tracing::error!(problem = text, "the offsets of asynchronous projectors are not available");
+                BulletinError::Corrupt(text)
+            }),
+        };
+        let state = State { values, posted: 0, written: 0, closed: false, lock };
+        let (state, turn) = (Arc::new(Mutex::new(state)), Arc::default());
+        Ok(Self { env: env.clone(), place, state, turn })
+    }
+
+    /// The bytes of the file as it is now, for a backup; `None` if nothing was posted.
+    ///
+    /// An event is handed to a projector when it is committed, so a log that is cut later has every event before the
+    /// offsets in here.
+    pub(crate) fn copy(&self) -> Option<Vec<u8>> {
+        match &lock(&self.state).values {
+            Ok(values) => (!values.is_empty()).then(|| encode(values)),
+            Err(error) => {
+                tracing::warn!(%error, "a backup is made without offsets of asynchronous projectors");
+                None
+            }
+        }
+    }
+
+    /// Refuses further posts. What is being written is finished first.
+    pub(crate) async fn close(&self) {
+        self.begin_closing();
+        drop(self.turn.lock().await);
+    }
+
+    /// As [`FileBulletin::close`], without waiting: a write that is under way keeps the folder until it is done.
+    pub(crate) fn begin_closing(&self) {
+        let mut state = lock(&self.state);
+        (state.closed, state.lock) = (true, None);
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    fn open(&mut self) -> Result<&mut Values, BulletinError> {
+        if self.closed {
+            return Err(BulletinError::Closed);
+        }
+        self.values.as_mut().map_err(|error| error.clone())
+    }
+
+    /// Posts a value in memory; returns which post it was.
+    fn post(&mut self, key: &str, value: &[u8]) -> Result<u64, BulletinError> {
+        let values = self.open()?;
+        let sizes = values.iter().filter(|(present, _)| &***present != key);
+        let sizes = sizes.map(|(key, value)| size(key, value));
+        let found = HEADER_BYTES + sizes.sum::<usize>() + size(key, value);
+        if found > FILE_BYTES_MAX {
+            return Err(BulletinError::TooLarge { what: "whole bulletin", max: FILE_BYTES_MAX, found });
+        }
+        values.insert(key.into(), Bytes::copy_from_slice(value));
+        self.posted += 1;
+        Ok(self.posted)
+    }
+}
+
+#[async_trait]
+impl BulletinBackend for FileBulletin {
+    async fn get(&self, key: &str) -> Result<Option<Bytes>, BulletinError> {
+        Ok(lock(&self.state).open()?.get(key).cloned())
+    }
+
+    async fn put(&self, key: &str, value: &[u8]) -> Result<(), BulletinError> {
+        let post = lock(&self.state).post(key, value)?;
+        let turn = self.turn.clone().lock_owned().await;
+        let (state, place) = (self.state.clone(), self.place.clone());
+        let work = move || {
+            // Given back when the write is done, also if nobody waits for it any more.
+            let _turn = turn;
+            let (bytes, covered, _lock) = {
+                let mut state = lock(&state);
+                if state.written >= post {
+                    return Ok(());
+                }
+                let bytes = encode(state.open()?);
+                (bytes, state.posted, state.lock.clone())
+            };
+            let written = write(&*place.disk, &place.directory, &bytes);
+            written.map_err(|error| {
+                let path = place.directory.join(BULLETIN);
+                BulletinError::Unavailable(format!("{} cannot be written: {error}", path.display()))
+            })?;
+            lock(&state).written = covered;
+            Ok(())
+        };
+        self.env.blocking(work).await
+    }
+}
+
+/// What a value takes in the file.
+fn size(key: &str, value: &[u8]) -> usize {
+    2 + key.len() + 4 + value.len()
+}
+
+/// The bytes of the file, if there is one.
+pub(crate) fn read(disk: &dyn Disk, directory: &Path) -> io::Result<Option<Vec<u8>>> {
+    let file = match disk.open_to_read(&directory.join(BULLETIN)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut bytes = vec![0; usize::try_from(file.length()?).map_err(io::Error::other)?];
+    let read = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(Some(bytes))
+}
+
+/// Puts these bytes in the place of the file, durably. After an error the old one is there, or the new one.
+pub(crate) fn write(disk: &dyn Disk, directory: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = directory.join(NEW);
+    let file = disk.create(&new, 0)?;
+    file.write_at(bytes, 0)?;
+    file.sync()?;
+    disk.rename(&new, &directory.join(BULLETIN))?;
+    disk.sync_directory(directory)
+}
+
+/// Whether bytes are a bulletin that this program reads; why not.
+pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
+    decode(bytes).map(drop)
+}
+
+fn encode(values: &Values) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER_BYTES);
+    bytes.put_slice(MARK);
+    bytes.put_u32(0);
+    bytes.put_u32(VERSION);
+    bytes.put_u32(u32::try_from(values.len()).expect("the file is small"));
+    for (key, value) in values {
+        bytes.put_u16(u16::try_from(key.len()).expect("keys are short"));
+        bytes.put_slice(key.as_bytes());
+        bytes.put_u32(u32::try_from(value.len()).expect("values are short"));
+        bytes.put_slice(value);
+    }
+    let checksum = crc32fast::hash(&bytes[CHECKED_FROM..]);
+    bytes[MARK.len()..CHECKED_FROM].copy_from_slice(&checksum.to_be_bytes());
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Result<Values, String> {
+    let (mut header, mut rest) =
+        bytes.split_at_checked(HEADER_BYTES).ok_or_else(|| "it ends early".to_owned())?;
+    if !header.starts_with(MARK) {
+        return Err("it is not a bulletin".to_owned());
+    }
+    header.advance(MARK.len());
+    let (checksum, version, count) = (header.get_u32(), header.get_u32(), header.get_u32());
+    if crc32fast::hash(&bytes[CHECKED_FROM..]) != checksum {
+        return Err("its checksum does not fit: it is damaged".to_owned());
+    }
+    if version > VERSION {
+        return Err(format!("it has version {version}, and this program reads up to {VERSION}"));
+    }
+    let early = || "a value ends early".to_owned();
+    let mut values = Values::new();
+    for _ in 0..count {
+        let key_length = usize::from(rest.try_get_u16().map_err(|_| early())?);
+        let (key, behind) = rest.split_at_checked(key_length).ok_or_else(early)?;
+        rest = behind;
+        let value_length = usize::try_from(rest.try_get_u32().map_err(|_| early())?).map_err(|_| early())?;
+        let (value, behind) = rest.split_at_checked(value_length).ok_or_else(early)?;
+        rest = behind;
+        let key = std::str::from_utf8(key).map_err(|_| "a key is not text".to_owned())?;
+        values.insert(key.into(), Bytes::copy_from_slice(value));
+    }
+    if rest.is_empty() { Ok(values) } else { Err("something follows the last value".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use seriatim_env::simulate;
+    use seriatim_types::ErrorKind;
+
+    use super::*;
+    use crate::disk::{Crash, SimulatedDisk};
+
+    const FOLDER: &str = "/log";
+
+    fn open(env: &Env, disk: &SimulatedDisk) -> FileBulletin {
+        FileBulletin::open(env, Arc::new(disk.clone()), Path::new(FOLDER), None).unwrap()
+    }
+
+    #[test]
+    fn the_bytes_of_version_1_stay_as_they_are() {
+        let values = [("projector/16/3/mail", &[0, 0, 0, 0, 0, 0, 0, 9][..]), ("a", b"")];
+        let values = values.into_iter().map(|(key, value)| (key.into(), Bytes::from_static(value)));
+        let golden = "534552494142554cea6356d4000000010000000200016100000000001370726f6a6563746f722f31362f332f6d61696c\
+                      000000080000000000000009";
+        let bytes = encode(&values.collect());
+        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(text, golden);
+    }
+
+    #[test]
+    fn a_value_that_was_posted_survives_a_power_cut_and_one_under_way_is_old_or_new() {
+        for cut in 0..30 {
+            for seed in 0..20 {
+                simulate(1, |env| async move {
+                    let disk = SimulatedDisk::new();
+                    let bulletin = open(&env, &disk);
+                    disk.cut_power_at(cut);
+                    let mut durable = 0_u8;
+                    while durable < 5 && bulletin.put("a", &[durable + 1]).await.is_ok() {
+                        durable += 1;
+                    }
+                    let found = open(&env, &disk.after(Crash::Power { seed })).get("a").await.unwrap();
+                    let found = found.map_or(0, |found| found[0]);
+                    assert!(found == durable || found == durable + 1, "{cut} {seed}: {found}, not {durable}");
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_bulletin_is_refused_and_left_alone() {
+        simulate(1, |env| async move {
+            let disk = SimulatedDisk::new();
+            open(&env, &disk).put("a", b"1").await.unwrap();
+            let path = Path::new(FOLDER).join(BULLETIN);
+            disk.damage(&path, HEADER_BYTES + 3, |bytes| bytes[0] ^= 1);
+            let bulletin = open(&env, &disk);
+            let error = bulletin.get("a").await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
+            assert!(error.to_string().contains("its checksum does not fit"), "{error}");
+            assert_eq!(bulletin.put("a", b"2").await, Err(error));
+            assert_eq!(bulletin.copy(), None);
+        });
+    }
+
+    #[test]
+    fn a_bulletin_does_not_grow_without_bound() {
+        simulate(1, |env| async move {
+            let bulletin = open(&env, &SimulatedDisk::new());
+            let value = vec![0; FILE_BYTES_MAX / 4];
+            for key in ["a", "b", "c", "c"] {
+                bulletin.put(key, &value).await.unwrap();
+            }
+            assert_eq!(bulletin.put("d", &value).await.unwrap_err().kind(), ErrorKind::TooLarge);
+            assert_eq!(bulletin.get("d").await, Ok(None));
+        });
+    }
+
+    proptest! {
+        #[test]
+        fn a_bulletin_is_read_as_it_was_written_and_a_changed_one_is_not(
+            values: BTreeMap<String, Vec<u8>>, at: prop::sample::Index, change in 1_u8..,
+        ) {
+            let values: Values =
+                values.into_iter().map(|(key, value)| (key.into_boxed_str(), value.into())).collect();
+            let mut bytes = encode(&values);
+            prop_assert_eq!(decode(&bytes), Ok(values));
+            let at = at.index(bytes.len());
+            bytes[at] ^= change;
+            prop_assert!(decode(&bytes).is_err());
+            bytes[at] ^= change;
+            bytes.truncate(at);
+            prop_assert!(decode(&bytes).is_err());
+        }
+    }
+}
