@@ -112,6 +112,7 @@ fn settings_that_no_server_can_work_with_are_refused() {
     let table = [
         (["--queue-max", "0"], "0 is not a number from 1 to 1000000"),
         (["--queue-max", "18446744073709551615"], "is not a number from 1 to 1000000"),
+        (["--queue-bytes-max", "1"], "1 is not a number from 1048576"),
         (["--header-bytes-max", "100"], "100 is not a number from 8192"),
         (["--stuck-after", "0s"], "above 0"),
         (["--log-level", "loud"], "\"loud\" is no level"),

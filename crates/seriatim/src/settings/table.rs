@@ -119,9 +119,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
     ),
     serving(
         "queue_bytes_max",
-        Kind::Count,
+        Kind::CountOf(1 << 20, u64::MAX),
         "67108864",
-        "Bytes of commands that may wait, over all partitions.",
+        "Bytes of commands that may wait, over all partitions, at least 1048576.",
     ),
     serving(
         "idempotency_window",
