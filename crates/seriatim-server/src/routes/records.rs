@@ -9,7 +9,7 @@ use seriatim_types::{RecordId, WorkspaceId};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::page;
+use super::{cut, page};
 use crate::extract::{Path, Query};
 use crate::problem::Problem;
 use crate::server::Api;
@@ -47,9 +47,11 @@ async fn list(
     Query(list): Query<RecordsPage>,
 ) -> Result<Json<Records>, Problem> {
     let (workspace, after) = (WorkspaceId::new(workspace), list.after.map(RecordId::new));
-    let records = api.engine.records(&app, workspace, &list.document, after, page(list.limit)?).await?;
+    let limit = page(list.limit)?;
+    let records = api.engine.records(&app, workspace, &list.document, after, limit + 1).await?;
     let schema = api.schema(&app)?;
-    let next = records.last().map(|record| record.id.get());
+    let (records, more) = cut(records, limit);
+    let next = records.last().filter(|_| more).map(|record| record.id.get());
     let records = records.iter().map(|record| wire::record(schema, record)).collect();
     Ok(Json(Records { records, next }))
 }
@@ -79,9 +81,10 @@ async fn view(
     let after = rows.after.as_deref().map(|text| parts(text, "after")).transpose()?;
     let workspace = WorkspaceId::new(workspace);
     let limit = page(rows.limit)?;
-    let found = api.engine.view(&app, workspace, &view, &prefix, after.as_deref(), limit).await?;
+    let found = api.engine.view(&app, workspace, &view, &prefix, after.as_deref(), limit + 1).await?;
+    let (found, more) = cut(found, limit);
     let key = |parts: &[KeyPart]| parts.iter().map(KeyPart::to_json).collect();
-    let next = found.last().map(|(parts, _)| key(parts));
+    let next = found.last().filter(|_| more).map(|(parts, _)| key(parts));
     let rows = found.into_iter().map(|(parts, row)| Row { key: key(&parts), row }).collect();
     Ok(Json(Rows { rows, next }))
 }
