@@ -47,6 +47,11 @@ impl Submission {
     ) -> Self {
         Self { prepared, answer, rounds: 0, _permit: permit }
     }
+
+    /// Where it is answered. Its room in the queue is free.
+    pub(super) fn into_answer(self) -> oneshot::Sender<Result<Answer, SubmitError>> {
+        self.answer
+    }
 }
 
 /// Whoever wants the partition to stand still.
@@ -290,15 +295,17 @@ impl Worker {
     /// Flushes everything and waits to be released.
     async fn stand_still(&mut self) -> Result<(), SubmitError> {
         let Some(Hold { ready, release }) = self.hold.take() else { return Ok(()) };
+        // Before the flush: what is swept after it would change what is stored.
+        lock(&self.shared.overlay).hold(true);
         let settled = match self.wait().await {
             Ok(()) | Err(Busy::Backlogged { .. }) => {
                 flusher::flush_all(&self.shared).await.map_err(SubmitError::Store)
             }
             Err(busy) => Err(SubmitError::Busy(busy)),
         };
-        if ready.send(settled).is_ok()
-            && let Ok(begun) = release.await
-        {
+        let begun = if ready.send(settled).is_ok() { release.await.ok() } else { None };
+        lock(&self.shared.overlay).hold(false);
+        if let Some(begun) = begun {
             self.recover().await?;
             // Whoever asked may have gone.
             let _ = begun.send(());
@@ -444,11 +451,13 @@ impl Worker {
                 Ok(Some(place)) => {
                     let (key, command, what) = attempt.new_keys.into_iter().nth(place).expect("found there");
                     self.sequencer.discard(attempt.sealed);
+                    lock(&self.shared.overlay).drop_group();
                     let (submission, _) = batch.commands.remove(command);
                     answer(submission, Err(SubmitError::Taken { what, key }));
                 }
                 Err(error) => {
                     self.sequencer.discard(attempt.sealed);
+                    lock(&self.shared.overlay).drop_group();
                     for (submission, _) in batch.commands {
                         answer(submission, Err(SubmitError::Store(error.clone())));
                     }
