@@ -614,3 +614,34 @@ fn one_command_does_not_read_more_than_a_command_may_change() {
         vault.engine.close().await;
     });
 }
+
+#[test]
+fn the_doctor_keeps_to_the_bounds_of_bytes_where_records_are_large() {
+    const RECORDS: usize = 60;
+    simulate(1, |env| async move {
+        let vault = Vault::open(&env).await;
+        let mut albums = Vec::new();
+        for place in 0..RECORDS {
+            let create = Request::changes([Change::create("Album", 1).field("f0", megabyte(place))]);
+            albums.push(vault.submit(&create).await.unwrap().id(1).unwrap());
+        }
+        // These lie in one page of the log, and each of them reads and writes a megabyte.
+        for album in &albums {
+            vault.submit(&Request::changes([Change::update(*album).field("f1", "x")])).await.unwrap();
+        }
+        vault.engine.close().await;
+        let (largest, largest_read) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let scratch = MemoryStore::new(env.clone());
+        let weighed =
+            Weighed { store: scratch, largest: largest.clone(), largest_read: largest_read.clone() };
+        let (log, store) = (Log::new(vault.log.reopen()), Store::new(vault.store.reopen()));
+        let doctor = Doctor::new(env, log, store, [app()]);
+        let report = doctor.run(&Store::new(weighed), Treatment::Check, &mut |_| {}).await.unwrap();
+        assert!(report.is_clean(), "{report:?}");
+        let bound = LOAD_BYTES_MAX + 2 * MEGABYTE;
+        for (what, bytes) in [("written", largest), ("read", largest_read)] {
+            let bytes = bytes.load(Ordering::Relaxed);
+            assert!((MEGABYTE..bound).contains(&bytes), "{bytes} bytes {what} at once");
+        }
+    });
+}
