@@ -122,10 +122,11 @@ async fn a_batch_that_was_meant_for_the_store_before_does_not_reach_the_one_that
     store.write(batch(0), Durability::Buffered).await.unwrap();
     fail(directory.path(), &store, 1).await;
     // Some of these come before the reopening, some wait for their turn while it is under way, some come after.
+    let env = Env::real();
     let writers: Vec<_> = (1..200)
         .map(|number| {
             let (store, batch) = (store.clone(), batch(number));
-            tokio::spawn(async move { store.write(batch, Durability::Buffered).await })
+            env.spawn(async move { store.write(batch, Durability::Buffered).await })
         })
         .collect();
     assert_eq!(store.reopen().await, Ok(generation + 1));
