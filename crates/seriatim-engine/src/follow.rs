@@ -28,11 +28,12 @@ impl Watchers {
         self.lock().entry(workspace).or_insert_with(|| watch::Sender::new(())).subscribe()
     }
 
-    /// Forgets a workspace that nobody follows any more.
-    fn forget(&self, workspace: WorkspaceId) {
+    /// Ends a watch. Forgets a workspace that is not followed any more.
+    fn leave(&self, workspace: WorkspaceId, watch: watch::Receiver<()>) {
         let mut watchers = self.lock();
-        // The one who asks still counts.
-        if watchers.get(&workspace).is_some_and(|sender| sender.receiver_count() <= 1) {
+        // Under the lock: of two that leave at once, the second one is the last.
+        drop(watch);
+        if watchers.get(&workspace).is_some_and(|sender| sender.receiver_count() == 0) {
             watchers.remove(&workspace);
         }
     }
@@ -141,7 +142,8 @@ impl WorkspaceFollower {
 
 impl Drop for WorkspaceFollower {
     fn drop(&mut self) {
-        self.shared.watchers.forget(self.workspace);
+        let ended = watch::Sender::new(()).subscribe();
+        self.shared.watchers.leave(self.workspace, std::mem::replace(&mut self.changes, ended));
     }
 }
 
@@ -182,5 +184,20 @@ impl Engine {
         let changes = shared.watchers.watch(workspace);
         let (engine, application) = (self.clone(), application.to_owned());
         Ok(WorkspaceFollower { engine, shared, application, workspace, offset: from, changes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workspace_is_forgotten_when_the_last_of_its_watches_ends() {
+        let (watchers, workspace) = (Watchers::default(), WorkspaceId::new(7));
+        let (first, second) = (watchers.watch(workspace), watchers.watch(workspace));
+        watchers.leave(workspace, first);
+        assert_eq!(watchers.lock().len(), 1);
+        watchers.leave(workspace, second);
+        assert!(watchers.lock().is_empty());
     }
 }

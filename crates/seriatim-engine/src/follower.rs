@@ -1,16 +1,18 @@
 //! Asynchronous projectors: code that follows the log at its own pace, with an offset of its own.
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use seriatim_env::Instant;
 use seriatim_storage::{Batch, Bulletin, Durability, ReadEntries, ReadLimit};
 use seriatim_types::{Partition, PartitionOffset};
 
-use crate::apply::{decode_offset, encode_offset};
+use crate::apply::{decode_offset, encode_offset, panic_text};
 use crate::event::{Event, Place};
 use crate::keys;
 use crate::partition::Shared;
@@ -184,7 +186,9 @@ async fn take_page(
         let event = Event::decode(entry.body()).map_err(|problem| format!("event {offset}: {problem}"))?;
         let place = Place::of(offset, &entry);
         let projected = Projected { place, event: &event, schema: &shared.derivation.schema };
-        let taken = projector.take(projected).await;
+        // A panic of the application's code is an error like others: the event is handed over again.
+        let taken = AssertUnwindSafe(projector.take(projected)).catch_unwind().await;
+        let taken = taken.unwrap_or_else(|panic| Err(format!("it panicked: {}", panic_text(&*panic))));
         taken.map_err(|reason| format!("event {offset}: {reason}"))?;
         *next = offset.next().unwrap_or(offset);
     }

@@ -26,7 +26,8 @@ pub const DERIVED_VALUE_BYTES_MAX: usize = 8 << 20;
 pub const ROW_KEY_BYTES_MAX: usize = 16 << 10;
 
 /// Bytes of everything that follows from one command, keys included: several large records, not a hundred of them. One
-/// command is staged whole, whatever else waits, so this is by how much the bound of what waits can be passed.
+/// command is staged whole, whatever else waits, so this is by how much the bound of what waits can be passed. As much may be
+/// read for one command, beyond [`LOAD_BYTES_MAX`].
 pub const COMMAND_DERIVED_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes of values that are read beforehand for waiting commands, or by a recovery, and bytes that a recovery derives before

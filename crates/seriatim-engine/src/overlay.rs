@@ -139,7 +139,7 @@ pub(crate) struct Overlay {
     budget: Arc<Budget>,
     /// What this partition has put into the budget: the layers and the open group, in keys and bytes.
     counted: (usize, usize),
-    /// What the open group has, until it is published. Of one that was given up it stays until the next one is opened.
+    /// What the open group has, until it is published or given up.
     staged: (usize, usize),
     round: u64,
     /// Whether a recovery has begun to fill it.
@@ -158,6 +158,8 @@ pub(crate) struct Overlay {
     swept: Option<PartitionOffset>,
     /// Raised whenever something leaves: when a flush has ended, and when a recovery begins.
     generation: u64,
+    /// Whether the partition is held: what is stored is looked at from outside, and must not change.
+    held: bool,
     /// Whether nothing may be written any more: the partition has stopped, and may belong to another owner.
     retired: bool,
 }
@@ -180,6 +182,7 @@ impl Overlay {
             log_bytes: 0,
             swept: None,
             generation: 0,
+            held: false,
             retired: false,
         }
     }
@@ -210,9 +213,15 @@ impl Overlay {
         true
     }
 
-    /// Which recovery has filled it, or is at it; `None` until one has begun to, and when nothing may be written any more.
+    /// Begins or ends a hold: while it is held, nothing is swept.
+    pub(crate) fn hold(&mut self, held: bool) {
+        self.held = held;
+    }
+
+    /// Which recovery has filled it, or is at it; `None` until one has begun to, while it is held, and when nothing may be
+    /// written any more.
     pub(crate) fn filled(&self) -> Option<Round> {
-        (self.filling && !self.retired).then_some(Round(self.round))
+        (self.filling && !self.held && !self.retired).then_some(Round(self.round))
     }
 
     /// Up to where idempotency keys are swept, what waits included; `None` if the store has to be asked.
@@ -355,6 +364,12 @@ impl Overlay {
         self.staged = (keys, bytes);
         self.count();
         self.passes_budget((0, 0))
+    }
+
+    /// The open group was given up.
+    pub(crate) fn drop_group(&mut self) {
+        self.staged = (0, 0);
+        self.count();
     }
 
     /// Whether so much waits that a flush should not wait for the timer.

@@ -27,6 +27,9 @@ use crate::state::REMOVED;
 /// Bytes of one part: as many as a page of a scan or of the log.
 const PART_BYTES: usize = 4 << 20;
 
+/// Keys of a bounded read before it is known how large values are.
+const FIRST_PAGE_KEYS: usize = 16;
+
 const MARK: u8 = 255;
 const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 26;
@@ -136,6 +139,30 @@ impl Splits {
             }
         }
         Ok(values)
+    }
+
+    /// Reads values, whole, until so many bytes are read, about: the values of the first keys.
+    pub(crate) async fn get_within(
+        &self,
+        store: &Store,
+        keys: &[StoreKey],
+        bytes_max: usize,
+    ) -> Result<Vec<Option<Bytes>>, StoreError> {
+        let mut found: Vec<Option<Bytes>> = Vec::with_capacity(keys.len());
+        // How large values are shows when they are read: the first page is small, and later ones are as large as they may
+        // be if all values are like the largest.
+        let (mut bytes, mut largest, mut page) = (0, 1, FIRST_PAGE_KEYS);
+        while found.len() < keys.len() && bytes < bytes_max {
+            let end = keys.len().min(found.len() + page);
+            let asked: Vec<Key<'_>> = keys[found.len()..end].iter().map(StoreKey::as_key).collect();
+            for value in self.get_many(store, &asked).await? {
+                let size = value.as_ref().map_or(0, Bytes::len);
+                (bytes, largest) = (bytes + size, size.max(largest));
+                found.push(value);
+            }
+            page = (bytes_max.saturating_sub(bytes) / largest).max(1);
+        }
+        Ok(found)
     }
 
     /// Makes the values of a page whole.

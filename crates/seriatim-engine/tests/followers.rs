@@ -308,3 +308,43 @@ fn a_follower_gets_what_is_there_and_then_what_comes() {
         assert_eq!(waiting.await.unwrap(), ErrorKind::Closed, "it does not wait for ever");
     });
 }
+
+/// Remembers what it was given; panics once at the second event.
+#[derive(Debug, Clone, Default)]
+struct Panicking {
+    sent: Arc<Mutex<Vec<u64>>>,
+    panicked: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl AsyncProjector for Panicking {
+    fn name(&self) -> &str {
+        "panicking"
+    }
+
+    async fn take(&self, event: Projected<'_>) -> Result<(), String> {
+        let offset = event.place.workspace_offset.get();
+        assert!(offset != 2 || self.panicked.fetch_add(1, Ordering::Relaxed) > 0, "as it was told");
+        self.sent.lock().unwrap().push(offset);
+        Ok(())
+    }
+}
+
+#[test]
+fn an_asynchronous_projector_that_panics_gets_the_event_again() {
+    simulate(1, |env| async move {
+        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let projector = Panicking::default();
+        let app = App::new(shop()).async_projector(projector.clone());
+        let (log, store) = (Log::new(log.reopen()), Store::new(store.reopen()));
+        let engine = Engine::open(env.clone(), log, store, [app], Options::default()).await.unwrap();
+        let (corner, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
+        for _ in 0..3 {
+            let request = Request::changes([Change::create("Invoice", 1)]);
+            engine.submit("shop", corner.id, &request).await.unwrap();
+        }
+        env.sleep(Duration::from_secs(10)).await;
+        assert_eq!(*projector.sent.lock().unwrap(), [1, 2, 3]);
+        engine.close().await;
+    });
+}

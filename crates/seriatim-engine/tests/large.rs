@@ -12,7 +12,7 @@ use seriatim_engine::definition::{
     Application, CommandDefinition, DocumentDefinition, DocumentKind, FieldType, KindDefinition,
 };
 use seriatim_engine::doctor::{Doctor, Report, Treatment};
-use seriatim_engine::limits::LOAD_BYTES_MAX;
+use seriatim_engine::limits::{COMMAND_DERIVED_BYTES_MAX, LOAD_BYTES_MAX};
 use seriatim_engine::{
     Answer, App, Change, Engine, Found, Options, PartitionStatus, Projected, Request, Rows, SubmitError,
     projector,
@@ -580,4 +580,68 @@ async fn all(vault: &Vault) -> Vec<(Vec<u8>, Vec<u8>, Vec<u8>)> {
         found.extend(pairs.into_iter().map(|(key, value)| (storage.clone(), key.to_vec(), value.to_vec())));
     }
     found
+}
+
+#[test]
+fn one_command_does_not_read_more_than_a_command_may_change() {
+    const RECORDS: usize = 100;
+    simulate(1, |env| async move {
+        let store = MemoryStore::new(env.clone());
+        let (largest, largest_read) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let weighed = Weighed { store: store.clone(), largest, largest_read: largest_read.clone() };
+        let (log, open_store) = (MemoryLog::new(), Store::new(weighed));
+        let open_log = Log::new(log.reopen());
+        let engine = Engine::open(env.clone(), open_log, open_store, [app()], options()).await.unwrap();
+        assert!(engine.wait_ready(Duration::from_secs(60)).await);
+        let (workspace, _) = engine.create_workspace("vault", "store", Some("first")).await.unwrap();
+        let (workspace, mut albums) = (workspace.id, Vec::new());
+        for place in 0..RECORDS {
+            let create = Request::changes([Change::create("Album", 1).field("f0", megabyte(place))]);
+            albums.push(engine.submit("vault", workspace, &create).await.unwrap().id(1).unwrap());
+        }
+        let vault = Vault { env, log, store, engine, workspace, album: albums[0] };
+        vault.flushed().await;
+        largest_read.store(0, Ordering::Relaxed);
+        let update = |albums: &[RecordId]| {
+            Request::changes(albums.iter().map(|album| Change::update(*album).field("f1", "x")))
+        };
+        let refused = vault.engine.submit("vault", workspace, &update(&albums)).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TooLarge, "{refused}");
+        let largest_read = largest_read.load(Ordering::Relaxed);
+        assert!(largest_read <= COMMAND_DERIVED_BYTES_MAX, "{largest_read} bytes in one read");
+        // Less of it is done, and so is what comes after.
+        vault.engine.submit("vault", workspace, &update(&albums[..20])).await.unwrap();
+        vault.engine.close().await;
+    });
+}
+
+#[test]
+fn the_doctor_keeps_to_the_bounds_of_bytes_where_records_are_large() {
+    const RECORDS: usize = 60;
+    simulate(1, |env| async move {
+        let vault = Vault::open(&env).await;
+        let mut albums = Vec::new();
+        for place in 0..RECORDS {
+            let create = Request::changes([Change::create("Album", 1).field("f0", megabyte(place))]);
+            albums.push(vault.submit(&create).await.unwrap().id(1).unwrap());
+        }
+        // These lie in one page of the log, and each of them reads and writes a megabyte.
+        for album in &albums {
+            vault.submit(&Request::changes([Change::update(*album).field("f1", "x")])).await.unwrap();
+        }
+        vault.engine.close().await;
+        let (largest, largest_read) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let scratch = MemoryStore::new(env.clone());
+        let weighed =
+            Weighed { store: scratch, largest: largest.clone(), largest_read: largest_read.clone() };
+        let (log, store) = (Log::new(vault.log.reopen()), Store::new(vault.store.reopen()));
+        let doctor = Doctor::new(env, log, store, [app()]);
+        let report = doctor.run(&Store::new(weighed), Treatment::Check, &mut |_| {}).await.unwrap();
+        assert!(report.is_clean(), "{report:?}");
+        let bound = LOAD_BYTES_MAX + 2 * MEGABYTE;
+        for (what, bytes) in [("written", largest), ("read", largest_read)] {
+            let bytes = bytes.load(Ordering::Relaxed);
+            assert!((MEGABYTE..bound).contains(&bytes), "{bytes} bytes {what} at once");
+        }
+    });
 }

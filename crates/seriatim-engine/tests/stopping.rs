@@ -23,6 +23,8 @@ struct Desk {
     log: MemoryLog,
     store: MemoryStore,
     faults: Faults,
+    /// The engine's own store, faults included.
+    faulty: Store,
     engine: Engine,
     shop: WorkspaceId,
 }
@@ -37,9 +39,10 @@ impl Desk {
         let faults = Faults::new(&env);
         let faulty_log = Log::new(FaultyLog::new(Arc::new(log.reopen()), &faults));
         let faulty_store = Store::new(FaultyStore::new(Arc::new(store.reopen()), &faults));
+        let faulty = faulty_store.clone();
         let engine = open_with(&env, faulty_log, faulty_store, options).await;
         let shop = workspace(&engine, "shop").await;
-        Self { env, log, store, faults, engine, shop }
+        Self { env, log, store, faults, faulty, engine, shop }
     }
 
     async fn submit(&self, request: &Request) -> Result<Answer, SubmitError> {
@@ -318,5 +321,90 @@ fn an_idle_partition_recovers_too_when_the_store_was_opened_again() {
         desk.env.sleep(Duration::from_secs(5)).await;
         assert_eq!(desk.count().await, json!(3));
         desk.assert_clean().await;
+    });
+}
+
+#[test]
+fn what_is_read_after_a_recovery_that_began_again_is_not_refused() {
+    with_desk(options(), |desk| async move {
+        desk.submit(&invoice("1")).await.unwrap();
+        desk.flushed().await;
+        // The next flush fails and the store is opened again, so the partition recovers, from a checkpoint that is held.
+        desk.faults.poison_at(Operation::Write, 1, Fault::Refuse);
+        desk.submit(&invoice("2")).await.unwrap();
+        let hold = desk.faults.hold(Operation::Get);
+        hold.reached(1).await;
+        desk.env.sleep(Duration::from_secs(10)).await;
+        // Meanwhile the store fails once more, and something else opens it again.
+        desk.faults.poison_store();
+        desk.faulty.reopen().await.unwrap();
+        hold.release();
+        desk.insist(&invoice("3")).await;
+        let rows = desk.engine.view("till", desk.shop, "count", &[], None, 10).await;
+        assert_eq!(rows.map(|rows| rows[0].1.clone()).ok(), Some(json!(3)));
+        desk.flushed().await;
+        desk.assert_clean().await;
+    });
+}
+
+#[test]
+fn a_flush_that_began_before_the_store_was_opened_again_does_not_reach_it() {
+    with_desk(options(), |desk| async move {
+        desk.flushed().await;
+        desk.faults.lose_on_reopen(10);
+        desk.submit(&invoice("1")).await.unwrap();
+        desk.flushed().await;
+        // This flush waits for its turn while the store is opened again, without the one before.
+        let hold = desk.faults.hold(Operation::Write);
+        desk.submit(&invoice("2")).await.unwrap();
+        hold.reached(1).await;
+        desk.faults.poison_store();
+        desk.faulty.reopen().await.unwrap();
+        hold.release();
+        desk.insist(&invoice("3")).await;
+        desk.flushed().await;
+        assert_eq!(desk.count().await, json!(3));
+        desk.assert_clean().await;
+    });
+}
+
+#[test]
+fn a_group_that_was_not_written_does_not_count_as_waiting() {
+    let small = Options { unflushed_bytes_max: 1 << 20, ..options() };
+    with_desk(small, |desk| async move {
+        let partition = |workspace| desk.engine.partition_of("till", workspace).unwrap();
+        let mut other = desk.shop;
+        for number in 0.. {
+            if partition(other) != partition(desk.shop) {
+                break;
+            }
+            other = workspace(&desk.engine, &format!("other {number}")).await;
+        }
+        desk.flushed().await;
+        desk.faults.fail_nth(Operation::Append, 1, Fault::Busy);
+        let refused = desk.submit(&customer(&"x".repeat(900_000))).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Busy, "{refused}");
+        // From here on nothing is flushed: what waits is what these commands made.
+        let _hold = desk.faults.hold(Operation::Write);
+        for _ in 0..2 {
+            let made = desk.engine.submit("till", other, &customer(&"y".repeat(300_000))).await;
+            assert!(made.is_ok(), "{made:?}");
+        }
+    });
+}
+
+/// On real threads: in a simulation the caller does not run before the partition's task has ended its turn.
+#[test]
+fn a_caller_that_was_answered_finds_the_room_of_its_last_command_free() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let env = Env::real();
+        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+        let engine = open_with(&env, log, store, Options { queue_bytes_max: 25_000, ..options() }).await;
+        let shop = workspace(&engine, "shop").await;
+        for _ in 0..3_000 {
+            engine.submit("till", shop, &customer(&"x".repeat(20_000))).await.unwrap();
+        }
+        engine.close().await;
     });
 }

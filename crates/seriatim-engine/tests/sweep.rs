@@ -14,6 +14,7 @@ use serde_json::json;
 use seriatim_engine::doctor::{Doctor, Report, Treatment, Trouble};
 use seriatim_engine::{Advance, Engine, Options, Request};
 use seriatim_env::{Env, simulate};
+use seriatim_storage::faulty::{Faults, FaultyStore, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Log, Pair, Store, StoreBackend, StoreError};
 use seriatim_types::{ApplicationId, WorkspaceId};
@@ -348,4 +349,27 @@ fn a_crash_at_any_write_of_a_sweep_is_harmless() {
         }
         assert!(writes >= if atomic { 4 } else { 20 }, "there are only {writes} writes");
     }
+}
+
+#[test]
+fn nothing_is_swept_while_the_doctor_looks() {
+    simulate(1, |env| async move {
+        let (log, store, faults) = (MemoryLog::new(), MemoryStore::new(env.clone()), Faults::new(&env));
+        let faulty = Store::new(FaultyStore::new(Arc::new(store.reopen()), &faults));
+        // One key with each flush, so that a sweep takes long.
+        let slowly = Options { flush_at: 1, ..with_window() };
+        let engine = open_with(&env, Log::new(log.reopen()), faulty, slowly).await;
+        let desk = Desk { shop: workspace(&engine, "shop").await, env: env.clone(), log, store, engine };
+        for number in 0..300 {
+            assert!(!desk.repeats(&keyed(format!("key {number:03}"))).await);
+        }
+        env.sleep(2 * WINDOW).await;
+        assert!(!desk.repeats(&keyed("last")).await);
+        faults.delay(Operation::ScanPage, Duration::from_millis(100));
+        let report = desk.doctor(Treatment::Check).await;
+        assert!(report.is_clean(), "{report:?}");
+        assert!(desk.keys().await.len() > 2, "the sweep was over before the doctor looked");
+        faults.heal();
+        desk.has_only(["last"]).await;
+    });
 }

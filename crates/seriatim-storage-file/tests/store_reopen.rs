@@ -107,3 +107,33 @@ async fn a_store_that_cannot_be_opened_again_is_unavailable_until_it_can() {
     put(&store, next, Durability::Synced).await.unwrap();
     storage.close().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_was_meant_for_the_store_before_does_not_reach_the_one_that_was_opened_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = open(directory.path()).await.unwrap();
+    let store = storage.store().clone();
+    let generation = store.generation();
+    let batch = |number: u64| {
+        let mut batch = Batch::new();
+        batch.put(Key::new(b"late", &number.to_be_bytes()), b"value");
+        batch.only_in(generation)
+    };
+    store.write(batch(0), Durability::Buffered).await.unwrap();
+    fail(directory.path(), &store, 1).await;
+    // Some of these come before the reopening, some wait for their turn while it is under way, some come after.
+    let env = Env::real();
+    let writers: Vec<_> = (1..200)
+        .map(|number| {
+            let (store, batch) = (store.clone(), batch(number));
+            env.spawn(async move { store.write(batch, Durability::Buffered).await })
+        })
+        .collect();
+    assert_eq!(store.reopen().await, Ok(generation + 1));
+    for writer in writers {
+        assert!(writer.await.unwrap().is_err());
+    }
+    let found = store.scan(b"late", seriatim_storage::ClusteringRange::all()).all().await.unwrap();
+    assert_eq!(found.len(), 1, "only what was written before");
+    storage.close().await.unwrap();
+}

@@ -88,7 +88,22 @@ impl Inner {
 
     /// What the log says of a workflow.
     pub(crate) async fn read_known(&self, workspace: WorkspaceId) -> Result<Known, SubmitError> {
-        let newest = self.row(workspace, None).await?;
+        loop {
+            let newest = self.row(workspace, None).await?;
+            let known = self.read_events(workspace, newest.clone()).await?;
+            // Row and events are two reads: an event that was in doubt may have come into the log between them.
+            if self.row(workspace, None).await? == newest {
+                return Ok(known);
+            }
+        }
+    }
+
+    /// What the events say that follow from where the newest run begins.
+    async fn read_events(
+        &self,
+        workspace: WorkspaceId,
+        newest: Option<RunRow>,
+    ) -> Result<Known, SubmitError> {
         let from =
             newest.as_ref().and_then(|row| WorkspaceOffset::new(row.from)).unwrap_or(WorkspaceOffset::FIRST);
         let mut fold = newest.clone().map(Fold::new);

@@ -12,7 +12,7 @@ use common::{World, payload, storage};
 use serde_json::json;
 use seriatim_engine::{Engine, RunStatus, Unfence};
 use seriatim_env::simulate;
-use seriatim_storage::faulty::{Fault, Faults, FaultyLog, Operation};
+use seriatim_storage::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
 use seriatim_workflow::{
@@ -399,6 +399,49 @@ fn thousands_of_runs_with_a_cache_of_sixteen() {
             let expected = (0..number % 4).map(|number| 2 * number).sum::<u32>();
             assert_eq!(world.result::<u32>(&format!("s{number}")).await, expected);
         }
+        world.close().await;
+    });
+}
+
+/// The row of a run and its events are two reads: an event in doubt that comes into the log between them must not be read by
+/// one of them alone.
+#[test]
+fn a_run_that_ended_while_it_was_read_is_not_taken_for_running() {
+    simulate(1, |env| async move {
+        let faults = Faults::new(&env);
+        let log = Log::new(FaultyLog::new(Arc::new(MemoryLog::new()), &faults));
+        let store = Store::new(FaultyStore::new(Arc::new(MemoryStore::new(env.clone())), &faults));
+        let workflows = Registry::new().workflow("nap", |ctx: Context, (): ()| async move {
+            ctx.timer(Duration::from_secs(10)).await?;
+            Ok::<_, Exit>(7)
+        });
+        let options = HostOptions::default();
+        let world = World::on(&env, log, store, workflows, Activities::new(), options).await;
+        world.start("nap", "n", &()).await;
+        world.sleep_ms(5_000).await;
+        // The answer to the last event is lost, and the log does not say at first whether it has it.
+        faults.reset_counts();
+        faults.fail_nth(Operation::Append, 1, Fault::LoseReply);
+        faults.fail_nth(Operation::Take, 1, Fault::Refuse);
+        while faults.count(Operation::Take) == 0 {
+            world.sleep_ms(1).await;
+        }
+        let (asking, reading) = (faults.hold(Operation::Take), faults.hold(Operation::ScanPage));
+        // The host reads the row; the log answers; the host reads the events.
+        reading.reached(1).await;
+        asking.reached(1).await;
+        // What is committed is not in the store yet, where the row is read.
+        let _writing = faults.hold(Operation::Write);
+        asking.release();
+        world.sleep_ms(1_000).await;
+        reading.release();
+        world.sleep_ms(60_000).await;
+        let told = world.host.signal("n", "late", payload(&1), None).await;
+        assert!(matches!(told, Err(HostError::NotRunning { .. })), "{told:?}");
+        let described = world.host.describe("n", None).await.unwrap();
+        assert_eq!((described.row.status, described.stuck), (RunStatus::Completed, None));
+        let events = world.host.history("n", None).await.unwrap().events;
+        assert_eq!(events.len(), 2, "{events:?}");
         world.close().await;
     });
 }

@@ -30,6 +30,8 @@ struct Comparison {
     /// Idempotency keys of events before this one may have been swept.
     swept: PartitionOffset,
     treatment: Treatment,
+    /// The generation of the store that is compared. A repair of another one would be a guess.
+    generation: u64,
     /// Whether a value may be ahead of the checkpoint, because batches of this store can be there in part.
     may_be_ahead: bool,
     /// Values that the store has.
@@ -97,10 +99,12 @@ impl Examination<'_> {
         tell: Telling<'_>,
     ) -> Result<(), DoctorError> {
         let may_be_ahead = !self.store.batches_are_atomic() && to < tail;
+        let generation = self.store.generation();
         let position = self.position(tail).await?;
         let swept = position.unwrap_or(Position::START).reach;
+        let (batch, present) = (Batch::new(), 0);
         let mut comparison =
-            Comparison { to, tail, swept, treatment, may_be_ahead, present: 0, batch: Batch::new() };
+            Comparison { to, tail, swept, treatment, generation, may_be_ahead, present, batch };
         let (found, kept) = (report.found, report.findings.len());
         self.mark_nexts().await?;
         // Numbers first: where they are ahead of the log, there may be more to look at.
@@ -147,7 +151,8 @@ impl Examination<'_> {
         if comparison.batch.is_empty() {
             return Ok(());
         }
-        Ok(self.store.write(std::mem::take(&mut comparison.batch), durability).await?)
+        let batch = std::mem::take(&mut comparison.batch).only_in(comparison.generation);
+        Ok(self.store.write(batch, durability).await?)
     }
 
     /// The checkpoint is written behind everything else.

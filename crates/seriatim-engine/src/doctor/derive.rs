@@ -14,6 +14,7 @@ use crate::definition::DocumentKind;
 use crate::event::{Event, Place};
 use crate::fetched::{Fetched, Fetching};
 use crate::keys::{LOW_BITS, StoreKey, WorkspaceKeys};
+use crate::limits::{LOAD_BYTES_MAX, READ_ROUNDS_MAX};
 use crate::overlay::{Budget, Limits, Overlay};
 use crate::registry::{self, Registry};
 use crate::split::Splits;
@@ -110,9 +111,13 @@ impl<'a> Examination<'a> {
                 return Err(damaged(self.at, format!("nothing is there, and the log ends at {to}")));
             }
             let entries: Vec<(PartitionOffset, Entry<'_>)> = page.iter().collect();
-            for chunk in entries.chunks(CHUNK_ENTRIES) {
-                self.apply(chunk).await?;
-                report.checked.events += chunk.len() as u64;
+            let (mut left, mut size) = (&entries[..], CHUNK_ENTRIES);
+            while !left.is_empty() {
+                let chunk = &left[..left.len().min(size)];
+                let applied = self.apply(chunk).await?;
+                size = if applied < chunk.len() { applied } else { CHUNK_ENTRIES.min(size * 2) };
+                left = &left[applied..];
+                report.checked.events += applied as u64;
                 let done = self.at.get() - PartitionOffset::FIRST.get();
                 tell(Progress { partition: self.partition, done, total, compared: report.checked.values() });
             }
@@ -121,7 +126,9 @@ impl<'a> Examination<'a> {
         Ok(())
     }
 
-    async fn apply(&mut self, chunk: &[(PartitionOffset, Entry<'_>)]) -> Result<(), DoctorError> {
+    /// Applies a chunk of entries. Returns how many: fewer than there are if a lot of bytes follow from them, but at least
+    /// one.
+    async fn apply(&mut self, chunk: &[(PartitionOffset, Entry<'_>)]) -> Result<usize, DoctorError> {
         let mut numbers = self.read_numbers(chunk).await?;
         let mut events = Vec::with_capacity(chunk.len());
         for (offset, entry) in chunk {
@@ -132,31 +139,45 @@ impl<'a> Examination<'a> {
                 Event::decode(entry.body()).map_err(|problem| damaged(*offset, problem.to_string()))?;
             events.push((Place::of(*offset, entry), event));
         }
-        let fetched = self.fetch(&events).await?;
+        let mut fetched = self.fetch(&events).await?;
         let (mut values, mut draft) = (Values::new(), Draft::default());
         let definition = self.derivation.schema.sequences().clone();
+        let (mut applied, mut derived) = (0, 0);
         for ((offset, entry), (place, event)) in chunk.iter().zip(&events) {
             let kind = definition.kind(entry.kind());
             let known =
                 numbers.entry(entry.workspace()).or_insert_with(|| Numbers::fresh(entry.kind(), kind));
             let folded = known.fold(kind, *offset, entry, &mut self.ignored);
             folded.map_err(|error| damaged(*offset, error.to_string()))?;
-            draft.clear();
-            let base = Base { group: &values, overlay: &self.overlay, fetched: &fetched };
-            let mut state = State { base, draft: &mut draft };
-            let applied = self.derivation.apply(*place, event, Pass::Again, &mut state);
-            applied.map_err(|error| damaged(*offset, format!("it cannot be applied: {error}")))?;
-            if let Some(key) = draft.unread.first() {
-                let reason = format!("it reads {key} only when it is applied a second time");
-                return Err(damaged(*offset, reason));
+            let mut rounds = 0;
+            loop {
+                draft.clear();
+                let base = Base { group: &values, overlay: &self.overlay, fetched: &fetched };
+                let mut state = State { base, draft: &mut draft };
+                let done = self.derivation.apply(*place, event, Pass::Again, &mut state);
+                if draft.unread.is_empty() {
+                    done.map_err(|error| damaged(*offset, format!("it cannot be applied: {error}")))?;
+                    break;
+                }
+                // The dry run did not come that far, or it was left for later because others are large.
+                rounds += 1;
+                if rounds > READ_ROUNDS_MAX {
+                    return Err(damaged(*offset, "it reads one thing after another without end"));
+                }
+                fetched.extend(self.read(&draft.unread, usize::MAX).await?);
             }
+            derived += draft.writes.iter().map(|(_, value)| value.len()).sum::<usize>();
             values.extend(draft.writes.drain(..));
+            applied += 1;
+            if derived >= LOAD_BYTES_MAX {
+                break;
+            }
         }
         self.keep(&values, &numbers).await?;
-        if let Some((last, _)) = chunk.last() {
+        if let Some((last, _)) = chunk[..applied].last() {
             self.at = last.next().unwrap_or(*last);
         }
-        Ok(())
+        Ok(applied)
     }
 
     /// Writes to the scratch store what follows from a chunk, and where it lies.
@@ -218,9 +239,14 @@ impl<'a> Examination<'a> {
             let _ = std::panic::catch_unwind(dry);
             keys.append(&mut draft.unread);
         }
-        let fetching = Fetching::begin(&self.overlay, &keys);
-        let asked: Vec<Key<'_>> = fetching.keys().iter().map(StoreKey::as_key).collect();
-        let found = self.splits.get_many(self.scratch, &asked).await?;
+        // What is left is read when its event's turn comes.
+        self.read(&keys, LOAD_BYTES_MAX).await
+    }
+
+    /// Reads keys from the scratch store, until so many bytes are read, about.
+    async fn read(&self, keys: &[StoreKey], bytes_max: usize) -> Result<Fetched, DoctorError> {
+        let fetching = Fetching::begin(&self.overlay, keys);
+        let found = self.splits.get_within(self.scratch, fetching.keys(), bytes_max).await?;
         Ok(fetching.finish(found))
     }
 

@@ -12,6 +12,7 @@ use crate::apply::KeyUse;
 use crate::error::SubmitError;
 use crate::event::{Event, Place};
 use crate::request::Answer;
+use crate::state::lock;
 
 impl Worker {
     /// Appends a group; meanwhile the next commands are loaded.
@@ -74,7 +75,9 @@ impl Worker {
         self.waiting.extend(held.into_iter().map(|held| held.submission));
     }
 
+    /// Forgets what a group that is not in the log would have changed.
     fn forget_values(&self) {
+        lock(&self.shared.overlay).drop_group();
         self.shared.sealed.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
@@ -134,8 +137,8 @@ impl Worker {
 }
 
 pub(super) fn answer(submission: Submission, result: Result<Answer, SubmitError>) {
-    // Whoever asked may have gone; the command is done all the same.
-    let _ = submission.answer.send(result);
+    // Its room is free before its caller sends the next command. The caller may have gone; the command is done all the same.
+    let _ = submission.into_answer().send(result);
 }
 
 fn refuse(pending: Vec<Pending>, error: &SubmitError) {

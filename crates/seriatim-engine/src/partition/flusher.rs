@@ -1,6 +1,7 @@
 //! The task that writes the overlay to the store and moves the checkpoint.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use seriatim_sequencer::NumbersKey;
 use seriatim_storage::{Batch, Durability, StoreError};
@@ -105,6 +106,9 @@ async fn write_out(shared: &Shared, writing: &Writing, durability: Durability) -
 
 /// Values first, the checkpoint last; both at once where a batch is there whole or not at all.
 async fn write(shared: &Shared, writing: &Writing, durability: Durability) -> Result<(), StoreError> {
+    // The generation that the overlay lies on: no recovery changes it while a write is under way. In a later one what was
+    // written before may be missing, and a checkpoint would hide that.
+    let generation = shared.store_generation.load(Ordering::Acquire);
     let mut collected = shared.splits.collect();
     for (key, value) in &writing.layer.values {
         collected.put(key, value);
@@ -126,7 +130,7 @@ async fn write(shared: &Shared, writing: &Writing, durability: Durability) -> Re
     } else {
         for batch in [&mut collected.parts, &mut collected.values].map(std::mem::take) {
             if !batch.is_empty() {
-                shared.store.write(batch, Durability::Synced).await?;
+                shared.store.write(batch.only_in(generation), Durability::Synced).await?;
             }
         }
         std::mem::take(&mut collected.removals)
@@ -135,7 +139,7 @@ async fn write(shared: &Shared, writing: &Writing, durability: Durability) -> Re
         put_swept(&mut batch, shared, Position { done: to, reach: to });
     }
     put_checkpoint(&mut batch, shared, writing.next);
-    shared.store.write(batch, durability).await?;
+    shared.store.write(batch.only_in(generation), durability).await?;
     shared.splits.settle(collected.changed);
     Ok(())
 }

@@ -173,6 +173,7 @@ impl Scan<'_> {
             return false;
         }
         self.round = overlay.suspend();
+        overlay.catch_up_to(self.recovery.tail());
         self.begun = None;
         true
     }

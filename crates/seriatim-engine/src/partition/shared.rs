@@ -28,9 +28,6 @@ use crate::overlay::Overlay;
 use crate::split::Splits;
 use crate::state::{REMOVED, Values, lock};
 
-/// Keys of a bounded read before it is known how large values are.
-const FIRST_PAGE_KEYS: usize = 16;
-
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) env: Env,
@@ -152,22 +149,9 @@ impl Shared {
         fetching: Fetching,
         bytes_max: usize,
     ) -> Result<(Fetched, bool), StoreError> {
-        let keys = fetching.keys();
-        let mut found: Vec<Option<Bytes>> = Vec::with_capacity(keys.len());
-        // How large values are shows when they are read: the first page is small, and later ones are as large as they may
-        // be if all values are like the largest.
-        let (mut bytes, mut largest, mut page) = (0, 1, FIRST_PAGE_KEYS);
-        while found.len() < keys.len() && bytes < bytes_max {
-            let end = keys.len().min(found.len() + page);
-            for value in self.get_many(&keys[found.len()..end]).await? {
-                let size = value.as_ref().map_or(0, Bytes::len);
-                (bytes, largest) = (bytes + size, size.max(largest));
-                found.push(value);
-            }
-            page = (bytes_max.saturating_sub(bytes) / largest).max(1);
-        }
+        let found = self.splits.get_within(&self.store, fetching.keys(), bytes_max).await?;
         self.check_generation()?;
-        let is_all = found.len() == keys.len();
+        let is_all = found.len() == fetching.keys().len();
         Ok((fetching.finish(found), is_all))
     }
 

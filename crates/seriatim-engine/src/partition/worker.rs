@@ -19,7 +19,9 @@ use super::stage::{Outcome, Stage};
 use super::taken::{self, NewKey};
 use crate::error::{SubmitError, stopped};
 use crate::fetched::{Fetched, Fetching};
-use crate::limits::{GROUP_BYTES_MAX, GROUP_COMMANDS_MAX, LOAD_BYTES_MAX, READ_ROUNDS_MAX};
+use crate::limits::{
+    COMMAND_DERIVED_BYTES_MAX, GROUP_BYTES_MAX, GROUP_COMMANDS_MAX, LOAD_BYTES_MAX, READ_ROUNDS_MAX,
+};
 use crate::overlay::Round;
 use crate::prepare::Prepared;
 use crate::request::Answer;
@@ -47,6 +49,11 @@ impl Submission {
     ) -> Self {
         Self { prepared, answer, rounds: 0, _permit: permit }
     }
+
+    /// Where it is answered. Its room in the queue is free.
+    pub(super) fn into_answer(self) -> oneshot::Sender<Result<Answer, SubmitError>> {
+        self.answer
+    }
 }
 
 /// Whoever wants the partition to stand still.
@@ -70,6 +77,9 @@ pub(crate) enum Message {
     Stop,
 }
 
+/// What was read for commands, and why the first of them can never be staged, if it wants too much.
+type ReadValues = (Fetched, Option<SubmitError>);
+
 /// Commands whose workspaces are loaded, with what was read for them.
 #[derive(Debug, Default)]
 struct Batch {
@@ -78,7 +88,7 @@ struct Batch {
 }
 
 /// A load under way.
-type Loading = Task<(Vec<Submission>, Loaded, Result<Fetched, StoreError>)>;
+type Loading = Task<(Vec<Submission>, Loaded, Result<ReadValues, StoreError>)>;
 
 /// A staged command that waits for its group.
 pub(super) struct Pending {
@@ -290,15 +300,17 @@ impl Worker {
     /// Flushes everything and waits to be released.
     async fn stand_still(&mut self) -> Result<(), SubmitError> {
         let Some(Hold { ready, release }) = self.hold.take() else { return Ok(()) };
+        // Before the flush: what is swept after it would change what is stored.
+        lock(&self.shared.overlay).hold(true);
         let settled = match self.wait().await {
             Ok(()) | Err(Busy::Backlogged { .. }) => {
                 flusher::flush_all(&self.shared).await.map_err(SubmitError::Store)
             }
             Err(busy) => Err(SubmitError::Busy(busy)),
         };
-        if ready.send(settled).is_ok()
-            && let Ok(begun) = release.await
-        {
+        let begun = if ready.send(settled).is_ok() { release.await.ok() } else { None };
+        lock(&self.shared.overlay).hold(false);
+        if let Some(begun) = begun {
             self.recover().await?;
             // Whoever asked may have gone.
             let _ = begun.send(());
@@ -359,7 +371,7 @@ impl Worker {
         let fetching = Fetching::begin(&self.shared.overlay, reads);
         let loading = if fetching.is_empty() {
             match loading.complete() {
-                Ok(loaded) => return self.admit(commands, loaded, Fetched::default()),
+                Ok(loaded) => return self.admit(commands, loaded, ReadValues::default()),
                 Err(loading) => loading,
             }
         } else {
@@ -380,7 +392,7 @@ impl Worker {
             let (commands, loaded, fetched) =
                 loading.await.map_err(|error| self.defect(&error.to_string()))?;
             match fetched {
-                Ok(fetched) => self.admit(commands, loaded, fetched),
+                Ok(read) => self.admit(commands, loaded, read),
                 Err(error) => {
                     for submission in commands {
                         answer(submission, Err(SubmitError::Store(error.clone())));
@@ -400,8 +412,13 @@ impl Worker {
         SubmitError::Stopped { partition: self.shared.partition.to_string(), reason: reason.to_owned() }
     }
 
-    fn admit(&mut self, commands: Vec<Submission>, loaded: Loaded, fetched: Fetched) {
+    fn admit(&mut self, commands: Vec<Submission>, loaded: Loaded, (fetched, mut refused): ReadValues) {
         for (submission, pin) in commands.into_iter().zip(self.sequencer.admit(loaded)) {
+            if let Some(error) = refused.take() {
+                self.shared.metrics.refused.increment(1);
+                answer(submission, Err(error));
+                continue;
+            }
             match pin {
                 Ok(pin) => self.batch.commands.push((submission, pin)),
                 Err(LoadError::Busy(Busy::Recovering)) => self.waiting.push(submission),
@@ -444,11 +461,13 @@ impl Worker {
                 Ok(Some(place)) => {
                     let (key, command, what) = attempt.new_keys.into_iter().nth(place).expect("found there");
                     self.sequencer.discard(attempt.sealed);
+                    lock(&self.shared.overlay).drop_group();
                     let (submission, _) = batch.commands.remove(command);
                     answer(submission, Err(SubmitError::Taken { what, key }));
                 }
                 Err(error) => {
                     self.sequencer.discard(attempt.sealed);
+                    lock(&self.shared.overlay).drop_group();
                     for (submission, _) in batch.commands {
                         answer(submission, Err(SubmitError::Store(error.clone())));
                     }
@@ -582,19 +601,27 @@ impl Worker {
     }
 }
 
-/// Reads what commands want, within bounds; the first of them gets all that it wants, so that one can always be staged.
+/// Reads what commands want, within bounds; the first of them gets all that it wants, so that one can always be staged. It
+/// is refused if it wants more than may follow from a command.
 async fn load_values(
     shared: &Shared,
     fetching: Fetching,
     commands: &[Submission],
-) -> Result<Fetched, StoreError> {
+) -> Result<ReadValues, StoreError> {
     let (mut fetched, is_all) = shared.read_fetching_within(fetching, LOAD_BYTES_MAX).await?;
     if !is_all && let Some(first) = commands.first() {
         let left = first.prepared.reads.iter().filter(|key| !fetched.has_asked(key));
         let left = Fetching::begin(&shared.overlay, left);
-        fetched.extend(shared.read_fetching(left).await?);
+        let (rest, is_all) = shared.read_fetching_within(left, COMMAND_DERIVED_BYTES_MAX).await?;
+        if !is_all {
+            let (what, max) = ("what the command reads".to_owned(), COMMAND_DERIVED_BYTES_MAX);
+            let refused = SubmitError::TooLarge { what, max, found: rest.bytes() };
+            // What was read for it serves nothing else.
+            return Ok((fetched, Some(refused)));
+        }
+        fetched.extend(rest);
     }
-    Ok(fetched)
+    Ok((fetched, None))
 }
 
 /// A group as it was staged, before its new keys were looked at.

@@ -139,6 +139,7 @@ fn read_page(
 }
 
 fn write(engine: &Engine, batch: &Batch) -> Result<Commit, StoreError> {
+    batch.check_generation(engine.generation())?;
     if batch.is_empty() {
         return Ok(engine.last_commit());
     }

@@ -123,6 +123,11 @@ impl Engine {
         })
     }
 
+    /// Which opening of the store this is.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// The store as of this moment: batches show whole or not at all.
     pub(super) fn snapshot(&self) -> Snapshot {
         self.database.snapshot()

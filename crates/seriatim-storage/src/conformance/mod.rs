@@ -320,6 +320,7 @@ macro_rules! store_conformance {
                 what_was_removed_stays_removed_after_reopen
                 a_store_can_be_opened_again_and_again
                 reopening_a_store_that_works_changes_nothing
+                a_batch_for_another_generation_is_refused_and_changes_nothing
                 a_closed_store_is_not_opened_by_reopening_it;
             scan:
                 a_scan_ascends_by_bytes

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::{Fault, Faults, Operation};
+use crate::store::check_generation;
 use crate::{Batch, ClusteringRange, Durability, Key, Pair, StoreBackend, StoreError};
 
 /// A store around another one, with [`Faults`].
@@ -17,7 +18,7 @@ pub struct FaultyStore {
     backend: Arc<dyn StoreBackend>,
     faults: Faults,
     unsynced: Arc<Unsynced>,
-    /// One reopening at a time.
+    /// One reopening at a time, and no write meanwhile.
     reopening: Arc<AsyncMutex<()>>,
 }
 
@@ -59,7 +60,10 @@ impl FaultyStore {
         Ok(undo)
     }
 
-    async fn write_through(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
+    async fn write_through(&self, mut batch: Batch, durability: Durability) -> Result<(), StoreError> {
+        let _reopening = self.reopening.lock().await;
+        // The backend counts its own generations.
+        check_generation(batch.take_generation(), self.generation())?;
         let max = self.faults.lost_batches();
         let undo =
             if max > 0 && durability == Durability::Buffered { Some(self.undo(&batch).await?) } else { None };

@@ -46,7 +46,8 @@ pub trait StoreBackend: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<Pair>, StoreError>;
 
-    /// Writes a batch, in its order, however large.
+    /// Writes a batch, in its order, however large. A backend that can be opened again checks the batch's generation
+    /// ([`Batch::check_generation`]) where no reopening can come between that and the write.
     async fn write(&self, batch: Batch, durability: Durability) -> Result<(), StoreError>;
 
     /// If the key's value is `expected` (`None`: it has none), makes it `value` (`None`: removes it) and says `true`;

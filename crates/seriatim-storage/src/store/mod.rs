@@ -17,6 +17,7 @@ use bytes::Bytes;
 use seriatim_types::limits;
 
 pub use backend::{Durability, Pair, StoreBackend};
+pub(crate) use batch::check_generation;
 pub use batch::{Batch, Write};
 pub use error::StoreError;
 pub use key::{ClusteringRange, Key};
@@ -104,6 +105,8 @@ impl Store {
     /// [`StoreError`]; any part of a batch that is not atomic may have been written.
     pub async fn write(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
         batch.check()?;
+        // A backend that can be opened again checks it once more, in its own turn.
+        batch.check_generation(self.backend.generation())?;
         self.backend.write(batch, durability).await
     }
 

@@ -76,6 +76,20 @@ pub async fn reopening_a_store_that_works_changes_nothing(subject: Subject<Store
     assert_eq!(get(&store, key(b"k")).await.unwrap(), "new");
 }
 
+pub async fn a_batch_for_another_generation_is_refused_and_changes_nothing(subject: Subject<Store>) {
+    let store = subject.open().await;
+    let batch = |value: &[u8]| {
+        let mut batch = Batch::new();
+        batch.put(key(b"k"), value);
+        batch
+    };
+    let generation = store.generation();
+    store.write(batch(b"old").only_in(generation), Durability::Buffered).await.unwrap();
+    let refused = store.write(batch(b"new").only_in(generation + 1), Durability::Synced).await;
+    assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
+    assert_eq!(get(&store, key(b"k")).await.unwrap(), "old");
+}
+
 pub async fn a_closed_store_is_not_opened_by_reopening_it(subject: Subject<Store>) {
     let store = subject.open().await;
     store.close().await.unwrap();
