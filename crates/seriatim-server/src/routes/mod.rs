@@ -38,6 +38,13 @@ pub(crate) fn page(limit: Option<u32>) -> Result<usize, Problem> {
     }
 }
 
+/// What is on a page, and whether something follows it: one more than the page holds was read.
+pub(crate) fn cut<T>(mut found: Vec<T>, limit: usize) -> (Vec<T>, bool) {
+    let more = found.len() > limit;
+    found.truncate(limit);
+    (found, more)
+}
+
 /// All routes, and the OpenAPI document that describes them.
 pub(crate) fn router() -> (Router<Api>, Bytes) {
     let routes = OpenApiRouter::with_openapi(openapi::base())
