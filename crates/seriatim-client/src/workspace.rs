@@ -102,7 +102,7 @@ impl Workspace {
         call.query("after", after).query("limit", Some(limit)).send(&self.client).await
     }
 
-    /// All C records, whatever their type, page by page: those behind an id.
+    /// All C records, whatever their type, page by page: those after an id.
     ///
     /// # Errors
     ///

@@ -224,8 +224,8 @@ impl Engine {
         self.records_of(running, workspace, schema.id, after, limit).await
     }
 
-    /// Up to `limit` C records of a workspace, behind an id, ascending: documents, singletons and child records of all
-    /// types, retired ones included. Whoever asks again behind the last id misses nothing that is created meanwhile.
+    /// Up to `limit` C records of a workspace, after an id, ascending: documents, singletons and child records of all
+    /// types, retired ones included. A caller who asks again after the last id misses none that is created meanwhile.
     ///
     /// # Errors
     ///
@@ -241,15 +241,15 @@ impl Engine {
         // Types are read one after the other. An id that is drawn meanwhile could be on the page of a type that is read
         // later, and a lower one be missed of a type that was read before: neither is on this page.
         let sequences = self.sequence_states(running, workspace).await?;
-        let behind = |sequence: SequenceId| {
+        let next_of = |sequence: SequenceId| {
             let state = sequences.iter().find(|state| state.id == sequence);
             state.and_then(|state| state.next).map_or(u64::MAX, Number::get)
         };
         let mut records: Vec<Record> = Vec::new();
         for document in running.schema.documents().iter().filter(|one| one.kind == DocumentKind::C) {
-            let behind = behind(document.record_sequence);
+            let next = next_of(document.record_sequence);
             let found = self.records_of(running, workspace, document.id, after, limit).await?;
-            records.extend(found.into_iter().filter(|record| record.id.get() < behind));
+            records.extend(found.into_iter().filter(|record| record.id.get() < next));
             records.sort_unstable_by_key(|record| record.id);
             records.truncate(limit);
         }

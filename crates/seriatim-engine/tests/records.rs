@@ -190,7 +190,7 @@ fn w_documents_are_listed_and_found_across_the_step_of_their_range() {
         let mut customers = Vec::new();
         customers.push(engine.submit("shop", corner, &customer).await.unwrap().id(1).unwrap().get());
         engine.close().await;
-        // A restored copy that is told how far its ids had got: three are left before the step.
+        // A restored copy continues after the highest id that was seen: three are left before the step.
         Engine::fence(env.clone(), Log::new(log.reopen()), reopened()).await.unwrap();
         let mut engine = open(&env, &log, reopened(), App::new(shop())).await;
         let highest = vec![(format!("shop/{corner}/sys.RecordId"), LAST_OF_FIRST - 3)];

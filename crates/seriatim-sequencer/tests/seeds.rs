@@ -318,7 +318,7 @@ async fn flush_by_timer(desk: Desk) {
             assert!(now - committed <= Duration::from_millis(500 + 4 * 20), "{:?}", now - committed);
         }
         if number > 1 {
-            // Right behind a flush, a whole interval has to pass.
+            // Right after a flush, a whole interval has to pass.
             assert!(now - started >= Duration::from_millis(400), "{:?}", now - started);
         }
     }
