@@ -3,11 +3,15 @@
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// A page of a list that is ordered by id.
+/// A page of workspaces, ordered by id; or the one that a name leads to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct IdPage {
+pub struct WorkspacesPage {
+    /// Only the workspace with this name: one, or none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(min_length = 1, max_length = 200)]
+    pub name: Option<String>,
     /// What the page lies behind: the `next` of the page before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,

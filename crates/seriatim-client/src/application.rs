@@ -68,6 +68,17 @@ impl Application {
         call.query("limit", Some(limit)).send(&self.client).await
     }
 
+    /// The workspace that a name leads to.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub async fn workspace_named(&self, name: &str) -> Result<Option<Descriptor>, ClientError> {
+        let call = Call::get(format!("{}/workspaces", self.path)).query("name", Some(name));
+        let found: Workspaces = call.send(&self.client).await?;
+        Ok(found.workspaces.into_iter().next())
+    }
+
     /// A workspace, by its id.
     #[must_use]
     pub fn workspace(&self, id: u64) -> Workspace {

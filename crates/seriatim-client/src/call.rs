@@ -195,7 +195,7 @@ impl Call {
         let timeout = client.options().request_timeout;
         client.env().timeout(timeout, whole).await.unwrap_or_else(|_| {
             let reason = format!("there was none after {} s", timeout.as_secs());
-            Err(self.lost(client, TransportError { sent: true, reason }))
+            Err(self.lost(client, TransportError { sent: true, insecure: false, reason }))
         })
     }
 
@@ -204,7 +204,7 @@ impl Call {
         let answer = client.env().timeout(timeout, self.ask(client)).await;
         let response = answer.unwrap_or_else(|_| {
             let reason = format!("there was none after {} s", timeout.as_secs());
-            Err(self.lost(client, TransportError { sent: true, reason }))
+            Err(self.lost(client, TransportError { sent: true, insecure: false, reason }))
         })?;
         Ok(response.into_body())
     }
@@ -235,6 +235,9 @@ impl Call {
 
     fn lost(&self, client: &Client, error: TransportError) -> Failure {
         let (place, reason) = (client.place(), error.reason);
+        if error.insecure {
+            return ClientError::Insecure { place, reason }.into();
+        }
         if !error.sent {
             return ClientError::Unreachable { place, reason }.into();
         }
@@ -276,7 +279,7 @@ async fn read_all(mut body: Body) -> Result<Bytes, TransportError> {
         let piece = piece?;
         if all.len() + piece.len() > ANSWER_BYTES_MAX {
             let reason = format!("it has more than {ANSWER_BYTES_MAX} bytes");
-            return Err(TransportError { sent: true, reason });
+            return Err(TransportError { sent: true, insecure: false, reason });
         }
         all.extend_from_slice(&piece);
     }

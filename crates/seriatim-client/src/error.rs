@@ -17,6 +17,14 @@ pub enum ClientError {
         /// What went wrong.
         reason: String,
     },
+    /// Something answers there, and no secure connection to it can be made. Nothing was done.
+    #[error("{place} answers, and no secure connection can be made: {reason}")]
+    Insecure {
+        /// Where.
+        place: String,
+        /// What went wrong, and what to do.
+        reason: String,
+    },
     /// The connection broke before the answer had come. If the call changes something, it may have happened.
     #[error("the answer of {place} was lost: {reason}{}", if *.in_doubt { "; it may have been done" } else { "" })]
     Lost {
@@ -68,7 +76,7 @@ impl ClientError {
             Self::Unreachable { .. } | Self::Lost { in_doubt: false, .. } => ErrorKind::Unavailable,
             Self::Lost { in_doubt: true, .. } => ErrorKind::InDoubt,
             Self::BadAnswer { .. } => ErrorKind::Internal,
-            Self::Options(_) => ErrorKind::Invalid,
+            Self::Insecure { .. } | Self::Options(_) => ErrorKind::Invalid,
         }
     }
 

@@ -9,7 +9,7 @@ use futures_util::stream::StreamExt as _;
 use http::header::{AUTHORIZATION, HeaderValue};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{CertificateError, ClientConfig, RootCertStore};
 
 use crate::error::ClientError;
 use crate::options::ClientOptions;
@@ -95,8 +95,47 @@ fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
+/// What TLS says, if it is what failed. It may lie in an error of the connection, which does not name it as its source.
+fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    let found = error.downcast_ref::<rustls::Error>();
+    let inside = || {
+        let inside = error.downcast_ref::<std::io::Error>()?.get_ref()?;
+        tls_error(inside)
+    };
+    found.or_else(inside).or_else(|| error.source().and_then(tls_error))
+}
+
+/// What is wrong with a handshake, and what to do.
+fn advice(error: &rustls::Error) -> String {
+    let wrong = match error {
+        rustls::Error::InvalidCertificate(wrong) => wrong,
+        rustls::Error::InvalidMessage(_) => {
+            return format!("{error}: what listens there does not speak TLS; http:// may be right");
+        }
+        error => return error.to_string(),
+    };
+    match wrong {
+        CertificateError::UnknownIssuer => "its certificate was made by an issuer that is not trusted here; name the \
+                                            issuer's certificate, or a self-signed one itself, with tls_ca \
+                                            (SERIATIM_TLS_CA)"
+            .to_owned(),
+        // What `openssl req -x509` makes unless told. It is named as a root, and roots sign others.
+        CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+            "its certificate is one of an issuer (CA:TRUE), and a server's own has to have basicConstraints=CA:FALSE; make \
+             it anew with openssl req -x509 -addext basicConstraints=critical,CA:FALSE, and name it with tls_ca \
+             (SERIATIM_TLS_CA)"
+                .to_owned()
+        }
+        wrong => format!("its certificate: {wrong}"),
+    }
+}
+
 fn lost(error: &reqwest::Error) -> TransportError {
-    TransportError { sent: !error.is_connect() && !error.is_builder(), reason: chain(error) }
+    if let Some(tls) = tls_error(error).filter(|_| error.is_connect()) {
+        return TransportError { sent: false, insecure: true, reason: advice(tls) };
+    }
+    let sent = !error.is_connect() && !error.is_builder();
+    TransportError { sent, insecure: false, reason: chain(error) }
 }
 
 #[async_trait]
@@ -115,7 +154,7 @@ impl Transport for HttpTransport {
         }
         let pieces = answer.bytes_stream().map(|piece| piece.map_err(|error| lost(&error.without_url())));
         let response = response.body(pieces.boxed());
-        response.map_err(|error| TransportError { sent: true, reason: error.to_string() })
+        response.map_err(|error| TransportError { sent: true, insecure: false, reason: error.to_string() })
     }
 
     fn place(&self) -> String {

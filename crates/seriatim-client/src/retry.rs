@@ -49,7 +49,9 @@ pub(crate) fn wait(
         },
         ClientError::Unreachable { .. } => (true, options.unreachable_patience),
         ClientError::Lost { .. } => (safe, options.unreachable_patience),
-        ClientError::BadAnswer { .. } | ClientError::Options(_) => (false, Duration::ZERO),
+        ClientError::Insecure { .. } | ClientError::BadAnswer { .. } | ClientError::Options(_) => {
+            (false, Duration::ZERO)
+        }
     };
     let doubled = options.wait_first.saturating_mul(1 << attempts.count.saturating_sub(1).min(20));
     let wait = hint.unwrap_or(doubled).min(options.wait_max);

@@ -15,6 +15,8 @@ pub type Body = BoxStream<'static, Result<Bytes, TransportError>>;
 pub struct TransportError {
     /// Whether the server may have got the request. If not, nothing was done.
     pub sent: bool,
+    /// Whether something answers there, and no secure connection to it can be made. Nothing was done.
+    pub insecure: bool,
     /// What went wrong.
     pub reason: String,
 }

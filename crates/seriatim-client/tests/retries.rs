@@ -33,7 +33,7 @@ struct Script {
 }
 
 fn lost(sent: bool) -> TransportError {
-    TransportError { sent, reason: "it broke".to_owned() }
+    TransportError { sent, insecure: false, reason: "it broke".to_owned() }
 }
 
 #[async_trait]

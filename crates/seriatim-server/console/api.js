@@ -28,7 +28,7 @@ export async function request(path, { ask = true, headers = {}, ...options } = {
       if (error.name === "AbortError") throw error;
       throw new Problem(0, {
         title: "The server does not answer",
-        detail: "it may have stopped, or the network between is down: the page goes on when it is back",
+        detail: "it may have stopped, or the network between is down",
         retryable: true,
       });
     }

@@ -11,7 +11,7 @@ const ROWS_MAX = 200;
 const PAGE = 50;
 
 /** Where the next event of a log will stand. Offsets are dense, so a few looks find the end of any log. */
-async function findNext(address) {
+export async function findNext(address) {
   const first = await get(`${address}?from=1&limit=${PAGE}`);
   if (first.events.length < PAGE) return first.next;
   const has = async (offset) => (await get(`${address}?from=${offset}&limit=1`)).events.length > 0;

@@ -18,45 +18,99 @@ export function head(title, { crumbs = [], lead = null, actions = [] } = {}) {
 
 /** A table. A column is `{label, cell, kind?, wide?}`; kind `num` stands right, `head` names the row; wide ones leave a phone. */
 export function table(label, columns, rows) {
+  const texts = new WeakMap();
   const look = ({ kind, wide }) => [kind === "num" ? "num" : null, kind === "time" ? "time" : null, wide ? "wide" : null].filter(Boolean).join(" ") || null;
   const cell = (column, row) =>
     h(column.kind === "head" ? "th" : "td", { class: look(column), scope: column.kind === "head" ? "row" : null }, column.cell(row));
   const body = h("tbody");
-  const append = (more) => body.append(...more.map((row) => h("tr", null, columns.map((column) => cell(column, row)))));
-  append(rows);
+  const make = (row, text) => {
+    const made = h("tr", null, columns.map((column) => cell(column, row)));
+    texts.set(made, text);
+    return made;
+  };
+  // A row of the same thing, with the cells of another that have changed.
+  const change = (old, made) => {
+    [...made.cells].forEach((cell, index) => !cell.isEqualNode(old.cells[index]) && old.cells[index].replaceWith(cell));
+    texts.set(old, texts.get(made));
+    return old;
+  };
+  // Rows stay the same nodes where they are, and only cells that have changed are written anew: what has the focus keeps it.
+  const draw = (all) => {
+    const wanted = all.map((row) => JSON.stringify(row));
+    const known = new Set(wanted);
+    const [kept, changed] = [new Map(), []];
+    for (const row of [...body.children]) {
+      const text = texts.get(row);
+      if (known.has(text)) kept.set(text, row);
+      else changed.push(row);
+    }
+    const nodes = all.map((row, index) => {
+      const same = kept.get(wanted[index]);
+      if (same !== undefined) return same;
+      const made = make(row, wanted[index]);
+      const old = changed.findIndex((one) => one.cells[0].isEqualNode(made.cells[0]));
+      return old === -1 ? made : change(changed.splice(old, 1)[0], made);
+    });
+    changed.forEach((row) => row.remove());
+    nodes.forEach((node, index) => body.children[index] !== node && body.insertBefore(node, body.children[index] ?? null));
+  };
+  draw(rows);
   const whole = h("table", { "aria-label": label },
     h("thead", null, h("tr", null, columns.map((column) => h("th", { class: look(column), scope: "col" }, column.label)))), body);
-  return { node: h("div", { class: "scroll" }, whole), body, append };
+  return { node: h("div", { class: "scroll" }, whole), body, draw };
 }
+
+const LIST_PERIOD_MS = 2000;
+const LIST_PAGE = 50;
+// What the server gives at once; rows after these are not asked for again.
+const LIST_LIVE_MAX = 1000;
 
 /**
- * A table that is read page by page. `read(after)` gives `{rows, next}` with next null at the end; `none` is shown if there is
- * nothing at all.
+ * A table that is read page by page, and is live: what is shown is asked for again while the page is open. `read(query, options)`
+ * gives `{rows, next}`, with `next` null at the end; `none` is shown while there is nothing at all. Gives its node, and how to stop.
  */
 export async function pagedTable(label, columns, read, none) {
-  const first = await read(null);
-  if (first.rows.length === 0) return h("div", { class: "card" }, none);
-  const { node, append } = table(label, columns, first.rows);
-  let [next, shown] = [first.next, first.rows.length];
+  const place = h("div");
+  const { node, draw } = table(label, columns, []);
   const count = h("span", null);
   const more = h("button", { class: "button slight", type: "button" }, "Show more");
+  const filled = h("div", { class: "card flush" }, node, h("div", { class: "table-foot" }, count, more));
+  const unfilled = h("div", { class: "card" }, none);
+  let [rows, next, asked] = [[], null, 0];
+
+  const ask = (after, limit, options) => read({ limit, ...(after === null ? {} : { after }) }, options);
   const tell = () => {
-    show(count, next === null ? `${shown} in all` : `${shown} shown`);
+    draw(rows);
+    show(count, next === null ? `${rows.length} in all` : `${rows.length} shown`);
     more.hidden = next === null;
+    const wanted = rows.length === 0 ? unfilled : filled;
+    if (place.firstChild !== wanted) show(place, wanted);
   };
+  async function refresh() {
+    const turn = ++asked;
+    // A list that is shown whole stays so when it grows.
+    const wanted = next === null ? rows.length + LIST_PAGE : rows.length;
+    const limit = Math.min(Math.max(wanted, LIST_PAGE), LIST_LIVE_MAX);
+    const page = await ask(null, limit, { ask: false });
+    // Something was asked for since: that answer is newer.
+    if (turn !== asked) return;
+    const rest = rows.slice(limit);
+    rows = [...page.rows, ...rest];
+    if (rest.length === 0) next = page.next;
+    tell();
+  }
   more.addEventListener("click", () => during(more, async () => {
-    const page = await read(next);
-    append(page.rows);
-    [next, shown] = [page.next, shown + page.rows.length];
+    asked += 1;
+    const page = await ask(next, LIST_PAGE);
+    rows = [...rows, ...page.rows];
+    next = page.next;
     tell();
   }, count));
+  ({ rows, next } = await ask(null, LIST_PAGE));
   tell();
-  return h("div", { class: "card flush" }, node, h("div", { class: "table-foot" }, count, more));
-}
-
-/** A page of a list that answers `next`: the last one is known by being short. */
-export function page(rows, next, limit) {
-  return { rows, next: rows.length < limit ? null : next };
+  // Where the server is away, the readiness says so; the list is asked for again.
+  const timer = setInterval(() => !document.hidden && !more.disabled && refresh().catch(() => {}), LIST_PERIOD_MS);
+  return { node: place, stop: () => clearInterval(timer) };
 }
 
 /** What stands where nothing is yet: what it is, what to do, and the line to paste. */

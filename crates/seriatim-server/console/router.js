@@ -32,6 +32,9 @@ const ROUTES = [
   ["workflows/:workflow/runs/:run", workflow.open],
 ];
 
+/** How long a page that could not be loaded waits before it is asked for again. */
+const RETRY_MS = 2000;
+
 let current = { keys: {} };
 let turns = 0;
 
@@ -51,25 +54,41 @@ function match(address) {
   return async () => ({ title: "Nothing here", node: h("div", { class: "card" }, empty("There is no such page", "Begin at the overview.")) });
 }
 
-async function turn() {
+/** Stands in for a page that could not be loaded. If that may pass, the page is asked for again until it is there. */
+function failed(error) {
+  const title = "Could not be loaded";
+  const mayPass = error.status === 0 || error.retryable;
+  const timer = mayPass ? setTimeout(() => turn({ again: true }), RETRY_MS) : null;
+  const text = mayPass ? h("p", { class: "small quiet" }, "The page is loaded again as soon as the server answers.") : null;
+  const shown = problem(error);
+  if (text) shown.append(text);
+  return { title, error, node: h("div", null, head(title), shown), stop: () => clearTimeout(timer) };
+}
+
+async function turn({ again = false } = {}) {
   const address = location.hash.replace(/^#\/?/, "");
   if (address === "main") return;
   turns += 1;
   const mine = turns;
   const main = document.querySelector("main");
-  main.setAttribute("aria-busy", "true");
+  if (!again) main.setAttribute("aria-busy", "true");
   let page;
   try {
     page = await match(address)();
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    page = { title: "Not to be had", node: h("div", null, head("Not to be had"), problem(error)) };
+    page = failed(error);
   }
   if (mine !== turns) {
     page.stop?.();
     return;
   }
   current.stop?.();
+  // Nothing new to say: what is shown stays, and so does the focus.
+  if (again && page.error !== undefined && page.error.message === current.error?.message) {
+    current = { ...current, stop: page.stop };
+    return;
+  }
   current = page;
   main.removeAttribute("aria-busy");
   show(main, page.node);
@@ -96,10 +115,10 @@ export function pageKeys() {
 }
 
 /** Opens the page again, after something on it has changed. */
-export const reload = turn;
+export const reload = () => turn();
 
 /** Turns pages from here on. */
 export function keepTurning() {
-  addEventListener("hashchange", turn);
+  addEventListener("hashchange", () => turn());
   return turn();
 }

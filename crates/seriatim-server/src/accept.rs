@@ -19,10 +19,12 @@ use crate::front::Front;
 use crate::metrics::OneMore;
 use crate::options::ServerOptions;
 
+/// Headers of a request: each takes room while the head is read.
+const HEADERS_MAX: usize = 100;
 /// How long to wait when no connection can be accepted, because too many files are open, for example.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// What hyper needs at least to read a request's head.
-const HEADER_BYTES_MIN: usize = 8 << 10;
+pub(crate) const HEADER_BYTES_MIN: usize = 8 << 10;
 
 /// What all connections share.
 #[derive(Clone)]
@@ -89,6 +91,7 @@ impl Gate {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.options.header_timeout)
+            .max_headers(HEADERS_MAX)
             .max_buf_size(self.options.header_bytes_max.max(HEADER_BYTES_MIN))
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);

@@ -1,8 +1,10 @@
 //! What a request brings, read with errors that are problem documents.
 
 use axum::body::{Bytes, HttpBody as _};
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{FromRequest, FromRequestParts, OptionalFromRequest, Request};
+use axum::extract::path::ErrorKind;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{FromRequest, FromRequestParts, OptionalFromRequest, RawPathParams, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use serde::de::DeserializeOwned;
 use seriatim_api::Code;
@@ -13,14 +15,85 @@ use crate::problem::Problem;
 pub(crate) struct Body<T>(pub(crate) T);
 
 /// Parts of the path.
-#[derive(FromRequestParts)]
-#[from_request(via(axum::extract::Path), rejection(Problem))]
 pub(crate) struct Path<T>(pub(crate) T);
 
-/// Parameters behind the question mark.
-#[derive(FromRequestParts)]
-#[from_request(via(axum::extract::Query), rejection(Problem))]
+/// Parameters after the question mark.
 pub(crate) struct Query<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let rejection = match axum::extract::Path::from_request_parts(parts, state).await {
+            Ok(axum::extract::Path(path)) => return Ok(Self(path)),
+            Err(rejection) => rejection,
+        };
+        let names = RawPathParams::from_request_parts(parts, state).await;
+        let names: Vec<String> =
+            names.map(|names| names.iter().map(|(name, _)| name.to_owned()).collect()).unwrap_or_default();
+        Err(wrong_path(rejection, &names))
+    }
+}
+
+/// What is wrong with the path, by the names that its parts have in the documentation.
+fn wrong_path(rejection: PathRejection, names: &[String]) -> Problem {
+    let PathRejection::FailedToDeserializePathParams(rejection) = rejection else {
+        return Problem::invalid("the path cannot be read");
+    };
+    let (name, value, expected) = match rejection.into_kind() {
+        ErrorKind::ParseErrorAtIndex { index, value, expected_type } => {
+            (names.get(index).cloned(), value, expected_type)
+        }
+        ErrorKind::ParseErrorAtKey { key, value, expected_type } => (Some(key), value, expected_type),
+        ErrorKind::ParseError { value, expected_type } => (names.first().cloned(), value, expected_type),
+        ErrorKind::InvalidUtf8InPathParam { key } => {
+            return Problem::invalid(format!("in the path, {key} is not UTF-8"));
+        }
+        other => return Problem::invalid(format!("the path: {other}")),
+    };
+    let name = name.unwrap_or_else(|| "this part".to_owned());
+    let most = if expected == "u16" { format!(" up to {}", u16::MAX) } else { String::new() };
+    Problem::invalid(format!("in the path, {name} is a whole number{most}, not {value:?}"))
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let query = axum::extract::Query::from_request_parts(parts, state).await;
+        query.map(|axum::extract::Query(query)| Self(query)).map_err(|rejection| {
+            // What axum says first is about itself; the cause is about the query.
+            let cause = std::error::Error::source(&rejection).map(ToString::to_string);
+            let text = cause.unwrap_or_else(|| rejection.body_text());
+            Problem::invalid(format!("in the query, {}", in_words(&text)))
+        })
+    }
+}
+
+/// What reads values, in words instead of the names of types.
+fn in_words(text: &str) -> String {
+    const WORDS: [(&str, &str); 8] = [
+        ("invalid digit found in string", "it is not a whole number"),
+        ("cannot parse integer from empty string", "it is not a whole number"),
+        ("number too large to fit in target type", "it is too large"),
+        ("expected u64", "expected a whole number"),
+        ("expected u32", "expected a whole number"),
+        ("expected u16", "expected a whole number"),
+        ("expected i64", "expected a whole number"),
+        ("expected struct", "expected an object"),
+    ];
+    let mut text = text.to_owned();
+    for (inside, words) in WORDS {
+        let Some(at) = text.find(inside) else { continue };
+        let mut end = at + inside.len();
+        if inside.ends_with("struct") {
+            // The name of the struct follows.
+            end = text[end + 1..].find(' ').map_or(text.len(), |space| end + 1 + space);
+        }
+        text.replace_range(at..end, words);
+    }
+    text
+}
 
 fn is_json(headers: &HeaderMap) -> bool {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -47,7 +120,8 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(Problem::invalid("the body is a JSON object"));
     }
-    serde_json::from_slice(bytes).map_err(|error| Problem::invalid(format!("the body: {error}")))
+    serde_json::from_slice(bytes)
+        .map_err(|error| Problem::invalid(format!("the body: {}", in_words(&error.to_string()))))
 }
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
@@ -71,18 +145,6 @@ impl<S: Send + Sync, T: DeserializeOwned> OptionalFromRequest<S> for Body<T> {
             return Ok(None);
         }
         parse(&bytes).map(|body| Some(Self(body)))
-    }
-}
-
-impl From<PathRejection> for Problem {
-    fn from(rejection: PathRejection) -> Self {
-        Self::invalid(rejection.body_text())
-    }
-}
-
-impl From<QueryRejection> for Problem {
-    fn from(rejection: QueryRejection) -> Self {
-        Self::invalid(rejection.body_text())
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{HeaderName, HeaderValue, Method, Request};
+use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt as _;
 use hyper::body::Incoming;
@@ -35,6 +35,8 @@ pub(crate) struct Front {
     pub(crate) loopback: bool,
     pub(crate) requests: Arc<Semaphore>,
     pub(crate) request_timeout: Duration,
+    /// Bytes of a request's head. What reads it takes heads up to this size, and perhaps larger ones.
+    pub(crate) header_bytes_max: usize,
     /// The id of the next request that brings none; begins anywhere.
     pub(crate) next_id: AtomicU64,
 }
@@ -54,8 +56,10 @@ impl Front {
             target: "seriatim_server::request", "request",
             id = id.to_str().unwrap_or_default(), method = %request.method(), path = request.uri().path(),
         );
+        let head = head_bytes(&request);
         request.headers_mut().insert(&REQUEST_ID, id.clone());
-        let answered = AssertUnwindSafe(self.pass(request)).catch_unwind().instrument(span.clone()).await;
+        let answered =
+            AssertUnwindSafe(self.pass(request, head)).catch_unwind().instrument(span.clone()).await;
         let mut response = answered.unwrap_or_else(|panic| {
             metrics.panics.increment(1);
             let message = message_of(&*panic);
@@ -74,7 +78,15 @@ impl Front {
     }
 
     /// Holds a request against tokens and limits, then lets the routes answer.
-    async fn pass(&self, request: Request<Incoming>) -> Response {
+    async fn pass(&self, request: Request<Incoming>, head: usize) -> Response {
+        let max = self.header_bytes_max;
+        if head > max {
+            let text = format!(
+                "the head of the request has {head} bytes, and the server takes {max}: send less in headers and address"
+            );
+            let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+            return Problem::new(Code::TooLarge, text).with_status(status).into_response();
+        }
         let mut request = request.map(Body::new);
         let admitted = access::admit(
             &self.api.engine,
@@ -141,6 +153,15 @@ impl Front {
         }
         HeaderValue::from_bytes(&text).unwrap_or_else(|_| HeaderValue::from_static("none"))
     }
+}
+
+/// Bytes of a request's head as it was sent, with the empty line at its end.
+fn head_bytes(request: &Request<Incoming>) -> usize {
+    let address = request.uri().path_and_query().map_or(0, |address| address.as_str().len());
+    let first = request.method().as_str().len() + address + "  HTTP/1.1\r\n".len();
+    let header =
+        |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + ": \r\n".len();
+    first + request.headers().iter().map(header).sum::<usize>() + "\r\n".len()
 }
 
 fn message_of(panic: &(dyn Any + Send)) -> &str {

@@ -85,6 +85,14 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten()
 }
 
+/// Makes an operation's id unique in the document: its tag, then its own name. Generators make a function of each.
+fn name(operation: &mut Operation) {
+    let tag = operation.tags.as_ref().and_then(|tags| tags.first());
+    if let (Some(tag), Some(id)) = (tag, operation.operation_id.take()) {
+        operation.operation_id = Some(format!("{tag}_{id}"));
+    }
+}
+
 /// Adds what every route has that needs a token.
 fn complete(operation: &mut Operation) {
     let own = std::mem::take(&mut operation.responses.responses);
@@ -98,12 +106,14 @@ fn complete(operation: &mut Operation) {
 /// The whole document, as it is served.
 pub(crate) fn finish(mut document: OpenApi) -> Bytes {
     for (path, item) in &mut document.paths.paths {
+        operations(item).for_each(name);
         if !crate::access::is_open(path) {
             operations(item).for_each(complete);
         }
     }
     let mut json = serde_json::to_value(document).unwrap_or_default();
     mark_unsigned(&mut json);
+    describe_answers(&mut json);
     Bytes::from(serde_json::to_vec_pretty(&json).unwrap_or_default())
 }
 
@@ -119,5 +129,30 @@ fn mark_unsigned(json: &mut Value) {
         }
         Value::Array(array) => array.iter_mut().for_each(mark_unsigned),
         _ => {}
+    }
+}
+
+/// OpenAPI wants a description of every answer. Where a route gives none, it is the one of the answer's type, else the summary
+/// of the route.
+fn describe_answers(json: &mut Value) {
+    let schemas = json["components"]["schemas"].clone();
+    let of_type = |answer: &Value| {
+        let content = answer["content"].as_object()?.values().next()?;
+        let name = content["schema"]["$ref"].as_str()?.rsplit('/').next()?;
+        schemas[name]["description"].as_str().map(str::to_owned)
+    };
+    let items = json["paths"].as_object_mut().into_iter().flat_map(serde_json::Map::values_mut);
+    let operations = items.filter_map(Value::as_object_mut).flat_map(serde_json::Map::values_mut);
+    for operation in operations {
+        let summary = operation["summary"].clone();
+        let answers =
+            operation["responses"].as_object_mut().into_iter().flat_map(serde_json::Map::values_mut);
+        for answer in answers {
+            let given = answer["description"].as_str().is_some_and(|text| !text.is_empty());
+            if !given && answer.get("$ref").is_none() {
+                let description = of_type(answer).map_or_else(|| summary.clone(), Value::from);
+                answer["description"] = description;
+            }
+        }
     }
 }

@@ -12,6 +12,17 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
+impl TlsFiles {
+    /// Whether both files can be read and belong together: what [`crate::Server::serve`] would refuse.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with which file.
+    pub fn check(&self) -> std::io::Result<()> {
+        crate::tls::acceptor(self).map(drop)
+    }
+}
+
 /// How a server behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerOptions {

@@ -16,7 +16,7 @@ use seriatim_workflow_host::WorkflowHost;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-use crate::accept::{Gate, check_reach};
+use crate::accept::{Gate, HEADER_BYTES_MIN, check_reach};
 use crate::front::Front;
 use crate::local::LocalApi;
 use crate::metrics::{HttpMetrics, keep_up};
@@ -182,6 +182,7 @@ impl Server {
             loopback,
             requests: Arc::new(Semaphore::new(options.requests_max.clamp(1, Semaphore::MAX_PERMITS))),
             request_timeout: options.request_timeout,
+            header_bytes_max: options.header_bytes_max.max(HEADER_BYTES_MIN),
             next_id: AtomicU64::new(env.random()),
         };
         let gate = Gate { env, front: Arc::new(front), tls, options: Arc::new(options), stop };

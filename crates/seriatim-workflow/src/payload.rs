@@ -94,10 +94,8 @@ impl Payload {
                 return Err(PayloadError::Encoding { encoding });
             }
         };
-        serde_json::from_slice(json).map_err(|e| PayloadError::Decode {
-            into: std::any::type_name::<T>().to_owned(),
-            reason: e.to_string(),
-        })
+        serde_json::from_slice(json)
+            .map_err(|e| PayloadError::Decode { into: short_name::<T>(), reason: e.to_string() })
     }
 
     /// Arguments as one value: none is `null`, one is itself, several are a tuple.
@@ -112,13 +110,19 @@ impl Payload {
             several => {
                 let values: Vec<serde_json::Value> =
                     several.iter().map(Self::decode).collect::<Result<_, _>>()?;
-                serde_json::from_value(serde_json::Value::Array(values)).map_err(|e| PayloadError::Decode {
-                    into: std::any::type_name::<T>().to_owned(),
-                    reason: e.to_string(),
-                })
+                serde_json::from_value(serde_json::Value::Array(values))
+                    .map_err(|e| PayloadError::Decode { into: short_name::<T>(), reason: e.to_string() })
             }
         }
     }
+}
+
+/// The name of a type as an author writes it: `Vec<Order>`, without the paths of modules.
+fn short_name<T>() -> String {
+    let full = std::any::type_name::<T>();
+    let parts =
+        full.split_inclusive(|letter: char| !(letter.is_alphanumeric() || letter == '_' || letter == ':'));
+    parts.map(|part| part.rsplit("::").next().unwrap_or(part)).collect()
 }
 
 /// A value could not be encoded or decoded.

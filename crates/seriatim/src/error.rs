@@ -42,6 +42,8 @@ pub(crate) enum CliError {
     Failed { exit: Exit, message: String },
     /// What was found has been printed already, and it is not fine.
     Found,
+    /// Why it failed has been printed already.
+    Reported(Exit),
     /// Nobody reads the output any more: nothing to complain about.
     Unread,
 }
@@ -64,6 +66,7 @@ impl CliError {
         match self {
             Self::Failed { exit, .. } => *exit as u8,
             Self::Found => Exit::Problem as u8,
+            Self::Reported(exit) => *exit as u8,
             Self::Unread => 0,
         }
     }
@@ -74,6 +77,7 @@ impl fmt::Display for CliError {
         match self {
             Self::Failed { message, .. } => f.write_str(message),
             Self::Found => f.write_str("a problem was found"),
+            Self::Reported(_) => f.write_str("it has failed"),
             Self::Unread => f.write_str("nobody reads the output"),
         }
     }

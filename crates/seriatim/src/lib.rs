@@ -28,3 +28,12 @@ pub use seriatim_temporal as temporal;
 pub use seriatim_types as types;
 pub use seriatim_workflow as workflow;
 pub use seriatim_workflow_host as workflow_host;
+
+/// Pages of the documentation whose blocks of Rust are compiled and run.
+#[cfg(doctest)]
+mod documentation {
+    #[doc = include_str!("../../../docs/definitions.md")]
+    struct Definitions;
+    #[doc = include_str!("../../../docs/workflows.md")]
+    struct Workflows;
+}

@@ -26,7 +26,7 @@ impl Transport for LocalTransport {
     async fn send(&self, request: http::Request<Bytes>) -> Result<http::Response<Body>, TransportError> {
         let answer = self.api.send(request).await;
         Ok(answer.map(|body| {
-            let lost = |reason: String| TransportError { sent: true, reason };
+            let lost = |reason: String| TransportError { sent: true, insecure: false, reason };
             body.map(move |piece| piece.map_err(lost)).boxed()
         }))
     }

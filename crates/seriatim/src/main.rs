@@ -54,7 +54,7 @@ async fn main() -> ExitCode {
     match &result {
         Ok(()) => return ExitCode::SUCCESS,
         Err(CliError::Failed { message, .. }) => eprintln!("seriatim: {message}"),
-        Err(CliError::Found | CliError::Unread) => {}
+        Err(CliError::Found | CliError::Reported(_) | CliError::Unread) => {}
     }
     result.err().map_or(ExitCode::SUCCESS, |error| ExitCode::from(error.exit_code()))
 }

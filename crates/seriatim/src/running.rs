@@ -1,7 +1,10 @@
 //! What every process that goes on until it is told to stop has: a log, and an ear for signals.
 
+use serde_json::json;
+use seriatim_engine::moment;
 use seriatim_env::{Env, Shutdown};
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::Level;
 
 use crate::error::CliError;
 use crate::settings::{LogFormat, Settings};
@@ -17,6 +20,33 @@ pub(crate) fn start_logging(settings: &Settings) -> Result<(), CliError> {
         LogFormat::Text => subscriber.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
     }
     Ok(())
+}
+
+/// Prints a line that is no part of the log, whatever the log's level: in the log's format, so that all of stderr can be read
+/// by the same program.
+pub(crate) fn announce(env: &Env, settings: &Settings, level: Level, message: &str) -> Result<(), CliError> {
+    match settings.get("log_format")? {
+        LogFormat::Text => eprintln!("{message}"),
+        LogFormat::Json => {
+            let (time, level) = (moment(env.now()), level.as_str());
+            let line = json!({"timestamp": time, "level": level, "fields": {"message": message}, "target": "seriatim"});
+            eprintln!("{line}");
+        }
+    }
+    Ok(())
+}
+
+/// Prints why a process ends, if its log is JSON. Else the caller prints it, as every command does.
+pub(crate) fn report(env: &Env, settings: &Settings, error: CliError) -> CliError {
+    match (settings.get("log_format"), error) {
+        (Ok(LogFormat::Json), CliError::Failed { exit, message }) => {
+            match announce(env, settings, Level::ERROR, &message) {
+                Ok(()) => CliError::Reported(exit),
+                Err(error) => error,
+            }
+        }
+        (_, error) => error,
+    }
 }
 
 /// Told by SIGTERM and SIGINT.

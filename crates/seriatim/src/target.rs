@@ -67,6 +67,23 @@ impl Target {
         self.storage.as_ref()
     }
 
+    /// As [`Target::with`]; a storage that is not there yet is made. Work that fails makes none: it is tried in memory first.
+    pub(crate) async fn with_new<T>(
+        &self,
+        context: &Context,
+        work: impl AsyncFn(&Client) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let Some(url @ StorageUrl::File(directory)) = self.storage.as_ref().filter(|url| is_new(url)) else {
+            return self.with(context, work).await;
+        };
+        let settings = context.settings()?;
+        let memory = Storage::open(&context.env, &StorageUrl::Memory, settings.file_options()?).await?;
+        use_storage(context, &settings, &StorageUrl::Memory, memory, &work).await?;
+        let storage = Storage::open(&context.env, url, settings.file_options()?).await?;
+        eprintln!("seriatim: {} is a new storage", directory.display());
+        use_storage(context, &settings, url, storage, &work).await
+    }
+
     /// Opens it, hands a client of it to `work`, and closes it, whatever comes out.
     pub(crate) async fn with<T>(
         &self,
@@ -78,21 +95,32 @@ impl Target {
             return work(&client_of(context, &settings, self.server.as_ref())?).await;
         };
         let storage = open_storage(context, &settings, url).await?;
-        let result = match open_engine(context, &settings, &storage).await {
-            Ok(engine) => {
-                let transport = Arc::new(LocalTransport::new(engine.clone(), url));
-                let client = Client::with_transport(context.env.clone(), transport, ClientOptions::default());
-                let result = work(&client).await;
-                engine.close().await;
-                result
-            }
-            Err(error) => Err(error),
-        };
-        let closed = storage.close().await;
-        let value = result?;
-        closed?;
-        Ok(value)
+        use_storage(context, &settings, url, storage, work).await
     }
+}
+
+/// Hands a client of an open storage to `work`, and closes the storage, whatever comes out.
+async fn use_storage<T>(
+    context: &Context,
+    settings: &Settings,
+    url: &StorageUrl,
+    storage: Storage,
+    work: impl AsyncFnOnce(&Client) -> Result<T, CliError>,
+) -> Result<T, CliError> {
+    let result = match open_engine(context, settings, &storage).await {
+        Ok(engine) => {
+            let transport = Arc::new(LocalTransport::new(engine.clone(), url));
+            let client = Client::with_transport(context.env.clone(), transport, ClientOptions::default());
+            let result = work(&client).await;
+            engine.close().await;
+            result
+        }
+        Err(error) => Err(error),
+    };
+    let closed = storage.close().await;
+    let value = result?;
+    closed?;
+    Ok(value)
 }
 
 /// Opens a storage that is there. A server that starts makes a new one; whoever looks at one does not.
@@ -116,6 +144,17 @@ pub(crate) async fn open_storage(
         StorageUrl::File(_) => {}
     }
     Ok(Storage::open(&context.env, url, settings.file_options()?).await?)
+}
+
+/// Whether opening this storage would make it: always in memory, and in a folder that is missing or empty.
+pub(crate) fn is_new(url: &StorageUrl) -> bool {
+    match url {
+        StorageUrl::Memory => true,
+        StorageUrl::File(directory) => match std::fs::read_dir(directory) {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        },
+    }
 }
 
 /// Whether there is anything that can be opened, or says itself why it cannot.

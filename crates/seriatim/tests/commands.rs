@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::io::{Read as _, Write as _};
+
 use serde_json::json;
 use seriatim_env::Env;
 use seriatim_storage_file::stage_restore;
@@ -181,6 +183,52 @@ fn an_audit_says_what_is_complete_and_its_file_can_be_verified() {
     assert_eq!(workspace.fails(2), "seriatim: application shop has no workspace named corner\n");
 }
 
+/// Sends a request that changes a series.
+fn tell(server: &Server, path: &str, body: &serde_json::Value) {
+    let (address, body) = (server.url.strip_prefix("http://").unwrap(), body.to_string());
+    let head = format!("POST /v1/series/{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close");
+    let length = body.len();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "{head}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}")
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201"), "{path}: {answer}");
+}
+
+#[test]
+fn an_audit_names_the_series_what_was_skipped_and_what_is_void_and_why() {
+    let folder = Folder::new();
+    let server = folder.serve(&[]);
+    fill(&folder, &server);
+    tell(&server, "acme.invoices/numbers/3/void", &json!({"reason": "misprint"}));
+    tell(&server, "acme.invoices/raise", &json!({"next": 100, "reason": "the old system ended at 99"}));
+    let url = &*server.url;
+    folder.run(&["next", "acme.invoices", "--server", url]).fine();
+    let audit = ["audit", "--series", "acme.invoices", "--file", "a.audit", "--server", url];
+    let report = folder.run(&audit).fine();
+    assert!(report.contains("\n  skipped  6-99\n"), "{report}");
+    let (_, voids) = report.split_once("\n  voids    1\n").unwrap();
+    assert!(voids.starts_with("    3  ") && voids.ends_with("Z  misprint\n"), "{voids}");
+    let verified = folder.run(&["audit", "verify", "a.audit"]).fine();
+    assert!(verified.starts_with("acme.invoices, workspace "), "{verified}");
+    let line = "\n  Number: 1 to 100, 6 given, 0 gaps, 0 twice\n    skipped 6-99 by event 5, ";
+    assert!(verified.contains(line), "{verified}");
+    let json = folder.run(&["audit", "verify", "a.audit", "--json"]).json();
+    assert_eq!(json[0]["name"], "acme.invoices");
+    let number = json[0]["sequences"].as_array().unwrap().iter().find(|one| one["name"] == "Number").unwrap();
+    let skipped = &number["skipped"][0];
+    assert_eq!(
+        (&number["raises"], &skipped["first"], &skipped["last"], &skipped["event"]),
+        (&json!(1), &json!(6), &json!(99), &json!(5))
+    );
+    // A file of an earlier program does not have the name.
+    let text = std::fs::read_to_string(folder.join("a.audit")).unwrap();
+    folder.write("old.audit", &text.replacen("\"name\":\"acme.invoices\",", "", 1));
+    let old = folder.run(&["audit", "verify", "old.audit"]).fine();
+    assert!(old.starts_with("workspace "), "{old}");
+}
+
 #[test]
 fn an_export_goes_on_where_the_last_one_ended() {
     let folder = Folder::new();
@@ -334,7 +382,7 @@ fn a_restored_storage_is_fenced_until_it_is_told_what_was_given_out() {
     let twice = folder.run(&["unfence", "--complete", "--storage", "file:./restored"]).fails(1);
     assert_eq!(twice, "seriatim: nothing is fenced\n");
     let audit = folder.run(&["audit", "--series", "acme.invoices", "--storage", "file:./restored"]).fine();
-    assert!(audit.contains("complete") && audit.contains("skipped  6-6"), "{audit}");
+    assert!(audit.contains("complete") && audit.contains("skipped  6\n"), "{audit}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

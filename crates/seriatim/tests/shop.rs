@@ -198,6 +198,26 @@ fn the_doctor_finds_damage_and_mends_it_through_the_server_or_without() {
 }
 
 #[test]
+fn a_workspace_is_found_by_its_name_with_one_request() {
+    let folder = Folder::new();
+    let server = folder.serve(&["--storage", "memory:", "--log-format", "json", "--log-level", "info"]);
+    for name in ["acme", "bolt"] {
+        folder.run(&["next", name, "--server", &server.url]).fine();
+    }
+    let look = |name: &str| {
+        let arguments =
+            ["inspect", "sequences", "--app", "series", "--workspace", name, "--server", &server.url];
+        folder.run(&arguments)
+    };
+    assert!(look("bolt").fine().contains("Number"));
+    let missing = look("none & nothing").fails(2);
+    assert_eq!(missing, "seriatim: application series has no workspace named none & nothing\n");
+    let (_, log) = server.terminate();
+    let asked = log.lines().filter(|line| line.contains("\"path\":\"/v1/apps/series/workspaces\"")).count();
+    assert_eq!(asked, 2, "{log}");
+}
+
+#[test]
 fn https_with_a_certificate_of_ones_own() {
     let folder = Folder::new();
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned(), "localhost".to_owned()]).unwrap();
@@ -212,8 +232,12 @@ fn https_with_a_certificate_of_ones_own() {
     assert!(server.url.starts_with("https://"), "{}", server.url);
     let next = ["next", "s", "--server", &server.url];
     assert_eq!(folder.run_with(&[("SERIATIM_TLS_CA", "cert.pem")], &next).fine(), "1\n");
-    let stranger = folder.run(&next).fails(3);
-    assert!(stranger.contains("certificate"), "{stranger}");
+    let untrusted = folder.run(&next).fails(2);
+    let expected = format!(
+        "seriatim: {} answers, and no secure connection can be made: its certificate was",
+        server.url
+    );
+    assert!(untrusted.starts_with(&expected) && untrusted.contains("SERIATIM_TLS_CA"), "{untrusted}");
     let plain = server.url.replace("https", "http");
     assert_ne!(folder.run(&["next", "s", "--server", &plain]).code, 0);
 }

@@ -2,7 +2,7 @@
 //! again.
 //!
 //! ```text
-//! {"seriatim_audit":1,"application":…,"workspace":…,"kind":…,"sequences":[{"id":…,"name":…,"first":…,"ranges":[[…,…]]}]}
+//! {"seriatim_audit":1,"application":…,"workspace":…,"name":…,"kind":…,"sequences":[{"id":…,"name":…,"first":…,"ranges":[[…,…]]}]}
 //! {"offset":1,"time":…,"epoch":…,"counter":…,"body":"…","draws":[[sequence,first,count]],"raises":[[sequence,next]],"chain":"…"}
 //! …
 //! {"events":…,"head":"…"}
@@ -41,6 +41,9 @@ struct FirstLine {
     seriatim_audit: u32,
     application: String,
     workspace: u64,
+    /// The workspace's name, if it has one. Files of earlier programs do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     kind: u16,
     sequences: Vec<SequenceLine>,
 }
@@ -120,6 +123,7 @@ pub struct AuditFile {
     engine: Engine,
     running: Arc<Running>,
     workspace: WorkspaceId,
+    name: Option<String>,
     kind: WorkspaceKind,
     at: WorkspaceOffset,
     end: WorkspaceOffset,
@@ -147,12 +151,14 @@ impl Engine {
     ) -> Result<AuditFile, SubmitError> {
         let running = self.running(application)?.clone();
         let kind = self.kind_of(&running, workspace).await?;
+        let name = self.workspace(application, workspace).await?.name;
         let end = self.next_offset(&running, workspace).await?;
         let at = WorkspaceOffset::FIRST;
         Ok(AuditFile {
             engine: self.clone(),
             running,
             workspace,
+            name,
             kind,
             at,
             end,
@@ -231,6 +237,7 @@ impl AuditFile {
             seriatim_audit: VERSION,
             application: schema.name().to_owned(),
             workspace: self.workspace.get(),
+            name: self.name.clone(),
             kind: self.kind.get(),
             sequences: sequences.iter().map(sequence).collect(),
         }
@@ -244,6 +251,8 @@ pub struct Verified {
     pub application: String,
     /// The workspace.
     pub workspace: WorkspaceId,
+    /// Its name, if it has one and the file says it. The chain does not cover it.
+    pub name: Option<String>,
     /// How many events it has.
     pub events: u64,
     /// The head of the chain behind the last event.
@@ -434,7 +443,8 @@ pub fn verify(reader: impl BufRead, expected_head: Option<Digest>) -> Result<Ver
         return Err(VerifyError::OtherChain { expected, head });
     }
     let sequences = tallies.into_iter().map(|(name, tally)| (name, tally.completeness)).collect();
-    Ok(Verified { application: first.application, workspace, events, head, published_at, sequences })
+    let (application, name) = (first.application, first.name);
+    Ok(Verified { application, workspace, name, events, head, published_at, sequences })
 }
 
 /// The chain head behind an event, if it is the one that the line says.

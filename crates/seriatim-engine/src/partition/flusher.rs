@@ -20,11 +20,14 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         loop {
             // Both ways out mean the same: it is time to look.
             let _ = shared.env.timeout(shared.options.flush_interval, shared.wake.notified()).await;
+            if shared.halted().is_some() {
+                return;
+            }
             if shared.is_store_renewed() {
                 shared.renewed.notify_one();
                 continue;
             }
-            // A panic has stopped the partition: nothing is flushed after that.
+            // A panic stops the partition, and with it this task.
             let _ = shared.guard("a sweep", sweep::run(&shared)).await;
             if flush(&shared, Durability::Buffered).await.is_err() {
                 shared.env.sleep(shared.env.jitter(shared.options.retry)).await;

@@ -3,9 +3,8 @@
 import { get, path, send } from "../api.js";
 import { h } from "../dom.js";
 import { number } from "../format.js";
-import { button, empty, field, form, head, page, pagedTable, server, table } from "../parts.js";
+import { button, empty, field, form, head, pagedTable, server, table } from "../parts.js";
 
-const LIMIT = 50;
 const KINDS = { C: "configuration", O: "operation, lives in its event", W: "work" };
 
 function createForm(application) {
@@ -37,10 +36,9 @@ function definitionCard(application) {
 
 export async function open({ app }) {
   const application = await get(path`/v1/apps/${app}`);
-  const read = async (after) => {
-    const query = after === null ? "" : `&after=${after}`;
-    const { workspaces, next } = await get(`${path`/v1/apps/${app}/workspaces`}?limit=${LIMIT}${query}`);
-    return page(workspaces, next, LIMIT);
+  const read = async (query, options) => {
+    const { workspaces, next } = await get(`${path`/v1/apps/${app}/workspaces`}?${new URLSearchParams(query)}`, options);
+    return { rows: workspaces, next };
   };
   const open = (workspace, label) => h("a", { href: path`#/apps/${app}/workspaces/${workspace.id}/events` }, label);
   const columns = [
@@ -52,10 +50,11 @@ export async function open({ app }) {
   const body = `'{"kind": "${application.kinds[0] ?? "kind"}", "name": "corner"}'`;
   const none = empty("No workspaces yet", "A workspace is a tenant: it has its own log, records and numbers. Create one with the form, or by hand:",
     `curl ${server}/v1/apps/${app}/workspaces -H 'content-type: application/json' -d ${body}`);
+  const list = await pagedTable("Workspaces", columns, read, none);
   const node = h("div", null,
     head(app, { crumbs: [["Applications", "#/apps"]], lead: [number(application.partitions), " partitions. Partition = id mod ", String(application.partitions), "."] }),
     h("div", { class: "stack" },
-      h("div", { class: "with-aside" }, await pagedTable("Workspaces", columns, read, none), application.kinds.length > 0 ? createForm(application) : null),
+      h("div", { class: "with-aside" }, list.node, application.kinds.length > 0 ? createForm(application) : null),
       application.documents.length > 0 ? definitionCard(application) : null));
-  return { title: app, node };
+  return { title: app, node, stop: list.stop };
 }

@@ -3,9 +3,7 @@
 import { get, path, send } from "../api.js";
 import { h, show } from "../dom.js";
 import { number } from "../format.js";
-import { button, codeLine, empty, field, figures, form, head, page, pagedTable, server } from "../parts.js";
-
-const LIMIT = 50;
+import { button, codeLine, empty, field, figures, form, head, pagedTable, server } from "../parts.js";
 
 function createForm() {
   const name = h("input", { name: "name", required: true, maxlength: 200, pattern: "[A-Za-z0-9._\\-]+", placeholder: "orders", autocomplete: "off" });
@@ -29,10 +27,9 @@ function share({ first, reserved, wasted }) {
 }
 
 export async function open() {
-  const read = async (after) => {
-    const query = new URLSearchParams({ limit: LIMIT, ...(after === null ? {} : { after }) });
-    const { blocks, next } = await get(`/v1/blocks?${query}`);
-    return page(blocks, next, LIMIT);
+  const read = async (query, options) => {
+    const { blocks, next } = await get(`/v1/blocks?${new URLSearchParams(query)}`, options);
+    return { rows: blocks, next };
   };
   const columns = [
     { label: "Name", kind: "head", cell: (one) => h("a", { class: "wrap", href: path`#/blocks/${one.name}` }, one.name) },
@@ -43,10 +40,11 @@ export async function open() {
   ];
   const line = `curl -X PUT ${server}/v1/blocks/orders -H 'content-type: application/json' -d '{"first": 1, "block_size": 4096}'`;
   const none = empty("No block sequences yet", "For ids that may have gaps and must cost almost nothing. Create one with the form, or by hand:", line);
+  const list = await pagedTable("Block sequences", columns, read, none);
   const node = h("div", null,
     head("Blocks", { lead: "Unique rising ids, leased in blocks. They may have gaps: where none are allowed, use a series." }),
-    h("div", { class: "with-aside" }, await pagedTable("Block sequences", columns, read, none), createForm()));
-  return { title: "Blocks", node };
+    h("div", { class: "with-aside" }, list.node, createForm()));
+  return { title: "Blocks", node, stop: list.stop };
 }
 
 export async function openOne({ blocks: name }) {

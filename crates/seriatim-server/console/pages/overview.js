@@ -88,12 +88,12 @@ function partitionTable() {
     : h("a", { href: `#/apps/${row.application}/partitions/${row.partition}` }, String(row.partition)));
   const detail = ({ recovery: run, reason }) => (run ? h("span", { class: "small quiet" }, ` at ${digits(run.at)} of ${digits(run.tail)}`)
     : reason ? h("span", { class: "small quiet wrap" }, ` ${reason}`) : null);
-  const { node, body, append } = table("Partitions", columns, []);
+  const { node, body, draw } = table("Partitions", columns, []);
   let before = [];
   function update(partitions) {
     if (partitions.length !== before.length) {
       body.replaceChildren();
-      append(partitions);
+      draw(partitions);
     } else {
       partitions.forEach((partition, index) => {
         if (JSON.stringify(partition) === JSON.stringify(before[index])) return;

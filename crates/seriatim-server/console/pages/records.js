@@ -3,9 +3,7 @@
 import { get, path } from "../api.js";
 import { h, show } from "../dom.js";
 import { number } from "../format.js";
-import { button, definitions, empty, field, form, head, page, pagedTable, raw } from "../parts.js";
-
-const LIMIT = 50;
+import { button, definitions, empty, field, form, head, pagedTable, problem, raw } from "../parts.js";
 
 /** A field's value: numbers that were drawn stand out. */
 function value(found, one) {
@@ -30,6 +28,7 @@ export async function recordsTab({ app, workspace, definition }) {
   const select = h("select", { name: "type" }, types.map((document) => h("option", { value: document.name }, document.parent ? `${document.parent} › ${document.name}` : document.name)));
   const place = h("div");
   const base = path`/v1/apps/${app}/workspaces/${workspace}`;
+  let [shown, isLeft] = [null, false];
 
   async function list() {
     const document = types.find((one) => one.name === select.value);
@@ -40,21 +39,29 @@ export async function recordsTab({ app, workspace, definition }) {
       ...document.fields.map((one) => ({ label: one.name, kind: align(one), wide: one.type === "reference", cell: (record) => value(record.fields[one.name], one) })),
       ...(document.parent ? [{ label: "parent", kind: "num", wide: true, cell: (record) => number(record.parent) }] : []),
     ];
-    const read = async (after) => {
-      const query = new URLSearchParams({ type: document.name, limit: LIMIT, ...(after === null ? {} : { after }) });
-      const { records, next } = await get(`${base}/records?${query}`);
-      return page(records, next, LIMIT);
+    const read = async (query, options) => {
+      const { records, next } = await get(`${base}/records?${new URLSearchParams({ type: document.name, ...query })}`, options);
+      return { rows: records, next };
     };
     const none = empty(`No ${document.name} yet`, "Create one with a command; it shows here as soon as it is committed.");
-    show(place, await pagedTable(`Records of type ${document.name}`, columns, read, none));
+    const found = await pagedTable(`Records of type ${document.name}`, columns, read, none);
+    // Another type was chosen since, or the page was left.
+    if (document.name !== select.value || isLeft) return found.stop();
+    shown?.stop();
+    shown = found;
+    show(place, found.node);
   }
-  select.addEventListener("change", list);
+  select.addEventListener("change", () => list().catch((error) => show(place, problem(error))));
   const drawing = types.find((document) => document.fields.some((one) => one.draw));
   select.value = (drawing ?? types[0]).name;
   await list();
   const node = h("div", { class: "stack" },
     h("section", { class: "card record-tools" }, field("Type", select), findForm({ app, workspace })), place);
-  return { node };
+  const stop = () => {
+    isLeft = true;
+    shown?.stop();
+  };
+  return { node, stop };
 }
 
 export async function openOne({ app, workspace, record }) {

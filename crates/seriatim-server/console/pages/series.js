@@ -3,9 +3,7 @@
 import { get, path, send } from "../api.js";
 import { h, show } from "../dom.js";
 import { number } from "../format.js";
-import { button, empty, field, form, head, page, pagedTable, server } from "../parts.js";
-
-const LIMIT = 50;
+import { button, empty, field, form, head, pagedTable, server } from "../parts.js";
 
 /** A number in a format such as `INV-{number:06}`: what the server will write. */
 export function inFormat(format, value) {
@@ -37,10 +35,9 @@ function createForm() {
 }
 
 export async function open() {
-  const read = async (after) => {
-    const query = new URLSearchParams({ limit: LIMIT, ...(after === null ? {} : { after }) });
-    const { series, next } = await get(`/v1/series?${query}`);
-    return page(series, next, LIMIT);
+  const read = async (query, options) => {
+    const { series, next } = await get(`/v1/series?${new URLSearchParams(query)}`, options);
+    return { rows: series, next };
   };
   const columns = [
     { label: "Series", kind: "head", cell: (one) => h("a", { class: "wrap", href: path`#/series/${one.series}` }, one.series) },
@@ -49,8 +46,9 @@ export async function open() {
     { label: "Voids", kind: "num", cell: (one) => number(one.voids) },
   ];
   const none = empty("No series yet", "A series begins with its first use; there is nothing to define. Take number 1:", `curl -X POST ${server}/v1/series/invoices/next`);
+  const list = await pagedTable("Series", columns, read, none);
   const node = h("div", null,
     head("Series", { lead: "Gap-free numbers by name. A number exists if and only if its event is in the log." }),
-    h("div", { class: "with-aside" }, await pagedTable("Series", columns, read, none), createForm()));
-  return { title: "Series", node };
+    h("div", { class: "with-aside" }, list.node, createForm()));
+  return { title: "Series", node, stop: list.stop };
 }

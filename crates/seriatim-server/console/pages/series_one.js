@@ -3,25 +3,46 @@
 import { get, path, Problem, send } from "../api.js";
 import { auditResult } from "../audit.js";
 import { h, show } from "../dom.js";
+import { findNext } from "../event_log.js";
 import { ago, number } from "../format.js";
 import { button, codeLine, definitions, during, empty, field, figures, form, freshKey, head, server, table } from "../parts.js";
 import { inFormat } from "./series.js";
 
 const SHOWN = 12;
+// Events of a log that are read at once.
+const EVENTS = 100;
 const PERIOD_MS = 2000;
 
-/** The runs that were taken last, newest first: each says where it begins, so the next one ends before that. */
-async function lastRuns(base, next, first) {
+/** The last number that was taken before an event of the series; null if there is none. Its log is read backwards. */
+async function takenBefore(name, offset) {
+  const { workspaces: [workspace] } = await get(`/v1/apps/series/workspaces?${new URLSearchParams({ name })}`);
+  if (workspace === undefined) return null;
+  const address = path`/v1/apps/series/workspaces/${workspace.id}/events`;
+  for (let end = offset ?? (await findNext(address)); end > 1;) {
+    const from = Math.max(1, end - EVENTS);
+    const { events } = await get(`${address}?from=${from}&limit=${end - from}`);
+    const taking = events.findLast(({ result }) => result?.count > 0);
+    if (taking !== undefined) return taking.result.number + taking.result.count - 1;
+    end = from;
+  }
+  return null;
+}
+
+/**
+ * The runs that were taken last, newest first: each says where it begins, so the next one ends before that. Numbers that a raise
+ * has skipped belong to no one; what was taken before them is in the log.
+ */
+async function lastRuns(base, name, { next, first }) {
   const runs = [];
-  for (let at = next - 1; at >= first && runs.length < SHOWN;) {
+  let at = next === null ? await takenBefore(name, null) : next - 1;
+  while (at !== null && at >= first && runs.length < SHOWN) {
     try {
       const run = await get(`${base}/numbers/${at}`);
       runs.push(run);
       at = run.first - 1;
     } catch (error) {
-      // Nobody got it: the series was raised past it, and what lies before is a look-up away.
-      if (error instanceof Problem && error.status === 404) return runs;
-      throw error;
+      if (!(error instanceof Problem) || error.status !== 404) throw error;
+      at = await takenBefore(name, runs.at(-1)?.workspace_offset ?? null);
     }
   }
   return runs;
@@ -41,11 +62,11 @@ function issuedCard(issued, format) {
 }
 
 /** A form of a few fields that tells its result in a place of its own. */
-function smallForm(title, text, fields, label, work) {
+function smallForm(title, text, fields, label, work, id = null) {
   const output = h("div", { "aria-live": "polite" });
   const submit = button(label, { type: "submit" });
-  const inner = form({ class: "form", children: [h("div", { class: "form-row" }, fields), h("div", null, submit)] }, submit, () => work(output), output);
-  return h("section", { class: "card" }, h("h2", null, title), h("div", { class: "stack" }, text ? h("p", { class: "small quiet" }, text) : null, inner, output));
+  const inner = form({ class: "form", children: [h("div", { class: "form-row" }, fields), h("div", null, submit)] }, submit, () => work(output, submit), output);
+  return h("section", { class: "card", id }, h("h2", null, title), h("div", { class: "stack" }, text ? h("p", { class: "small quiet" }, text) : null, inner, output));
 }
 
 const DIGITS = { inputmode: "numeric", pattern: "\\d+", required: true, autocomplete: "off" };
@@ -71,12 +92,30 @@ function voidCard(base, series) {
 function raiseCard(base, series) {
   const next = h("input", { name: "next", ...DIGITS });
   const reason = h("input", { name: "cause", required: true, autocomplete: "off", placeholder: "moved in from the old system" });
-  const text = "For moving in from elsewhere. Never downwards.";
-  return smallForm("Go on from a later number", text, [field("Next number", next), field("Reason", reason)], "Raise", async (output) => {
+  const text = "For moving in from elsewhere. Never downwards, and it cannot be undone: the numbers in between are never given out.";
+  // What the reader was asked about; another number is another question.
+  let sure = null;
+  const card = smallForm("Continue from a later number", text, [field("Next number", next), field("Reason", reason)], "Raise", async (output, submit) => {
+    const { next: from } = series.state;
+    if (from !== null && sure !== next.value && Number(next.value) > from) {
+      sure = next.value;
+      const last = Number(next.value) - 1;
+      show(output, h("div", { class: "problem", role: "alert" }, h("strong", null, "This cannot be undone"),
+        h("p", null, number(last - from + 1), " numbers, from ", number(from), " to ", number(last), ", will never be given out.")));
+      show(submit, "Really raise");
+      return;
+    }
     await send("POST", `${base}/raise`, { next: Number(next.value), reason: reason.value });
+    forget();
     show(output, h("div", { class: "result", role: "status" }, "Raised."));
     await series.refresh();
-  });
+  }, "raise");
+  const forget = () => {
+    sure = null;
+    show(card.querySelector("button"), "Raise");
+  };
+  next.addEventListener("input", forget);
+  return card;
 }
 
 /** The large number, what the series stands at, and the form that takes the next one. */
@@ -120,7 +159,7 @@ function nextCard(base, series) {
 }
 
 /** The numbers that were taken last. */
-function recentCard(base) {
+function recentCard(base, name) {
   const place = h("div");
   const columns = ({ format }) => [
     { label: "Number", cell: (run) => h("span", { class: "chip drawn" }, inFormat(format, run.first), run.count > 1 ? h("small", null, `+ ${run.count - 1}`) : null) },
@@ -129,7 +168,7 @@ function recentCard(base) {
     { label: "Key", wide: true, cell: (run) => (run.idempotency_key ? h("code", { class: "wrap" }, run.idempotency_key) : h("span", { class: "faint" }, "–")) },
   ];
   async function update(state) {
-    const runs = state.next === null ? [] : await lastRuns(base, state.next, state.first);
+    const runs = await lastRuns(base, name, state);
     show(place, runs.length > 0 ? table("Numbers, newest first", columns(state), runs).node
       : empty("Nothing taken yet", "The button takes the first number. So does this line:", `curl -X POST ${server}${base}/next`));
   }
@@ -141,7 +180,7 @@ export async function open({ series: name }) {
   const base = path`/v1/series/${name}`;
   const series = { state: await get(base), refresh };
   const next = nextCard(base, series);
-  const recent = recentCard(base);
+  const recent = recentCard(base, name);
 
   async function refresh({ quietly = false } = {}) {
     const before = series.state;

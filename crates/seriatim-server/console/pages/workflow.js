@@ -50,8 +50,8 @@ function summary(found, parent) {
     found.failure ? h("div", { class: "problem" }, h("strong", null, sentence(plainWord(found.status))), h("p", null, why(found.failure)),
       raw("The whole failure", found.failure)) : null,
     h("div", { class: "values" },
-      h("div", null, h("h3", null, "Input"), json(found.input)),
-      found.status === "completed" ? h("div", { class: "outcome" }, h("h3", null, "Result"), json(found.result)) : null),
+      h("div", null, h("h2", null, "Input"), json(found.input)),
+      found.status === "completed" ? h("div", { class: "outcome" }, h("h2", null, "Result"), json(found.result)) : null),
   ];
 }
 

@@ -3,11 +3,9 @@
 import { get, path, Problem, send } from "../api.js";
 import { h, show } from "../dom.js";
 import { ago, number, sentence } from "../format.js";
-import { button, empty, field, form, head, page, pagedTable, parseInput, problem, server } from "../parts.js";
+import { button, empty, field, form, head, pagedTable, parseInput, problem, server } from "../parts.js";
 import { plainWord, workflowLink } from "../timeline.js";
 import { runStatus } from "./workflow.js";
-
-const LIMIT = 50;
 
 function startForm() {
   const type = h("input", { name: "type", required: true, placeholder: "greet", autocomplete: "off" });
@@ -28,10 +26,10 @@ function startForm() {
 const STATUSES = ["running", "completed", "failed", "cancelled", "terminated", "timed_out", "continued_as_new"];
 
 async function list(status) {
-  const read = async (after) => {
-    const query = new URLSearchParams({ limit: LIMIT, ...(status === "" ? {} : { status }), ...(after === null ? {} : { after }) });
-    const { workflows, next } = await get(`/v1/workflows?${query}`);
-    return page(workflows, next, LIMIT);
+  const read = async (query, options) => {
+    const whole = new URLSearchParams({ ...(status === "" ? {} : { status }), ...query });
+    const { workflows, next } = await get(`/v1/workflows?${whole}`, options);
+    return { rows: workflows, next };
   };
   const columns = [
     { label: "Workflow", kind: "head", cell: (one) => workflowLink(one.id) },
@@ -52,24 +50,36 @@ async function list(status) {
 async function filteredList() {
   const chosen = h("select", { name: "status" }, h("option", { value: "" }, "All"), STATUSES.map((word) => h("option", { value: word }, sentence(plainWord(word)))));
   const place = h("div");
+  let [shown, isLeft] = [null, false];
   const draw = async () => {
     const asked = chosen.value;
-    const found = await list(asked).catch((error) => (asked === "" ? Promise.reject(error) : problem(error)));
-    if (asked === chosen.value) show(place, found);
+    const found = await list(asked);
+    // Another status was chosen since, or the page was left.
+    if (asked !== chosen.value || isLeft) return found.stop();
+    shown?.stop();
+    shown = found;
+    show(place, found.node);
   };
-  chosen.addEventListener("change", draw);
+  chosen.addEventListener("change", () => draw().catch((error) => show(place, problem(error))));
   await draw();
-  return h("div", { class: "stack" }, h("div", { class: "chooser" }, field("Newest run", chosen)), place);
+  const stop = () => {
+    isLeft = true;
+    shown?.stop();
+  };
+  return { node: h("div", { class: "stack" }, h("div", { class: "chooser" }, field("Newest run", chosen)), place), stop };
 }
 
 export async function open() {
   const place = h("div");
+  let stop = null;
   const title = head("Workflows", { lead: "Durable code: each command of a run has a kind and a number, and its response finds it by them." });
   try {
-    show(place, h("div", { class: "with-aside" }, await filteredList(), startForm()));
+    const found = await filteredList();
+    stop = found.stop;
+    show(place, h("div", { class: "with-aside" }, found.node, startForm()));
   } catch (error) {
     if (!(error instanceof Problem) || error.code !== "unavailable") throw error;
     show(place, h("div", { class: "card" }, empty("No workflows here", `${sentence(error.message)}.`)));
   }
-  return { title: "Workflows", node: h("div", null, title, place) };
+  return { title: "Workflows", node: h("div", null, title, place), stop };
 }

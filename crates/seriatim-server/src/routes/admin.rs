@@ -111,7 +111,7 @@ fn lost_events(lost: &Lost) -> LostEvents {
 
 /// Compares everything derived with the logs, and mends it on request.
 #[utoipa::path(
-    post, path = "/v1/doctor", tag = "administration", request_body = DoctorRequest,
+    post, path = "/v1/doctor", tag = "administration", operation_id = "doctor", request_body = DoctorRequest,
     responses((status = 200, body = DoctorReport))
 )]
 async fn examine(

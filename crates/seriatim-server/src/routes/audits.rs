@@ -53,6 +53,7 @@ fn audit(found: &Found) -> Audit {
 /// Whether a sequence is complete. As `application/x-ndjson`: a file of the workspace that a third party can verify offline.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/workspaces/{workspace}/sequences/{sequence}/audit", tag = "sequences",
+    operation_id = "audit",
     params(("app" = String, Path), ("workspace" = u64, Path), ("sequence" = String, Path)),
     responses((status = 200, content((Audit = "application/json"), (String = "application/x-ndjson"))))
 )]
@@ -88,7 +89,8 @@ async fn who_got(
 
 /// Whether a series is complete. As `application/x-ndjson`: a file that a third party can verify offline.
 #[utoipa::path(
-    get, path = "/v1/series/{name}/audit", tag = "series", params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$")),
+    get, path = "/v1/series/{name}/audit", tag = "series", operation_id = "audit",
+    params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$")),
     responses((status = 200, content((SeriesAudit = "application/json"), (String = "application/x-ndjson"))))
 )]
 async fn of_series(

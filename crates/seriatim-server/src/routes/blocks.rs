@@ -3,12 +3,13 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use seriatim_api::{Allocate, Allocated, BlockSequence, BlockSequences, NamePage, PutBlocks};
-use seriatim_engine::BlocksState;
+use seriatim_api::{Allocate, Allocated, BlockSequence, BlockSequences, Code, NamePage, PutBlocks};
+use seriatim_blocks::AllocateError;
+use seriatim_engine::{BlocksState, SubmitError};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::page;
+use super::{cut, page};
 use crate::extract::{Body, Path, Query, idempotency_key};
 use crate::openapi::IdempotencyHeader;
 use crate::problem::Problem;
@@ -44,6 +45,20 @@ async fn put(
     Ok((if created { StatusCode::CREATED } else { StatusCode::OK }, Json(view(state))))
 }
 
+/// Why so many numbers were not allocated. Under a key they do not come from the block that calls without one are served from.
+fn used_up(name: &str, asked: u64, left: u64, keyed: bool) -> Problem {
+    let left = if keyed {
+        format!(
+            "{left} of block sequence {name} are left after those that are reserved for calls without a key"
+        )
+    } else {
+        format!("at most {left} of block sequence {name} are left")
+    };
+    let text =
+        format!("{asked} numbers in a row were asked for, and {left}: ask for fewer, or use another one");
+    Problem::new(Code::Exhausted, text)
+}
+
 /// Allocates numbers, in a row; the same idempotency key again gives the same.
 #[utoipa::path(
     post, path = "/v1/blocks/{name}/allocate", tag = "blocks",
@@ -56,9 +71,17 @@ async fn allocate(
     headers: HeaderMap,
     Body(Allocate { count }): Body<Allocate>,
 ) -> Result<Json<Allocated>, Problem> {
-    let allocated = match idempotency_key(&headers)? {
-        Some(key) => api.engine.blocks().allocate_once(&name, count, &key).await?,
-        None => api.engine.blocks().allocate(&name, count).await?,
+    let key = idempotency_key(&headers)?;
+    let allocated = match &key {
+        Some(key) => api.engine.blocks().allocate_once(&name, count, key).await,
+        None => api.engine.blocks().allocate(&name, count).await,
+    };
+    let allocated = match allocated {
+        Ok(allocated) => allocated,
+        Err(SubmitError::Allocate(AllocateError::Exhausted { asked, left })) => {
+            return Err(used_up(&name, asked, left, key.is_some()));
+        }
+        Err(error) => return Err(error.into()),
     };
     Ok(Json(Allocated { first: allocated.first, count: allocated.count }))
 }
@@ -66,8 +89,10 @@ async fn allocate(
 /// Block sequences.
 #[utoipa::path(get, path = "/v1/blocks", tag = "blocks", params(NamePage), responses((status = 200, body = BlockSequences)))]
 async fn list(State(api): State<Api>, Query(list): Query<NamePage>) -> Result<Json<BlockSequences>, Problem> {
-    let states = api.engine.blocks().list(list.after.as_deref(), page(list.limit)?).await?;
-    let next = states.last().map(|state| state.name.clone());
+    let limit = page(list.limit)?;
+    let states = api.engine.blocks().list(list.after.as_deref(), limit + 1).await?;
+    let (states, more) = cut(states, limit);
+    let next = states.last().filter(|_| more).map(|state| state.name.clone());
     Ok(Json(BlockSequences { blocks: states.into_iter().map(view).collect(), next }))
 }
 

@@ -3,8 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use seriatim_api::{Answer, Change, CommandRequest};
-use seriatim_engine::{Change as EngineChange, Request};
+use seriatim_api::{Answer, Change, Code, CommandRequest};
+use seriatim_engine::{Change as EngineChange, Request, SubmitError};
+use seriatim_sequencer::DrawError;
 use seriatim_types::WorkspaceId;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -45,6 +46,16 @@ async fn submit(
         idempotency_key: idempotency_key(&headers)?,
         expected_offset: expected_offset(&headers)?,
     };
-    let answer = api.engine.submit(&app, WorkspaceId::new(workspace), &request).await?;
+    let answer = match api.engine.submit(&app, WorkspaceId::new(workspace), &request).await {
+        Ok(answer) => answer,
+        Err(SubmitError::Draw(DrawError::Exhausted { sequence })) => {
+            let name = api.schema(&app)?.sequence(sequence).map_or("?", |sequence| &sequence.name);
+            let text = format!(
+                "sequence {name} of workspace {workspace} has no numbers left: give it a later \"last\" in the definition"
+            );
+            return Err(Problem::new(Code::Exhausted, text));
+        }
+        Err(error) => return Err(error.into()),
+    };
     Ok((StatusCode::CREATED, Json(wire::answer(answer))))
 }

@@ -22,6 +22,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
 /// When a sequence runs out, if it goes on as lately.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/workspaces/{workspace}/sequences/{sequence}/forecast", tag = "sequences",
+    operation_id = "forecast",
     params(("app" = String, Path), ("workspace" = u64, Path), ("sequence" = String, Path)),
     responses((status = 200, body = Forecast))
 )]

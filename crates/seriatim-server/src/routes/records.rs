@@ -85,9 +85,10 @@ async fn view(
     let after = rows.after.as_deref().map(|text| parts(text, "after")).transpose()?;
     let workspace = WorkspaceId::new(workspace);
     let limit = page(rows.limit)?;
-    let found = api.engine.view(&app, workspace, &view, &prefix, after.as_deref(), limit).await?;
+    let found = api.engine.view(&app, workspace, &view, &prefix, after.as_deref(), limit + 1).await?;
+    let (found, more) = cut(found, limit);
     let key = |parts: &[KeyPart]| parts.iter().map(KeyPart::to_json).collect();
-    let next = found.last().map(|(parts, _)| key(parts));
+    let next = found.last().filter(|_| more).map(|(parts, _)| key(parts));
     let rows = found.into_iter().map(|(parts, row)| Row { key: key(&parts), row }).collect();
     Ok(Json(Rows { rows, next }))
 }

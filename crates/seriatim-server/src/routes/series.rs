@@ -4,14 +4,16 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use seriatim_api::{
-    Issued, NamePage, NextRequest, PutSeries, RaiseRequest, Series, SeriesList, Taken, VoidAnswer,
+    Code, Issued, NamePage, NextRequest, PutSeries, RaiseRequest, Series, SeriesList, Taken, VoidAnswer,
     VoidRequest, Voided,
 };
-use seriatim_engine::{NextRequest as Next, SeriesState, moment};
+use seriatim_engine::{NextRequest as Next, SeriesState, SubmitError, moment};
+use seriatim_sequencer::DrawError;
+use seriatim_types::Number;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::page;
+use super::{cut, page};
 use crate::extract::{Body, Path, Query, idempotency_key};
 use crate::openapi::IdempotencyHeader;
 use crate::problem::Problem;
@@ -43,6 +45,21 @@ pub(super) fn voided(voided: &seriatim_engine::Voided) -> Voided {
     Voided { number: voided.number, reason: voided.reason.clone(), at: moment(voided.time) }
 }
 
+/// Why so many numbers were not taken.
+async fn used_up(api: &Api, name: &str, count: u64) -> Problem {
+    let left = api.engine.series().state(name).await.map_or(0, |state| state.remaining);
+    let text = match left {
+        0 => {
+            let last = Number::LAST_IN_JSON;
+            format!("series {name} has no numbers left: it ends at {last}; use another series")
+        }
+        left => format!(
+            "series {name} has {left} numbers left, and {count} were asked for: ask for fewer, or use another series"
+        ),
+    };
+    Problem::new(Code::Exhausted, text)
+}
+
 /// Takes the next number: gap-free, durable. The series begins when it is first used.
 #[utoipa::path(
     post, path = "/v1/series/{name}/next", tag = "series",
@@ -58,7 +75,11 @@ async fn next(
 ) -> Result<(StatusCode, Json<Taken>), Problem> {
     let NextRequest { count, note } = body.map_or_else(NextRequest::default, |Body(next)| next);
     let request = Next { count, note, idempotency_key: idempotency_key(&headers)? };
-    let taken = api.engine.series().next(&name, &request).await?;
+    let taken = match api.engine.series().next(&name, &request).await {
+        Ok(taken) => taken,
+        Err(SubmitError::Draw(DrawError::Exhausted { .. })) => return Err(used_up(&api, &name, count).await),
+        Err(error) => return Err(error.into()),
+    };
     let seriatim_engine::Taken { series, number, count, text, repeated } = taken;
     Ok((StatusCode::CREATED, Json(Taken { series, number, count, text, repeated })))
 }
@@ -119,8 +140,10 @@ async fn raise(
 /// Series.
 #[utoipa::path(get, path = "/v1/series", tag = "series", params(NamePage), responses((status = 200, body = SeriesList)))]
 async fn list(State(api): State<Api>, Query(list): Query<NamePage>) -> Result<Json<SeriesList>, Problem> {
-    let states = api.engine.series().list(list.after.as_deref(), page(list.limit)?).await?;
-    let next = states.last().map(|state| state.name.clone());
+    let limit = page(list.limit)?;
+    let states = api.engine.series().list(list.after.as_deref(), limit + 1).await?;
+    let (states, more) = cut(states, limit);
+    let next = states.last().filter(|_| more).map(|state| state.name.clone());
     Ok(Json(SeriesList { series: states.into_iter().map(view).collect(), next }))
 }
 

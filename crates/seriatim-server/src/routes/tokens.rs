@@ -9,7 +9,7 @@ use seriatim_engine::Scope;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::page;
+use super::{cut, page};
 use crate::extract::{Body, Path, Query, idempotency_key};
 use crate::openapi::IdempotencyHeader;
 use crate::problem::Problem;
@@ -49,8 +49,9 @@ async fn create(
 /// All tokens, without their secrets.
 #[utoipa::path(get, path = "/v1/tokens", tag = "tokens", params(NamePage), responses((status = 200, body = Tokens)))]
 async fn list(State(api): State<Api>, Query(list): Query<NamePage>) -> Result<Json<Tokens>, Problem> {
-    let tokens = api.engine.tokens().list(list.after.as_deref(), page(list.limit)?).await?;
-    let next = tokens.last().map(|token| token.id.clone());
+    let limit = page(list.limit)?;
+    let (tokens, more) = cut(api.engine.tokens().list(list.after.as_deref(), limit + 1).await?, limit);
+    let next = tokens.last().filter(|_| more).map(|token| token.id.clone());
     Ok(Json(Tokens { tokens: tokens.into_iter().map(view).collect(), next }))
 }
 

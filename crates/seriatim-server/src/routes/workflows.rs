@@ -18,7 +18,7 @@ use seriatim_workflow_host::{HostError, StartRequest, TimelineEntry, Told, Workf
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::page;
+use super::{cut, page};
 use crate::extract::{Body, Path, Query, idempotency_key};
 use crate::openapi::IdempotencyHeader;
 use crate::problem::{Problem, code};
@@ -137,8 +137,8 @@ async fn list(State(api): State<Api>, Query(list): Query<WorkflowsPage>) -> Resu
     let status = list.status.as_deref().map(str::parse::<RunStatus>).transpose();
     let status = status.map_err(|error| Problem::invalid(error.to_string()))?;
     let limit = page(list.limit)?;
-    let found = host(&api)?.list(status, list.after, limit).await?;
-    let next = found.last().filter(|_| found.len() == limit).map(|last| last.cursor);
+    let (found, more) = cut(host(&api)?.list(status, list.after, limit + 1).await?, limit);
+    let next = found.last().filter(|_| more).map(|last| last.cursor);
     let workflows = found.into_iter().map(|listed| summary(listed.row, listed.run_id)).collect();
     Ok(Json(Workflows { workflows, next }))
 }
@@ -194,8 +194,8 @@ async fn runs(
     Query(list): Query<RunsPage>,
 ) -> Result<Json<WorkflowRuns>, Problem> {
     let limit = page(list.limit)?;
-    let found = host(&api)?.runs(&id, list.before, limit).await?;
-    let next = found.last().filter(|_| found.len() == limit).map(|last| last.cursor);
+    let (found, more) = cut(host(&api)?.runs(&id, list.before, limit + 1).await?, limit);
+    let next = found.last().filter(|_| more).map(|last| last.cursor);
     let runs = found.into_iter().map(|listed| summary(listed.row, listed.run_id)).collect();
     Ok(Json(WorkflowRuns { runs, next }))
 }

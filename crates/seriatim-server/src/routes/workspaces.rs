@@ -3,12 +3,12 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use seriatim_api::{CreateWorkspace, IdPage, Sequence, Workspace, Workspaces};
+use seriatim_api::{CreateWorkspace, Sequence, Workspace, Workspaces, WorkspacesPage};
 use seriatim_types::WorkspaceId;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::page;
+use super::{cut, page};
 use crate::extract::{Body, Path, Query, idempotency_key};
 use crate::openapi::IdempotencyHeader;
 use crate::problem::Problem;
@@ -21,6 +21,13 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
 
 /// Bytes of a workspace's name: it is part of a key of the store.
 const NAME_BYTES_MAX: usize = 200;
+
+fn check_name(name: &str) -> Result<(), Problem> {
+    if (1..=NAME_BYTES_MAX).contains(&name.len()) {
+        return Ok(());
+    }
+    Err(Problem::invalid(format!("a workspace's name has 1 to {NAME_BYTES_MAX} bytes")))
+}
 
 /// Creates a workspace; the same name again, or the same idempotency key, gives the same id.
 #[utoipa::path(
@@ -36,11 +43,7 @@ async fn create(
     Body(create): Body<CreateWorkspace>,
 ) -> Result<(StatusCode, Json<Workspace>), Problem> {
     let schema = api.schema(&app)?;
-    if let Some(name) = &create.name
-        && (name.is_empty() || name.len() > NAME_BYTES_MAX)
-    {
-        return Err(Problem::invalid(format!("a workspace's name has 1 to {NAME_BYTES_MAX} bytes")));
-    }
+    create.name.as_deref().map_or(Ok(()), check_name)?;
     if schema.kind_by_name(&create.kind).is_none() {
         return Err(Problem::invalid(format!("application {app} has no kind of workspace {}", create.kind)));
     }
@@ -53,21 +56,30 @@ async fn create(
     Ok((status, Json(wire::workspace(schema, workspace))))
 }
 
-/// Workspaces of an application.
+/// Workspaces of an application, or the one with a name.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/workspaces", tag = "workspaces",
-    params(("app" = String, Path, example = "shop"), IdPage),
+    params(("app" = String, Path, example = "shop"), WorkspacesPage),
     responses((status = 200, body = Workspaces))
 )]
 async fn list(
     State(api): State<Api>,
     Path(app): Path<String>,
-    Query(list): Query<IdPage>,
+    Query(list): Query<WorkspacesPage>,
 ) -> Result<Json<Workspaces>, Problem> {
     let schema = api.schema(&app)?;
+    if let Some(name) = &list.name {
+        check_name(name)?;
+        let found = match api.engine.workspace_named(&app, name).await? {
+            Some(id) => vec![wire::workspace(schema, api.engine.workspace(&app, id).await?)],
+            None => Vec::new(),
+        };
+        return Ok(Json(Workspaces { workspaces: found, next: None }));
+    }
     let after = list.after.map(WorkspaceId::new);
-    let found = api.engine.workspaces(&app, after, page(list.limit)?).await?;
-    let next = found.last().map(|workspace| workspace.id.get());
+    let limit = page(list.limit)?;
+    let (found, more) = cut(api.engine.workspaces(&app, after, limit + 1).await?, limit);
+    let next = found.last().filter(|_| more).map(|workspace| workspace.id.get());
     let workspaces = found.into_iter().map(|workspace| wire::workspace(schema, workspace)).collect();
     Ok(Json(Workspaces { workspaces, next }))
 }
@@ -89,7 +101,7 @@ async fn show(
 
 /// Its sequences, and how far they are.
 #[utoipa::path(
-    get, path = "/v1/apps/{app}/workspaces/{workspace}/sequences", tag = "sequences",
+    get, path = "/v1/apps/{app}/workspaces/{workspace}/sequences", tag = "sequences", operation_id = "list",
     params(("app" = String, Path, example = "shop"), ("workspace" = u64, Path)),
     responses((status = 200, body = Vec<Sequence>))
 )]

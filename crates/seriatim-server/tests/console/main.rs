@@ -3,6 +3,7 @@
 
 mod basket;
 mod browser;
+mod faults;
 mod server;
 mod workflows;
 
@@ -84,16 +85,23 @@ fn invoice() -> Value {
     json!({"changes": [{"create": "Invoice", "id": 1, "fields": {"total": "9.50"}}]})
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn people_can_work_with_it_in_a_browser() {
-    let env = Env::real();
-    let Some(mut browser) = Browser::start(&env).await else {
+/// A browser; none where there is none, which is said, and is a failure where real components are required.
+async fn start_browser(env: &Env) -> Option<Browser> {
+    let browser = Browser::start(env).await;
+    if browser.is_none() {
         let reason = "Chromium is not installed: apt-get install chromium";
         assert!(std::env::var_os("SERIATIM_REQUIRE_REAL").is_none(), "{reason}");
         // Not by a macro: what those print is hidden while a test passes.
-        writeln!(std::io::stderr(), "SKIPPED, the console was not looked at: {reason}").unwrap();
-        return;
-    };
+        let mut stderr = std::io::stderr();
+        writeln!(stderr, "SKIPPED, the console was not looked at: {reason}").unwrap();
+    }
+    browser
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_can_work_with_it_in_a_browser() {
+    let env = Env::real();
+    let Some(mut browser) = start_browser(&env).await else { return };
     let mut server = Server::start(&env).await;
     let base = format!("http://{}/", server.address);
     look_at_an_empty_server(&mut browser, &base).await;

@@ -70,8 +70,18 @@ impl Server {
 
     /// Stops answering, and begins again at the same address with the same data.
     pub(crate) async fn interrupt(&mut self, env: &Env) {
+        self.halt().await;
+        self.resume(env).await;
+    }
+
+    /// Stops answering. Connections to its address are refused.
+    pub(crate) async fn halt(&mut self) {
         self.stop.cancel();
         (&mut self.served).await.unwrap().unwrap();
+    }
+
+    /// Begins again at the same address with the same data.
+    pub(crate) async fn resume(&mut self, env: &Env) {
         let listener = TcpListener::bind(self.address).await.unwrap();
         self.stop = Shutdown::new();
         self.served = serve(env, listener, &self.engine, self.host.as_ref(), &self.stop);

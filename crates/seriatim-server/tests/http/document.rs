@@ -44,6 +44,41 @@ async fn the_document_describes_every_route_that_is_documented() {
     server.stop().await;
 }
 
+/// Each operation of the document, with its method and path.
+fn operations(document: &serde_json::Value) -> Vec<(String, &serde_json::Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    let operations = paths.iter().flat_map(|(path, item)| {
+        let methods = item.as_object().unwrap().iter();
+        methods.map(move |(method, operation)| (format!("{method} {path}"), operation))
+    });
+    operations.collect()
+}
+
+#[tokio::test]
+async fn every_operation_has_an_id_of_its_own() {
+    let server = Server::start().await;
+    let document = server.get("/openapi.json").await.body;
+    let mut seen = BTreeSet::new();
+    for (name, operation) in operations(&document) {
+        let id = operation["operationId"].as_str().unwrap_or_default();
+        assert!(!id.is_empty() && seen.insert(id), "{name}: {id:?} is the id of another operation too");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn every_answer_in_the_document_is_described() {
+    let server = Server::start().await;
+    let document = server.get("/openapi.json").await.body;
+    for (name, operation) in operations(&document) {
+        for (status, answer) in operation["responses"].as_object().unwrap() {
+            let described = answer["description"].as_str().is_some_and(|text| !text.is_empty());
+            assert!(described || answer["$ref"].is_string(), "{name} {status}: {answer}");
+        }
+    }
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn what_is_referred_to_is_there() {
     let server = Server::start().await;

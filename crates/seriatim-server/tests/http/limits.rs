@@ -37,6 +37,38 @@ async fn a_head_that_is_too_large_is_refused() {
     server.stop().await;
 }
 
+/// A head of exactly so many bytes, as it is sent, with the empty line at its end.
+fn head_of(bytes: usize) -> Vec<(String, String)> {
+    let plain = request("GET", "/livez", &[("Long", "")], None).len();
+    vec![("Long".to_owned(), "x".repeat(bytes - plain))]
+}
+
+#[tokio::test]
+async fn the_limit_of_a_head_is_the_one_that_was_set() {
+    let server = with(ServerOptions { header_bytes_max: 10_000, ..ServerOptions::default() }).start().await;
+    let send = async |bytes| {
+        let headers = head_of(bytes);
+        let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (&**name, &**value)).collect();
+        server.send("GET", "/livez", &headers, None).await
+    };
+    assert_eq!(send(10_000).await.status, 200);
+    let refused = send(10_001).await;
+    let text = "the head of the request has 10001 bytes, and the server takes 10000: send less in headers and address";
+    refused.is_problem(431, "too_large", text);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_head_has_at_most_a_hundred_headers() {
+    let server = Server::start().await;
+    let names: Vec<String> = (0..99).map(|number| format!("H{number}")).collect();
+    let headers: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "x")).collect();
+    // Two more are sent with every request.
+    assert_eq!(server.send("GET", "/livez", &headers[..98], None).await.status, 200);
+    assert_eq!(server.send("GET", "/livez", &headers, None).await.status, 431);
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn a_head_that_does_not_come_ends_the_connection() {
     let header_timeout = Duration::from_millis(50);

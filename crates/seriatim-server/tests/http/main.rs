@@ -11,3 +11,4 @@ mod server;
 mod streams;
 mod tls;
 mod tokens;
+mod wording;

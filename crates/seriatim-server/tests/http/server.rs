@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::Value;
-use seriatim_engine::definition::shop;
+use seriatim_engine::definition::{Application, shop};
 use seriatim_engine::{App, Engine, Options};
 use seriatim_env::{Env, Shutdown, Task};
 use seriatim_server::{Server as Runner, ServerOptions};
@@ -21,6 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 pub(crate) struct Setup {
     pub(crate) options: ServerOptions,
     pub(crate) engine: Options,
+    pub(crate) application: Application,
     pub(crate) log: Log,
     pub(crate) store: Store,
     pub(crate) storage: Option<Storage>,
@@ -35,7 +36,8 @@ impl Setup {
         let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(Env::real())));
         let storage = Some(Storage::Memory { log: log.clone(), store: store.clone() });
         let (options, engine) = (ServerOptions::default(), Options::default());
-        Self { options, engine, log, store, storage, metrics: None, routes: None, ready: true }
+        let application = shop();
+        Self { options, engine, application, log, store, storage, metrics: None, routes: None, ready: true }
     }
 
     pub(crate) fn on(storage: Storage) -> Self {
@@ -45,7 +47,7 @@ impl Setup {
 
     pub(crate) async fn start(self) -> Server {
         let env = Env::real();
-        let apps = [App::new(shop())];
+        let apps = [App::new(self.application)];
         let engine = Engine::open(env.clone(), self.log, self.store, apps, self.engine).await.unwrap();
         if self.ready {
             assert!(engine.wait_ready(Duration::from_secs(60)).await);

@@ -30,7 +30,9 @@ pub enum StoreError {
         found: usize,
     },
     /// Less space is left than the threshold that keeps the disk from filling up. Nothing was written.
-    #[error("{free_bytes} bytes are free on the store's disk, and {needed_bytes} must stay free: make room")]
+    #[error(
+        "{free_bytes} bytes are free on the store's disk, and {needed_bytes} must stay free (free_bytes_min): make room"
+    )]
     DiskNearlyFull {
         /// What is free.
         free_bytes: u64,

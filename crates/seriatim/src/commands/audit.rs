@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
 use serde_json::json;
-use seriatim_api::{Audit as Report, Run};
+use seriatim_api::{Audit as Report, Run, Voided};
 use seriatim_client::Client;
-use seriatim_engine::audit::{Completeness, Verified, verify};
+use seriatim_engine::audit::{Completeness, Raised, Verified, verify};
+use seriatim_engine::moment;
 use seriatim_storage::Digest;
 use seriatim_types::Number;
 
@@ -17,6 +18,9 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::output::Output;
 use crate::target::Target;
+
+/// Void numbers that a server lists at most.
+const VOIDS_MAX: usize = 1_000;
 
 /// Says whether a sequence is complete: every number given once, or explained by an event.
 ///
@@ -105,7 +109,7 @@ impl Audit {
                 output.json(&report)?;
             } else {
                 print(output, &format!("series {name}"), &report.audit)?;
-                output.line(format!("  voids    {}", report.voids.len()))?;
+                print_voids(output, &report.voids)?;
             }
             if let Some(path) = &self.file {
                 write(path, series.audit_file().await?).await?;
@@ -131,9 +135,7 @@ impl Audit {
 }
 
 fn runs(runs: &[Run]) -> String {
-    let run = |run: &Run| {
-        if run.first == run.last { run.first.to_string() } else { format!("{}-{}", run.first, run.last) }
-    };
+    let run = |run: &Run| stretch(run.first, run.last);
     if runs.is_empty() { "none".to_owned() } else { runs.iter().map(run).collect::<Vec<_>>().join(", ") }
 }
 
@@ -148,7 +150,7 @@ fn print(output: &mut Output, what: &str, report: &Report) -> Result<(), CliErro
     }
     output.line(format!("  gaps     {}", runs(&report.gaps)))?;
     output.line(format!("  twice    {}", runs(&report.duplicates)))?;
-    let raises = report.raises.iter().map(|raise| format!("{}-{}", raise.from, raise.to.saturating_sub(1)));
+    let raises = report.raises.iter().map(|raise| stretch(raise.from, raise.to.saturating_sub(1)));
     let raises: Vec<String> = raises.collect();
     output.line(format!(
         "  skipped  {}",
@@ -159,6 +161,22 @@ fn print(output: &mut Output, what: &str, report: &Report) -> Result<(), CliErro
     }
     output.line(format!("  events   {}", report.events))?;
     output.line(format!("  digest   {}", report.digest))
+}
+
+/// Numbers in a row, as reports write them.
+fn stretch(first: u64, last: u64) -> String {
+    if first == last { first.to_string() } else { format!("{first}-{last}") }
+}
+
+/// Numbers that are void, each with the reason. The server lists a thousand at most.
+fn print_voids(output: &mut Output, voids: &[Voided]) -> Result<(), CliError> {
+    let more = if voids.len() < VOIDS_MAX { "" } else { " or more; the first of them:" };
+    output.line(format!("  voids    {}{more}", voids.len()))?;
+    let width = voids.last().map_or(0, |void| void.number.to_string().len());
+    for Voided { number, reason, at } in voids {
+        output.line(format!("    {number:>width$}  {at}  {reason}"))?;
+    }
+    Ok(())
 }
 
 /// Writes an audit file as it comes.
@@ -194,7 +212,16 @@ impl Verify {
     }
 }
 
+/// The first and the last of the numbers that an event has passed over.
+fn skipped(raised: &Raised) -> (u64, u64) {
+    (raised.from.get(), raised.to.get().saturating_sub(1))
+}
+
 fn json_of(verified: &Verified, complete: bool) -> serde_json::Value {
+    let skipped = |raised: &Raised| {
+        let (first, last) = skipped(raised);
+        json!({"first": first, "last": last, "event": raised.offset.get(), "at": moment(raised.time)})
+    };
     let sequence = |(name, numbers): &(String, Completeness)| {
         json!({
             "name": name,
@@ -204,11 +231,13 @@ fn json_of(verified: &Verified, complete: bool) -> serde_json::Value {
             "gaps": numbers.gaps.total,
             "duplicates": numbers.duplicates.total,
             "raises": numbers.raises.total,
+            "skipped": numbers.raises.list.iter().map(skipped).collect::<Vec<_>>(),
         })
     };
     json!({
         "application": verified.application,
         "workspace": verified.workspace.get(),
+        "name": verified.name,
         "events": verified.events,
         "head": verified.head.to_string(),
         "published_at": verified.published_at.map(seriatim_types::WorkspaceOffset::get),
@@ -218,13 +247,24 @@ fn json_of(verified: &Verified, complete: bool) -> serde_json::Value {
 }
 
 fn print_verified(output: &mut Output, verified: &Verified, with_head: bool) -> Result<(), CliError> {
-    let Verified { application, workspace, events, head, published_at, sequences } = verified;
-    output.line(format!("workspace {workspace} of {application}: {events} events, head {head}"))?;
-    for (name, numbers) in sequences.iter().filter(|(_, numbers)| numbers.count > 0) {
+    let Verified { application, workspace, name, events, head, published_at, sequences } = verified;
+    let name = name.as_ref().map_or_else(String::new, |name| format!("{name}, "));
+    output.line(format!("{name}workspace {workspace} of {application}: {events} events, head {head}"))?;
+    let is_used = |numbers: &Completeness| numbers.count > 0 || !numbers.raises.is_empty();
+    for (name, numbers) in sequences.iter().filter(|(_, numbers)| is_used(numbers)) {
         let (gaps, twice) = (numbers.gaps.total, numbers.duplicates.total);
         let (first, last) = (numbers.first.map_or(0, Number::get), numbers.last.map_or(0, Number::get));
         let count = numbers.count;
         output.line(format!("  {name}: {first} to {last}, {count} given, {gaps} gaps, {twice} twice"))?;
+        for raised in &numbers.raises.list {
+            let (first, last) = skipped(raised);
+            let (numbers, event, at) = (stretch(first, last), raised.offset, moment(raised.time));
+            output.line(format!("    skipped {numbers} by event {event}, {at}"))?;
+        }
+        let untold = numbers.raises.total.saturating_sub(numbers.raises.list.len() as u64);
+        if untold > 0 {
+            output.line(format!("    skipped by {untold} more events"))?;
+        }
     }
     match published_at {
         Some(offset) => {

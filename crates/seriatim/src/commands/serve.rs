@@ -5,19 +5,23 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
-use metrics_exporter_prometheus::PrometheusHandle;
 use seriatim_engine::definition::{Application, shop};
-use seriatim_engine::{App, Engine};
-use seriatim_env::Shutdown;
-use seriatim_server::Server;
-use seriatim_storage_file::{Storage, StorageUrl};
+use seriatim_engine::{App, Engine, Options};
+use seriatim_env::{Env, Shutdown};
+use seriatim_server::{Server, TlsFiles};
+use seriatim_storage_file::{FileOptions, Storage, StorageUrl};
 use seriatim_workflow_host::{HostOptions, WorkflowHost, demo};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket, lookup_host};
+use tracing::Level;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::running::{start_logging, stop_on_signals};
-use crate::settings::{Flags, Settings};
+use crate::running::{announce, report, start_logging, stop_on_signals};
+use crate::settings::{Flags, ListenAddress, Settings};
+use crate::target::is_new;
+
+/// Connections that the system holds until the server accepts them.
+const BACKLOG: u32 = 1_024;
 
 /// Runs the server.
 ///
@@ -39,56 +43,136 @@ impl Serve {
     pub(crate) async fn run(self, context: &Context) -> Result<(), CliError> {
         let settings = context.settings_with(self.flags)?;
         start_logging(&settings)?;
-        let apps = applications(&settings)?;
-        let env = &context.env;
-        let stop = stop_on_signals(env)?;
-        let metrics = metrics_exporter_prometheus::PrometheusBuilder::new().install_recorder();
-        let metrics = metrics.map_err(CliError::unavailable)?;
-        let url: StorageUrl = settings.get("storage")?;
-        let storage = Storage::open(env, &url, settings.file_options()?).await?;
-        let (log, store) = (storage.log().clone(), storage.store().clone());
-        let engine = Engine::open(env.clone(), log, store, apps, settings.engine_options()?).await?;
-        let storage = Arc::new(storage);
-        let (workflows, activities) = (demo::workflows(), demo::activities());
-        let host =
-            WorkflowHost::open(env.clone(), engine.clone(), workflows, activities, HostOptions::default());
-        let served = listen(&settings, &engine, &storage, &host, metrics, stop).await;
-        host.close().await;
-        engine.close().await;
-        if let Some(storage) = Arc::into_inner(storage) {
-            storage.close().await?;
-        }
-        served
+        let served = serve(context, &settings).await;
+        served.map_err(|error| report(&context.env, &settings, error))
     }
+}
+
+/// Runs the server. What can be refused without the storage is refused before it is opened, so that a start that fails
+/// makes none.
+async fn serve(context: &Context, settings: &Settings) -> Result<(), CliError> {
+    let (env, url) = (&context.env, settings.get::<StorageUrl>("storage")?);
+    let (engine_options, options) = (settings.engine_options()?, settings.server_options()?);
+    options.tls.as_ref().map(TlsFiles::check).transpose().map_err(refused)?;
+    let socket = Socket::bind(settings.get("listen")?).await?;
+    if is_new(&url) {
+        if !socket.is_loopback()? {
+            return Err(without_tokens(&socket, &url));
+        }
+        try_in_memory(env, applications(settings)?, engine_options).await?;
+    }
+    let apps = applications(settings)?;
+    let stop = stop_on_signals(env)?;
+    let metrics = metrics_exporter_prometheus::PrometheusBuilder::new().install_recorder();
+    let metrics = metrics.map_err(CliError::unavailable)?;
+    let storage = Storage::open(env, &url, settings.file_options()?).await?;
+    let (log, store) = (storage.log().clone(), storage.store().clone());
+    if !socket.is_loopback()? && !has_tokens(env, &storage, engine_options).await? {
+        storage.close().await?;
+        return Err(without_tokens(&socket, &url));
+    }
+    let engine = Engine::open(env.clone(), log, store, apps, engine_options).await?;
+    let storage = Arc::new(storage);
+    let (workflows, activities) = (demo::workflows(), demo::activities());
+    let host = WorkflowHost::open(env.clone(), engine.clone(), workflows, activities, HostOptions::default());
+    let server = Server::new(engine.clone()).storage(storage.clone()).metrics(Some(metrics)).options(options);
+    let served = listen(env, settings, socket, server.workflows(host.clone()), stop).await;
+    host.close().await;
+    engine.close().await;
+    if let Some(storage) = Arc::into_inner(storage) {
+        storage.close().await?;
+    }
+    served
+}
+
+/// Opens an engine in memory and closes it: what is wrong with definitions and options is wrong there too.
+async fn try_in_memory(env: &Env, apps: Vec<App>, options: Options) -> Result<(), CliError> {
+    let storage = Storage::open(env, &StorageUrl::Memory, FileOptions::default()).await?;
+    let (log, store) = (storage.log().clone(), storage.store().clone());
+    Engine::open(env.clone(), log, store, apps, options).await?.close().await;
+    Ok(storage.close().await?)
+}
+
+/// Whether a storage has tokens. No application is opened, so that none is registered by a start that is refused.
+async fn has_tokens(env: &Env, storage: &Storage, options: Options) -> Result<bool, CliError> {
+    let (log, store) = (storage.log().clone(), storage.store().clone());
+    let engine = Engine::open(env.clone(), log, store, [], options).await?;
+    let found = !engine.tokens().is_empty();
+    engine.close().await;
+    Ok(found)
+}
+
+fn without_tokens(socket: &Socket, url: &StorageUrl) -> CliError {
+    let advice = match url {
+        StorageUrl::Memory => {
+            "listen on 127.0.0.1; a storage in memory has no tokens when it starts".to_owned()
+        }
+        url => format!(
+            "listen on 127.0.0.1, or make a token first with `seriatim token create --scope '*:admin' --storage {url}`"
+        ),
+    };
+    CliError::usage(format!(
+        "{} can be reached from other machines, and there are no tokens, so everybody could use it: {advice}",
+        socket.asked
+    ))
+}
+
+/// A port that is taken and does not accept connections yet. Until the server is ready, clients are refused at once.
+struct Socket {
+    socket: TcpSocket,
+    /// What was asked for.
+    asked: ListenAddress,
+}
+
+impl Socket {
+    async fn bind(asked: ListenAddress) -> Result<Self, CliError> {
+        let failed = |error: std::io::Error| CliError::unavailable(format!("{asked}: {error}"));
+        let mut found: Vec<SocketAddr> = lookup_host(asked.as_str()).await.map_err(failed)?.collect();
+        // `localhost` is both; clients that are told 127.0.0.1 have to find it.
+        found.sort_by_key(SocketAddr::is_ipv6);
+        let mut problem = std::io::Error::new(std::io::ErrorKind::NotFound, "it has no address");
+        for address in found {
+            match bind(address) {
+                Ok(socket) => return Ok(Self { socket, asked }),
+                Err(error) => problem = error,
+            }
+        }
+        Err(failed(problem))
+    }
+
+    fn is_loopback(&self) -> Result<bool, CliError> {
+        Ok(self.socket.local_addr().map_err(CliError::unavailable)?.ip().is_loopback())
+    }
+
+    fn listen(self) -> Result<TcpListener, CliError> {
+        let Self { socket, asked } = self;
+        socket.listen(BACKLOG).map_err(|error| CliError::unavailable(format!("{asked}: {error}")))
+    }
+}
+
+fn bind(address: SocketAddr) -> std::io::Result<TcpSocket> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A port whose last connections are still being given back can be used at once.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
 }
 
 /// Answers requests until it is told to stop.
 async fn listen(
+    env: &Env,
     settings: &Settings,
-    engine: &Engine,
-    storage: &Arc<Storage>,
-    workflows: &WorkflowHost,
-    metrics: PrometheusHandle,
+    socket: Socket,
+    server: Server,
     stop: Shutdown,
 ) -> Result<(), CliError> {
-    let (listen, options): (SocketAddr, _) = (settings.get("listen")?, settings.server_options()?);
-    if !listen.ip().is_loopback() && engine.tokens().is_empty() {
-        let url: StorageUrl = settings.get("storage")?;
-        return Err(CliError::usage(format!(
-            "{listen} can be reached from other machines, and there are no tokens, so everybody could use it: listen on \
-             127.0.0.1, or make a token first with `seriatim token create --scope '*:admin' --storage {url}`"
-        )));
-    }
-    let listener = TcpListener::bind(listen).await;
-    let listener = listener.map_err(|error| CliError::unavailable(format!("{listen}: {error}")))?;
+    let listener = socket.listen()?;
     let address = listener.local_addr().map_err(CliError::unavailable)?;
-    let scheme = if options.tls.is_some() { "https" } else { "http" };
+    let scheme = if settings.server_options()?.tls.is_some() { "https" } else { "http" };
     let (at, url) = (format!("{scheme}://{address}"), settings.get::<StorageUrl>("storage")?);
-    let ready = format!("seriatim listens on {at}, console {at}/, storage {url}, stop it with Ctrl-C");
-    let server = Server::new(engine.clone()).storage(storage.clone()).metrics(Some(metrics)).options(options);
-    let server = server.workflows(workflows.clone());
     server.check(&listener).map_err(refused)?;
-    eprintln!("{ready}");
+    let ready = format!("seriatim listens on {at}, console {at}/, storage {url}, stop it with Ctrl-C");
+    announce(env, settings, Level::INFO, &ready)?;
     server.serve(listener, stop).await.map_err(refused)
 }
 

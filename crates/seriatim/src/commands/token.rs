@@ -90,7 +90,7 @@ impl Create {
     async fn run(self, context: &Context) -> Result<(), CliError> {
         let request = CreateToken { scopes: self.scopes, note: self.note };
         let work = async |client: &seriatim_client::Client| Ok(client.admin().create_token(&request).await?);
-        let created = self.target.with(context, work).await?;
+        let created = self.target.with_new(context, work).await?;
         let mut output = Output::new();
         if self.json {
             output.json(&created)?;

@@ -42,11 +42,12 @@ impl Worker {
 
     #[cfg(feature = "temporal")]
     pub(crate) async fn run(self, context: &Context) -> Result<(), CliError> {
-        use crate::running::{start_logging, stop_on_signals};
+        use crate::running::{announce, start_logging, stop_on_signals};
         use seriatim_temporal::WorkerOptions;
         use seriatim_workflow_host::demo;
 
-        start_logging(&context.settings()?)?;
+        let settings = context.settings()?;
+        start_logging(&settings)?;
         let env = &context.env;
         let stop = stop_on_signals(env)?;
         if let Some(address) = self.metrics {
@@ -65,7 +66,7 @@ impl Worker {
         let options = WorkerOptions { namespace, ..WorkerOptions::new(self.task_queue) };
         let (workflows, activities) = (demo::workflows(), demo::activities());
         let worker = seriatim_temporal::Worker::new(env.clone(), connection, workflows, activities, options)?;
-        eprintln!("{ready}");
+        announce(env, &settings, tracing::Level::INFO, &ready)?;
         Ok(worker.run(stop).await?)
     }
 }

@@ -6,9 +6,6 @@ use seriatim_client::{Client, Workspace};
 
 use crate::error::CliError;
 
-/// Workspaces that are asked for at once while one is looked for by its name.
-const PAGE: u32 = 1_000;
-
 /// A workspace, by its id or its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WorkspaceName {
@@ -32,19 +29,9 @@ impl WorkspaceName {
             Self::Id(id) => return Ok(application_handle.workspace(*id)),
             Self::Name(name) => name,
         };
-        let mut after = None;
-        loop {
-            let page = application_handle.workspaces(after, PAGE).await?;
-            let found = page.workspaces.iter().find(|workspace| workspace.name.as_ref() == Some(wanted));
-            if let Some(found) = found {
-                return Ok(application_handle.workspace(found.id));
-            }
-            if page.workspaces.is_empty() {
-                return Err(CliError::usage(format!(
-                    "application {application} has no workspace named {wanted}"
-                )));
-            }
-            after = page.workspaces.last().map(|workspace| workspace.id);
-        }
+        let found = application_handle.workspace_named(wanted).await?;
+        let missing =
+            || CliError::usage(format!("application {application} has no workspace named {wanted}"));
+        Ok(application_handle.workspace(found.ok_or_else(missing)?.id))
     }
 }

@@ -103,7 +103,7 @@ mod tests {
             ("colour = 1\n", "seriatim.toml:1: unknown key colour: `seriatim config` lists the known ones"),
             (
                 "listen = 7400\n",
-                "seriatim.toml:1: listen: \"7400\" is not an address with a port, such as 127.0.0.1:7400",
+                "seriatim.toml:1: listen: \"7400\" is not an address with a port, such as 127.0.0.1:7400 or localhost:7400",
             ),
             (
                 "queue_max = 1.5\n",

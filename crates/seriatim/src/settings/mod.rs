@@ -15,4 +15,4 @@ mod value;
 pub(crate) use flags::Flags;
 pub(crate) use layers::{Settings, Value};
 pub(crate) use serving::LogFormat;
-pub(crate) use value::Kind;
+pub(crate) use value::{Kind, ListenAddress};

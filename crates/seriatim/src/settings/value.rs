@@ -1,5 +1,6 @@
 //! What a setting can be, and how it is read from text.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -18,7 +19,11 @@ pub(crate) enum Kind {
     Filter,
     TrustLevel,
     Count,
+    /// A count between these, both included.
+    CountOf(u64, u64),
     Duration,
+    /// A duration above 0.
+    Timeout,
     DurationOrForever,
     Url,
     Secret,
@@ -28,18 +33,23 @@ impl Kind {
     /// Whether a text is a value of this kind; else what is wrong with it.
     pub(crate) fn check(self, text: &str) -> Result<(), String> {
         match self {
-            Self::Address => SocketAddr::read(text).map(drop),
+            Self::Address => ListenAddress::read(text).map(drop),
             Self::Storage => StorageUrl::read(text).map(drop),
             Self::File | Self::Files | Self::Secret if text.is_empty() => Err("it is empty".to_owned()),
             Self::File | Self::Files | Self::Secret => Ok(()),
             Self::Choice(choices) if choices.contains(&text) => Ok(()),
             Self::Choice(choices) => Err(format!("{text:?} is not one of {}", choices.join(", "))),
-            Self::Filter => text.parse::<tracing_subscriber::EnvFilter>().map(drop).map_err(|error| {
-                format!("{text:?} is no filter ({error}): use error, warn, info, debug or trace")
-            }),
+            Self::Filter => check_filter(text),
             Self::TrustLevel => TrustLevel::read(text).map(drop),
             Self::Count => u64::read(text).map(drop),
-            Self::Duration => Duration::read(text).map(drop),
+            Self::CountOf(min, max) => match u64::read(text)? {
+                count if (min..=max).contains(&count) => Ok(()),
+                _ => Err(format!("{text} is not a number from {min} to {max}")),
+            },
+            Self::Timeout if Duration::read(text)?.is_zero() => {
+                Err(format!("{text:?} leaves no time at all: use a duration above 0"))
+            }
+            Self::Timeout | Self::Duration => Duration::read(text).map(drop),
             Self::DurationOrForever => Option::<Duration>::read(text).map(drop),
             Self::Url => seriatim_client::ServerUrl::read(text).map(drop),
         }
@@ -53,8 +63,8 @@ impl Kind {
             Self::File | Self::Files => "FILE",
             Self::Choice(_) => "FORMAT",
             Self::Filter | Self::TrustLevel => "LEVEL",
-            Self::Count => "N",
-            Self::Duration | Self::DurationOrForever => "DURATION",
+            Self::Count | Self::CountOf(..) => "N",
+            Self::Timeout | Self::Duration | Self::DurationOrForever => "DURATION",
             Self::Secret => "TOKEN",
         }
     }
@@ -66,9 +76,52 @@ pub(crate) trait Read: Sized {
     fn read(text: &str) -> Result<Self, String>;
 }
 
-impl Read for SocketAddr {
+/// Where to listen: an address or the name of a host, and a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ListenAddress(String);
+
+impl ListenAddress {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Read for ListenAddress {
     fn read(text: &str) -> Result<Self, String> {
-        text.parse().map_err(|_| format!("{text:?} is not an address with a port, such as 127.0.0.1:7400"))
+        let is_name = |name: &str| {
+            let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+            !name.is_empty()
+                && name.bytes().all(letter)
+                && name.bytes().any(|byte| byte.is_ascii_alphabetic())
+        };
+        let named = |(host, port): (&str, &str)| is_name(host) && port.parse::<u16>().is_ok();
+        if text.parse::<SocketAddr>().is_ok() || text.rsplit_once(':').is_some_and(named) {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(format!("{text:?} is not an address with a port, such as 127.0.0.1:7400 or localhost:7400"))
+    }
+}
+
+/// The names of levels, as filters have them.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// A filter takes a word that is no level for the name of a part, and would silence everything else.
+fn check_filter(text: &str) -> Result<(), String> {
+    let advice = "use error, warn, info, debug or trace, also by part (warn,seriatim_engine=debug)";
+    let parsed = text.parse::<tracing_subscriber::EnvFilter>();
+    parsed.map_err(|error| format!("{text:?} is no filter ({error}): {advice}"))?;
+    // What has brackets names spans; the rest is PART=LEVEL, or a level for everything.
+    let is_level = |word: &str| LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word));
+    let wrong = |word: &&str| !word.contains(['=', '[']) && !is_level(word);
+    match text.split(',').map(str::trim).find(wrong) {
+        Some(word) if !text.contains('[') => Err(format!("{word:?} is no level: {advice}")),
+        _ => Ok(()),
     }
 }
 
@@ -164,12 +217,20 @@ mod tests {
             (
                 Kind::Address,
                 "localhost",
-                "\"localhost\" is not an address with a port, such as 127.0.0.1:7400",
+                "\"localhost\" is not an address with a port, such as 127.0.0.1:7400 or localhost:7400",
             ),
             (Kind::Count, "many", "\"many\" is not a whole number"),
             (Kind::Choice(&["text", "json"]), "xml", "\"xml\" is not one of text, json"),
             (Kind::Duration, "5", "\"5\" is not a duration, such as 200ms, 30s, 15m, 12h or 7d"),
             (Kind::File, "", "it is empty"),
+            (Kind::CountOf(1, 9), "0", "0 is not a number from 1 to 9"),
+            (Kind::CountOf(1, 9), "10", "10 is not a number from 1 to 9"),
+            (Kind::Timeout, "0ms", "\"0ms\" leaves no time at all: use a duration above 0"),
+            (
+                Kind::Filter,
+                "loud",
+                "\"loud\" is no level: use error, warn, info, debug or trace, also by part (warn,seriatim_engine=debug)",
+            ),
         ];
         for (kind, text, expected) in table {
             assert_eq!(kind.check(text), Err(expected.to_owned()));
@@ -177,5 +238,17 @@ mod tests {
         assert_eq!(Kind::Count.check("1_000"), Ok(()));
         assert!(Kind::Filter.check("warn,seriatim=debug").is_ok());
         assert!(Kind::Filter.check("seriatim=loud").is_err());
+        assert!(Kind::Filter.check("").is_err(), "an empty filter would silence everything");
+        assert!(Kind::Filter.check("warn,seriatim_engine").is_err());
+        assert!(Kind::Filter.check("INFO").is_ok() && Kind::Filter.check("off").is_ok());
+        assert!(Kind::Filter.check("warn,[request{status=500}]=debug").is_ok());
+        for fine in ["127.0.0.1:0", "[::1]:7400", "localhost:7602", "numbers.example.com:443"] {
+            assert_eq!(Kind::Address.check(fine), Ok(()), "{fine}");
+        }
+        for wrong in
+            ["", ":7400", "localhost:", "localhost:99999", "256.0.0.1:1", "::1:7400", "a b:1", "http://a:1"]
+        {
+            assert!(Kind::Address.check(wrong).is_err(), "{wrong}");
+        }
     }
 }
