@@ -71,7 +71,8 @@ impl LogBackend for WorldLog {
         limit: ReadLimit,
     ) -> Result<ReadEntries, LogError> {
         let mut read = ReadEntries::new(from);
-        for bytes in self.0.iter().skip(from.get() as usize - 1).take(limit.entries) {
+        let before = usize::try_from(from.get() - 1).unwrap();
+        for bytes in self.0.iter().skip(before).take(limit.entries) {
             read.push(bytes).unwrap();
         }
         Ok(read)
