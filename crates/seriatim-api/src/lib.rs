@@ -29,7 +29,7 @@ pub use blocks::{Allocate, Allocated, BlockSequence, BlockSequences, PutBlocks};
 pub use command::{Answer, Change, CommandRequest};
 pub use event::{Event, EventChange, Events};
 pub use health::{Live, NotReady, Readiness, Ready, Trouble};
-pub use page::{NamePage, Range, RecordsPage, RowsPage, WorkspacesPage};
+pub use page::{ListedKind, NamePage, Range, RecordsPage, RowsPage, WorkspacesPage};
 pub use problem::{Code, Problem};
 pub use record::{Record, Records, Row, Rows};
 pub use series::{

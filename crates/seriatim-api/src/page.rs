@@ -1,7 +1,7 @@
 //! Parameters behind the question mark.
 
 use serde::{Deserialize, Serialize};
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 /// A page of workspaces, ordered by id; or the one that a name leads to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
@@ -54,14 +54,25 @@ pub struct Range {
     pub limit: Option<u32>,
 }
 
-/// A page of records of one type.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+/// Kinds of records that can be listed whatever their type: there are few of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum ListedKind {
+    /// C documents, singletons among them, and their child records.
+    C,
+}
+
+/// A page of records, of one type or of one kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct RecordsPage {
-    /// The document.
-    #[serde(rename = "type")]
-    pub document: String,
+    /// The document whose records are listed.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub document: Option<String>,
+    /// The kind whose records are listed, instead of a type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(inline)]
+    pub kind: Option<ListedKind>,
     /// The id that the page lies behind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,

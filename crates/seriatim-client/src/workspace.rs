@@ -102,6 +102,16 @@ impl Workspace {
         call.query("after", after).query("limit", Some(limit)).send(&self.client).await
     }
 
+    /// All C records, whatever their type, page by page: those after an id.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub async fn c_records(&self, after: Option<u64>, limit: u32) -> Result<Records, ClientError> {
+        let call = Call::get(format!("{}/records", self.path)).query("kind", Some("C"));
+        call.query("after", after).query("limit", Some(limit)).send(&self.client).await
+    }
+
     /// Rows of a view whose keys begin with some parts, page by page: those behind a key.
     ///
     /// # Errors

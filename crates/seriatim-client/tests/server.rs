@@ -73,6 +73,14 @@ async fn commands_answer_and_their_log_can_be_read() {
     let record = corner.record(answer.ids[&1]).await.unwrap();
     assert_eq!(record.fields["total"], "99.50");
     assert_eq!(corner.records("Invoice", None, 10).await.unwrap().records, [record]);
+    assert_eq!(corner.c_records(None, 10).await.unwrap().records, []);
+    let customer = json!({"changes": [{"create": "Customer", "id": 1, "fields": {"name": "Ada"}}]});
+    let other = shop.create_workspace("store", None).await.unwrap().0;
+    let other = shop.workspace(other.id);
+    let created = other.command(&serde_json::from_value(customer).unwrap()).await.unwrap();
+    let found = other.c_records(None, 10).await.unwrap();
+    assert_eq!(found.records, [other.record(created.ids[&1]).await.unwrap()]);
+    assert_eq!(other.c_records(Some(created.ids[&1]), 10).await.unwrap().records, []);
     let sequences = corner.sequences().await.unwrap();
     assert!(sequences.iter().any(|sequence| sequence.name == "InvoiceNumber" && sequence.next == Some(2)));
     assert_eq!(corner.who_got("InvoiceNumber", 1).await.unwrap().workspace_offset, 1);

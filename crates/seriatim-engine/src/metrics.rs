@@ -17,6 +17,8 @@ pub(crate) struct PartitionMetrics {
     pub(crate) append_seconds: Histogram,
     pub(crate) flush_seconds: Histogram,
     pub(crate) flush_failures: Counter,
+    /// Under the name that a sequencer has for it when it is used alone.
+    pub(crate) ignored_numbers: Counter,
     unflushed: Gauge,
     unflushed_bytes: Gauge,
     uncheckpointed: Gauge,
@@ -37,6 +39,7 @@ impl PartitionMetrics {
             append_seconds: histogram!("seriatim_engine_append_seconds", labels.clone()),
             flush_seconds: histogram!("seriatim_engine_flush_seconds", labels.clone()),
             flush_failures: counter!("seriatim_engine_flush_failures_total", labels.clone()),
+            ignored_numbers: counter!("seriatim_sequencer_ignored_numbers_total", labels.clone()),
             unflushed: gauge!("seriatim_engine_unflushed", labels.clone()),
             unflushed_bytes: gauge!("seriatim_engine_unflushed_bytes", labels.clone()),
             uncheckpointed: gauge!("seriatim_engine_uncheckpointed_events", labels),

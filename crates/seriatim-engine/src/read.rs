@@ -221,19 +221,62 @@ impl Engine {
         self.kind_of(running, workspace).await?;
         let unknown = || RequestError::UnknownDocument(document.to_owned());
         let schema = running.schema.document_by_name(document).ok_or_else(unknown)?;
+        self.records_of(running, workspace, schema.id, after, limit).await
+    }
+
+    /// Up to `limit` C records of a workspace, after an id, ascending: documents, singletons and child records of all
+    /// types, retired ones included. A caller who asks again after the last id misses none that is created meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`].
+    pub async fn c_records(
+        &self,
+        application: &str,
+        workspace: WorkspaceId,
+        after: Option<RecordId>,
+        limit: usize,
+    ) -> Result<Vec<Record>, SubmitError> {
+        let running = self.running(application)?;
+        // Types are read one after the other. An id that is drawn meanwhile could be on the page of a type that is read
+        // later, and a lower one be missed of a type that was read before: neither is on this page.
+        let sequences = self.sequence_states(running, workspace).await?;
+        let next_of = |sequence: SequenceId| {
+            let state = sequences.iter().find(|state| state.id == sequence);
+            state.and_then(|state| state.next).map_or(u64::MAX, Number::get)
+        };
+        let mut records: Vec<Record> = Vec::new();
+        for document in running.schema.documents().iter().filter(|one| one.kind == DocumentKind::C) {
+            let next = next_of(document.record_sequence);
+            let found = self.records_of(running, workspace, document.id, after, limit).await?;
+            records.extend(found.into_iter().filter(|record| record.id.get() < next));
+            records.sort_unstable_by_key(|record| record.id);
+            records.truncate(limit);
+        }
+        Ok(records)
+    }
+
+    async fn records_of(
+        &self,
+        running: &Running,
+        workspace: WorkspaceId,
+        document: TypeId,
+        after: Option<RecordId>,
+        limit: usize,
+    ) -> Result<Vec<Record>, SubmitError> {
         let keys = WorkspaceKeys::new(running.schema.id(), workspace);
         let handle = running.partition_of(workspace);
         let mut records = Vec::new();
         let mut next = after.map_or(0, |after| after.get().saturating_add(1));
         while records.len() < limit {
-            let Some(part) = self.next_part(running, keys, schema.id, next).await? else { break };
+            let Some(part) = self.next_part(running, keys, document, next).await? else { break };
             let start = next.max(part << LOW_BITS);
-            let key = keys.record(schema.id, RecordId::new(start));
+            let key = keys.record(document, RecordId::new(start));
             let range = ClusteringRange::from(key.clustering());
             for (clustering, value) in handle.scan(key.partition(), range, limit - records.len()).await? {
                 let low = <[u8; 2]>::try_from(&clustering[..]).map_err(|_| bad(&key, BadBytes("key")))?;
                 let id = RecordId::new(part << LOW_BITS | u64::from(u16::from_be_bytes(low)));
-                records.push(Record::decode(schema.id, id, &value).map_err(|problem| bad(&key, problem))?);
+                records.push(Record::decode(document, id, &value).map_err(|problem| bad(&key, problem))?);
             }
             match part.checked_add(1).and_then(|part| part.checked_mul(1 << LOW_BITS)) {
                 Some(following) => next = following,

@@ -34,3 +34,18 @@ impl Default for Options {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_those_of_the_designs() {
+        let options = Options::default();
+        assert_eq!(options.unflushed_max, 500);
+        assert_eq!(options.flush_at, 100);
+        assert_eq!(options.flush_interval, Duration::from_millis(500));
+        assert_eq!(options.cache_numbers, 100_000);
+        assert_eq!(options.retry, Duration::from_millis(500));
+    }
+}

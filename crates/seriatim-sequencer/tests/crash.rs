@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use common::{Desk, INVOICE, KIND, StoreOver, TICKET, seal_one, workspace};
+use common::{Desk, INVOICE, KIND, StoreOver, TICKET, event, workspace};
 use seriatim_env::{Env, simulate};
 use seriatim_sequencer::{Options, Sequencer};
 use seriatim_storage::faulty::{Fault, Faults, FaultyLog, Operation};
@@ -127,15 +127,40 @@ impl Disk {
     }
 }
 
-/// Numbers events of three workspaces until storage dies, sometimes two in one group.
-async fn work(desk: &Desk, sequencer: &mut Sequencer, events: u64) {
-    for round in 0..events {
+/// How many events the group of a round has.
+fn group_size(round: u64) -> usize {
+    if round % 3 == 1 { 2 } else { 1 }
+}
+
+/// How many events so many rounds have.
+fn events_of(rounds: u64) -> u64 {
+    (0..rounds).map(|round| group_size(round) as u64).sum()
+}
+
+/// Numbers events of three workspaces until storage dies. Every third group has two: of two workspaces, or of the same one.
+async fn work(desk: &Desk, sequencer: &mut Sequencer, rounds: u64) {
+    for round in 0..rounds {
         if sequencer.wait(Duration::from_millis(200)).await.is_err() {
             return;
         }
-        let Ok(pin) = sequencer.load(KIND, workspace(round % 3)).await else { return };
-        let draws = if round % 4 == 0 { &[INVOICE, TICKET][..1] } else { &[INVOICE, INVOICE][..] };
-        let (sealed, _) = seal_one(sequencer, &pin, draws);
+        let workspaces = [round % 3, (round + round % 2) % 3].map(workspace);
+        let mut pins = Vec::new();
+        for id in workspaces.into_iter().take(group_size(round)) {
+            let Ok(pin) = sequencer.load(KIND, id).await else { return };
+            pins.push(pin);
+        }
+        let mut group = sequencer.group().unwrap();
+        for pin in &pins {
+            let mut transaction = group.begin(pin).unwrap();
+            transaction.draw(INVOICE).unwrap();
+            match round % 4 {
+                // There are five of them.
+                0 => drop(transaction.draw(TICKET)),
+                _ => drop(transaction.draw(INVOICE).unwrap()),
+            }
+            transaction.stage(&event()).unwrap();
+        }
+        let sealed = group.seal();
         match desk.log.append(sealed.owner(), sealed.at(), sealed.entries()).await {
             Ok(receipt) => sequencer.commit(sealed, receipt).unwrap(),
             // A crash: nobody is left to settle it.
@@ -146,17 +171,23 @@ async fn work(desk: &Desk, sequencer: &mut Sequencer, events: u64) {
     }
 }
 
-/// Every number of every workspace from the first on, once, in the order of the log.
+/// Every number of every workspace from the first on, once, in the order of the log. Says how many events there are.
 async fn check(desk: &Desk) -> u64 {
-    let mut next: BTreeMap<WorkspaceId, (u64, u64)> = BTreeMap::new();
+    let tickets = [10, 11, 12, 20, 21];
+    let mut next: BTreeMap<WorkspaceId, (u64, u64, usize)> = BTreeMap::new();
     let events = desk.events().await;
     for event in &events {
-        let (offset, invoice) = next.entry(event.workspace).or_insert((1, 1));
+        let (offset, invoice, ticket) = next.entry(event.workspace).or_insert((1, 1, 0));
         assert_eq!(event.workspace_offset, *offset, "{event:?}");
         *offset += 1;
-        for &(sequence, first, count) in event.draws.iter().filter(|(sequence, ..)| *sequence == INVOICE) {
-            assert_eq!(first, *invoice, "{sequence} in {event:?}");
-            *invoice += count;
+        for &(sequence, first, count) in &event.draws {
+            if sequence == INVOICE {
+                assert_eq!(first, *invoice, "{event:?}");
+                *invoice += count;
+            } else {
+                assert_eq!((sequence, first, count), (TICKET, tickets[*ticket], 1), "{event:?}");
+                *ticket += 1;
+            }
         }
     }
     events.len() as u64
@@ -182,7 +213,7 @@ fn crash_at_write(point: usize, atomic: bool, clean_stop: bool) -> bool {
             assert!(after >= before, "life {life}");
         }
         let (desk, _) = disk.life(usize::MAX, atomic);
-        assert!(check(&desk).await >= before + 8, "the last life does all of its work");
+        assert!(check(&desk).await >= before + events_of(8), "the last life does all of its work");
         dying.has_died()
     })
 }
@@ -217,10 +248,10 @@ fn a_crash_before_and_behind_every_append() {
                 drop(sequencer);
                 let (desk, _) = disk.life(usize::MAX, true);
                 let logged = check(&desk).await;
-                assert_eq!(logged, nth - u64::from(fault == Fault::LoseRequest));
+                assert_eq!(logged, events_of(nth - u64::from(fault == Fault::LoseRequest)));
                 let mut sequencer = desk.open().await;
                 work(&desk, &mut sequencer, 8).await;
-                assert_eq!(check(&desk).await, logged + 8);
+                assert_eq!(check(&desk).await, logged + events_of(8));
             });
         }
     }

@@ -135,6 +135,36 @@ async fn an_invoice_has_its_number_and_can_be_read_in_every_way() {
 }
 
 #[tokio::test]
+async fn all_c_records_of_a_workspace_are_one_list() {
+    let server = Server::start().await;
+    let (workspace, _) = shop_with_invoice(&server).await;
+    let list = format!("{workspace}/records?kind=C");
+    assert_eq!(server.get(&list).await.body, json!({"records": [], "next": null}));
+    let changes = json!({"changes": [
+        {"create": "Customer", "id": 1, "fields": {"name": "Ada"}},
+        {"create": "Settings", "id": 2, "fields": {"currency": "EUR"}},
+        {"create": "Invoice", "id": 3, "fields": {"total": "1"}},
+        {"create": "Customer", "id": 4, "fields": {"name": "Grace"}},
+    ]});
+    let ids = server.post(&format!("{workspace}/commands"), &changes).await.body["ids"].clone();
+    let found = server.get(&list).await.body;
+    let records = found["records"].as_array().unwrap();
+    let seen: Vec<(&Value, &Value)> = records.iter().map(|one| (&one["id"], &one["type"])).collect();
+    let (customer, settings) = (json!("Customer"), json!("Settings"));
+    assert_eq!(seen, [(&ids["2"], &settings), (&ids["1"], &customer), (&ids["4"], &customer)]);
+    assert_eq!(found["next"], Value::Null);
+    let first = server.get(&format!("{list}&limit=2")).await.body;
+    assert_eq!((&first["records"][1], &first["next"]), (&records[1], &ids["1"]));
+    let second = server.get(&format!("{list}&limit=2&after={}", ids["1"])).await.body;
+    assert_eq!(second, json!({"records": [records[2]], "next": null}));
+    for wrong in ["", "kind=W", "kind=C&type=Customer"] {
+        let answer = server.get(&format!("{workspace}/records?{wrong}")).await;
+        assert_eq!((answer.status, &answer.body["code"]), (400, &json!("invalid")), "{wrong}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn an_order_is_a_document_tree_that_lives_in_its_event() {
     let server = Server::start().await;
     let (workspace, _) = shop_with_invoice(&server).await;

@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 /// How far stored numbers are trusted: which writes check that nothing is there yet.
 ///
-/// | level | events | new records |
-/// |---|---|---|
-/// | `VerifyAll` | conditional | conditional |
-/// | `VerifyEvents` | conditional | plain |
-/// | `TrustAll` | plain where the check costs | plain |
+/// | level | digit | events | new records |
+/// |---|---|---|---|
+/// | `VerifyAll` | 0 | conditional | conditional |
+/// | `VerifyEvents` | 1 | conditional | plain |
+/// | `TrustAll` | 2 | plain where the check costs | plain |
 ///
 /// Updates of records are plain at every level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -25,7 +25,7 @@ pub enum TrustLevel {
 
 /// Why a text is not a trust level.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown trust level {found:?}: use verify-all, verify-events or trust-all")]
+#[error("unknown trust level {found:?}: use verify-all, verify-events or trust-all, or 0, 1 or 2")]
 pub struct ParseTrustLevelError {
     /// The text.
     pub found: String,
@@ -65,10 +65,12 @@ impl FromStr for TrustLevel {
     type Err = ParseTrustLevelError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [Self::VerifyAll, Self::VerifyEvents, Self::TrustAll]
-            .into_iter()
-            .find(|level| level.to_string() == text)
-            .ok_or_else(|| ParseTrustLevelError { found: text.to_owned() })
+        match text {
+            "verify-all" | "0" => Ok(Self::VerifyAll),
+            "verify-events" | "1" => Ok(Self::VerifyEvents),
+            "trust-all" | "2" => Ok(Self::TrustAll),
+            _ => Err(ParseTrustLevelError { found: text.to_owned() }),
+        }
     }
 }
 
@@ -78,17 +80,22 @@ mod tests {
 
     #[test]
     fn each_level_verifies_what_its_table_says() {
-        let table = [("verify-all", true, true), ("verify-events", true, false), ("trust-all", false, false)];
-        for (name, events, records) in table {
+        let table = [
+            ("verify-all", "0", true, true),
+            ("verify-events", "1", true, false),
+            ("trust-all", "2", false, false),
+        ];
+        for (name, digit, events, records) in table {
             let level: TrustLevel = name.parse().unwrap();
+            assert_eq!(digit.parse(), Ok(level));
             assert_eq!((level.verifies_events(), level.verifies_records()), (events, records), "{name}");
             assert_eq!(level.to_string(), name);
         }
         assert_eq!(TrustLevel::default(), TrustLevel::VerifyAll);
-        let error = "VerifyAll".parse::<TrustLevel>().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "unknown trust level \"VerifyAll\": use verify-all, verify-events or trust-all"
-        );
+        for wrong in ["VerifyAll", "3", "-1", "00", ""] {
+            let error = wrong.parse::<TrustLevel>().unwrap_err();
+            let advice = "use verify-all, verify-events or trust-all, or 0, 1 or 2";
+            assert_eq!(error.to_string(), format!("unknown trust level {wrong:?}: {advice}"));
+        }
     }
 }

@@ -6,7 +6,7 @@ mod support;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Stdio;
 
-use support::Folder;
+use support::{Folder, Server};
 
 fn row(config: &str, name: &str) -> String {
     let row = config.lines().find(|line| line.split_whitespace().next() == Some(name)).unwrap();
@@ -31,6 +31,33 @@ fn the_last_of_defaults_file_environment_and_flags_wins() {
     assert_eq!(row(&other, "queue_max"), "queue_max 50 other.toml:1");
     let named = folder.run_with(&[("SERIATIM_CONFIG", "other.toml")], &["config"]).fine();
     assert_eq!(row(&named, "flush_at"), "flush_at 10000 default");
+}
+
+#[test]
+fn a_server_starts_at_each_trust_level_by_name_and_by_digit() {
+    for (digit, name) in [("0", "verify-all"), ("1", "verify-events"), ("2", "trust-all")] {
+        let folder = Folder::new();
+        let next = |server: &Server| folder.run(&["next", "s", "--server", &server.url]).fine();
+        let named = folder.serve(&["--trust-level", name]);
+        assert_eq!(next(&named), "1\n");
+        assert_eq!(named.terminate().0, 0);
+        let by_flag = folder.serve(&["--trust-level", digit]);
+        assert_eq!(next(&by_flag), "2\n");
+        assert_eq!(by_flag.terminate().0, 0);
+        let mut command = folder.command(&["serve", "--listen", "127.0.0.1:0"]);
+        command.env("SERIATIM_TRUST_LEVEL", digit);
+        let by_variable = Server::start(command);
+        assert_eq!(next(&by_variable), "3\n");
+        assert_eq!(by_variable.terminate().0, 0);
+        folder.write("seriatim.toml", &format!("trust_level = {digit}\n"));
+        let by_file = folder.serve(&[]);
+        assert_eq!(next(&by_file), "4\n");
+        assert_eq!(by_file.terminate().0, 0);
+        let config = folder.run(&["config"]).fine();
+        assert_eq!(row(&config, "trust_level"), format!("trust_level {digit} seriatim.toml:1"));
+    }
+    let wrong = Folder::new().run(&["serve", "--trust-level", "3"]).fails(2);
+    assert!(wrong.contains("use verify-all, verify-events or trust-all, or 0, 1 or 2"), "{wrong}");
 }
 
 #[test]

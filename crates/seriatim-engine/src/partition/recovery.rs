@@ -87,6 +87,7 @@ async fn recover(shared: &Arc<Shared>, recovery: &Recovery, round: Round) -> End
     }
     if let Some(first) = ignored.examples.first() {
         let count = ignored.count;
+        shared.metrics.ignored_numbers.increment(count);
         tracing::warn!(partition = %shared.partition, count, ?first, "numbers out of range ignored");
     }
     shared.wake.notify_one();

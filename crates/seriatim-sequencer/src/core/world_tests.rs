@@ -1,18 +1,33 @@
 //! Every order of steps in a small world, up to a depth.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use seriatim_storage::memory::MemoryLog;
-use seriatim_storage::{Digest, Entry, Log, Owner};
-use seriatim_types::{Partition, PartitionOffset, SequenceId, Timestamp, WorkspaceId, WorkspaceKind};
+use async_trait::async_trait;
+use seriatim_env::Env;
+use seriatim_storage::memory::{MemoryLog, MemoryStore};
+use seriatim_storage::{
+    Append, AppendFuture, Batch, BulletinBackend, Digest, Durability, Entry, Log, LogBackend, LogError,
+    Owner, ReadEntries, ReadLimit, Store, Taken,
+};
+use seriatim_types::{
+    AppendId, Partition, PartitionOffset, SequenceId, Timestamp, WorkspaceId, WorkspaceKind,
+};
 
 use super::{Buffers, Core, Generation, Phase, draw};
 use crate::cache::Cache;
+use crate::checkpoint::{self, CheckpointKey};
 use crate::definition::Definition;
+use crate::shared::Shared;
+use crate::stored::Parts;
 use crate::unflushed::{Unflushed, Writing};
 use crate::workspace_map::WorkspaceMap;
-use crate::{Event, IgnoredNumbers, Numbers, Options, Sequence};
+use crate::{Derived as _, Event, IgnoredNumbers, Numbers, NumbersKey, Options, Recovery, Sequence, Stored};
 
+const PARTITION: Partition = Partition::new(1, 0);
 const KIND: WorkspaceKind = WorkspaceKind::new(1);
 const INVOICE: SequenceId = SequenceId::new(20);
 const WORKSPACES: [WorkspaceId; 2] = [WorkspaceId::new(1), WorkspaceId::new(2)];
@@ -43,10 +58,74 @@ enum Step {
     Crash,
 }
 
+/// The log of a world, as a recovery reads it.
+#[derive(Debug)]
+struct WorldLog(Vec<Vec<u8>>);
+
+#[async_trait]
+impl LogBackend for WorldLog {
+    async fn read(
+        &self,
+        _: Partition,
+        from: PartitionOffset,
+        limit: ReadLimit,
+    ) -> Result<ReadEntries, LogError> {
+        let mut read = ReadEntries::new(from);
+        let before = usize::try_from(from.get() - 1).unwrap();
+        for bytes in self.0.iter().skip(before).take(limit.entries) {
+            read.push(bytes).unwrap();
+        }
+        Ok(read)
+    }
+
+    async fn take(&self, _: &[Partition]) -> Result<Vec<Taken>, LogError> {
+        unreachable!("a recovery only reads")
+    }
+
+    fn append(&self, _: Append<'_>) -> AppendFuture {
+        unreachable!("a recovery only reads")
+    }
+
+    async fn tail(&self, _: Partition) -> Result<PartitionOffset, LogError> {
+        unreachable!("a recovery knows the tail")
+    }
+
+    async fn committed(&self, _: Partition, _: PartitionOffset) -> Result<(), LogError> {
+        unreachable!("a recovery follows nothing")
+    }
+
+    async fn partitions(&self) -> Result<Vec<Partition>, LogError> {
+        unreachable!("a recovery has one partition")
+    }
+
+    fn bulletin(&self) -> Arc<dyn BulletinBackend> {
+        unreachable!("a recovery posts nothing")
+    }
+
+    async fn close(&self) -> Result<(), LogError> {
+        Ok(())
+    }
+}
+
+/// What a recovery has made of what survived a crash: many ways lead to the same survivors, which are recovered once.
+type Recoveries = Rc<RefCell<HashMap<Survivors, Recovered>>>;
+/// The log, the event folded last into each stored value, and the checkpoint. The values follow from these.
+type Survivors = (Vec<Vec<u8>>, [Option<PartitionOffset>; 2], PartitionOffset);
+
+#[derive(Clone)]
+struct Recovered {
+    stored: WorkspaceMap<Numbers>,
+    checkpoint: PartitionOffset,
+    core: Core,
+    unflushed: Unflushed,
+}
+
 /// A partition with all that survives a crash, and all that does not.
 #[derive(Clone)]
 struct World {
+    env: Env,
     owner: Arc<Owner>,
+    recoveries: Recoveries,
     // Survives.
     log: Vec<Vec<u8>>,
     /// What the log says of each workspace, behind each of its events and in front of the first.
@@ -71,9 +150,11 @@ fn offset_of(index: usize) -> PartitionOffset {
 }
 
 impl World {
-    fn new(owner: Arc<Owner>) -> Self {
+    async fn new(env: Env, owner: Arc<Owner>) -> Self {
         let (core, unflushed) = Self::empty(definition());
         let mut world = Self {
+            env,
+            recoveries: Recoveries::default(),
             buffers: Buffers::new(owner.clone(), PartitionOffset::FIRST),
             owner,
             log: vec![],
@@ -85,7 +166,7 @@ impl World {
             writing: None,
             transaction: None,
         };
-        world.recover();
+        world.recover().await;
         world
     }
 
@@ -122,7 +203,7 @@ impl World {
         steps
     }
 
-    fn take(&mut self, step: Step) {
+    async fn take(&mut self, step: Step) {
         match step {
             Step::Begin(workspace) => self.begin(workspace),
             Step::Draw => self.draw(),
@@ -137,7 +218,7 @@ impl World {
             Step::RequestLost => self.core.discard(&self.buffers),
             Step::CrashBehindAppend => {
                 self.append();
-                self.crash();
+                self.crash().await;
             }
             Step::StartFlush => self.writing = self.unflushed.start_flush(),
             Step::FlushOk => {
@@ -156,7 +237,7 @@ impl World {
                 self.unflushed.failed(&writing);
             }
             Step::Evict => self.core.cache.evict_all(),
-            Step::Crash => self.crash(),
+            Step::Crash => self.crash().await,
         }
     }
 
@@ -167,6 +248,9 @@ impl World {
     fn begin(&mut self, workspace: WorkspaceId) {
         if self.core.phase == Phase::Ready {
             self.core.open(&mut self.buffers, &self.owner);
+            // Not the owner's own: the same steps give the same bytes, whatever other worlds have done.
+            let counter = self.log.len() as u64;
+            self.buffers.entries.reset(AppendId { epoch: self.owner.epoch(), counter });
         }
         let read = self.read(workspace);
         let cached = self.core.pin_cached(KIND, workspace);
@@ -224,28 +308,77 @@ impl World {
         self.stored.extend(writing.values.iter().map(|(id, numbers)| (*id, numbers.clone())));
     }
 
-    fn crash(&mut self) {
+    async fn crash(&mut self) {
         (self.core, self.unflushed) = Self::empty(self.core.definition.clone());
         (self.writing, self.transaction) = (None, None);
-        self.recover();
+        self.recover().await;
     }
 
-    /// What the recovery task does, without its waiting.
-    fn recover(&mut self) {
-        self.unflushed.restart(self.core.generation, self.checkpoint);
-        for (index, bytes) in self.log.iter().enumerate() {
-            let (offset, entry) = (offset_of(index), Entry::decode(bytes).unwrap());
-            if offset < self.checkpoint {
-                continue;
-            }
-            let kind = self.core.definition.kind(KIND);
-            let read = self.read(entry.workspace());
-            let mut numbers = read.unwrap_or_else(|| Numbers::fresh(KIND, kind));
-            numbers.fold(kind, offset, &entry, &mut IgnoredNumbers::default()).unwrap();
-            self.unflushed.put(entry.workspace(), &numbers);
-            self.unflushed.advance(offset.next().unwrap(), entry.size());
+    /// A store with what survives, in its stored form.
+    async fn store(&self) -> Store {
+        let store = Store::new(MemoryStore::new(self.env.clone()));
+        let mut batch = Batch::new();
+        for (workspace, numbers) in &self.stored {
+            let mut value = Vec::new();
+            numbers.encode(&self.core.definition, &mut value);
+            batch.put(NumbersKey::new(PARTITION.application, *workspace).as_key(), &value);
         }
-        self.core.recovered(offset_of(self.log.len()), None);
+        if self.checkpoint > PartitionOffset::FIRST {
+            batch.put(CheckpointKey::new(PARTITION).as_key(), &checkpoint::encode(self.checkpoint));
+        }
+        store.write(batch, Durability::Synced).await.unwrap();
+        store
+    }
+
+    async fn recover(&mut self) {
+        let folded = WORKSPACES.map(|workspace| self.stored.get(&workspace).and_then(Numbers::folded));
+        let survivors = (self.log.clone(), folded, self.checkpoint);
+        let known = self.recoveries.borrow().get(&survivors).cloned();
+        if let Some(Recovered { stored, checkpoint, core, unflushed }) = known {
+            (self.stored, self.checkpoint, self.core, self.unflushed) = (stored, checkpoint, core, unflushed);
+            return;
+        }
+        self.run_recovery().await;
+        let (stored, core, unflushed) = (self.stored.clone(), self.core.clone(), self.unflushed.clone());
+        let recovered = Recovered { stored, checkpoint: self.checkpoint, core, unflushed };
+        self.recoveries.borrow_mut().insert(survivors, recovered);
+    }
+
+    /// Runs the recovery task on what survives. Two values that wait are too many for it, so it flushes on the way.
+    async fn run_recovery(&mut self) {
+        let (generation, tail) = (self.core.generation, offset_of(self.log.len()));
+        let shared = Arc::new(Shared::new(generation, self.env.shutdown().child_token()));
+        let stored = Stored::start(Parts {
+            env: self.env.clone(),
+            log: Log::new(WorldLog(self.log.clone())),
+            store: self.store().await,
+            partition: PARTITION,
+            definition: self.core.definition.clone(),
+            options: Options { unflushed_max: 1, ..Options::default() },
+            shared: shared.clone(),
+        });
+        shared.begin_recovery(generation, tail);
+        let mut changes = shared.subscribe();
+        stored.clone().recover(Recovery::new(shared.clone(), generation, PARTITION, tail));
+        let recovered = loop {
+            if let Some(recovered) = shared.take_recovered(generation) {
+                break recovered;
+            }
+            assert_eq!(shared.stopped(), None, "recovery has stopped");
+            changes.changed().await.unwrap();
+        };
+        self.unflushed = stored.unflushed().clone();
+        self.checkpoint = stored.read_checkpoint().await.unwrap();
+        for workspace in WORKSPACES {
+            let key = NumbersKey::new(PARTITION.application, workspace);
+            if let Some(bytes) = stored.store.get(key.as_key()).await.unwrap() {
+                let numbers = Numbers::decode(&self.core.definition, &bytes).unwrap();
+                self.stored.insert(workspace, numbers);
+            }
+        }
+        // Ends its flusher, which has nothing to do here.
+        shared.stop.cancel();
+        self.core.recovered(recovered.next, recovered.cache);
     }
 
     fn check(&mut self) {
@@ -275,22 +408,28 @@ impl Cache {
 }
 
 /// Walks every continuation of a world; returns how many worlds it has seen.
-fn walk(world: &World, depth: usize, path: &mut Vec<Step>) -> u64 {
-    let mut seen = 1;
-    if depth == 0 {
-        return seen;
-    }
-    for step in world.steps() {
-        path.push(step);
-        let mut next = world.clone();
-        let told = Tell(path);
-        next.take(step);
-        next.check();
-        std::mem::forget(told);
-        seen += walk(&next, depth - 1, path);
-        path.pop();
-    }
-    seen
+fn walk<'a>(
+    world: &'a World,
+    depth: usize,
+    path: &'a mut Vec<Step>,
+) -> Pin<Box<dyn Future<Output = u64> + 'a>> {
+    Box::pin(async move {
+        let mut seen = 1;
+        if depth == 0 {
+            return seen;
+        }
+        for step in world.steps() {
+            path.push(step);
+            let mut next = world.clone();
+            let told = Tell(path);
+            next.take(step).await;
+            next.check();
+            std::mem::forget(told);
+            seen += walk(&next, depth - 1, path).await;
+            path.pop();
+        }
+        seen
+    })
 }
 
 /// Names the way to a world in which something is wrong.
@@ -303,24 +442,27 @@ impl Drop for Tell<'_> {
 }
 
 /// A partition with an event of each workspace, of which the first is in the store and the second is not.
-fn used(mut world: World) -> World {
-    let steps = |workspace| [Step::Begin(workspace), Step::Draw, Step::Stage, Step::Seal, Step::Commit];
-    steps(WORKSPACES[0])
-        .into_iter()
-        .chain([Step::StartFlush, Step::FlushOk])
-        .for_each(|step| world.take(step));
-    steps(WORKSPACES[1]).into_iter().for_each(|step| world.take(step));
+async fn used(mut world: World) -> World {
+    let event = |workspace| [Step::Begin(workspace), Step::Draw, Step::Stage, Step::Seal, Step::Commit];
+    let flush = [Step::StartFlush, Step::FlushOk];
+    for step in event(WORKSPACES[0]).into_iter().chain(flush).chain(event(WORKSPACES[1])) {
+        world.take(step).await;
+    }
     world
 }
 
 #[test]
 fn no_order_of_steps_repeats_or_skips_a_number() {
-    let owner = seriatim_env::simulate(1, |_| async {
-        Log::new(MemoryLog::new()).take(Partition::new(1, 0)).await.unwrap()
+    let (from_fresh, from_used, recoveries) = seriatim_env::simulate(1, |env| async move {
+        let owner = Log::new(MemoryLog::new()).take(PARTITION).await.unwrap();
+        let fresh = World::new(env, Arc::new(owner)).await;
+        let from_fresh = walk(&fresh, DEPTH, &mut vec![]).await;
+        let used = used(fresh).await;
+        let from_used = walk(&used, DEPTH, &mut vec![]).await;
+        (from_fresh, from_used, used.recoveries.borrow().len())
     });
-    let fresh = World::new(Arc::new(owner));
-    let from_fresh = walk(&fresh, DEPTH, &mut vec![]);
-    let from_used = walk(&used(fresh), DEPTH, &mut vec![]);
     println!("{from_fresh} worlds from a fresh partition and {from_used} from a used one, to depth {DEPTH}");
+    println!("{recoveries} different logs and stores were recovered");
+    assert!(recoveries > 100, "{recoveries}");
     assert!(from_fresh > 50_000 && from_used > 100_000, "{from_fresh} and {from_used}");
 }

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use serde_json::Value;
-use seriatim_api::{Record, Records, RecordsPage, Row, Rows, RowsPage};
+use seriatim_api::{ListedKind, Record, Records, RecordsPage, Row, Rows, RowsPage};
 use seriatim_engine::KeyPart;
 use seriatim_types::{RecordId, WorkspaceId};
 use utoipa_axum::router::OpenApiRouter;
@@ -35,7 +35,7 @@ async fn show(
     Ok(Json(wire::found(api.schema(&app)?, &found)))
 }
 
-/// Records of one type.
+/// Records of one type, or all C records of the workspace.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/workspaces/{workspace}/records", tag = "records",
     params(("app" = String, Path), ("workspace" = u64, Path), RecordsPage),
@@ -48,7 +48,11 @@ async fn list(
 ) -> Result<Json<Records>, Problem> {
     let (workspace, after) = (WorkspaceId::new(workspace), list.after.map(RecordId::new));
     let limit = page(list.limit)?;
-    let records = api.engine.records(&app, workspace, &list.document, after, limit + 1).await?;
+    let records = match (&list.document, list.kind) {
+        (Some(document), None) => api.engine.records(&app, workspace, document, after, limit + 1).await?,
+        (None, Some(ListedKind::C)) => api.engine.c_records(&app, workspace, after, limit + 1).await?,
+        _ => return Err(Problem::invalid("say which records: type=DOCUMENT, or kind=C for all C records")),
+    };
     let schema = api.schema(&app)?;
     let (records, more) = cut(records, limit);
     let next = records.last().filter(|_| more).map(|record| record.id.get());

@@ -27,7 +27,8 @@ async fn what_is_wrong_is_told_in_words_of_the_api() {
             "/v1/series?limt=1".to_owned(),
             "in the query, limt: unknown field `limt`, expected `after` or `limit`",
         ),
-        (format!("{workspace}/records"), "in the query, missing field `type`"),
+        (format!("{workspace}/records"), "say which records: type=DOCUMENT, or kind=C for all C records"),
+        (format!("{workspace}/records?kind=W"), "in the query, kind: unknown variant `W`, expected `C`"),
     ] {
         server.get(&path).await.is_problem(400, "invalid", detail);
     }

@@ -79,7 +79,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "trust_level",
         Kind::TrustLevel,
         "verify-all",
-        "Which writes look first whether something is there: verify-all, verify-events or trust-all.",
+        "Which writes look first whether something is there: verify-all, verify-events or trust-all, or 0, 1 or 2.",
     ),
     serving(
         "unflushed_max",
