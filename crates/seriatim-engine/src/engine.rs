@@ -66,7 +66,7 @@ pub enum OpenError {
     Registry(#[from] SubmitError),
     /// Workspace ids cannot be allocated.
     #[error("workspace ids: {0}")]
-    Blocks(String),
+    Blocks(seriatim_blocks::OpenError),
 }
 
 impl OpenError {
@@ -78,7 +78,7 @@ impl OpenError {
             Self::NameTaken(_) | Self::UnknownCommand { .. } => ErrorKind::Invalid,
             Self::Log(error) => error.kind(),
             Self::Registry(error) => error.kind(),
-            Self::Blocks(_) => ErrorKind::Unavailable,
+            Self::Blocks(error) => error.kind(),
         }
     }
 }
@@ -252,7 +252,7 @@ impl Engine {
         let block_options =
             BlockOptions { size: BlockSize::Fixed(WORKSPACE_ID_BLOCK), ..BlockOptions::default() };
         let allocator = BlockAllocator::open(opening.env.clone(), Arc::new(blocks), block_options).await;
-        let workspace_ids = allocator.map_err(|error| OpenError::Blocks(error.to_string()))?;
+        let workspace_ids = allocator.map_err(OpenError::Blocks)?;
         // All partitions at once: one synced write raises every epoch.
         let all: Vec<Partition> = accepted.iter().flat_map(partitions_of).collect();
         let mut owners = opening.log.take_all(&all).await?.into_iter();

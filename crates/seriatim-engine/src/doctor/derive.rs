@@ -287,7 +287,7 @@ impl<'a> Examination<'a> {
             let [_, KeyPart::Integer(id)] = parts[..] else { continue };
             let Ok(id) = u64::try_from(id) else { continue };
             let row = view::decode_row(&row).ok().and_then(|(_, row)| row);
-            let Some(workspace) = row.and_then(|row| registry::read_workspace(WorkspaceId::new(id), &row))
+            let Some(workspace) = row.and_then(|row| registry::read_workspace(WorkspaceId::new(id), row))
             else {
                 continue;
             };
