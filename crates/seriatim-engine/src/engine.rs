@@ -599,20 +599,33 @@ impl Engine {
         running.submit(workspace, kind, request).await
     }
 
+    /// A look at every partition, with the name of its application: of the registry, of the built-in applications, and of the
+    /// others in the order in which they were given.
+    #[must_use]
+    pub fn all_partitions(&self) -> Vec<(String, PartitionState)> {
+        let states = |running: &Arc<Running>| {
+            let name = running.schema.name().to_owned();
+            let states: Vec<_> = running.partitions.iter().map(PartitionHandle::state).collect();
+            states.into_iter().map(move |state| (name.clone(), state))
+        };
+        self.all_running().flat_map(states).collect()
+    }
+
     /// A look at the partitions of an application.
     ///
     /// # Errors
     ///
     /// [`SubmitError::UnknownApplication`].
     pub fn partitions(&self, application: &str) -> Result<Vec<PartitionState>, SubmitError> {
-        let running = if application == "sys" { &self.inner.sys } else { self.running(application)? };
+        let running =
+            if application == registry::NAME { &self.inner.sys } else { self.running(application)? };
         Ok(running.partitions.iter().map(PartitionHandle::state).collect())
     }
 
     /// Waits until every partition takes commands, but no longer than `within`. Says whether they do.
     pub async fn wait_ready(&self, within: Duration) -> bool {
         let all = async {
-            for running in self.inner.applications.values() {
+            for running in self.all_running() {
                 if wait_ready(running).await.is_err() {
                     return false;
                 }

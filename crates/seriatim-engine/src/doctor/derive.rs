@@ -14,6 +14,7 @@ use crate::definition::DocumentKind;
 use crate::event::{Event, Place};
 use crate::fetched::{Fetched, Fetching};
 use crate::keys::{LOW_BITS, StoreKey, WorkspaceKeys};
+use crate::limits::READ_ROUNDS_MAX;
 use crate::overlay::{Budget, Limits, Overlay};
 use crate::registry::{self, Registry};
 use crate::split::Splits;
@@ -132,7 +133,7 @@ impl<'a> Examination<'a> {
                 Event::decode(entry.body()).map_err(|problem| damaged(*offset, problem.to_string()))?;
             events.push((Place::of(*offset, entry), event));
         }
-        let fetched = self.fetch(&events).await?;
+        let mut fetched = self.fetch(&events).await?;
         let (mut values, mut draft) = (Values::new(), Draft::default());
         let definition = self.derivation.schema.sequences().clone();
         for ((offset, entry), (place, event)) in chunk.iter().zip(&events) {
@@ -141,14 +142,15 @@ impl<'a> Examination<'a> {
                 numbers.entry(entry.workspace()).or_insert_with(|| Numbers::fresh(entry.kind(), kind));
             let folded = known.fold(kind, *offset, entry, &mut self.ignored);
             folded.map_err(|error| damaged(*offset, error.to_string()))?;
-            draft.clear();
-            let base = Base { group: &values, overlay: &self.overlay, fetched: &fetched };
-            let mut state = State { base, draft: &mut draft };
-            let applied = self.derivation.apply(*place, event, Pass::Again, &mut state);
-            applied.map_err(|error| damaged(*offset, format!("it cannot be applied: {error}")))?;
-            if let Some(key) = draft.unread.first() {
-                let reason = format!("it reads {key} only when it is applied a second time");
-                return Err(damaged(*offset, reason));
+            // As in a recovery: the dry run may not have come so far as to name everything that the event reads.
+            let mut rounds = 0;
+            while !self.derive_one(*place, event, &values, &fetched, &mut draft)? {
+                rounds += 1;
+                if rounds > READ_ROUNDS_MAX {
+                    return Err(damaged(*offset, "it reads one thing after another without end"));
+                }
+                let unread = std::mem::take(&mut draft.unread);
+                fetched.extend(self.read(&unread).await?);
             }
             values.extend(draft.writes.drain(..));
         }
@@ -157,6 +159,27 @@ impl<'a> Examination<'a> {
             self.at = last.next().unwrap_or(*last);
         }
         Ok(())
+    }
+
+    /// Writes to the draft what follows from an event; `false` if something has to be read first, which it names.
+    fn derive_one(
+        &self,
+        place: Place,
+        event: &Event,
+        group: &Values,
+        fetched: &Fetched,
+        draft: &mut Draft,
+    ) -> Result<bool, DoctorError> {
+        draft.clear();
+        let base = Base { group, overlay: &self.overlay, fetched };
+        let mut state = State { base, draft };
+        let applied = self.derivation.apply(place, event, Pass::Again, &mut state);
+        if !draft.unread.is_empty() {
+            return Ok(false);
+        }
+        let at = place.partition_offset;
+        applied.map_err(|error| damaged(at, format!("it cannot be applied: {error}")))?;
+        Ok(true)
     }
 
     /// Writes to the scratch store what follows from a chunk, and where it lies.
@@ -218,7 +241,11 @@ impl<'a> Examination<'a> {
             let _ = std::panic::catch_unwind(dry);
             keys.append(&mut draft.unread);
         }
-        let fetching = Fetching::begin(&self.overlay, &keys);
+        self.read(&keys).await
+    }
+
+    async fn read(&self, keys: &[StoreKey]) -> Result<Fetched, DoctorError> {
+        let fetching = Fetching::begin(&self.overlay, keys);
         let asked: Vec<Key<'_>> = fetching.keys().iter().map(StoreKey::as_key).collect();
         let found = self.splits.get_many(self.scratch, &asked).await?;
         Ok(fetching.finish(found))
