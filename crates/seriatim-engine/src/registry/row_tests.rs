@@ -7,6 +7,7 @@ use seriatim_types::{ApplicationId, ErrorKind, WorkspaceId};
 
 use super::*;
 use crate::definition::shop;
+use crate::doctor::{Doctor, Treatment};
 use crate::keys::{StoreKey, WorkspaceKeys};
 use crate::{Engine, NextRequest, OpenError, Options, Unfence, series, view};
 
@@ -172,7 +173,30 @@ fn an_application_whose_row_lacks_the_definition_does_not_get_a_new_number() {
         world.without(&sys_key("applications", &["shop".into()]), "accepted").await;
         let error = world.try_open().await.map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.to_string().contains("doctor --repair"), "{error}");
+        // As it says: the log has everything.
+        let doctor =
+            Doctor::new(world.env.clone(), world.log.clone(), world.store.clone(), []).with_accepted();
+        let scratch = Store::new(MemoryStore::new(world.env.clone()));
+        let report = doctor.run(&scratch, Treatment::Repair, &mut |_| {}).await.unwrap();
+        assert_eq!(report.written, 1, "{report:?}");
+        world.open().await.close().await;
     });
+}
+
+#[test]
+fn a_token_whose_row_lacks_a_field_does_not_leave_a_server_without_tokens() {
+    for field in ["scopes", "digest", "at"] {
+        simulate(1, |env| async move {
+            let world = World::new(env);
+            let engine = world.open().await;
+            let created = engine.tokens().create(&["*:admin".parse().unwrap()], None).await.unwrap();
+            engine.close().await;
+            world.without(&sys_key("tokens", &[created.token.id.as_str().into()]), field).await;
+            let error = world.try_open().await.map(drop).expect_err(field);
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{field}: {error}");
+        });
+    }
 }
 
 #[test]
