@@ -74,6 +74,16 @@ pub struct Recovery {
     pub tail: u64,
 }
 
+/// A partition, with its application.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NamedPartition {
+    /// The application: a built-in one, the registry `sys` among them, or one that is served.
+    pub app: String,
+    /// What it is doing.
+    #[serde(flatten)]
+    pub state: PartitionState,
+}
+
 /// A look at a partition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PartitionState {

@@ -33,6 +33,8 @@ pub enum Trouble {
     Fenced,
     /// Work waits, and nothing has moved for longer than it should take. A partition without work is quiet, not stuck.
     Stuck,
+    /// The store does not take what is derived from the log: the reason says why. Nothing is lost, and it is tried again.
+    StoreFailed,
     /// Less is free on the disk than has to stay free.
     DiskNearlyFull,
 }

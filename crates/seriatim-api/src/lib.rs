@@ -23,7 +23,9 @@ pub use admin::{
     BackupReport, BackupRequest, DoctorReport, DoctorRequest, Finding, LostEvents, LowerBound,
     PartitionProblem, PartitionTail, Treatment, UnfenceReport, UnfenceRequest,
 };
-pub use application::{Application, Document, Field, PartitionState, PartitionStatus, Recovery};
+pub use application::{
+    Application, Document, Field, NamedPartition, PartitionState, PartitionStatus, Recovery,
+};
 pub use audit::{Audit, Broken, Forecast, Raise, Run, SeriesAudit};
 pub use blocks::{Allocate, Allocated, BlockSequence, BlockSequences, PutBlocks};
 pub use command::{Answer, Change, CommandRequest};

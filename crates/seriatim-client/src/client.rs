@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seriatim_api::{Application as Definition, Readiness};
+use seriatim_api::{Application as Definition, NamedPartition, Readiness};
 use seriatim_env::Env;
 
 use crate::admin::Admin;
@@ -86,6 +86,15 @@ impl Client {
     /// [`ClientError`].
     pub async fn applications(&self) -> Result<Vec<Definition>, ClientError> {
         Call::get("/v1/apps").send(self).await
+    }
+
+    /// What all partitions are doing that the token may read, those of built-in applications too.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub async fn partitions(&self) -> Result<Vec<NamedPartition>, ClientError> {
+        Call::get("/v1/partitions").send(self).await
     }
 
     /// An application.

@@ -19,6 +19,7 @@ use crate::projector::Projector;
 use crate::record::Registered;
 use crate::request::{Answer, Request};
 use crate::view::{self, KeyPart};
+use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use seriatim_types::RecordId;
 
@@ -135,6 +136,17 @@ impl Running {
         let row =
             row.map_err(|problem| SubmitError::Apply(crate::apply::ApplyError::Bad { key, problem }))?;
         Ok(row.1)
+    }
+
+    /// A row of a view of a workspace, with its fields.
+    pub(crate) async fn read_row<T: DeserializeOwned>(
+        &self,
+        workspace: WorkspaceId,
+        view: &str,
+        key: &[KeyPart],
+    ) -> Result<Option<T>, SubmitError> {
+        let row = self.view_row(workspace, view, key).await?;
+        Ok(row.map(|row| view::read_row(view, key, row)).transpose()?)
     }
 
     pub(crate) async fn submit(

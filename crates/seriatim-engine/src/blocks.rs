@@ -4,14 +4,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::Value as Json;
 use seriatim_blocks::{Block, BlockStore, BlockStoreError, Demand, LastBlock};
 use seriatim_env::Env;
 use seriatim_types::{ErrorKind, Number};
 
 use crate::app::Running;
 use crate::error::SubmitError;
-use crate::registry::Registry;
+use crate::registry::{Registry, Released, Reserved};
 use crate::request::Request;
 
 /// One block sequence of the registry.
@@ -63,12 +62,12 @@ impl RegistryBlocks {
 
     /// Fewer numbers are left than were asked for.
     async fn exhausted(&self, min: u64) -> BlockStoreError {
-        match (Registry { sys: &self.sys }).row("blocks", &[self.name.as_str().into()]).await {
-            Ok(row) => {
-                let next = row.and_then(|row| row["next"].as_u64()).unwrap_or(0);
-                let left = Number::LAST_IN_JSON.get().saturating_sub(next);
+        match (Registry { sys: &self.sys }).blocks(&self.name).await {
+            Ok(Some(row)) => {
+                let left = Number::LAST_IN_JSON.get().saturating_sub(row.next);
                 BlockStoreError::Exhausted { key: self.name.clone(), min, left }
             }
+            Ok(None) => self.bad("its row is missing"),
             Err(error) => self.error(&error),
         }
     }
@@ -77,10 +76,8 @@ impl RegistryBlocks {
         BlockStoreError::Corrupt { key: self.name.clone(), reason: reason.to_owned() }
     }
 
-    fn block(&self, json: &Json) -> Result<Block, BlockStoreError> {
-        let (base, size) = (json["base"].as_u64(), json["size"].as_u64());
-        let block = base.zip(size).and_then(|(base, size)| Block::new(Number::new(base), size).ok());
-        block.ok_or_else(|| self.bad("the event has no block"))
+    fn block(&self, base: u64, size: u64) -> Result<Block, BlockStoreError> {
+        Block::new(Number::new(base), size).map_err(|error| self.bad(&error.to_string()))
     }
 }
 
@@ -91,15 +88,16 @@ impl BlockStore for RegistryBlocks {
     }
 
     async fn last(&self) -> Result<Option<LastBlock>, BlockStoreError> {
-        let row = Registry { sys: &self.sys }.row("blocks", &[self.name.as_str().into()]).await;
+        let row = Registry { sys: &self.sys }.blocks(&self.name).await;
         let Some(row) = row.map_err(|error| self.error(&error))? else { return Ok(None) };
-        if row["size"].as_u64() == Some(0) {
-            // All of the last block was given back: what is in front of it is taken, whoever took it.
-            let next = row["next"].as_u64().filter(|next| *next > self.first.get());
-            let before = next.and_then(|next| Block::new(Number::new(next - 1), 1).ok());
-            return Ok(before.map(|block| LastBlock { block, unused: 0 }));
+        if row.size == 0 {
+            if row.next <= self.first.get() {
+                return Ok(None);
+            }
+            // All of the last block was given back: what is in front of it is taken.
+            return Ok(Some(LastBlock { block: self.block(row.next - 1, 1)?, unused: 0 }));
         }
-        Ok(Some(LastBlock { block: self.block(&row)?, unused: row["unused"].as_u64().unwrap_or(0) }))
+        Ok(Some(LastBlock { block: self.block(row.base, row.size)?, unused: row.unused }))
     }
 
     async fn reserve(&self, demand: Demand) -> Result<Block, BlockStoreError> {
@@ -114,7 +112,8 @@ impl BlockStore for RegistryBlocks {
             Ok(answer) => {
                 self.set_unsettled(None);
                 self.opening.store(false, Ordering::Relaxed);
-                let block = self.block(&answer.result.unwrap_or_default())?;
+                let reserved: Reserved = answer.result_as().map_err(|error| self.error(&error))?;
+                let block = self.block(reserved.base, reserved.size)?;
                 // What an earlier call asked for may be too little for this one: it is wasted, and the next one is asked.
                 if block.size() < demand.min { Box::pin(self.reserve(demand)).await } else { Ok(block) }
             }
@@ -134,6 +133,7 @@ impl BlockStore for RegistryBlocks {
         let request = Registry::releasing(&self.name, tail.base().get(), tail.size());
         let answer =
             Registry { sys: &self.sys }.submit(&request).await.map_err(|error| self.error(&error))?;
-        Ok(answer.result.unwrap_or_default()["released"] == Json::Bool(true))
+        let released: Released = answer.result_as().map_err(|error| self.error(&error))?;
+        Ok(released.released)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 use seriatim_sequencer::{DrawError, Transaction};
 use seriatim_types::{ErrorKind, Number, RecordId, WorkspaceId, WorkspaceOffset};
@@ -15,7 +16,7 @@ use crate::prepare::read_fields;
 use crate::record::{Record, Registered};
 use crate::state::{State, Unread};
 use crate::value::Value;
-use crate::view::{self, KeyPart};
+use crate::view::{self, BadRow, KeyPart};
 
 /// Decides what a command does, in its turn: nothing happens in its workspace meanwhile.
 ///
@@ -78,6 +79,9 @@ pub enum CommandError {
         /// What is wrong.
         problem: BadBytes,
     },
+    /// A stored row lacks what it should have.
+    #[error(transparent)]
+    BadRow(#[from] BadRow),
     /// Something has to be fetched first. Pass it on.
     #[error("something has to be fetched first")]
     #[non_exhaustive]
@@ -94,7 +98,7 @@ impl CommandError {
             Self::Conflict(_) => ErrorKind::Conflict,
             Self::Fenced(_) => ErrorKind::Fenced,
             Self::Draw(error) => error.kind(),
-            Self::Damaged { .. } => ErrorKind::Corrupt,
+            Self::Damaged { .. } | Self::BadRow(_) => ErrorKind::Corrupt,
             Self::Unread => ErrorKind::Busy,
         }
     }
@@ -221,6 +225,16 @@ impl<'c> Context<'c, '_> {
         let key = StoreKey::new(&self.keys().view(view), &view::encode_key(key));
         let row = self.stored(&key, view::decode_row)?;
         Ok(row.and_then(|(_, row)| row))
+    }
+
+    /// A row of a view as it was before this command, with its fields.
+    pub(crate) fn read<T: DeserializeOwned>(
+        &mut self,
+        view: &str,
+        key: &[KeyPart],
+    ) -> Result<Option<T>, CommandError> {
+        let row = self.row(view, key)?;
+        Ok(row.map(|row| view::read_row(view, key, row)).transpose()?)
     }
 
     /// Draws the next number of a sequence.

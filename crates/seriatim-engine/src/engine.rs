@@ -66,7 +66,7 @@ pub enum OpenError {
     Registry(#[from] SubmitError),
     /// Workspace ids cannot be allocated.
     #[error("workspace ids: {0}")]
-    Blocks(String),
+    Blocks(seriatim_blocks::OpenError),
 }
 
 impl OpenError {
@@ -78,7 +78,7 @@ impl OpenError {
             Self::NameTaken(_) | Self::UnknownCommand { .. } => ErrorKind::Invalid,
             Self::Log(error) => error.kind(),
             Self::Registry(error) => error.kind(),
-            Self::Blocks(_) => ErrorKind::Unavailable,
+            Self::Blocks(error) => error.kind(),
         }
     }
 }
@@ -252,7 +252,7 @@ impl Engine {
         let block_options =
             BlockOptions { size: BlockSize::Fixed(WORKSPACE_ID_BLOCK), ..BlockOptions::default() };
         let allocator = BlockAllocator::open(opening.env.clone(), Arc::new(blocks), block_options).await;
-        let workspace_ids = allocator.map_err(|error| OpenError::Blocks(error.to_string()))?;
+        let workspace_ids = allocator.map_err(OpenError::Blocks)?;
         // All partitions at once: one synced write raises every epoch.
         let all: Vec<Partition> = accepted.iter().flat_map(partitions_of).collect();
         let mut owners = opening.log.take_all(&all).await?.into_iter();
@@ -599,20 +599,33 @@ impl Engine {
         running.submit(workspace, kind, request).await
     }
 
+    /// A look at every partition, with the name of its application: of the registry, of the built-in applications, and of the
+    /// others in the order in which they were given.
+    #[must_use]
+    pub fn all_partitions(&self) -> Vec<(String, PartitionState)> {
+        let states = |running: &Arc<Running>| {
+            let name = running.schema.name().to_owned();
+            let states: Vec<_> = running.partitions.iter().map(PartitionHandle::state).collect();
+            states.into_iter().map(move |state| (name.clone(), state))
+        };
+        self.all_running().flat_map(states).collect()
+    }
+
     /// A look at the partitions of an application.
     ///
     /// # Errors
     ///
     /// [`SubmitError::UnknownApplication`].
     pub fn partitions(&self, application: &str) -> Result<Vec<PartitionState>, SubmitError> {
-        let running = if application == "sys" { &self.inner.sys } else { self.running(application)? };
+        let running =
+            if application == registry::NAME { &self.inner.sys } else { self.running(application)? };
         Ok(running.partitions.iter().map(PartitionHandle::state).collect())
     }
 
     /// Waits until every partition takes commands, but no longer than `within`. Says whether they do.
     pub async fn wait_ready(&self, within: Duration) -> bool {
         let all = async {
-            for running in self.inner.applications.values() {
+            for running in self.all_running() {
                 if wait_ready(running).await.is_err() {
                     return false;
                 }

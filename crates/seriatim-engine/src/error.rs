@@ -7,6 +7,7 @@ use seriatim_types::{ErrorKind, Partition, RecordId, WorkspaceId};
 
 use crate::apply::ApplyError;
 use crate::keys::StoreKey;
+use crate::view::BadRow;
 
 /// What is wrong with a request. Nothing was done; mend it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -277,6 +278,9 @@ pub enum SubmitError {
     /// What is stored makes no sense.
     #[error(transparent)]
     Apply(#[from] ApplyError),
+    /// A stored row lacks what it should have.
+    #[error(transparent)]
+    BadRow(#[from] BadRow),
     /// A restored copy, or a log that has lost events, that was not unfenced yet.
     #[error(
         "this is a restored copy, or its log has lost events, and {0} may have been given out before: `seriatim unfence` says how far"
@@ -324,7 +328,7 @@ impl SubmitError {
             Self::Log(error) => error.kind(),
             Self::Store(error) => error.kind(),
             Self::Apply(ApplyError::Projector { .. }) => ErrorKind::Invalid,
-            Self::Apply(_) => ErrorKind::Corrupt,
+            Self::Apply(_) | Self::BadRow(_) => ErrorKind::Corrupt,
             Self::Fenced(_) => ErrorKind::Fenced,
             Self::Allocate(error) => error.kind(),
             Self::Panicked { .. } => ErrorKind::Internal,

@@ -18,6 +18,7 @@
 //! has fixed for them.
 
 use bytes::BufMut;
+use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use seriatim_storage::{Digest, Entry};
 use seriatim_types::{PartitionOffset, RecordId, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset};
@@ -269,6 +270,20 @@ impl Event {
     #[must_use]
     pub fn json_result(&self) -> Option<Json> {
         self.result.as_deref().and_then(|text| serde_json::from_str(text).ok())
+    }
+
+    /// The argument's fields. One that is missing or has another type is an error.
+    pub(crate) fn argument_as<T: DeserializeOwned>(&self) -> Result<T, String> {
+        let Argument::Json(text) = &self.argument else {
+            return Err("it has no argument of JSON".to_owned());
+        };
+        serde_json::from_str(text).map_err(|error| format!("its argument: {error}"))
+    }
+
+    /// The fields of what it answered. One that is missing or has another type is an error.
+    pub(crate) fn result_as<T: DeserializeOwned>(&self) -> Result<T, String> {
+        let text = self.result.as_deref().ok_or("it has no result")?;
+        serde_json::from_str(text).map_err(|error| format!("its result: {error}"))
     }
 
     /// The rows that it creates: those of the argument, then those of the changes.

@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value as Json;
 use seriatim_types::{ApplicationId, Partition, PartitionOffset, SequenceId, WorkspaceId};
 use tokio::sync::watch;
 
@@ -44,7 +43,7 @@ pub(crate) struct Restore {
     pub(crate) ids: Option<u64>,
 }
 
-/// The state of the fence, as its row has it.
+/// The state of the fence, as its row has it. Without a row nothing was ever fenced.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FenceState {
     /// Whether anything is fenced.
@@ -62,12 +61,6 @@ pub(crate) struct FenceState {
 }
 
 impl FenceState {
-    /// What a row says; without one nothing was ever fenced.
-    pub(crate) fn of(row: Option<Json>) -> Result<Self, String> {
-        let Some(row) = row else { return Ok(Self::default()) };
-        serde_json::from_value(row).map_err(|error| format!("the row of the fence cannot be read: {error}"))
-    }
-
     /// Whether a block sequence may be allocated from.
     pub(crate) fn admits_blocks(&self, name: &str) -> bool {
         let ids_moved = name == registry::WORKSPACE_IDS && self.ids.is_some();
@@ -260,7 +253,7 @@ mod tests {
         state.unfence(Opened { skip: Some(4), ..Opened::default() });
         assert!(state.admits_blocks("b") && !state.fenced);
         assert_eq!(state.restores.iter().map(|restore| restore.skip).collect::<Vec<_>>(), [0, 4]);
-        let row = serde_json::to_value(&state).ok();
-        assert_eq!(FenceState::of(row), Ok(state));
+        let row = serde_json::to_value(&state).unwrap();
+        assert_eq!(serde_json::from_value::<FenceState>(row).unwrap(), state);
     }
 }

@@ -2,13 +2,16 @@
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
+use futures_util::future::{Either, select};
 use seriatim_env::Instant;
+use seriatim_sequencer::{Status, StatusHandle};
 use seriatim_storage::{Batch, Bulletin, Durability, ReadEntries, ReadLimit};
 use seriatim_types::{Partition, PartitionOffset};
 
@@ -29,7 +32,8 @@ const KEEP_INTERVAL: Duration = Duration::from_millis(100);
 ///
 /// Each event is handed over at least once, and once more after a crash if its offset was not kept by then: have the
 /// receiver tell repeats apart by partition and offset. Offsets lie beside the log, and are kept when the store is
-/// deleted or restored. While a restored copy is fenced, nothing is handed over.
+/// deleted or restored. While a restored copy is fenced, nothing is handed over; nor is anything after the partition has
+/// stopped.
 #[async_trait]
 pub trait AsyncProjector: Send + Sync + 'static {
     /// Under which name its offsets are kept: 1 to 100 of `A-Z a-z 0-9 . _ -`. Under a new name it begins at the first
@@ -50,21 +54,47 @@ impl fmt::Debug for dyn AsyncProjector {
     }
 }
 
-/// Follows one partition until it is closed.
-pub(crate) async fn run(shared: Arc<Shared>, projector: Arc<dyn AsyncProjector>) {
+/// Follows one partition until it is closed, or has stopped.
+pub(crate) async fn run(shared: Arc<Shared>, status: StatusHandle, projector: Arc<dyn AsyncProjector>) {
     let stop = shared.stop.clone();
     let mut progress = Progress::new(&shared, projector.name());
-    stop.run_until_cancelled(async {
-        loop {
-            let Err(reason) = progress.follow(&shared, &*projector).await else { return };
-            let name = projector.name();
-            tracing::warn!(partition = %shared.partition, projector = name, %reason, "it waits, and tries again");
-            shared.env.sleep(shared.env.jitter(shared.options.retry)).await;
-        }
-    })
-    .await;
+    let has_stopped = {
+        let following = pin!(follow(&shared, &*projector, &mut progress));
+        let stopped = pin!(until_stopped(&shared, &status));
+        let ended = stop.run_until_cancelled(select(following, stopped)).await;
+        matches!(ended, Some(Either::Right(_)))
+    };
+    if has_stopped {
+        // The log may have another owner by now, whose projector hands over and keeps the offset.
+        let name = projector.name();
+        tracing::warn!(partition = %shared.partition, projector = name, "it ends, because the partition has stopped");
+        return;
+    }
     // An error means that the last events are handed over once more, which is allowed.
     let _ = progress.keep(&shared).await;
+}
+
+/// Follows, and tries again after each failure.
+async fn follow(shared: &Shared, projector: &dyn AsyncProjector, progress: &mut Progress) {
+    loop {
+        let Err(reason) = progress.follow(shared, projector).await else { return };
+        let name = projector.name();
+        tracing::warn!(partition = %shared.partition, projector = name, %reason, "it waits, and tries again");
+        shared.env.sleep(shared.env.jitter(shared.options.retry)).await;
+    }
+}
+
+/// Returns when the partition has stopped, by itself or in a recovery.
+async fn until_stopped(shared: &Shared, status: &StatusHandle) {
+    let mut changes = shared.changes.subscribe();
+    loop {
+        changes.mark_unchanged();
+        if shared.halted().is_some() || matches!(status.status(), Status::Stopped(_)) {
+            return;
+        }
+        // Only the partition's end closes it, and that ends this task too.
+        let _ = changes.changed().await;
+    }
 }
 
 /// How far a projector has come in a partition.

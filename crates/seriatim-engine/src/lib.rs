@@ -64,5 +64,5 @@ pub use series::{BadFormat, Issued, NextRequest, Series, SeriesFormat, SeriesSta
 pub use tokens::{Access, BadScope, CreatedToken, Grants, Scope, Secret, Token, Tokens};
 pub use unfence::{Fenced, Unfence};
 pub use value::{Value, moment};
-pub use view::KeyPart;
+pub use view::{BadRow, KeyPart};
 pub use workflows::{Advance, BadRunStatus, RunRow, RunStatus, WorkflowEvents, Workflows};

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::Value as Json;
-use seriatim_blocks::{AllocateError, BlockAllocator, BlockOptions, BlockSize};
+use seriatim_blocks::{AllocateError, BlockAllocator, BlockOptions, BlockSize, OpenError};
 use seriatim_env::Env;
 use seriatim_types::{ErrorKind, Number};
 
@@ -14,7 +13,7 @@ use crate::engine::Engine;
 use crate::error::{RequestError, SubmitError};
 use crate::limits::{ALLOCATE_MAX, BLOCK_SIZE_MAX};
 use crate::options::Options;
-use crate::registry::OWN_NAMES;
+use crate::registry::{BLOCKS_VIEW, BlocksRow, OWN_NAMES};
 use crate::series::check_name;
 use crate::view::KeyPart;
 
@@ -236,7 +235,7 @@ impl Blocks<'_> {
             Ok(first) => return Ok(Allocated { first, count }),
             Err(error) => error,
         };
-        let left = Number::LAST_IN_JSON.get().saturating_sub(number(&self.row(name).await?, "next"));
+        let left = Number::LAST_IN_JSON.get().saturating_sub(self.row(name).await?.next);
         let is_exhausted = error.kind() == ErrorKind::Invalid && count > left;
         Err(if is_exhausted { AllocateError::Exhausted { asked: count, left }.into() } else { error })
     }
@@ -264,7 +263,7 @@ impl Blocks<'_> {
             close(&name, &evicted).await;
         }
         let env = self.engine.env().clone();
-        let (first, size) = (number(&row, "first"), number(&row, "block_size"));
+        let (first, size) = (row.first, row.block_size);
         let store = RegistryBlocks::new(env.clone(), self.engine.sys().clone(), name, Number::new(first));
         // One name for all of them in metrics: users choose the others.
         let options = BlockOptions {
@@ -273,13 +272,18 @@ impl Blocks<'_> {
             ..BlockOptions::default()
         };
         let allocator = BlockAllocator::open(env, Arc::new(store), options).await;
-        let allocator = Arc::new(allocator.map_err(|error| SubmitError::NotWritten(error.to_string()))?);
+        let allocator = Arc::new(allocator.map_err(|error| match error {
+            OpenError::Store(error) if error.kind() == ErrorKind::Corrupt => {
+                SubmitError::Allocate(AllocateError::Store(Arc::new(error)))
+            }
+            other => SubmitError::NotWritten(other.to_string()),
+        })?);
         open.insert(name, &allocator)?;
         Ok(allocator)
     }
 
-    async fn row(&self, name: &str) -> Result<Json, SubmitError> {
-        let row = self.engine.registry().row("blocks", &[name.into()]).await?;
+    async fn row(&self, name: &str) -> Result<BlocksRow, SubmitError> {
+        let row = self.engine.registry().blocks(name).await?;
         row.ok_or_else(|| SubmitError::NotFound(format!("block sequence {name} does not exist")))
     }
 
@@ -294,20 +298,20 @@ impl Blocks<'_> {
         Ok(self.state_of(name, &row))
     }
 
-    fn state_of(&self, name: &str, row: &Json) -> BlocksState {
+    fn state_of(&self, name: &str, row: &BlocksRow) -> BlocksState {
         let allocator =
             self.engine.open_blocks().lock().allocators.get(name).map(|(allocator, _)| allocator.clone());
         let counts = allocator.as_ref().map(|allocator| allocator.counts()).unwrap_or_default();
-        let reserved = number(row, "next");
+        let reserved = row.next;
         // An allocator that has reserved nothing yet does not know what was skipped or given back since.
         let peeked = allocator.filter(|_| counts.blocks > 0).map(|allocator| allocator.peek_next().get());
         BlocksState {
             name: name.to_owned(),
-            first: number(row, "first"),
-            block_size: number(row, "block_size"),
+            first: row.first,
+            block_size: row.block_size,
             next: peeked.unwrap_or(reserved),
             reserved,
-            wasted: number(row, "wasted").saturating_add(counts.wasted),
+            wasted: row.wasted.saturating_add(counts.wasted),
         }
     }
 
@@ -322,8 +326,9 @@ impl Blocks<'_> {
         // The engine's own take place without being shown.
         while states.len() < limit {
             let key = after.as_deref().map(|after| [KeyPart::from(after)]);
-            let rows =
-                self.engine.registry().rows("blocks", &[], key.as_ref().map(|key| &key[..]), limit).await?;
+            let key = key.as_ref().map(|key| &key[..]);
+            let rows: Vec<(KeyPart, BlocksRow)> =
+                self.engine.registry().rows(BLOCKS_VIEW, &[], key, limit).await?;
             let Some((KeyPart::Text(last), _)) = rows.last() else { break };
             after = Some(last.clone());
             for (part, row) in &rows {
@@ -337,8 +342,4 @@ impl Blocks<'_> {
         states.truncate(limit);
         Ok(states)
     }
-}
-
-fn number(row: &Json, name: &str) -> u64 {
-    row[name].as_u64().unwrap_or(0)
 }

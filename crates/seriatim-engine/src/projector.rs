@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use seriatim_types::{PartitionId, PartitionOffset};
 
@@ -127,6 +129,26 @@ impl<'a> Rows<'a> {
         };
         let row = change(row);
         self.state.put(key, view::encode_row(self.offset, row.as_ref()));
+    }
+
+    /// As [`Rows::fold`], with the row's fields. After an error the event counts for nothing, and neither does the row.
+    pub(crate) fn fold_as<T: Serialize + DeserializeOwned>(
+        &mut self,
+        key: &[KeyPart],
+        change: impl FnOnce(Option<T>) -> Result<Option<T>, String>,
+    ) -> Result<(), String> {
+        let (view, mut result) = (self.view, Ok(()));
+        self.fold(key, |row| {
+            let row = row.map(|row| view::read_row(view, key, row)).transpose();
+            let changed = row.map_err(|bad| bad.to_string()).and_then(change);
+            let changed = changed
+                .and_then(|row| row.map(serde_json::to_value).transpose().map_err(|error| error.to_string()));
+            changed.unwrap_or_else(|problem| {
+                result = Err(problem);
+                None
+            })
+        });
+        result
     }
 
     /// The first row that could not be read.

@@ -12,8 +12,12 @@
 //! ```
 
 mod asking;
+#[cfg(test)]
+mod row_tests;
+mod rows;
 
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 use seriatim_types::{ApplicationId, Number, Partition, PartitionId, WorkspaceId};
 
@@ -30,6 +34,11 @@ use crate::view::KeyPart;
 
 pub use asking::Workspace;
 pub(crate) use asking::{Registration, Registry, read_workspace};
+use rows::{
+    ApplicationRow, DefineArgs, Defined, NameRow, RaiseArgs, Raised, RegisterArgs, Registered, ReleaseArgs,
+    ReserveArgs, WorkspaceRow,
+};
+pub(crate) use rows::{BlocksRow, Released, Reserved};
 
 /// The application's number, compiled in.
 pub(crate) const ID: ApplicationId = ApplicationId::new(1);
@@ -59,6 +68,7 @@ pub(crate) const APPLICATION_NUMBER: &str = "ApplicationNumber";
 pub(crate) const WORKSPACE_IDS: &str = "sys.WorkspaceIds";
 pub(crate) const OWN_NAMES: &str = "sys.";
 const FENCE_VIEW: &str = "fence";
+pub(crate) const BLOCKS_VIEW: &str = "blocks";
 
 /// The definition: its numeric ids follow from the order, so new things go to the end.
 fn definition() -> Result<Application, DefinitionError> {
@@ -97,7 +107,7 @@ pub(crate) fn app() -> Result<(App, Accepted), DefinitionError> {
         }))
         .projector(projector("names", project_names))
         .projector(projector("workspaces", project_workspaces))
-        .projector(projector("blocks", project_blocks))
+        .projector(projector(BLOCKS_VIEW, project_blocks))
         .projector(projector(FENCE_VIEW, project_fence));
     Ok((tokens::add_to(app), accepted))
 }
@@ -140,7 +150,7 @@ fn fence_key() -> [KeyPart; 1] {
 }
 
 fn fence_state(context: &mut Context<'_, '_>) -> Result<FenceState, CommandError> {
-    FenceState::of(context.row(FENCE_VIEW, &fence_key())?).map_err(CommandError::Conflict)
+    Ok(context.read(FENCE_VIEW, &fence_key())?.unwrap_or_default())
 }
 
 fn text(json: &Json, name: &str) -> Option<Vec<KeyPart>> {
@@ -172,9 +182,19 @@ fn field<'a>(args: &'a Json, name: &str) -> Result<&'a str, CommandError> {
     field.ok_or_else(|| CommandError::Invalid(format!("\"{name}\" has to be a string")))
 }
 
-fn number(args: &Json, name: &str) -> Result<u64, CommandError> {
-    let field = args.get(name).and_then(Json::as_u64);
-    field.ok_or_else(|| CommandError::Invalid(format!("\"{name}\" has to be a whole number")))
+/// What a command is asked, by field.
+fn asked<T: DeserializeOwned>(context: &Context<'_, '_>) -> Result<T, CommandError> {
+    T::deserialize(context.args()).map_err(|error| CommandError::Invalid(error.to_string()))
+}
+
+/// What a command answers.
+fn answer(result: impl Serialize) -> Result<Json, CommandError> {
+    serde_json::to_value(result).map_err(|error| CommandError::Invalid(error.to_string()))
+}
+
+fn blocks(context: &mut Context<'_, '_>, name: &str) -> Result<BlocksRow, CommandError> {
+    let row = context.read(BLOCKS_VIEW, &[name.into()])?;
+    row.ok_or_else(|| CommandError::NotFound(format!("block sequence {name} does not exist")))
 }
 
 /// Accepts a definition, new or changed.
@@ -184,12 +204,8 @@ fn accept(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let definition = args.get("definition").cloned().unwrap_or_default();
     let parsed: Result<Application, _> = serde_json::from_value(definition);
     let definition = parsed.map_err(|error| CommandError::Invalid(error.to_string()))?;
-    let row = context.row("applications", &[name.into()])?;
-    let previous: Option<Accepted> = row
-        .and_then(|row| row.get("accepted").cloned())
-        .map(serde_json::from_value)
-        .transpose()
-        .map_err(|error| CommandError::Conflict(format!("the accepted definition of {name}: {error}")))?;
+    let row: Option<ApplicationRow> = context.read("applications", &[name.into()])?;
+    let previous = row.map(|row| row.accepted);
     let id = match (&previous, args.get("id").and_then(Json::as_u64)) {
         (Some(previous), _) => previous.id(),
         // The engine's own applications bring theirs.
@@ -200,7 +216,7 @@ fn accept(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     // What cannot be run must not be accepted: it could not be taken back.
     let accepted = accepted.and_then(|accepted| Schema::new(&accepted).map(|_| accepted));
     let accepted = accepted.map_err(|error| CommandError::Conflict(error.to_string()))?;
-    serde_json::to_value(accepted).map_err(|error| CommandError::Invalid(error.to_string()))
+    answer(accepted)
 }
 
 fn application_id(id: u64) -> Result<ApplicationId, CommandError> {
@@ -211,32 +227,31 @@ fn application_id(id: u64) -> Result<ApplicationId, CommandError> {
 
 /// Gives a workspace its kind, and its id the name that leads to it. A name that is taken keeps its id.
 fn register(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let args = context.args().clone();
-    let candidate = number(&args, "candidate")?;
-    if let Some(name) = args.get("name").and_then(Json::as_str) {
-        let scope = field(&args, "scope")?;
-        let row = context.row("names", &[scope.into(), name.into()])?;
-        if let Some(id) = row.and_then(|row| row.get("id").and_then(Json::as_u64)) {
-            return Ok(json!({"id": id, "created": false}));
+    let args: RegisterArgs = asked(context)?;
+    if let Some(name) = &args.name {
+        let row = context.read("names", &[args.scope.as_str().into(), name.as_str().into()])?;
+        if let Some(NameRow { id }) = row {
+            return answer(Registered { id, created: false });
         }
     }
-    if fence_state(context)?.fenced && args.get("unfencing") != Some(&Json::Bool(true)) {
+    if fence_state(context)?.fenced && !args.unfencing {
         return Err(CommandError::Fenced("ids of workspaces".to_owned()));
     }
-    Ok(json!({"id": candidate, "created": true}))
+    answer(Registered { id: args.candidate, created: true })
 }
 
-fn is_created(event: &Projected<'_>) -> Option<(Json, Json)> {
-    let (args, result) = both(event.event);
-    let created = &*event.event.command == REGISTER && result.get("created") == Some(&Json::Bool(true));
-    created.then_some((args, result))
+/// A workspace that an event creates, if it does.
+fn created(event: &Projected<'_>) -> Result<Option<(RegisterArgs, WorkspaceId)>, String> {
+    if &*event.event.command != REGISTER {
+        return Ok(None);
+    }
+    let Registered { id, created } = event.event.result_as()?;
+    created.then(|| Ok((event.event.argument_as()?, WorkspaceId::new(id)))).transpose()
 }
 
 fn project_names(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
-    let Some((args, result)) = is_created(event) else { return Ok(()) };
-    let (Some(scope), Some(name)) = (args["scope"].as_str(), args["name"].as_str()) else { return Ok(()) };
-    rows.fold(&[scope.into(), name.into()], |_| Some(json!({"id": result["id"]})));
-    Ok(())
+    let Some((RegisterArgs { scope, name: Some(name), .. }, id)) = created(event)? else { return Ok(()) };
+    rows.fold_as(&[scope.as_str().into(), name.as_str().into()], |_| Ok(Some(NameRow { id: id.get() })))
 }
 
 fn workspace_key(application: u64, workspace: u64) -> Option<[KeyPart; 2]> {
@@ -244,51 +259,44 @@ fn workspace_key(application: u64, workspace: u64) -> Option<[KeyPart; 2]> {
 }
 
 fn project_workspaces(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
-    let Some((args, result)) = is_created(event) else { return Ok(()) };
-    let key = args["application"].as_u64().zip(result["id"].as_u64());
-    let key = key.and_then(|(application, id)| workspace_key(application, id));
-    let key = key.ok_or("Register without an application or id")?;
-    rows.fold(&key, |_| Some(json!({"kind": args["kind"], "name": args["name"]})));
-    Ok(())
+    let Some((RegisterArgs { application, kind, name, .. }, id)) = created(event)? else { return Ok(()) };
+    let key =
+        workspace_key(u64::from(application), id.get()).ok_or("Register with an id that is too large")?;
+    rows.fold_as(&key, |_| Ok(Some(WorkspaceRow { kind, name })))
 }
 
 /// Creates a block sequence with settings; the same again is fine.
 fn define_blocks(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let args = context.args().clone();
-    let name = field(&args, "name")?;
-    let (first, size) = (number(&args, "first")?, number(&args, "block_size")?);
+    let DefineArgs { name, first, block_size: size } = asked(context)?;
     if size == 0 {
         return Err(CommandError::Invalid("\"block_size\" has to be at least 1".to_owned()));
     }
     let fence = fence_state(context)?;
-    match context.row("blocks", &[name.into()])? {
+    match context.read::<BlocksRow>(BLOCKS_VIEW, &[name.as_str().into()])? {
         None if fence.fenced && !name.starts_with(OWN_NAMES) => {
             Err(CommandError::Fenced(format!("numbers of blocks/{name}")))
         }
-        None => Ok(json!({"created": true, "restores": fence.restores.len()})),
-        Some(row) if row["first"] == json!(first) && row["block_size"] == json!(size) => {
-            Ok(json!({"created": false}))
+        None => answer(Defined { created: true, restores: Some(fence.restores.len() as u64) }),
+        Some(row) if (row.first, row.block_size) == (first, size) => {
+            answer(Defined { created: false, restores: None })
         }
         Some(row) => Err(CommandError::Conflict(format!(
             "block sequence {name} begins at {} with blocks of {}, not at {first} with blocks of {size}",
-            row["first"], row["block_size"]
+            row.first, row.block_size
         ))),
     }
 }
 
-/// Reserves a block behind the last one.
+/// Reserves a block after the last one.
 fn reserve(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let args = context.args().clone();
-    let name = field(&args, "name")?;
-    let (min, want) = (number(&args, "min")?, number(&args, "want")?);
-    let row = context.row("blocks", &[name.into()])?;
-    let row = row.ok_or_else(|| CommandError::NotFound(format!("block sequence {name} does not exist")))?;
+    let ReserveArgs { name, min, want, opening, .. } = asked(context)?;
+    let row = blocks(context, &name)?;
     let fence = fence_state(context)?;
-    if !fence.admits_blocks(name) {
+    if !fence.admits_blocks(&name) {
         return Err(CommandError::Fenced(format!("numbers of blocks/{name}")));
     }
-    let skipped = fence.blocks_skip(row["restores"].as_u64().unwrap_or(0));
-    let base = number(&row, "next")?.saturating_add(skipped);
+    let skipped = fence.blocks_skip(row.restores);
+    let base = row.next.saturating_add(skipped);
     let left = Number::LAST_IN_JSON.get().saturating_sub(base);
     let size = want.max(min).max(1).min(left);
     if size < min.max(1) {
@@ -296,52 +304,47 @@ fn reserve(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
             "block sequence {name} has {left} numbers left, not {min}"
         )));
     }
-    // Whoever reserved before has not given anything back: it may never have handed out so many.
-    let opening = args.get("opening") == Some(&Json::Bool(true));
-    let wasted = if opening { row["unused"].as_u64().unwrap_or(0) } else { 0 };
-    Ok(
-        json!({"base": base, "size": size, "skipped": skipped, "wasted": wasted, "restores": fence.restores.len()}),
-    )
+    // The one that reserved before has not given anything back: it may never have handed out so many.
+    let wasted = if opening { row.unused } else { 0 };
+    answer(Reserved { base, size, skipped, wasted, restores: fence.restores.len() as u64 })
 }
 
 /// Takes back the end of what was reserved last, which may be more than the last block.
 fn release(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let args = context.args().clone();
-    let name = field(&args, "name")?;
-    let (base, size) = (number(&args, "base")?, number(&args, "size")?);
-    let row = context.row("blocks", &[name.into()])?.unwrap_or_default();
-    let is_last = row["next"].as_u64() == base.checked_add(size) && row["first"].as_u64() <= Some(base);
-    Ok(json!({"released": is_last}))
+    let ReleaseArgs { name, base, size } = asked(context)?;
+    let row: Option<BlocksRow> = context.read(BLOCKS_VIEW, &[name.as_str().into()])?;
+    let is_last = |row: BlocksRow| Some(row.next) == base.checked_add(size) && row.first <= base;
+    answer(Released { released: row.is_some_and(is_last) })
 }
 
-/// Makes a block sequence go on from a later number: one that may have been given out elsewhere comes before.
+/// Makes a block sequence continue from a later number: one that may have been given out elsewhere comes before.
 fn raise_blocks(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let args = context.args().clone();
-    let name = field(&args, "name")?;
-    let asked = number(&args, "next")?;
+    let RaiseArgs { name, next: asked } = asked(context)?;
     if asked > Number::LAST_IN_JSON.get() {
         return Err(CommandError::Invalid(format!(
             "{asked} is behind the last number of block sequence {name}"
         )));
     }
-    let row = context.row("blocks", &[name.into()])?;
-    let row = row.ok_or_else(|| CommandError::NotFound(format!("block sequence {name} does not exist")))?;
-    let from = number(&row, "next")?;
-    let restores = fence_state(context)?.restores.len();
-    Ok(json!({"from": from, "next": asked.max(from), "restores": restores}))
+    let from = blocks(context, &name)?.next;
+    let restores = fence_state(context)?.restores.len() as u64;
+    answer(Raised { from, next: asked.max(from), restores })
+}
+
+/// What `Fenced` is asked.
+#[derive(Debug, Deserialize)]
+struct FenceArgs {
+    tails: Vec<(u32, u16, u64)>,
 }
 
 /// This is a restored copy, or the log has lost events: nothing is given out until it is unfenced.
 fn fence(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let tails: Result<Vec<(u32, u16, u64)>, _> = serde_json::from_value(context.args()["tails"].clone());
-    tails.map_err(|error| CommandError::Invalid(format!("\"tails\": {error}")))?;
+    asked::<FenceArgs>(context)?;
     Ok(Json::Null)
 }
 
 /// Says what may be given out again.
 fn unfence(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let opened =
-        Opened::deserialize(context.args()).map_err(|error| CommandError::Invalid(error.to_string()))?;
+    let opened: Opened = asked(context)?;
     let state = fence_state(context)?;
     if !state.fenced {
         return Err(CommandError::Conflict("nothing is fenced".to_owned()));
@@ -353,87 +356,61 @@ fn unfence(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
 }
 
 fn project_fence(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
-    let command = &*event.event.command;
-    let (args, result) = match command {
-        FENCE | UNFENCE | RAISE_BLOCKS => both(event.event),
+    let event = event.event;
+    match &*event.command {
+        FENCE | UNFENCE => {}
+        RAISE_BLOCKS if event.argument_as::<RaiseArgs>()?.name == WORKSPACE_IDS => {}
         _ => return Ok(()),
-    };
-    if command == RAISE_BLOCKS && args["name"] != WORKSPACE_IDS {
-        return Ok(());
     }
-    let mut problem = None;
-    rows.fold(&fence_key(), |row| {
-        let changed =
-            FenceState::of(row.clone()).and_then(|state| change_fence(state, command, &args, &result));
-        changed.map_err(|text| problem = Some(text)).ok().or(row)
-    });
-    problem.map_or(Ok(()), Err)
-}
-
-fn change_fence(mut state: FenceState, command: &str, args: &Json, result: &Json) -> Result<Json, String> {
-    match command {
-        FENCE => {
-            state.fence(serde_json::from_value(args["tails"].clone()).map_err(|error| error.to_string())?);
+    rows.fold_as(&fence_key(), |state: Option<FenceState>| {
+        let mut state = state.unwrap_or_default();
+        match &*event.command {
+            FENCE => state.fence(event.argument_as::<FenceArgs>()?.tails),
+            UNFENCE => state.unfence(event.argument_as::<Opened>()?),
+            _ if state.fenced => state.ids = Some(event.result_as::<Raised>()?.next),
+            _ => {}
         }
-        UNFENCE => state.unfence(Opened::deserialize(args).map_err(|error| error.to_string())?),
-        _ if state.fenced => state.ids = result["next"].as_u64(),
-        _ => {}
-    }
-    serde_json::to_value(state).map_err(|error| error.to_string())
+        Ok(Some(state))
+    })
 }
 
 fn project_blocks(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
-    let (args, result) = match &*event.event.command {
-        DEFINE_BLOCKS | RESERVE | RELEASE | RAISE_BLOCKS => both(event.event),
-        _ => return Ok(()),
-    };
-    let key = text(&args, "name").ok_or("blocks without a name")?;
-    rows.fold(&key, |row| match (&*event.event.command, row) {
-        (DEFINE_BLOCKS, None) => {
-            let first = &args["first"];
-            Some(json!({
-                "first": first, "block_size": args["block_size"], "next": first, "base": first, "size": 0, "unused": 0,
-                "wasted": 0, "restores": result["restores"],
-            }))
+    let event = event.event;
+    match &*event.command {
+        DEFINE_BLOCKS => {
+            let (args, result): (DefineArgs, Defined) = (event.argument_as()?, event.result_as()?);
+            let key = [args.name.as_str().into()];
+            rows.fold_as(&key, |row| {
+                let restores = result.restores.unwrap_or(0);
+                Ok(row.or_else(|| Some(BlocksRow::defined(&args, restores))))
+            })
         }
-        (RESERVE, Some(row)) => Some(reserved(row, &args, &result)),
-        (RELEASE, Some(row)) if result["released"] == Json::Bool(true) => Some(released(row, &args)),
-        (RAISE_BLOCKS, Some(mut row)) => {
-            for field in ["next", "base"] {
-                row[field] = result["next"].clone();
+        RESERVE => {
+            let (args, result): (ReserveArgs, Reserved) = (event.argument_as()?, event.result_as()?);
+            change_blocks(rows, &args.name, |row| row.reserved(&args, &result))
+        }
+        RELEASE => {
+            let (args, result): (ReleaseArgs, Released) = (event.argument_as()?, event.result_as()?);
+            if !result.released {
+                return Ok(());
             }
-            (row["size"], row["unused"], row["restores"]) = (json!(0), json!(0), result["restores"].clone());
-            Some(row)
+            change_blocks(rows, &args.name, |row| row.released(&args))
         }
-        (_, row) => row,
-    });
-    Ok(())
-}
-
-/// A row after a reservation.
-fn reserved(mut row: Json, args: &Json, result: &Json) -> Json {
-    let value = |json: &Json, name: &str| json[name].as_u64().unwrap_or(0);
-    let (base, size) = (value(result, "base"), value(result, "size"));
-    row["next"] = json!(base.saturating_add(size));
-    row["base"] = json!(base);
-    row["size"] = json!(size);
-    // What the caller held before, and all of the block: nobody has got any of it yet. What is taken at once leaves
-    // things as they were for whoever holds the block before.
-    if args.get("taken") != Some(&Json::Bool(true)) {
-        row["unused"] = json!(value(args, "unused").saturating_add(size));
+        RAISE_BLOCKS => {
+            let (args, result): (RaiseArgs, Raised) = (event.argument_as()?, event.result_as()?);
+            change_blocks(rows, &args.name, |row| row.raised(&result))
+        }
+        _ => Ok(()),
     }
-    row["wasted"] = json!(value(&row, "wasted").saturating_add(value(result, "wasted")));
-    row["restores"] = result["restores"].clone();
-    row
 }
 
-/// A row after a tail was given back.
-fn released(mut row: Json, args: &Json) -> Json {
-    let tail = args["base"].as_u64().unwrap_or(0);
-    let base = row["base"].as_u64().unwrap_or(0).min(tail);
-    row["next"] = json!(tail);
-    row["base"] = json!(base);
-    row["size"] = json!(tail - base);
-    row["unused"] = json!(0);
-    row
+fn change_blocks(
+    rows: &mut Rows<'_>,
+    name: &str,
+    change: impl FnOnce(BlocksRow) -> BlocksRow,
+) -> Result<(), String> {
+    rows.fold_as(&[name.into()], |row: Option<BlocksRow>| {
+        let row = row.ok_or_else(|| format!("block sequence {name} was not defined before"))?;
+        Ok(Some(change(row)))
+    })
 }

@@ -1,12 +1,14 @@
 //! Commands as clients send them, and what they get back.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
-use seriatim_storage::Digest;
+use seriatim_storage::{Digest, LogError};
 use seriatim_types::{PartitionId, PartitionOffset, RecordId, WorkspaceOffset};
 
 use crate::codec::BadBytes;
 use crate::definition::Schema;
+use crate::error::SubmitError;
 use crate::event::{Event, Place};
 use crate::value::Value;
 
@@ -170,6 +172,15 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// The fields of what the command's code answered. If one is missing, the event is not what its command writes.
+    pub(crate) fn result_as<T: DeserializeOwned>(self) -> Result<T, SubmitError> {
+        let Self { partition, partition_offset, result, .. } = self;
+        serde_json::from_value(result.unwrap_or_default()).map_err(|error| {
+            let text = format!("the result of event {partition_offset} of partition {partition}: {error}");
+            SubmitError::Log(LogError::Corrupt(text))
+        })
+    }
+
     /// The answer that an event gives, the first time and every time.
     pub(crate) fn of(
         schema: &Schema,

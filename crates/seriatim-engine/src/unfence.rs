@@ -24,8 +24,9 @@ use crate::error::{RequestError, SubmitError};
 use crate::event::Argument;
 use crate::fence::{FenceState, Opened, sequence_key};
 use crate::prepare::Prepared;
-use crate::registry::{self, APPLICATION_NUMBER, WORKSPACE_IDS};
+use crate::registry::{self, APPLICATION_NUMBER, BLOCKS_VIEW, WORKSPACE_IDS};
 use crate::series;
+use crate::view::BadRow;
 use target::{Named, Target, of_series};
 
 /// The command that raises sequences while a copy is being unfenced.
@@ -178,8 +179,10 @@ impl Engine {
         if self.fence_state().ids.is_some() {
             return Ok(());
         }
-        let row = self.registry().row("blocks", &[WORKSPACE_IDS.into()]).await?.unwrap_or_default();
-        let next = row["next"].as_u64().unwrap_or(0).max(WorkspaceId::FIRST.get());
+        let row = self.registry().blocks(WORKSPACE_IDS).await?;
+        // It was defined when the engine was opened.
+        let row = row.ok_or_else(|| BadRow::new(BLOCKS_VIEW, &[WORKSPACE_IDS.into()], "it is missing"))?;
+        let next = row.next.max(WorkspaceId::FIRST.get());
         let left = Number::LAST_IN_JSON.get().saturating_sub(next);
         if left < WORKSPACE_IDS_SKIPPED {
             let text = format!(

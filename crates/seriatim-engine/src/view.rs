@@ -8,6 +8,7 @@
 //! ```
 
 use bytes::{BufMut, Bytes};
+use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use seriatim_types::PartitionOffset;
 
@@ -43,6 +44,30 @@ impl KeyPart {
             Self::Text(text) => Json::from(text.as_str()),
         }
     }
+}
+
+/// A stored row of a view that does not have the fields that it should have. The log can make it anew.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("row {key} of view {view} is damaged: {problem}: run `seriatim doctor --repair`")]
+pub struct BadRow {
+    /// The view.
+    pub view: String,
+    /// The row's key.
+    pub key: String,
+    /// What is wrong.
+    pub problem: String,
+}
+
+impl BadRow {
+    pub(crate) fn new(view: &str, key: &[KeyPart], problem: impl Into<String>) -> Self {
+        let key = Json::Array(key.iter().map(KeyPart::to_json).collect()).to_string();
+        Self { view: view.to_owned(), key, problem: problem.into() }
+    }
+}
+
+/// What a row says. A field that is missing or has another type is an error.
+pub(crate) fn read_row<T: DeserializeOwned>(view: &str, key: &[KeyPart], row: Json) -> Result<T, BadRow> {
+    serde_json::from_value(row).map_err(|error| BadRow::new(view, key, error.to_string()))
 }
 
 const INTEGER: u8 = 1;

@@ -163,6 +163,48 @@ fn what_an_engine_leaves_is_clean() {
     });
 }
 
+/// Counts events, and refuses an event whose row it could not read yet.
+fn count_strictly(_: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
+    let mut counted = None;
+    rows.fold(&["events".into()], |row| {
+        counted = Some(row.and_then(|row| row.as_u64()).unwrap_or(0) + 1);
+        counted.map(|count| json!(count))
+    });
+    counted.map(drop).ok_or_else(|| "its row was not read".to_owned())
+}
+
+#[test]
+fn what_a_recovery_reads_in_several_rounds_is_no_damage() {
+    simulate(1, |env| async move {
+        let strict = || {
+            let views = ["one", "two", "three"];
+            views
+                .into_iter()
+                .fold(App::new(shop()), |app, view| app.projector(projector(view, count_strictly)))
+        };
+        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let reopened = || (Log::new(log.reopen()), Store::new(store.reopen()));
+        let (log, kept) = reopened();
+        let engine = Engine::open(env.clone(), log, kept, [strict()], Options::default()).await.unwrap();
+        let (corner, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
+        for _ in 0..5 {
+            engine.submit("shop", corner.id, &invoice()).await.unwrap();
+        }
+        engine.close().await;
+        // A new store: the recovery applies every event.
+        let (log, _) = reopened();
+        let empty = Store::new(MemoryStore::new(env.clone()));
+        let engine = Engine::open(env.clone(), log.clone(), empty.clone(), [strict()], Options::default())
+            .await
+            .unwrap();
+        assert!(engine.wait_ready(Duration::from_secs(60)).await);
+        engine.close().await;
+        let doctor = Doctor::new(env.clone(), log, empty, [strict()]);
+        let report = doctor.run(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
+        assert!(report.is_clean(), "{report:?}");
+    });
+}
+
 #[test]
 fn what_an_engine_leaves_on_files_is_clean() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

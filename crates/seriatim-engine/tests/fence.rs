@@ -25,13 +25,17 @@ impl World {
     /// A log as it comes out of a backup: two invoices, a series at 6, another that was never used, and blocks at 4.
     async fn new(env: Env) -> Self {
         let world = Self { log: MemoryLog::new(), store: MemoryStore::new(env.clone()), env };
-        let engine = world.open().await;
+        let faults = Faults::new(&world.env);
+        let engine = world.open_on(Log::new(FaultyLog::new(Arc::new(world.log.reopen()), &faults))).await;
         let (corner, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
         for _ in 0..2 {
             invoice(&engine, corner.id).await.unwrap();
         }
         engine.series().next("s", &NextRequest { count: 5, ..NextRequest::default() }).await.unwrap();
-        engine.series().put("quiet", 0, "{number}").await.unwrap_err();
+        // It is registered, and its first event is not written.
+        faults.fail_nth(Operation::Append, 2, Fault::Busy);
+        next(&engine, "quiet").await.unwrap_err();
+        assert_eq!(engine.series().state("quiet").await.unwrap().next, Some(1));
         engine.blocks().put("b", 1, 10).await.unwrap();
         assert_eq!(engine.blocks().allocate("b", 3).await.unwrap().first, 1);
         engine.close().await;

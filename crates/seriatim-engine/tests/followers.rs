@@ -8,7 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use seriatim_engine::definition::shop;
-use seriatim_engine::{App, AsyncProjector, Change, Engine, Options, Projected, Request, Unfence};
+use seriatim_engine::{
+    App, AsyncProjector, Change, Engine, Options, PartitionStatus, Projected, Request, Unfence,
+};
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{
@@ -77,6 +79,30 @@ fn an_asynchronous_projector_goes_on_where_it_was_and_repeats_what_failed() {
             engine.close().await;
         }
         assert_eq!(mail.failed.lock().unwrap().len(), 10);
+    });
+}
+
+#[test]
+fn nothing_is_handed_over_for_a_partition_that_has_stopped() {
+    simulate(1, |env| async move {
+        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let mail = Mail::default();
+        let engine = open(&env, &log, &store, &mail).await;
+        let (corner, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
+        invoice(&engine, corner.id).await;
+        sent(&env, &mail, 1).await;
+        // Another engine takes the log. The first one finds that out with its next command, and stops.
+        let other = silent(&env, &log, &store).await;
+        let request = Request::changes([Change::create("Invoice", 1)]);
+        engine.submit("shop", corner.id, &request).await.unwrap_err();
+        let partition = usize::from(engine.partition_of("shop", corner.id).unwrap().get());
+        let status = || engine.partitions("shop").unwrap()[partition].status.clone();
+        assert!(matches!(status(), PartitionStatus::Stopped(_)), "{:?}", status());
+        invoice(&other, corner.id).await;
+        env.sleep(Duration::from_secs(60)).await;
+        assert_eq!(*mail.sent.lock().unwrap(), [1], "the log belongs to the other engine");
+        other.close().await;
+        engine.close().await;
     });
 }
 

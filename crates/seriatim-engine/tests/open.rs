@@ -36,6 +36,28 @@ impl World {
 }
 
 #[test]
+fn all_partitions_are_those_of_the_registry_and_of_every_application() {
+    simulate(1, |env| async move {
+        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+        let apps = [("b", 3), ("a", 2)].map(|(name, partitions)| App::new(application(name, partitions)));
+        let engine = Engine::open(env, log, store, apps, Options::default()).await.unwrap();
+        let all = engine.all_partitions();
+        let names: Vec<&str> = all.iter().map(|(name, _)| &**name).collect();
+        let expected = [("sys", 1), ("series", 8), ("workflows", 8), ("b", 3), ("a", 2)];
+        let expected: Vec<&str> =
+            expected.iter().flat_map(|(name, count)| std::iter::repeat_n(*name, *count)).collect();
+        assert_eq!(names, expected);
+        for name in ["sys", "series", "workflows", "b", "a"] {
+            let of_one: Vec<_> =
+                engine.partitions(name).unwrap().iter().map(|state| state.partition).collect();
+            let found = all.iter().filter(|(found, _)| found == name).map(|(_, state)| state.partition);
+            assert_eq!(found.collect::<Vec<_>>(), of_one);
+        }
+        engine.close().await;
+    });
+}
+
+#[test]
 fn an_open_that_fails_has_accepted_nothing() {
     simulate(1, |env| async move {
         let world = World { log: MemoryLog::new(), store: MemoryStore::new(env.clone()), env };

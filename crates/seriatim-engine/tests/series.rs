@@ -106,6 +106,45 @@ fn settings_are_said_once() {
     });
 }
 
+#[test]
+fn a_refused_request_does_not_create_a_series() {
+    with_engine(|_, engine| async move {
+        let series = engine.series();
+        let long = "n".repeat(1_025);
+        let asked = [
+            many(0),
+            many(10_001),
+            NextRequest { note: Some(long.clone()), ..many(1) },
+            NextRequest { idempotency_key: Some(String::new()), ..many(1) },
+            NextRequest { idempotency_key: Some("k".repeat(201)), ..many(1) },
+        ];
+        for request in &asked {
+            let error = series.next("new", request).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        }
+        let raises = [
+            (0, "moved", None),
+            (1 << 53, "moved", None),
+            (5, " ", None),
+            (5, &*long, None),
+            (5, "moved", Some("")),
+        ];
+        for (next, reason, key) in raises {
+            let error = series.raise("new", next, reason, key).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        }
+        for (first, format) in [(0, "{number}"), (1 << 53, "{number}"), (1, "none")] {
+            let error = series.put("new", first, format).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        }
+        for (number, reason, key) in [(0, "torn", None), (1, "", None), (1, "torn", Some(""))] {
+            series.void("new", number, reason, key).await.unwrap_err();
+        }
+        assert_eq!(series.state("new").await.unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(series.list(None, 10).await.unwrap(), []);
+    });
+}
+
 fn one() -> seriatim_types::WorkspaceOffset {
     seriatim_types::WorkspaceOffset::FIRST
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use seriatim_engine::doctor::Treatment;
-use seriatim_engine::{Answer, Engine, Options, PartitionStatus, Request, SubmitError};
+use seriatim_engine::{Answer, Engine, Options, PartitionState, PartitionStatus, Request, SubmitError};
 use seriatim_env::{Env, Task, simulate};
 use seriatim_storage::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
@@ -270,6 +270,57 @@ fn a_refusal_that_rests_on_its_own_group_is_not_answered_before_the_group_is_dec
             assert!(answer.is_ok(), "{what}: refused by a command that never happened: {answer:?}");
         });
     }
+}
+
+#[test]
+fn a_store_that_refuses_writes_is_named_until_one_succeeds() {
+    with_desk(options(), |desk| async move {
+        let failing = || {
+            let failing = |(_, state): (String, PartitionState)| state.store_failure;
+            desk.engine.all_partitions().into_iter().filter_map(failing).collect::<Vec<String>>()
+        };
+        desk.submit(&invoice("1")).await.unwrap();
+        desk.flushed().await;
+        assert_eq!(failing(), Vec::<String>::new());
+        desk.faults.fail(Operation::Write, Fault::Refuse);
+        desk.submit(&invoice("2")).await.unwrap();
+        while failing().is_empty() {
+            desk.env.sleep(Duration::from_millis(1)).await;
+        }
+        for _ in 0..1_000 {
+            desk.env.sleep(Duration::from_millis(7)).await;
+            assert_eq!(failing().len(), 1, "it is not over between two attempts");
+        }
+        desk.faults.heal();
+        desk.flushed().await;
+        assert_eq!(failing(), Vec::<String>::new());
+        desk.engine.close().await;
+    });
+}
+
+#[test]
+fn a_store_that_failed_is_named_until_it_was_opened_again_and_has_everything() {
+    with_desk(options(), |desk| async move {
+        let state = || {
+            let partition = desk.engine.partition_of("till", desk.shop).unwrap();
+            desk.engine.partitions("till").unwrap().swap_remove(usize::from(partition.get()))
+        };
+        desk.submit(&invoice("1")).await.unwrap();
+        desk.flushed().await;
+        desk.faults.poison_at(Operation::Write, 1, Fault::Refuse);
+        desk.submit(&invoice("2")).await.unwrap();
+        while state().store_failure.is_none() {
+            desk.env.sleep(Duration::from_millis(1)).await;
+        }
+        // Whatever it does meanwhile, it is well when the store has all of it.
+        while state().store_failure.is_some() {
+            desk.env.sleep(Duration::from_millis(1)).await;
+        }
+        let PartitionState { status, next_offset, checkpoint, .. } = state();
+        assert_eq!((status, checkpoint), (PartitionStatus::Ready, next_offset));
+        assert!(!desk.faults.is_poisoned());
+        desk.engine.close().await;
+    });
 }
 
 #[test]

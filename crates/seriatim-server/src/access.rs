@@ -36,7 +36,7 @@ pub(crate) fn need<'a>(method: &Method, path: &'a str) -> Need<'a> {
     match (segments.next(), segments.next()) {
         // Metrics are of all applications.
         (None, _) => Need::Scope(None, Access::Read),
-        (Some("apps"), None) => Need::Token,
+        (Some("apps" | "partitions"), None) => Need::Token,
         (Some("apps"), Some(application)) => Need::Scope(Some(application), access),
         (Some(part @ ("series" | "blocks" | "workflows")), _) => Need::Scope(Some(part), access),
         (Some(_), _) => Need::Scope(None, Access::Admin),
@@ -129,6 +129,7 @@ mod tests {
             (&get, "/console/app.js", Need::Nothing),
             (&get, "/metrics", Need::Scope(None, Read)),
             (&get, "/v1/apps", Need::Token),
+            (&get, "/v1/partitions", Need::Token),
             (&get, "/v1/apps/shop", Need::Scope(Some("shop"), Read)),
             (&Method::HEAD, "/v1/apps/shop", Need::Scope(Some("shop"), Read)),
             (&post, "/v1/apps/shop/workspaces/1/commands", Need::Scope(Some("shop"), Write)),

@@ -62,24 +62,13 @@ impl StuckWatch {
     }
 }
 
-/// All partitions, with the name of their application: the registry's and those of series too.
-pub(crate) fn partitions(api: &Api) -> Vec<(String, PartitionState)> {
-    let names = ["sys", "series"].into_iter().chain(api.engine.applications().iter().map(String::as_str));
-    let states = |name: &str| {
-        let name = name.to_owned();
-        let states = api.engine.partitions(&name).unwrap_or_default();
-        states.into_iter().map(move |state| (name.clone(), state))
-    };
-    names.flat_map(states).collect()
-}
-
 /// Looks at all partitions from time to time, until the server stops.
 pub(crate) async fn watch(api: Api, after: Duration) {
     let pause = after / LOOKS;
     while api.stop.run_until_cancelled(api.env.sleep(pause)).await.is_some() {
         let now = api.env.instant();
         let mut stuck = 0;
-        for (name, state) in partitions(&api) {
+        for (name, state) in api.engine.all_partitions() {
             let before = api.stuck.is_stuck(state.partition);
             if api.stuck.look(&state, now, after) {
                 stuck += 1;
@@ -116,6 +105,7 @@ mod tests {
                 unflushed: 0,
                 uncheckpointed_bytes: 0,
                 waiting: 0,
+                store_failure: None,
             };
             for (seconds, waiting, next_offset, expected) in [
                 (0, 0, 5, false),

@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use seriatim_activity::Activities;
-use seriatim_engine::{Engine, RunRow};
+use seriatim_engine::limits::IDEMPOTENCY_KEY_BYTES_MAX;
+use seriatim_engine::{Engine, RequestError, RunRow, SubmitError};
 use seriatim_env::Env;
 use seriatim_storage::Digest;
 use seriatim_types::WorkspaceId;
@@ -185,6 +186,11 @@ impl WorkflowHost {
     fn key(&self, key: &str, identity: String) -> Result<Key, HostError> {
         if key.starts_with(KEY_PREFIX) {
             return Err(HostError::Invalid(format!("an idempotency key may not begin with {KEY_PREFIX:?}")));
+        }
+        // Before a name is registered: a start that is refused leaves no workflow behind.
+        let (max, found) = (IDEMPOTENCY_KEY_BYTES_MAX, key.len());
+        if found == 0 || found > max {
+            return Err(SubmitError::from(RequestError::BadKey { max, found }).into());
         }
         Ok(Key { key: key.to_owned(), identity })
     }

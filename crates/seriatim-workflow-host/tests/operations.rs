@@ -11,6 +11,7 @@ use std::time::Duration;
 use common::{World, payload};
 use seriatim_engine::RunStatus;
 use seriatim_env::simulate;
+use seriatim_types::ErrorKind;
 use seriatim_workflow::{
     ActivityError, ActivityOptions, CancellationType, ChildOptions, Context, Execution, Exit, Failure,
     FailureInfo, ParentClosePolicy, Registry, RetryPolicy, TimeoutType,
@@ -570,6 +571,22 @@ fn queries_and_updates() {
         assert_eq!(world.result::<u32>("a").await, 12);
         let balance = world.host.query("a", "balance", vec![]).await.unwrap();
         assert_eq!(balance.decode::<u32>().unwrap(), 12, "one that has ended still answers");
+        world.close().await;
+    });
+}
+
+#[test]
+fn a_start_with_a_bad_key_leaves_no_workflow() {
+    simulate(16, |env| async move {
+        let workflows =
+            Registry::new().workflow("idle", |_: Context, (): ()| async move { Ok::<_, Exit>(()) });
+        let world = World::new(&env, workflows, Activities::new()).await;
+        for key in [String::new(), "k".repeat(201)] {
+            let request = StartRequest::new("idle").id("new").input(&()).unwrap().idempotency_key(key);
+            let error = world.host.start(request).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        }
+        assert_eq!(world.engine.workflows().find("new").await.unwrap(), None);
         world.close().await;
     });
 }

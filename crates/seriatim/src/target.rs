@@ -170,9 +170,7 @@ async fn open_engine(context: &Context, settings: &Settings, storage: &Storage) 
     let engine = Engine::open(env, log, store, apps, settings.engine_options()?).await?;
     // As long as it takes: only a partition that has stopped ends the wait.
     while !engine.wait_ready(Duration::from_secs(5)).await {
-        let names = engine.applications().iter().map(String::as_str).chain(["series"]);
-        let states = names.flat_map(|name| engine.partitions(name).unwrap_or_default());
-        for state in states {
+        for (_, state) in engine.all_partitions() {
             match state.status {
                 PartitionStatus::Ready => {}
                 PartitionStatus::Recovering { at, tail, .. } => {

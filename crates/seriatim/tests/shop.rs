@@ -85,6 +85,11 @@ fn records_sequences_and_events_of_a_workspace_are_shown() {
     assert!(audit.starts_with("sequence InvoiceNumber: complete\n  numbers  1 to 2, 2 given\n"), "{audit}");
     assert_eq!(look(&at(&["audit"], &["--sequence", "None"])).code, 2);
     assert_eq!(look(&["inspect", "partitions", "--app", "shop", "--json"]).json().len(), 4);
+    let partitions = look(&["inspect", "partitions", "--json"]).json();
+    let apps: Vec<&str> = partitions.iter().map(|partition| partition["app"].as_str().unwrap()).collect();
+    let count = |app: &str| apps.iter().filter(|found| **found == app).count();
+    let counts = ["sys", "series", "workflows", "shop"].map(count);
+    assert_eq!((counts, apps.len()), ([1, 8, 8, 4], 21), "{apps:?}");
     assert_eq!(look(&["inspect", "workspaces", "--app", "shop", "--json"]).json()[0]["name"], "corner");
 }
 

@@ -149,22 +149,15 @@ impl<'a> Examination<'a> {
                 numbers.entry(entry.workspace()).or_insert_with(|| Numbers::fresh(entry.kind(), kind));
             let folded = known.fold(kind, *offset, entry, &mut self.ignored);
             folded.map_err(|error| damaged(*offset, error.to_string()))?;
+            // As in a recovery: the dry run may not have come so far as to name everything that the event reads.
             let mut rounds = 0;
-            loop {
-                draft.clear();
-                let base = Base { group: &values, overlay: &self.overlay, fetched: &fetched };
-                let mut state = State { base, draft: &mut draft };
-                let done = self.derivation.apply(*place, event, Pass::Again, &mut state);
-                if draft.unread.is_empty() {
-                    done.map_err(|error| damaged(*offset, format!("it cannot be applied: {error}")))?;
-                    break;
-                }
-                // The dry run did not come that far, or it was left for later because others are large.
+            while !self.derive_one(*place, event, &values, &fetched, &mut draft)? {
                 rounds += 1;
                 if rounds > READ_ROUNDS_MAX {
                     return Err(damaged(*offset, "it reads one thing after another without end"));
                 }
-                fetched.extend(self.read(&draft.unread, usize::MAX).await?);
+                let unread = std::mem::take(&mut draft.unread);
+                fetched.extend(self.read(&unread, usize::MAX).await?);
             }
             derived += draft.writes.iter().map(|(_, value)| value.len()).sum::<usize>();
             values.extend(draft.writes.drain(..));
@@ -178,6 +171,27 @@ impl<'a> Examination<'a> {
             self.at = last.next().unwrap_or(*last);
         }
         Ok(applied)
+    }
+
+    /// Writes to the draft what follows from an event; `false` if something has to be read first, which it names.
+    fn derive_one(
+        &self,
+        place: Place,
+        event: &Event,
+        group: &Values,
+        fetched: &Fetched,
+        draft: &mut Draft,
+    ) -> Result<bool, DoctorError> {
+        draft.clear();
+        let base = Base { group, overlay: &self.overlay, fetched };
+        let mut state = State { base, draft };
+        let applied = self.derivation.apply(place, event, Pass::Again, &mut state);
+        if !draft.unread.is_empty() {
+            return Ok(false);
+        }
+        let at = place.partition_offset;
+        applied.map_err(|error| damaged(at, format!("it cannot be applied: {error}")))?;
+        Ok(true)
     }
 
     /// Writes to the scratch store what follows from a chunk, and where it lies.
@@ -313,7 +327,7 @@ impl<'a> Examination<'a> {
             let [_, KeyPart::Integer(id)] = parts[..] else { continue };
             let Ok(id) = u64::try_from(id) else { continue };
             let row = view::decode_row(&row).ok().and_then(|(_, row)| row);
-            let Some(workspace) = row.and_then(|row| registry::read_workspace(WorkspaceId::new(id), &row))
+            let Some(workspace) = row.and_then(|row| registry::read_workspace(WorkspaceId::new(id), row))
             else {
                 continue;
             };

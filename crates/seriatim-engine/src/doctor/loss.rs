@@ -149,7 +149,7 @@ impl Examination<'_> {
         let mut is_known = true;
         for store in [self.scratch, self.store] {
             let row = store.get(key.as_key()).await?.and_then(|row| view::decode_row(&row).ok()?.1);
-            if let Some(found) = row.and_then(|row| registry::read_workspace(workspace, &row)) {
+            if let Some(found) = row.and_then(|row| registry::read_workspace(workspace, row)) {
                 return Ok((found.name.unwrap_or_else(|| workspace.to_string()), is_known));
             }
             is_known = false;

@@ -59,10 +59,20 @@ pub(crate) async fn flush_all(shared: &Arc<Shared>) -> Result<(), StoreError> {
 /// Writes everything that waits; nothing if a write is under way. After an error all of it waits again. Dropping the future
 /// does not end a write that has begun.
 pub(crate) async fn flush(shared: &Arc<Shared>, durability: Durability) -> Result<(), StoreError> {
-    let start = lock(&shared.overlay).start_flush();
+    let (start, is_complete) = {
+        let mut overlay = lock(&shared.overlay);
+        (overlay.start_flush(), overlay.caught_up().is_some())
+    };
     match start {
         FlushStart::Begun(writing) => finish(shared, writing, durability).await,
-        FlushStart::UnderWay | FlushStart::Nothing => Ok(()),
+        FlushStart::UnderWay => Ok(()),
+        FlushStart::Nothing => {
+            if is_complete {
+                // A recovery found that the store has everything: an earlier failure is over.
+                shared.note_flush(&Ok(()));
+            }
+            Ok(())
+        }
     }
 }
 
@@ -86,6 +96,7 @@ async fn write_out(shared: &Shared, writing: &Writing, durability: Durability) -
         // It was written to the store before, to the one after, or to neither.
         result = Err(renewed());
     }
+    shared.note_flush(&result);
     shared.metrics.flush_seconds.record((shared.env.instant() - started).as_secs_f64());
     {
         let mut overlay = lock(&shared.overlay);

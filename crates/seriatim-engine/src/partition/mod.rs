@@ -108,6 +108,9 @@ pub struct PartitionState {
     pub uncheckpointed_bytes: u64,
     /// Commands that wait, and the group that is under way.
     pub waiting: usize,
+    /// Why the store does not take what is derived: the last flush failed. Commands are done while there is room for what
+    /// waits, and everything is in the log.
+    pub store_failure: Option<String>,
 }
 
 impl PartitionHandle {
@@ -136,6 +139,7 @@ impl PartitionHandle {
             overlay: std::sync::Mutex::new(Overlay::new(limits, budget)),
             sealed: std::sync::Mutex::new(Values::new()),
             wake: Notify::new(),
+            store_failure: std::sync::Mutex::default(),
             store_generation: AtomicU64::new(0),
             renewed: Notify::new(),
             changes: watch::Sender::new(()),
@@ -162,7 +166,8 @@ impl PartitionHandle {
 
     /// Has an asynchronous projector follow the partition until it is closed.
     pub(crate) fn follow(&self, projector: Arc<dyn AsyncProjector>) {
-        let follower = self.shared.env.spawn(follower::run(self.shared.clone(), projector));
+        let following = follower::run(self.shared.clone(), self.status.clone(), projector);
+        let follower = self.shared.env.spawn(following);
         self.followers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(follower);
     }
 
@@ -251,6 +256,8 @@ impl PartitionHandle {
             (None, Status::Finished) => PartitionStatus::Stopped("it is closed".to_owned()),
         };
         let in_group = usize::from(matches!(self.status.status(), Status::InTransaction));
+        let failure = self.shared.store_failure.lock();
+        let store_failure = failure.unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         let overlay = lock(&self.shared.overlay);
         PartitionState {
             partition: self.shared.partition,
@@ -260,6 +267,7 @@ impl PartitionHandle {
             unflushed: overlay.keys(),
             uncheckpointed_bytes: overlay.log_bytes(),
             waiting: self.queue.max_capacity() - self.queue.capacity() + in_group,
+            store_failure,
         }
     }
 }

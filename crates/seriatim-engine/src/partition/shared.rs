@@ -41,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) sealed: Mutex<Values>,
     /// Tells the flusher that enough waits.
     pub(crate) wake: Notify,
+    /// Why the last flush failed, until one succeeds or nothing is left to be written.
+    pub(crate) store_failure: Mutex<Option<String>>,
     /// Which generation of the store the overlay lies on: set when a recovery begins.
     pub(crate) store_generation: AtomicU64,
     /// Tells the partition's task that the store was opened again, and is in another generation.
@@ -108,6 +110,12 @@ impl Shared {
             return Err(renewed());
         }
         Ok(())
+    }
+
+    /// Remembers how a flush ended, for those who ask whether the partition is well.
+    pub(super) fn note_flush(&self, result: &Result<(), StoreError>) {
+        let failure = result.as_ref().err().map(ToString::to_string);
+        *self.store_failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
     }
 
     /// Opens a store that failed again. If that cannot be done and waiting does not help, the partition stops.

@@ -54,6 +54,7 @@ impl From<CommandError> for SubmitError {
             CommandError::Fenced(what) => Self::Fenced(what),
             CommandError::Draw(error) => Self::Draw(error),
             CommandError::Damaged { key, problem } => damaged(key, problem),
+            CommandError::BadRow(bad) => Self::BadRow(bad),
             CommandError::Unread => {
                 Self::Request(RequestError::Refused("it swallowed an error of its context".into()))
             }

@@ -1,23 +1,27 @@
 //! Asking the registry, and telling it.
 
+use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 use seriatim_blocks::Demand;
 use seriatim_storage::Digest;
 use seriatim_types::{ApplicationId, WorkspaceId, WorkspaceKind};
 
 use super::{
-    ACCEPT, DEFINE_BLOCKS, FENCE, FENCE_VIEW, ID, RAISE_BLOCKS, REGISTER, RELEASE, RESERVE, UNFENCE,
-    WORKSPACE, fence_key, workspace_key,
+    ACCEPT, ApplicationRow, BLOCKS_VIEW, BlocksRow, DEFINE_BLOCKS, Defined, FENCE, FENCE_VIEW, ID, NameRow,
+    RAISE_BLOCKS, REGISTER, RELEASE, RESERVE, Registered, Reserved, UNFENCE, WORKSPACE, WorkspaceRow,
+    fence_key, workspace_key,
 };
 use crate::app::Running;
+use crate::apply::ApplyError;
+use crate::codec::BadBytes;
 use crate::definition::{Accepted, Application};
 use crate::error::SubmitError;
 use crate::fence::{FenceState, Opened};
-use crate::keys::WorkspaceKeys;
+use crate::keys::{StoreKey, WorkspaceKeys};
 use crate::limits::APPLICATIONS_MAX;
 use crate::prepare::check_key;
 use crate::request::{Answer, Request};
-use crate::view::{self, KeyPart};
+use crate::view::{self, BadRow, KeyPart};
 
 /// What the registry knows of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,19 +89,28 @@ impl Registry<'_> {
         WorkspaceKeys::new(ID, WORKSPACE).view(view)
     }
 
-    pub(crate) async fn row(&self, view: &str, key: &[KeyPart]) -> Result<Option<Json>, SubmitError> {
-        self.sys.view_row(WORKSPACE, view, key).await
+    pub(crate) async fn row<T: DeserializeOwned>(
+        &self,
+        view: &str,
+        key: &[KeyPart],
+    ) -> Result<Option<T>, SubmitError> {
+        self.sys.read_row(WORKSPACE, view, key).await
+    }
+
+    /// The row of a block sequence.
+    pub(crate) async fn blocks(&self, name: &str) -> Result<Option<BlocksRow>, SubmitError> {
+        self.row(BLOCKS_VIEW, &[name.into()]).await
     }
 
     /// Up to `limit` rows of a view whose keys begin with `prefix`, behind a key, ascending: the last part of the key, and
     /// the row.
-    pub(crate) async fn rows(
+    pub(crate) async fn rows<T: DeserializeOwned>(
         &self,
         view: &str,
         prefix: &[KeyPart],
         after: Option<&[KeyPart]>,
         limit: usize,
-    ) -> Result<Vec<(KeyPart, Json)>, SubmitError> {
+    ) -> Result<Vec<(KeyPart, T)>, SubmitError> {
         let mut range = seriatim_storage::ClusteringRange::prefix(&view::encode_key(prefix));
         if let Some(after) = after {
             // Behind it: every longer key would begin with it, and there is none.
@@ -106,12 +119,19 @@ impl Registry<'_> {
             range.start = range.start.max(start.into());
         }
         let pairs = self.sys.partition_of(WORKSPACE).scan(&Self::view(view), range, limit).await?;
-        let read = |(key, value): (bytes::Bytes, bytes::Bytes)| {
-            let part = view::decode_key(&key).ok()?.pop()?;
-            let (_, row) = view::decode_row(&value).ok()?;
-            Some((part, row?))
-        };
-        Ok(pairs.into_iter().filter_map(read).collect())
+        let mut rows = Vec::with_capacity(pairs.len());
+        for (key, value) in pairs {
+            let bad = |problem| {
+                SubmitError::Apply(ApplyError::Bad { key: StoreKey::new(&Self::view(view), &key), problem })
+            };
+            let parts = view::decode_key(&key).map_err(bad)?;
+            let (_, row) = view::decode_row(&value).map_err(bad)?;
+            let Some(row) = row else { continue };
+            let row = view::read_row(view, &parts, row)?;
+            let last = parts.into_iter().next_back();
+            rows.push((last.ok_or_else(|| bad(BadBytes("part of a key")))?, row));
+        }
+        Ok(rows)
     }
 
     /// Up to `limit` names of a scope behind a name, ascending, with the workspaces that they lead to.
@@ -123,23 +143,26 @@ impl Registry<'_> {
     ) -> Result<Vec<(String, WorkspaceId)>, SubmitError> {
         let after = after.map(|after| [scope.into(), after.into()]);
         let rows = self.rows("names", &[scope.into()], after.as_ref().map(|key| &key[..]), limit).await?;
-        let read = |(part, row): (KeyPart, Json)| match part {
-            KeyPart::Text(name) => Some((name, WorkspaceId::new(row["id"].as_u64()?))),
-            KeyPart::Integer(_) => None,
+        let read = |(part, row): (KeyPart, NameRow)| match part {
+            KeyPart::Text(name) => Ok((name, WorkspaceId::new(row.id))),
+            KeyPart::Integer(_) => {
+                Err(BadRow::new("names", &[scope.into(), part], "a name is a text").into())
+            }
         };
-        Ok(rows.into_iter().filter_map(read).collect())
+        rows.into_iter().map(read).collect()
     }
 
     /// The accepted definition of an application.
     pub(crate) async fn accepted(&self, name: &str) -> Result<Option<Accepted>, SubmitError> {
-        let Some(row) = self.row("applications", &[name.into()]).await? else { return Ok(None) };
-        read_accepted(&row["accepted"]).map(Some)
+        let row: Option<ApplicationRow> = self.row("applications", &[name.into()]).await?;
+        Ok(row.map(|row| row.accepted))
     }
 
     /// The accepted definitions of all applications, by name.
     pub(crate) async fn all_accepted(&self) -> Result<Vec<Accepted>, SubmitError> {
-        let rows = self.rows("applications", &[], None, APPLICATIONS_MAX).await?;
-        rows.iter().map(|(_, row)| read_accepted(&row["accepted"])).collect()
+        let rows: Vec<(KeyPart, ApplicationRow)> =
+            self.rows("applications", &[], None, APPLICATIONS_MAX).await?;
+        Ok(rows.into_iter().map(|(_, row)| row.accepted).collect())
     }
 
     /// Has a definition accepted: nothing happens if it was before.
@@ -158,14 +181,13 @@ impl Registry<'_> {
         if let Some(id) = id {
             args["id"] = json!(id.get());
         }
-        let answer = self.submit(&Request::new(ACCEPT).args(args)).await?;
-        read_accepted(&answer.result.unwrap_or_default())
+        self.submit(&Request::new(ACCEPT).args(args)).await?.result_as()
     }
 
     /// The workspace that a name leads to.
     pub(crate) async fn named(&self, scope: &str, name: &str) -> Result<Option<WorkspaceId>, SubmitError> {
-        let row = self.row("names", &[scope.into(), name.into()]).await?;
-        Ok(row.and_then(|row| row["id"].as_u64()).map(WorkspaceId::new))
+        let row: Option<NameRow> = self.row("names", &[scope.into(), name.into()]).await?;
+        Ok(row.map(|row| WorkspaceId::new(row.id)))
     }
 
     /// Registers a workspace; the id that the name or the key has, if somebody was faster.
@@ -190,9 +212,9 @@ impl Registry<'_> {
                 self.submit_once(request, key, &format!("workspaces of {scope}"), &identity).await?
             }
         };
-        let result = answer.result.unwrap_or_default();
-        let id = result["id"].as_u64().map_or(candidate, WorkspaceId::new);
-        Ok((id, !answer.repeated && result["created"] == Json::Bool(true)))
+        let repeated = answer.repeated;
+        let Registered { id, created } = answer.result_as()?;
+        Ok((WorkspaceId::new(id), !repeated && created))
     }
 
     pub(crate) async fn workspace(
@@ -202,7 +224,7 @@ impl Registry<'_> {
     ) -> Result<Option<Workspace>, SubmitError> {
         let Some(key) = workspace_key(u64::from(application.get()), id.get()) else { return Ok(None) };
         let row = self.row("workspaces", &key).await?;
-        Ok(row.and_then(|row| read_workspace(id, &row)))
+        Ok(row.map(|row| describe(id, row)))
     }
 
     /// Up to `limit` workspaces of an application behind an id, ascending.
@@ -215,11 +237,12 @@ impl Registry<'_> {
         let after = after.and_then(|after| workspace_key(u64::from(application.get()), after.get()));
         let prefix = [i64::from(application.get()).into()];
         let rows = self.rows("workspaces", &prefix, after.as_ref().map(|key| &key[..]), limit).await?;
-        let read = |(part, row): (KeyPart, Json)| match part {
-            KeyPart::Integer(id) => read_workspace(WorkspaceId::new(u64::try_from(id).ok()?), &row),
-            KeyPart::Text(_) => None,
+        let read = |(part, row): (KeyPart, WorkspaceRow)| {
+            let id = if let KeyPart::Integer(id) = part { u64::try_from(id).ok() } else { None };
+            let bad = || BadRow::new("workspaces", &[part], "an id is a whole number");
+            Ok(describe(WorkspaceId::new(id.ok_or_else(bad)?), row))
         };
-        Ok(rows.into_iter().filter_map(read).collect())
+        rows.into_iter().map(read).collect()
     }
 
     /// Creates a block sequence; the same again is fine.
@@ -230,14 +253,13 @@ impl Registry<'_> {
         block_size: u64,
     ) -> Result<bool, SubmitError> {
         let args = json!({"name": name, "first": first, "block_size": block_size});
-        if let Some(row) = self.row("blocks", &[name.into()]).await?
-            && row["first"] == args["first"]
-            && row["block_size"] == args["block_size"]
+        if let Some(row) = self.blocks(name).await?
+            && (row.first, row.block_size) == (first, block_size)
         {
             return Ok(false);
         }
         let answer = self.submit(&Request::new(DEFINE_BLOCKS).args(args)).await?;
-        Ok(answer.result.unwrap_or_default()["created"] == Json::Bool(true))
+        Ok(answer.result_as::<Defined>()?.created)
     }
 
     /// The request that reserves a block; `opening` if it is the first of whoever asks.
@@ -253,8 +275,7 @@ impl Registry<'_> {
             json!({"name": name, "min": count, "want": count, "unused": 0, "opening": false, "taken": true});
         let request = Request::new(RESERVE).args(args);
         let answer = self.submit_once(request, key, &format!("blocks/{name}"), &json!(count)).await?;
-        let base = answer.result.unwrap_or_default()["base"].as_u64();
-        base.ok_or_else(|| SubmitError::NotFound(format!("the reservation of {name} has no numbers")))
+        Ok(answer.result_as::<Reserved>()?.base)
     }
 
     /// Makes a block sequence go on from a later number.
@@ -265,7 +286,7 @@ impl Registry<'_> {
 
     /// The state of the fence.
     pub(crate) async fn fence_state(&self) -> Result<FenceState, SubmitError> {
-        FenceState::of(self.row(FENCE_VIEW, &fence_key()).await?).map_err(SubmitError::Conflict)
+        Ok(self.row(FENCE_VIEW, &fence_key()).await?.unwrap_or_default())
     }
 
     /// Fences everything.
@@ -285,12 +306,11 @@ impl Registry<'_> {
     }
 }
 
-fn read_accepted(json: &Json) -> Result<Accepted, SubmitError> {
-    serde_json::from_value(json.clone())
-        .map_err(|error| SubmitError::NotFound(format!("the accepted definition cannot be read: {error}")))
+fn describe(id: WorkspaceId, WorkspaceRow { kind, name }: WorkspaceRow) -> Workspace {
+    Workspace { id, kind: WorkspaceKind::new(kind), name }
 }
 
-pub(crate) fn read_workspace(id: WorkspaceId, row: &Json) -> Option<Workspace> {
-    let kind = WorkspaceKind::new(u16::try_from(row["kind"].as_u64()?).ok()?);
-    Some(Workspace { id, kind, name: row["name"].as_str().map(str::to_owned) })
+/// What a row says, for those who look for damage themselves.
+pub(crate) fn read_workspace(id: WorkspaceId, row: Json) -> Option<Workspace> {
+    serde_json::from_value(row).ok().map(|row| describe(id, row))
 }

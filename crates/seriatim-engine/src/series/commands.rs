@@ -9,12 +9,12 @@
 
 use std::ops::RangeInclusive;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 use seriatim_types::{Number, WorkspaceOffset};
 
-use super::{KIND, NAME, SEQUENCE, SeriesFormat};
+use super::{BadFormat, KIND, NAME, SEQUENCE, SeriesFormat};
 use crate::app::App;
 use crate::command::{Command, CommandError, Context};
 use crate::definition::{
@@ -48,8 +48,8 @@ pub(crate) fn app() -> Result<App, DefinitionError> {
         .kind(KindDefinition::new(KIND))
         .build()?;
     let app = App::new(definition)
-        .command(SETTINGS, Settled(settings))
-        .command(NEXT, Settled(next))
+        .command(SETTINGS, Reading(settings))
+        .command(NEXT, Reading(next))
         .command(VOID, void)
         .command(RAISE, raise)
         .projector(projector(SETTINGS_VIEW, project_settings))
@@ -59,9 +59,9 @@ pub(crate) fn app() -> Result<App, DefinitionError> {
 }
 
 /// A command that reads the settings each time.
-struct Settled(fn(&mut Context<'_, '_>) -> Result<Json, CommandError>);
+struct Reading(fn(&mut Context<'_, '_>) -> Result<Json, CommandError>);
 
-impl Command for Settled {
+impl Command for Reading {
     fn run(&self, context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
         (self.0)(context)
     }
@@ -83,21 +83,70 @@ pub(super) fn void_key(number: u64) -> [KeyPart; 1] {
     [KeyPart::Integer(number.cast_signed())]
 }
 
-/// Where a series begins, and how its numbers are written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Where a series begins, and how its numbers are written. Read from a row, which has to have both.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "SettingsRow")]
 pub(super) struct Settings {
     pub(super) first: u64,
     pub(super) format: SeriesFormat,
 }
 
-impl Settings {
-    /// Those that a row holds; without one, those of a series that was used without.
-    pub(super) fn of(row: Option<&Json>) -> Self {
-        let first = row.and_then(|row| row["first"].as_u64()).unwrap_or(1);
-        // What is stored was checked when it was set.
-        let format = row.and_then(|row| row["format"].as_str()?.parse().ok()).unwrap_or_default();
-        Self { first, format }
+impl Default for Settings {
+    /// Those of a series that was used without settings: it has no row.
+    fn default() -> Self {
+        Self { first: 1, format: SeriesFormat::default() }
     }
+}
+
+impl TryFrom<SettingsRow> for Settings {
+    type Error = BadFormat;
+
+    fn try_from(SettingsRow { first, format }: SettingsRow) -> Result<Self, BadFormat> {
+        Ok(Self { first, format: format.parse()? })
+    }
+}
+
+/// A row of the view `settings`.
+#[derive(Debug, Serialize, Deserialize)]
+struct SettingsRow {
+    first: u64,
+    format: String,
+}
+
+/// A row of the view `counts`. Without one, nothing was.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct CountsRow {
+    pub(super) voided: u64,
+    pub(super) raised: u64,
+}
+
+/// A row of the view `voids`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct VoidRow {
+    pub(super) reason: String,
+    pub(super) at: u64,
+    pub(super) offset: u64,
+}
+
+/// What `Settings` answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Settled {
+    pub(super) created: bool,
+    first: u64,
+    format: String,
+    next: u64,
+}
+
+/// What `Next` answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Drawn {
+    pub(super) number: u64,
+    pub(super) count: u64,
+    pub(super) text: String,
+}
+
+fn answer(result: impl Serialize) -> Result<Json, CommandError> {
+    serde_json::to_value(result).map_err(|error| CommandError::Invalid(error.to_string()))
 }
 
 fn parse<T: DeserializeOwned>(context: &Context<'_, '_>) -> Result<T, CommandError> {
@@ -126,17 +175,22 @@ struct SettingsArgs {
     format: String,
 }
 
+/// Where a series can begin.
+pub(super) fn check_first(first: u64) -> Result<Number, CommandError> {
+    check_number("first", first)
+}
+
 /// Says where a series begins and how its numbers are written: its first event, or never. The same again is fine.
 fn settings(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let args: SettingsArgs = parse(context)?;
-    let first = check_number("first", args.first)?;
+    let first = check_first(args.first)?;
     let format: SeriesFormat =
         args.format.parse().map_err(|error| CommandError::Invalid(format!("{error}")))?;
     let asked = Settings { first: first.get(), format };
-    let row = context.row(SETTINGS_VIEW, &settings_key())?;
+    let present: Option<Settings> = context.read(SETTINGS_VIEW, &settings_key())?;
     let is_first = context.offset() == WorkspaceOffset::FIRST;
     if !is_first {
-        let present = Settings::of(row.as_ref());
+        let present = present.unwrap_or_default();
         if present != asked {
             return Err(CommandError::Conflict(format!(
                 "the series is in use, begins at {} and has format {}: it keeps them",
@@ -152,7 +206,7 @@ fn settings(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
         context.raise(SEQUENCE, next)?;
     }
     let (first, format) = (asked.first, asked.format.to_string());
-    Ok(json!({"created": is_first, "first": first, "format": format, "next": next.get()}))
+    answer(Settled { created: is_first, first, format, next: next.get() })
 }
 
 #[derive(Deserialize)]
@@ -163,21 +217,26 @@ struct NextArgs {
     note: Option<String>,
 }
 
-/// Takes the next numbers, in a row.
-fn next(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let NextArgs { count, note } = parse(context)?;
+/// What can be wrong with a request for numbers, whatever the series is.
+pub(super) fn check_next(count: u64, note: Option<&str>) -> Result<(), CommandError> {
     if !(1..=SERIES_COUNT_MAX).contains(&count) {
         return Err(CommandError::Invalid(format!(
             "\"count\" has to be from 1 to {SERIES_COUNT_MAX}, not {count}"
         )));
     }
-    check_text("note", note.as_deref().unwrap_or_default())?;
-    let settings = Settings::of(context.row(SETTINGS_VIEW, &settings_key())?.as_ref());
+    check_text("note", note.unwrap_or_default())
+}
+
+/// Takes the next numbers, in a row.
+fn next(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
+    let NextArgs { count, note } = parse(context)?;
+    check_next(count, note.as_deref())?;
+    let settings: Settings = context.read(SETTINGS_VIEW, &settings_key())?.unwrap_or_default();
     let number = context.draw(SEQUENCE)?;
     for _ in 1..count {
         context.draw(SEQUENCE)?;
     }
-    Ok(json!({"number": number.get(), "count": count, "text": settings.format.text(number.get())}))
+    answer(Drawn { number: number.get(), count, text: settings.format.text(number.get()) })
 }
 
 #[derive(Deserialize)]
@@ -216,11 +275,17 @@ struct RaiseArgs {
     reason: String,
 }
 
-/// Makes a series go on from a later number.
+/// What can be wrong with a raise, whatever the series is.
+pub(super) fn check_raise(next: u64, reason: &str) -> Result<Number, CommandError> {
+    let next = check_number("next", next)?;
+    check_reason(reason)?;
+    Ok(next)
+}
+
+/// Makes a series continue from a later number.
 fn raise(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let RaiseArgs { next, reason } = parse(context)?;
-    let next = check_number("next", next)?;
-    check_reason(&reason)?;
+    let next = check_raise(next, &reason)?;
     let from = context.next(SEQUENCE)?;
     if next < from {
         return Err(CommandError::Conflict(format!(
@@ -235,34 +300,30 @@ fn project_settings(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), St
     if &*event.event.command != SETTINGS {
         return Ok(());
     }
-    let result = event.event.json_result().unwrap_or_default();
-    if result["created"] == Json::Bool(true) {
-        rows.fold(&settings_key(), |_| Some(json!({"first": result["first"], "format": result["format"]})));
+    let Settled { created, first, format, .. } = event.event.result_as()?;
+    if !created {
+        return Ok(());
     }
-    Ok(())
+    rows.fold_as(&settings_key(), |_| Ok(Some(SettingsRow { first, format })))
 }
 
 fn project_counts(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
-    let count = match &*event.event.command {
-        VOID => "voided",
-        RAISE => "raised",
+    let (voided, raised) = match &*event.event.command {
+        VOID => (1, 0),
+        RAISE => (0, 1),
         _ => return Ok(()),
     };
-    rows.fold(&counts_key(), |row| {
-        let mut row = row.unwrap_or_else(|| json!({"voided": 0, "raised": 0}));
-        row[count] = json!(row[count].as_u64().unwrap_or(0) + 1);
-        Some(row)
-    });
-    Ok(())
+    rows.fold_as(&counts_key(), |row: Option<CountsRow>| {
+        let row = row.unwrap_or_default();
+        Ok(Some(CountsRow { voided: row.voided + voided, raised: row.raised + raised }))
+    })
 }
 
 fn project_voids(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
     if &*event.event.command != VOID {
         return Ok(());
     }
-    let args = event.event.json_argument().unwrap_or_default();
-    let number = args["number"].as_u64().ok_or("Void without a number")?;
+    let VoidArgs { number, reason } = event.event.argument_as()?;
     let (at, offset) = (event.place.time.as_millis(), event.place.workspace_offset.get());
-    rows.fold(&void_key(number), |_| Some(json!({"reason": args["reason"], "at": at, "offset": offset})));
-    Ok(())
+    rows.fold_as(&void_key(number), |_| Ok(Some(VoidRow { reason, at, offset })))
 }

@@ -4,14 +4,16 @@ use serde_json::{Value as Json, json};
 use seriatim_types::{Number, Timestamp, WorkspaceId, WorkspaceKind};
 
 use super::commands::{
-    COUNTS_VIEW, NEXT, RAISE, SETTINGS, SETTINGS_VIEW, Settings, VOID, VOIDS_VIEW, counts_key, settings_key,
+    COUNTS_VIEW, CountsRow, Drawn, NEXT, RAISE, SETTINGS, SETTINGS_VIEW, Settings, Settled, VOID, VOIDS_VIEW,
+    VoidRow, check_first, check_next, check_raise, counts_key, settings_key,
 };
 use super::{KIND, NAME, SEQUENCE, SeriesFormat, Voided, check_name};
 use crate::app::Running;
 use crate::engine::Engine;
 use crate::error::{RequestError, SubmitError};
+use crate::prepare::check_key;
 use crate::request::{Answer, Request};
-use crate::view::KeyPart;
+use crate::view::{self, BadRow, KeyPart};
 
 /// Series: gap-free numbers by name. A series is there when it is first used.
 #[derive(Debug, Clone, Copy)]
@@ -147,21 +149,13 @@ impl Series<'_> {
     ///
     /// [`SubmitError`]: unless its kind is `InDoubt`, no number was taken.
     pub async fn next(&self, name: &str, request: &NextRequest) -> Result<Taken, SubmitError> {
+        // Everything is checked before a name is used: a request that is refused creates no series.
+        check_next(request.count, request.note.as_deref())?;
+        check_idempotency(request.idempotency_key.as_deref())?;
         let workspace = self.used(name).await?;
         let args = json!({"count": request.count, "note": request.note});
         let command = with_key(Request::new(NEXT).args(args), request.idempotency_key.as_deref());
-        let answer = self.submit(workspace, command).await?;
-        let result = answer.result.unwrap_or_default();
-        let (number, count, text) =
-            (result["number"].as_u64(), result["count"].as_u64(), result["text"].as_str());
-        match (number, count, text) {
-            (Some(number), Some(count), Some(text)) => {
-                let (series, text, repeated) = (name.to_owned(), text.to_owned(), answer.repeated);
-                Ok(Taken { series, number, count, text, repeated })
-            }
-            // The key was used for another command of this series: its answer has no number.
-            _ => Err(SubmitError::KeyReused(request.idempotency_key.clone().unwrap_or_default())),
-        }
+        taken(name, self.submit(workspace, command).await?)
     }
 
     /// Creates a series with settings, and says whether it is new. The same again is fine.
@@ -174,6 +168,7 @@ impl Series<'_> {
             Ok(format) => format,
             Err(error) => return Err(RequestError::Refused(format!("{error}")).into()),
         };
+        check_first(first)?;
         if let Some(workspace) = self.find(name).await?
             && let asked = (Settings { first, format: format.clone() })
             && self.settings(workspace).await? == Some(asked)
@@ -183,7 +178,7 @@ impl Series<'_> {
         let workspace = self.used(name).await?;
         let args = json!({"first": first, "format": format.to_string()});
         let answer = self.submit(workspace, Request::new(SETTINGS).args(args)).await?;
-        Ok(answer.result.unwrap_or_default()["created"] == Json::Bool(true))
+        Ok(answer.result_as::<Settled>()?.created)
     }
 
     /// Marks a taken number as void: an explained hole.
@@ -218,6 +213,8 @@ impl Series<'_> {
         reason: &str,
         idempotency_key: Option<&str>,
     ) -> Result<(), SubmitError> {
+        check_raise(next, reason)?;
+        check_idempotency(idempotency_key)?;
         let workspace = self.used(name).await?;
         let command = Request::new(RAISE).args(json!({"next": next, "reason": reason}));
         self.submit(workspace, with_key(command, idempotency_key)).await?;
@@ -227,11 +224,11 @@ impl Series<'_> {
     /// The settings of a series; `None` before its first event.
     async fn settings(&self, workspace: WorkspaceId) -> Result<Option<Settings>, SubmitError> {
         let (running, _) = self.running()?;
-        let row = running.view_row(workspace, SETTINGS_VIEW, &settings_key()).await?;
-        if row.is_none() && self.last_event(workspace).await?.is_none() {
+        let found: Option<Settings> = running.read_row(workspace, SETTINGS_VIEW, &settings_key()).await?;
+        if found.is_none() && self.last_event(workspace).await?.is_none() {
             return Ok(None);
         }
-        Ok(Some(Settings::of(row.as_ref())))
+        Ok(Some(found.unwrap_or_default()))
     }
 
     /// How a series stands.
@@ -246,9 +243,9 @@ impl Series<'_> {
 
     async fn state_of(&self, name: &str, workspace: WorkspaceId) -> Result<SeriesState, SubmitError> {
         let (running, _) = self.running()?;
-        let settings =
-            Settings::of(running.view_row(workspace, SETTINGS_VIEW, &settings_key()).await?.as_ref());
-        let counts = running.view_row(workspace, COUNTS_VIEW, &counts_key()).await?.unwrap_or_default();
+        let settings: Option<Settings> = running.read_row(workspace, SETTINGS_VIEW, &settings_key()).await?;
+        let counts: Option<CountsRow> = running.read_row(workspace, COUNTS_VIEW, &counts_key()).await?;
+        let (settings, counts) = (settings.unwrap_or_default(), counts.unwrap_or_default());
         let sequences = self.engine.sequence_states(running, workspace).await?;
         let sequence = sequences.into_iter().find(|sequence| &*sequence.name == SEQUENCE);
         Ok(SeriesState {
@@ -258,8 +255,8 @@ impl Series<'_> {
             format: settings.format,
             next: sequence.as_ref().and_then(|sequence| sequence.next).map(Number::get),
             remaining: sequence.map_or(0, |sequence| sequence.remaining),
-            voided: counts["voided"].as_u64().unwrap_or(0),
-            raised: counts["raised"].as_u64().unwrap_or(0),
+            voided: counts.voided,
+            raised: counts.raised,
         })
     }
 
@@ -294,23 +291,59 @@ impl Series<'_> {
             .view(NAME, workspace, VOIDS_VIEW, &[], after.as_ref().map(|key| &key[..]), limit)
             .await?;
         let read = |(key, row): (Vec<KeyPart>, Json)| {
-            let [KeyPart::Integer(number)] = key[..] else { return None };
-            Voided::read(u64::try_from(number).ok()?, &row)
+            let number =
+                if let [KeyPart::Integer(number)] = key[..] { u64::try_from(number).ok() } else { None };
+            let number = number.ok_or_else(|| BadRow::new(VOIDS_VIEW, &key, "its key is not a number"))?;
+            Ok(Voided::of(number, view::read_row(VOIDS_VIEW, &key, row)?))
         };
-        Ok(rows.into_iter().filter_map(read).collect())
+        rows.into_iter().map(read).collect()
     }
 }
 
 impl Voided {
-    pub(super) fn read(number: u64, row: &Json) -> Option<Self> {
-        let (reason, at) = (row["reason"].as_str()?, row["at"].as_u64()?);
-        Some(Self { number, reason: reason.to_owned(), time: Timestamp::from_millis(at) })
+    pub(super) fn of(number: u64, row: VoidRow) -> Self {
+        Self { number, reason: row.reason, time: Timestamp::from_millis(row.at) }
     }
+}
+
+/// What an event of `Next` has answered. A key that was used for another command does not get here: the engine compares
+/// requests.
+fn taken(series: &str, answer: Answer) -> Result<Taken, SubmitError> {
+    let (series, repeated) = (series.to_owned(), answer.repeated);
+    let Drawn { number, count, text } = answer.result_as()?;
+    Ok(Taken { series, number, count, text, repeated })
+}
+
+fn check_idempotency(key: Option<&str>) -> Result<(), RequestError> {
+    key.map_or(Ok(()), check_key)
 }
 
 fn with_key(request: Request, key: Option<&str>) -> Request {
     match key {
         Some(key) => request.idempotency_key(key),
         None => request,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seriatim_types::{ErrorKind, PartitionId, PartitionOffset, WorkspaceOffset};
+
+    use super::*;
+
+    #[test]
+    fn an_answer_without_a_number_is_damage_and_not_a_reused_key() {
+        for result in [None, Some(json!({"count": 1, "text": "1"})), Some(json!({"number": 1, "count": 1}))] {
+            let answer = Answer {
+                partition: PartitionId::new(0),
+                partition_offset: PartitionOffset::FIRST,
+                workspace_offset: WorkspaceOffset::FIRST,
+                ids: Vec::new(),
+                numbers: Vec::new(),
+                result,
+                repeated: true,
+            };
+            assert_eq!(taken("s", answer).unwrap_err().kind(), ErrorKind::Corrupt);
+        }
     }
 }

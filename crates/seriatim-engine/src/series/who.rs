@@ -3,7 +3,7 @@
 use seriatim_storage::{LogError, ReadLimit};
 use seriatim_types::{PartitionOffset, SequenceId, Timestamp, WorkspaceId, WorkspaceOffset};
 
-use super::commands::{RAISE, SETTINGS, VOIDS_VIEW, void_key};
+use super::commands::{RAISE, SETTINGS, VOIDS_VIEW, VoidRow, void_key};
 use super::{NAME, SEQUENCE, Series};
 use crate::apply::{ApplyError, decode_offset};
 use crate::error::SubmitError;
@@ -121,8 +121,8 @@ impl Series<'_> {
         let probe = found.ok_or_else(not_yet)?;
         let mut issued = probe.issued(number).ok_or_else(|| SubmitError::NotFound(probe.skipped(number)))?;
         let (running, _) = self.running()?;
-        let row = running.view_row(workspace, VOIDS_VIEW, &void_key(number)).await?;
-        issued.void = row.and_then(|row| Voided::read(number, &row));
+        let row: Option<VoidRow> = running.read_row(workspace, VOIDS_VIEW, &void_key(number)).await?;
+        issued.void = row.map(|row| Voided::of(number, row));
         Ok(issued)
     }
 

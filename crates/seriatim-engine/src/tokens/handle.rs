@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::error::{RequestError, SubmitError};
 use crate::limits::{TOKEN_NOTE_BYTES_MAX, TOKEN_SCOPES_MAX};
 use crate::request::Request;
-use crate::view::KeyPart;
+use crate::view::{BadRow, KeyPart};
 
 /// Every secret begins so: whoever finds one in a file knows what it is for.
 const PREFIX: &str = "seriatim_";
@@ -81,13 +81,17 @@ fn cut_short(error: &seriatim_env::TaskError) -> SubmitError {
     SubmitError::InDoubt(error.to_string())
 }
 
-fn read(id: String, row: &Json) -> Option<(Token, Known)> {
-    let scopes = scopes(row)?;
-    let digest = row["digest"].as_str()?.parse().ok()?;
+/// What a row says. One that cannot be read is an error: a token must not vanish, because without any no one needs one.
+fn read(id: String, row: &Json) -> Result<(Token, Known), BadRow> {
+    let bad = |problem: &str| BadRow::new(TOKENS_VIEW, &[id.as_str().into()], problem);
+    let scopes = scopes(row).ok_or_else(|| bad("it has no scopes"))?;
+    let digest = row["digest"].as_str().and_then(|digest| digest.parse().ok());
+    let digest = digest.ok_or_else(|| bad("it has no digest"))?;
+    let at = row["at"].as_str().ok_or_else(|| bad("it has no time"))?.to_owned();
     let grants = Grants { id: id.as_str().into(), scopes: scopes.clone().into() };
     let known = Known { digest, grants };
     let note = row["note"].as_str().map(str::to_owned);
-    Some((Token { id, scopes, note, at: row["at"].as_str()?.to_owned() }, known))
+    Ok((Token { id, scopes, note, at }, known))
 }
 
 impl Tokens<'_> {
@@ -174,10 +178,9 @@ impl Tokens<'_> {
                         another under another key";
             return Err(SubmitError::Conflict(text.to_owned()));
         }
-        let row = self.engine.registry().row(TOKENS_VIEW, &[id.as_str().into()]).await?;
-        let read = row.and_then(|row| read(id.clone(), &row));
-        let (token, known) =
-            read.ok_or_else(|| SubmitError::NotFound(format!("token {id} does not exist")))?;
+        let row: Option<Json> = self.engine.registry().row(TOKENS_VIEW, &[id.as_str().into()]).await?;
+        let row = row.ok_or_else(|| SubmitError::NotFound(format!("token {id} does not exist")))?;
+        let (token, known) = read(id.clone(), &row)?;
         table.insert(id, known);
         Ok(token)
     }
@@ -230,10 +233,10 @@ impl Tokens<'_> {
         let key = key.as_ref().map(|key| &key[..]);
         let rows = self.engine.registry().rows(TOKENS_VIEW, &[], key, limit).await?;
         let read = |(part, row): (KeyPart, Json)| match part {
-            KeyPart::Text(id) => read(id, &row),
-            KeyPart::Integer(_) => None,
+            KeyPart::Text(id) => Ok(read(id, &row)?),
+            KeyPart::Integer(_) => Err(BadRow::new(TOKENS_VIEW, &[part], "an id is a text").into()),
         };
-        Ok(rows.into_iter().filter_map(read).collect())
+        rows.into_iter().map(read).collect()
     }
 
     /// Reads all tokens into memory, when an engine opens.

@@ -68,7 +68,7 @@ impl Engine {
                 if rest.starts_with(OWN_NAMES) {
                     return Err(refused(format!("{name} is the engine's own: unfencing moves it by itself")));
                 }
-                let row = self.registry().row("blocks", &[rest.into()]).await?;
+                let row = self.registry().blocks(rest).await?;
                 row.ok_or_else(|| SubmitError::NotFound(format!("block sequence {rest} does not exist")))?;
                 return Ok(Target::Blocks(rest.to_owned()));
             }

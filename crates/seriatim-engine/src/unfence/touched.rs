@@ -9,7 +9,7 @@ use seriatim_types::{Partition, WorkspaceId, WorkspaceKind};
 use crate::engine::Engine;
 use crate::error::SubmitError;
 use crate::fence::{FenceState, Restore};
-use crate::registry::{self, OWN_NAMES};
+use crate::registry::{self, BLOCKS_VIEW, BlocksRow, OWN_NAMES};
 use crate::series;
 use crate::view::KeyPart;
 
@@ -65,12 +65,12 @@ impl Engine {
         let (mut touched, mut after) = (Vec::new(), None::<[KeyPart; 1]>);
         loop {
             let key = after.as_ref().map(|key| &key[..]);
-            let rows = self.registry().rows("blocks", &[], key, PAGE.entries).await?;
+            let rows: Vec<(KeyPart, BlocksRow)> =
+                self.registry().rows(BLOCKS_VIEW, &[], key, PAGE.entries).await?;
             for (part, row) in &rows {
                 let KeyPart::Text(name) = part else { continue };
-                let has_moved = row["restores"].as_u64() == Some(restores);
-                if has_moved && !state.blocks.contains(name) && !name.starts_with(OWN_NAMES) {
-                    touched.push((name.clone(), row["next"].as_u64().unwrap_or(0)));
+                if row.restores == restores && !state.blocks.contains(name) && !name.starts_with(OWN_NAMES) {
+                    touched.push((name.clone(), row.next));
                 }
             }
             let Some((last, _)) = rows.last() else { return Ok(touched) };

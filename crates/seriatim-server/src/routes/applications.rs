@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use seriatim_api::{Application, Document, Field, PartitionState};
+use seriatim_api::{Application, Document, Field, NamedPartition, PartitionState};
 use seriatim_engine::definition::{DocumentKind, DocumentSchema, FieldKind, Schema};
 use seriatim_engine::{Access, Grants};
 use utoipa_axum::router::OpenApiRouter;
@@ -14,7 +14,11 @@ use crate::server::Api;
 use crate::wire;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(show)).routes(routes!(partitions))
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(show))
+        .routes(routes!(partitions))
+        .routes(routes!(all_partitions))
 }
 
 fn field_type(kind: FieldKind) -> &'static str {
@@ -93,4 +97,18 @@ async fn partitions(
     let fenced = api.engine.fenced().is_some();
     let states = api.engine.partitions(&app)?;
     Ok(Json(states.iter().map(|state| wire::partition(state, fenced)).collect()))
+}
+
+/// What all partitions are doing, those of built-in applications too, as far as the token may read them.
+#[utoipa::path(
+    get, path = "/v1/partitions", tag = "applications", responses((status = 200, body = Vec<NamedPartition>))
+)]
+async fn all_partitions(
+    State(api): State<Api>,
+    grants: Option<Extension<Grants>>,
+) -> Json<Vec<NamedPartition>> {
+    let may = |name: &str| grants.as_ref().is_none_or(|grants| grants.allow(Some(name), Access::Read));
+    let fenced = api.engine.fenced().is_some();
+    let states = api.engine.all_partitions().into_iter().filter(|(name, _)| may(name));
+    Json(states.map(|(app, state)| NamedPartition { app, state: wire::partition(&state, fenced) }).collect())
 }

@@ -12,7 +12,6 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::server::Api;
-use crate::stuck;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
@@ -35,8 +34,9 @@ async fn live() -> Json<Live> {
 )]
 async fn ready(State(api): State<Api>) -> Response {
     let fenced = api.engine.fenced().is_some();
-    let all = stuck::partitions(&api);
-    let partitions: Vec<NotReady> = all
+    let partitions: Vec<NotReady> = api
+        .engine
+        .all_partitions()
         .into_iter()
         .filter_map(|(app, state)| {
             let (trouble, reason) = trouble(&api, &state, fenced)?;
@@ -60,8 +60,14 @@ async fn ready(State(api): State<Api>) -> Response {
 /// What keeps a partition from numbering. The registry takes what is needed to unfence a copy, so it is not fenced.
 fn trouble(api: &Api, state: &PartitionState, fenced: bool) -> Option<(Trouble, String)> {
     let partition = state.partition;
+    if let PartitionStatus::Stopped(reason) = &state.status {
+        return Some((Trouble::Stopped, format!("stopped: {reason}")));
+    }
+    // Before all that follows from it: what waits does not move, and the partition may recover when the store was opened again.
+    if let Some(reason) = &state.store_failure {
+        return Some((Trouble::StoreFailed, format!("the store does not take writes: {reason}")));
+    }
     match &state.status {
-        PartitionStatus::Stopped(reason) => Some((Trouble::Stopped, format!("stopped: {reason}"))),
         _ if api.stuck.is_stuck(partition) => {
             let PartitionState { waiting, unflushed, .. } = state;
             let reason = format!("stuck: {waiting} commands and {unflushed} values wait, and nothing moves");
@@ -73,7 +79,7 @@ fn trouble(api: &Api, state: &PartitionState, fenced: bool) -> Option<(Trouble, 
         PartitionStatus::Ready if fenced && !is_registry(partition) => {
             Some((Trouble::Fenced, "fenced: a restored copy that nobody has unfenced".to_owned()))
         }
-        PartitionStatus::Ready => None,
+        PartitionStatus::Ready | PartitionStatus::Stopped(_) => None,
     }
 }
 

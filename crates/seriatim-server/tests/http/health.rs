@@ -7,9 +7,9 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::json;
 use seriatim_env::Env;
 use seriatim_server::ServerOptions;
-use seriatim_storage::Log;
-use seriatim_storage::faulty::{Faults, FaultyLog, Operation};
-use seriatim_storage::memory::MemoryLog;
+use seriatim_storage::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
+use seriatim_storage::memory::{MemoryLog, MemoryStore};
+use seriatim_storage::{Log, Store};
 use seriatim_storage_file::{FileOptions, FileStorage, Storage};
 
 use crate::server::{Server, Setup};
@@ -76,6 +76,37 @@ async fn a_disk_that_is_nearly_full_is_named() {
         (503, json!({"status": "not ready", "troubles": ["disk_nearly_full"]}))
     );
     full.store(false, std::sync::atomic::Ordering::Relaxed);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_store_that_refuses_writes_is_named_until_it_takes_them() {
+    let env = Env::real();
+    let faults = Faults::new(&env);
+    let store = Store::new(FaultyStore::new(Arc::new(MemoryStore::new(env.clone())), &faults));
+    let mut setup = Setup { store, storage: None, ..Setup::new() };
+    setup.engine.flush_interval = Duration::from_millis(10);
+    let server = setup.start().await;
+    server.post("/v1/series/a/next", &json!({})).await;
+    wait_for(&server, 200).await;
+    faults.fail(Operation::Write, Fault::Refuse);
+    let taken = server.post("/v1/series/a/next", &json!({})).await;
+    assert_eq!((taken.status, &taken.body["number"]), (201, &json!(2)), "the log takes it");
+    // The registry's partition may have something to flush too.
+    let partition = loop {
+        let body = wait_for(&server, 503).await;
+        assert_eq!(body["troubles"], json!(["store_failed"]), "{body}");
+        let partitions = body["partitions"].as_array().unwrap();
+        if let Some(found) = partitions.iter().find(|partition| partition["app"] == "series") {
+            break found.clone();
+        }
+    };
+    assert_eq!(partition["trouble"], "store_failed");
+    let reason = partition["reason"].as_str().unwrap();
+    assert!(reason.starts_with("the store does not take writes: "), "{reason}");
+    faults.heal();
+    wait_for(&server, 200).await;
+    assert_eq!(server.post("/v1/series/a/next", &json!({})).await.body["number"], 3);
     server.stop().await;
 }
 

@@ -82,6 +82,15 @@ async fn a_token_does_what_its_scopes_say_and_nothing_more() {
     }
     let seen = server.send("GET", "/v1/apps", &till, None).await;
     assert_eq!(seen.body[0]["name"], "shop");
+    for (token, expected) in
+        [(&admin, &["sys", "series", "workflows", "shop"][..]), (&till, &["series", "shop"][..])]
+    {
+        let seen = server.send("GET", "/v1/partitions", token, None).await.body;
+        let mut apps: Vec<&str> =
+            seen.as_array().unwrap().iter().map(|partition| partition["app"].as_str().unwrap()).collect();
+        apps.dedup();
+        assert_eq!(apps, expected);
+    }
     let seen = server.send("GET", "/v1/apps", &[("Authorization", &blind)], None).await;
     assert_eq!((seen.status, seen.body), (200, json!([])), "it may read none of them");
     server.stop().await;

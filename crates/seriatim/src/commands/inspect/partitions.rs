@@ -1,8 +1,7 @@
 //! `seriatim inspect partitions`.
 
 use clap::Args;
-use serde::Serialize;
-use seriatim_api::{PartitionState, PartitionStatus};
+use seriatim_api::{NamedPartition, PartitionState, PartitionStatus};
 
 use super::Listing;
 use crate::context::Context;
@@ -26,14 +25,6 @@ pub(super) struct Partitions {
     target: Target,
 }
 
-/// A partition, with its application.
-#[derive(Debug, Serialize)]
-struct Named {
-    app: String,
-    #[serde(flatten)]
-    state: PartitionState,
-}
-
 fn status(state: &PartitionState) -> String {
     let status = match state.status {
         PartitionStatus::Recovering => "recovering",
@@ -51,24 +42,14 @@ fn status(state: &PartitionState) -> String {
 impl Partitions {
     pub(super) async fn run(self, context: &Context) -> Result<(), CliError> {
         let work = async |client: &seriatim_client::Client| {
-            let names = match &self.app {
-                Some(name) => vec![name.clone()],
-                None => {
-                    let names = client.applications().await?.into_iter().map(|application| application.name);
-                    names.chain(["series".to_owned()]).collect()
-                }
-            };
-            let mut all = Vec::new();
-            for app in names {
-                let states = client.application(&app).partitions().await?;
-                all.extend(states.into_iter().map(|state| Named { app: app.clone(), state }));
-            }
-            Ok(all)
+            let Some(app) = &self.app else { return Ok(client.partitions().await?) };
+            let states = client.application(app).partitions().await?;
+            Ok(states.into_iter().map(|state| NamedPartition { app: app.clone(), state }).collect())
         };
         let partitions = self.target.with(context, work).await?;
         let columns = ["app", "partition", "next offset", "checkpoint", "unflushed", "status"];
         let mut listing = Listing::new(self.json, &columns);
-        listing.page(&partitions, |Named { app, state }| {
+        listing.page(&partitions, |NamedPartition { app, state }| {
             let numbers =
                 [state.next_offset, state.checkpoint, state.unflushed].map(|number| number.to_string());
             let [next, checkpoint, unflushed] = numbers;
