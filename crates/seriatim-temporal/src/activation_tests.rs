@@ -46,7 +46,7 @@ fn seconds(seconds: i64) -> Option<WireDuration> {
 }
 
 fn read(job: Variant) -> Result<Job, Untranslatable> {
-    read_job(WorkflowActivationJob { variant: Some(job) }, &home())
+    read_job(WorkflowActivationJob { variant: Some(job) }, &home(), 1)
 }
 
 #[test]
@@ -126,6 +126,7 @@ fn a_start_keeps_everything_that_runs_can_ask_for() {
         execution_timeout: Some(Duration::from_secs(60)),
         run_timeout: Some(Duration::from_secs(30)),
         task_timeout: Some(Duration::from_secs(10)),
+        rules: 1,
     };
     assert_eq!(read(Variant::InitializeWorkflow(wire)).unwrap(), Job::Start(Box::new(expected)));
 }
@@ -357,6 +358,6 @@ fn what_cannot_be_read_says_what_it_is() {
         let wrong = read(wire).unwrap_err().to_string();
         assert!(wrong.contains(expected), "{wrong:?} does not say {expected:?}");
     }
-    let nothing = read_job(WorkflowActivationJob { variant: None }, &home()).unwrap_err();
+    let nothing = read_job(WorkflowActivationJob { variant: None }, &home(), 1).unwrap_err();
     assert!(nothing.to_string().contains("no variant"), "{nothing}");
 }

@@ -298,10 +298,29 @@ pub struct Start {
     pub run_timeout: Option<Duration>,
     /// How long the run may think about one activation.
     pub task_timeout: Option<Duration>,
+    /// The rules that the run is played by, to its end: see [`Start::RULES`].
+    #[serde(skip_serializing_if = "is_zero")]
+    pub rules: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+const fn is_zero(rules: &u32) -> bool {
+    *rules == 0
 }
 
 impl Start {
-    /// A first attempt of this workflow with these arguments.
+    /// The rules for new runs. A run keeps the rules that it began with, so that it replays as it was recorded.
+    ///
+    /// | rules | |
+    /// |---|---|
+    /// | 0 | what a start without the field has: all updates of an activation are validated and accepted before any of their handlers runs |
+    /// | 1 | updates take their turn among the jobs: each is validated, accepted and polled once before the next is taken |
+    pub const RULES: u32 = 1;
+    /// The flag by which a worker on a Temporal cluster notes in a run's history that it plays by [`Self::RULES`]. The
+    /// number is ours: other SDKs count theirs from 1.
+    pub const RULES_FLAG: u32 = 7_301;
+
+    /// A first attempt of this workflow with these arguments, by the newest rules.
     #[must_use]
     pub fn new(
         workflow_type: impl Into<String>,
@@ -313,6 +332,7 @@ impl Start {
             workflow_id: workflow_id.into(),
             input,
             attempt: 1,
+            rules: Self::RULES,
             ..Self::default()
         }
     }

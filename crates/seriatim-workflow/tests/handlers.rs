@@ -74,7 +74,7 @@ fn an_update_is_validated_accepted_and_completed() {
     ]);
     assert_eq!(
         kinds(&commands),
-        ["update_accepted", "update_rejected", "update_completed", "update_rejected"]
+        ["update_accepted", "update_completed", "update_rejected", "update_rejected"]
     );
     let Command::UpdateRejected { protocol_id, failure } = &commands[3] else { panic!("{commands:?}") };
     assert_eq!(

@@ -8,14 +8,14 @@ use std::task::{Context as TaskContext, Poll, Waker};
 
 use super::jobs::unknown_handler;
 use super::matcher::Matcher;
-use super::sched::{Blocked, Current, TaskId};
-use super::state::{IncomingUpdate, Shared, State};
+use super::sched::{Blocked, Current, Ready, TaskId};
+use super::state::{Shared, State};
 use super::table::PendingOperation;
 use super::task::{NewTask, TaskFuture, TaskWaker};
 use crate::context::Context;
 use crate::{
     Activation, ActivationFailure, Branch, CallSite, Command, Completion, Difference, Exit, Failure,
-    ForeignWait, Job, QueryAnswer, Recorded, Registry, UpdateOutcome,
+    ForeignWait, Job, QueryAnswer, Recorded, Registry,
 };
 
 /// What happens when code and history differ.
@@ -85,7 +85,7 @@ struct Task {
 /// ```
 pub struct Instance {
     registry: Arc<Registry>,
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     tasks: Vec<Option<Task>>,
     /// Tasks that were polled, are blocked, and waited for nothing of ours when last seen.
     suspects: Vec<TaskId>,
@@ -232,7 +232,12 @@ impl Instance {
                         state.apply(Job::Start(job))?;
                         start = Some(Arc::clone(&state.start));
                     }
-                    other => state.apply(other)?,
+                    other => {
+                        if matches!(other, Job::Update { .. }) {
+                            self.shared.sched.lock().ready.push_back(Ready::Update);
+                        }
+                        state.apply(other)?;
+                    }
                 }
             }
         }
@@ -266,13 +271,16 @@ impl Instance {
     /// Runs ready tasks, first come first served, until none is left; hands out updates; looks at conditions.
     fn drive(&mut self, limit: u64) -> Result<(), ActivationFailure> {
         self.suspects.clear();
+        let in_turn = self.is_update_in_turn();
         loop {
-            self.hand_out_updates();
+            if !in_turn {
+                self.hand_out_updates()?;
+            }
             self.run_ready(limit)?;
             // Nearly always nothing is left to look at: one look tells.
             let (has_ended, is_all) = {
                 let state = self.shared.lock();
-                (state.has_ended, state.incoming_updates.is_empty() && state.conditions.is_empty())
+                (state.has_ended, state.waiting_updates.is_empty() && state.conditions.is_empty())
             };
             if has_ended {
                 self.end_tasks();
@@ -281,7 +289,8 @@ impl Instance {
             if is_all {
                 break;
             }
-            if !self.has_updates() && !self.look_at_conditions()? {
+            let has_updates = if in_turn { self.requeue_updates() } else { self.has_updates() };
+            if !has_updates && !self.look_at_conditions()? {
                 self.refuse_updates();
                 break;
             }
@@ -302,23 +311,26 @@ impl Instance {
 
     fn run_ready(&mut self, limit: u64) -> Result<(), ActivationFailure> {
         loop {
-            let (spawned, aborted) = {
-                let mut state = self.shared.lock();
+            {
+                let state = self.shared.lock();
                 if let Some(fault) = &state.fault {
                     return Err(fault.clone());
                 }
                 if state.has_ended {
                     return Ok(());
                 }
-                (std::mem::take(&mut state.spawned), std::mem::take(&mut state.aborted))
-            };
-            spawned.into_iter().for_each(|task| self.install(task));
-            let was_quiet = aborted.is_empty();
-            aborted.into_iter().for_each(|task| self.remove(task));
-            if !was_quiet {
+            }
+            if !self.install_spawned() {
                 continue;
             }
-            let Some(task) = self.shared.sched.lock().ready.pop_front() else { return Ok(()) };
+            let Some(ready) = self.shared.sched.lock().ready.pop_front() else { return Ok(()) };
+            let task = match ready {
+                Ready::Task(task) => task,
+                Ready::Update => {
+                    self.take_update()?;
+                    continue;
+                }
+            };
             self.poll(task)?;
             if self.polls > limit {
                 let branch =
@@ -327,6 +339,19 @@ impl Instance {
                 return Err(ForeignWait::Spinning { branch, polls: POLLS_MAX }.into());
             }
         }
+    }
+
+    /// Takes new tasks in, and drops those that were aborted. Says whether there were none of the latter: a destructor of
+    /// theirs may have made others.
+    pub(super) fn install_spawned(&mut self) -> bool {
+        let (spawned, aborted) = {
+            let mut state = self.shared.lock();
+            (std::mem::take(&mut state.spawned), std::mem::take(&mut state.aborted))
+        };
+        spawned.into_iter().for_each(|task| self.install(task));
+        let was_quiet = aborted.is_empty();
+        aborted.into_iter().for_each(|task| self.remove(task));
+        was_quiet
     }
 
     fn install(&mut self, task: NewTask) {
@@ -338,7 +363,7 @@ impl Instance {
         self.tasks[index] = Some(Task { future: task.future, waker, handle: task.waker });
     }
 
-    fn poll(&mut self, id: TaskId) -> Result<(), ActivationFailure> {
+    pub(super) fn poll(&mut self, id: TaskId) -> Result<(), ActivationFailure> {
         let Some(Some(task)) = self.tasks.get_mut(id as usize) else { return Ok(()) };
         task.handle.polled();
         Current::poll(id);
@@ -369,58 +394,6 @@ impl Instance {
             task.handle.done();
             let _ = catch_unwind(AssertUnwindSafe(|| drop(task)));
             self.shared.lock().free_tasks.push(id);
-        }
-    }
-
-    fn has_updates(&self) -> bool {
-        let state = self.shared.lock();
-        state.incoming_updates.iter().any(|update| state.updates.contains_key(&update.name))
-    }
-
-    /// Validates and accepts the updates whose handlers are registered; each becomes a task.
-    fn hand_out_updates(&mut self) {
-        let updates = std::mem::take(&mut self.shared.lock().incoming_updates);
-        for update in updates {
-            let handler = self.shared.lock().updates.get(&update.name).cloned();
-            match handler {
-                Some(handler) => self.accept(update, &handler),
-                None => self.shared.lock().incoming_updates.push_back(update),
-            }
-        }
-    }
-
-    fn accept(&mut self, update: IncomingUpdate, handler: &super::UpdateHandler) {
-        let protocol_id = update.protocol_id;
-        if update.run_validator
-            && let Err(failure) = self.ask("validator", || (handler.validate)(&update.input))
-        {
-            self.shared.lock().push(Command::UpdateRejected { protocol_id, failure }, None);
-            return;
-        }
-        let branch = {
-            let mut state = self.shared.lock();
-            state.push(Command::UpdateAccepted { protocol_id: protocol_id.clone() }, None);
-            state.accepted_updates += 1;
-            Branch::update(state.accepted_updates)
-        };
-        let future = (handler.handle)(Context::of(&self.shared, branch.clone()), &update.input);
-        let shared = Arc::clone(&self.shared);
-        let task = async move {
-            let outcome = match future.await {
-                Ok(result) => UpdateOutcome::Completed { result },
-                Err(failure) => UpdateOutcome::Failed { failure },
-            };
-            shared.lock().push(Command::UpdateCompleted { protocol_id, outcome }, None);
-        };
-        self.shared.spawn(branch, Box::pin(task));
-    }
-
-    /// Updates that no handler has taken by now are refused.
-    fn refuse_updates(&mut self) {
-        let mut state = self.shared.lock();
-        for update in std::mem::take(&mut state.incoming_updates) {
-            let failure = unknown_handler("update", &update.name, state.updates.keys());
-            state.push(Command::UpdateRejected { protocol_id: update.protocol_id, failure }, None);
         }
     }
 
@@ -461,7 +434,11 @@ impl Instance {
     }
 
     /// Runs code of the workflow that must neither change anything nor wait.
-    fn ask<T>(&mut self, what: &str, code: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    pub(super) fn ask<T>(
+        &mut self,
+        what: &str,
+        code: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         self.shared.lock().read_only = Some(None);
         let answer = catch_unwind(AssertUnwindSafe(code));
         let tried = self.shared.lock().read_only.take().flatten();

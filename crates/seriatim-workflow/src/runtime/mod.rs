@@ -10,6 +10,7 @@ mod slot;
 mod state;
 mod table;
 mod task;
+mod updates;
 
 pub use instance::{Instance, InstanceOptions, Numbering, Policy};
 pub use sched::{Blocked, WaitingFor};

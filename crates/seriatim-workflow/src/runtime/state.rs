@@ -146,7 +146,10 @@ pub(crate) struct State {
     pub(crate) signals: BTreeMap<String, SignalQueue>,
     pub(crate) queries: BTreeMap<String, QueryHandler>,
     pub(crate) updates: BTreeMap<String, UpdateHandler>,
+    /// Updates whose turn has not come.
     pub(crate) incoming_updates: VecDeque<IncomingUpdate>,
+    /// Updates that have had their turn and whose handler is not registered.
+    pub(crate) waiting_updates: VecDeque<IncomingUpdate>,
     pub(crate) accepted_updates: u32,
     pub(crate) conditions: Vec<Condition>,
 
@@ -217,6 +220,7 @@ impl State {
             queries: BTreeMap::new(),
             updates: BTreeMap::new(),
             incoming_updates: VecDeque::new(),
+            waiting_updates: VecDeque::new(),
             accepted_updates: 0,
             conditions: Vec::new(),
             commands: Vec::new(),

@@ -23,7 +23,11 @@ pub enum EventKind {
     Started(Box<Start>),
     TaskScheduled,
     TaskStarted,
-    TaskCompleted,
+    /// With the name of the SDK and the flags of its own, where it has noted them first.
+    TaskCompleted {
+        sdk_name: String,
+        lang_flags: Vec<i64>,
+    },
     /// A workflow task that ended without commands. After a reset, the run has a new id and with it a new seed.
     TaskFailed {
         new_run_id: String,
@@ -252,7 +256,7 @@ impl EventKind {
             Self::Started(_) => "workflow_execution_started",
             Self::TaskScheduled => "workflow_task_scheduled",
             Self::TaskStarted => "workflow_task_started",
-            Self::TaskCompleted => "workflow_task_completed",
+            Self::TaskCompleted { .. } => "workflow_task_completed",
             Self::TaskFailed { .. } => "workflow_task_failed",
             Self::TaskTimedOut => "workflow_task_timed_out",
             Self::ActivityScheduled { .. } => "activity_task_scheduled",

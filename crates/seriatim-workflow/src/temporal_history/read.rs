@@ -110,7 +110,7 @@ fn read_bare(event_type: usize) -> Option<EventKind> {
         4 => EventKind::TimedOut,
         5 => EventKind::TaskScheduled,
         6 => EventKind::TaskStarted,
-        7 => EventKind::TaskCompleted,
+        7 => EventKind::TaskCompleted { sdk_name: String::new(), lang_flags: Vec::new() },
         8 => EventKind::TaskTimedOut,
         21 => EventKind::Cancelled,
         _ => return None,
@@ -118,6 +118,12 @@ fn read_bare(event_type: usize) -> Option<EventKind> {
 }
 
 fn read_kind<M: Message>(event_type: usize, m: &M) -> EventKind {
+    if event_type == 7
+        && let Some(sdk) = m.message((6, "sdk_metadata"))
+    {
+        let (sdk_name, lang_flags) = (sdk.text((3, "sdk_name")), sdk.ints((2, "lang_used_flags")));
+        return EventKind::TaskCompleted { sdk_name, lang_flags };
+    }
     if let Some(kind) = read_bare(event_type) {
         return kind;
     }
@@ -301,6 +307,7 @@ fn read_start<M: Message>(m: &M) -> Start {
         execution_timeout: m.duration((7, "workflow_execution_timeout")),
         run_timeout: m.duration((8, "workflow_run_timeout")),
         task_timeout: m.duration((9, "workflow_task_timeout")),
+        rules: Start::RULES,
     }
 }
 
