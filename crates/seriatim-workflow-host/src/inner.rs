@@ -1,7 +1,10 @@
 //! What all parts of a host share.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use seriatim_activity::Activities;
@@ -126,13 +129,38 @@ impl Inner {
             *self.drivers.lock().unwrap_or_else(PoisonError::into_inner) += 1;
             let inner = self.clone();
             drop(self.env.spawn(async move {
-                Driver::new(inner.clone(), workflow).run().await;
+                let mut driving = Box::pin(Driver::new(inner.clone(), workflow.clone()).run());
+                let ended = poll_fn(|cx| {
+                    let polled = catch_unwind(AssertUnwindSafe(|| driving.as_mut().poll(cx)));
+                    polled.map_or_else(|_| Poll::Ready(false), |polled| polled.map(|()| true))
+                });
+                if !ended.await {
+                    inner.broke(&workflow);
+                }
                 *inner.drivers.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
                 inner.driver_ended.notify_waiters();
             }));
         } else {
             workflow.arrived.notify_one();
         }
+    }
+
+    /// The driver of a workflow has panicked, which is a defect of the host: the run is stuck, and no one waits in vain.
+    fn broke(&self, workflow: &Workflow) {
+        let reason = "the host has a defect, and its log has the panic's message";
+        let items: Vec<Item> = {
+            let mut state = workflow.lock();
+            (state.is_driven, state.asked) = (false, 0);
+            state.forget();
+            state.updates.clear();
+            if state.stuck.replace(reason.to_owned()).is_none() {
+                self.metrics.stuck.increment(1.0);
+            }
+            state.inbox.drain(..).collect()
+        };
+        let id = workflow.workspace.to_string();
+        let error = HostError::Stuck { id, reason: reason.to_owned() };
+        items.into_iter().for_each(|item| item.refuse(error.clone()));
     }
 
     /// An answer to an operation of a run.

@@ -41,7 +41,9 @@ impl Context {
     {
         let handler: QueryHandler =
             Arc::new(move |input| Ok(Payload::json(&handler(Payload::decode_all(input)?)?)?));
-        self.shared.lock().queries.insert(name.into(), handler);
+        let before = self.shared.lock().queries.insert(name.into(), handler);
+        // Its destructor may use the context, so the lock is not held.
+        drop(before);
     }
 
     /// Takes updates of this name: each is validated, which may only read, then accepted, then handled in a branch of its
@@ -70,7 +72,8 @@ impl Context {
                 Err(error) => Box::pin(std::future::ready(Err(error.into()))),
             }),
         };
-        self.shared.lock().updates.insert(name.into(), handler);
+        let before = self.shared.lock().updates.insert(name.into(), handler);
+        drop(before);
     }
 }
 

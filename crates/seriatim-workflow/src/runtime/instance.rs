@@ -125,7 +125,9 @@ impl Instance {
         let outcome = match &self.poison {
             Some(_) if is_eviction(&activation) => Ok(Vec::new()),
             Some(first) => Err(ActivationFailure::Poisoned { first: first.clone() }),
-            None => self.run(activation),
+            // What `run` does not catch where it knows the branch is caught here: no panic leaves an activation.
+            None => caught(|| self.run(activation))
+                .unwrap_or_else(|message| Err(panicked(&Branch::main(), message))),
         };
         if let Err(failure) = &outcome
             && self.poison.is_none()
@@ -257,7 +259,9 @@ impl Instance {
         let context = Context::main(&self.shared);
         let start = Arc::clone(&self.shared.lock().start);
         let shared = Arc::clone(&self.shared);
-        let future = code(context, start.input.clone());
+        // The code may work before it returns its future, and reading its input is code of the user's too.
+        let future = caught(|| code(context, start.input.clone()))
+            .map_err(|message| panicked(&Branch::main(), message))?;
         let main = async move {
             let exit = future.await;
             let mut state = shared.lock();
@@ -369,7 +373,7 @@ impl Instance {
         Current::poll(id);
         self.polls += 1;
         let mut cx = TaskContext::from_waker(&task.waker);
-        let polled = catch_unwind(AssertUnwindSafe(|| task.future.as_mut().poll(&mut cx)));
+        let polled = caught(|| task.future.as_mut().poll(&mut cx));
         match polled {
             Ok(Poll::Pending) => {
                 if !task.handle.is_queued() && !self.shared.sched.lock().is_waiting(id) {
@@ -381,10 +385,7 @@ impl Instance {
                 self.remove(id);
                 Ok(())
             }
-            Err(panic) => Err(ActivationFailure::Panicked {
-                branch: task.handle.branch.to_string(),
-                message: message_of(&*panic),
-            }),
+            Err(message) => Err(panicked(&task.handle.branch, message)),
         }
     }
 
@@ -392,7 +393,7 @@ impl Instance {
     fn remove(&mut self, id: TaskId) {
         if let Some(task) = self.tasks.get_mut(id as usize).and_then(Option::take) {
             task.handle.done();
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(task)));
+            drop_caught(task);
             self.shared.lock().free_tasks.push(id);
         }
     }
@@ -400,13 +401,15 @@ impl Instance {
     /// Wakes the first task whose condition holds. Returns whether there was one.
     fn look_at_conditions(&mut self) -> Result<bool, ActivationFailure> {
         let mut conditions = std::mem::take(&mut self.shared.lock().conditions);
-        let looked = catch_unwind(AssertUnwindSafe(|| conditions.iter_mut().position(|c| (c.holds)())));
-        let found = looked.map_err(|panic| ActivationFailure::Panicked {
+        let looked = caught(|| conditions.iter_mut().position(|c| (c.holds)()));
+        let found = looked.map_err(|message| ActivationFailure::Panicked {
             branch: "of a condition".to_owned(),
-            message: message_of(&*panic),
+            message,
         })?;
         if let Some(index) = found {
-            conditions.remove(index).slot.set(());
+            let condition = conditions.remove(index);
+            condition.slot.set(());
+            drop_caught(condition);
         }
         let mut state = self.shared.lock();
         conditions.append(&mut state.conditions);
@@ -440,15 +443,14 @@ impl Instance {
         code: impl FnOnce() -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         self.shared.lock().read_only = Some(None);
-        let answer = catch_unwind(AssertUnwindSafe(code));
+        let answer = caught(code);
         let tried = self.shared.lock().read_only.take().flatten();
         if let Some(tried) = tried {
             let message = format!("the {what} tried to {tried}: a {what} may only read the workflow's state");
             return Err(Failure::non_retryable("ReadOnly", message));
         }
-        answer.unwrap_or_else(|panic| {
-            let message = format!("the {what} panicked: {}", message_of(&*panic));
-            Err(Failure::non_retryable("Panic", message))
+        answer.unwrap_or_else(|message| {
+            Err(Failure::non_retryable("Panic", format!("the {what} panicked: {message}")))
         })
     }
 
@@ -457,7 +459,7 @@ impl Instance {
         let tasks = std::mem::take(&mut self.tasks);
         for task in tasks.into_iter().flatten() {
             task.handle.done();
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(task)));
+            drop_caught(task);
         }
         let spawned = {
             let mut state = self.shared.lock();
@@ -470,7 +472,7 @@ impl Instance {
             state.aborted.clear();
             (std::mem::take(&mut state.spawned), std::mem::take(&mut state.conditions))
         };
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(spawned)));
+        drop_caught(spawned);
         self.shared.sched.lock().ready.clear();
     }
 
@@ -481,7 +483,7 @@ impl Instance {
             let mut state = self.shared.lock();
             (std::mem::take(&mut state.queries), std::mem::take(&mut state.updates))
         };
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(handlers)));
+        drop_caught(handlers);
     }
 }
 
@@ -511,6 +513,29 @@ fn end_of_run(exit: Result<crate::Payload, Exit>, is_cancel_requested: bool) -> 
         }
         Err(Exit::Failed(failure)) if is_cancel_requested && failure.is_cancelled() => Command::Cancelled,
         Err(Exit::Failed(failure)) => Command::Fail { failure },
+    }
+}
+
+pub(super) fn panicked(branch: &Branch, message: String) -> ActivationFailure {
+    ActivationFailure::Panicked { branch: branch.to_string(), message }
+}
+
+/// Runs code of the user's: its panic ends here, as its message.
+pub(super) fn caught<T>(code: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(code)).map_err(|panic| {
+        let message = message_of(&*panic);
+        drop_caught(panic);
+        message
+    })
+}
+
+/// Drops what may have a destructor of the user's. What is thrown by a panic may panic again when it is dropped: the
+/// second one is leaked.
+fn drop_caught<T>(value: T) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value)))
+        && let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic)))
+    {
+        std::mem::forget(again);
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::instance::Instance;
+use super::instance::{Instance, caught, panicked};
 use super::jobs::unknown_handler;
 use super::sched::{Ready, TaskId};
 use super::state::{IncomingUpdate, UpdateHandler};
@@ -93,7 +93,9 @@ impl Instance {
             state.accepted_updates += 1;
             Branch::update(state.accepted_updates)
         };
-        let future = (handler.handle)(Context::of(&self.shared, branch.clone()), &update.input);
+        let context = Context::of(&self.shared, branch.clone());
+        let future = caught(|| (handler.handle)(context, &update.input))
+            .map_err(|message| panicked(&branch, message))?;
         let shared = Arc::clone(&self.shared);
         let task = async move {
             let outcome = match future.await {
