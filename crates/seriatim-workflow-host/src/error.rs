@@ -46,6 +46,18 @@ pub enum HostError {
     /// The request is wrong.
     #[error("{0}")]
     Invalid(String),
+    /// What was sent does not fit into an event.
+    #[error(
+        "{what} takes {bytes} bytes, and {limit} fit: keep large values elsewhere and send where they are"
+    )]
+    TooLarge {
+        /// What it is.
+        what: &'static str,
+        /// How many it takes.
+        bytes: usize,
+        /// How many fit.
+        limit: usize,
+    },
     /// Too much is under way.
     #[error("server is busy: {0}")]
     Busy(String),
@@ -87,6 +99,7 @@ impl HostError {
                 ErrorKind::Conflict
             }
             Self::Stuck { .. } => ErrorKind::Unavailable,
+            Self::TooLarge { .. } => ErrorKind::TooLarge,
             Self::Busy(_) => ErrorKind::Busy,
             Self::Closed => ErrorKind::Closed,
         }

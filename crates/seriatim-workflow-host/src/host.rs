@@ -155,6 +155,7 @@ impl WorkflowHost {
     /// [`HostError::Running`] while a run with the id is open; [`HostError::UnknownType`].
     pub async fn start(&self, request: StartRequest) -> Result<Started, HostError> {
         self.refuse_when_closed()?;
+        self.refuse_too_large("the workflow's input", &request.input)?;
         let id = match (&request.id, &request.idempotency_key) {
             (Some(id), _) => id.clone(),
             // The same key has to lead to the same workflow.
@@ -202,6 +203,12 @@ impl WorkflowHost {
         Ok((workspace, row))
     }
 
+    /// Refuses what does not fit into an event.
+    fn refuse_too_large(&self, what: &'static str, input: &[Payload]) -> Result<(), HostError> {
+        let (bytes, limit) = (crate::size::size_of(input), self.inner.options.answer_bytes_max);
+        if bytes > limit { Err(HostError::TooLarge { what, bytes, limit }) } else { Ok(()) }
+    }
+
     async fn tell(&self, id: &str, job: Job, key: Option<&str>) -> Result<Told, HostError> {
         self.refuse_when_closed()?;
         let workspace = self.workspace(id).await?;
@@ -227,6 +234,7 @@ impl WorkflowHost {
         input: Vec<Payload>,
         idempotency_key: Option<&str>,
     ) -> Result<Told, HostError> {
+        self.refuse_too_large("the signal's input", &input)?;
         let job =
             Job::Signal { name: name.to_owned(), input, headers: Headers::new(), identity: String::new() };
         self.tell(id, job, idempotency_key).await
@@ -293,6 +301,7 @@ impl WorkflowHost {
         idempotency_key: Option<&str>,
     ) -> Result<Payload, HostError> {
         self.refuse_when_closed()?;
+        self.refuse_too_large("the update's input", &input)?;
         let workspace = self.workspace(id).await?;
         let update_id = match idempotency_key {
             Some(key) => key.to_owned(),

@@ -22,6 +22,7 @@ use crate::entry::Ended;
 use crate::error::HostError;
 use crate::metrics::HostMetrics;
 use crate::options::HostOptions;
+use crate::size;
 use crate::workflow::{Item, Workflow};
 
 /// Open runs that are read together after a start.
@@ -107,6 +108,16 @@ impl Inner {
 
     /// Puts something into a workflow's inbox, and has it looked at.
     pub(crate) fn push(self: &Arc<Self>, workspace: WorkspaceId, item: Item) {
+        let item = match item {
+            Item::Answer { run, job, generation } => {
+                Item::Answer { run, job: size::fit(job, self.options.answer_bytes_max), generation }
+            }
+            Item::Retry { run, retry } => {
+                let retry = Box::new(size::fit_retry(*retry, self.options.answer_bytes_max));
+                Item::Retry { run, retry }
+            }
+            other => other,
+        };
         let (workflow, begins) = loop {
             let workflow = self.workflow(workspace);
             let mut state = workflow.lock();

@@ -40,6 +40,7 @@ mod metrics;
 mod operations;
 mod options;
 mod pending;
+mod size;
 mod workflow;
 
 pub use describe::{Description, Listed, PendingOperation, Timeline, TimelineEntry};

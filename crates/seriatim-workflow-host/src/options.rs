@@ -21,6 +21,12 @@ pub struct HostOptions {
     pub inbox_max: usize,
     /// Jobs that one activation takes. Bounds one event.
     pub jobs_max: usize,
+    /// Bytes of jobs that one activation takes; a larger one comes alone. Bounds one event, with room for what the code
+    /// asks for in return.
+    pub jobs_bytes_max: usize,
+    /// Bytes of one answer, input or signal. A larger answer becomes a failure of its operation that is not retried; a
+    /// larger request is refused. An event has 8 MiB: answer, and what the code makes of it, have to fit.
+    pub answer_bytes_max: usize,
     /// How long the result of a local activity is waited for, so that it is written together with its schedule.
     pub local_activity_hold: Duration,
     /// How activities are tried again that say nothing about it.
@@ -42,6 +48,8 @@ impl Default for HostOptions {
             activities_max: 1_024,
             inbox_max: 1_000,
             jobs_max: 1_000,
+            jobs_bytes_max: 2 << 20,
+            answer_bytes_max: 3 << 20,
             local_activity_hold: Duration::from_secs(1),
             retry_policy: RetryPolicy::default(),
             policy: Policy::Fail,

@@ -170,6 +170,8 @@ pub(crate) struct State {
     /// How many in the inbox somebody outside waits for.
     pub(crate) asked: usize,
     pub(crate) is_driven: bool,
+    /// Jobs that the next activation takes, if those of one before came to more than an event holds.
+    pub(crate) jobs_limit: Option<usize>,
     /// Nobody finds it any more: look it up again.
     pub(crate) is_removed: bool,
     /// Nothing: it has to be read from the log.

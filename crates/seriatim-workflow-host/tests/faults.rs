@@ -4,12 +4,14 @@
 
 mod common;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::*;
 use seriatim_env::simulate;
-use seriatim_workflow::{Context, Exit, Failure, Registry};
-use seriatim_workflow_host::{Activities, HostError};
+use seriatim_workflow::{ActivityError, Context, Exit, Failure, Registry};
+use seriatim_workflow_host::{Activities, ActivityContext, HostError};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -40,5 +42,108 @@ fn a_panic_before_the_future_leaves_a_run_that_answers() {
         let before = env.instant();
         world.host.close().await;
         assert!(env.instant() - before < Duration::from_secs(1), "nothing is waited for in vain");
+    });
+}
+
+/// `size`: returns so many letters, and counts how often it ran.
+fn sized(ran: &Arc<AtomicUsize>) -> Activities {
+    let ran = Arc::clone(ran);
+    Activities::new().register("size", move |_: ActivityContext, size: usize| {
+        ran.fetch_add(1, Ordering::Relaxed);
+        async move { Ok::<_, Failure>("x".repeat(size)) }
+    })
+}
+
+#[test]
+fn answers_that_do_not_fit_into_one_event_are_written_in_several() {
+    simulate(2, |env| async move {
+        async fn many(ctx: Context, sizes: Vec<usize>) -> Result<usize, Exit> {
+            let answers = ctx.join_all(sizes, |ctx, size| async move {
+                Ok::<_, ActivityError>(ctx.activity::<_, String>("size", size).await?.len())
+            });
+            let mut sum = 0;
+            for answer in answers.await {
+                sum += answer?;
+            }
+            Ok(sum)
+        }
+        async fn local(ctx: Context, sizes: Vec<usize>) -> Result<usize, Exit> {
+            let answers = ctx.join_all(sizes, |ctx, size| async move {
+                Ok::<_, ActivityError>(ctx.local_activity::<_, String>("size", size).await?.len())
+            });
+            let mut sum = 0;
+            for answer in answers.await {
+                sum += answer?;
+            }
+            Ok(sum)
+        }
+        let ran = Arc::default();
+        let workflows = || Registry::new().workflow("many", many).workflow("local", local);
+        let world = World::new(&env, workflows(), sized(&ran)).await;
+        world.start("many", "m", &vec![64 << 10; 200]).await;
+        let limit = Duration::from_secs(600);
+        let sum = env.timeout(limit, world.result::<usize>("m")).await;
+        assert_eq!(sum.expect("the run ends"), 200 * (64 << 10));
+        world.start("local", "l", &vec![256 << 10; 36]).await;
+        let sum = env.timeout(limit, world.result::<usize>("l")).await;
+        assert_eq!(sum.expect("the run ends"), 36 * (256 << 10));
+        assert_eq!(ran.load(Ordering::Relaxed), 236);
+        let world = world.again(workflows(), sized(&ran)).await;
+        assert_eq!(world.result::<usize>("m").await, 200 * (64 << 10));
+        assert_eq!(ran.load(Ordering::Relaxed), 236, "none of them runs again");
+        world.close().await;
+    });
+}
+
+#[test]
+fn an_answer_that_cannot_fit_fails_its_operation_and_is_not_tried_again() {
+    simulate(3, |env| async move {
+        async fn one(ctx: Context, size: usize) -> Result<String, Exit> {
+            match ctx.activity::<_, String>("size", size).await {
+                Ok(_) => Ok("it fits".to_owned()),
+                Err(ActivityError::Failed(failure)) => Ok(failure.to_string()),
+                Err(other) => Err(other.into()),
+            }
+        }
+        let ran = Arc::default();
+        let world = World::new(&env, Registry::new().workflow("one", one), sized(&ran)).await;
+        world.start("one", "large", &(9_usize << 20)).await;
+        let said = env.timeout(Duration::from_secs(600), world.result::<String>("large")).await;
+        let said = said.expect("the run ends");
+        assert!(said.contains("the answer of the activity takes 9437"), "{said}");
+        assert_eq!(ran.load(Ordering::Relaxed), 1);
+        world.start("one", "just", &(3_000_000_usize)).await;
+        assert_eq!(world.result::<String>("just").await, "it fits");
+        let signal = world.host.signal("just", "s", payload(&"x".repeat(4 << 20)), None).await;
+        assert!(matches!(signal, Err(HostError::TooLarge { .. })), "{signal:?}");
+        world.close().await;
+    });
+}
+
+/// The answers are small, and what the code asks for in return is not.
+#[test]
+fn what_the_code_asks_for_may_make_batches_smaller() {
+    simulate(4, |env| async move {
+        async fn echo(ctx: Context, count: usize) -> Result<usize, Exit> {
+            let answers = ctx.join_all(0..count, |ctx, _| async move {
+                let small: String = ctx.activity("size", 1_usize).await?;
+                ctx.activity::<_, usize>("length", small.repeat(1 << 20)).await
+            });
+            let mut sum = 0;
+            for answer in answers.await {
+                sum += answer?;
+            }
+            Ok(sum)
+        }
+        let ran = Arc::default();
+        let activities = sized(&ran).register("length", |_: ActivityContext, text: String| async move {
+            Ok::<_, Failure>(text.len())
+        });
+        let world = World::new(&env, Registry::new().workflow("echo", echo), activities).await;
+        world.start("echo", "e", &10).await;
+        let sum = env.timeout(Duration::from_secs(600), world.result::<usize>("e")).await;
+        assert_eq!(sum.expect("the run ends"), 10 << 20);
+        assert_eq!(ran.load(Ordering::Relaxed), 10);
+        world.close().await;
     });
 }

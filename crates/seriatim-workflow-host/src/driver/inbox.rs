@@ -7,6 +7,7 @@ use seriatim_workflow::{Job, Payload};
 use super::Driver;
 use crate::entry::{Ended, Retry};
 use crate::error::HostError;
+use crate::size;
 use crate::workflow::{Answering, Item, Key, Reply, Starting, State, Told, Written};
 
 /// What is done next.
@@ -41,7 +42,7 @@ impl Driver {
 
     /// Ends, with the state as it is: the run's code is kept if it may be needed again.
     pub(super) fn park(&mut self, state: &mut State) {
-        state.is_driven = false;
+        (state.is_driven, state.jobs_limit) = (false, None);
         let open = state.known.as_ref().and_then(|known| known.open.as_ref()).map(|open| open.row.run);
         match (self.held().take(), open) {
             (Some((run, instance)), Some(open)) if run == open => {
@@ -85,7 +86,9 @@ impl Driver {
     pub(super) fn gather(&mut self, state: &mut State, first: Item) -> Option<Step> {
         let (mut jobs, mut told, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
         let mut item = Some(first);
-        let limit = self.inner.options.jobs_max.max(1);
+        let options = &self.inner.options;
+        let limit = state.jobs_limit.unwrap_or(options.jobs_max).max(1);
+        let mut bytes = 0;
         while let Some(present) = item.take() {
             let open = state.known.as_ref().and_then(|known| known.open.as_ref());
             let begun = open.filter(|open| open.due.is_none());
@@ -96,6 +99,7 @@ impl Driver {
                         matches!(job, Job::ResolveLocalActivity { .. }) && generation != state.generation;
                     let fits = begun.is_some_and(|open| open.row.run == run && open.pending.admits(&job));
                     if is_new && !is_late && fits && state.stuck.is_none() {
+                        bytes += size::weight(&job);
                         jobs.push(job);
                     }
                 }
@@ -104,6 +108,7 @@ impl Driver {
                     match (&state.stuck, fits, begun) {
                         (Some(reason), true, _) => tell.answer.refuse(self.stuck_error(state, reason)),
                         (None, true, Some(_)) => {
+                            bytes += size::weight(&tell.job);
                             told.push((protocol_id(&tell.job), tell.answer));
                             jobs.push(tell.job);
                         }
@@ -120,9 +125,13 @@ impl Driver {
                     break;
                 }
             }
-            let more = matches!(state.inbox.front(), Some(Item::Answer { .. }))
-                || matches!(state.inbox.front(), Some(Item::Tell(tell)) if tell.key.is_none());
-            if more && jobs.len() < limit {
+            let next = match state.inbox.front() {
+                Some(Item::Answer { job, .. }) => Some(size::weight(job)),
+                Some(Item::Tell(tell)) if tell.key.is_none() => Some(size::weight(&tell.job)),
+                _ => None,
+            };
+            let fits = |next: usize| jobs.is_empty() || bytes + next <= options.jobs_bytes_max;
+            if next.is_some_and(fits) && jobs.len() < limit {
                 item = state.inbox.pop_front();
                 state.asked -= usize::from(item.as_ref().is_some_and(Item::is_asked));
             }

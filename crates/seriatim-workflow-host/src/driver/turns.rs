@@ -9,6 +9,7 @@ use crate::attempt::to_time;
 use crate::ending::{self, Ending};
 use crate::entry::{Entry, Turn};
 use crate::error::HostError;
+use crate::size;
 use crate::workflow::{Answering, Item, Key};
 
 impl Driver {
@@ -173,6 +174,7 @@ impl Driver {
     /// Waits for local activities that end soon, so that they are written together with what they were asked for by.
     pub(super) async fn hold(&mut self, entry: &mut Entry) -> Result<(), HostError> {
         let until = self.inner.env.instant() + self.inner.options.local_activity_hold;
+        let mut bytes = 0;
         loop {
             let Some(turn) = entry.turns.last() else { return Ok(()) };
             self.begin_local(turn);
@@ -184,7 +186,12 @@ impl Driver {
             if !holds {
                 return Ok(());
             }
-            let jobs = self.local_answers();
+            // What does not fit beside what is to be written is told in the next event.
+            bytes += size::size_of(turn);
+            let jobs = self.local_answers(self.inner.options.jobs_bytes_max.saturating_sub(bytes));
+            if bytes >= self.inner.options.jobs_bytes_max {
+                return Ok(());
+            }
             if jobs.is_empty() {
                 let left = until.saturating_duration_since(self.inner.env.instant());
                 let arrived = self.inner.env.timeout(left, self.workflow.arrived.notified()).await;
@@ -199,17 +206,23 @@ impl Driver {
         }
     }
 
-    /// Takes the answers of local activities out of the inbox.
-    pub(super) fn local_answers(&self) -> Vec<Job> {
+    /// Takes the answers of local activities out of the inbox, up to so many bytes.
+    pub(super) fn local_answers(&self, limit: usize) -> Vec<Job> {
         let mut state = self.workflow.lock();
         let (generation, mut jobs) = (state.generation, Vec::new());
+        let mut bytes = 0;
         let items = std::mem::take(&mut state.inbox);
         for item in items {
             match item {
-                Item::Answer { job: job @ Job::ResolveLocalActivity { .. }, generation: of, .. } => {
+                Item::Answer { run, job: job @ Job::ResolveLocalActivity { .. }, generation: of } => {
                     let open = state.known.as_ref().and_then(|known| known.open.as_ref());
                     if of == generation && open.is_some_and(|open| open.pending.admits(&job)) {
-                        jobs.push(job);
+                        bytes += size::weight(&job);
+                        if bytes > limit {
+                            state.inbox.push_back(Item::Answer { run, job, generation: of });
+                        } else {
+                            jobs.push(job);
+                        }
                     }
                 }
                 other => state.inbox.push_back(other),

@@ -115,6 +115,18 @@ impl Driver {
                 | ErrorKind::Fenced
                 | ErrorKind::Conflict
         );
+        let jobs = writing.entry.turns.first().map_or(0, |turn| turn.jobs.len());
+        if kind == ErrorKind::TooLarge && jobs > 1 && writing.entry.begins.is_none() {
+            // What the code has asked for does not fit beside so many jobs: they are told in smaller parts.
+            self.drop_instance();
+            let mut state = self.workflow.lock();
+            state.forget();
+            state.jobs_limit = Some(jobs / 2);
+            tell_again(&mut state, &mut writing);
+            drop(state);
+            writing.refuse(&error.into());
+            return;
+        }
         if !again && kind != ErrorKind::Closed {
             let error = HostError::Engine(error);
             tracing::warn!(workspace = %self.workflow.workspace, %error, "an event was refused");
@@ -134,15 +146,11 @@ impl Driver {
             let mut state = self.workflow.lock();
             state.forget();
             let run = writing.entry.run;
-            let jobs = writing.entry.turns.first().map_or(&[][..], |turn| &turn.jobs);
-            for job in jobs.iter().rev().filter(|job| answered(job).is_some()) {
-                if !matches!(job, Job::ResolveLocalActivity { .. }) {
-                    state.inbox.push_front(Item::Answer { run, job: job.clone(), generation: 0 });
-                }
-            }
             if kind == ErrorKind::Conflict {
                 // Nobody has asked for a certain offset: what was told is told again.
-                again_asked(&mut state, &mut writing);
+                tell_again(&mut state, &mut writing);
+            } else {
+                answer_again(&mut state, &writing);
             }
             if writing.entry.delivered {
                 state.inbox.push_front(Item::Delivered { run });
@@ -257,6 +265,23 @@ impl Driver {
         self.inner.metrics.ended.increment(1);
         self.workflow.ended.notify_waiters();
     }
+}
+
+/// Puts back what the world has answered.
+fn answer_again(state: &mut State, writing: &Writing) {
+    let run = writing.entry.run;
+    let jobs = writing.entry.turns.first().map_or(&[][..], |turn| &turn.jobs);
+    for job in jobs.iter().rev().filter(|job| answered(job).is_some()) {
+        if !matches!(job, Job::ResolveLocalActivity { .. }) {
+            state.inbox.push_front(Item::Answer { run, job: job.clone(), generation: 0 });
+        }
+    }
+}
+
+/// Puts back what the world has answered, and what was asked from outside.
+fn tell_again(state: &mut State, writing: &mut Writing) {
+    answer_again(state, writing);
+    again_asked(state, writing);
 }
 
 /// Puts back what was asked from outside.
