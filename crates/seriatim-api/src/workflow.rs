@@ -100,6 +100,9 @@ pub struct Workflow {
     pub pending: Vec<PendingOperation>,
     /// What each branch of its code waits for.
     pub blocked: Vec<BlockedBranch>,
+    /// What is wrong with it and does not stop it, the newest last: signals that were skipped.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// An operation that has had no answer.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use seriatim_engine::{RunRow, RunStatus};
 use seriatim_types::WorkspaceOffset;
-use seriatim_workflow::{Activation, Blocked, Failure, History, Job, Kind, Payload, Time};
+use seriatim_workflow::{Activation, Blocked, Failure, History, Job, Kind, Payload, Time, Warning};
 
 use crate::entry::Entry;
 use crate::error::HostError;
@@ -11,7 +11,7 @@ use crate::host::WorkflowHost;
 use crate::load::read_entry;
 use crate::messages::Outcome;
 use crate::pending::{MessageContents, Pending};
-use crate::workflow::{Item, run_id};
+use crate::workflow::{Item, Looked, run_id};
 
 /// How a workflow's newest run stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +32,8 @@ pub struct Description {
     pub pending: Vec<PendingOperation>,
     /// What each branch of its code waits for; empty if it is stuck.
     pub blocked: Vec<Blocked>,
+    /// What is wrong with it and does not stop it: the newest.
+    pub warnings: Vec<Warning>,
 }
 
 /// An operation that has had no answer.
@@ -171,6 +173,7 @@ impl WorkflowHost {
             stuck: None,
             pending: Vec::new(),
             blocked: Vec::new(),
+            warnings: Vec::new(),
         };
         if description.row.status == RunStatus::Running {
             self.look(workspace, &mut description).await;
@@ -180,7 +183,9 @@ impl WorkflowHost {
 
     async fn look(&self, workspace: seriatim_types::WorkspaceId, description: &mut Description) {
         match self.inner.ask(workspace, |reply| Item::Look { reply }).await {
-            Ok(blocked) => description.blocked = blocked,
+            Ok(Looked { blocked, warnings }) => {
+                (description.blocked, description.warnings) = (blocked, warnings);
+            }
             Err(HostError::Stuck { reason, .. }) => description.stuck = Some(reason),
             // It is shown without, then.
             Err(_) => {}

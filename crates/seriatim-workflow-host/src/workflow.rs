@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use seriatim_engine::RunRow;
 use seriatim_env::Shutdown;
 use seriatim_types::WorkspaceId;
-use seriatim_workflow::{Blocked, IdReusePolicy, Job, Kind, Payload, Start, Time, UpdateOutcome};
+use seriatim_workflow::{Blocked, IdReusePolicy, Job, Kind, Payload, Start, Time, UpdateOutcome, Warning};
 use tokio::sync::{Notify, oneshot};
 
 use crate::entry::{Begins, Ended, Retry};
@@ -104,7 +104,7 @@ pub(crate) enum Item {
         reply: Reply<Payload>,
     },
     Look {
-        reply: Reply<Vec<Blocked>>,
+        reply: Reply<Looked>,
     },
     /// Nothing: it is looked at, and what is pending goes on.
     Wake,
@@ -131,6 +131,13 @@ impl Item {
             | Self::Wake => {}
         }
     }
+}
+
+/// What the code of an open run says about itself.
+#[derive(Debug, Default)]
+pub(crate) struct Looked {
+    pub(crate) blocked: Vec<Blocked>,
+    pub(crate) warnings: Vec<Warning>,
 }
 
 /// A run that has not ended.

@@ -147,3 +147,26 @@ fn what_the_code_asks_for_may_make_batches_smaller() {
         world.close().await;
     });
 }
+
+#[test]
+fn a_signal_of_the_wrong_type_does_not_end_the_run_and_is_shown() {
+    simulate(5, |env| async move {
+        async fn adds(ctx: Context, (): ()) -> Result<u32, Exit> {
+            let mut signals = ctx.signals::<u32>("add");
+            Ok(signals.next().await? + signals.next().await?)
+        }
+        let workflows = || Registry::new().workflow("adds", adds);
+        let world = World::new(&env, workflows(), Activities::new()).await;
+        world.start("adds", "a", &()).await;
+        world.signal("a", "add", &1).await;
+        world.signal("a", "add", &"many").await;
+        let shown = world.host.describe("a", None).await.unwrap().warnings;
+        assert!(shown[0].to_string().contains("signal \"add\" was skipped"), "{shown:?}");
+        // Also by a process that has only read its history.
+        let world = world.again(workflows(), Activities::new()).await;
+        assert_eq!(world.host.describe("a", None).await.unwrap().warnings, shown);
+        world.signal("a", "add", &2).await;
+        assert_eq!(world.result::<u32>("a").await, 3);
+        world.close().await;
+    });
+}

@@ -314,7 +314,7 @@ impl Start {
     /// | rules | |
     /// |---|---|
     /// | 0 | what a start without the field has: all updates of an activation are validated and accepted before any of their handlers runs |
-    /// | 1 | updates take their turn among the jobs: each is validated, accepted and polled once before the next is taken |
+    /// | 1 | updates take their turn among the jobs: each is validated, accepted and polled once before the next is taken. Waits for conditions and slots end with their scope. Signals of the wrong type are skipped |
     pub const RULES: u32 = 1;
     /// The flag by which a worker on a Temporal cluster notes in a run's history that it plays by [`Self::RULES`]. The
     /// number is ours: other SDKs count theirs from 1.

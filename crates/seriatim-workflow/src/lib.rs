@@ -77,6 +77,7 @@ mod registry;
 mod replay;
 mod runtime;
 pub mod temporal_history;
+mod warning;
 
 pub use activation::{
     Activation, ActivityResolution, ChildResolution, ChildStartFailure, ChildStartResolution, Execution, Job,
@@ -86,9 +87,9 @@ pub use any_history::AnyHistory;
 pub use command::{Command, CommandKind, QueryAnswer, SignalTarget, UpdateOutcome};
 pub use completion::{ActivationFailure, Completion, ForeignWait, UnmatchedResponse};
 pub use context::{
-    Activity, ActivityCall, ActivityFuture, BoxFuture, ChildCall, ChildHandle, ChildWorkflow, Context,
-    Either, ExternalFuture, LocalActivityCall, Losers, Race, RaceFuture, SIDE_EFFECT_ACTIVITY, Scope,
-    Signals, TaskHandle, TimedOut, TimerFuture,
+    Activity, ActivityCall, ActivityFuture, BoxFuture, ChildCall, ChildHandle, ChildWorkflow,
+    ConditionFuture, Context, Either, ExternalFuture, LocalActivityCall, Losers, Race, RaceFuture,
+    SIDE_EFFECT_ACTIVITY, Scope, Signals, TaskHandle, TimedOut, TimerFuture,
 };
 pub use error::{ActivityError, Cancelled, ChildError, Exit, ExternalError, SignalError};
 pub use failure::{Failure, FailureInfo, RetryState, TimeoutType};
@@ -109,6 +110,7 @@ pub use runtime::{
     WaitingFor,
 };
 pub use temporal_history::{HistoryError, TemporalHistory, replay_temporal};
+pub use warning::Warning;
 
 /// The guide's examples, compiled.
 #[cfg(doctest)]

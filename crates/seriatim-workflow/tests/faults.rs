@@ -128,7 +128,7 @@ fn a_condition_and_a_handler_may_panic_when_they_are_dropped() {
             looks += 1;
             looks > 1
         })
-        .await;
+        .await?;
         Ok(ctx.timer(SECOND).await?)
     });
     assert_eq!(run.tell(vec![Job::Evict { reason: String::new() }]), []);
@@ -230,7 +230,7 @@ fn own_combinators_and_slots_work() {
         let waiting = [slot.clone(), slot.clone()];
         let waiters = ctx.join_all(waiting, |_, slot| async move { slot.wait().await });
         assert!(slot.set(4) && !slot.set(5) && slot.is_set());
-        Ok(waiters.await)
+        Ok(waiters.await.into_iter().collect::<Result<Vec<u32>, _>>()?)
     });
     assert!(run.tell(vec![Job::FireTimer { seq: n(2) }]).is_empty());
     assert_eq!(result::<Vec<u32>>(&run.tell(vec![Job::FireTimer { seq: n(1) }])), [4, 4]);

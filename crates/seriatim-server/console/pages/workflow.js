@@ -47,6 +47,7 @@ function summary(found, parent) {
     figures([["status", runStatus(found.status)], ["type", found.type], ["started", ago(found.started)],
       found.ended ? ["ended", ago(found.ended)] : null, parent ? ["child of", workflowLink(parent)] : null].filter(Boolean)),
     found.stuck ? h("div", { class: "problem", role: "alert" }, h("strong", null, "Its code does not get on"), h("p", null, found.stuck)) : null,
+    found.warnings?.length ? h("div", { class: "problem" }, h("strong", null, "Warnings"), found.warnings.map((one) => h("p", null, one))) : null,
     found.failure ? h("div", { class: "problem" }, h("strong", null, sentence(plainWord(found.status))), h("p", null, why(found.failure)),
       raw("The whole failure", found.failure)) : null,
     h("div", { class: "values" },

@@ -179,6 +179,7 @@ async fn show(
         stuck: found.stuck.clone(),
         pending: pending.collect(),
         blocked: blocked.collect(),
+        warnings: found.warnings.iter().map(ToString::to_string).collect(),
         summary: summary(found.row, found.run_id),
     }))
 }

@@ -8,7 +8,7 @@ use super::Driver;
 use crate::entry::{Ended, Retry};
 use crate::error::HostError;
 use crate::size;
-use crate::workflow::{Answering, Item, Key, Reply, Starting, State, Told, Written};
+use crate::workflow::{Answering, Item, Key, Looked, Reply, Starting, State, Told, Written};
 
 /// What is done next.
 pub(super) enum Step {
@@ -20,7 +20,7 @@ pub(super) enum Step {
     Begin,
     Delivered(u64),
     Query { job: Job, reply: Reply<Payload> },
-    Look { reply: Reply<Vec<seriatim_workflow::Blocked>> },
+    Look { reply: Reply<Looked> },
 }
 
 impl Driver {

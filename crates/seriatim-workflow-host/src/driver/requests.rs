@@ -14,7 +14,7 @@ use crate::ending;
 use crate::entry::{Ended, Entry, Retry};
 use crate::error::HostError;
 use crate::load::read_entry;
-use crate::workflow::{Answering, Key, OpenRun, Reply, Starting, Told, Written, outcome};
+use crate::workflow::{Answering, Key, Looked, OpenRun, Reply, Starting, Told, Written, outcome};
 
 impl Driver {
     /// Whether something was sent before under the same key: then it is answered.
@@ -275,10 +275,13 @@ impl Driver {
     }
 
     /// Says what the open run's branches wait for.
-    pub(super) async fn look(&mut self, reply: Reply<Vec<seriatim_workflow::Blocked>>) {
+    pub(super) async fn look(&mut self, reply: Reply<Looked>) {
         let looked = match self.newest() {
-            Ok((row, turns, true)) => self.instance(&row, turns).await.map(|instance| instance.blocked()),
-            Ok((_, _, false)) => Ok(Vec::new()),
+            Ok((row, turns, true)) => self
+                .instance(&row, turns)
+                .await
+                .map(|instance| Looked { blocked: instance.blocked(), warnings: instance.warnings() }),
+            Ok((_, _, false)) => Ok(Looked::default()),
             Err(error) => Err(error),
         };
         let _ = reply.send(looked);

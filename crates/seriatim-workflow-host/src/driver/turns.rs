@@ -56,8 +56,15 @@ impl Driver {
         let instance = self.instance(&row, turns).await?;
         let activation =
             Activation { run_id, time, is_replaying: false, history_length: turns, jobs: jobs.clone() };
+        let before = instance.warned();
         let outcome = instance.activate(activation).outcome;
+        let warned = instance.warned() - before;
+        let warnings = if warned > 0 { instance.warnings() } else { Vec::new() };
         self.inner.metrics.activations.increment(1);
+        self.inner.metrics.warnings.increment(warned);
+        for warning in warnings.iter().rev().take(usize::try_from(warned).unwrap_or(usize::MAX)).rev() {
+            tracing::warn!(workflow = row.id, run = row.run, %warning, "a run has a warning");
+        }
         match outcome {
             Ok(commands) => Ok(Turn { time, jobs, commands }),
             Err(ActivationFailure::UnknownWorkflow { workflow_type, known }) => {

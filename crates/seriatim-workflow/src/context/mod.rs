@@ -3,6 +3,7 @@
 mod activity;
 mod child;
 mod concurrency;
+mod condition;
 mod external;
 mod handlers;
 mod local_activity;
@@ -22,6 +23,7 @@ use serde::de::DeserializeOwned;
 pub use activity::{Activity, ActivityCall, ActivityFuture};
 pub use child::{ChildCall, ChildHandle, ChildWorkflow};
 pub use concurrency::TaskHandle;
+pub use condition::ConditionFuture;
 pub use external::ExternalFuture;
 pub use handlers::Signals;
 pub use local_activity::{LocalActivityCall, SIDE_EFFECT_ACTIVITY};
@@ -29,7 +31,7 @@ pub use race::{Either, Losers, Race, RaceFuture, TimedOut};
 pub use scope::Scope;
 pub use timer::TimerFuture;
 
-use crate::runtime::{Condition, ScopeNode, Shared, Slot, State, WaitingFor, is_current, mix};
+use crate::runtime::{ScopeNode, Shared, Slot, State, is_current, mix};
 use crate::{
     Branch, Command, ContinueAsNew, Exit, ForeignWait, Headers, InputDigest, Lineage, Path, Payload,
     PayloadError, Start, Time,
@@ -276,16 +278,30 @@ impl Context {
     /// A value that branches of this run hand to one another: set once, awaited by many.
     #[must_use]
     pub fn slot<T: Clone>(&self) -> Slot<T> {
-        Slot::new(&self.shared.sched)
+        Slot::new(self)
     }
 
-    /// Waits until a condition on the workflow's own state holds. It is looked at whenever no branch can go on, and must
-    /// not change anything.
-    pub fn wait_until(&self, holds: impl FnMut() -> bool + Send + 'static) -> BoxFuture<()> {
-        let slot = crate::runtime::Cell::new();
-        let wait = slot.wait(&self.shared.sched, WaitingFor::Condition);
-        self.shared.lock().conditions.push(Condition { holds: Box::new(holds), slot });
-        Box::pin(wait)
+    /// Waits until a condition on the workflow's own state holds. It is checked whenever no branch can continue, and must
+    /// not change anything. Dropping the future forgets the condition.
+    ///
+    /// The future ends with [`Cancelled`](crate::Cancelled) if the context's scope is cancelled first.
+    ///
+    /// ```
+    /// # use seriatim_workflow::{Context, Exit};
+    /// # use std::sync::{Arc, atomic::{AtomicBool, Ordering}};
+    /// # async fn workflow(ctx: Context, _: ()) -> Result<(), Exit> {
+    /// let is_open = Arc::new(AtomicBool::new(false));
+    /// let seen = Arc::clone(&is_open);
+    /// ctx.wait_until(move || seen.load(Ordering::Relaxed)).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn wait_until(&self, holds: impl FnMut() -> bool + Send + 'static) -> ConditionFuture {
+        ConditionFuture::new(self, Box::new(holds))
+    }
+
+    /// The scope that ends waits in this context; none in runs whose rules are older.
+    pub(crate) fn ending_scope(&self) -> Option<&Arc<ScopeNode>> {
+        (self.shared.lock().start.rules >= 1).then_some(&self.scope)
     }
 }
 

@@ -15,7 +15,7 @@ use super::task::{NewTask, TaskFuture, TaskWaker};
 use crate::context::Context;
 use crate::{
     Activation, ActivationFailure, Branch, CallSite, Command, Completion, Difference, Exit, Failure,
-    ForeignWait, Job, QueryAnswer, Recorded, Registry,
+    ForeignWait, Job, QueryAnswer, Recorded, Registry, Warning,
 };
 
 /// What happens when code and history differ.
@@ -156,6 +156,18 @@ impl Instance {
     #[must_use]
     pub fn differences(&self) -> Vec<Difference> {
         self.shared.lock().differences.clone()
+    }
+
+    /// What is wrong with the run and does not stop it: the newest sixteen.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Warning> {
+        self.shared.lock().warnings.iter().cloned().collect()
+    }
+
+    /// How many warnings there have been, over all activations.
+    #[must_use]
+    pub fn warned(&self) -> u64 {
+        self.shared.lock().warned
     }
 
     /// Where in the code the commands of the last completion were issued; none where it was not the code's doing.
@@ -400,21 +412,38 @@ impl Instance {
 
     /// Wakes the first task whose condition holds. Returns whether there was one.
     fn look_at_conditions(&mut self) -> Result<bool, ActivationFailure> {
-        let mut conditions = std::mem::take(&mut self.shared.lock().conditions);
-        let looked = caught(|| conditions.iter_mut().position(|c| (c.holds)()));
-        let found = looked.map_err(|message| ActivationFailure::Panicked {
-            branch: "of a condition".to_owned(),
-            message,
-        })?;
-        if let Some(index) = found {
-            let condition = conditions.remove(index);
-            condition.slot.set(());
-            drop_caught(condition);
+        let mut from = 0;
+        loop {
+            let next = {
+                let mut state = self.shared.lock();
+                let next = state.conditions.range_mut(from..).next();
+                next.map(|(id, condition)| (*id, condition.holds.take()))
+            };
+            let Some((id, holds)) = next else { return Ok(false) };
+            from = id + 1;
+            let Some(mut holds) = holds else { continue };
+            let looked = caught(&mut holds);
+            let mut state = self.shared.lock();
+            if looked == Ok(true)
+                && let Some(condition) = state.conditions.remove(&id)
+            {
+                drop(state);
+                condition.slot.set(());
+                drop_caught(holds);
+                return Ok(true);
+            }
+            // Unless it was forgotten meanwhile.
+            let holds = match state.conditions.get_mut(&id) {
+                Some(condition) => condition.holds.replace(holds),
+                None => Some(holds),
+            };
+            drop(state);
+            drop_caught(holds);
+            looked.map_err(|message| ActivationFailure::Panicked {
+                branch: "of a condition".to_owned(),
+                message,
+            })?;
         }
-        let mut state = self.shared.lock();
-        conditions.append(&mut state.conditions);
-        state.conditions = conditions;
-        Ok(found.is_some())
     }
 
     /// Answers queries, each by itself, after everything else.

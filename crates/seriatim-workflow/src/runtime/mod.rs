@@ -20,7 +20,7 @@ pub use table::{PendingOperation, REMEMBERED};
 pub(crate) use random::mix;
 pub(crate) use sched::is_current;
 pub(crate) use scope::ScopeNode;
-pub(crate) use slot::{Cell, Wait};
+pub(crate) use slot::{Cell, EndsWithScope, Wait};
 pub(crate) use state::{ActivityEntry, ChildEntry, Condition, QueryHandler, Shared, State, UpdateHandler};
 pub(crate) use table::Operation;
 pub(crate) use task::TaskWaker;

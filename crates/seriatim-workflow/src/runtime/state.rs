@@ -13,9 +13,10 @@ use super::slot::Cell;
 use super::table::{Operation, PendingOperation, Table};
 use super::task::{NewTask, TaskFuture, TaskWaker};
 use crate::kind::{self, NumberedKind};
+use crate::warning::WARNINGS_KEPT;
 use crate::{
     ActivationFailure, ActivityResolution, Branch, CancellationType, ChildResolution, ChildStartResolution,
-    Command, CommandSeq, Context, Difference, Failure, Kind, Path, Payload, Start, Time,
+    Command, CommandSeq, Context, Difference, Failure, Kind, Path, Payload, Start, Time, Warning,
 };
 
 /// A run, as its contexts know it.
@@ -90,7 +91,8 @@ pub(crate) struct SignalQueue {
 
 /// A condition on the workflow's own state, looked at whenever no task is ready.
 pub(crate) struct Condition {
-    pub(crate) holds: Box<dyn FnMut() -> bool + Send>,
+    /// None while it is being checked.
+    pub(crate) holds: Option<Box<dyn FnMut() -> bool + Send>>,
     pub(crate) slot: Cell<()>,
 }
 
@@ -151,7 +153,9 @@ pub(crate) struct State {
     /// Updates that have had their turn and whose handler is not registered.
     pub(crate) waiting_updates: VecDeque<IncomingUpdate>,
     pub(crate) accepted_updates: u32,
-    pub(crate) conditions: Vec<Condition>,
+    /// In the order in which they were waited for.
+    pub(crate) conditions: BTreeMap<u64, Condition>,
+    pub(crate) next_condition: u64,
 
     pub(crate) commands: Vec<Command>,
     pub(crate) sites: Vec<Option<&'static Location<'static>>>,
@@ -161,6 +165,9 @@ pub(crate) struct State {
     pub(crate) differences: Vec<Difference>,
     pub(crate) fault: Option<ActivationFailure>,
     pub(crate) has_ended: bool,
+    /// The newest of them, and how many there were.
+    pub(crate) warnings: VecDeque<Warning>,
+    pub(crate) warned: u64,
     /// While a query or a validator runs: what it has tried to do.
     pub(crate) read_only: Option<Option<&'static str>>,
 
@@ -222,7 +229,8 @@ impl State {
             incoming_updates: VecDeque::new(),
             waiting_updates: VecDeque::new(),
             accepted_updates: 0,
-            conditions: Vec::new(),
+            conditions: BTreeMap::new(),
+            next_condition: 0,
             commands: Vec::new(),
             sites: Vec::new(),
             matcher: None,
@@ -231,6 +239,8 @@ impl State {
             differences: Vec::new(),
             fault: None,
             has_ended: false,
+            warnings: VecDeque::new(),
+            warned: 0,
             read_only: None,
             spawned: Vec::new(),
             aborted: Vec::new(),
@@ -280,6 +290,14 @@ impl State {
     /// The run cannot go on with this activation. The first reason counts.
     pub(crate) fn fail(&mut self, failure: impl Into<ActivationFailure>) {
         self.fault.get_or_insert(failure.into());
+    }
+
+    pub(crate) fn warn(&mut self, warning: Warning) {
+        self.warned += 1;
+        if self.warnings.len() == WARNINGS_KEPT {
+            self.warnings.pop_front();
+        }
+        self.warnings.push_back(warning);
     }
 
     /// Whether code that must not change anything is running; remembers what it tried.
