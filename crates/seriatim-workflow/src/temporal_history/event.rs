@@ -140,6 +140,8 @@ pub enum EventKind {
     MemoModified {
         memo: Headers,
     },
+    /// An update that the server has taken and the run has not seen: after a reset.
+    UpdateAdmitted(Box<AcceptedUpdate>),
     UpdateAccepted(Box<AcceptedUpdate>),
     UpdateCompleted {
         accepted: i64,
@@ -160,6 +162,12 @@ pub enum EventKind {
     ContinuedAsNew {
         workflow_type: String,
         input: Vec<Payload>,
+    },
+    /// An event of a Nexus operation, which cannot be replayed here.
+    Nexus {
+        name: &'static str,
+        /// The run has asked for it.
+        is_asked: bool,
     },
     /// An event of which nothing is needed here, by the number of its type.
     Other {
@@ -240,6 +248,7 @@ impl EventKind {
                 | Self::ChildInitiated { .. }
                 | Self::SearchAttributesUpserted { .. }
                 | Self::MemoModified { .. }
+                | Self::Nexus { is_asked: true, .. }
                 | Self::UpdateAccepted(_)
                 | Self::UpdateCompleted { .. }
                 | Self::Completed { .. }
@@ -286,6 +295,8 @@ impl EventKind {
             Self::ChildCancelled { .. } => "child_workflow_execution_canceled",
             Self::SearchAttributesUpserted { .. } => "upsert_workflow_search_attributes",
             Self::MemoModified { .. } => "workflow_properties_modified",
+            Self::UpdateAdmitted(_) => "workflow_execution_update_admitted",
+            Self::Nexus { name, .. } => name,
             Self::UpdateAccepted(_) => "workflow_execution_update_accepted",
             Self::UpdateCompleted { .. } => "workflow_execution_update_completed",
             Self::Completed { .. } => "workflow_execution_completed",
