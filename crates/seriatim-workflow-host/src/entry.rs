@@ -4,6 +4,8 @@
 //! begins?   the run that begins with this event, and how
 //! turns     activations with their jobs and the commands that answered them; several where local activities were quick
 //! retries   activities that have failed and will be tried again
+//! attempts  attempts of activities that have begun, and what their last heartbeats said
+//! arrived   activities that have ended, where the run's code could not react to it yet
 //! ended?    how the host has ended the run
 //! next?     the run that goes on where this one has ended
 //! delivered what the run had still to tell others when it ended has been told
@@ -27,6 +29,12 @@ pub struct Entry {
     /// Attempts that have failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub retries: Vec<Retry>,
+    /// Attempts that have begun, or given a sign of life.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<Attempted>,
+    /// Answers of activities that the run's code could not react to: they are durable, and part of a turn later.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arrived: Vec<Job>,
     /// How the host has ended the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
@@ -87,6 +95,18 @@ pub struct Retry {
     /// What its last heartbeat said.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<Payload>,
+}
+
+/// An attempt of an activity that has begun, or given a sign of life.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Attempted {
+    /// The activity's number.
+    pub activity: u32,
+    /// The attempt.
+    pub attempt: u32,
+    /// What its last heartbeat said; none: it begins. A host that finds an attempt begun and not ended counts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Vec<Payload>>,
 }
 
 /// How a host ends a run.

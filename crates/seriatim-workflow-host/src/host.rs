@@ -138,14 +138,14 @@ impl WorkflowHost {
         self.inner.registry.names()
     }
 
-    /// Ends everything: what is being written is finished; activities that run end at their next await, and are run again
-    /// next time.
+    /// Ends everything. No request is taken and no attempt of an activity begins; those that run have
+    /// [`HostOptions::close_grace`] to end, and are cut off then. What is being written is finished.
     pub async fn close(&self) {
         self.inner.close().await;
     }
 
     fn refuse_when_closed(&self) -> Result<(), HostError> {
-        if self.inner.stop.is_cancelled() { Err(HostError::Closed) } else { Ok(()) }
+        if self.inner.draining.is_cancelled() { Err(HostError::Closed) } else { Ok(()) }
     }
 
     /// Starts a workflow. Durable when it answers: the run will be carried on until it ends.

@@ -14,7 +14,7 @@ use seriatim_types::{ErrorKind, WorkspaceId};
 use seriatim_workflow::{Failure, Job, Registry, TimeoutType};
 use tokio::sync::{Notify, Semaphore};
 
-use crate::attempt::to_time;
+use crate::attempt::{RunningAttempt, to_time};
 use crate::cache::Instances;
 use crate::clock::{Alarm, Clock};
 use crate::driver::Driver;
@@ -41,7 +41,12 @@ pub(crate) struct Inner {
     pub(crate) active: Semaphore,
     pub(crate) activity_permits: Semaphore,
     pub(crate) metrics: HostMetrics,
+    /// Set before `stop`: no request is taken, no attempt begins; what runs may end.
+    pub(crate) draining: Shutdown,
     pub(crate) stop: Shutdown,
+    /// The attempts of activities that run, by a number; `attempt_ended` is notified when one ends.
+    attempts: Mutex<(u64, HashMap<u64, Arc<RunningAttempt>>)>,
+    attempt_ended: Notify,
     /// How many drivers are at work; told when one ends.
     drivers: Mutex<usize>,
     driver_ended: Notify,
@@ -66,6 +71,9 @@ impl Inner {
             registry: Arc::new(registry),
             drivers: Mutex::new(0),
             driver_ended: Notify::new(),
+            draining: stop.child_token(),
+            attempts: Mutex::default(),
+            attempt_ended: Notify::new(),
             env,
             engine,
             activities,
@@ -202,10 +210,10 @@ impl Inner {
     pub(crate) async fn run(self: Arc<Self>) {
         let inner = self.clone();
         drop(self.env.spawn(async move {
-            inner.stop.run_until_cancelled(inner.resume_all()).await;
+            inner.draining.run_until_cancelled(inner.resume_all()).await;
         }));
         let ringing = self.clock.run(&self.env, |workspace, run, alarm| self.ring(workspace, run, alarm));
-        self.stop.run_until_cancelled(ringing).await;
+        self.draining.run_until_cancelled(ringing).await;
     }
 
     /// Waits until nothing is fenced: a restored copy carries nothing out.
@@ -273,11 +281,57 @@ impl Inner {
         }
     }
 
+    /// An attempt runs until what is returned is dropped.
+    pub(crate) fn begin_attempt(&self, attempt: Arc<RunningAttempt>) -> Running<'_> {
+        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        attempts.0 += 1;
+        let number = attempts.0;
+        attempts.1.insert(number, attempt);
+        Running(self, number)
+    }
+
+    /// Waits until no attempt runs.
+    async fn no_attempts(&self) {
+        loop {
+            let mut ended = std::pin::pin!(self.attempt_ended.notified());
+            ended.as_mut().enable();
+            if self.attempts.lock().unwrap_or_else(PoisonError::into_inner).1.is_empty() {
+                return;
+            }
+            ended.await;
+        }
+    }
+
     /// Ends everything: what is being written is waited for, activities end at their next await and run again next time.
-    pub(crate) async fn close(&self) {
+    pub(crate) async fn close(self: &Arc<Self>) {
+        self.draining.cancel();
+        if self.env.timeout(self.options.close_grace, self.no_attempts()).await.is_err() {
+            tracing::info!("activities are cut off: they have not ended within the grace time");
+            // What they have said last is for their next attempts.
+            let running: Vec<_> = {
+                let attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+                attempts.1.values().cloned().collect()
+            };
+            running.iter().for_each(|attempt| attempt.keep(self));
+        }
+        // What has ended is written before the host stops.
+        let until = self.env.instant() + self.options.close_patience;
+        let is_written = self.env.timeout(self.options.close_patience, self.drivers_below(1)).await.is_ok();
         self.stop.cancel();
-        if self.env.timeout(self.options.close_patience, self.drivers_below(1)).await.is_err() {
+        let left = until.saturating_duration_since(self.env.instant());
+        if !is_written && self.env.timeout(left, self.drivers_below(1)).await.is_err() {
             tracing::warn!("the engine does not answer; the host of workflows closes without it");
         }
+    }
+}
+
+/// An attempt that runs.
+pub(crate) struct Running<'a>(&'a Inner, u64);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let ended = self.0.attempts.lock().unwrap_or_else(PoisonError::into_inner).1.remove(&self.1);
+        drop(ended);
+        self.0.attempt_ended.notify_waiters();
     }
 }

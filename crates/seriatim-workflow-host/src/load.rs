@@ -71,6 +71,8 @@ impl Fold {
             self.time = turn.time;
         }
         entry.retries.iter().for_each(|retry| self.pending.retry(retry));
+        entry.attempts.iter().for_each(|attempted| self.pending.attempted(attempted));
+        entry.arrived.iter().for_each(|job| self.pending.arrive(job));
     }
 }
 

@@ -35,6 +35,11 @@ pub struct HostOptions {
     pub policy: Policy,
     /// How long to wait after the engine has refused something, give or take a quarter.
     pub retry: Duration,
+    /// How long closing waits for attempts of activities that are running: none begins meanwhile. What has not ended by
+    /// then is cut off, and counts as an attempt where the policy limits their number.
+    pub close_grace: Duration,
+    /// How often the last heartbeat of a running attempt is written, if it has changed.
+    pub heartbeat_interval: Duration,
     /// How long closing waits for what is being written.
     pub close_patience: Duration,
 }
@@ -54,6 +59,8 @@ impl Default for HostOptions {
             retry_policy: RetryPolicy::default(),
             policy: Policy::Fail,
             retry: Duration::from_millis(200),
+            close_grace: Duration::from_secs(5),
+            heartbeat_interval: Duration::from_secs(10),
             close_patience: Duration::from_secs(10),
         }
     }

@@ -9,7 +9,7 @@ use seriatim_types::WorkspaceId;
 use seriatim_workflow::{Blocked, IdReusePolicy, Job, Kind, Payload, Start, Time, UpdateOutcome, Warning};
 use tokio::sync::{Notify, oneshot};
 
-use crate::entry::{Begins, Ended, Retry};
+use crate::entry::{Attempted, Begins, Ended, Retry};
 use crate::error::HostError;
 use crate::messages::Outcome;
 use crate::pending::Pending;
@@ -84,6 +84,12 @@ pub(crate) enum Item {
         run: u64,
         retry: Box<Retry>,
     },
+    /// An attempt of an activity has begun, or given a sign of life. It begins once that is durable.
+    Attempted {
+        run: u64,
+        attempted: Attempted,
+        reply: Option<Reply<Written>>,
+    },
     /// Ends a run; the present one if none is named.
     End {
         run: Option<u64>,
@@ -120,12 +126,15 @@ impl Item {
         match self {
             Self::Start(starting) => drop(starting.reply.send(Err(error))),
             Self::Tell(told) => told.answer.refuse(error),
-            Self::End { reply: Some(reply), .. } => drop(reply.send(Err(error))),
+            Self::End { reply: Some(reply), .. } | Self::Attempted { reply: Some(reply), .. } => {
+                drop(reply.send(Err(error)));
+            }
             Self::Query { reply, .. } => drop(reply.send(Err(error))),
             Self::Look { reply } => drop(reply.send(Err(error))),
             Self::Answer { .. }
             | Self::Retry { .. }
             | Self::End { reply: None, .. }
+            | Self::Attempted { reply: None, .. }
             | Self::Begin { .. }
             | Self::Delivered { .. }
             | Self::Wake => {}

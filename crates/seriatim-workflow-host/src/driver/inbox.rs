@@ -5,10 +5,13 @@ use std::collections::HashSet;
 use seriatim_workflow::{Job, Payload};
 
 use super::Driver;
-use crate::entry::{Ended, Retry};
+use crate::entry::{Attempted, Ended, Retry};
 use crate::error::HostError;
 use crate::size;
 use crate::workflow::{Answering, Item, Key, Looked, Reply, Starting, State, Told, Written};
+
+/// Attempts that one event notes. Bounds it: each may have a heartbeat's details.
+const ATTEMPTS_MAX: usize = 64;
 
 /// What is done next.
 pub(super) enum Step {
@@ -16,6 +19,8 @@ pub(super) enum Step {
     Jobs { jobs: Vec<Job>, told: Vec<(Option<String>, Answering)>, key: Option<Key> },
     Keyed(Box<Told>),
     Retries(Vec<Retry>),
+    Attempts { attempts: Vec<Attempted>, replies: Vec<Reply<Written>> },
+    Arrived(Vec<Job>),
     End { ended: Ended, key: Option<Key>, reply: Option<Reply<Written>> },
     Begin,
     Delivered(u64),
@@ -66,6 +71,22 @@ impl Driver {
             Item::Tell(told) if told.key.is_some() => Some(Step::Keyed(told)),
             Item::Tell(_) | Item::Answer { .. } => self.gather(state, item),
             Item::Retry { run, retry } => is_current(run).then(|| Step::Retries(vec![*retry])),
+            Item::Attempted { run, .. } if !is_current(run) => {
+                item.refuse(self.not_running(state));
+                None
+            }
+            Item::Attempted { run, attempted, reply } => {
+                // Those that follow are written with it.
+                let (mut attempts, mut replies) = (vec![attempted], Vec::from_iter(reply));
+                while attempts.len() < ATTEMPTS_MAX
+                    && matches!(state.inbox.front(), Some(Item::Attempted { run: of, .. }) if *of == run)
+                    && let Some(Item::Attempted { attempted, reply, .. }) = state.inbox.pop_front()
+                {
+                    attempts.push(attempted);
+                    replies.extend(reply);
+                }
+                Some(Step::Attempts { attempts, replies })
+            }
             Item::End { run: Some(asked), reply, .. } if !is_current(asked) => {
                 let error = self.not_running(state);
                 reply.map(|reply| reply.send(Err(error)));
@@ -88,7 +109,7 @@ impl Driver {
         let mut item = Some(first);
         let options = &self.inner.options;
         let limit = state.jobs_limit.unwrap_or(options.jobs_max).max(1);
-        let mut bytes = 0;
+        let (mut bytes, mut arrived) = (0, Vec::new());
         while let Some(present) = item.take() {
             let open = state.known.as_ref().and_then(|known| known.open.as_ref());
             let begun = open.filter(|open| open.due.is_none());
@@ -98,9 +119,21 @@ impl Driver {
                     let is_late =
                         matches!(job, Job::ResolveLocalActivity { .. }) && generation != state.generation;
                     let fits = begun.is_some_and(|open| open.row.run == run && open.pending.admits(&job));
-                    if is_new && !is_late && fits && state.stuck.is_none() {
-                        bytes += size::weight(&job);
-                        jobs.push(job);
+                    if is_new && !is_late && fits {
+                        let is_known =
+                            |seq: u32| open.is_some_and(|open| open.pending.arrived.contains_key(&seq));
+                        match &job {
+                            _ if state.stuck.is_none() => {
+                                bytes += size::weight(&job);
+                                jobs.push(job);
+                            }
+                            // The code cannot react to it, and it must not be done again.
+                            Job::ResolveActivity { seq, .. } if !is_known(seq.get()) => {
+                                bytes += size::weight(&job);
+                                arrived.push(job);
+                            }
+                            _ => {}
+                        }
                     }
                 }
                 Item::Tell(tell) => {
@@ -130,11 +163,15 @@ impl Driver {
                 Some(Item::Tell(tell)) if tell.key.is_none() => Some(size::weight(&tell.job)),
                 _ => None,
             };
-            let fits = |next: usize| jobs.is_empty() || bytes + next <= options.jobs_bytes_max;
-            if next.is_some_and(fits) && jobs.len() < limit {
+            let taken = jobs.len() + arrived.len();
+            let fits = |next: usize| taken == 0 || bytes + next <= options.jobs_bytes_max;
+            if next.is_some_and(fits) && taken < limit {
                 item = state.inbox.pop_front();
                 state.asked -= usize::from(item.as_ref().is_some_and(Item::is_asked));
             }
+        }
+        if !arrived.is_empty() {
+            return Some(Step::Arrived(arrived));
         }
         (!jobs.is_empty()).then_some(Step::Jobs { jobs, told, key: None })
     }

@@ -61,6 +61,8 @@ impl Driver {
                 Step::Jobs { jobs, told, key } => self.advance(jobs, told, key).await,
                 Step::Keyed(told) => self.keyed(*told).await,
                 Step::Retries(retries) => self.retry(retries).await,
+                Step::Attempts { attempts, replies } => self.attempted(attempts, replies).await,
+                Step::Arrived(arrived) => self.arrived(arrived).await,
                 Step::End { ended, key, reply } => self.end(ended, key, reply).await,
                 Step::Begin => self.begin().await,
                 Step::Delivered(run) => self.delivered(run).await,

@@ -11,7 +11,7 @@ use super::inbox::protocol_id;
 use super::writing::Writing;
 use crate::attempt::to_time;
 use crate::ending;
-use crate::entry::{Ended, Entry, Retry};
+use crate::entry::{Attempted, Ended, Entry, Retry};
 use crate::error::HostError;
 use crate::load::read_entry;
 use crate::workflow::{Answering, Key, Looked, OpenRun, Reply, Starting, Told, Written, outcome};
@@ -134,7 +134,7 @@ impl Driver {
         let writing = Writing { entry, key, started: Some(reply), ..Writing::default() };
         match self.activate(vec![job]).await {
             Ok(turn) => self.conclude(turn, writing).await,
-            Err(error) => {
+            Err((error, _)) => {
                 // Nothing was written, so there is no run to be stuck.
                 self.drop_instance();
                 self.workflow.lock().forget();
@@ -219,6 +219,21 @@ impl Driver {
     pub(super) async fn retry(&mut self, retries: Vec<Retry>) {
         let run = self.open().map_or(0, |(row, ..)| row.run);
         let entry = Entry { run, retries, ..Entry::default() };
+        self.write(Writing { entry, ..Writing::default() }, None).await;
+    }
+
+    /// Notes that attempts have begun, or given a sign of life.
+    pub(super) async fn attempted(&mut self, attempts: Vec<Attempted>, replies: Vec<Reply<Written>>) {
+        let run = self.open().map_or(0, |(row, ..)| row.run);
+        let entry = Entry { run, attempts, ..Entry::default() };
+        let told = replies.into_iter().map(|reply| (None, Answering::Written(reply))).collect();
+        self.write(Writing { entry, told, ..Writing::default() }, None).await;
+    }
+
+    /// Keeps answers that the run's code cannot react to now.
+    pub(super) async fn arrived(&mut self, arrived: Vec<Job>) {
+        let run = self.open().map_or(0, |(row, ..)| row.run);
+        let entry = Entry { run, arrived, ..Entry::default() };
         self.write(Writing { entry, ..Writing::default() }, None).await;
     }
 

@@ -48,12 +48,15 @@ impl Driver {
         Some((open.row.clone(), open.turns, open.time))
     }
 
-    /// Tells the open run's code what has happened.
-    pub(super) async fn activate(&mut self, jobs: Vec<Job>) -> Result<Turn, HostError> {
-        let (row, turns, last) = self.open().ok_or(HostError::Closed)?;
+    /// Tells the open run's code what has happened. If it fails, the jobs are returned with the reason.
+    pub(super) async fn activate(&mut self, jobs: Vec<Job>) -> Result<Turn, (HostError, Vec<Job>)> {
+        let Some((row, turns, last)) = self.open() else { return Err((HostError::Closed, jobs)) };
         let time = to_time(self.inner.env.now()).max(last);
         let run_id = self.workflow.run_id(row.run);
-        let instance = self.instance(&row, turns).await?;
+        let instance = match self.instance(&row, turns).await {
+            Ok(instance) => instance,
+            Err(error) => return Err((error, jobs)),
+        };
         let activation =
             Activation { run_id, time, is_replaying: false, history_length: turns, jobs: jobs.clone() };
         let before = instance.warned();
@@ -68,9 +71,9 @@ impl Driver {
         match outcome {
             Ok(commands) => Ok(Turn { time, jobs, commands }),
             Err(ActivationFailure::UnknownWorkflow { workflow_type, known }) => {
-                Err(HostError::UnknownType { workflow_type, known })
+                Err((HostError::UnknownType { workflow_type, known }, jobs))
             }
-            Err(failure) => Err(HostError::Stuck { id: row.id, reason: failure.to_string() }),
+            Err(failure) => Err((HostError::Stuck { id: row.id, reason: failure.to_string() }, jobs)),
         }
     }
 
@@ -101,21 +104,21 @@ impl Driver {
         }
         let turn = match built {
             Ok(()) => self.activate(jobs).await,
-            Err(error) => Err(error),
+            Err(error) => Err((error, jobs)),
         };
         match turn {
             Ok(turn) => self.conclude(turn, writing).await,
-            Err(error) => self.fail(&error, writing),
+            Err((error, jobs)) => self.fail(&error, writing, jobs),
         }
     }
 
-    /// The run's code does not get on.
-    pub(super) fn fail(&mut self, error: &HostError, writing: Writing) {
+    /// The run's code cannot react to what it is told. The activities that have ended are not run again: their answers
+    /// are put back, and kept in an event of their own.
+    pub(super) fn fail(&mut self, error: &HostError, mut writing: Writing, jobs: Vec<Job>) {
         self.drop_instance();
-        if let HostError::Engine(_) = error {
-            writing.refuse(error);
-            return;
-        }
+        let turns = std::mem::take(&mut writing.entry.turns);
+        let jobs = turns.into_iter().flat_map(|turn| turn.jobs).chain(jobs);
+        let ended: Vec<Job> = jobs.filter(|job| matches!(job, Job::ResolveActivity { .. })).collect();
         let reason = match error {
             HostError::Stuck { reason, .. } => reason.clone(),
             other => other.to_string(),
@@ -127,6 +130,10 @@ impl Driver {
         }
         // What the failed activation has changed in memory is not so.
         state.forget();
+        let run = writing.entry.run;
+        for job in ended.into_iter().rev() {
+            state.inbox.push_front(Item::Answer { run, job, generation: 0 });
+        }
         drop(state);
         writing.refuse(error);
     }
@@ -139,9 +146,10 @@ impl Driver {
         }
         self.apply(&turn);
         writing.entry.turns.push(turn);
-        if let Err(error) = self.hold(&mut writing.entry).await {
-            self.fail(&error, writing);
-            return;
+        match self.hold(&mut writing.entry).await {
+            Ok(()) => {}
+            Err((HostError::Engine(error), _)) => return self.not_written(error, writing).await,
+            Err((error, jobs)) => return self.fail(&error, writing, jobs),
         }
         let ending = match self.ending(&writing.entry).await {
             Ok(ending) => ending,
@@ -179,7 +187,7 @@ impl Driver {
     }
 
     /// Waits for local activities that end soon, so that they are written together with what they were asked for by.
-    pub(super) async fn hold(&mut self, entry: &mut Entry) -> Result<(), HostError> {
+    pub(super) async fn hold(&mut self, entry: &mut Entry) -> Result<(), (HostError, Vec<Job>)> {
         let until = self.inner.env.instant() + self.inner.options.local_activity_hold;
         let mut bytes = 0;
         loop {

@@ -74,7 +74,7 @@ impl Driver {
             Ok(body) => body,
             Err(error) => {
                 let error = HostError::Invalid(format!("what has happened cannot be written: {error}"));
-                return self.fail(&error, writing);
+                return self.fail(&error, writing, Vec::new());
             }
         };
         match self.inner.engine.workflows().advance(workspace, advance).await {
@@ -182,11 +182,11 @@ impl Driver {
                 known.newest = Some(open.row.clone());
                 self.inner.metrics.started.increment(1);
             }
-            entry.retries.iter().for_each(|retry| {
-                if let Some(open) = &mut known.open {
-                    open.pending.retry(retry);
-                }
-            });
+            if let Some(open) = &mut known.open {
+                entry.retries.iter().for_each(|retry| open.pending.retry(retry));
+                entry.attempts.iter().for_each(|attempted| open.pending.attempted(attempted));
+                entry.arrived.iter().for_each(|job| open.pending.arrive(job));
+            }
             for turn in &entry.turns {
                 self.carry_out(&mut state, turn, ending.is_some());
             }
@@ -270,7 +270,7 @@ impl Driver {
 /// Puts back what the world has answered.
 fn answer_again(state: &mut State, writing: &Writing) {
     let run = writing.entry.run;
-    let jobs = writing.entry.turns.first().map_or(&[][..], |turn| &turn.jobs);
+    let jobs = writing.entry.turns.first().map_or(&writing.entry.arrived[..], |turn| &turn.jobs);
     for job in jobs.iter().rev().filter(|job| answered(job).is_some()) {
         if !matches!(job, Job::ResolveLocalActivity { .. }) {
             state.inbox.push_front(Item::Answer { run, job: job.clone(), generation: 0 });
