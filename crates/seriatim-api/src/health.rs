@@ -33,6 +33,8 @@ pub enum Trouble {
     Fenced,
     /// Work waits, and nothing has moved for longer than it should take. A partition without work is quiet, not stuck.
     Stuck,
+    /// Code of workflows does not return, and holds all threads that it may have: runs wait. Nothing else is held up.
+    WorkflowThreads,
     /// Less is free on the disk than has to stay free.
     DiskNearlyFull,
 }

@@ -138,6 +138,12 @@ impl WorkflowHost {
         self.inner.registry.names()
     }
 
+    /// How many threads for workflow code do not return, if no other can take their place: then runs wait.
+    #[must_use]
+    pub fn exhausted_threads(&self) -> Option<usize> {
+        self.inner.threads.exhausted()
+    }
+
     /// Ends everything. No request is taken and no attempt of an activity begins; those that run have
     /// [`HostOptions::close_grace`] to end, and are cut off then. What is being written is finished.
     pub async fn close(&self) {

@@ -23,6 +23,7 @@ use crate::error::HostError;
 use crate::metrics::HostMetrics;
 use crate::options::HostOptions;
 use crate::size;
+use crate::threads::Threads;
 use crate::workflow::{Item, Workflow};
 
 /// Open runs that are read together after a start.
@@ -38,6 +39,7 @@ pub(crate) struct Inner {
     workflows: Mutex<HashMap<WorkspaceId, Arc<Workflow>>>,
     pub(crate) instances: Mutex<Instances>,
     pub(crate) clock: Clock,
+    pub(crate) threads: Threads,
     pub(crate) active: Semaphore,
     pub(crate) activity_permits: Semaphore,
     pub(crate) metrics: HostMetrics,
@@ -67,6 +69,11 @@ impl Inner {
             activity_permits: Semaphore::new(options.activities_max.max(1)),
             workflows: Mutex::default(),
             clock: Clock::default(),
+            threads: Threads::new(
+                options.workflow_threads,
+                options.abandoned_threads_max,
+                options.activation_timeout,
+            ),
             metrics: HostMetrics::new(),
             registry: Arc::new(registry),
             drivers: Mutex::new(0),

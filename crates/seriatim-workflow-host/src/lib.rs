@@ -41,6 +41,7 @@ mod operations;
 mod options;
 mod pending;
 mod size;
+mod threads;
 mod workflow;
 
 pub use describe::{Description, Listed, PendingOperation, Timeline, TimelineEntry};

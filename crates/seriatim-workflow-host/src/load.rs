@@ -147,28 +147,33 @@ impl Inner {
         }
     }
 
-    /// Builds a run anew from its turns.
-    pub(crate) fn replay(
+    /// Builds a run anew from its turns. An error says why its code cannot continue.
+    pub(crate) async fn replay(
         &self,
         workspace: WorkspaceId,
         run: u64,
         turns: Vec<Turn>,
-    ) -> Result<Instance, ActivationFailure> {
-        let mut recorded = Recorded::none();
-        turns.iter().for_each(|turn| recorded.push(&turn.commands));
-        let numbering = Numbering::ByLineage(recorded);
-        let options = InstanceOptions { numbering, policy: self.options.policy };
-        let mut instance = Instance::new(self.registry.clone(), options);
-        for (place, turn) in turns.into_iter().enumerate() {
-            let activation = Activation {
-                run_id: run_id(workspace, run),
-                time: turn.time,
-                is_replaying: true,
-                history_length: u32::try_from(place).unwrap_or(u32::MAX),
-                jobs: turn.jobs,
-            };
-            instance.activate(activation).outcome?;
-        }
+    ) -> Result<Instance, String> {
+        let (registry, policy) = (self.registry.clone(), self.options.policy);
+        let replayed = self.threads.run(&self.env, move |progress| {
+            let mut recorded = Recorded::none();
+            turns.iter().for_each(|turn| recorded.push(&turn.commands));
+            let numbering = Numbering::ByLineage(recorded);
+            let mut instance = Instance::new(registry, InstanceOptions { numbering, policy });
+            for (place, turn) in turns.into_iter().enumerate() {
+                let activation = Activation {
+                    run_id: run_id(workspace, run),
+                    time: turn.time,
+                    is_replaying: true,
+                    history_length: u32::try_from(place).unwrap_or(u32::MAX),
+                    jobs: turn.jobs,
+                };
+                progress.step(|| instance.watch());
+                instance.activate(activation).outcome?;
+            }
+            Ok::<_, ActivationFailure>(instance)
+        });
+        let instance = replayed.await?.map_err(|failure| failure.to_string())?;
         self.metrics.replays.increment(1);
         Ok(instance)
     }

@@ -35,6 +35,12 @@ pub struct HostOptions {
     pub policy: Policy,
     /// How long to wait after the engine has refused something, give or take a quarter.
     pub retry: Duration,
+    /// Threads that run workflow code, apart from those of the rest of the process and with a lower priority.
+    pub workflow_threads: usize,
+    /// An activation that has not returned for so long is given up: its run is stuck, with the place in its code.
+    pub activation_timeout: Duration,
+    /// Threads that do not return are replaced by others, up to this many; beyond it `/readyz` says so, and runs wait.
+    pub abandoned_threads_max: usize,
     /// How long closing waits for attempts of activities that are running: none begins meanwhile. What has not ended by
     /// then is cut off, and counts as an attempt where the policy limits their number.
     pub close_grace: Duration,
@@ -59,6 +65,10 @@ impl Default for HostOptions {
             retry_policy: RetryPolicy::default(),
             policy: Policy::Fail,
             retry: Duration::from_millis(200),
+            workflow_threads: std::thread::available_parallelism()
+                .map_or(2, |cores| cores.get().clamp(2, 16)),
+            activation_timeout: Duration::from_secs(2),
+            abandoned_threads_max: 64,
             close_grace: Duration::from_secs(5),
             heartbeat_interval: Duration::from_secs(10),
             close_patience: Duration::from_secs(10),

@@ -107,7 +107,7 @@ pub use registry::Registry;
 pub use replay::{History, Report, Step, junit, replay};
 pub use runtime::{
     Blocked, Instance, InstanceOptions, Numbering, PendingOperation, Policy, REMEMBERED, Slot, SlotFuture,
-    WaitingFor,
+    WaitingFor, Watch,
 };
 pub use temporal_history::{HistoryError, TemporalHistory, replay_temporal};
 pub use warning::Warning;

@@ -269,12 +269,12 @@ impl Driver {
         let (row, turns, is_open) = self.newest()?;
         let run_id = self.workflow.run_id(row.run);
         let time = self.open().map_or_else(|| to_time(self.inner.env.now()), |(.., time)| time);
-        let instance = self.instance(&row, turns).await?;
+        self.instance(&row, turns).await?;
         let activation =
             Activation { run_id, time, is_replaying: false, history_length: turns, jobs: vec![job] };
-        let answered = instance.activate(activation).outcome;
-        if !is_open || answered.is_err() {
-            self.drop_instance();
+        let (instance, answered) = self.run_code(&row, activation).await?;
+        if is_open && answered.is_ok() {
+            *self.held() = Some((row.run, instance));
         }
         let commands =
             answered.map_err(|failure| HostError::Stuck { id: row.id, reason: failure.to_string() })?;

@@ -23,11 +23,8 @@ impl Driver {
                 None if turns == 0 => self.new_instance(),
                 None => {
                     let turns = self.inner.read_turns(workspace, row).await?;
-                    let replayed = self.inner.replay(workspace, row.run, turns);
-                    replayed.map_err(|failure| HostError::Stuck {
-                        id: row.id.clone(),
-                        reason: failure.to_string(),
-                    })?
+                    let replayed = self.inner.replay(workspace, row.run, turns).await;
+                    replayed.map_err(|reason| HostError::Stuck { id: row.id.clone(), reason })?
                 }
             };
             *self.held() = Some((row.run, instance));
@@ -53,14 +50,16 @@ impl Driver {
         let Some((row, turns, last)) = self.open() else { return Err((HostError::Closed, jobs)) };
         let time = to_time(self.inner.env.now()).max(last);
         let run_id = self.workflow.run_id(row.run);
-        let instance = match self.instance(&row, turns).await {
-            Ok(instance) => instance,
-            Err(error) => return Err((error, jobs)),
-        };
         let activation =
             Activation { run_id, time, is_replaying: false, history_length: turns, jobs: jobs.clone() };
-        let before = instance.warned();
-        let outcome = instance.activate(activation).outcome;
+        let before = match self.instance(&row, turns).await {
+            Ok(instance) => instance.warned(),
+            Err(error) => return Err((error, jobs)),
+        };
+        let (instance, outcome) = match self.run_code(&row, activation).await {
+            Ok(ran) => ran,
+            Err(error) => return Err((error, jobs)),
+        };
         let warned = instance.warned() - before;
         let warnings = if warned > 0 { instance.warnings() } else { Vec::new() };
         self.inner.metrics.activations.increment(1);
@@ -68,6 +67,7 @@ impl Driver {
         for warning in warnings.iter().rev().take(usize::try_from(warned).unwrap_or(usize::MAX)).rev() {
             tracing::warn!(workflow = row.id, run = row.run, %warning, "a run has a warning");
         }
+        *self.held() = Some((row.run, instance));
         match outcome {
             Ok(commands) => Ok(Turn { time, jobs, commands }),
             Err(ActivationFailure::UnknownWorkflow { workflow_type, known }) => {
@@ -75,6 +75,23 @@ impl Driver {
             }
             Err(failure) => Err((HostError::Stuck { id: row.id, reason: failure.to_string() }, jobs)),
         }
+    }
+
+    /// Activates the instance that is held, on a thread for workflow code. One that does not return in time is lost with
+    /// its thread.
+    pub(super) async fn run_code(
+        &mut self,
+        row: &RunRow,
+        activation: Activation,
+    ) -> Result<(Instance, Result<Vec<Command>, ActivationFailure>), HostError> {
+        let Some((_, mut instance)) = self.held().take() else { return Err(HostError::Closed) };
+        let inner = self.inner.clone();
+        let ran = inner.threads.run(&inner.env, move |progress| {
+            progress.step(|| instance.watch());
+            let outcome = instance.activate(activation).outcome;
+            (instance, outcome)
+        });
+        ran.await.map_err(|reason| HostError::Stuck { id: row.id.clone(), reason })
     }
 
     /// Takes a turn in, as if it were written.

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use super::jobs::unknown_handler;
@@ -63,6 +64,23 @@ struct Task {
     future: TaskFuture,
     waker: Waker,
     handle: Arc<TaskWaker>,
+}
+
+/// A view of a run for another thread than the one that activates it. Made by [`Instance::watch`].
+#[derive(Clone)]
+pub struct Watch(Arc<Shared>);
+
+impl Watch {
+    /// The branch that was polled last, and where in the code the last operation of the activation was issued. A guess:
+    /// the run continues meanwhile.
+    #[must_use]
+    pub fn last(&self) -> (Option<String>, Option<CallSite>) {
+        let state = self.0.lock();
+        let task = self.0.polled.load(Ordering::Relaxed) as usize;
+        let branch = state.wakers.get(task).and_then(std::sync::Weak::upgrade);
+        let site = state.sites.iter().rev().find_map(|site| *site);
+        (branch.map(|waker| waker.branch.to_string()), site.map(Into::into))
+    }
 }
 
 /// One run in memory: its tasks, what is pending, and who waits for what.
@@ -168,6 +186,12 @@ impl Instance {
     #[must_use]
     pub fn warned(&self) -> u64 {
         self.shared.lock().warned
+    }
+
+    /// A view of the run for another thread: where its code is while an activation takes too long.
+    #[must_use]
+    pub fn watch(&self) -> Watch {
+        Watch(Arc::clone(&self.shared))
     }
 
     /// Where in the code the commands of the last completion were issued; none where it was not the code's doing.
@@ -383,6 +407,7 @@ impl Instance {
         let Some(Some(task)) = self.tasks.get_mut(id as usize) else { return Ok(()) };
         task.handle.polled();
         Current::poll(id);
+        self.shared.polled.store(id, Ordering::Relaxed);
         self.polls += 1;
         let mut cx = TaskContext::from_waker(&task.waker);
         let polled = caught(|| task.future.as_mut().poll(&mut cx));

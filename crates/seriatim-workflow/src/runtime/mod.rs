@@ -12,7 +12,7 @@ mod table;
 mod task;
 mod updates;
 
-pub use instance::{Instance, InstanceOptions, Numbering, Policy};
+pub use instance::{Instance, InstanceOptions, Numbering, Policy, Watch};
 pub use sched::{Blocked, WaitingFor};
 pub use slot::{Slot, SlotFuture};
 pub use table::{PendingOperation, REMEMBERED};

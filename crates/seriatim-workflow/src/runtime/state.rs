@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::Location;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::instance::Policy;
 use super::matcher::Matcher;
@@ -23,11 +24,17 @@ use crate::{
 pub(crate) struct Shared {
     pub(crate) sched: Arc<Sched>,
     state: Mutex<State>,
+    /// The task that is polled; for those who look from another thread.
+    pub(crate) polled: AtomicU32,
 }
 
 impl Shared {
     pub(crate) fn new(state: State) -> Arc<Self> {
-        Arc::new(Self { sched: Arc::default(), state: Mutex::new(state) })
+        Arc::new(Self {
+            sched: Arc::default(),
+            state: Mutex::new(state),
+            polled: AtomicU32::new(TaskId::MAX),
+        })
     }
 
     /// The lock is held for a few instructions, and never while workflow code runs.
@@ -43,6 +50,11 @@ impl Shared {
             state.next_task - 1
         });
         let waker = TaskWaker::queued(task, branch, &self.sched);
+        let index = task as usize;
+        if state.wakers.len() <= index {
+            state.wakers.resize_with(index + 1, Weak::new);
+        }
+        state.wakers[index] = Arc::downgrade(&waker);
         state.spawned.push(NewTask { waker: Arc::clone(&waker), future });
         waker
     }
@@ -174,6 +186,8 @@ pub(crate) struct State {
     pub(crate) spawned: Vec<NewTask>,
     pub(crate) aborted: Vec<TaskId>,
     pub(crate) free_tasks: Vec<TaskId>,
+    /// The tasks, by their ids: which branch is polled.
+    pub(crate) wakers: Vec<Weak<TaskWaker>>,
     pub(crate) next_task: TaskId,
 }
 
@@ -245,6 +259,7 @@ impl State {
             spawned: Vec::new(),
             aborted: Vec::new(),
             free_tasks: Vec::new(),
+            wakers: Vec::new(),
             next_task: 0,
         };
         for (kind, seq) in matcher.iter().flat_map(Matcher::numbers) {
