@@ -213,6 +213,9 @@ impl WorkflowHost {
         if let Some(next) = entry.next.filter(|next| next.run == row.run) {
             return Ok(next.start.input);
         }
+        if let Some(start) = entry.start {
+            return Ok(start.input);
+        }
         let job = entry.turns.into_iter().flat_map(|turn| turn.jobs).next();
         Ok(match job {
             Some(Job::Start(start)) => start.input,

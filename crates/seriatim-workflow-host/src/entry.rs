@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! begins?   the run that begins with this event, and how
+//! start?    its start, where its first activation is still to come
 //! turns     activations with their jobs and the commands that answered them; several where local activities were quick
 //! retries   activities that have failed and will be tried again
 //! attempts  attempts of activities that have begun, and what their last heartbeats said
-//! arrived   activities that have ended, where the run's code could not react to it yet
+//! arrived   what the run's code could not react to yet: activities that have ended, signals before its first activation
 //! ended?    how the host has ended the run
 //! next?     the run that goes on where this one has ended
 //! delivered what the run had still to tell others when it ended has been told
@@ -23,6 +24,9 @@ pub struct Entry {
     /// What the run brings with it, if it begins with this event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begins: Option<Begins>,
+    /// How it begins, if its first activation is still to come: its code could not be run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Box<Start>>,
     /// Activations, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<Turn>,
@@ -32,7 +36,7 @@ pub struct Entry {
     /// Attempts that have begun, or given a sign of life.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Attempted>,
-    /// Answers of activities that the run's code could not react to: they are durable, and part of a turn later.
+    /// What the run's code could not react to yet: it is durable, and part of a turn later.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arrived: Vec<Job>,
     /// How the host has ended the run.

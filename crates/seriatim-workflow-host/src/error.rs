@@ -72,6 +72,14 @@ pub enum HostError {
     /// The run's code has refused the update, or failed to carry it out.
     #[error("the update was refused: {0}")]
     Rejected(Box<Failure>),
+    /// The run ended, and another continues, before the update's handler returned.
+    #[error(
+        "run {0} took the update and continued as new before its handler returned: look at the workflow, and send the update again if it is still wanted"
+    )]
+    UpdateLost(String),
+    /// Another host drives the workflows of this engine.
+    #[error("another host drives the workflows of this engine: use that one, or close it first")]
+    SecondHost,
     /// The run's code has not answered the query.
     #[error("the query failed: {0}")]
     Query(Box<Failure>),
@@ -95,9 +103,12 @@ impl HostError {
             | Self::Query(_)
             | Self::Failed(_) => ErrorKind::Invalid,
             Self::UnknownWorkflow(_) => ErrorKind::NotFound,
-            Self::Running { .. } | Self::NotRunning { .. } | Self::Used(_) | Self::KeyReused(_) => {
-                ErrorKind::Conflict
-            }
+            Self::UpdateLost(_)
+            | Self::SecondHost
+            | Self::Running { .. }
+            | Self::NotRunning { .. }
+            | Self::Used(_)
+            | Self::KeyReused(_) => ErrorKind::Conflict,
             Self::Stuck { .. } => ErrorKind::Unavailable,
             Self::TooLarge { .. } => ErrorKind::TooLarge,
             Self::Busy(_) => ErrorKind::Busy,

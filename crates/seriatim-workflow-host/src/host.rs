@@ -119,7 +119,8 @@ pub struct Told {
 }
 
 impl WorkflowHost {
-    /// Carries on with every open run, and takes new ones. Returns at once; open runs are found meanwhile.
+    /// Carries on with every open run, and takes new ones. Returns at once; open runs are found meanwhile. While another
+    /// host of this engine is open, this one does nothing, and refuses everything with [`HostError::SecondHost`].
     #[must_use]
     pub fn open(
         env: Env,
@@ -129,7 +130,11 @@ impl WorkflowHost {
         options: HostOptions,
     ) -> Self {
         let inner = Arc::new(Inner::new(engine, env, workflows, activities, options));
-        drop(inner.env.spawn(inner.clone().run()));
+        if inner.claim.is_some() {
+            drop(inner.env.spawn(inner.clone().run()));
+        } else {
+            tracing::error!("another host drives the workflows of this engine: this one does nothing");
+        }
         Self { inner }
     }
 
@@ -151,6 +156,9 @@ impl WorkflowHost {
     }
 
     fn refuse_when_closed(&self) -> Result<(), HostError> {
+        if self.inner.claim.is_none() {
+            return Err(HostError::SecondHost);
+        }
         if self.inner.draining.is_cancelled() { Err(HostError::Closed) } else { Ok(()) }
     }
 
@@ -278,6 +286,19 @@ impl WorkflowHost {
         let asked =
             self.inner.ask(workspace, |reply| Item::End { run: None, ended, key, reply: Some(reply) });
         let Written { run, repeated } = asked.await?;
+        Ok(Told { run_id: workflow::run_id(workspace, run), repeated })
+    }
+
+    /// Tries the open run of a workflow again, if its code could not continue: everything is read anew, and what the run
+    /// could not react to is told to it again. `repeated` says that it was not stuck.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::Stuck`] if its code does still not do what its history says; [`HostError::NotRunning`].
+    pub async fn retry(&self, id: &str) -> Result<Told, HostError> {
+        self.refuse_when_closed()?;
+        let workspace = self.workspace(id).await?;
+        let Written { run, repeated } = self.inner.ask(workspace, |reply| Item::Unstick { reply }).await?;
         Ok(Told { run_id: workflow::run_id(workspace, run), repeated })
     }
 

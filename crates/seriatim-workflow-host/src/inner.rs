@@ -1,6 +1,6 @@
 //! What all parts of a host share.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,9 +8,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use seriatim_activity::Activities;
-use seriatim_engine::{Engine, RunStatus};
+use seriatim_engine::{Engine, PartitionStatus, RunStatus, WorkflowsClaim};
 use seriatim_env::{Env, Shutdown};
-use seriatim_types::{ErrorKind, WorkspaceId};
+use seriatim_types::{ErrorKind, PartitionId, WorkspaceId};
 use seriatim_workflow::{Failure, Job, Registry, TimeoutType};
 use tokio::sync::{Notify, Semaphore};
 
@@ -40,6 +40,8 @@ pub(crate) struct Inner {
     pub(crate) instances: Mutex<Instances>,
     pub(crate) clock: Clock,
     pub(crate) threads: Threads,
+    /// That it is the one host of its engine; none if another one is.
+    pub(crate) claim: Option<WorkflowsClaim>,
     pub(crate) active: Semaphore,
     pub(crate) activity_permits: Semaphore,
     pub(crate) metrics: HostMetrics,
@@ -68,6 +70,7 @@ impl Inner {
             active: Semaphore::new(options.active_max.max(1)),
             activity_permits: Semaphore::new(options.activities_max.max(1)),
             workflows: Mutex::default(),
+            claim: engine.workflows().claim(),
             clock: Clock::default(),
             threads: Threads::new(
                 options.workflow_threads,
@@ -230,47 +233,68 @@ impl Inner {
         }
     }
 
-    /// Finds every open run, and has it looked at.
+    /// Finds every open run, and has it looked at. A partition that is not ready, or cannot be read, keeps no other from
+    /// that.
     async fn resume_all(self: &Arc<Self>) {
         self.wait_unfenced().await;
-        while let Err(error) = self.resume_pages().await {
-            if error.kind() == ErrorKind::Closed {
+        let mut done = BTreeSet::new();
+        loop {
+            let states = match self.engine.partitions("workflows") {
+                Ok(states) => states,
+                Err(error) if error.kind() == ErrorKind::Closed => return,
+                Err(error) => {
+                    tracing::warn!(%error, "the partitions of workflows could not be read; it is tried again");
+                    Vec::new()
+                }
+            };
+            let (count, is_known) = (states.len(), !states.is_empty());
+            for state in states {
+                let partition = state.partition.id;
+                if !matches!(state.status, PartitionStatus::Ready) || done.contains(&partition) {
+                    continue;
+                }
+                match self.resume_partition(partition).await {
+                    Ok(()) => drop(done.insert(partition)),
+                    Err(error) if error.kind() == ErrorKind::Closed => return,
+                    Err(error) => {
+                        tracing::warn!(%partition, %error, "open runs could not be read; it is tried again");
+                    }
+                }
+            }
+            if is_known && done.len() == count {
                 return;
             }
-            tracing::warn!(%error, "open runs could not be read; it is tried again");
             self.env.sleep(self.env.jitter(self.options.retry)).await;
         }
     }
 
-    async fn resume_pages(self: &Arc<Self>) -> Result<(), seriatim_engine::SubmitError> {
-        while !self.engine.wait_ready(Duration::from_secs(3600)).await {
-            self.env.sleep(self.options.retry).await;
-        }
+    async fn resume_partition(
+        self: &Arc<Self>,
+        partition: PartitionId,
+    ) -> Result<(), seriatim_engine::SubmitError> {
         let workflows = self.engine.workflows();
-        for partition in workflows.partitions()? {
-            let mut after = None;
-            loop {
-                let page = workflows.with_status(partition, RunStatus::Running, after, PAGE).await?;
-                for (workspace, _) in &page {
-                    self.push(*workspace, Item::Wake);
-                }
-                self.drivers_below(2 * self.options.active_max.max(PAGE)).await;
-                match page.last() {
-                    Some((last, _)) if page.len() == PAGE => after = Some(*last),
-                    _ => break,
-                }
+        let mut after = None;
+        loop {
+            let page = workflows.with_status(partition, RunStatus::Running, after, PAGE).await?;
+            for (workspace, _) in &page {
+                self.push(*workspace, Item::Wake);
             }
-            let mut after = None;
-            loop {
-                let page = workflows.owing(partition, after, PAGE).await?;
-                let last = page.last().filter(|_| page.len() == PAGE).map(|(last, row)| (*last, row.run));
-                for (workspace, row) in page {
-                    self.pay(workspace, row);
-                }
-                match last {
-                    Some(last) => after = Some(last),
-                    None => break,
-                }
+            self.drivers_below(2 * self.options.active_max.max(PAGE)).await;
+            match page.last() {
+                Some((last, _)) if page.len() == PAGE => after = Some(*last),
+                _ => break,
+            }
+        }
+        let mut after = None;
+        loop {
+            let page = workflows.owing(partition, after, PAGE).await?;
+            let last = page.last().filter(|_| page.len() == PAGE).map(|(last, row)| (*last, row.run));
+            for (workspace, row) in page {
+                self.pay(workspace, row);
+            }
+            match last {
+                Some(last) => after = Some(last),
+                None => break,
             }
         }
         Ok(())
@@ -328,6 +352,9 @@ impl Inner {
         let left = until.saturating_duration_since(self.env.instant());
         if !is_written && self.env.timeout(left, self.drivers_below(1)).await.is_err() {
             tracing::warn!("the engine does not answer; the host of workflows closes without it");
+        }
+        if let Some(claim) = &self.claim {
+            claim.release();
         }
     }
 }

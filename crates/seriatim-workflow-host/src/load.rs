@@ -61,6 +61,10 @@ impl Fold {
         if let Some(begins) = entry.begins {
             self.begins = begins;
         }
+        if let Some(start) = entry.start {
+            (self.due, self.time) = (Some(start.start_time), start.start_time);
+            self.start = Some(Arc::from(start));
+        }
         for turn in entry.turns {
             if let Some(Job::Start(start)) = turn.jobs.first() {
                 self.start = Some(Arc::new((**start).clone()));

@@ -79,6 +79,8 @@ pub(crate) struct Pending {
     pub(crate) cancels: BTreeMap<u32, Arc<Message>>,
     /// Answers of activities that are durable, and that the run's code has not reacted to, by their numbers.
     pub(crate) arrived: BTreeMap<u32, Job>,
+    /// Signals and requests to stop that are durable, and go with the run's first activation.
+    pub(crate) early: Vec<Job>,
 }
 
 impl Pending {
@@ -107,6 +109,7 @@ impl Pending {
     /// An answer has come.
     pub(crate) fn settle(&mut self, job: &Job) {
         match job {
+            Job::Start(_) => self.early.clear(),
             Job::FireTimer { seq } => drop(self.timers.remove(&seq.get())),
             Job::ResolveActivity { seq, resolution } => {
                 debug_assert!(!matches!(resolution, ActivityResolution::Backoff { .. }));
@@ -192,12 +195,15 @@ impl Pending {
         }
     }
 
-    /// An activity has ended, and the run's code has not reacted to it.
+    /// Something has arrived that the run's code has not reacted to.
     pub(crate) fn arrive(&mut self, job: &Job) {
-        if let Job::ResolveActivity { seq, .. } = job
-            && self.activities.contains_key(&seq.get())
-        {
-            self.arrived.insert(seq.get(), job.clone());
+        match job {
+            Job::ResolveActivity { seq, .. } => {
+                if self.activities.contains_key(&seq.get()) {
+                    self.arrived.insert(seq.get(), job.clone());
+                }
+            }
+            early => self.early.push(early.clone()),
         }
     }
 

@@ -112,6 +112,10 @@ pub(crate) enum Item {
     Look {
         reply: Reply<Looked>,
     },
+    /// A stuck run is tried again.
+    Unstick {
+        reply: Reply<Written>,
+    },
     /// Nothing: it is looked at, and what is pending goes on.
     Wake,
 }
@@ -119,14 +123,19 @@ pub(crate) enum Item {
 impl Item {
     /// Whether somebody outside waits for it.
     pub(crate) fn is_asked(&self) -> bool {
-        matches!(self, Self::Start(_) | Self::Tell(_) | Self::Query { .. } | Self::Look { .. })
+        matches!(
+            self,
+            Self::Start(_) | Self::Tell(_) | Self::Query { .. } | Self::Look { .. } | Self::Unstick { .. }
+        )
     }
 
     pub(crate) fn refuse(self, error: HostError) {
         match self {
             Self::Start(starting) => drop(starting.reply.send(Err(error))),
             Self::Tell(told) => told.answer.refuse(error),
-            Self::End { reply: Some(reply), .. } | Self::Attempted { reply: Some(reply), .. } => {
+            Self::End { reply: Some(reply), .. }
+            | Self::Attempted { reply: Some(reply), .. }
+            | Self::Unstick { reply } => {
                 drop(reply.send(Err(error)));
             }
             Self::Query { reply, .. } => drop(reply.send(Err(error))),
@@ -257,6 +266,12 @@ pub(crate) fn outcome(outcome: UpdateOutcome) -> Result<Payload, HostError> {
 }
 
 impl State {
+    /// Whether the open run waits for its first activation.
+    pub(crate) fn is_before_begin(&self) -> bool {
+        let open = self.known.as_ref().and_then(|known| known.open.as_ref());
+        open.is_some_and(|open| open.due.is_some())
+    }
+
     /// Forgets what is known: it is read from the log again. Local activities are begun again with what asked for them.
     pub(crate) fn forget(&mut self) {
         self.known = None;

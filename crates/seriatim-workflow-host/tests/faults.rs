@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use common::*;
 use seriatim_env::simulate;
-use seriatim_workflow::{ActivityError, Context, Exit, Failure, Registry};
-use seriatim_workflow_host::{Activities, ActivityContext, HostError};
+use seriatim_workflow::{ActivityError, Context, Exit, Failure, Registry, RetryPolicy};
+use seriatim_workflow_host::{
+    Activities, ActivityContext, HostError, HostOptions, StartRequest, WorkflowHost, demo,
+};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -168,5 +170,78 @@ fn a_signal_of_the_wrong_type_does_not_end_the_run_and_is_shown() {
         world.signal("a", "add", &2).await;
         assert_eq!(world.result::<u32>("a").await, 3);
         world.close().await;
+    });
+}
+
+#[test]
+fn signals_and_cancels_are_kept_while_a_run_waits_for_its_next_attempt() {
+    simulate(6, |env| async move {
+        async fn second(ctx: Context, (): ()) -> Result<u32, Exit> {
+            if ctx.info().attempt == 1 {
+                return Err(Exit::failed("Again", "not yet"));
+            }
+            Ok(ctx.signals::<u32>("add").next().await? + ctx.signals::<u32>("add").next().await?)
+        }
+        let workflows = || Registry::new().workflow("second", second);
+        let world = World::new(&env, workflows(), Activities::new()).await;
+        for id in ["s", "c"] {
+            let policy = RetryPolicy { initial_interval: Duration::from_secs(60), ..RetryPolicy::default() };
+            let request = StartRequest { retry_policy: Some(policy), ..StartRequest::new("second").id(id) };
+            world.host.start(request).await.unwrap();
+        }
+        world.signal("s", "add", &1).await;
+        world.host.cancel("c", "not wanted", None).await.unwrap();
+        let world = world.again(workflows(), Activities::new()).await;
+        let told = world.host.signal("s", "add", payload(&2), Some("key")).await.unwrap();
+        assert!(!told.repeated);
+        assert!(world.host.signal("s", "add", payload(&2), Some("key")).await.unwrap().repeated);
+        assert_eq!(world.result::<u32>("s").await, 3);
+        let cancelled = world.host.result::<u32>("c").await.unwrap_err().to_string();
+        assert!(cancelled.contains("cancelled"), "{cancelled}");
+        world.close().await;
+    });
+}
+
+#[test]
+fn an_update_across_continue_as_new_is_told_what_became_of_it() {
+    simulate(7, |env| async move {
+        async fn renews(ctx: Context, is_first: bool) -> Result<(), Exit> {
+            ctx.on_update("slow", |(): &()| Ok(()), |ctx, ()| async move { Ok(ctx.timer(DAY).await?) });
+            ctx.signals::<()>("go").next().await?;
+            if is_first { Err(ctx.continue_as_new(&false)) } else { Ok(()) }
+        }
+        let world = World::new(&env, Registry::new().workflow("renews", renews), Activities::new()).await;
+        world.start("renews", "r", &true).await;
+        let host = world.host.clone();
+        let update = env.spawn(async move { host.update("r", "slow", Vec::new(), None).await });
+        env.sleep(Duration::from_secs(1)).await;
+        world.signal("r", "go", &()).await;
+        let error = update.await.unwrap().unwrap_err().to_string();
+        assert!(error.contains("continued as new before its handler returned"), "{error}");
+        world.close().await;
+    });
+}
+
+#[test]
+fn a_second_host_on_one_engine_is_refused() {
+    simulate(8, |env| async move {
+        let world = World::new(&env, demo::workflows(), demo::activities()).await;
+        let options = HostOptions::default;
+        let open = || {
+            let (env, engine) = (env.clone(), world.engine.clone());
+            WorkflowHost::open(env, engine, demo::workflows(), demo::activities(), options())
+        };
+        let second = open();
+        let request = || StartRequest::new("greet").input(&"Ada").unwrap();
+        assert_eq!(second.start(request()).await, Err(HostError::SecondHost));
+        second.close().await;
+        world.host.start(request()).await.unwrap();
+        world.host.close().await;
+        // The first has gone: another may take its place.
+        let third = open();
+        let started = third.start(request()).await.unwrap();
+        assert_eq!(third.result::<String>(&started.id).await.unwrap(), "Hello, Ada!");
+        third.close().await;
+        world.engine.close().await;
     });
 }

@@ -15,6 +15,14 @@ pub enum Warning {
         /// What is wrong with it.
         reason: String,
     },
+    /// The run has ended while handlers of updates had not: who sent the updates gets no answer.
+    #[error(
+        "the run ended before the handlers of {updates} accepted updates: wait for `all_handlers_finished` before it ends"
+    )]
+    UnfinishedHandlers {
+        /// How many.
+        updates: u32,
+    },
 }
 
 /// How many warnings of a run are kept, the newest.

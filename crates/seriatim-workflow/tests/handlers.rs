@@ -405,3 +405,26 @@ fn strict_signals_of_the_wrong_type_are_an_error() {
     assert_eq!(kinds(&run.tell(vec![signal("add", "one")])), ["fail"]);
     assert_eq!(run.instance.warned(), 0);
 }
+
+#[test]
+fn a_run_can_wait_for_its_handlers_and_is_warned_when_it_does_not() {
+    for waits in [true, false] {
+        let (mut run, _) = Run::of(waits, |ctx, waits: bool| async move {
+            ctx.on_update("slow", |(): &()| Ok(()), |ctx, ()| async move { Ok(ctx.timer(SECOND).await?) });
+            ctx.signals::<()>("end").next().await?;
+            let handlers = ctx.clone();
+            ctx.wait_until(move || !waits || handlers.all_handlers_finished()).await?;
+            Ok(())
+        });
+        run.tell(vec![update("u", "slow", ())]);
+        let commands = run.tell(vec![signal("end", ())]);
+        if waits {
+            let ended = run.tell(vec![Job::FireTimer { seq: n(1) }]);
+            assert_eq!(kinds(&ended), ["update_completed", "complete"]);
+            assert_eq!(run.instance.warned(), 0);
+        } else {
+            assert_eq!(kinds(&commands), ["complete"]);
+            assert_eq!(run.instance.warnings(), [Warning::UnfinishedHandlers { updates: 1 }]);
+        }
+    }
+}

@@ -1,5 +1,9 @@
 //! What a host of workflows does with the engine.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
 use serde_json::{Value as Json, json};
 use seriatim_storage::ClusteringRange;
 use seriatim_types::{Number, PartitionId, WorkspaceId, WorkspaceKind, WorkspaceOffset};
@@ -51,6 +55,32 @@ pub struct WorkflowEvents<'a> {
     next: Option<WorkspaceOffset>,
 }
 
+/// The engines whose workflows a host drives, by their places in memory: a host keeps its engine, so that a place is not
+/// used for another one meanwhile.
+static CLAIMED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
+/// That a host is the one that drives the workflows of an engine, until it is released or dropped.
+#[derive(Debug)]
+pub struct WorkflowsClaim {
+    place: usize,
+    is_held: AtomicBool,
+}
+
+impl WorkflowsClaim {
+    /// Another host may drive them.
+    pub fn release(&self) {
+        if self.is_held.swap(false, Ordering::Relaxed) {
+            CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.place);
+        }
+    }
+}
+
+impl Drop for WorkflowsClaim {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
 /// Events that are read together.
 const PAGE: usize = 256;
 
@@ -85,6 +115,14 @@ impl<'a> Workflows<'a> {
         let kind = running.schema.kind_by_name(KIND);
         let kind = kind.ok_or_else(|| SubmitError::UnknownApplication(NAME.to_owned()))?;
         Ok((running, kind.id))
+    }
+
+    /// Claims to be the one host that drives the workflows of this engine. None while another one does.
+    #[must_use]
+    pub fn claim(&self) -> Option<WorkflowsClaim> {
+        let place = std::ptr::from_ref(self.engine.workflow_ids()).addr();
+        let is_new = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).insert(place);
+        is_new.then(|| WorkflowsClaim { place, is_held: AtomicBool::new(true) })
     }
 
     /// The workspace of a workflow, if it was ever started.

@@ -1,10 +1,10 @@
 // One workflow: how a run of it stands, what it waits for, what it can be told, and its timeline.
 
-import { get, path } from "../api.js";
+import { get, path, send } from "../api.js";
 import { h, show } from "../dom.js";
 import { ago, sentence } from "../format.js";
 import { json } from "../json.js";
-import { field, figures, head, raw, status } from "../parts.js";
+import { button, during, field, figures, head, raw, status } from "../parts.js";
 import { plainWord, timeline, value, why, workflowLink } from "../timeline.js";
 import { tools } from "./workflow_tools.js";
 
@@ -42,11 +42,21 @@ function waits({ blocked, pending }) {
   return h("ul", { class: "waits" }, blocked.map(row));
 }
 
-function summary(found, parent) {
+/** A stuck run is tried again; what comes of it is shown by the next look. */
+function retryButton(base, refresh) {
+  const output = h("p", { class: "small" });
+  const retry = button("Retry", { onclick: () => during(retry, async () => {
+    await send("POST", `${base}/retry`);
+    await refresh();
+  }, output) });
+  return [retry, output];
+}
+
+function summary(found, parent, base, refresh) {
   return [
     figures([["status", runStatus(found.status)], ["type", found.type], ["started", ago(found.started)],
       found.ended ? ["ended", ago(found.ended)] : null, parent ? ["child of", workflowLink(parent)] : null].filter(Boolean)),
-    found.stuck ? h("div", { class: "problem", role: "alert" }, h("strong", null, "Its code does not get on"), h("p", null, found.stuck)) : null,
+    found.stuck ? h("div", { class: "problem", role: "alert" }, h("strong", null, "Its code does not get on"), h("p", null, found.stuck), retryButton(base, refresh)) : null,
     found.warnings?.length ? h("div", { class: "problem" }, h("strong", null, "Warnings"), found.warnings.map((one) => h("p", null, one))) : null,
     found.failure ? h("div", { class: "problem" }, h("strong", null, sentence(plainWord(found.status))), h("p", null, why(found.failure)),
       raw("The whole failure", found.failure)) : null,
@@ -111,7 +121,7 @@ export async function open({ workflow, run = null }) {
     if (key !== before) {
       before = key;
       const parent = history.entries.find(({ what }) => what === "start")?.details.parent?.workflow_id;
-      show(about, summary(found, parent));
+      show(about, summary(found, parent, base, refresh));
       show(waiting, h("h2", null, "What it waits for"), waits(found));
       waiting.hidden = found.blocked.length === 0;
       drawn.draw(history.entries, isOpen);

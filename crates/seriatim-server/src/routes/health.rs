@@ -44,7 +44,12 @@ async fn ready(State(api): State<Api>) -> Response {
         })
         .collect();
     let mut troubles = Vec::new();
-    for trouble in partitions.iter().map(|partition| partition.trouble).chain(is_full(&api)).chain(is_out_of_threads(&api)) {
+    for trouble in partitions
+        .iter()
+        .map(|partition| partition.trouble)
+        .chain(is_full(&api))
+        .chain(is_out_of_threads(&api))
+    {
         if !troubles.contains(&trouble) {
             troubles.push(trouble);
         }

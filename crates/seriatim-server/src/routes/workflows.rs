@@ -36,6 +36,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(signal))
         .routes(routes!(cancel))
         .routes(routes!(terminate))
+        .routes(routes!(retry))
         .routes(routes!(query))
         .routes(routes!(update))
 }
@@ -284,6 +285,16 @@ async fn terminate(
     let key = idempotency_key(&headers)?;
     let reason = body.map_or_else(String::new, |Body(stop)| stop.reason);
     let sent = host(&api)?.terminate(&id, &reason, key.as_deref()).await?;
+    Ok(told(id, sent))
+}
+
+/// Tries a stuck run again. `repeated` says that it was not stuck.
+#[utoipa::path(
+    post, path = "/v1/workflows/{id}/retry", tag = "workflows", params(("id" = String, Path)),
+    responses((status = 200, body = ToldWorkflow))
+)]
+async fn retry(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<ToldWorkflow>, Problem> {
+    let sent = host(&api)?.retry(&id).await?;
     Ok(told(id, sent))
 }
 

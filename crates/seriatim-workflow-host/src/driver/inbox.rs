@@ -16,16 +16,39 @@ const ATTEMPTS_MAX: usize = 64;
 /// What is done next.
 pub(super) enum Step {
     Start(Box<Starting>),
-    Jobs { jobs: Vec<Job>, told: Vec<(Option<String>, Answering)>, key: Option<Key> },
+    Jobs {
+        jobs: Vec<Job>,
+        told: Vec<(Option<String>, Answering)>,
+        key: Option<Key>,
+    },
     Keyed(Box<Told>),
     Retries(Vec<Retry>),
-    Attempts { attempts: Vec<Attempted>, replies: Vec<Reply<Written>> },
-    Arrived(Vec<Job>),
-    End { ended: Ended, key: Option<Key>, reply: Option<Reply<Written>> },
+    Attempts {
+        attempts: Vec<Attempted>,
+        replies: Vec<Reply<Written>>,
+    },
+    /// Kept, since the run's code cannot react to it now.
+    Arrived {
+        jobs: Vec<Job>,
+        told: Vec<(Option<String>, Answering)>,
+    },
+    Unstick {
+        reply: Reply<Written>,
+    },
+    End {
+        ended: Ended,
+        key: Option<Key>,
+        reply: Option<Reply<Written>>,
+    },
     Begin,
     Delivered(u64),
-    Query { job: Job, reply: Reply<Payload> },
-    Look { reply: Reply<Looked> },
+    Query {
+        job: Job,
+        reply: Reply<Payload>,
+    },
+    Look {
+        reply: Reply<Looked>,
+    },
 }
 
 impl Driver {
@@ -94,11 +117,13 @@ impl Driver {
             }
             Item::End { ended, key, reply, .. } => Some(Step::End { ended: *ended, key, reply }),
             Item::Begin { run } => {
-                (is_current(run) && open.is_some_and(|open| open.due.is_some())).then_some(Step::Begin)
+                let is_due = is_current(run) && open.is_some_and(|open| open.due.is_some());
+                (is_due && state.stuck.is_none()).then_some(Step::Begin)
             }
             Item::Delivered { run } => Some(Step::Delivered(run)),
             Item::Query { job, reply } => Some(Step::Query { job, reply }),
             Item::Look { reply } => Some(Step::Look { reply }),
+            Item::Unstick { reply } => Some(Step::Unstick { reply }),
             Item::Wake => None,
         }
     }
@@ -109,7 +134,7 @@ impl Driver {
         let mut item = Some(first);
         let options = &self.inner.options;
         let limit = state.jobs_limit.unwrap_or(options.jobs_max).max(1);
-        let (mut bytes, mut arrived) = (0, Vec::new());
+        let (mut bytes, mut arrived, mut early) = (0, Vec::new(), Vec::new());
         while let Some(present) = item.take() {
             let open = state.known.as_ref().and_then(|known| known.open.as_ref());
             let begun = open.filter(|open| open.due.is_none());
@@ -145,6 +170,11 @@ impl Driver {
                             told.push((protocol_id(&tell.job), tell.answer));
                             jobs.push(tell.job);
                         }
+                        (None, true, None) if is_early(&tell.job) => {
+                            bytes += size::weight(&tell.job);
+                            arrived.push(tell.job);
+                            early.push((None, tell.answer));
+                        }
                         (None, true, None) => {
                             let text = "the run's first activation is not due yet".to_owned();
                             tell.answer.refuse(HostError::Busy(text));
@@ -171,10 +201,15 @@ impl Driver {
             }
         }
         if !arrived.is_empty() {
-            return Some(Step::Arrived(arrived));
+            return Some(Step::Arrived { jobs: arrived, told: early });
         }
         (!jobs.is_empty()).then_some(Step::Jobs { jobs, told, key: None })
     }
+}
+
+/// Whether it can be kept for the first activation of a run that has had none: no answer to it is waited for.
+pub(super) const fn is_early(job: &Job) -> bool {
+    matches!(job, Job::Signal { .. } | Job::Cancel { .. })
 }
 
 /// Which operation a job answers.

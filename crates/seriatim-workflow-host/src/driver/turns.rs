@@ -166,6 +166,7 @@ impl Driver {
         match self.hold(&mut writing.entry).await {
             Ok(()) => {}
             Err((HostError::Engine(error), _)) => return self.not_written(error, writing).await,
+            Err((error, _)) if writing.entry.begins.is_some() => return self.remain(writing, error).await,
             Err((error, jobs)) => return self.fail(&error, writing, jobs),
         }
         let ending = match self.ending(&writing.entry).await {

@@ -13,7 +13,9 @@ use crate::ending::{self, Ending};
 use crate::entry::Entry;
 use crate::error::HostError;
 use crate::messages::Outcome;
-use crate::workflow::{Answering, Item, Key, OpenRun, Reply, Starting, State, Told, Written, outcome};
+use crate::workflow::{
+    Answering, Item, Key, OpenRun, Reply, Starting, State, Told, Written, outcome, run_id,
+};
 
 /// What is to be written, and who hears of it.
 #[derive(Default)]
@@ -250,6 +252,7 @@ impl Driver {
             self.inner.pay_from(workspace, row.clone(), open.pending);
         }
         known.newest = Some(row);
+        let known_next = ending.next.is_some();
         if let Some(next) = ending.next {
             let mut row = ending::row_of(&next);
             row.from = offset;
@@ -260,7 +263,10 @@ impl Driver {
                 Some(OpenRun { row, start, begins, pending, turns: 0, time: next.at, due: Some(next.at) });
             self.resume_open(state);
         }
-        let error = self.not_running(state);
+        let error = match known_next {
+            true => HostError::UpdateLost(run_id(workspace, run)),
+            false => self.not_running(state),
+        };
         updates.into_iter().for_each(|(_, reply)| drop(reply.send(Err(error.clone()))));
         self.inner.metrics.ended.increment(1);
         self.workflow.ended.notify_waiters();
@@ -286,9 +292,20 @@ fn tell_again(state: &mut State, writing: &mut Writing) {
 
 /// Puts back what was asked from outside.
 fn again_asked(state: &mut State, writing: &mut Writing) {
-    let Some(turn) = writing.entry.turns.first() else { return };
     let (run, key) = (writing.entry.run, &writing.key);
     let mut items = Vec::new();
+    if let (Some(start), true) = (writing.entry.start.take(), writing.started.is_some())
+        && let Some(reply) = writing.started.take()
+    {
+        let begins = writing.entry.begins.clone().unwrap_or_default();
+        let (key, reuse) = (key.clone(), Default::default());
+        items.push(Item::Start(Box::new(Starting { start, begins, reuse, key, is_fresh: false, reply })));
+    }
+    let Some(turn) = writing.entry.turns.first() else {
+        state.asked += items.len();
+        items.into_iter().for_each(|item| state.inbox.push_front(item));
+        return;
+    };
     if let (Some(reply), Some(Job::Start(start))) = (writing.started.take(), turn.jobs.first()) {
         let begins = writing.entry.begins.clone().unwrap_or_default();
         let (start, key, reuse) = (start.clone(), key.clone(), Default::default());

@@ -79,6 +79,23 @@ impl Context {
     }
 }
 
+impl Context {
+    /// Whether the handlers of all accepted updates have returned. Wait for it before a run ends, so that those who sent the
+    /// updates get their answers:
+    ///
+    /// ```
+    /// # use seriatim_workflow::{Context, Exit};
+    /// # async fn workflow(ctx: Context, _: ()) -> Result<(), Exit> {
+    /// let handlers = ctx.clone();
+    /// ctx.wait_until(move || handlers.all_handlers_finished()).await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn all_handlers_finished(&self) -> bool {
+        self.shared.lock().open_updates == 0
+    }
+}
+
 /// The signals of one name, in the order in which they came.
 pub struct Signals<T> {
     ctx: Context,

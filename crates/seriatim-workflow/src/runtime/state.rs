@@ -165,6 +165,8 @@ pub(crate) struct State {
     /// Updates that have had their turn and whose handler is not registered.
     pub(crate) waiting_updates: VecDeque<IncomingUpdate>,
     pub(crate) accepted_updates: u32,
+    /// How many of them are not completed.
+    pub(crate) open_updates: u32,
     /// In the order in which they were waited for.
     pub(crate) conditions: BTreeMap<u64, Condition>,
     pub(crate) next_condition: u64,
@@ -243,6 +245,7 @@ impl State {
             incoming_updates: VecDeque::new(),
             waiting_updates: VecDeque::new(),
             accepted_updates: 0,
+            open_updates: 0,
             conditions: BTreeMap::new(),
             next_condition: 0,
             commands: Vec::new(),
@@ -368,7 +371,15 @@ impl State {
         if let Some(difference) = difference {
             self.differs(difference);
         }
+        match &command {
+            Command::UpdateAccepted { .. } => self.open_updates += 1,
+            Command::UpdateCompleted { .. } => self.open_updates = self.open_updates.saturating_sub(1),
+            _ => {}
+        }
         self.has_ended = command.kind().ends_the_run();
+        if self.has_ended && self.open_updates > 0 {
+            self.warn(Warning::UnfinishedHandlers { updates: self.open_updates });
+        }
         self.commands.push(command);
         self.sites.push(site);
     }
