@@ -165,6 +165,13 @@ pub struct WhichRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1)]
     pub run: Option<u64>,
+    /// Only events after this one: the `next` of the answer before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
+    /// Events in the answer, at most; fewer where they are large.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
 }
 
 /// Which of a workflow's runs are listed.
@@ -201,6 +208,9 @@ pub struct WorkflowHistory {
     /// Activations and the commands that answered them.
     #[schema(value_type = Vec<Object>)]
     pub steps: Value,
+    /// There is more: ask again with this as `after`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<u64>,
 }
 
 /// A command and its answer, or something that the run was told.

@@ -85,6 +85,8 @@ pub struct Timeline {
     pub entries: Vec<TimelineEntry>,
     /// The events as they were written, with their places in the workflow's log and their times.
     pub events: Vec<(u64, u64, Entry)>,
+    /// There are more, after this offset.
+    pub next: Option<u64>,
 }
 
 impl Timeline {
@@ -206,21 +208,7 @@ impl WorkflowHost {
         workspace: seriatim_types::WorkspaceId,
         row: &RunRow,
     ) -> Result<Vec<Payload>, HostError> {
-        let Some(from) = WorkspaceOffset::new(row.from) else { return Ok(Vec::new()) };
-        let events = self.inner.engine.events("workflows", workspace, from, 1).await?;
-        let Some(event) = events.first() else { return Ok(Vec::new()) };
-        let Some(entry) = read_entry(event)? else { return Ok(Vec::new()) };
-        if let Some(next) = entry.next.filter(|next| next.run == row.run) {
-            return Ok(next.start.input);
-        }
-        if let Some(start) = entry.start {
-            return Ok(start.input);
-        }
-        let job = entry.turns.into_iter().flat_map(|turn| turn.jobs).next();
-        Ok(match job {
-            Some(Job::Start(start)) => start.input,
-            _ => Vec::new(),
-        })
+        Ok(self.inner.read_start(workspace, row).await?.input)
     }
 
     /// Up to `limit` workflows behind a cursor, in the order in which they were first started.
@@ -257,17 +245,36 @@ impl WorkflowHost {
         Ok(found.into_iter().map(listed).collect())
     }
 
-    /// The history of a workflow's run; of the newest, if none is named.
+    /// The whole history of a workflow's run; of the newest, if none is named. It is as large as the run's payloads are:
+    /// [`Self::history_page`] has a bound.
     ///
     /// # Errors
     ///
     /// [`HostError::UnknownWorkflow`] if there is no such run.
     pub async fn history(&self, id: &str, run: Option<u64>) -> Result<Timeline, HostError> {
+        self.history_page(id, run, None, usize::MAX, usize::MAX).await
+    }
+
+    /// A part of the history of a workflow's run: the events after an offset, no more than `limit`, and none after those
+    /// that come to `bytes_max` bytes. [`Timeline::next`] is the `after` of the next part.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::UnknownWorkflow`] if there is no such run.
+    pub async fn history_page(
+        &self,
+        id: &str,
+        run: Option<u64>,
+        after: Option<u64>,
+        limit: usize,
+        bytes_max: usize,
+    ) -> Result<Timeline, HostError> {
         let workspace = self.workspace(id).await?;
         let row = self.inner.row(workspace, run).await?;
         let row = row.ok_or_else(|| HostError::UnknownWorkflow(id.to_owned()))?;
-        let mut events = Vec::new();
-        if let Some(from) = WorkspaceOffset::new(row.from) {
+        let (mut events, mut bytes, mut next) = (Vec::new(), 0, None);
+        let from = after.map_or(row.from, |after| row.from.max(after.saturating_add(1)));
+        if let Some(from) = WorkspaceOffset::new(from) {
             let mut pages = self.inner.engine.workflows().events(workspace, from);
             'pages: loop {
                 let page = pages.next().await?;
@@ -279,14 +286,19 @@ impl WorkflowHost {
                     if row.to.is_some_and(|to| offset > to) {
                         break 'pages;
                     }
+                    if events.len() >= limit || bytes >= bytes_max {
+                        next = events.last().map(|(last, _, _)| *last);
+                        break 'pages;
+                    }
                     if let Some(entry) = read_entry(&event)?.filter(|entry| entry.run == row.run) {
+                        bytes += entry.turns.iter().map(crate::size::turn_weight).sum::<usize>();
                         events.push((offset, event.place.time.as_millis(), entry));
                     }
                 }
             }
         }
         let entries = timeline(&events);
-        Ok(Timeline { run_id: run_id(workspace, row.run), row, entries, events })
+        Ok(Timeline { run_id: run_id(workspace, row.run), row, entries, events, next })
     }
 }
 

@@ -143,6 +143,12 @@ impl WorkflowHost {
         self.inner.registry.names()
     }
 
+    /// Bytes of payloads that the runs hold whose code is kept in memory, by estimate.
+    #[must_use]
+    pub fn cached_bytes(&self) -> usize {
+        self.inner.instances().bytes()
+    }
+
     /// How many threads for workflow code do not return, if no other can take their place: then runs wait.
     #[must_use]
     pub fn exhausted_threads(&self) -> Option<usize> {

@@ -11,7 +11,7 @@ use seriatim_activity::Activities;
 use seriatim_engine::{Engine, PartitionStatus, RunStatus, WorkflowsClaim};
 use seriatim_env::{Env, Shutdown};
 use seriatim_types::{ErrorKind, PartitionId, WorkspaceId};
-use seriatim_workflow::{Failure, Job, Registry, TimeoutType};
+use seriatim_workflow::{Failure, Instance, Job, Registry, TimeoutType};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::attempt::{RunningAttempt, to_time};
@@ -37,7 +37,7 @@ pub(crate) struct Inner {
     pub(crate) options: HostOptions,
     /// Every workflow with an open run, and those that something is being done with.
     workflows: Mutex<HashMap<WorkspaceId, Arc<Workflow>>>,
-    pub(crate) instances: Mutex<Instances>,
+    pub(crate) instances: Mutex<Instances<Instance>>,
     pub(crate) clock: Clock,
     pub(crate) threads: Threads,
     /// That it is the one host of its engine; none if another one is.
@@ -66,7 +66,7 @@ impl Inner {
     ) -> Self {
         let stop = env.shutdown().child_token();
         Self {
-            instances: Mutex::new(Instances::new(options.cached_instances)),
+            instances: Mutex::new(Instances::new(options.cached_instances, options.cached_bytes)),
             active: Semaphore::new(options.active_max.max(1)),
             activity_permits: Semaphore::new(options.activities_max.max(1)),
             workflows: Mutex::default(),
@@ -96,7 +96,7 @@ impl Inner {
         self.workflows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn instances(&self) -> MutexGuard<'_, Instances> {
+    pub(crate) fn instances(&self) -> MutexGuard<'_, Instances<Instance>> {
         self.instances.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -13,6 +13,8 @@ pub struct HostOptions {
     /// Runs whose code is kept in memory between activations. The others are rebuilt by replay when something happens to
     /// them.
     pub cached_instances: usize,
+    /// Bytes of payloads that these runs may hold, by estimate.
+    pub cached_bytes: usize,
     /// Runs that are being activated or written at once.
     pub active_max: usize,
     /// Attempts of activities that run at once; the others wait for their turn.
@@ -55,6 +57,7 @@ impl Default for HostOptions {
         Self {
             open_runs_max: 1_000_000,
             cached_instances: 4_096,
+            cached_bytes: 64 << 20,
             active_max: 1_024,
             activities_max: 1_024,
             inbox_max: 1_000,

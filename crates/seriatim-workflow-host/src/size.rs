@@ -4,13 +4,14 @@
 //! with room for what the code asks for in return; a single answer that cannot fit becomes a failure of its operation.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use serde::Serialize;
 use seriatim_workflow::{
-    ActivityResolution, ChildResolution, Failure, FailureInfo, Job, Payload, RetryState,
+    ActivityResolution, ChildResolution, Command, Failure, FailureInfo, Job, Payload, RetryState, Start,
 };
 
-use crate::entry::Retry;
+use crate::entry::{Retry, Turn};
 
 /// Below this many bytes of payloads the size is estimated from above: writing it out to count it would cost more.
 const ESTIMATED_BELOW: usize = 4 << 10;
@@ -41,6 +42,36 @@ pub(crate) fn size_of<T: Serialize + ?Sized>(value: &T) -> usize {
 
 fn raw(payloads: &[Payload]) -> usize {
     payloads.iter().map(|payload| payload.data.len()).sum()
+}
+
+/// How many bytes of payloads a turn has brought and asked for, with what surrounds them.
+pub(crate) fn turn_weight(turn: &Turn) -> usize {
+    let jobs: usize = turn.jobs.iter().map(weight).sum();
+    let commands = turn.commands.iter().map(|command| match command {
+        Command::ScheduleActivity { input, .. }
+        | Command::ScheduleLocalActivity { input, .. }
+        | Command::StartChild { input, .. }
+        | Command::SignalExternal { input, .. } => FRAME + raw(input),
+        _ => FRAME,
+    });
+    jobs + commands.sum::<usize>()
+}
+
+/// An open run keeps no more bytes of its input in memory than this; a larger one is read from the log when it is needed.
+const INPUT_KEPT_MAX: usize = 1 << 10;
+
+/// The start of an open run as it is kept in memory, and the bytes of its input.
+pub(crate) fn slim(mut start: Start) -> (Arc<Start>, usize) {
+    let bytes = raw(&start.input);
+    if bytes > INPUT_KEPT_MAX {
+        start.input = Vec::new();
+    }
+    (Arc::new(start), bytes)
+}
+
+/// Whether an input of so many bytes is not kept.
+pub(crate) const fn is_slim(bytes: usize) -> bool {
+    bytes > INPUT_KEPT_MAX
 }
 
 /// How many bytes a job takes in an event, at most.

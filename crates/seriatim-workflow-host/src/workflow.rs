@@ -162,9 +162,14 @@ pub(crate) struct Looked {
 #[derive(Debug)]
 pub(crate) struct OpenRun {
     pub(crate) row: RunRow,
+    /// Without its input, if that is large.
     pub(crate) start: Arc<Start>,
+    /// Bytes of its input.
+    pub(crate) input_bytes: usize,
     pub(crate) begins: Begins,
     pub(crate) pending: Pending,
+    /// Bytes of its history, by estimate.
+    pub(crate) bytes: usize,
     /// Activations so far.
     pub(crate) turns: u32,
     /// What its clock showed last.

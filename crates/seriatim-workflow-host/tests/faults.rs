@@ -245,3 +245,64 @@ fn a_second_host_on_one_engine_is_refused() {
         world.engine.close().await;
     });
 }
+
+#[test]
+fn large_inputs_do_not_stay_in_memory_and_are_there_when_they_are_needed() {
+    simulate(9, |env| async move {
+        async fn length(ctx: Context, text: String) -> Result<(u32, usize), Exit> {
+            ctx.signals::<()>("go").next().await?;
+            if ctx.info().attempt == 1 {
+                return Err(Exit::failed("Again", "not yet"));
+            }
+            Ok((ctx.info().attempt, text.len()))
+        }
+        let options = HostOptions { cached_bytes: 1 << 20, ..HostOptions::default() };
+        let workflows = Registry::new().workflow("length", length);
+        let world = World::with(&env, workflows, Activities::new(), options).await;
+        let text = "x".repeat(64 << 10);
+        for number in 0..40 {
+            let policy = Some(RetryPolicy::default());
+            let request = StartRequest::new("length").id(format!("l{number}")).input(&text).unwrap();
+            world.host.start(StartRequest { retry_policy: policy, ..request }).await.unwrap();
+        }
+        let held = world.host.cached_bytes();
+        assert!(held <= 1 << 20, "{held} bytes are held, for 2,5 MiB of input");
+        assert_eq!(world.host.describe("l1", None).await.unwrap().input, payload(&text));
+        for id in ["l0", "l39"] {
+            world.signal(id, "go", &()).await;
+            world.signal(id, "go", &()).await;
+            assert_eq!(world.result::<(u32, usize)>(id).await, (2, 64 << 10));
+        }
+        world.close().await;
+    });
+}
+
+#[test]
+fn a_history_is_read_in_pages() {
+    simulate(10, |env| async move {
+        async fn naps(ctx: Context, times: u32) -> Result<(), Exit> {
+            for _ in 0..times {
+                ctx.timer(Duration::from_millis(1)).await?;
+            }
+            Ok(())
+        }
+        let world = World::new(&env, Registry::new().workflow("naps", naps), Activities::new()).await;
+        world.start("naps", "n", &25).await;
+        world.result::<()>("n").await;
+        let whole = world.host.history("n", None).await.unwrap();
+        assert_eq!((whole.events.len(), whole.next), (26, None));
+        for (limit, bytes, pages) in [(10, usize::MAX, 3), (usize::MAX, 1, 26), (26, usize::MAX, 1)] {
+            let (mut events, mut after, mut count) = (Vec::new(), None, 0);
+            loop {
+                let page = world.host.history_page("n", None, after, limit, bytes).await.unwrap();
+                events.extend(page.events);
+                (after, count) = (page.next, count + 1);
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert_eq!((events, count), (whole.events.clone(), pages));
+        }
+        world.close().await;
+    });
+}

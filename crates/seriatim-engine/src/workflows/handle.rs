@@ -14,6 +14,7 @@ use crate::app::Running;
 use crate::apply::KeyUse;
 use crate::engine::Engine;
 use crate::error::{RequestError, SubmitError};
+use crate::event::Argument;
 use crate::keys::WorkspaceKeys;
 use crate::limits::NAME_BYTES_MAX;
 use crate::read::Placed;
@@ -53,6 +54,14 @@ pub struct WorkflowEvents<'a> {
     workflows: Workflows<'a>,
     workspace: WorkspaceId,
     next: Option<WorkspaceOffset>,
+    limit: usize,
+}
+
+fn argument_bytes(argument: &Argument) -> usize {
+    match argument {
+        Argument::Json(text) => text.len(),
+        Argument::None | Argument::Document(_) => 0,
+    }
 }
 
 /// The engines whose workflows a host drives, by their places in memory: a host keeps its engine, so that a place is not
@@ -81,8 +90,12 @@ impl Drop for WorkflowsClaim {
     }
 }
 
-/// Events that are read together.
+/// Events that are read together, at most.
 const PAGE: usize = 256;
+/// Events that are read together at first, and after large ones.
+const PAGE_MIN: usize = 4;
+/// Bytes above which fewer events are read together, and below a quarter of which more are.
+const PAGE_BYTES: usize = 1 << 20;
 
 impl WorkflowEvents<'_> {
     /// The next events; none at the end.
@@ -92,10 +105,17 @@ impl WorkflowEvents<'_> {
     /// [`SubmitError`].
     pub async fn next(&mut self) -> Result<Vec<Placed>, SubmitError> {
         let Some(from) = self.next else { return Ok(Vec::new()) };
-        let events = self.workflows.engine.events(NAME, self.workspace, from, PAGE).await?;
+        let limit = self.limit;
+        let events = self.workflows.engine.events(NAME, self.workspace, from, limit).await?;
+        let bytes: usize = events.iter().map(|event| argument_bytes(&event.event.argument)).sum();
+        if bytes > PAGE_BYTES {
+            self.limit = (limit / 2).max(PAGE_MIN);
+        } else if bytes < PAGE_BYTES / 4 {
+            self.limit = (limit * 4).min(PAGE);
+        }
         self.next = events
             .last()
-            .filter(|_| events.len() == PAGE)
+            .filter(|_| events.len() == limit)
             .and_then(|last| last.place.workspace_offset.next());
         Ok(events)
     }
@@ -234,7 +254,7 @@ impl<'a> Workflows<'a> {
     /// A workflow's log from an offset on.
     #[must_use]
     pub fn events(&self, workspace: WorkspaceId, from: WorkspaceOffset) -> WorkflowEvents<'a> {
-        WorkflowEvents { workflows: *self, workspace, next: Some(from) }
+        WorkflowEvents { workflows: *self, workspace, next: Some(from), limit: PAGE_MIN * 4 }
     }
 
     /// Up to `limit` runs of a workflow before a number, the newest first.

@@ -10,6 +10,7 @@ import { tools } from "./workflow_tools.js";
 
 const PERIOD_MS = 1000;
 const RUNS_MAX = 100;
+const PARTS_MAX = 10;
 const LOOKS = { running: "under-way", completed: "good", failed: "bad", terminated: "bad", timed_out: "bad" };
 
 /** How a run stands, by dot and word. */
@@ -66,6 +67,18 @@ function summary(found, parent, base, refresh) {
   ];
 }
 
+/** The history in its parts, one after the other; of a very long one the first. */
+async function wholeHistory(address) {
+  const history = await get(address);
+  for (let parts = 1; history.next && parts < PARTS_MAX; parts++) {
+    const { entries, steps, next } = await get(`${address}&after=${history.next}`);
+    history.entries.push(...entries);
+    history.steps.push(...steps);
+    history.next = next;
+  }
+  return history;
+}
+
 /** A chooser among the runs of a workflow, the newest first; nothing where there is only one. */
 async function chooser(base, workflow, chosen) {
   const { runs } = await get(`${base}/runs?limit=${RUNS_MAX}`);
@@ -106,7 +119,7 @@ export async function open({ workflow, run = null }) {
     const turn = ++asked;
     // The history after the state: one that was read first may lack the end that the state tells of, and nothing asks again after an end.
     const newest = isEarlier ? null : await get(base);
-    const history = await get(`${base}/history?run=${encodeURIComponent(newest?.run ?? run)}`);
+    const history = await wholeHistory(`${base}/history?run=${encodeURIComponent(newest?.run ?? run)}`);
     // An answer that a later one has overtaken.
     if (turn < shown) return;
     shown = turn;

@@ -26,6 +26,10 @@ use crate::server::Api;
 
 /// Seconds that a request may wait for a workflow's end: less than a request may take.
 const WAIT_MAX: u64 = 25;
+/// Events of a history in one answer, unless told otherwise.
+const HISTORY_EVENTS: usize = 1_000;
+/// Bytes of a history in one answer: what they are shown as takes a few times as much.
+const HISTORY_BYTES: usize = 4 << 20;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
@@ -226,13 +230,15 @@ fn entry(entry: TimelineEntry) -> HistoryEntry {
 async fn history(
     State(api): State<Api>,
     Path(id): Path<String>,
-    Query(WhichRun { run }): Query<WhichRun>,
+    Query(WhichRun { run, after, limit }): Query<WhichRun>,
 ) -> Result<Json<WorkflowHistory>, Problem> {
-    let found = host(&api)?.history(&id, run).await?;
+    let limit = limit.map_or(Ok(HISTORY_EVENTS), |limit| page(Some(limit)))?;
+    let found = host(&api)?.history_page(&id, run, after, limit, HISTORY_BYTES).await?;
     let steps = to_json(&found.history().steps);
     Ok(Json(WorkflowHistory {
         entries: found.entries.into_iter().map(entry).collect(),
         steps,
+        next: found.next,
         summary: summary(found.row, found.run_id),
     }))
 }

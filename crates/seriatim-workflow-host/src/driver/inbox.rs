@@ -71,10 +71,12 @@ impl Driver {
     /// Ends, with the state as it is: the run's code is kept if it may be needed again.
     pub(super) fn park(&mut self, state: &mut State) {
         (state.is_driven, state.jobs_limit) = (false, None);
-        let open = state.known.as_ref().and_then(|known| known.open.as_ref()).map(|open| open.row.run);
+        let open = state.known.as_ref().and_then(|known| known.open.as_ref());
+        // Its code has read the input: it is there twice.
+        let open = open.map(|open| (open.row.run, 2 * open.input_bytes + open.bytes));
         match (self.held().take(), open) {
-            (Some((run, instance)), Some(open)) if run == open => {
-                let dropped = self.inner.instances().put(self.workflow.workspace, run, instance);
+            (Some((run, instance)), Some((open, bytes))) if run == open => {
+                let dropped = self.inner.instances().put(self.workflow.workspace, run, instance, bytes);
                 drop(dropped);
             }
             (_, None) => {

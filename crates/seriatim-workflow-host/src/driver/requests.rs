@@ -1,7 +1,5 @@
 //! What is asked from outside: starts, ends, questions.
 
-use std::sync::Arc;
-
 use seriatim_engine::{RunRow, RunStatus};
 use seriatim_storage::Digest;
 use seriatim_workflow::{Activation, Command, Job, Kind, Payload, QueryAnswer};
@@ -14,6 +12,7 @@ use crate::ending;
 use crate::entry::{Attempted, Ended, Entry, Retry};
 use crate::error::HostError;
 use crate::load::read_entry;
+use crate::size;
 use crate::workflow::{Answering, Key, Looked, OpenRun, Reply, Starting, Told, UnderWay, Written, outcome};
 
 impl Driver {
@@ -130,21 +129,31 @@ impl Driver {
         {
             let mut state = self.workflow.lock();
             let Some(known) = &mut state.known else { return };
-            let (begins, start) = (begins.clone(), Arc::from(start));
+            let (begins, (start, input_bytes)) = (begins.clone(), size::slim(*start));
             let pending = crate::pending::Pending::default();
-            known.open = Some(OpenRun { row, start, begins, pending, turns: 0, time: now, due: None });
+            known.open = Some(OpenRun {
+                row,
+                start,
+                input_bytes,
+                begins,
+                pending,
+                bytes: 0,
+                turns: 0,
+                time: now,
+                due: None,
+            });
         }
         let entry = Entry { run, begins: Some(begins), ..Entry::default() };
         let writing = Writing { entry, key, started: Some(reply), ..Writing::default() };
         match self.activate(vec![job]).await {
             Ok(turn) => self.conclude(turn, writing).await,
-            Err((error, _)) => self.remain(writing, error).await,
+            Err((error, jobs)) => self.remain(writing, error, jobs).await,
         }
     }
 
     /// The first activation of a run that was to be started has failed. The run exists all the same, stuck: it can be
     /// looked at, retried and terminated.
-    pub(super) async fn remain(&mut self, mut writing: Writing, error: HostError) {
+    pub(super) async fn remain(&mut self, mut writing: Writing, error: HostError, jobs: Vec<Job>) {
         self.drop_instance();
         let reason = match error {
             HostError::Stuck { reason, .. } => reason,
@@ -153,12 +162,16 @@ impl Driver {
                 return writing.refuse(&error);
             }
         };
-        writing.entry.turns.clear();
+        let turns = std::mem::take(&mut writing.entry.turns);
+        let mut jobs = turns.into_iter().flat_map(|turn| turn.jobs).chain(jobs);
+        writing.entry.start = jobs.find_map(|job| match job {
+            Job::Start(start) => Some(start),
+            _ => None,
+        });
         {
             let mut state = self.workflow.lock();
             let Some(open) = state.known.as_mut().and_then(|known| known.open.as_mut()) else { return };
             (open.pending, open.turns, open.due) = (Default::default(), 0, Some(open.start.start_time));
-            writing.entry.start = Some(Box::new((*open.start).clone()));
         }
         let run = writing.entry.run;
         self.write(writing, None).await;
@@ -247,11 +260,22 @@ impl Driver {
         let start = {
             let state = self.workflow.lock();
             let open = state.known.as_ref().and_then(|known| known.open.as_ref());
-            open.map(|open| (open.start.clone(), open.pending.early.clone()))
+            open.map(|open| {
+                (open.row.clone(), open.start.clone(), open.input_bytes, open.pending.early.clone())
+            })
         };
-        let Some((start, early)) = start else { return };
+        let Some((row, start, input_bytes, early)) = start else { return };
         self.drop_instance();
-        let mut jobs = vec![Job::Start(Box::new((*start).clone()))];
+        let start = if size::is_slim(input_bytes) {
+            self.inner.read_start(self.workflow.workspace, &row).await
+        } else {
+            Ok((*start).clone())
+        };
+        let start = match start {
+            Ok(start) => start,
+            Err(error) => return self.not_written(error, Writing::default()).await,
+        };
+        let mut jobs = vec![Job::Start(Box::new(start))];
         jobs.extend(early);
         self.advance(jobs, Vec::new(), None).await;
     }

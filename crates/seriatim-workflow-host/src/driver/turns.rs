@@ -1,7 +1,7 @@
 //! Activations: what a run is told, and what it asks for.
 
 use seriatim_engine::{RunRow, SubmitError};
-use seriatim_workflow::{Activation, ActivationFailure, Command, Instance, InstanceOptions, Job};
+use seriatim_workflow::{Activation, ActivationFailure, Command, Instance, InstanceOptions, Job, Start};
 
 use super::Driver;
 use super::writing::Writing;
@@ -99,6 +99,7 @@ impl Driver {
         let mut state = self.workflow.lock();
         if let Some(open) = state.known.as_mut().and_then(|known| known.open.as_mut()) {
             open.pending.apply(turn);
+            open.bytes += size::turn_weight(turn);
             (open.turns, open.time, open.due) = (open.turns + 1, turn.time, None);
         }
     }
@@ -166,7 +167,9 @@ impl Driver {
         match self.hold(&mut writing.entry).await {
             Ok(()) => {}
             Err((HostError::Engine(error), _)) => return self.not_written(error, writing).await,
-            Err((error, _)) if writing.entry.begins.is_some() => return self.remain(writing, error).await,
+            Err((error, jobs)) if writing.entry.begins.is_some() => {
+                return self.remain(writing, error, jobs).await;
+            }
             Err((error, jobs)) => return self.fail(&error, writing, jobs),
         }
         let ending = match self.ending(&writing.entry).await {
@@ -180,12 +183,22 @@ impl Driver {
     pub(super) async fn ending(&self, entry: &Entry) -> Result<Option<Ending>, SubmitError> {
         let Some(turn) = entry.turns.last() else { return Ok(None) };
         let Some(end) = turn.end() else { return Ok(None) };
-        let ending = {
+        let (ending, row, is_slim) = {
             let state = self.workflow.lock();
-            let open = state.known.as_ref().and_then(|known| known.open.as_ref());
-            open.map(|open| ending::of(self.workflow.workspace, open, end, turn.time, &self.inner.env))
+            let Some(open) = state.known.as_ref().and_then(|known| known.open.as_ref()) else {
+                return Ok(None);
+            };
+            let ending = ending::of(self.workflow.workspace, open, end, turn.time, &self.inner.env);
+            (ending, open.row.clone(), size::is_slim(open.input_bytes))
         };
-        let Some(mut ending) = ending else { return Ok(None) };
+        let mut ending = ending;
+        // A run that is tried again as a whole has the same input, which may not be in memory.
+        if let (Some(next), true, Command::Fail { .. }) = (&mut ending.next, is_slim, end) {
+            next.start.input = match entry.turns.iter().flat_map(|turn| &turn.jobs).find_map(started) {
+                Some(start) => start.input.clone(),
+                None => self.inner.read_start(self.workflow.workspace, &row).await?.input,
+            };
+        }
         if let Some(next) = &mut ending.next {
             next.run = self.next_run().await?;
             ending.row.next = Some(next.run);
@@ -262,6 +275,13 @@ impl Driver {
             }
         }
         jobs
+    }
+}
+
+fn started(job: &Job) -> Option<&Start> {
+    match job {
+        Job::Start(start) => Some(start),
+        _ => None,
     }
 }
 

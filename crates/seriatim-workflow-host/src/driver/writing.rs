@@ -1,7 +1,5 @@
 //! Writing an event, and what follows when it is durable, or is not.
 
-use std::sync::Arc;
-
 use seriatim_engine::{Advance, RunStatus, SubmitError};
 use seriatim_types::ErrorKind;
 use seriatim_workflow::{Command, Job, Payload};
@@ -13,6 +11,7 @@ use crate::ending::{self, Ending};
 use crate::entry::Entry;
 use crate::error::HostError;
 use crate::messages::Outcome;
+use crate::size;
 use crate::workflow::{
     Answering, Item, Key, OpenRun, Reply, Starting, State, Told, Written, outcome, run_id,
 };
@@ -257,10 +256,19 @@ impl Driver {
             let mut row = ending::row_of(&next);
             row.from = offset;
             known.newest = Some(row.clone());
-            let (start, begins) = (Arc::from(next.start), next.begins);
+            let ((start, input_bytes), begins) = (size::slim(*next.start), next.begins);
             let pending = crate::pending::Pending::default();
-            known.open =
-                Some(OpenRun { row, start, begins, pending, turns: 0, time: next.at, due: Some(next.at) });
+            known.open = Some(OpenRun {
+                row,
+                start,
+                input_bytes,
+                begins,
+                pending,
+                bytes: 0,
+                turns: 0,
+                time: next.at,
+                due: Some(next.at),
+            });
             self.resume_open(state);
         }
         let error = match known_next {
