@@ -43,6 +43,7 @@ pub(crate) fn read_activation(wire: WorkflowActivation, home: &Home) -> Result<A
         time,
         is_replaying: wire.is_replaying,
         history_length: wire.history_length,
+        continue_as_new_suggested: wire.continue_as_new_suggested,
         jobs: wire.jobs.into_iter().map(|job| read_job(job, home, rules)).collect::<Result<_, _>>()?,
     })
 }

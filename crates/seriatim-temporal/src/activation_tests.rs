@@ -64,6 +64,7 @@ fn an_activation_keeps_what_is_not_a_job() {
         time: Time::from_micros(2_000_001),
         is_replaying: true,
         history_length: 7,
+        continue_as_new_suggested: false,
         jobs: vec![Job::FireTimer { seq: CommandSeq::new(3) }],
     };
     assert_eq!(read_activation(wire, &home()).unwrap(), expected);

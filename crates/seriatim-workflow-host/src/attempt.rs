@@ -16,6 +16,10 @@ use crate::inner::Inner;
 use crate::pending::ActivityTask;
 use crate::workflow::Item;
 
+/// So many failed attempts are written each; then one in a while, unless their number is limited: an activity that fails
+/// for days costs no event for each attempt.
+const ATTEMPTS_KEPT: u32 = 10;
+const KEPT_EVERY: Duration = Duration::from_secs(3_600);
 /// The details of so many heartbeats fit into one event.
 const ATTEMPTS_SHARE: usize = 64;
 
@@ -91,6 +95,13 @@ impl Execution<'_> {
         let policy = self.policy();
         let (mut attempt, mut at) = (self.task.attempt, self.task.at);
         let mut details = self.task.details.clone();
+        let mut kept_at = self.now();
+        if attempt == 1 && policy.maximum_attempts != 1 && policy.initial_interval.is_zero() {
+            let message = "the retry policy's first interval is 0: it would be tried again without a pause";
+            let failure = Failure::non_retryable("RetryPolicy", message);
+            let state = RetryState::NonRetryableFailure;
+            return ActivityResolution::Failed { failure: self.wrap("failed", state).caused_by(failure) };
+        }
         loop {
             let wait = at.since(self.now());
             if !wait.is_zero() && self.waits_cancelled(wait).await {
@@ -112,8 +123,14 @@ impl Execution<'_> {
                     (attempt, at) = (attempt + 1, self.now().after(delay));
                     let (activity, details) = (self.seq, details.clone());
                     let retry = Box::new(Retry { activity, attempt, at, failure, details });
+                    let is_kept = attempt <= ATTEMPTS_KEPT
+                        || policy.maximum_attempts > 0
+                        || self.now().since(kept_at) >= KEPT_EVERY;
+                    if is_kept {
+                        kept_at = self.now();
+                    }
                     if !self.task.is_local {
-                        self.inner.push(self.workspace, Item::Retry { run: self.run, retry });
+                        self.inner.push(self.workspace, Item::Retry { run: self.run, retry, is_kept });
                     }
                     continue;
                 }

@@ -98,6 +98,7 @@ impl Timeline {
         for (place, turn) in turns.enumerate() {
             let mut activation = Activation::new(self.run_id.clone(), turn.time, turn.jobs.clone());
             activation.history_length = u32::try_from(place).unwrap_or(u32::MAX);
+            activation.continue_as_new_suggested = turn.suggested;
             history.push(activation, turn.commands.clone());
         }
         history

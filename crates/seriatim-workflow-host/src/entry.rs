@@ -79,6 +79,9 @@ pub struct ParentLink {
 pub struct Turn {
     /// What the run's clock showed.
     pub time: Time,
+    /// The run was told that it should continue as new.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suggested: bool,
     /// What had happened.
     pub jobs: Vec<Job>,
     /// What the run asked for.

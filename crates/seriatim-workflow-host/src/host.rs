@@ -176,6 +176,10 @@ impl WorkflowHost {
     pub async fn start(&self, request: StartRequest) -> Result<Started, HostError> {
         self.refuse_when_closed()?;
         self.refuse_too_large("the workflow's input", &request.input)?;
+        if request.retry_policy.as_ref().is_some_and(|policy| policy.initial_interval.is_zero()) {
+            let text = "the retry policy's first interval is 0: the run would be tried again without a pause";
+            return Err(HostError::Invalid(text.to_owned()));
+        }
         let id = match (&request.id, &request.idempotency_key) {
             (Some(id), _) => id.clone(),
             // The same key has to lead to the same workflow.

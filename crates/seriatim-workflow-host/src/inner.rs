@@ -130,9 +130,9 @@ impl Inner {
             Item::Answer { run, job, generation } => {
                 Item::Answer { run, job: size::fit(job, self.options.answer_bytes_max), generation }
             }
-            Item::Retry { run, retry } => {
+            Item::Retry { run, retry, is_kept } => {
                 let retry = Box::new(size::fit_retry(*retry, self.options.answer_bytes_max));
-                Item::Retry { run, retry }
+                Item::Retry { run, retry, is_kept }
             }
             other => other,
         };

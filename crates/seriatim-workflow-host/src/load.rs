@@ -199,6 +199,7 @@ impl Inner {
                     time: turn.time,
                     is_replaying: true,
                     history_length: u32::try_from(place).unwrap_or(u32::MAX),
+                    continue_as_new_suggested: turn.suggested,
                     jobs: turn.jobs,
                 };
                 progress.step(|| instance.watch());

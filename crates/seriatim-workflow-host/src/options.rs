@@ -37,6 +37,14 @@ pub struct HostOptions {
     pub policy: Policy,
     /// How long to wait after the engine has refused something, give or take a quarter.
     pub retry: Duration,
+    /// Activations after which a run is told that it should continue as new: each replay reads all of them.
+    pub suggest_activations: u32,
+    /// Bytes of history after which a run is told so, by estimate.
+    pub suggest_bytes: usize,
+    /// Activations that a run may have; the host ends one that has more.
+    pub activations_max: u32,
+    /// Bytes of history that a run may have, by estimate; the host ends one that has more.
+    pub history_bytes_max: usize,
     /// Threads that run workflow code, apart from those of the rest of the process and with a lower priority.
     pub workflow_threads: usize,
     /// An activation that has not returned for so long is given up: its run is stuck, with the place in its code.
@@ -68,6 +76,10 @@ impl Default for HostOptions {
             retry_policy: RetryPolicy::default(),
             policy: Policy::Fail,
             retry: Duration::from_millis(200),
+            suggest_activations: 10_000,
+            suggest_bytes: 16 << 20,
+            activations_max: 1_000_000,
+            history_bytes_max: 1 << 30,
             workflow_threads: std::thread::available_parallelism()
                 .map_or(2, |cores| cores.get().clamp(2, 16)),
             activation_timeout: Duration::from_secs(2),

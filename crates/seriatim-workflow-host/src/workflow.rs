@@ -83,6 +83,8 @@ pub(crate) enum Item {
     Retry {
         run: u64,
         retry: Box<Retry>,
+        /// It is written. Else it is known until the process ends.
+        is_kept: bool,
     },
     /// An attempt of an activity has begun, or given a sign of life. It begins once that is durable.
     Attempted {

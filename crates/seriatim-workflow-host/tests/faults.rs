@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::*;
 use seriatim_env::simulate;
-use seriatim_workflow::{ActivityError, Context, Exit, Failure, Registry, RetryPolicy};
+use seriatim_workflow::{ActivityError, Context, Exit, Failure, Registry, RetryPolicy, Warning, args};
 use seriatim_workflow_host::{
     Activities, ActivityContext, HostError, HostOptions, StartRequest, WorkflowHost, demo,
 };
@@ -303,6 +303,92 @@ fn a_history_is_read_in_pages() {
             }
             assert_eq!((events, count), (whole.events.clone(), pages));
         }
+        world.close().await;
+    });
+}
+
+#[test]
+fn a_long_run_is_told_to_continue_as_new_and_ended_beyond_the_limit() {
+    simulate(11, |env| async move {
+        async fn counts(ctx: Context, (obeys, done): (bool, u32)) -> Result<u32, Exit> {
+            let mut done = done;
+            while done < 30 {
+                if obeys && ctx.continue_as_new_suggested() {
+                    return Err(ctx.continue_as_new(&(obeys, done)));
+                }
+                ctx.timer(Duration::from_secs(1)).await?;
+                done += 1;
+            }
+            Ok(done)
+        }
+        let options =
+            || HostOptions { suggest_activations: 5, activations_max: 20, ..HostOptions::default() };
+        let workflows = || Registry::new().workflow("counts", counts);
+        let world = World::with(&env, workflows(), Activities::new(), options()).await;
+        world.start("counts", "good", &(true, 0)).await;
+        world.start("counts", "bad", &(false, 0)).await;
+        env.sleep(Duration::from_secs(10)).await;
+        let warned = world.host.describe("bad", None).await.unwrap().warnings;
+        assert_eq!(warned, [Warning::LongHistory { activations: 5 }]);
+        // What a run was told is part of its history.
+        let world = world.again_with(workflows(), Activities::new(), options()).await;
+        assert_eq!(world.result::<u32>("good").await, 30);
+        assert!(world.host.runs("good", None, 100).await.unwrap().len() >= 5);
+        let ended = world.host.result::<u32>("bad").await.unwrap_err().to_string();
+        assert!(ended.contains("20 activations") && ended.contains("continue as new earlier"), "{ended}");
+        world.close().await;
+    });
+}
+
+#[test]
+fn an_activity_that_fails_for_long_costs_no_event_for_each_attempt() {
+    simulate(12, |env| async move {
+        async fn tries(ctx: Context, first: Duration) -> Result<(), Exit> {
+            let policy =
+                RetryPolicy { initial_interval: first, backoff_coefficient: 1.0, ..RetryPolicy::default() };
+            Ok(ctx.activity::<_, ()>("fails", ()).retry(policy).await?)
+        }
+        let activities = Activities::new().register("fails", |_: ActivityContext, (): ()| async {
+            Err::<(), _>(Failure::application("Down", "not reachable"))
+        });
+        let world = World::new(&env, Registry::new().workflow("tries", tries), activities).await;
+        world.start("tries", "t", &Duration::from_secs(1)).await;
+        env.sleep(Duration::from_secs(600)).await;
+        let attempt = world.host.describe("t", None).await.unwrap().pending[0].attempt.unwrap();
+        assert!(attempt > 500, "{attempt}");
+        let events = world.host.history("t", None).await.unwrap().events.len();
+        assert!(events < 20, "{events} events for {attempt} attempts");
+        // Without a pause it is not tried at all.
+        world.start("tries", "z", &Duration::ZERO).await;
+        let refused = world.host.result::<()>("z").await.unwrap_err();
+        assert!(format!("{refused:?}").contains("first interval is 0"), "{refused:?}");
+        world.close().await;
+    });
+}
+
+#[test]
+fn several_arguments_reach_activities_children_and_signals() {
+    simulate(13, |env| async move {
+        async fn parent(ctx: Context, (name, count): (String, usize)) -> Result<String, Exit> {
+            let child = ctx.child::<_, String>("child", args((name, count))).id("c").start().await?;
+            child.signal("more", args(("!", 2))).await?;
+            Ok(child.result().await?)
+        }
+        async fn child(ctx: Context, (name, count): (String, usize)) -> Result<String, Exit> {
+            let (text, times) = ctx.signals::<(String, usize)>("more").next().await?;
+            Ok(ctx.activity::<_, String>("repeat", args((name, count))).await? + &text.repeat(times))
+        }
+        let activities = Activities::new().register(
+            "repeat",
+            |_: ActivityContext, (text, times): (String, usize)| async move {
+                Ok::<_, Failure>(text.repeat(times))
+            },
+        );
+        let workflows = Registry::new().workflow("parent", parent).workflow("child", child);
+        let world = World::new(&env, workflows, activities).await;
+        let request = StartRequest::new("parent").id("p").input("tea").unwrap().input(&3).unwrap();
+        world.host.start(request).await.unwrap();
+        assert_eq!(world.result::<String>("p").await, "teateatea!!");
         world.close().await;
     });
 }

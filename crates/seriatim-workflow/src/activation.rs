@@ -55,6 +55,10 @@ pub struct Activation {
     /// Events in the run's history so far; a hint for continue-as-new.
     #[serde(default)]
     pub history_length: u32,
+    /// The history is so long that the run should continue as new: what
+    /// [`Context::continue_as_new_suggested`](crate::Context::continue_as_new_suggested) says. Part of the history.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub continue_as_new_suggested: bool,
     /// What has happened, in order. All are applied before any workflow code runs.
     pub jobs: Vec<Job>,
 }
@@ -63,7 +67,8 @@ impl Activation {
     /// An activation with these jobs, not replaying, with an unknown history length.
     #[must_use]
     pub fn new(run_id: impl Into<String>, time: Time, jobs: Vec<Job>) -> Self {
-        Self { run_id: run_id.into(), time, is_replaying: false, history_length: 0, jobs }
+        let run_id = run_id.into();
+        Self { run_id, time, is_replaying: false, history_length: 0, continue_as_new_suggested: false, jobs }
     }
 
     /// The same, known from the history or not.

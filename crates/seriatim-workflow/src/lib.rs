@@ -60,6 +60,7 @@
 
 mod activation;
 mod any_history;
+mod arguments;
 mod base64;
 mod command;
 mod completion;
@@ -84,6 +85,7 @@ pub use activation::{
     Start, Time,
 };
 pub use any_history::AnyHistory;
+pub use arguments::{Args, Arguments, args};
 pub use command::{Command, CommandKind, QueryAnswer, SignalTarget, UpdateOutcome};
 pub use completion::{ActivationFailure, Completion, ForeignWait, UnmatchedResponse};
 pub use context::{

@@ -15,6 +15,14 @@ pub enum Warning {
         /// What is wrong with it.
         reason: String,
     },
+    /// The run should continue as new: each replay of it takes longer.
+    #[error(
+        "the history has {activations} activations and grows: end the run with `continue_as_new` when `continue_as_new_suggested`"
+    )]
+    LongHistory {
+        /// How many there were when it was noted.
+        activations: u32,
+    },
     /// The run has ended while handlers of updates had not: who sent the updates gets no answer.
     #[error(
         "the run ended before the handlers of {updates} accepted updates: wait for `all_handlers_finished` before it ends"

@@ -95,7 +95,13 @@ impl Driver {
             Item::Start(starting) => Some(Step::Start(starting)),
             Item::Tell(told) if told.key.is_some() => Some(Step::Keyed(told)),
             Item::Tell(_) | Item::Answer { .. } => self.gather(state, item),
-            Item::Retry { run, retry } => is_current(run).then(|| Step::Retries(vec![*retry])),
+            Item::Retry { run, .. } if !is_current(run) => None,
+            Item::Retry { retry, is_kept: true, .. } => Some(Step::Retries(vec![*retry])),
+            Item::Retry { retry, .. } => {
+                let open = state.known.as_mut().and_then(|known| known.open.as_mut());
+                open.into_iter().for_each(|open| open.pending.retry(&retry));
+                None
+            }
             Item::Attempted { run, .. } if !is_current(run) => {
                 item.refuse(self.not_running(state));
                 None

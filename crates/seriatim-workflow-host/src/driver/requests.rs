@@ -375,8 +375,7 @@ impl Driver {
         let run_id = self.workflow.run_id(row.run);
         let time = self.open().map_or_else(|| to_time(self.inner.env.now()), |(.., time)| time);
         self.instance(&row, turns).await?;
-        let activation =
-            Activation { run_id, time, is_replaying: false, history_length: turns, jobs: vec![job] };
+        let activation = Activation { history_length: turns, ..Activation::new(run_id, time, vec![job]) };
         let (instance, answered) = self.run_code(&row, activation).await?;
         if is_open && answered.is_ok() {
             *self.held() = Some((row.run, instance));

@@ -1,13 +1,15 @@
 //! Activations: what a run is told, and what it asks for.
 
-use seriatim_engine::{RunRow, SubmitError};
-use seriatim_workflow::{Activation, ActivationFailure, Command, Instance, InstanceOptions, Job, Start};
+use seriatim_engine::{RunRow, RunStatus, SubmitError};
+use seriatim_workflow::{
+    Activation, ActivationFailure, Command, Failure, Instance, InstanceOptions, Job, Start,
+};
 
 use super::Driver;
 use super::writing::Writing;
 use crate::attempt::to_time;
 use crate::ending::{self, Ending};
-use crate::entry::{Entry, Turn};
+use crate::entry::{Ended, Entry, Turn};
 use crate::error::HostError;
 use crate::size;
 use crate::workflow::{Answering, Item, Key};
@@ -50,8 +52,12 @@ impl Driver {
         let Some((row, turns, last)) = self.open() else { return Err((HostError::Closed, jobs)) };
         let time = to_time(self.inner.env.now()).max(last);
         let run_id = self.workflow.run_id(row.run);
-        let activation =
-            Activation { run_id, time, is_replaying: false, history_length: turns, jobs: jobs.clone() };
+        let suggested = self.is_long();
+        let activation = Activation {
+            history_length: turns,
+            continue_as_new_suggested: suggested,
+            ..Activation::new(run_id, time, jobs.clone())
+        };
         let before = match self.instance(&row, turns).await {
             Ok(instance) => instance.warned(),
             Err(error) => return Err((error, jobs)),
@@ -69,12 +75,38 @@ impl Driver {
         }
         *self.held() = Some((row.run, instance));
         match outcome {
-            Ok(commands) => Ok(Turn { time, jobs, commands }),
+            Ok(commands) => Ok(Turn { time, suggested, jobs, commands }),
             Err(ActivationFailure::UnknownWorkflow { workflow_type, known }) => {
                 Err((HostError::UnknownType { workflow_type, known }, jobs))
             }
             Err(failure) => Err((HostError::Stuck { id: row.id, reason: failure.to_string() }, jobs)),
         }
+    }
+
+    /// Whether the open run should continue as new.
+    fn is_long(&self) -> bool {
+        let options = &self.inner.options;
+        let state = self.workflow.lock();
+        let open = state.known.as_ref().and_then(|known| known.open.as_ref());
+        open.is_some_and(|open| {
+            open.turns >= options.suggest_activations || open.bytes >= options.suggest_bytes
+        })
+    }
+
+    /// Why the open run is too long to continue, if it is.
+    fn is_too_long(&self) -> Option<Ended> {
+        let options = &self.inner.options;
+        let state = self.workflow.lock();
+        let open = state.known.as_ref().and_then(|known| known.open.as_ref())?;
+        if open.turns < options.activations_max && open.bytes < options.history_bytes_max {
+            return None;
+        }
+        let message = format!(
+            "the run's history has {} activations and about {} bytes, and {} and {} are allowed: continue as new earlier",
+            open.turns, open.bytes, options.activations_max, options.history_bytes_max
+        );
+        let failure = Failure::non_retryable("HistoryTooLong", message);
+        Some(Ended { status: RunStatus::Terminated, failure, time: to_time(self.inner.env.now()) })
     }
 
     /// Activates the instance that is held, on a thread for workflow code. One that does not return in time is lost with
@@ -112,12 +144,17 @@ impl Driver {
         key: Option<Key>,
     ) {
         let Some((row, turns, time)) = self.open() else { return };
+        if let Some(ended) = self.is_too_long() {
+            let error = HostError::Failed(ended.failure.clone().into());
+            told.into_iter().for_each(|(_, answering)| answering.refuse(error.clone()));
+            return self.end(ended, None, None).await;
+        }
         let entry = Entry { run: row.run, ..Entry::default() };
         let mut writing = Writing { entry, key, told, ..Writing::default() };
         let built = self.instance(&row, turns).await.map(drop);
         if let Err(HostError::Engine(error)) = built {
             // What has happened is not lost: it is told again.
-            writing.entry.turns.push(Turn { time, jobs, commands: Vec::new() });
+            writing.entry.turns.push(Turn { time, suggested: false, jobs, commands: Vec::new() });
             return self.not_written(error, writing).await;
         }
         let turn = match built {

@@ -33,8 +33,8 @@ pub use timer::TimerFuture;
 
 use crate::runtime::{ScopeNode, Shared, Slot, State, is_current, mix};
 use crate::{
-    Branch, Command, ContinueAsNew, Exit, ForeignWait, Headers, InputDigest, Lineage, Path, Payload,
-    PayloadError, Start, Time,
+    Arguments, Branch, Command, ContinueAsNew, Exit, ForeignWait, Headers, InputDigest, Lineage, Path,
+    Payload, PayloadError, Start, Time,
 };
 
 /// What the context's longer operations return.
@@ -137,6 +137,22 @@ impl Context {
     #[must_use]
     pub fn history_length(&self) -> u32 {
         self.shared.lock().history_length
+    }
+
+    /// Whether the history is so long that the run should end with [`Self::continue_as_new`]: each replay reads all of it,
+    /// and beyond a limit the host ends the run. The same on every replay.
+    ///
+    /// ```
+    /// # use seriatim_workflow::{Context, Exit};
+    /// # async fn workflow(ctx: Context, done: u64) -> Result<(), Exit> {
+    /// if ctx.continue_as_new_suggested() {
+    ///     return Err(ctx.continue_as_new(&done));
+    /// }
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn continue_as_new_suggested(&self) -> bool {
+        self.shared.lock().continue_as_new_suggested
     }
 
     /// A number that looks random and is the same on every replay. Each branch has its own row of them.
@@ -268,7 +284,7 @@ impl Context {
     }
 
     /// How a run ends that goes on as a new one, with an empty history: `return Err(ctx.continue_as_new(&input))`.
-    pub fn continue_as_new<In: Serialize + ?Sized>(&self, input: &In) -> Exit {
+    pub fn continue_as_new<In: Arguments + ?Sized>(&self, input: &In) -> Exit {
         match arguments(input) {
             Ok(input) => Exit::ContinueAsNew(Box::new(ContinueAsNew { input, ..ContinueAsNew::default() })),
             Err(error) => error.into(),
@@ -305,10 +321,8 @@ impl Context {
     }
 }
 
-/// A value as arguments: `null`, which `()` is, is none; anything else is one.
-pub(crate) fn arguments<In: Serialize + ?Sized>(input: &In) -> Result<Vec<Payload>, PayloadError> {
-    let payload = Payload::json(input)?;
-    Ok(if payload.is_null() { Vec::new() } else { vec![payload] })
+pub(crate) fn arguments<In: Arguments + ?Sized>(input: &In) -> Result<Vec<Payload>, PayloadError> {
+    input.to_payloads()
 }
 
 fn digest_of(values: &Headers) -> InputDigest {

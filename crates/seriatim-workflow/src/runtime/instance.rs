@@ -252,6 +252,11 @@ impl Instance {
             state.time = activation.time;
             state.is_replaying = activation.is_replaying;
             state.history_length = activation.history_length;
+            let is_suggested = activation.continue_as_new_suggested;
+            if is_suggested && !std::mem::replace(&mut state.continue_as_new_suggested, is_suggested) {
+                let activations = activation.history_length;
+                state.warn(Warning::LongHistory { activations });
+            }
             state.sites.clear();
             for job in activation.jobs {
                 match job {

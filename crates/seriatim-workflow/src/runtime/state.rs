@@ -141,6 +141,7 @@ pub(crate) struct State {
     pub(crate) time: Time,
     pub(crate) is_replaying: bool,
     pub(crate) history_length: u32,
+    pub(crate) continue_as_new_suggested: bool,
     pub(crate) seed: u64,
     pub(crate) patches: BTreeSet<String>,
     /// What `patched` has said, so that it says the same again.
@@ -227,6 +228,7 @@ impl State {
             time: Time::default(),
             is_replaying: false,
             history_length: 0,
+            continue_as_new_suggested: false,
             seed: 0,
             patches: BTreeSet::new(),
             patched: BTreeMap::new(),
