@@ -9,10 +9,12 @@
 //! arrived   what the run's code could not react to yet: activities that have ended, signals before its first activation
 //! ended?    how the host has ended the run
 //! next?     the run that goes on where this one has ended
+//! v         the format, 1; events of older versions have none
 //! delivered what the run had still to tell others when it ended has been told
 //! ```
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use seriatim_engine::RunStatus;
 use seriatim_workflow::{Command, Failure, Job, ParentClosePolicy, Payload, Start, Time};
 
@@ -138,6 +140,57 @@ pub struct Next {
     pub start: Box<Start>,
     /// What it brings with it.
     pub begins: Begins,
+}
+
+/// Why an event of a workflow cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadEntry {
+    /// A newer version has written it.
+    #[error(
+        "it is in format {found}, and this version reads formats up to {known}: use the version that wrote it, or a newer one"
+    )]
+    Newer {
+        /// Its format.
+        found: u64,
+        /// The newest that is known here.
+        known: u64,
+    },
+    /// It is not what an event of a workflow says.
+    #[error("{0}")]
+    Unreadable(String),
+}
+
+impl Entry {
+    /// The format in which events are written. 0 is what has no number.
+    pub const FORMAT: u64 = 1;
+
+    /// As it is stored.
+    ///
+    /// # Errors
+    ///
+    /// If it has no form in JSON.
+    pub fn to_body(&self) -> Result<Value, serde_json::Error> {
+        let mut body = serde_json::to_value(self)?;
+        if let Value::Object(fields) = &mut body {
+            fields.insert("v".to_owned(), Self::FORMAT.into());
+        }
+        Ok(body)
+    }
+
+    /// From what is stored, in this format or an older one.
+    ///
+    /// # Errors
+    ///
+    /// [`BadEntry`].
+    pub fn from_body(body: Value) -> Result<Self, BadEntry> {
+        let found = body.get("v").map_or(Some(0), Value::as_u64);
+        match found {
+            Some(0..=Self::FORMAT) => {}
+            Some(found) => return Err(BadEntry::Newer { found, known: Self::FORMAT }),
+            None => return Err(BadEntry::Unreadable("its format is no number".to_owned())),
+        }
+        serde_json::from_value(body).map_err(|error| BadEntry::Unreadable(error.to_string()))
+    }
 }
 
 impl Turn {

@@ -18,8 +18,7 @@ use crate::workflow::{Known, OpenRun, run_id};
 /// What an event says; none if it is not a host's.
 pub(crate) fn read_entry(event: &Placed) -> Result<Option<Entry>, SubmitError> {
     let Some(body) = Workflows::body(event) else { return Ok(None) };
-    let entry = serde_json::from_value(body);
-    entry.map(Some).map_err(|error| {
+    Entry::from_body(body).map(Some).map_err(|error| {
         let place = &event.place;
         let (offset, workspace) = (place.workspace_offset, place.workspace);
         LogError::Corrupt(format!("event {offset} of workflow {workspace} cannot be read: {error}")).into()

@@ -71,7 +71,7 @@ impl Driver {
         if let Some(Key { key, identity }) = writing.key.clone() {
             (advance.idempotency_key, advance.identity) = (Some(key), identity);
         }
-        advance.body = match serde_json::to_value(&*entry) {
+        advance.body = match entry.to_body() {
             Ok(body) => body,
             Err(error) => {
                 let error = HostError::Invalid(format!("what has happened cannot be written: {error}"));
