@@ -74,9 +74,7 @@ async fn threads_that_are_used_up_are_told_and_come_back() {
     }
     let host = world.host.clone();
     let waits =
-        tokio::spawn(
-            async move { host.start(StartRequest::new("greet").id("g").input(&"Ada").unwrap()).await },
-        );
+        env.spawn(async move { host.start(StartRequest::new("greet").id("g").input(&"Ada").unwrap()).await });
     while world.host.exhausted_threads() != Some(2) {
         tokio::task::yield_now().await;
     }

@@ -1,4 +1,8 @@
 //! What workflow code works with.
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "arguments are given away, as to a function that is called"
+)]
 
 mod activity;
 mod child;

@@ -225,9 +225,15 @@ fn read_kind<M: Message>(event_type: usize, m: &M) -> EventKind {
         },
         41 => {
             let protocol_id = m.text((1, "protocol_instance_id"));
-            EventKind::UpdateAccepted(Box::new(read_update(protocol_id, m.message((4, "accepted_request")))))
+            EventKind::UpdateAccepted(Box::new(read_update(
+                protocol_id,
+                m.message((4, "accepted_request")).as_ref(),
+            )))
         }
-        47 => EventKind::UpdateAdmitted(Box::new(read_update(String::new(), m.message((1, "request"))))),
+        47 => EventKind::UpdateAdmitted(Box::new(read_update(
+            String::new(),
+            m.message((1, "request")).as_ref(),
+        ))),
         43 => read_update_outcome(m),
         46 => EventKind::MemoModified { memo: m.named((2, "upserted_memo"), "fields") },
         _ => EventKind::Other { event_type },
@@ -351,9 +357,9 @@ fn read_retry_policy<M: Message>(m: &M) -> RetryPolicy {
     }
 }
 
-fn read_update<M: Message>(protocol_id: String, request: Option<M>) -> AcceptedUpdate {
-    let meta = request.as_ref().and_then(|request| request.message((1, "meta")));
-    let input = request.as_ref().and_then(|request| request.message((2, "input")));
+fn read_update<M: Message>(protocol_id: String, request: Option<&M>) -> AcceptedUpdate {
+    let meta = request.and_then(|request| request.message((1, "meta")));
+    let input = request.and_then(|request| request.message((2, "input")));
     let text =
         |message: &Option<M>, field: Field| message.as_ref().map(|m| m.text(field)).unwrap_or_default();
     AcceptedUpdate {
