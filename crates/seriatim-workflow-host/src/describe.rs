@@ -85,6 +85,8 @@ pub struct Timeline {
     pub entries: Vec<TimelineEntry>,
     /// The events as they were written, with their places in the workflow's log and their times.
     pub events: Vec<(u64, u64, Entry)>,
+    /// Activations of the run before these events.
+    pub turns_before: usize,
     /// There are more, after this offset.
     pub next: Option<u64>,
 }
@@ -97,6 +99,7 @@ impl Timeline {
         let turns = self.events.iter().flat_map(|(_, _, entry)| &entry.turns);
         for (place, turn) in turns.enumerate() {
             let mut activation = Activation::new(self.run_id.clone(), turn.time, turn.jobs.clone());
+            let place = self.turns_before + place;
             activation.history_length = u32::try_from(place).unwrap_or(u32::MAX);
             activation.continue_as_new_suggested = turn.suggested;
             history.push(activation, turn.commands.clone());
@@ -274,8 +277,9 @@ impl WorkflowHost {
         let row = self.inner.row(workspace, run).await?;
         let row = row.ok_or_else(|| HostError::UnknownWorkflow(id.to_owned()))?;
         let (mut events, mut bytes, mut next) = (Vec::new(), 0, None);
-        let from = after.map_or(row.from, |after| row.from.max(after.saturating_add(1)));
-        if let Some(from) = WorkspaceOffset::new(from) {
+        // What comes before is read as well, and not kept: an activation knows how many there were before it.
+        let mut turns_before = 0;
+        if let Some(from) = WorkspaceOffset::new(row.from) {
             let mut pages = self.inner.engine.workflows().events(workspace, from);
             'pages: loop {
                 let page = pages.next().await?;
@@ -292,6 +296,10 @@ impl WorkflowHost {
                         break 'pages;
                     }
                     if let Some(entry) = read_entry(&event)?.filter(|entry| entry.run == row.run) {
+                        if after.is_some_and(|after| offset <= after) {
+                            turns_before += entry.turns.len();
+                            continue;
+                        }
                         bytes += entry.turns.iter().map(crate::size::turn_weight).sum::<usize>();
                         events.push((offset, event.place.time.as_millis(), entry));
                     }
@@ -299,7 +307,7 @@ impl WorkflowHost {
             }
         }
         let entries = timeline(&events);
-        Ok(Timeline { run_id: run_id(workspace, row.run), row, entries, events, next })
+        Ok(Timeline { run_id: run_id(workspace, row.run), row, entries, events, turns_before, next })
     }
 }
 
