@@ -92,10 +92,14 @@ impl Activities {
         };
         match catch_unwind(AssertUnwindSafe(|| code(context, input))) {
             Err(panic) => Box::pin(std::future::ready(Err(panicked(&*panic)))),
-            Ok(mut future) => Box::pin(poll_fn(move |context| {
-                let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
-                polled.unwrap_or_else(|panic| Poll::Ready(Err(panicked(&*panic))))
-            })),
+            Ok(future) => {
+                let mut attempt = Attempt(Some(future));
+                Box::pin(poll_fn(move |context| {
+                    let Some(future) = &mut attempt.0 else { return Poll::Pending };
+                    let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+                    polled.unwrap_or_else(|panic| Poll::Ready(Err(panicked(&*panic))))
+                }))
+            }
         }
     }
 
@@ -110,6 +114,19 @@ impl Activities {
 impl fmt::Debug for Activities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Activities").field("names", &self.by_name.keys().collect::<Vec<_>>()).finish()
+    }
+}
+
+/// The activity's own future. A panic of its destructor ends here: the attempt's outcome is known by then, or not wanted.
+struct Attempt(Option<ActivityFuture>);
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let future = self.0.take();
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(future))) {
+            // What was thrown may panic again when it is dropped.
+            std::mem::forget(panic);
+        }
     }
 }
 
@@ -185,6 +202,28 @@ mod tests {
             assert!(failure.message.contains(text), "{failure}");
             assert!(matches!(*failure.info, FailureInfo::Application { non_retryable: false, .. }));
         }
+    }
+
+    #[test]
+    fn a_panic_of_an_attempts_destructor_stays_inside() {
+        struct Loud;
+        impl Drop for Loud {
+            fn drop(&mut self) {
+                panic!("dropped");
+            }
+        }
+        let activities = Activities::new().register("loud", |_: ActivityContext, _: u32| {
+            let loud = Loud;
+            async move {
+                std::future::pending::<()>().await;
+                drop(loud);
+                Ok::<_, Failure>(())
+            }
+        });
+        simulate(1, |env| async move {
+            let attempt = activities.attempt(context(&env, "loud", &Arc::default()), Vec::new());
+            drop(attempt);
+        });
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub enum Trouble {
     Stuck,
     /// The store does not take what is derived from the log: the reason says why. Nothing is lost, and it is tried again.
     StoreFailed,
+    /// Code of workflows does not return, and holds all threads that it may have: runs wait. Nothing else is held up.
+    WorkflowThreads,
     /// Less is free on the disk than has to stay free.
     DiskNearlyFull,
 }

@@ -100,6 +100,9 @@ pub struct Workflow {
     pub pending: Vec<PendingOperation>,
     /// What each branch of its code waits for.
     pub blocked: Vec<BlockedBranch>,
+    /// What is wrong with it and does not stop it, the newest last: signals that were skipped.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// An operation that has had no answer.
@@ -162,6 +165,13 @@ pub struct WhichRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1)]
     pub run: Option<u64>,
+    /// Only events after this one: the `next` of the answer before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
+    /// Events in the answer, at most; fewer where they are large.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
 }
 
 /// Which of a workflow's runs are listed.
@@ -198,6 +208,9 @@ pub struct WorkflowHistory {
     /// Activations and the commands that answered them.
     #[schema(value_type = Vec<Object>)]
     pub steps: Value,
+    /// There is more: ask again with this as `after`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<u64>,
 }
 
 /// A command and its answer, or something that the run was told.

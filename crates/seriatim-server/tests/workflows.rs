@@ -216,6 +216,14 @@ async fn a_history_is_a_timeline_and_can_be_replayed() {
     assert_eq!((status, &runs["runs"][0]["run"], &runs["next"]), (200, &json!(1), &Value::Null), "{runs}");
     let (_, none) = server.get("/v1/workflows/o/runs?before=1").await;
     assert_eq!(none, json!({"runs": [], "next": null}));
+    // In parts: each has the place of the next.
+    let (_, first) = server.get("/v1/workflows/o/history?limit=1").await;
+    let (_, rest) = server.get(&format!("/v1/workflows/o/history?after={}", first["next"])).await;
+    let steps = |part: &Value| part["steps"].as_array().unwrap().clone();
+    assert_eq!([steps(&first), steps(&rest)].concat(), steps(&history));
+    assert!(rest.get("next").is_none(), "{rest}");
+    let (status, _) = server.post("/v1/workflows/o/retry", &json!(null)).await;
+    assert_eq!(status, 409, "it has ended: there is nothing to retry");
     let read: History = serde_json::from_value(history).unwrap();
     let report = replay(&Arc::new(workflows()), &read, Policy::Fail);
     assert!(report.is_same(), "{report}");

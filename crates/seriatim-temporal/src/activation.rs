@@ -35,18 +35,22 @@ pub(crate) struct Home {
 pub(crate) fn read_activation(wire: WorkflowActivation, home: &Home) -> Result<Activation, Untranslatable> {
     // An eviction has no time, and needs none.
     let time = wire.timestamp.as_ref().map_or(Ok(Time::default()), read_time)?;
+    // A run keeps the rules that it was recorded with; only our own workers set the flag.
+    let is_marked = wire.available_internal_flags.contains(&Start::RULES_FLAG);
+    let rules = if is_marked || !wire.is_replaying { Start::RULES } else { 0 };
     Ok(Activation {
         run_id: wire.run_id,
         time,
         is_replaying: wire.is_replaying,
         history_length: wire.history_length,
-        jobs: wire.jobs.into_iter().map(|job| read_job(job, home)).collect::<Result<_, _>>()?,
+        continue_as_new_suggested: wire.continue_as_new_suggested,
+        jobs: wire.jobs.into_iter().map(|job| read_job(job, home, rules)).collect::<Result<_, _>>()?,
     })
 }
 
-fn read_job(job: WorkflowActivationJob, home: &Home) -> Result<Job, Untranslatable> {
+fn read_job(job: WorkflowActivationJob, home: &Home, rules: u32) -> Result<Job, Untranslatable> {
     Ok(match job.variant.ok_or(Untranslatable::Missing { message: "job", field: "variant" })? {
-        Variant::InitializeWorkflow(start) => Job::Start(Box::new(read_start(start, home)?)),
+        Variant::InitializeWorkflow(start) => Job::Start(Box::new(read_start(start, home, rules)?)),
         Variant::FireTimer(fired) => Job::FireTimer { seq: CommandSeq::new(fired.seq) },
         Variant::UpdateRandomSeed(update) => Job::RandomSeed { seed: update.randomness_seed },
         Variant::QueryWorkflow(query) => read_query(query)?,
@@ -77,7 +81,7 @@ fn nexus(what: &str) -> Untranslatable {
     Untranslatable::Refused { what: what.to_owned(), instead }
 }
 
-fn read_start(start: InitializeWorkflow, home: &Home) -> Result<Start, Untranslatable> {
+fn read_start(start: InitializeWorkflow, home: &Home, rules: u32) -> Result<Start, Untranslatable> {
     let mut results = read_list(start.last_completion_result)?;
     if results.len() > 1 {
         return Err(Untranslatable::OutOfRange {
@@ -118,6 +122,7 @@ fn read_start(start: InitializeWorkflow, home: &Home) -> Result<Start, Untransla
         execution_timeout: read_timeout(start.workflow_execution_timeout)?,
         run_timeout: read_timeout(start.workflow_run_timeout)?,
         task_timeout: read_timeout(start.workflow_task_timeout)?,
+        rules,
     })
 }
 

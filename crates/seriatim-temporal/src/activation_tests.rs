@@ -46,7 +46,7 @@ fn seconds(seconds: i64) -> Option<WireDuration> {
 }
 
 fn read(job: Variant) -> Result<Job, Untranslatable> {
-    read_job(WorkflowActivationJob { variant: Some(job) }, &home())
+    read_job(WorkflowActivationJob { variant: Some(job) }, &home(), 1)
 }
 
 #[test]
@@ -64,6 +64,7 @@ fn an_activation_keeps_what_is_not_a_job() {
         time: Time::from_micros(2_000_001),
         is_replaying: true,
         history_length: 7,
+        continue_as_new_suggested: false,
         jobs: vec![Job::FireTimer { seq: CommandSeq::new(3) }],
     };
     assert_eq!(read_activation(wire, &home()).unwrap(), expected);
@@ -126,6 +127,7 @@ fn a_start_keeps_everything_that_runs_can_ask_for() {
         execution_timeout: Some(Duration::from_secs(60)),
         run_timeout: Some(Duration::from_secs(30)),
         task_timeout: Some(Duration::from_secs(10)),
+        rules: 1,
     };
     assert_eq!(read(Variant::InitializeWorkflow(wire)).unwrap(), Job::Start(Box::new(expected)));
 }
@@ -357,6 +359,6 @@ fn what_cannot_be_read_says_what_it_is() {
         let wrong = read(wire).unwrap_err().to_string();
         assert!(wrong.contains(expected), "{wrong:?} does not say {expected:?}");
     }
-    let nothing = read_job(WorkflowActivationJob { variant: None }, &home()).unwrap_err();
+    let nothing = read_job(WorkflowActivationJob { variant: None }, &home(), 1).unwrap_err();
     assert!(nothing.to_string().contains("no variant"), "{nothing}");
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use seriatim_env::{Env, Shutdown};
 use seriatim_workflow::{
     Activation, ActivationFailure, Completion, Instance, InstanceOptions, Job, Numbering, Policy, Registry,
+    Start,
 };
 use temporalio_common::protos::coresdk::workflow_activation::remove_from_cache::EvictionReason;
 use temporalio_common::protos::coresdk::workflow_activation::workflow_activation_job::Variant;
@@ -117,11 +118,15 @@ impl Runs {
             let outcome = Err(ActivationFailure::Protocol { reason });
             return write_completion(Completion { run_id, outcome }, self.defaults(""));
         };
+        let is_marked = activation.jobs.iter().any(|job| matches!(job, Job::Start(start) if start.rules > 0));
         let completion = run.instance.activate(activation);
         if let Err(failure) = &completion.outcome {
             tracing::warn!(run_id, workflow_type = run.workflow_type, %failure, "a workflow task fails");
         }
-        let completion = write_completion(completion, self.defaults(&run.workflow_type));
+        let mut completion = write_completion(completion, self.defaults(&run.workflow_type));
+        if is_marked {
+            completion.add_internal_flags(Start::RULES_FLAG);
+        }
         self.cached.lock().insert(run_id, run);
         completion
     }

@@ -44,7 +44,7 @@ fn registry(name: &str, steps: &'static [Step]) -> Arc<Registry> {
             }
         }
         // Once nothing else can go on: updates that came with the last answer are done before the run ends.
-        ctx.wait_until(|| true).await;
+        ctx.wait_until(|| true).await?;
         Ok::<(), Exit>(())
     }))
 }

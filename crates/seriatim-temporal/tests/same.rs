@@ -72,7 +72,7 @@ async fn tour(ctx: Context, name: String) -> Result<Value, Exit> {
     let lost = lost.result().await.is_err();
     let nobody = ctx.signal_external(other("nobody"), "go", ()).await.is_err();
     stage.store(1, Ordering::Relaxed);
-    ctx.wait_until(move || changed.load(Ordering::Relaxed)).await;
+    ctx.wait_until(move || changed.load(Ordering::Relaxed)).await?;
     Ok(json!([greeting, local, patched, in_time, guided, signalled, lost, nobody]))
 }
 

@@ -1,18 +1,27 @@
 //! Carrying out an activity: attempts, time-outs, heartbeats.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use seriatim_activity::{Activities, ActivityContext, ActivityFuture, ActivityInfo};
+use seriatim_activity::{ActivityContext, ActivityFuture, ActivityInfo};
 use seriatim_env::{Env, Instant, Shutdown};
-use seriatim_types::Timestamp;
+use seriatim_types::{Timestamp, WorkspaceId};
 use seriatim_workflow::{
     ActivityResolution, Failure, FailureInfo, Payload, RetryPolicy, RetryState, Time, TimeoutType,
 };
-use tokio::sync::Semaphore;
 
-use crate::entry::Retry;
+use crate::entry::{Attempted, Retry};
+use crate::error::HostError;
+use crate::inner::Inner;
 use crate::pending::ActivityTask;
+use crate::workflow::Item;
+
+/// So many failed attempts are written each; then one in a while, unless their number is limited: an activity that fails
+/// for days costs no event for each attempt.
+const ATTEMPTS_KEPT: u32 = 10;
+const KEPT_EVERY: Duration = Duration::from_secs(3_600);
+/// The details of so many heartbeats fit into one event.
+const ATTEMPTS_SHARE: usize = 64;
 
 /// A time as runs see it.
 pub(crate) fn to_time(now: Timestamp) -> Time {
@@ -21,10 +30,9 @@ pub(crate) fn to_time(now: Timestamp) -> Time {
 
 /// An activity on its way.
 pub(crate) struct Execution<'a> {
-    pub(crate) env: &'a Env,
-    pub(crate) activities: &'a Activities,
-    pub(crate) permits: &'a Semaphore,
-    pub(crate) retry_policy: &'a RetryPolicy,
+    pub(crate) inner: &'a Arc<Inner>,
+    pub(crate) workspace: WorkspaceId,
+    pub(crate) run: u64,
     pub(crate) task: Arc<ActivityTask>,
     pub(crate) seq: u32,
     pub(crate) workflow_id: String,
@@ -37,6 +45,41 @@ pub(crate) struct Execution<'a> {
 struct Beat {
     at: Instant,
     details: Vec<Payload>,
+    /// What was written last.
+    kept: Vec<Payload>,
+}
+
+/// An attempt that runs, as the host sees it: what it has said last can be written at any time.
+pub(crate) struct RunningAttempt {
+    workspace: WorkspaceId,
+    run: u64,
+    activity: u32,
+    attempt: u32,
+    is_local: bool,
+    beat: Mutex<Beat>,
+}
+
+impl RunningAttempt {
+    fn beat(&self) -> MutexGuard<'_, Beat> {
+        self.beat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes the last heartbeat, if it says something else than what was written last.
+    pub(crate) fn keep(&self, inner: &Arc<Inner>) {
+        let details = {
+            let mut beat = self.beat();
+            if self.is_local || beat.details == beat.kept {
+                return;
+            }
+            beat.kept = beat.details.clone();
+            beat.kept.clone()
+        };
+        if crate::size::size_of(&details) <= inner.options.answer_bytes_max / ATTEMPTS_SHARE {
+            let (activity, attempt) = (self.activity, self.attempt);
+            let attempted = Attempted { activity, attempt, details: Some(details) };
+            inner.push(self.workspace, Item::Attempted { run: self.run, attempted, reply: None });
+        }
+    }
 }
 
 /// How one attempt ended.
@@ -47,17 +90,30 @@ enum Attempt {
 }
 
 impl Execution<'_> {
-    /// Tries until it succeeds, or must not be tried again. `tell` hears of each attempt that will be followed by another.
-    pub(crate) async fn run(self, tell: impl Fn(Retry)) -> ActivityResolution {
-        let policy = self.task.options.retry_policy.as_ref().unwrap_or(self.retry_policy);
+    /// Tries until it succeeds, or must not be tried again. Each attempt that will be followed by another is written.
+    pub(crate) async fn run(self) -> ActivityResolution {
+        let policy = self.policy();
         let (mut attempt, mut at) = (self.task.attempt, self.task.at);
         let mut details = self.task.details.clone();
+        let mut kept_at = self.now();
+        if attempt == 1 && policy.maximum_attempts != 1 && policy.initial_interval.is_zero() {
+            let message = "the retry policy's first interval is 0: it would be tried again without a pause";
+            let failure = Failure::non_retryable("RetryPolicy", message);
+            let state = RetryState::NonRetryableFailure;
+            return ActivityResolution::Failed { failure: self.wrap("failed", state).caused_by(failure) };
+        }
         loop {
             let wait = at.since(self.now());
             if !wait.is_zero() && self.waits_cancelled(wait).await {
                 return self.cancelled(Failure::cancelled("cancelled between two attempts"));
             }
-            let failure = match self.attempt(attempt, &mut details).await {
+            let ended = if self.task.begun == attempt {
+                // It may have had its effect: it counts.
+                Attempt::Failed(Failure::application("CutOff", "the host stopped while the attempt ran"))
+            } else {
+                self.attempt(attempt, &mut details).await
+            };
+            let failure = match ended {
                 Attempt::Completed(result) => return ActivityResolution::Completed { result: Some(result) },
                 Attempt::Cancelled(failure) => return self.cancelled(failure),
                 Attempt::Failed(failure) => failure,
@@ -66,7 +122,16 @@ impl Execution<'_> {
                 Ok(delay) => {
                     (attempt, at) = (attempt + 1, self.now().after(delay));
                     let (activity, details) = (self.seq, details.clone());
-                    tell(Retry { activity, attempt, at, failure, details });
+                    let retry = Box::new(Retry { activity, attempt, at, failure, details });
+                    let is_kept = attempt <= ATTEMPTS_KEPT
+                        || policy.maximum_attempts > 0
+                        || self.now().since(kept_at) >= KEPT_EVERY;
+                    if is_kept {
+                        kept_at = self.now();
+                    }
+                    if !self.task.is_local {
+                        self.inner.push(self.workspace, Item::Retry { run: self.run, retry, is_kept });
+                    }
                     continue;
                 }
                 Err(state) => state,
@@ -75,13 +140,45 @@ impl Execution<'_> {
         }
     }
 
+    fn env(&self) -> &Env {
+        &self.inner.env
+    }
+
     fn now(&self) -> Time {
-        to_time(self.env.now())
+        to_time(self.env().now())
+    }
+
+    fn policy(&self) -> &RetryPolicy {
+        self.task.options.retry_policy.as_ref().unwrap_or(&self.inner.options.retry_policy)
+    }
+
+    /// Notes that an attempt begins, where their number is limited: one that is cut off then counts. Says why it must
+    /// not begin.
+    async fn note_begin(&self, attempt: u32) -> Result<(), Attempt> {
+        if self.task.is_local || self.policy().maximum_attempts == 0 {
+            return Ok(());
+        }
+        loop {
+            let attempted = Attempted { activity: self.seq, attempt, details: None };
+            let noted = self.inner.ask(self.workspace, |reply| Item::Attempted {
+                run: self.run,
+                attempted,
+                reply: Some(reply),
+            });
+            match noted.await {
+                Ok(_) => return Ok(()),
+                // The run has ended, and with it the wish for the attempt.
+                Err(HostError::NotRunning { .. } | HostError::UnknownWorkflow(_)) => {
+                    return Err(Attempt::Cancelled(Failure::cancelled("the run has ended")));
+                }
+                Err(_) => self.env().sleep(self.env().jitter(self.inner.options.retry)).await,
+            }
+        }
     }
 
     /// Waits; says whether it was asked to stop meanwhile.
     async fn waits_cancelled(&self, wait: Duration) -> bool {
-        self.env.timeout(wait, self.cancel.cancelled()).await.is_ok()
+        self.env().timeout(wait, self.cancel.cancelled()).await.is_ok()
     }
 
     fn cancelled(&self, failure: Failure) -> ActivityResolution {
@@ -157,6 +254,13 @@ impl Execution<'_> {
             Ok(permit) => permit,
             Err(ended) => return ended,
         };
+        if self.inner.draining.is_cancelled() {
+            // The host stops: the next process makes the attempt.
+            return std::future::pending().await;
+        }
+        if let Err(ended) = self.note_begin(attempt).await {
+            return ended;
+        }
         let info = ActivityInfo {
             workflow_id: self.workflow_id.clone(),
             run_id: self.run_id.clone(),
@@ -166,18 +270,26 @@ impl Execution<'_> {
             scheduled: self.task.scheduled,
             headers: self.task.options.headers.clone(),
         };
-        let beat = Beat { at: self.env.instant(), details: details.clone() };
-        let beat = Arc::new(Mutex::new(beat));
-        let (last, clock) = (beat.clone(), self.env.clone());
+        let beat = Beat { at: self.env().instant(), details: details.clone(), kept: details.clone() };
+        let running = Arc::new(RunningAttempt {
+            workspace: self.workspace,
+            run: self.run,
+            activity: self.seq,
+            attempt,
+            is_local: self.task.is_local,
+            beat: Mutex::new(beat),
+        });
+        let _running = self.inner.begin_attempt(running.clone());
+        let (last, clock) = (running.clone(), self.env().clone());
         let heartbeat = move |details| {
-            let beat = Beat { at: clock.instant(), details };
-            *last.lock().unwrap_or_else(PoisonError::into_inner) = beat;
+            let mut beat = last.beat();
+            (beat.at, beat.details) = (clock.instant(), details);
         };
         let context =
-            ActivityContext::new(info, self.env.clone(), self.cancel.clone(), details.clone(), heartbeat);
-        let attempt = self.activities.attempt(context, self.task.input.clone());
-        let ended = self.watch(attempt, &beat).await;
-        *details = beat.lock().unwrap_or_else(PoisonError::into_inner).details.clone();
+            ActivityContext::new(info, self.env().clone(), self.cancel.clone(), details.clone(), heartbeat);
+        let future = self.inner.activities.attempt(context, self.task.input.clone());
+        let ended = self.watch(future, &running).await;
+        *details = running.beat().details.clone();
         match ended {
             Ok(result) => Attempt::Completed(result),
             Err(failure) if failure.is_cancelled() && self.cancel.is_cancelled() => {
@@ -189,7 +301,8 @@ impl Execution<'_> {
 
     /// Waits for a free place.
     async fn permit(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Attempt> {
-        if let Ok(permit) = self.permits.try_acquire() {
+        let permits = &self.inner.activity_permits;
+        if let Ok(permit) = permits.try_acquire() {
             return Ok(permit);
         }
         let options = &self.task.options;
@@ -197,10 +310,10 @@ impl Execution<'_> {
         let to_start = options.schedule_to_start_timeout.map(until);
         let to_close = options.schedule_to_close_timeout.map(until);
         let limit = to_start.into_iter().chain(to_close).min();
-        let acquire = self.cancel.run_until_cancelled(self.permits.acquire());
+        let acquire = self.cancel.run_until_cancelled(permits.acquire());
         let acquired = match limit {
             None => Some(acquire.await),
-            Some(limit) => self.env.timeout(limit, acquire).await.ok(),
+            Some(limit) => self.env().timeout(limit, acquire).await.ok(),
         };
         match acquired {
             Some(Some(Ok(permit))) => Ok(permit),
@@ -217,15 +330,20 @@ impl Execution<'_> {
     }
 
     /// Waits for an attempt's end, but no longer than its time-outs allow.
-    async fn watch(&self, mut attempt: ActivityFuture, beat: &Mutex<Beat>) -> Result<Payload, Failure> {
+    async fn watch(&self, mut attempt: ActivityFuture, running: &RunningAttempt) -> Result<Payload, Failure> {
         let options = &self.task.options;
-        let started = self.env.instant();
+        let started = self.env().instant();
+        let (mut kept_at, interval) = (started, self.inner.options.heartbeat_interval);
         let total = self.deadline().map(|deadline| deadline.since(self.now()));
         loop {
-            let elapsed = self.env.instant() - started;
+            let elapsed = self.env().instant() - started;
+            if self.env().instant() - kept_at >= interval {
+                running.keep(self.inner);
+                kept_at = self.env().instant();
+            }
             let quiet = {
-                let beat = beat.lock().unwrap_or_else(PoisonError::into_inner);
-                self.env.instant().saturating_duration_since(beat.at.max(started))
+                let beat = running.beat();
+                self.env().instant().saturating_duration_since(beat.at.max(started))
             };
             let limits = [
                 (
@@ -236,16 +354,15 @@ impl Execution<'_> {
                 (options.heartbeat_timeout.map(|limit| limit.saturating_sub(quiet)), TimeoutType::Heartbeat),
             ];
             let first = limits.into_iter().filter_map(|(limit, kind)| Some((limit?, kind)));
-            let Some((limit, kind)) = first.min_by_key(|(limit, _)| *limit) else {
-                return attempt.await;
-            };
+            let (limit, kind) =
+                first.min_by_key(|(limit, _)| *limit).unwrap_or((Duration::MAX, TimeoutType::Unspecified));
             if limit.is_zero() {
-                let last_heartbeat_details =
-                    beat.lock().unwrap_or_else(PoisonError::into_inner).details.clone();
+                let last_heartbeat_details = running.beat().details.clone();
                 let info = FailureInfo::Timeout { timeout: kind, last_heartbeat_details };
                 return Err(Failure::new(timeout_text(kind), info));
             }
-            if let Ok(ended) = self.env.timeout(limit, &mut attempt).await {
+            let limit = limit.min((kept_at + interval).saturating_duration_since(self.env().instant()));
+            if let Ok(ended) = self.env().timeout(limit, &mut attempt).await {
                 return ended;
             }
         }

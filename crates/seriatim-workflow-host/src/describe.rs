@@ -3,7 +3,7 @@
 use serde::Serialize;
 use seriatim_engine::{RunRow, RunStatus};
 use seriatim_types::WorkspaceOffset;
-use seriatim_workflow::{Activation, Blocked, Failure, History, Job, Kind, Payload, Time};
+use seriatim_workflow::{Activation, Blocked, Failure, History, Job, Kind, Payload, Time, Warning};
 
 use crate::entry::Entry;
 use crate::error::HostError;
@@ -11,7 +11,7 @@ use crate::host::WorkflowHost;
 use crate::load::read_entry;
 use crate::messages::Outcome;
 use crate::pending::{MessageContents, Pending};
-use crate::workflow::{Item, run_id};
+use crate::workflow::{Item, Looked, run_id};
 
 /// How a workflow's newest run stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +32,8 @@ pub struct Description {
     pub pending: Vec<PendingOperation>,
     /// What each branch of its code waits for; empty if it is stuck.
     pub blocked: Vec<Blocked>,
+    /// What is wrong with it and does not stop it: the newest.
+    pub warnings: Vec<Warning>,
 }
 
 /// An operation that has had no answer.
@@ -83,6 +85,10 @@ pub struct Timeline {
     pub entries: Vec<TimelineEntry>,
     /// The events as they were written, with their places in the workflow's log and their times.
     pub events: Vec<(u64, u64, Entry)>,
+    /// Activations of the run before these events.
+    pub turns_before: usize,
+    /// There are more, after this offset.
+    pub next: Option<u64>,
 }
 
 impl Timeline {
@@ -93,7 +99,9 @@ impl Timeline {
         let turns = self.events.iter().flat_map(|(_, _, entry)| &entry.turns);
         for (place, turn) in turns.enumerate() {
             let mut activation = Activation::new(self.run_id.clone(), turn.time, turn.jobs.clone());
+            let place = self.turns_before + place;
             activation.history_length = u32::try_from(place).unwrap_or(u32::MAX);
+            activation.continue_as_new_suggested = turn.suggested;
             history.push(activation, turn.commands.clone());
         }
         history
@@ -171,6 +179,7 @@ impl WorkflowHost {
             stuck: None,
             pending: Vec::new(),
             blocked: Vec::new(),
+            warnings: Vec::new(),
         };
         if description.row.status == RunStatus::Running {
             self.look(workspace, &mut description).await;
@@ -180,7 +189,9 @@ impl WorkflowHost {
 
     async fn look(&self, workspace: seriatim_types::WorkspaceId, description: &mut Description) {
         match self.inner.ask(workspace, |reply| Item::Look { reply }).await {
-            Ok(blocked) => description.blocked = blocked,
+            Ok(Looked { blocked, warnings }) => {
+                (description.blocked, description.warnings) = (blocked, warnings);
+            }
             Err(HostError::Stuck { reason, .. }) => description.stuck = Some(reason),
             // It is shown without, then.
             Err(_) => {}
@@ -201,18 +212,7 @@ impl WorkflowHost {
         workspace: seriatim_types::WorkspaceId,
         row: &RunRow,
     ) -> Result<Vec<Payload>, HostError> {
-        let Some(from) = WorkspaceOffset::new(row.from) else { return Ok(Vec::new()) };
-        let events = self.inner.engine.events("workflows", workspace, from, 1).await?;
-        let Some(event) = events.first() else { return Ok(Vec::new()) };
-        let Some(entry) = read_entry(event)? else { return Ok(Vec::new()) };
-        if let Some(next) = entry.next.filter(|next| next.run == row.run) {
-            return Ok(next.start.input);
-        }
-        let job = entry.turns.into_iter().flat_map(|turn| turn.jobs).next();
-        Ok(match job {
-            Some(Job::Start(start)) => start.input,
-            _ => Vec::new(),
-        })
+        Ok(self.inner.read_start(workspace, row).await?.input)
     }
 
     /// Up to `limit` workflows behind a cursor, in the order in which they were first started.
@@ -249,16 +249,36 @@ impl WorkflowHost {
         Ok(found.into_iter().map(listed).collect())
     }
 
-    /// The history of a workflow's run; of the newest, if none is named.
+    /// The whole history of a workflow's run; of the newest, if none is named. It is as large as the run's payloads are:
+    /// [`Self::history_page`] has a bound.
     ///
     /// # Errors
     ///
     /// [`HostError::UnknownWorkflow`] if there is no such run.
     pub async fn history(&self, id: &str, run: Option<u64>) -> Result<Timeline, HostError> {
+        self.history_page(id, run, None, usize::MAX, usize::MAX).await
+    }
+
+    /// A part of the history of a workflow's run: the events after an offset, no more than `limit`, and none after those
+    /// that come to `bytes_max` bytes. [`Timeline::next`] is the `after` of the next part.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::UnknownWorkflow`] if there is no such run.
+    pub async fn history_page(
+        &self,
+        id: &str,
+        run: Option<u64>,
+        after: Option<u64>,
+        limit: usize,
+        bytes_max: usize,
+    ) -> Result<Timeline, HostError> {
         let workspace = self.workspace(id).await?;
         let row = self.inner.row(workspace, run).await?;
         let row = row.ok_or_else(|| HostError::UnknownWorkflow(id.to_owned()))?;
-        let mut events = Vec::new();
+        let (mut events, mut bytes, mut next) = (Vec::new(), 0, None);
+        // What comes before is read as well, and not kept: an activation knows how many there were before it.
+        let mut turns_before = 0;
         if let Some(from) = WorkspaceOffset::new(row.from) {
             let mut pages = self.inner.engine.workflows().events(workspace, from);
             'pages: loop {
@@ -271,14 +291,23 @@ impl WorkflowHost {
                     if row.to.is_some_and(|to| offset > to) {
                         break 'pages;
                     }
+                    if events.len() >= limit || bytes >= bytes_max {
+                        next = events.last().map(|(last, _, _)| *last);
+                        break 'pages;
+                    }
                     if let Some(entry) = read_entry(&event)?.filter(|entry| entry.run == row.run) {
+                        if after.is_some_and(|after| offset <= after) {
+                            turns_before += entry.turns.len();
+                            continue;
+                        }
+                        bytes += entry.turns.iter().map(crate::size::turn_weight).sum::<usize>();
                         events.push((offset, event.place.time.as_millis(), entry));
                     }
                 }
             }
         }
         let entries = timeline(&events);
-        Ok(Timeline { run_id: run_id(workspace, row.run), row, entries, events })
+        Ok(Timeline { run_id: run_id(workspace, row.run), row, entries, events, turns_before, next })
     }
 }
 

@@ -109,6 +109,7 @@ fn continued(workspace: WorkspaceId, open: &OpenRun, options: &ContinueAsNew, ti
         start_time: time,
         attempt: 1,
         last_failure: None,
+        rules: Start::RULES,
         ..(**before).clone()
     };
     next(open, time, start)
@@ -135,6 +136,7 @@ fn retry(workspace: WorkspaceId, open: &OpenRun, failure: &Failure, time: Time, 
         random_seed: env.random(),
         start_time: at,
         last_failure: Some(failure.clone()),
+        rules: Start::RULES,
         ..(**before).clone()
     };
     Some(next(open, at, start))

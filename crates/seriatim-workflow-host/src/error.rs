@@ -46,6 +46,18 @@ pub enum HostError {
     /// The request is wrong.
     #[error("{0}")]
     Invalid(String),
+    /// What was sent does not fit into an event.
+    #[error(
+        "{what} takes {bytes} bytes, and {limit} fit: keep large values elsewhere and send where they are"
+    )]
+    TooLarge {
+        /// What it is.
+        what: &'static str,
+        /// How many it takes.
+        bytes: usize,
+        /// How many fit.
+        limit: usize,
+    },
     /// Too much is under way.
     #[error("server is busy: {0}")]
     Busy(String),
@@ -60,6 +72,14 @@ pub enum HostError {
     /// The run's code has refused the update, or failed to carry it out.
     #[error("the update was refused: {0}")]
     Rejected(Box<Failure>),
+    /// The run ended, and another continues, before the update's handler returned.
+    #[error(
+        "run {0} took the update and continued as new before its handler returned: look at the workflow, and send the update again if it is still wanted"
+    )]
+    UpdateLost(String),
+    /// Another host drives the workflows of this engine.
+    #[error("another host drives the workflows of this engine: use that one, or close it first")]
+    SecondHost,
     /// The run's code has not answered the query.
     #[error("the query failed: {0}")]
     Query(Box<Failure>),
@@ -83,10 +103,14 @@ impl HostError {
             | Self::Query(_)
             | Self::Failed(_) => ErrorKind::Invalid,
             Self::UnknownWorkflow(_) => ErrorKind::NotFound,
-            Self::Running { .. } | Self::NotRunning { .. } | Self::Used(_) | Self::KeyReused(_) => {
-                ErrorKind::Conflict
-            }
+            Self::UpdateLost(_)
+            | Self::SecondHost
+            | Self::Running { .. }
+            | Self::NotRunning { .. }
+            | Self::Used(_)
+            | Self::KeyReused(_) => ErrorKind::Conflict,
             Self::Stuck { .. } => ErrorKind::Unavailable,
+            Self::TooLarge { .. } => ErrorKind::TooLarge,
             Self::Busy(_) => ErrorKind::Busy,
             Self::Closed => ErrorKind::Closed,
         }

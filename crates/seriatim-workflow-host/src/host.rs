@@ -120,7 +120,8 @@ pub struct Told {
 }
 
 impl WorkflowHost {
-    /// Carries on with every open run, and takes new ones. Returns at once; open runs are found meanwhile.
+    /// Carries on with every open run, and takes new ones. Returns at once; open runs are found meanwhile. While another
+    /// host of this engine is open, this one does nothing, and refuses everything with [`HostError::SecondHost`].
     #[must_use]
     pub fn open(
         env: Env,
@@ -130,7 +131,11 @@ impl WorkflowHost {
         options: HostOptions,
     ) -> Self {
         let inner = Arc::new(Inner::new(engine, env, workflows, activities, options));
-        drop(inner.env.spawn(inner.clone().run()));
+        if inner.claim.is_some() {
+            drop(inner.env.spawn(inner.clone().run()));
+        } else {
+            tracing::error!("another host drives the workflows of this engine: this one does nothing");
+        }
         Self { inner }
     }
 
@@ -139,14 +144,29 @@ impl WorkflowHost {
         self.inner.registry.names()
     }
 
-    /// Ends everything: what is being written is finished; activities that run end at their next await, and are run again
-    /// next time.
+    /// Bytes of payloads that the runs hold whose code is kept in memory, by estimate.
+    #[must_use]
+    pub fn cached_bytes(&self) -> usize {
+        self.inner.instances().bytes()
+    }
+
+    /// How many threads for workflow code do not return, if no other can take their place: then runs wait.
+    #[must_use]
+    pub fn exhausted_threads(&self) -> Option<usize> {
+        self.inner.threads.exhausted()
+    }
+
+    /// Ends everything. No request is taken and no attempt of an activity begins; those that run have
+    /// [`HostOptions::close_grace`] to end, and are cut off then. What is being written is finished.
     pub async fn close(&self) {
         self.inner.close().await;
     }
 
     fn refuse_when_closed(&self) -> Result<(), HostError> {
-        if self.inner.stop.is_cancelled() { Err(HostError::Closed) } else { Ok(()) }
+        if self.inner.claim.is_none() {
+            return Err(HostError::SecondHost);
+        }
+        if self.inner.draining.is_cancelled() { Err(HostError::Closed) } else { Ok(()) }
     }
 
     /// Starts a workflow. Durable when it answers: the run will be carried on until it ends.
@@ -156,6 +176,11 @@ impl WorkflowHost {
     /// [`HostError::Running`] while a run with the id is open; [`HostError::UnknownType`].
     pub async fn start(&self, request: StartRequest) -> Result<Started, HostError> {
         self.refuse_when_closed()?;
+        self.refuse_too_large("the workflow's input", &request.input)?;
+        if request.retry_policy.as_ref().is_some_and(|policy| policy.initial_interval.is_zero()) {
+            let text = "the retry policy's first interval is 0: the run would be tried again without a pause";
+            return Err(HostError::Invalid(text.to_owned()));
+        }
         let id = match (&request.id, &request.idempotency_key) {
             (Some(id), _) => id.clone(),
             // The same key has to lead to the same workflow.
@@ -208,6 +233,12 @@ impl WorkflowHost {
         Ok((workspace, row))
     }
 
+    /// Refuses what does not fit into an event.
+    fn refuse_too_large(&self, what: &'static str, input: &[Payload]) -> Result<(), HostError> {
+        let (bytes, limit) = (crate::size::size_of(input), self.inner.options.answer_bytes_max);
+        if bytes > limit { Err(HostError::TooLarge { what, bytes, limit }) } else { Ok(()) }
+    }
+
     async fn tell(&self, id: &str, job: Job, key: Option<&str>) -> Result<Told, HostError> {
         self.refuse_when_closed()?;
         let workspace = self.workspace(id).await?;
@@ -233,6 +264,7 @@ impl WorkflowHost {
         input: Vec<Payload>,
         idempotency_key: Option<&str>,
     ) -> Result<Told, HostError> {
+        self.refuse_too_large("the signal's input", &input)?;
         let job =
             Job::Signal { name: name.to_owned(), input, headers: Headers::new(), identity: String::new() };
         self.tell(id, job, idempotency_key).await
@@ -273,6 +305,19 @@ impl WorkflowHost {
         Ok(Told { run_id: workflow::run_id(workspace, run), repeated })
     }
 
+    /// Tries the open run of a workflow again, if its code could not continue: everything is read anew, and what the run
+    /// could not react to is told to it again. `repeated` says that it was not stuck.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::Stuck`] if its code does still not do what its history says; [`HostError::NotRunning`].
+    pub async fn retry(&self, id: &str) -> Result<Told, HostError> {
+        self.refuse_when_closed()?;
+        let workspace = self.workspace(id).await?;
+        let Written { run, repeated } = self.inner.ask(workspace, |reply| Item::Unstick { reply }).await?;
+        Ok(Told { run_id: workflow::run_id(workspace, run), repeated })
+    }
+
     /// Asks the newest run of a workflow about its state. Nothing is written.
     ///
     /// # Errors
@@ -299,6 +344,7 @@ impl WorkflowHost {
         idempotency_key: Option<&str>,
     ) -> Result<Payload, HostError> {
         self.refuse_when_closed()?;
+        self.refuse_too_large("the update's input", &input)?;
         let workspace = self.workspace(id).await?;
         let update_id = match idempotency_key {
             Some(key) => key.to_owned(),

@@ -1,17 +1,20 @@
 //! What all parts of a host share.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use seriatim_activity::Activities;
-use seriatim_engine::{Engine, RunStatus};
+use seriatim_engine::{Engine, PartitionStatus, RunStatus, WorkflowsClaim};
 use seriatim_env::{Env, Shutdown};
-use seriatim_types::{ErrorKind, WorkspaceId};
-use seriatim_workflow::{Failure, Job, Registry, TimeoutType};
+use seriatim_types::{ErrorKind, PartitionId, WorkspaceId};
+use seriatim_workflow::{Failure, Instance, Job, Registry, TimeoutType};
 use tokio::sync::{Notify, Semaphore};
 
-use crate::attempt::to_time;
+use crate::attempt::{RunningAttempt, to_time};
 use crate::cache::Instances;
 use crate::clock::{Alarm, Clock};
 use crate::driver::Driver;
@@ -19,6 +22,8 @@ use crate::entry::Ended;
 use crate::error::HostError;
 use crate::metrics::HostMetrics;
 use crate::options::HostOptions;
+use crate::size;
+use crate::threads::Threads;
 use crate::workflow::{Item, Workflow};
 
 /// Open runs that are read together after a start.
@@ -32,12 +37,20 @@ pub(crate) struct Inner {
     pub(crate) options: HostOptions,
     /// Every workflow with an open run, and those that something is being done with.
     workflows: Mutex<HashMap<WorkspaceId, Arc<Workflow>>>,
-    pub(crate) instances: Mutex<Instances>,
+    pub(crate) instances: Mutex<Instances<Instance>>,
     pub(crate) clock: Clock,
+    pub(crate) threads: Threads,
+    /// That it is the one host of its engine; none if another one is.
+    pub(crate) claim: Option<WorkflowsClaim>,
     pub(crate) active: Semaphore,
     pub(crate) activity_permits: Semaphore,
     pub(crate) metrics: HostMetrics,
+    /// Set before `stop`: no request is taken, no attempt begins; what runs may end.
+    pub(crate) draining: Shutdown,
     pub(crate) stop: Shutdown,
+    /// The attempts of activities that run, by a number; `attempt_ended` is notified when one ends.
+    attempts: Mutex<(u64, HashMap<u64, Arc<RunningAttempt>>)>,
+    attempt_ended: Notify,
     /// How many drivers are at work; told when one ends.
     drivers: Mutex<usize>,
     driver_ended: Notify,
@@ -53,15 +66,24 @@ impl Inner {
     ) -> Self {
         let stop = env.shutdown().child_token();
         Self {
-            instances: Mutex::new(Instances::new(options.cached_instances)),
+            instances: Mutex::new(Instances::new(options.cached_instances, options.cached_bytes)),
             active: Semaphore::new(options.active_max.max(1)),
             activity_permits: Semaphore::new(options.activities_max.max(1)),
             workflows: Mutex::default(),
+            claim: engine.workflows().claim(),
             clock: Clock::default(),
+            threads: Threads::new(
+                options.workflow_threads,
+                options.abandoned_threads_max,
+                options.activation_timeout,
+            ),
             metrics: HostMetrics::new(),
             registry: Arc::new(registry),
             drivers: Mutex::new(0),
             driver_ended: Notify::new(),
+            draining: stop.child_token(),
+            attempts: Mutex::default(),
+            attempt_ended: Notify::new(),
             env,
             engine,
             activities,
@@ -74,7 +96,7 @@ impl Inner {
         self.workflows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn instances(&self) -> MutexGuard<'_, Instances> {
+    pub(crate) fn instances(&self) -> MutexGuard<'_, Instances<Instance>> {
         self.instances.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -104,6 +126,16 @@ impl Inner {
 
     /// Puts something into a workflow's inbox, and has it looked at.
     pub(crate) fn push(self: &Arc<Self>, workspace: WorkspaceId, item: Item) {
+        let item = match item {
+            Item::Answer { run, job, generation } => {
+                Item::Answer { run, job: size::fit(job, self.options.answer_bytes_max), generation }
+            }
+            Item::Retry { run, retry, is_kept } => {
+                let retry = Box::new(size::fit_retry(*retry, self.options.answer_bytes_max));
+                Item::Retry { run, retry, is_kept }
+            }
+            other => other,
+        };
         let (workflow, begins) = loop {
             let workflow = self.workflow(workspace);
             let mut state = workflow.lock();
@@ -126,13 +158,38 @@ impl Inner {
             *self.drivers.lock().unwrap_or_else(PoisonError::into_inner) += 1;
             let inner = self.clone();
             drop(self.env.spawn(async move {
-                Driver::new(inner.clone(), workflow).run().await;
+                let mut driving = Box::pin(Driver::new(inner.clone(), workflow.clone()).run());
+                let ended = poll_fn(|cx| {
+                    let polled = catch_unwind(AssertUnwindSafe(|| driving.as_mut().poll(cx)));
+                    polled.map_or_else(|_| Poll::Ready(false), |polled| polled.map(|()| true))
+                });
+                if !ended.await {
+                    inner.broke(&workflow);
+                }
                 *inner.drivers.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
                 inner.driver_ended.notify_waiters();
             }));
         } else {
             workflow.arrived.notify_one();
         }
+    }
+
+    /// The driver of a workflow has panicked, which is a defect of the host: the run is stuck, and no one waits in vain.
+    fn broke(&self, workflow: &Workflow) {
+        let reason = "the host has a defect, and its log has the panic's message";
+        let items: Vec<Item> = {
+            let mut state = workflow.lock();
+            (state.is_driven, state.asked) = (false, 0);
+            state.forget();
+            state.updates.clear();
+            if state.stuck.replace(reason.to_owned()).is_none() {
+                self.metrics.stuck.increment(1.0);
+            }
+            state.inbox.drain(..).collect()
+        };
+        let id = workflow.workspace.to_string();
+        let error = HostError::Stuck { id, reason: reason.to_owned() };
+        items.into_iter().for_each(|item| item.refuse(error.clone()));
     }
 
     /// An answer to an operation of a run.
@@ -163,10 +220,10 @@ impl Inner {
     pub(crate) async fn run(self: Arc<Self>) {
         let inner = self.clone();
         drop(self.env.spawn(async move {
-            inner.stop.run_until_cancelled(inner.resume_all()).await;
+            inner.draining.run_until_cancelled(inner.resume_all()).await;
         }));
         let ringing = self.clock.run(&self.env, |workspace, run, alarm| self.ring(workspace, run, alarm));
-        self.stop.run_until_cancelled(ringing).await;
+        self.draining.run_until_cancelled(ringing).await;
     }
 
     /// Waits until nothing is fenced: a restored copy carries nothing out.
@@ -176,47 +233,68 @@ impl Inner {
         }
     }
 
-    /// Finds every open run, and has it looked at.
+    /// Finds every open run, and has it looked at. A partition that is not ready, or cannot be read, keeps no other from
+    /// that.
     async fn resume_all(self: &Arc<Self>) {
         self.wait_unfenced().await;
-        while let Err(error) = self.resume_pages().await {
-            if error.kind() == ErrorKind::Closed {
+        let mut done = BTreeSet::new();
+        loop {
+            let states = match self.engine.partitions("workflows") {
+                Ok(states) => states,
+                Err(error) if error.kind() == ErrorKind::Closed => return,
+                Err(error) => {
+                    tracing::warn!(%error, "the partitions of workflows could not be read; it is tried again");
+                    Vec::new()
+                }
+            };
+            let (count, is_known) = (states.len(), !states.is_empty());
+            for state in states {
+                let partition = state.partition.id;
+                if !matches!(state.status, PartitionStatus::Ready) || done.contains(&partition) {
+                    continue;
+                }
+                match self.resume_partition(partition).await {
+                    Ok(()) => drop(done.insert(partition)),
+                    Err(error) if error.kind() == ErrorKind::Closed => return,
+                    Err(error) => {
+                        tracing::warn!(%partition, %error, "open runs could not be read; it is tried again");
+                    }
+                }
+            }
+            if is_known && done.len() == count {
                 return;
             }
-            tracing::warn!(%error, "open runs could not be read; it is tried again");
             self.env.sleep(self.env.jitter(self.options.retry)).await;
         }
     }
 
-    async fn resume_pages(self: &Arc<Self>) -> Result<(), seriatim_engine::SubmitError> {
-        while !self.engine.wait_ready(Duration::from_secs(3600)).await {
-            self.env.sleep(self.options.retry).await;
-        }
+    async fn resume_partition(
+        self: &Arc<Self>,
+        partition: PartitionId,
+    ) -> Result<(), seriatim_engine::SubmitError> {
         let workflows = self.engine.workflows();
-        for partition in workflows.partitions()? {
-            let mut after = None;
-            loop {
-                let page = workflows.with_status(partition, RunStatus::Running, after, PAGE).await?;
-                for (workspace, _) in &page {
-                    self.push(*workspace, Item::Wake);
-                }
-                self.drivers_below(2 * self.options.active_max.max(PAGE)).await;
-                match page.last() {
-                    Some((last, _)) if page.len() == PAGE => after = Some(*last),
-                    _ => break,
-                }
+        let mut after = None;
+        loop {
+            let page = workflows.with_status(partition, RunStatus::Running, after, PAGE).await?;
+            for (workspace, _) in &page {
+                self.push(*workspace, Item::Wake);
             }
-            let mut after = None;
-            loop {
-                let page = workflows.owing(partition, after, PAGE).await?;
-                let last = page.last().filter(|_| page.len() == PAGE).map(|(last, row)| (*last, row.run));
-                for (workspace, row) in page {
-                    self.pay(workspace, row);
-                }
-                match last {
-                    Some(last) => after = Some(last),
-                    None => break,
-                }
+            self.drivers_below(2 * self.options.active_max.max(PAGE)).await;
+            match page.last() {
+                Some((last, _)) if page.len() == PAGE => after = Some(*last),
+                _ => break,
+            }
+        }
+        let mut after = None;
+        loop {
+            let page = workflows.owing(partition, after, PAGE).await?;
+            let last = page.last().filter(|_| page.len() == PAGE).map(|(last, row)| (*last, row.run));
+            for (workspace, row) in page {
+                self.pay(workspace, row);
+            }
+            match last {
+                Some(last) => after = Some(last),
+                None => break,
             }
         }
         Ok(())
@@ -234,11 +312,60 @@ impl Inner {
         }
     }
 
+    /// An attempt runs until what is returned is dropped.
+    pub(crate) fn begin_attempt(&self, attempt: Arc<RunningAttempt>) -> Running<'_> {
+        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        attempts.0 += 1;
+        let number = attempts.0;
+        attempts.1.insert(number, attempt);
+        Running(self, number)
+    }
+
+    /// Waits until no attempt runs.
+    async fn no_attempts(&self) {
+        loop {
+            let mut ended = std::pin::pin!(self.attempt_ended.notified());
+            ended.as_mut().enable();
+            if self.attempts.lock().unwrap_or_else(PoisonError::into_inner).1.is_empty() {
+                return;
+            }
+            ended.await;
+        }
+    }
+
     /// Ends everything: what is being written is waited for, activities end at their next await and run again next time.
-    pub(crate) async fn close(&self) {
+    pub(crate) async fn close(self: &Arc<Self>) {
+        self.draining.cancel();
+        if self.env.timeout(self.options.close_grace, self.no_attempts()).await.is_err() {
+            tracing::info!("activities are cut off: they have not ended within the grace time");
+            // What they have said last is for their next attempts.
+            let running: Vec<_> = {
+                let attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+                attempts.1.values().cloned().collect()
+            };
+            running.iter().for_each(|attempt| attempt.keep(self));
+        }
+        // What has ended is written before the host stops.
+        let until = self.env.instant() + self.options.close_patience;
+        let is_written = self.env.timeout(self.options.close_patience, self.drivers_below(1)).await.is_ok();
         self.stop.cancel();
-        if self.env.timeout(self.options.close_patience, self.drivers_below(1)).await.is_err() {
+        let left = until.saturating_duration_since(self.env.instant());
+        if !is_written && self.env.timeout(left, self.drivers_below(1)).await.is_err() {
             tracing::warn!("the engine does not answer; the host of workflows closes without it");
         }
+        if let Some(claim) = &self.claim {
+            claim.release();
+        }
+    }
+}
+
+/// An attempt that runs.
+pub(crate) struct Running<'a>(&'a Inner, u64);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let ended = self.0.attempts.lock().unwrap_or_else(PoisonError::into_inner).1.remove(&self.1);
+        drop(ended);
+        self.0.attempt_ended.notify_waiters();
     }
 }

@@ -40,10 +40,12 @@ mod metrics;
 mod operations;
 mod options;
 mod pending;
+mod size;
+mod threads;
 mod workflow;
 
 pub use describe::{Description, Listed, PendingOperation, Timeline, TimelineEntry};
-pub use entry::{Begins, Ended, Entry, Next, ParentLink, Retry, Turn};
+pub use entry::{Attempted, BadEntry, Begins, Ended, Entry, Next, ParentLink, Retry, Turn};
 pub use error::HostError;
 pub use host::{StartRequest, Started, Told, WorkflowHost};
 pub use options::HostOptions;

@@ -12,13 +12,13 @@ use seriatim_workflow::{
 use crate::entry::{Begins, Entry, Turn};
 use crate::inner::Inner;
 use crate::pending::Pending;
+use crate::size;
 use crate::workflow::{Known, OpenRun, run_id};
 
 /// What an event says; none if it is not a host's.
 pub(crate) fn read_entry(event: &Placed) -> Result<Option<Entry>, SubmitError> {
     let Some(body) = Workflows::body(event) else { return Ok(None) };
-    let entry = serde_json::from_value(body);
-    entry.map(Some).map_err(|error| {
+    Entry::from_body(body).map(Some).map_err(|error| {
         let place = &event.place;
         let (offset, workspace) = (place.workspace_offset, place.workspace);
         LogError::Corrupt(format!("event {offset} of workflow {workspace} cannot be read: {error}")).into()
@@ -28,7 +28,8 @@ pub(crate) fn read_entry(event: &Placed) -> Result<Option<Entry>, SubmitError> {
 /// A run as its events tell it, one after the other.
 struct Fold {
     row: RunRow,
-    start: Option<Arc<Start>>,
+    start: Option<(Arc<Start>, usize)>,
+    bytes: usize,
     begins: Begins,
     pending: Pending,
     turns: u32,
@@ -41,6 +42,7 @@ impl Fold {
         Self {
             row,
             start: None,
+            bytes: 0,
             begins: Begins::default(),
             pending: Pending::default(),
             turns: 0,
@@ -51,7 +53,7 @@ impl Fold {
 
     fn take(&mut self, entry: Entry) {
         if let Some(next) = entry.next.filter(|next| next.run == self.row.run) {
-            (self.start, self.begins) = (Some(Arc::new(*next.start)), next.begins);
+            (self.start, self.begins) = (Some(size::slim(*next.start)), next.begins);
             (self.due, self.time) = (Some(next.at), next.at);
             return;
         }
@@ -61,16 +63,23 @@ impl Fold {
         if let Some(begins) = entry.begins {
             self.begins = begins;
         }
+        if let Some(start) = entry.start {
+            (self.due, self.time) = (Some(start.start_time), start.start_time);
+            self.start = Some(size::slim(*start));
+        }
         for turn in entry.turns {
             if let Some(Job::Start(start)) = turn.jobs.first() {
-                self.start = Some(Arc::new((**start).clone()));
+                self.start = Some(size::slim((**start).clone()));
             }
+            self.bytes += size::turn_weight(&turn);
             self.due = None;
             self.pending.apply(&turn);
             self.turns += 1;
             self.time = turn.time;
         }
         entry.retries.iter().for_each(|retry| self.pending.retry(retry));
+        entry.attempts.iter().for_each(|attempted| self.pending.attempted(attempted));
+        entry.arrived.iter().for_each(|job| self.pending.arrive(job));
     }
 }
 
@@ -124,15 +133,40 @@ impl Inner {
         let mut known = Known { offset, newest, ..Known::default() };
         let Some(fold) = fold else { return Ok(known) };
         if fold.row.status == RunStatus::Running {
-            let Some(start) = fold.start else {
+            let Some((start, input_bytes)) = fold.start else {
                 let (run, from) = (fold.row.run, fold.row.from);
                 let text = format!("run {run} of workflow {workspace} does not begin at event {from}");
                 return Err(LogError::Corrupt(text).into());
             };
-            let Fold { row, begins, pending, turns, time, due, .. } = fold;
-            known.open = Some(OpenRun { row, start, begins, pending, turns, time, due });
+            let Fold { row, begins, pending, turns, time, due, bytes, .. } = fold;
+            known.open = Some(OpenRun { row, start, input_bytes, begins, pending, bytes, turns, time, due });
         }
         Ok(known)
+    }
+
+    /// How a run begins, by its first event, with its input.
+    pub(crate) async fn read_start(
+        &self,
+        workspace: WorkspaceId,
+        row: &RunRow,
+    ) -> Result<Start, SubmitError> {
+        let from = WorkspaceOffset::new(row.from).unwrap_or(WorkspaceOffset::FIRST);
+        let events = self.engine.events("workflows", workspace, from, 1).await?;
+        let entry = match events.first() {
+            Some(event) => read_entry(event)?.unwrap_or_default(),
+            None => Entry::default(),
+        };
+        let next = entry.next.filter(|next| next.run == row.run).map(|next| next.start);
+        let job = entry.turns.into_iter().flat_map(|turn| turn.jobs).find_map(|job| match job {
+            Job::Start(start) => Some(start),
+            _ => None,
+        });
+        let start = next.or(entry.start).or(job);
+        start.map(|start| *start).ok_or_else(|| {
+            let (run, from) = (row.run, row.from);
+            LogError::Corrupt(format!("run {run} of workflow {workspace} does not begin at event {from}"))
+                .into()
+        })
     }
 
     /// The turns of a run, from its first event on.
@@ -160,28 +194,34 @@ impl Inner {
         }
     }
 
-    /// Builds a run anew from its turns.
-    pub(crate) fn replay(
+    /// Builds a run anew from its turns. An error says why its code cannot continue.
+    pub(crate) async fn replay(
         &self,
         workspace: WorkspaceId,
         run: u64,
         turns: Vec<Turn>,
-    ) -> Result<Instance, ActivationFailure> {
-        let mut recorded = Recorded::none();
-        turns.iter().for_each(|turn| recorded.push(&turn.commands));
-        let numbering = Numbering::ByLineage(recorded);
-        let options = InstanceOptions { numbering, policy: self.options.policy };
-        let mut instance = Instance::new(self.registry.clone(), options);
-        for (place, turn) in turns.into_iter().enumerate() {
-            let activation = Activation {
-                run_id: run_id(workspace, run),
-                time: turn.time,
-                is_replaying: true,
-                history_length: u32::try_from(place).unwrap_or(u32::MAX),
-                jobs: turn.jobs,
-            };
-            instance.activate(activation).outcome?;
-        }
+    ) -> Result<Instance, String> {
+        let (registry, policy) = (self.registry.clone(), self.options.policy);
+        let replayed = self.threads.run(&self.env, move |progress| {
+            let mut recorded = Recorded::none();
+            turns.iter().for_each(|turn| recorded.push(&turn.commands));
+            let numbering = Numbering::ByLineage(recorded);
+            let mut instance = Instance::new(registry, InstanceOptions { numbering, policy });
+            for (place, turn) in turns.into_iter().enumerate() {
+                let activation = Activation {
+                    run_id: run_id(workspace, run),
+                    time: turn.time,
+                    is_replaying: true,
+                    history_length: u32::try_from(place).unwrap_or(u32::MAX),
+                    continue_as_new_suggested: turn.suggested,
+                    jobs: turn.jobs,
+                };
+                progress.step(|| instance.watch());
+                instance.activate(activation).outcome?;
+            }
+            Ok::<_, ActivationFailure>(instance)
+        });
+        let instance = replayed.await?.map_err(|failure| failure.to_string())?;
         self.metrics.replays.increment(1);
         Ok(instance)
     }

@@ -12,6 +12,8 @@ pub(crate) struct HostMetrics {
     pub(crate) stuck: Gauge,
     pub(crate) open: Gauge,
     pub(crate) activities: Counter,
+    /// Signals of the wrong type, and whatever else is wrong with runs and does not stop them.
+    pub(crate) warnings: Counter,
 }
 
 impl HostMetrics {
@@ -24,6 +26,7 @@ impl HostMetrics {
             stuck: metrics::gauge!("seriatim_workflow_runs_stuck"),
             open: metrics::gauge!("seriatim_workflow_runs_open"),
             activities: metrics::counter!("seriatim_workflow_activities_total"),
+            warnings: metrics::counter!("seriatim_workflow_warnings_total"),
         }
     }
 }

@@ -85,6 +85,9 @@ impl Driver {
                 let tasks =
                     if kind == Kind::Activity { &pending.activities } else { &pending.local_activities };
                 let Some(task) = tasks.get(&seq).cloned() else { return };
+                if kind == Kind::Activity && pending.arrived.contains_key(&seq) {
+                    return;
+                }
                 if task.is_cancelled {
                     token.cancel();
                 }
@@ -130,6 +133,9 @@ impl Driver {
             children.filter(|(_, child)| child.cancelled.is_some()).map(|(seq, _)| *seq).collect()
         };
         let operations: Vec<(Kind, u32)> = open.pending.operations().collect();
+        let arrived = open.pending.arrived.values().cloned();
+        let arrived = arrived.map(|job| Item::Answer { run, job, generation: 0 });
+        state.inbox.extend(arrived.collect::<Vec<_>>());
         if let Some(due) = due {
             self.inner.clock.set(due, workspace, run, Alarm::Begin);
         }
@@ -167,22 +173,16 @@ impl Inner {
         let CarriedOut { workspace, run, seq, id, task, generation, cancel } = carried;
         let is_local = task.is_local;
         let execution = Execution {
-            env: &self.env,
-            activities: &self.activities,
-            permits: &self.activity_permits,
-            retry_policy: &self.options.retry_policy,
+            inner: &self,
+            workspace,
+            run,
             task,
             seq,
             workflow_id: id,
             run_id: crate::workflow::run_id(workspace, run),
             cancel,
         };
-        let tell = |retry| {
-            if !is_local {
-                self.push(workspace, Item::Retry { run, retry: Box::new(retry) });
-            }
-        };
-        let ended = self.stop.run_until_cancelled(execution.run(tell)).await;
+        let ended = self.stop.run_until_cancelled(execution.run()).await;
         let Some(resolution) = ended else { return };
         self.metrics.activities.increment(1);
         let job = if is_local {

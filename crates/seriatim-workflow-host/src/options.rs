@@ -13,6 +13,8 @@ pub struct HostOptions {
     /// Runs whose code is kept in memory between activations. The others are rebuilt by replay when something happens to
     /// them.
     pub cached_instances: usize,
+    /// Bytes of payloads that these runs may hold, by estimate.
+    pub cached_bytes: usize,
     /// Runs that are being activated or written at once.
     pub active_max: usize,
     /// Attempts of activities that run at once; the others wait for their turn.
@@ -21,6 +23,12 @@ pub struct HostOptions {
     pub inbox_max: usize,
     /// Jobs that one activation takes. Bounds one event.
     pub jobs_max: usize,
+    /// Bytes of jobs that one activation takes; a larger one comes alone. Bounds one event, with room for what the code
+    /// asks for in return.
+    pub jobs_bytes_max: usize,
+    /// Bytes of one answer, input or signal. A larger answer becomes a failure of its operation that is not retried; a
+    /// larger request is refused. An event has 8 MiB: answer, and what the code makes of it, have to fit.
+    pub answer_bytes_max: usize,
     /// How long the result of a local activity is waited for, so that it is written together with its schedule.
     pub local_activity_hold: Duration,
     /// How activities are tried again that say nothing about it.
@@ -29,6 +37,25 @@ pub struct HostOptions {
     pub policy: Policy,
     /// How long to wait after the engine has refused something, give or take a quarter.
     pub retry: Duration,
+    /// Activations after which a run is told that it should continue as new: each replay reads all of them.
+    pub suggest_activations: u32,
+    /// Bytes of history after which a run is told so, by estimate.
+    pub suggest_bytes: usize,
+    /// Activations that a run may have; the host ends one that has more.
+    pub activations_max: u32,
+    /// Bytes of history that a run may have, by estimate; the host ends one that has more.
+    pub history_bytes_max: usize,
+    /// Threads that run workflow code, apart from those of the rest of the process and with a lower priority.
+    pub workflow_threads: usize,
+    /// An activation that has not returned for so long is given up: its run is stuck, with the place in its code.
+    pub activation_timeout: Duration,
+    /// Threads that do not return are replaced by others, up to this many; beyond it `/readyz` says so, and runs wait.
+    pub abandoned_threads_max: usize,
+    /// How long closing waits for attempts of activities that are running: none begins meanwhile. What has not ended by
+    /// then is cut off, and counts as an attempt where the policy limits their number.
+    pub close_grace: Duration,
+    /// How often the last heartbeat of a running attempt is written, if it has changed.
+    pub heartbeat_interval: Duration,
     /// How long closing waits for what is being written.
     pub close_patience: Duration,
 }
@@ -38,14 +65,27 @@ impl Default for HostOptions {
         Self {
             open_runs_max: 1_000_000,
             cached_instances: 4_096,
+            cached_bytes: 64 << 20,
             active_max: 1_024,
             activities_max: 1_024,
             inbox_max: 1_000,
             jobs_max: 1_000,
+            jobs_bytes_max: 2 << 20,
+            answer_bytes_max: 3 << 20,
             local_activity_hold: Duration::from_secs(1),
             retry_policy: RetryPolicy::default(),
             policy: Policy::Fail,
             retry: Duration::from_millis(200),
+            suggest_activations: 10_000,
+            suggest_bytes: 16 << 20,
+            activations_max: 1_000_000,
+            history_bytes_max: 1 << 30,
+            workflow_threads: std::thread::available_parallelism()
+                .map_or(2, |cores| cores.get().clamp(2, 16)),
+            activation_timeout: Duration::from_secs(2),
+            abandoned_threads_max: 64,
+            close_grace: Duration::from_secs(5),
+            heartbeat_interval: Duration::from_secs(10),
             close_patience: Duration::from_secs(10),
         }
     }

@@ -8,7 +8,7 @@ use seriatim_workflow::{
     Execution, Failure, Job, Kind, LocalActivityOptions, Path, Payload, SignalTarget, Time,
 };
 
-use crate::entry::{Retry, Turn};
+use crate::entry::{Attempted, Retry, Turn};
 
 /// A timer.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +33,8 @@ pub(crate) struct ActivityTask {
     pub(crate) at: Time,
     pub(crate) last_failure: Option<Failure>,
     pub(crate) details: Vec<Payload>,
+    /// The attempt that is known to have begun; 0 if none is.
+    pub(crate) begun: u32,
     pub(crate) is_cancelled: bool,
 }
 
@@ -75,6 +77,10 @@ pub(crate) struct Pending {
     pub(crate) children: BTreeMap<u32, Arc<Child>>,
     pub(crate) signals: BTreeMap<u32, Arc<Message>>,
     pub(crate) cancels: BTreeMap<u32, Arc<Message>>,
+    /// Answers of activities that are durable, and that the run's code has not reacted to, by their numbers.
+    pub(crate) arrived: BTreeMap<u32, Job>,
+    /// Signals and requests to stop that are durable, and go with the run's first activation.
+    pub(crate) early: Vec<Job>,
 }
 
 impl Pending {
@@ -103,10 +109,12 @@ impl Pending {
     /// An answer has come.
     pub(crate) fn settle(&mut self, job: &Job) {
         match job {
+            Job::Start(_) => self.early.clear(),
             Job::FireTimer { seq } => drop(self.timers.remove(&seq.get())),
             Job::ResolveActivity { seq, resolution } => {
                 debug_assert!(!matches!(resolution, ActivityResolution::Backoff { .. }));
                 self.activities.remove(&seq.get());
+                self.arrived.remove(&seq.get());
             }
             Job::ResolveLocalActivity { seq, .. } => drop(self.local_activities.remove(&seq.get())),
             Job::ResolveChildStart { seq, resolution: ChildStartResolution::Started { run_id } } => {
@@ -134,7 +142,12 @@ impl Pending {
                 let task = activity(time, &lineage.path, activity_type, input, (**options).clone(), false);
                 self.activities.insert(seq.get(), task);
             }
-            Command::CancelActivity { seq, .. } => cancel_activity(&mut self.activities, seq.get()),
+            Command::CancelActivity { seq, .. } => {
+                cancel_activity(&mut self.activities, seq.get());
+                if !self.activities.contains_key(&seq.get()) {
+                    self.arrived.remove(&seq.get());
+                }
+            }
             Command::ScheduleLocalActivity { seq, lineage, activity_type, input, options } => {
                 let options = as_activity(options);
                 let task = activity(time, &lineage.path, activity_type, input, options, true);
@@ -179,6 +192,29 @@ impl Pending {
             let child = Arc::make_mut(child);
             child.cancelled = Some(reason.to_owned());
             child.is_forsaken = child.options.cancellation_type == CancellationType::TryCancel;
+        }
+    }
+
+    /// Something has arrived that the run's code has not reacted to.
+    pub(crate) fn arrive(&mut self, job: &Job) {
+        match job {
+            Job::ResolveActivity { seq, .. } => {
+                if self.activities.contains_key(&seq.get()) {
+                    self.arrived.insert(seq.get(), job.clone());
+                }
+            }
+            early => self.early.push(early.clone()),
+        }
+    }
+
+    /// An attempt has begun, or given a sign of life.
+    pub(crate) fn attempted(&mut self, attempted: &Attempted) {
+        if let Some(task) = self.activities.get_mut(&attempted.activity) {
+            let task = Arc::make_mut(task);
+            match &attempted.details {
+                Some(details) => task.details.clone_from(details),
+                None => task.begun = attempted.attempt,
+            }
         }
     }
 
@@ -234,6 +270,7 @@ fn activity(
         at: time,
         last_failure: None,
         details: Vec::new(),
+        begun: 0,
         is_cancelled: false,
     })
 }

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use seriatim_engine::RunRow;
 use seriatim_env::Shutdown;
 use seriatim_types::WorkspaceId;
-use seriatim_workflow::{Blocked, IdReusePolicy, Job, Kind, Payload, Start, Time, UpdateOutcome};
+use seriatim_workflow::{Blocked, IdReusePolicy, Job, Kind, Payload, Start, Time, UpdateOutcome, Warning};
 use tokio::sync::{Notify, oneshot};
 
-use crate::entry::{Begins, Ended, Retry};
+use crate::entry::{Attempted, Begins, Ended, Retry};
 use crate::error::HostError;
 use crate::messages::Outcome;
 use crate::pending::Pending;
@@ -83,6 +83,14 @@ pub(crate) enum Item {
     Retry {
         run: u64,
         retry: Box<Retry>,
+        /// It is written. Else it is known until the process ends.
+        is_kept: bool,
+    },
+    /// An attempt of an activity has begun, or given a sign of life. It begins once that is durable.
+    Attempted {
+        run: u64,
+        attempted: Attempted,
+        reply: Option<Reply<Written>>,
     },
     /// Ends a run; the present one if none is named.
     End {
@@ -104,7 +112,11 @@ pub(crate) enum Item {
         reply: Reply<Payload>,
     },
     Look {
-        reply: Reply<Vec<Blocked>>,
+        reply: Reply<Looked>,
+    },
+    /// A stuck run is tried again.
+    Unstick {
+        reply: Reply<Written>,
     },
     /// Nothing: it is looked at, and what is pending goes on.
     Wake,
@@ -113,19 +125,27 @@ pub(crate) enum Item {
 impl Item {
     /// Whether somebody outside waits for it.
     pub(crate) fn is_asked(&self) -> bool {
-        matches!(self, Self::Start(_) | Self::Tell(_) | Self::Query { .. } | Self::Look { .. })
+        matches!(
+            self,
+            Self::Start(_) | Self::Tell(_) | Self::Query { .. } | Self::Look { .. } | Self::Unstick { .. }
+        )
     }
 
     pub(crate) fn refuse(self, error: HostError) {
         match self {
             Self::Start(starting) => drop(starting.reply.send(Err(error))),
             Self::Tell(told) => told.answer.refuse(error),
-            Self::End { reply: Some(reply), .. } => drop(reply.send(Err(error))),
+            Self::End { reply: Some(reply), .. }
+            | Self::Attempted { reply: Some(reply), .. }
+            | Self::Unstick { reply } => {
+                drop(reply.send(Err(error)));
+            }
             Self::Query { reply, .. } => drop(reply.send(Err(error))),
             Self::Look { reply } => drop(reply.send(Err(error))),
             Self::Answer { .. }
             | Self::Retry { .. }
             | Self::End { reply: None, .. }
+            | Self::Attempted { reply: None, .. }
             | Self::Begin { .. }
             | Self::Delivered { .. }
             | Self::Wake => {}
@@ -133,13 +153,25 @@ impl Item {
     }
 }
 
+/// What the code of an open run says about itself.
+#[derive(Debug, Default)]
+pub(crate) struct Looked {
+    pub(crate) blocked: Vec<Blocked>,
+    pub(crate) warnings: Vec<Warning>,
+}
+
 /// A run that has not ended.
 #[derive(Debug)]
 pub(crate) struct OpenRun {
     pub(crate) row: RunRow,
+    /// Without its input, if that is large.
     pub(crate) start: Arc<Start>,
+    /// Bytes of its input.
+    pub(crate) input_bytes: usize,
     pub(crate) begins: Begins,
     pub(crate) pending: Pending,
+    /// Bytes of its history, by estimate.
+    pub(crate) bytes: usize,
     /// Activations so far.
     pub(crate) turns: u32,
     /// What its clock showed last.
@@ -170,6 +202,8 @@ pub(crate) struct State {
     /// How many in the inbox somebody outside waits for.
     pub(crate) asked: usize,
     pub(crate) is_driven: bool,
+    /// Jobs that the next activation takes, if those of one before came to more than an event holds.
+    pub(crate) jobs_limit: Option<usize>,
     /// Nobody finds it any more: look it up again.
     pub(crate) is_removed: bool,
     /// Nothing: it has to be read from the log.
@@ -239,6 +273,12 @@ pub(crate) fn outcome(outcome: UpdateOutcome) -> Result<Payload, HostError> {
 }
 
 impl State {
+    /// Whether the open run waits for its first activation.
+    pub(crate) fn is_before_begin(&self) -> bool {
+        let open = self.known.as_ref().and_then(|known| known.open.as_ref());
+        open.is_some_and(|open| open.due.is_some())
+    }
+
     /// Forgets what is known: it is read from the log again. Local activities are begun again with what asked for them.
     pub(crate) fn forget(&mut self) {
         self.known = None;

@@ -4,7 +4,7 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -317,18 +317,64 @@ fn a_run_whose_code_has_changed_is_stuck_until_it_is_put_right() {
 }
 
 #[test]
-fn a_workflow_whose_first_activation_fails_is_not_started() {
+fn a_run_whose_first_activation_fails_is_stuck_and_can_be_retried() {
     simulate(5, |env| async move {
-        let workflows = Registry::new().workflow("panic", |_: Context, (): ()| async move {
-            if true {
-                panic!("at once");
+        let is_broken = Arc::new(AtomicBool::new(true));
+        let workflows = || {
+            let is_broken = is_broken.clone();
+            Registry::new().workflow("panic", move |_: Context, number: u32| {
+                let is_broken = is_broken.load(Ordering::Relaxed);
+                async move {
+                    assert!(!is_broken, "at once");
+                    Ok::<u32, Exit>(number)
+                }
+            })
+        };
+        let world = World::new(&env, workflows(), Activities::new()).await;
+        for id in ["p", "q"] {
+            let run = world.start("panic", id, &7).await;
+            let shown = world.host.describe(id, None).await.unwrap();
+            assert!(shown.stuck.unwrap().contains("at once"));
+            assert_eq!((shown.run_id, shown.row.status, shown.input), (run, RunStatus::Running, payload(&7)));
+        }
+        // A retry without a change, then one with it; the other by a restart.
+        assert!(!world.host.retry("p").await.unwrap().repeated);
+        env.sleep(Duration::from_secs(1)).await;
+        assert!(world.host.describe("p", None).await.unwrap().stuck.is_some());
+        is_broken.store(false, Ordering::Relaxed);
+        world.host.retry("p").await.unwrap();
+        assert_eq!(world.result::<u32>("p").await, 7);
+        let world = world.again(workflows(), Activities::new()).await;
+        assert_eq!(world.result::<u32>("q").await, 7);
+        world.close().await;
+    });
+}
+
+#[test]
+fn a_stuck_run_that_is_retried_is_told_what_it_missed() {
+    simulate(6, |env| async move {
+        let is_broken = Arc::new(AtomicBool::new(true));
+        let seen = is_broken.clone();
+        let workflows = Registry::new().workflow("naps", move |ctx: Context, (): ()| {
+            let is_broken = seen.clone();
+            async move {
+                let short = ctx.spawn(|ctx| async move { ctx.timer(Duration::from_secs(1)).await });
+                let long = ctx.spawn(|ctx| async move { ctx.timer(Duration::from_secs(5)).await });
+                short.await?;
+                assert!(!is_broken.load(Ordering::Relaxed), "after a second");
+                long.await?;
+                Ok::<u32, Exit>(6)
             }
-            Ok::<u32, Exit>(0)
         });
         let world = World::new(&env, workflows, Activities::new()).await;
-        let refused = world.host.start(StartRequest::new("panic").id("p")).await.unwrap_err();
-        assert!(refused.to_string().contains("at once"), "{refused}");
-        assert_eq!(world.host.describe("p", None).await, Err(HostError::UnknownWorkflow("p".to_owned())));
+        world.start("naps", "n", &()).await;
+        // Both timers fire while it is stuck.
+        env.sleep(Duration::from_secs(60)).await;
+        assert!(world.host.describe("n", None).await.unwrap().stuck.is_some());
+        is_broken.store(false, Ordering::Relaxed);
+        world.host.retry("n").await.unwrap();
+        let ended = env.timeout(Duration::from_secs(60), world.result::<u32>("n")).await;
+        assert_eq!(ended.expect("the run ends"), 6);
         world.close().await;
     });
 }

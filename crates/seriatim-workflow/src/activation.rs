@@ -55,6 +55,10 @@ pub struct Activation {
     /// Events in the run's history so far; a hint for continue-as-new.
     #[serde(default)]
     pub history_length: u32,
+    /// The history is so long that the run should continue as new: what
+    /// [`Context::continue_as_new_suggested`](crate::Context::continue_as_new_suggested) says. Part of the history.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub continue_as_new_suggested: bool,
     /// What has happened, in order. All are applied before any workflow code runs.
     pub jobs: Vec<Job>,
 }
@@ -63,7 +67,8 @@ impl Activation {
     /// An activation with these jobs, not replaying, with an unknown history length.
     #[must_use]
     pub fn new(run_id: impl Into<String>, time: Time, jobs: Vec<Job>) -> Self {
-        Self { run_id: run_id.into(), time, is_replaying: false, history_length: 0, jobs }
+        let run_id = run_id.into();
+        Self { run_id, time, is_replaying: false, history_length: 0, continue_as_new_suggested: false, jobs }
     }
 
     /// The same, known from the history or not.
@@ -298,10 +303,29 @@ pub struct Start {
     pub run_timeout: Option<Duration>,
     /// How long the run may think about one activation.
     pub task_timeout: Option<Duration>,
+    /// The rules that the run is played by, to its end: see [`Start::RULES`].
+    #[serde(skip_serializing_if = "is_zero")]
+    pub rules: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+const fn is_zero(rules: &u32) -> bool {
+    *rules == 0
 }
 
 impl Start {
-    /// A first attempt of this workflow with these arguments.
+    /// The rules for new runs. A run keeps the rules that it began with, so that it replays as it was recorded.
+    ///
+    /// | rules | |
+    /// |---|---|
+    /// | 0 | what a start without the field has: all updates of an activation are validated and accepted before any of their handlers runs |
+    /// | 1 | updates take their turn among the jobs: each is validated, accepted and polled once before the next is taken. Waits for conditions and slots end with their scope. Signals of the wrong type are skipped |
+    pub const RULES: u32 = 1;
+    /// The flag by which a worker on a Temporal cluster notes in a run's history that it plays by [`Self::RULES`]. The
+    /// number is ours: other SDKs count theirs from 1.
+    pub const RULES_FLAG: u32 = 7_301;
+
+    /// A first attempt of this workflow with these arguments, by the newest rules.
     #[must_use]
     pub fn new(
         workflow_type: impl Into<String>,
@@ -313,6 +337,7 @@ impl Start {
             workflow_id: workflow_id.into(),
             input,
             attempt: 1,
+            rules: Self::RULES,
             ..Self::default()
         }
     }

@@ -60,6 +60,27 @@ impl AnyHistory {
         }
     }
 
+    /// Reads one history, or a list of them: JSON with a list of histories, or with one below `histories`.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError`] if one of them is in no known form, or damaged.
+    pub fn read_all(bytes: impl Into<Bytes>) -> Result<Vec<Self>, HistoryError> {
+        let bytes = bytes.into();
+        let value: Option<serde_json::Value> = serde_json::from_slice(&bytes).ok();
+        let list = value.as_ref().and_then(|value| value.get("histories").unwrap_or(value).as_array());
+        // A list of events is one history.
+        let is_history = |value: &serde_json::Value| {
+            ["steps", "events", "history"].iter().any(|name| value.get(name).is_some())
+        };
+        match list {
+            Some(list) if list.iter().any(is_history) => {
+                list.iter().map(|value| Self::read(value.to_string())).collect()
+            }
+            _ => Ok(vec![Self::read(bytes)?]),
+        }
+    }
+
     /// Name of the workflow's code.
     #[must_use]
     pub fn workflow_type(&self) -> String {

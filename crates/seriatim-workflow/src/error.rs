@@ -68,7 +68,7 @@ pub enum SignalError {
     /// The scope in which it was awaited was cancelled.
     #[error("{0}")]
     Cancelled(#[from] Cancelled),
-    /// Its arguments are not of the type that the workflow expects. The signal is gone.
+    /// Its arguments are not of the type that the workflow expects, and the signals are strict. The signal is gone.
     #[error("{0}")]
     Payload(#[from] PayloadError),
 }

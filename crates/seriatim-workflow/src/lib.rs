@@ -60,6 +60,7 @@
 
 mod activation;
 mod any_history;
+mod arguments;
 mod base64;
 mod command;
 mod completion;
@@ -77,18 +78,20 @@ mod registry;
 mod replay;
 mod runtime;
 pub mod temporal_history;
+mod warning;
 
 pub use activation::{
     Activation, ActivityResolution, ChildResolution, ChildStartFailure, ChildStartResolution, Execution, Job,
     Start, Time,
 };
 pub use any_history::AnyHistory;
+pub use arguments::{Args, Arguments, args};
 pub use command::{Command, CommandKind, QueryAnswer, SignalTarget, UpdateOutcome};
 pub use completion::{ActivationFailure, Completion, ForeignWait, UnmatchedResponse};
 pub use context::{
-    Activity, ActivityCall, ActivityFuture, BoxFuture, ChildCall, ChildHandle, ChildWorkflow, Context,
-    Either, ExternalFuture, LocalActivityCall, Losers, Race, RaceFuture, SIDE_EFFECT_ACTIVITY, Scope,
-    Signals, TaskHandle, TimedOut, TimerFuture,
+    Activity, ActivityCall, ActivityFuture, BoxFuture, ChildCall, ChildHandle, ChildWorkflow,
+    ConditionFuture, Context, Either, ExternalFuture, LocalActivityCall, Losers, Race, RaceFuture,
+    SIDE_EFFECT_ACTIVITY, Scope, Signals, TaskHandle, TimedOut, TimerFuture,
 };
 pub use error::{ActivityError, Cancelled, ChildError, Exit, ExternalError, SignalError};
 pub use failure::{Failure, FailureInfo, RetryState, TimeoutType};
@@ -106,9 +109,10 @@ pub use registry::Registry;
 pub use replay::{History, Report, Step, junit, replay};
 pub use runtime::{
     Blocked, Instance, InstanceOptions, Numbering, PendingOperation, Policy, REMEMBERED, Slot, SlotFuture,
-    WaitingFor,
+    WaitingFor, Watch,
 };
 pub use temporal_history::{HistoryError, TemporalHistory, replay_temporal};
+pub use warning::Warning;
 
 /// The guide's examples, compiled.
 #[cfg(doctest)]

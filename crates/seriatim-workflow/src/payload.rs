@@ -160,9 +160,10 @@ enum Form {
     },
     Wire {
         #[serde(default)]
-        metadata: BTreeMap<String, String>,
+        metadata: Option<BTreeMap<String, String>>,
+        /// Some programs write an empty value as `null`.
         #[serde(default)]
-        data: String,
+        data: Option<String>,
     },
 }
 
@@ -175,8 +176,10 @@ impl Serialize for Payload {
         match text {
             Some((encoding, text)) => Form::Text { encoding: encoding.to_owned(), text: text.to_owned() },
             None => Form::Wire {
-                metadata: self.metadata.iter().map(|(k, v)| (k.to_owned(), base64::encode(v))).collect(),
-                data: base64::encode(&self.data),
+                metadata: Some(
+                    self.metadata.iter().map(|(k, v)| (k.to_owned(), base64::encode(v))).collect(),
+                ),
+                data: Some(base64::encode(&self.data)),
             },
         }
         .serialize(serializer)
@@ -196,10 +199,11 @@ impl<'de> Deserialize<'de> for Payload {
             }
             Form::Wire { metadata, data } => Self {
                 metadata: metadata
+                    .unwrap_or_default()
                     .into_iter()
                     .map(|(name, value)| Ok((name, bytes(&value)?)))
                     .collect::<Result<_, D::Error>>()?,
-                data: bytes(&data)?,
+                data: bytes(&data.unwrap_or_default())?,
             },
         })
     }

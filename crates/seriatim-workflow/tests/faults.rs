@@ -46,6 +46,121 @@ fn a_panic_in_a_destructor_stays_inside() {
     assert_eq!(run.tell(vec![Job::Evict { reason: String::new() }]), []);
 }
 
+struct Loud;
+
+impl Drop for Loud {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+/// A type that panics where others return an error.
+#[derive(serde::Serialize)]
+struct Hostile;
+
+impl<'de> serde::Deserialize<'de> for Hostile {
+    fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        panic!("hostile")
+    }
+}
+
+thread_local! {
+    static READ: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// A type that panics when it is read again.
+struct Fussy;
+
+impl<'de> serde::Deserialize<'de> for Fussy {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        serde::de::IgnoredAny::deserialize(from)?;
+        if READ.replace(true) { panic!("hostile") } else { Ok(Self) }
+    }
+}
+
+fn panicked(branch: &str, message: &str) -> ActivationFailure {
+    ActivationFailure::Panicked { branch: branch.to_owned(), message: message.to_owned() }
+}
+
+#[test]
+fn a_panic_before_the_code_has_returned_its_future_stays_inside() {
+    let failure = fails(|_, ()| -> std::future::Ready<Result<(), Exit>> { panic!("at once") });
+    assert_eq!(failure, panicked("/", "at once"));
+}
+
+#[test]
+fn a_panic_in_reading_the_input_stays_inside() {
+    let registry = Arc::new(Registry::new().workflow("test", |_, _: Hostile| async { Ok(()) }));
+    let mut run = Run::new(&registry, InstanceOptions::default());
+    assert_eq!(run.activate(vec![start("test", 1)]).unwrap_err(), panicked("/", "hostile"));
+}
+
+#[test]
+fn a_panic_of_an_update_handler_before_its_future_stays_inside() {
+    for (name, says) in [("at once", "at once"), ("hostile", "hostile")] {
+        let (mut run, _) = Run::of((), |ctx, (): ()| async move {
+            ctx.on_update(
+                "at once",
+                |(): &()| Ok(()),
+                |_, ()| -> std::future::Ready<Result<(), Failure>> { panic!("at once") },
+            );
+            ctx.on_update("hostile", |_: &Fussy| Ok(()), |_, _: Fussy| async { Ok(()) });
+            Ok(ctx.timer(SECOND).await?)
+        });
+        let failure = run.activate(vec![update("u", name, ())]).unwrap_err();
+        assert_eq!(failure, panicked("/0/0/1", says));
+    }
+}
+
+#[test]
+fn what_a_panic_throws_may_panic_when_it_is_dropped() {
+    let failure = fails(|_, ()| async { std::panic::panic_any(Loud) });
+    assert_eq!(failure, panicked("/", "no message"));
+}
+
+#[test]
+fn a_condition_and_a_handler_may_panic_when_they_are_dropped() {
+    let (mut run, _) = Run::of((), |ctx, (): ()| async move {
+        let loud = Loud;
+        let mut looks = 0;
+        ctx.wait_until(move || {
+            let _loud = &loud;
+            looks += 1;
+            looks > 1
+        })
+        .await?;
+        Ok(ctx.timer(SECOND).await?)
+    });
+    assert_eq!(run.tell(vec![Job::Evict { reason: String::new() }]), []);
+    let loud = Arc::new(Mutex::new(Some(Loud)));
+    let failure = fails(move |ctx, ()| {
+        let loud = loud.lock().unwrap().take();
+        async move {
+            ctx.on_query("q", move |(): ()| Ok(loud.is_some()));
+            ctx.on_query("q", |(): ()| Ok(false));
+            Ok(())
+        }
+    });
+    assert_eq!(failure, panicked("/", "dropped"));
+}
+
+#[test]
+fn a_handler_that_is_replaced_may_use_the_context_when_it_is_dropped() {
+    struct Asks(Context);
+    impl Drop for Asks {
+        fn drop(&mut self) {
+            drop(self.0.timer(SECOND));
+        }
+    }
+    let (_, commands) = Run::of((), |ctx, (): ()| async move {
+        let asks = Asks(ctx.clone());
+        ctx.on_query("q", move |(): ()| Ok(asks.0.is_cancelled()));
+        ctx.on_query("q", |(): ()| Ok(false));
+        Ok(ctx.timer(SECOND).await?)
+    });
+    assert_eq!(kinds(&commands), ["start_timer", "start_timer"]);
+}
+
 #[test]
 fn waiting_for_something_foreign_is_told_as_such() {
     let failure = fails(|ctx, ()| async move {
@@ -115,7 +230,7 @@ fn own_combinators_and_slots_work() {
         let waiting = [slot.clone(), slot.clone()];
         let waiters = ctx.join_all(waiting, |_, slot| async move { slot.wait().await });
         assert!(slot.set(4) && !slot.set(5) && slot.is_set());
-        Ok(waiters.await)
+        Ok(waiters.await.into_iter().collect::<Result<Vec<u32>, _>>()?)
     });
     assert!(run.tell(vec![Job::FireTimer { seq: n(2) }]).is_empty());
     assert_eq!(result::<Vec<u32>>(&run.tell(vec![Job::FireTimer { seq: n(1) }])), [4, 4]);

@@ -60,7 +60,7 @@ fn an_update_is_validated_accepted_and_completed() {
             },
         );
         let seen = Arc::clone(&total);
-        ctx.wait_until(move || seen.load(Ordering::Relaxed) >= 3).await;
+        ctx.wait_until(move || seen.load(Ordering::Relaxed) >= 3).await?;
         Ok(total.load(Ordering::Relaxed))
     };
     // Together with the start: the handler is not yet known, and the update waits for it.
@@ -74,7 +74,7 @@ fn an_update_is_validated_accepted_and_completed() {
     ]);
     assert_eq!(
         kinds(&commands),
-        ["update_accepted", "update_rejected", "update_completed", "update_rejected"]
+        ["update_accepted", "update_completed", "update_rejected", "update_rejected"]
     );
     let Command::UpdateRejected { protocol_id, failure } = &commands[3] else { panic!("{commands:?}") };
     assert_eq!(
@@ -312,5 +312,119 @@ fn jobs_and_commands_come_back_from_json() {
         let activation = Activation::new("run", Time::from_micros(3), vec![job]);
         let text = serde_json::to_string(&activation).unwrap();
         assert_eq!(serde_json::from_str::<Activation>(&text).unwrap(), activation, "{text}");
+    }
+}
+
+#[test]
+fn a_wait_for_a_condition_ends_with_its_scope() {
+    let (mut run, commands) = Run::of((), |ctx, (): ()| async move {
+        let ended = ctx.wait_until(|| false).await.unwrap_err();
+        let (clean, _) = ctx.shielded();
+        clean.activity::<_, ()>("clean_up", ended.reason).await?;
+        Ok(())
+    });
+    assert_eq!(kinds(&commands), [""; 0]);
+    let commands = run.tell(vec![Job::Cancel { reason: "enough".to_owned() }]);
+    assert_eq!(commands[0].name(), "clean_up");
+}
+
+#[test]
+fn a_wait_for_a_slot_ends_with_its_scope() {
+    let (_, commands) = Run::of((), |ctx, (): ()| async move {
+        let slot = ctx.slot::<u32>();
+        let (theirs, ours) = (slot.clone(), slot.clone());
+        // A branch waits in a scope of its own for a slot of another.
+        let branch = ctx.spawn(|ctx| async move { theirs.wait_in(&ctx).await });
+        branch.cancel("not needed");
+        let cancelled = branch.await.unwrap_err().reason;
+        slot.set(7);
+        Ok((cancelled, ours.wait().await?))
+    });
+    assert_eq!(result::<(String, u32)>(&commands), ("not needed".to_owned(), 7));
+    let (mut run, _) = Run::of((), |ctx, (): ()| async move { Ok(ctx.slot::<u32>().wait().await?) });
+    assert_eq!(kinds(&run.tell(vec![Job::Cancel { reason: "enough".to_owned() }])), ["cancelled"]);
+}
+
+#[test]
+fn a_dropped_wait_forgets_its_condition() {
+    let looks = Arc::new(AtomicU32::new(0));
+    let looked = Arc::clone(&looks);
+    let (_, commands) = Run::of((), move |ctx, (): ()| {
+        let looks = Arc::clone(&looks);
+        async move {
+            for _ in 0..1_000 {
+                let looks = Arc::clone(&looks);
+                let never = move || {
+                    looks.fetch_add(1, Ordering::Relaxed);
+                    false
+                };
+                ctx.race2(
+                    |ctx| async move { ctx.wait_until(never).await },
+                    |ctx| async move { ctx.wait_until(|| true).await },
+                )
+                .await;
+            }
+            Ok(())
+        }
+    });
+    assert_eq!(kinds(&commands), ["complete"]);
+    assert!(looked.load(Ordering::Relaxed) <= 2_000, "{looked:?} checks in a thousand races");
+}
+
+/// A run that was recorded before keeps waiting through a cancellation.
+#[test]
+fn a_run_by_older_rules_waits_on_when_it_is_cancelled() {
+    let registry = Arc::new(Registry::new().workflow("test", |ctx: Context, (): ()| async move {
+        ctx.wait_until(|| false).await?;
+        Ok(())
+    }));
+    let mut run = Run::new(&registry, InstanceOptions::default());
+    let old = Start { rules: 0, ..Start::new("test", "id", vec![]) };
+    run.tell(vec![Job::Start(Box::new(old))]);
+    assert_eq!(run.tell(vec![Job::Cancel { reason: String::new() }]), []);
+}
+
+#[test]
+fn a_signal_of_the_wrong_type_is_skipped_and_noted() {
+    let (mut run, _) = Run::of((), |ctx, (): ()| async move {
+        let first = ctx.signals::<u32>("add").next().await?;
+        let second = ctx.signals::<u32>("add").try_next().transpose()?;
+        Ok((first, second))
+    });
+    let jobs = vec![signal("add", "one"), signal("add", 2), signal("add", [3]), signal("add", 4)];
+    assert_eq!(result::<(u32, Option<u32>)>(&run.tell(jobs)), (2, Some(4)));
+    assert_eq!(run.instance.warned(), 2);
+    let warned = run.instance.warnings()[0].to_string();
+    assert!(warned.starts_with("signal \"add\" was skipped: the payload is not a u32"), "{warned}");
+}
+
+#[test]
+fn strict_signals_of_the_wrong_type_are_an_error() {
+    let (mut run, _) =
+        Run::of((), |ctx, (): ()| async move { Ok(ctx.signals::<u32>("add").strict().next().await?) });
+    assert_eq!(kinds(&run.tell(vec![signal("add", "one")])), ["fail"]);
+    assert_eq!(run.instance.warned(), 0);
+}
+
+#[test]
+fn a_run_can_wait_for_its_handlers_and_is_warned_when_it_does_not() {
+    for waits in [true, false] {
+        let (mut run, _) = Run::of(waits, |ctx, waits: bool| async move {
+            ctx.on_update("slow", |(): &()| Ok(()), |ctx, ()| async move { Ok(ctx.timer(SECOND).await?) });
+            ctx.signals::<()>("end").next().await?;
+            let handlers = ctx.clone();
+            ctx.wait_until(move || !waits || handlers.all_handlers_finished()).await?;
+            Ok(())
+        });
+        run.tell(vec![update("u", "slow", ())]);
+        let commands = run.tell(vec![signal("end", ())]);
+        if waits {
+            let ended = run.tell(vec![Job::FireTimer { seq: n(1) }]);
+            assert_eq!(kinds(&ended), ["update_completed", "complete"]);
+            assert_eq!(run.instance.warned(), 0);
+        } else {
+            assert_eq!(kinds(&commands), ["complete"]);
+            assert_eq!(run.instance.warnings(), [Warning::UnfinishedHandlers { updates: 1 }]);
+        }
     }
 }

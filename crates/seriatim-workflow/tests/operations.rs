@@ -226,3 +226,24 @@ fn randomness_depends_on_seed_and_branch_alone() {
     assert_eq!((reseeded.0, reseeded.2), (once.0, once.2));
     assert_ne!(reseeded.3, once.3);
 }
+
+#[test]
+fn several_arguments_are_several_payloads() {
+    let (_, commands) = Run::of((), |ctx, (): ()| async move {
+        let _two = ctx.activity::<_, ()>("two", args(("tea", 3))).start();
+        let _one = ctx.activity::<_, ()>("one", ("tea", 3)).start();
+        Ok(ctx.local_activity::<_, ()>("three", args((1, (), "x"))).await?)
+    });
+    let inputs: Vec<Vec<Payload>> = commands
+        .iter()
+        .filter_map(|command| match command {
+            Command::ScheduleActivity { input, .. } | Command::ScheduleLocalActivity { input, .. } => {
+                Some(input.clone())
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(inputs[0], [json("tea"), json(3)]);
+    assert_eq!(inputs[1], [json(("tea", 3))]);
+    assert_eq!(inputs[2], [json(1), Payload::null(), json("x")]);
+}

@@ -131,3 +131,23 @@ fn our_own_history_is_inspected_too() {
     let json = serde_json::to_string(&history).unwrap();
     assert_eq!(serde_json::from_str::<History>(&json).unwrap(), history);
 }
+
+/// Workers of ours note the rules of a run in its first task; histories without the note are older.
+#[test]
+fn a_history_of_an_older_worker_of_ours_keeps_its_order() {
+    let history = |sdk: &str| {
+        let text = format!(
+            r#"{{"events": [
+            {{"eventId": "1", "eventType": "EVENT_TYPE_WORKFLOW_EXECUTION_STARTED",
+              "workflowExecutionStartedEventAttributes": {{"workflowType": {{"name": "greet"}}}}}},
+            {{"eventId": "2", "eventType": "EVENT_TYPE_WORKFLOW_TASK_SCHEDULED"}},
+            {{"eventId": "3", "eventType": "EVENT_TYPE_WORKFLOW_TASK_STARTED"}},
+            {{"eventId": "4", "eventType": "EVENT_TYPE_WORKFLOW_TASK_COMPLETED",
+              "workflowTaskCompletedEventAttributes": {{"sdkMetadata": {sdk}}}}}]}}"#
+        );
+        TemporalHistory::from_json(text.as_bytes()).unwrap().start().rules
+    };
+    assert_eq!(history(r#"{"sdkName": "temporal-core"}"#), 0);
+    assert_eq!(history(r#"{"sdkName": "temporal-core", "langUsedFlags": [7301]}"#), 1);
+    assert_eq!(history(r#"{"sdkName": "temporal-go", "langUsedFlags": [3]}"#), 1);
+}

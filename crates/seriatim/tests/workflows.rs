@@ -65,6 +65,22 @@ fn a_history_replays_on_the_code_that_made_it_and_tells_where_other_code_differs
 }
 
 #[test]
+fn a_file_that_cannot_be_read_does_not_stop_the_others_and_a_list_is_read() {
+    let folder = folder_with_a_history();
+    let history = std::fs::read_to_string(folder.join("greeting.json")).unwrap();
+    folder.write("broken.json", "hello");
+    folder.write("list.json", &format!("[{history}, {history}]"));
+    let ended = folder.run(&["replay", "broken.json", "greeting.json", "absent.json", "list.json"]);
+    assert_ne!(ended.code, 0, "{ended:?}");
+    let names: Vec<&str> =
+        ended.stdout.lines().filter_map(|line| line.split_once(": same")).map(|(name, _)| name).collect();
+    assert_eq!(names, ["greeting.json", "list.json#1", "list.json#2"], "{ended:?}");
+    for name in ["broken.json", "absent.json"] {
+        assert!(ended.stderr.contains(name), "{ended:?}");
+    }
+}
+
+#[test]
 fn a_history_is_inspected_without_its_code() {
     let folder = folder_with_a_history();
     let history = std::fs::read_to_string(folder.join("greeting.json")).unwrap();

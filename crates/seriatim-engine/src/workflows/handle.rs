@@ -1,5 +1,9 @@
 //! What a host of workflows does with the engine.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
 use serde_json::{Value as Json, json};
 use seriatim_storage::ClusteringRange;
 use seriatim_types::{Number, PartitionId, WorkspaceId, WorkspaceKind, WorkspaceOffset};
@@ -10,6 +14,7 @@ use crate::app::Running;
 use crate::apply::KeyUse;
 use crate::engine::Engine;
 use crate::error::{RequestError, SubmitError};
+use crate::event::Argument;
 use crate::keys::WorkspaceKeys;
 use crate::limits::NAME_BYTES_MAX;
 use crate::read::Placed;
@@ -49,10 +54,48 @@ pub struct WorkflowEvents<'a> {
     workflows: Workflows<'a>,
     workspace: WorkspaceId,
     next: Option<WorkspaceOffset>,
+    limit: usize,
 }
 
-/// Events that are read together.
+fn argument_bytes(argument: &Argument) -> usize {
+    match argument {
+        Argument::Json(text) => text.len(),
+        Argument::None | Argument::Document(_) => 0,
+    }
+}
+
+/// The engines whose workflows a host drives, by their places in memory: a host keeps its engine, so that a place is not
+/// used for another one meanwhile.
+static CLAIMED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
+/// That a host is the one that drives the workflows of an engine, until it is released or dropped.
+#[derive(Debug)]
+pub struct WorkflowsClaim {
+    place: usize,
+    is_held: AtomicBool,
+}
+
+impl WorkflowsClaim {
+    /// Another host may drive them.
+    pub fn release(&self) {
+        if self.is_held.swap(false, Ordering::Relaxed) {
+            CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.place);
+        }
+    }
+}
+
+impl Drop for WorkflowsClaim {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// Events that are read together, at most.
 const PAGE: usize = 256;
+/// Events that are read together at first, and after large ones.
+const PAGE_MIN: usize = 4;
+/// Bytes above which fewer events are read together, and below a quarter of which more are.
+const PAGE_BYTES: usize = 1 << 20;
 
 impl WorkflowEvents<'_> {
     /// The next events; none at the end.
@@ -62,10 +105,17 @@ impl WorkflowEvents<'_> {
     /// [`SubmitError`].
     pub async fn next(&mut self) -> Result<Vec<Placed>, SubmitError> {
         let Some(from) = self.next else { return Ok(Vec::new()) };
-        let events = self.workflows.engine.events(NAME, self.workspace, from, PAGE).await?;
+        let limit = self.limit;
+        let events = self.workflows.engine.events(NAME, self.workspace, from, limit).await?;
+        let bytes: usize = events.iter().map(|event| argument_bytes(&event.event.argument)).sum();
+        if bytes > PAGE_BYTES {
+            self.limit = (limit / 2).max(PAGE_MIN);
+        } else if bytes < PAGE_BYTES / 4 {
+            self.limit = (limit * 4).min(PAGE);
+        }
         self.next = events
             .last()
-            .filter(|_| events.len() == PAGE)
+            .filter(|_| events.len() == limit)
             .and_then(|last| last.place.workspace_offset.next());
         Ok(events)
     }
@@ -85,6 +135,14 @@ impl<'a> Workflows<'a> {
         let kind = running.schema.kind_by_name(KIND);
         let kind = kind.ok_or_else(|| SubmitError::UnknownApplication(NAME.to_owned()))?;
         Ok((running, kind.id))
+    }
+
+    /// Claims to be the one host that drives the workflows of this engine. None while another one does.
+    #[must_use]
+    pub fn claim(&self) -> Option<WorkflowsClaim> {
+        let place = std::ptr::from_ref(self.engine.workflow_ids()).addr();
+        let is_new = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).insert(place);
+        is_new.then(|| WorkflowsClaim { place, is_held: AtomicBool::new(true) })
     }
 
     /// The workspace of a workflow, if it was ever started.
@@ -196,7 +254,7 @@ impl<'a> Workflows<'a> {
     /// A workflow's log from an offset on.
     #[must_use]
     pub fn events(&self, workspace: WorkspaceId, from: WorkspaceOffset) -> WorkflowEvents<'a> {
-        WorkflowEvents { workflows: *self, workspace, next: Some(from) }
+        WorkflowEvents { workflows: *self, workspace, next: Some(from), limit: PAGE_MIN * 4 }
     }
 
     /// Up to `limit` runs of a workflow before a number, the newest first.

@@ -23,7 +23,7 @@ mod row;
 
 use seriatim_types::ApplicationId;
 
-pub use handle::{Advance, WorkflowEvents, Workflows};
+pub use handle::{Advance, WorkflowEvents, Workflows, WorkflowsClaim};
 pub use row::{BadRunStatus, RunRow, RunStatus};
 
 pub(crate) use commands::app;

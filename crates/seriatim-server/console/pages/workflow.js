@@ -1,15 +1,16 @@
 // One workflow: how a run of it stands, what it waits for, what it can be told, and its timeline.
 
-import { get, path } from "../api.js";
+import { get, path, send } from "../api.js";
 import { h, show } from "../dom.js";
 import { ago, sentence } from "../format.js";
 import { json } from "../json.js";
-import { field, figures, head, raw, status } from "../parts.js";
+import { button, during, field, figures, head, raw, status } from "../parts.js";
 import { plainWord, timeline, value, why, workflowLink } from "../timeline.js";
 import { tools } from "./workflow_tools.js";
 
 const PERIOD_MS = 1000;
 const RUNS_MAX = 100;
+const PARTS_MAX = 10;
 const LOOKS = { running: "under-way", completed: "good", failed: "bad", terminated: "bad", timed_out: "bad" };
 
 /** How a run stands, by dot and word. */
@@ -42,17 +43,40 @@ function waits({ blocked, pending }) {
   return h("ul", { class: "waits" }, blocked.map(row));
 }
 
-function summary(found, parent) {
+/** A stuck run is tried again; what comes of it is shown by the next look. */
+function retryButton(base, refresh) {
+  const output = h("p", { class: "small" });
+  const retry = button("Retry", { onclick: () => during(retry, async () => {
+    await send("POST", `${base}/retry`);
+    await refresh();
+  }, output) });
+  return [retry, output];
+}
+
+function summary(found, parent, base, refresh) {
   return [
     figures([["status", runStatus(found.status)], ["type", found.type], ["started", ago(found.started)],
       found.ended ? ["ended", ago(found.ended)] : null, parent ? ["child of", workflowLink(parent)] : null].filter(Boolean)),
-    found.stuck ? h("div", { class: "problem", role: "alert" }, h("strong", null, "Its code does not get on"), h("p", null, found.stuck)) : null,
+    found.stuck ? h("div", { class: "problem", role: "alert" }, h("strong", null, "Its code does not get on"), h("p", null, found.stuck), retryButton(base, refresh)) : null,
+    found.warnings?.length ? h("div", { class: "problem" }, h("strong", null, "Warnings"), found.warnings.map((one) => h("p", null, one))) : null,
     found.failure ? h("div", { class: "problem" }, h("strong", null, sentence(plainWord(found.status))), h("p", null, why(found.failure)),
       raw("The whole failure", found.failure)) : null,
     h("div", { class: "values" },
       h("div", null, h("h2", null, "Input"), json(found.input)),
       found.status === "completed" ? h("div", { class: "outcome" }, h("h2", null, "Result"), json(found.result)) : null),
   ];
+}
+
+/** The history in its parts, one after the other; of a very long one the first. */
+async function wholeHistory(address) {
+  const history = await get(address);
+  for (let parts = 1; history.next && parts < PARTS_MAX; parts++) {
+    const { entries, steps, next } = await get(`${address}&after=${history.next}`);
+    history.entries.push(...entries);
+    history.steps.push(...steps);
+    history.next = next;
+  }
+  return history;
 }
 
 /** A chooser among the runs of a workflow, the newest first; nothing where there is only one. */
@@ -95,7 +119,7 @@ export async function open({ workflow, run = null }) {
     const turn = ++asked;
     // The history after the state: one that was read first may lack the end that the state tells of, and nothing asks again after an end.
     const newest = isEarlier ? null : await get(base);
-    const history = await get(`${base}/history?run=${encodeURIComponent(newest?.run ?? run)}`);
+    const history = await wholeHistory(`${base}/history?run=${encodeURIComponent(newest?.run ?? run)}`);
     // An answer that a later one has overtaken.
     if (turn < shown) return;
     shown = turn;
@@ -110,7 +134,7 @@ export async function open({ workflow, run = null }) {
     if (key !== before) {
       before = key;
       const parent = history.entries.find(({ what }) => what === "start")?.details.parent?.workflow_id;
-      show(about, summary(found, parent));
+      show(about, summary(found, parent, base, refresh));
       show(waiting, h("h2", null, "What it waits for"), waits(found));
       waiting.hidden = found.blocked.length === 0;
       drawn.draw(history.entries, isOpen);

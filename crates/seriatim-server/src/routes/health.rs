@@ -44,7 +44,12 @@ async fn ready(State(api): State<Api>) -> Response {
         })
         .collect();
     let mut troubles = Vec::new();
-    for trouble in partitions.iter().map(|partition| partition.trouble).chain(is_full(&api)) {
+    for trouble in partitions
+        .iter()
+        .map(|partition| partition.trouble)
+        .chain(is_full(&api))
+        .chain(is_out_of_threads(&api))
+    {
         if !troubles.contains(&trouble) {
             troubles.push(trouble);
         }
@@ -85,6 +90,10 @@ fn trouble(api: &Api, state: &PartitionState, fenced: bool) -> Option<(Trouble, 
 
 fn is_registry(partition: Partition) -> bool {
     partition.application == ApplicationId::new(1)
+}
+
+fn is_out_of_threads(api: &Api) -> Option<Trouble> {
+    api.workflows.as_ref()?.exhausted_threads().map(|_| Trouble::WorkflowThreads)
 }
 
 fn is_full(api: &Api) -> Option<Trouble> {

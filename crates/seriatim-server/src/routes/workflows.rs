@@ -26,6 +26,10 @@ use crate::server::Api;
 
 /// Seconds that a request may wait for a workflow's end: less than a request may take.
 const WAIT_MAX: u64 = 25;
+/// Events of a history in one answer, unless told otherwise.
+const HISTORY_EVENTS: usize = 1_000;
+/// Bytes of a history in one answer: what they are shown as takes a few times as much.
+const HISTORY_BYTES: usize = 4 << 20;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
@@ -36,6 +40,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(signal))
         .routes(routes!(cancel))
         .routes(routes!(terminate))
+        .routes(routes!(retry))
         .routes(routes!(query))
         .routes(routes!(update))
 }
@@ -179,6 +184,7 @@ async fn show(
         stuck: found.stuck.clone(),
         pending: pending.collect(),
         blocked: blocked.collect(),
+        warnings: found.warnings.iter().map(ToString::to_string).collect(),
         summary: summary(found.row, found.run_id),
     }))
 }
@@ -224,13 +230,15 @@ fn entry(entry: TimelineEntry) -> HistoryEntry {
 async fn history(
     State(api): State<Api>,
     Path(id): Path<String>,
-    Query(WhichRun { run }): Query<WhichRun>,
+    Query(WhichRun { run, after, limit }): Query<WhichRun>,
 ) -> Result<Json<WorkflowHistory>, Problem> {
-    let found = host(&api)?.history(&id, run).await?;
+    let limit = limit.map_or(Ok(HISTORY_EVENTS), |limit| page(Some(limit)))?;
+    let found = host(&api)?.history_page(&id, run, after, limit, HISTORY_BYTES).await?;
     let steps = to_json(&found.history().steps);
     Ok(Json(WorkflowHistory {
         entries: found.entries.into_iter().map(entry).collect(),
         steps,
+        next: found.next,
         summary: summary(found.row, found.run_id),
     }))
 }
@@ -283,6 +291,16 @@ async fn terminate(
     let key = idempotency_key(&headers)?;
     let reason = body.map_or_else(String::new, |Body(stop)| stop.reason);
     let sent = host(&api)?.terminate(&id, &reason, key.as_deref()).await?;
+    Ok(told(id, sent))
+}
+
+/// Tries a stuck run again. `repeated` says that it was not stuck.
+#[utoipa::path(
+    post, path = "/v1/workflows/{id}/retry", tag = "workflows", params(("id" = String, Path)),
+    responses((status = 200, body = ToldWorkflow))
+)]
+async fn retry(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<ToldWorkflow>, Problem> {
+    let sent = host(&api)?.retry(&id).await?;
     Ok(told(id, sent))
 }
 

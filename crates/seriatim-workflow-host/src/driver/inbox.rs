@@ -5,21 +5,50 @@ use std::collections::HashSet;
 use seriatim_workflow::{Job, Payload};
 
 use super::Driver;
-use crate::entry::{Ended, Retry};
+use crate::entry::{Attempted, Ended, Retry};
 use crate::error::HostError;
-use crate::workflow::{Answering, Item, Key, Reply, Starting, State, Told, Written};
+use crate::size;
+use crate::workflow::{Answering, Item, Key, Looked, Reply, Starting, State, Told, Written};
+
+/// Attempts that one event notes. Bounds it: each may have a heartbeat's details.
+const ATTEMPTS_MAX: usize = 64;
 
 /// What is done next.
 pub(super) enum Step {
     Start(Box<Starting>),
-    Jobs { jobs: Vec<Job>, told: Vec<(Option<String>, Answering)>, key: Option<Key> },
+    Jobs {
+        jobs: Vec<Job>,
+        told: Vec<(Option<String>, Answering)>,
+        key: Option<Key>,
+    },
     Keyed(Box<Told>),
     Retries(Vec<Retry>),
-    End { ended: Ended, key: Option<Key>, reply: Option<Reply<Written>> },
+    Attempts {
+        attempts: Vec<Attempted>,
+        replies: Vec<Reply<Written>>,
+    },
+    /// Kept, since the run's code cannot react to it now.
+    Arrived {
+        jobs: Vec<Job>,
+        told: Vec<(Option<String>, Answering)>,
+    },
+    Unstick {
+        reply: Reply<Written>,
+    },
+    End {
+        ended: Ended,
+        key: Option<Key>,
+        reply: Option<Reply<Written>>,
+    },
     Begin,
     Delivered(u64),
-    Query { job: Job, reply: Reply<Payload> },
-    Look { reply: Reply<Vec<seriatim_workflow::Blocked>> },
+    Query {
+        job: Job,
+        reply: Reply<Payload>,
+    },
+    Look {
+        reply: Reply<Looked>,
+    },
 }
 
 impl Driver {
@@ -41,11 +70,13 @@ impl Driver {
 
     /// Ends, with the state as it is: the run's code is kept if it may be needed again.
     pub(super) fn park(&mut self, state: &mut State) {
-        state.is_driven = false;
-        let open = state.known.as_ref().and_then(|known| known.open.as_ref()).map(|open| open.row.run);
+        (state.is_driven, state.jobs_limit) = (false, None);
+        let open = state.known.as_ref().and_then(|known| known.open.as_ref());
+        // Its code has read the input: it is there twice.
+        let open = open.map(|open| (open.row.run, 2 * open.input_bytes + open.bytes));
         match (self.held().take(), open) {
-            (Some((run, instance)), Some(open)) if run == open => {
-                let dropped = self.inner.instances().put(self.workflow.workspace, run, instance);
+            (Some((run, instance)), Some((open, bytes))) if run == open => {
+                let dropped = self.inner.instances().put(self.workflow.workspace, run, instance, bytes);
                 drop(dropped);
             }
             (_, None) => {
@@ -64,7 +95,29 @@ impl Driver {
             Item::Start(starting) => Some(Step::Start(starting)),
             Item::Tell(told) if told.key.is_some() => Some(Step::Keyed(told)),
             Item::Tell(_) | Item::Answer { .. } => self.gather(state, item),
-            Item::Retry { run, retry } => is_current(run).then(|| Step::Retries(vec![*retry])),
+            Item::Retry { run, .. } if !is_current(run) => None,
+            Item::Retry { retry, is_kept: true, .. } => Some(Step::Retries(vec![*retry])),
+            Item::Retry { retry, .. } => {
+                let open = state.known.as_mut().and_then(|known| known.open.as_mut());
+                open.into_iter().for_each(|open| open.pending.retry(&retry));
+                None
+            }
+            Item::Attempted { run, .. } if !is_current(run) => {
+                item.refuse(self.not_running(state));
+                None
+            }
+            Item::Attempted { run, attempted, reply } => {
+                // Those that follow are written with it.
+                let (mut attempts, mut replies) = (vec![attempted], Vec::from_iter(reply));
+                while attempts.len() < ATTEMPTS_MAX
+                    && matches!(state.inbox.front(), Some(Item::Attempted { run: of, .. }) if *of == run)
+                    && let Some(Item::Attempted { attempted, reply, .. }) = state.inbox.pop_front()
+                {
+                    attempts.push(attempted);
+                    replies.extend(reply);
+                }
+                Some(Step::Attempts { attempts, replies })
+            }
             Item::End { run: Some(asked), reply, .. } if !is_current(asked) => {
                 let error = self.not_running(state);
                 reply.map(|reply| reply.send(Err(error)));
@@ -72,11 +125,13 @@ impl Driver {
             }
             Item::End { ended, key, reply, .. } => Some(Step::End { ended: *ended, key, reply }),
             Item::Begin { run } => {
-                (is_current(run) && open.is_some_and(|open| open.due.is_some())).then_some(Step::Begin)
+                let is_due = is_current(run) && open.is_some_and(|open| open.due.is_some());
+                (is_due && state.stuck.is_none()).then_some(Step::Begin)
             }
             Item::Delivered { run } => Some(Step::Delivered(run)),
             Item::Query { job, reply } => Some(Step::Query { job, reply }),
             Item::Look { reply } => Some(Step::Look { reply }),
+            Item::Unstick { reply } => Some(Step::Unstick { reply }),
             Item::Wake => None,
         }
     }
@@ -85,7 +140,9 @@ impl Driver {
     pub(super) fn gather(&mut self, state: &mut State, first: Item) -> Option<Step> {
         let (mut jobs, mut told, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
         let mut item = Some(first);
-        let limit = self.inner.options.jobs_max.max(1);
+        let options = &self.inner.options;
+        let limit = state.jobs_limit.unwrap_or(options.jobs_max).max(1);
+        let (mut bytes, mut arrived, mut early) = (0, Vec::new(), Vec::new());
         while let Some(present) = item.take() {
             let open = state.known.as_ref().and_then(|known| known.open.as_ref());
             let begun = open.filter(|open| open.due.is_none());
@@ -95,8 +152,21 @@ impl Driver {
                     let is_late =
                         matches!(job, Job::ResolveLocalActivity { .. }) && generation != state.generation;
                     let fits = begun.is_some_and(|open| open.row.run == run && open.pending.admits(&job));
-                    if is_new && !is_late && fits && state.stuck.is_none() {
-                        jobs.push(job);
+                    if is_new && !is_late && fits {
+                        let is_known =
+                            |seq: u32| open.is_some_and(|open| open.pending.arrived.contains_key(&seq));
+                        match &job {
+                            _ if state.stuck.is_none() => {
+                                bytes += size::weight(&job);
+                                jobs.push(job);
+                            }
+                            // The code cannot react to it, and it must not be done again.
+                            Job::ResolveActivity { seq, .. } if !is_known(seq.get()) => {
+                                bytes += size::weight(&job);
+                                arrived.push(job);
+                            }
+                            _ => {}
+                        }
                     }
                 }
                 Item::Tell(tell) => {
@@ -104,8 +174,14 @@ impl Driver {
                     match (&state.stuck, fits, begun) {
                         (Some(reason), true, _) => tell.answer.refuse(self.stuck_error(state, reason)),
                         (None, true, Some(_)) => {
+                            bytes += size::weight(&tell.job);
                             told.push((protocol_id(&tell.job), tell.answer));
                             jobs.push(tell.job);
+                        }
+                        (None, true, None) if is_early(&tell.job) => {
+                            bytes += size::weight(&tell.job);
+                            arrived.push(tell.job);
+                            early.push((None, tell.answer));
                         }
                         (None, true, None) => {
                             let text = "the run's first activation is not due yet".to_owned();
@@ -120,15 +196,28 @@ impl Driver {
                     break;
                 }
             }
-            let more = matches!(state.inbox.front(), Some(Item::Answer { .. }))
-                || matches!(state.inbox.front(), Some(Item::Tell(tell)) if tell.key.is_none());
-            if more && jobs.len() < limit {
+            let next = match state.inbox.front() {
+                Some(Item::Answer { job, .. }) => Some(size::weight(job)),
+                Some(Item::Tell(tell)) if tell.key.is_none() => Some(size::weight(&tell.job)),
+                _ => None,
+            };
+            let taken = jobs.len() + arrived.len();
+            let fits = |next: usize| taken == 0 || bytes + next <= options.jobs_bytes_max;
+            if next.is_some_and(fits) && taken < limit {
                 item = state.inbox.pop_front();
                 state.asked -= usize::from(item.as_ref().is_some_and(Item::is_asked));
             }
         }
+        if !arrived.is_empty() {
+            return Some(Step::Arrived { jobs: arrived, told: early });
+        }
         (!jobs.is_empty()).then_some(Step::Jobs { jobs, told, key: None })
     }
+}
+
+/// Whether it can be kept for the first activation of a run that has had none: no answer to it is waited for.
+pub(super) const fn is_early(job: &Job) -> bool {
+    matches!(job, Job::Signal { .. } | Job::Cancel { .. })
 }
 
 /// Which operation a job answers.

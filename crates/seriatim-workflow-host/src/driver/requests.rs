@@ -1,20 +1,19 @@
 //! What is asked from outside: starts, ends, questions.
 
-use std::sync::Arc;
-
 use seriatim_engine::{RunRow, RunStatus};
 use seriatim_storage::Digest;
-use seriatim_workflow::{Activation, Command, Job, Payload, QueryAnswer};
+use seriatim_workflow::{Activation, Command, Job, Kind, Payload, QueryAnswer};
 
 use super::Driver;
-use super::inbox::protocol_id;
+use super::inbox::{is_early, protocol_id};
 use super::writing::Writing;
 use crate::attempt::to_time;
 use crate::ending;
-use crate::entry::{Ended, Entry, Retry};
+use crate::entry::{Attempted, Ended, Entry, Retry};
 use crate::error::HostError;
 use crate::load::read_entry;
-use crate::workflow::{Answering, Key, OpenRun, Reply, Starting, Told, Written, outcome};
+use crate::size;
+use crate::workflow::{Answering, Key, Looked, OpenRun, Reply, Starting, Told, UnderWay, Written, outcome};
 
 impl Driver {
     /// Whether something was sent before under the same key: then it is answered.
@@ -47,14 +46,18 @@ impl Driver {
                     match &state.stuck {
                         _ if !fits => Some(self.not_running(&state)),
                         Some(reason) => Some(self.stuck_error(&state, reason)),
-                        None if open.is_some_and(|open| open.due.is_some()) => {
+                        None if open.is_some_and(|open| open.due.is_some()) && !is_early(&told.job) => {
                             Some(HostError::Busy("the run's first activation is not due yet".to_owned()))
                         }
                         None => None,
                     }
                 };
+                let is_due = self.workflow.lock().is_before_begin();
                 match refused {
                     Some(error) => told.answer.refuse(error),
+                    None if is_due => {
+                        self.arrived(vec![told.job], vec![(None, told.answer)], Some(key)).await;
+                    }
                     None => {
                         let told_to = vec![(protocol_id(&told.job), told.answer)];
                         self.advance(vec![told.job], told_to, Some(key)).await;
@@ -126,21 +129,105 @@ impl Driver {
         {
             let mut state = self.workflow.lock();
             let Some(known) = &mut state.known else { return };
-            let (begins, start) = (begins.clone(), Arc::from(start));
+            let (begins, (start, input_bytes)) = (begins.clone(), size::slim(*start));
             let pending = crate::pending::Pending::default();
-            known.open = Some(OpenRun { row, start, begins, pending, turns: 0, time: now, due: None });
+            known.open = Some(OpenRun {
+                row,
+                start,
+                input_bytes,
+                begins,
+                pending,
+                bytes: 0,
+                turns: 0,
+                time: now,
+                due: None,
+            });
         }
         let entry = Entry { run, begins: Some(begins), ..Entry::default() };
         let writing = Writing { entry, key, started: Some(reply), ..Writing::default() };
         match self.activate(vec![job]).await {
             Ok(turn) => self.conclude(turn, writing).await,
-            Err(error) => {
-                // Nothing was written, so there is no run to be stuck.
-                self.drop_instance();
+            Err((error, jobs)) => self.remain(writing, error, jobs).await,
+        }
+    }
+
+    /// The first activation of a run that was to be started has failed. The run exists all the same, stuck: it can be
+    /// looked at, retried and terminated.
+    pub(super) async fn remain(&mut self, mut writing: Writing, error: HostError, jobs: Vec<Job>) {
+        self.drop_instance();
+        let reason = match error {
+            HostError::Stuck { reason, .. } => reason,
+            error => {
                 self.workflow.lock().forget();
-                writing.refuse(&error);
+                return writing.refuse(&error);
+            }
+        };
+        let turns = std::mem::take(&mut writing.entry.turns);
+        let mut jobs = turns.into_iter().flat_map(|turn| turn.jobs).chain(jobs);
+        writing.entry.start = jobs.find_map(|job| match job {
+            Job::Start(start) => Some(start),
+            _ => None,
+        });
+        {
+            let mut state = self.workflow.lock();
+            let Some(open) = state.known.as_mut().and_then(|known| known.open.as_mut()) else { return };
+            (open.pending, open.turns, open.due) = (Default::default(), 0, Some(open.start.start_time));
+        }
+        let run = writing.entry.run;
+        self.write(writing, None).await;
+        let mut state = self.workflow.lock();
+        let open = state.known.as_ref().and_then(|known| known.open.as_ref());
+        if open.is_some_and(|open| open.row.run == run && open.row.from > 0) {
+            tracing::warn!(workspace = %self.workflow.workspace, run, %reason, "a run is stuck at its start");
+            state.stuck = Some(reason);
+            self.inner.metrics.stuck.increment(1.0);
+        }
+        // What the failed activation has begun is not so.
+        state.forget();
+    }
+
+    /// A stuck run is tried again: everything is read anew, and what it could not react to is told again.
+    pub(super) async fn unstick(&mut self, reply: Reply<Written>) {
+        let was_stuck = {
+            let mut state = self.workflow.lock();
+            let was_stuck = state.stuck.take().is_some();
+            if was_stuck {
+                self.inner.metrics.stuck.decrement(1.0);
+                state.forget();
+                // Alarms that rang and messages that were answered meanwhile are repeated; activities are not.
+                state.under_way.retain(|(kind, _), under_way| match (kind, under_way) {
+                    (Kind::Activity, _) => true,
+                    (_, UnderWay::Task(token)) => {
+                        token.cancel();
+                        false
+                    }
+                    (_, UnderWay::Timer(_)) => false,
+                });
+            }
+            was_stuck
+        };
+        self.drop_instance();
+        while !self.load().await {
+            if self.inner.stop.is_cancelled() {
+                return;
             }
         }
+        let answer = match self.newest() {
+            Ok((row, turns, true)) => {
+                let built = if turns == 0 { Ok(()) } else { self.instance(&row, turns).await.map(drop) };
+                match built {
+                    Ok(()) => Ok(Written { run: row.run, repeated: !was_stuck }),
+                    Err(error) => {
+                        let writing = Writing::default();
+                        self.fail(&error, writing, Vec::new());
+                        Err(error)
+                    }
+                }
+            }
+            Ok((_, _, false)) => Err(self.not_running(&self.workflow.lock())),
+            Err(error) => Err(error),
+        };
+        let _ = reply.send(answer);
     }
 
     /// Why a run may not be started now; one that has to make way for it is ended first.
@@ -173,11 +260,24 @@ impl Driver {
         let start = {
             let state = self.workflow.lock();
             let open = state.known.as_ref().and_then(|known| known.open.as_ref());
-            open.map(|open| open.start.clone())
+            open.map(|open| {
+                (open.row.clone(), open.start.clone(), open.input_bytes, open.pending.early.clone())
+            })
         };
-        let Some(start) = start else { return };
+        let Some((row, start, input_bytes, early)) = start else { return };
         self.drop_instance();
-        self.advance(vec![Job::Start(Box::new((*start).clone()))], Vec::new(), None).await;
+        let start = if size::is_slim(input_bytes) {
+            self.inner.read_start(self.workflow.workspace, &row).await
+        } else {
+            Ok((*start).clone())
+        };
+        let start = match start {
+            Ok(start) => start,
+            Err(error) => return self.not_written(error, Writing::default()).await,
+        };
+        let mut jobs = vec![Job::Start(Box::new(start))];
+        jobs.extend(early);
+        self.advance(jobs, Vec::new(), None).await;
     }
 
     /// Ends the open run from outside.
@@ -222,6 +322,26 @@ impl Driver {
         self.write(Writing { entry, ..Writing::default() }, None).await;
     }
 
+    /// Notes that attempts have begun, or given a sign of life.
+    pub(super) async fn attempted(&mut self, attempts: Vec<Attempted>, replies: Vec<Reply<Written>>) {
+        let run = self.open().map_or(0, |(row, ..)| row.run);
+        let entry = Entry { run, attempts, ..Entry::default() };
+        let told = replies.into_iter().map(|reply| (None, Answering::Written(reply))).collect();
+        self.write(Writing { entry, told, ..Writing::default() }, None).await;
+    }
+
+    /// Keeps what the run's code cannot react to now.
+    pub(super) async fn arrived(
+        &mut self,
+        arrived: Vec<Job>,
+        told: Vec<(Option<String>, Answering)>,
+        key: Option<Key>,
+    ) {
+        let run = self.open().map_or(0, |(row, ..)| row.run);
+        let entry = Entry { run, arrived, ..Entry::default() };
+        self.write(Writing { entry, told, key, ..Writing::default() }, None).await;
+    }
+
     /// Notes that a run that has ended has told others what it had to.
     pub(super) async fn delivered(&mut self, run: u64) {
         let entry = Entry { run, delivered: true, ..Entry::default() };
@@ -254,12 +374,11 @@ impl Driver {
         let (row, turns, is_open) = self.newest()?;
         let run_id = self.workflow.run_id(row.run);
         let time = self.open().map_or_else(|| to_time(self.inner.env.now()), |(.., time)| time);
-        let instance = self.instance(&row, turns).await?;
-        let activation =
-            Activation { run_id, time, is_replaying: false, history_length: turns, jobs: vec![job] };
-        let answered = instance.activate(activation).outcome;
-        if !is_open || answered.is_err() {
-            self.drop_instance();
+        self.instance(&row, turns).await?;
+        let activation = Activation { history_length: turns, ..Activation::new(run_id, time, vec![job]) };
+        let (instance, answered) = self.run_code(&row, activation).await?;
+        if is_open && answered.is_ok() {
+            *self.held() = Some((row.run, instance));
         }
         let commands =
             answered.map_err(|failure| HostError::Stuck { id: row.id, reason: failure.to_string() })?;
@@ -275,10 +394,13 @@ impl Driver {
     }
 
     /// Says what the open run's branches wait for.
-    pub(super) async fn look(&mut self, reply: Reply<Vec<seriatim_workflow::Blocked>>) {
+    pub(super) async fn look(&mut self, reply: Reply<Looked>) {
         let looked = match self.newest() {
-            Ok((row, turns, true)) => self.instance(&row, turns).await.map(|instance| instance.blocked()),
-            Ok((_, _, false)) => Ok(Vec::new()),
+            Ok((row, turns, true)) => self
+                .instance(&row, turns)
+                .await
+                .map(|instance| Looked { blocked: instance.blocked(), warnings: instance.warnings() }),
+            Ok((_, _, false)) => Ok(Looked::default()),
             Err(error) => Err(error),
         };
         let _ = reply.send(looked);

@@ -1,14 +1,17 @@
 //! Activations: what a run is told, and what it asks for.
 
-use seriatim_engine::{RunRow, SubmitError};
-use seriatim_workflow::{Activation, ActivationFailure, Command, Instance, InstanceOptions, Job};
+use seriatim_engine::{RunRow, RunStatus, SubmitError};
+use seriatim_workflow::{
+    Activation, ActivationFailure, Command, Failure, Instance, InstanceOptions, Job, Start,
+};
 
 use super::Driver;
 use super::writing::Writing;
 use crate::attempt::to_time;
 use crate::ending::{self, Ending};
-use crate::entry::{Entry, Turn};
+use crate::entry::{Ended, Entry, Turn};
 use crate::error::HostError;
+use crate::size;
 use crate::workflow::{Answering, Item, Key};
 
 impl Driver {
@@ -22,11 +25,8 @@ impl Driver {
                 None if turns == 0 => self.new_instance(),
                 None => {
                     let turns = self.inner.read_turns(workspace, row).await?;
-                    let replayed = self.inner.replay(workspace, row.run, turns);
-                    replayed.map_err(|failure| HostError::Stuck {
-                        id: row.id.clone(),
-                        reason: failure.to_string(),
-                    })?
+                    let replayed = self.inner.replay(workspace, row.run, turns).await;
+                    replayed.map_err(|reason| HostError::Stuck { id: row.id.clone(), reason })?
                 }
             };
             *self.held() = Some((row.run, instance));
@@ -47,23 +47,83 @@ impl Driver {
         Some((open.row.clone(), open.turns, open.time))
     }
 
-    /// Tells the open run's code what has happened.
-    pub(super) async fn activate(&mut self, jobs: Vec<Job>) -> Result<Turn, HostError> {
-        let (row, turns, last) = self.open().ok_or(HostError::Closed)?;
+    /// Tells the open run's code what has happened. If it fails, the jobs are returned with the reason.
+    pub(super) async fn activate(&mut self, jobs: Vec<Job>) -> Result<Turn, (HostError, Vec<Job>)> {
+        let Some((row, turns, last)) = self.open() else { return Err((HostError::Closed, jobs)) };
         let time = to_time(self.inner.env.now()).max(last);
         let run_id = self.workflow.run_id(row.run);
-        let instance = self.instance(&row, turns).await?;
-        let activation =
-            Activation { run_id, time, is_replaying: false, history_length: turns, jobs: jobs.clone() };
-        let outcome = instance.activate(activation).outcome;
+        let suggested = self.is_long();
+        let activation = Activation {
+            history_length: turns,
+            continue_as_new_suggested: suggested,
+            ..Activation::new(run_id, time, jobs.clone())
+        };
+        let before = match self.instance(&row, turns).await {
+            Ok(instance) => instance.warned(),
+            Err(error) => return Err((error, jobs)),
+        };
+        let (instance, outcome) = match self.run_code(&row, activation).await {
+            Ok(ran) => ran,
+            Err(error) => return Err((error, jobs)),
+        };
+        let warned = instance.warned() - before;
+        let warnings = if warned > 0 { instance.warnings() } else { Vec::new() };
         self.inner.metrics.activations.increment(1);
-        match outcome {
-            Ok(commands) => Ok(Turn { time, jobs, commands }),
-            Err(ActivationFailure::UnknownWorkflow { workflow_type, known }) => {
-                Err(HostError::UnknownType { workflow_type, known })
-            }
-            Err(failure) => Err(HostError::Stuck { id: row.id, reason: failure.to_string() }),
+        self.inner.metrics.warnings.increment(warned);
+        for warning in warnings.iter().rev().take(usize::try_from(warned).unwrap_or(usize::MAX)).rev() {
+            tracing::warn!(workflow = row.id, run = row.run, %warning, "a run has a warning");
         }
+        *self.held() = Some((row.run, instance));
+        match outcome {
+            Ok(commands) => Ok(Turn { time, suggested, jobs, commands }),
+            Err(ActivationFailure::UnknownWorkflow { workflow_type, known }) => {
+                Err((HostError::UnknownType { workflow_type, known }, jobs))
+            }
+            Err(failure) => Err((HostError::Stuck { id: row.id, reason: failure.to_string() }, jobs)),
+        }
+    }
+
+    /// Whether the open run should continue as new.
+    fn is_long(&self) -> bool {
+        let options = &self.inner.options;
+        let state = self.workflow.lock();
+        let open = state.known.as_ref().and_then(|known| known.open.as_ref());
+        open.is_some_and(|open| {
+            open.turns >= options.suggest_activations || open.bytes >= options.suggest_bytes
+        })
+    }
+
+    /// Why the open run is too long to continue, if it is.
+    fn is_too_long(&self) -> Option<Ended> {
+        let options = &self.inner.options;
+        let state = self.workflow.lock();
+        let open = state.known.as_ref().and_then(|known| known.open.as_ref())?;
+        if open.turns < options.activations_max && open.bytes < options.history_bytes_max {
+            return None;
+        }
+        let message = format!(
+            "the run's history has {} activations and about {} bytes, and {} and {} are allowed: continue as new earlier",
+            open.turns, open.bytes, options.activations_max, options.history_bytes_max
+        );
+        let failure = Failure::non_retryable("HistoryTooLong", message);
+        Some(Ended { status: RunStatus::Terminated, failure, time: to_time(self.inner.env.now()) })
+    }
+
+    /// Activates the instance that is held, on a thread for workflow code. One that does not return in time is lost with
+    /// its thread.
+    pub(super) async fn run_code(
+        &mut self,
+        row: &RunRow,
+        activation: Activation,
+    ) -> Result<(Instance, Result<Vec<Command>, ActivationFailure>), HostError> {
+        let Some((_, mut instance)) = self.held().take() else { return Err(HostError::Closed) };
+        let inner = self.inner.clone();
+        let ran = inner.threads.run(&inner.env, move |progress| {
+            progress.step(|| instance.watch());
+            let outcome = instance.activate(activation).outcome;
+            (instance, outcome)
+        });
+        ran.await.map_err(|reason| HostError::Stuck { id: row.id.clone(), reason })
     }
 
     /// Takes a turn in, as if it were written.
@@ -71,6 +131,7 @@ impl Driver {
         let mut state = self.workflow.lock();
         if let Some(open) = state.known.as_mut().and_then(|known| known.open.as_mut()) {
             open.pending.apply(turn);
+            open.bytes += size::turn_weight(turn);
             (open.turns, open.time, open.due) = (open.turns + 1, turn.time, None);
         }
     }
@@ -83,31 +144,36 @@ impl Driver {
         key: Option<Key>,
     ) {
         let Some((row, turns, time)) = self.open() else { return };
+        if let Some(ended) = self.is_too_long() {
+            let error = HostError::Failed(ended.failure.clone().into());
+            told.into_iter().for_each(|(_, answering)| answering.refuse(error.clone()));
+            return self.end(ended, None, None).await;
+        }
         let entry = Entry { run: row.run, ..Entry::default() };
         let mut writing = Writing { entry, key, told, ..Writing::default() };
         let built = self.instance(&row, turns).await.map(drop);
         if let Err(HostError::Engine(error)) = built {
             // What has happened is not lost: it is told again.
-            writing.entry.turns.push(Turn { time, jobs, commands: Vec::new() });
+            writing.entry.turns.push(Turn { time, suggested: false, jobs, commands: Vec::new() });
             return self.not_written(error, writing).await;
         }
         let turn = match built {
             Ok(()) => self.activate(jobs).await,
-            Err(error) => Err(error),
+            Err(error) => Err((error, jobs)),
         };
         match turn {
             Ok(turn) => self.conclude(turn, writing).await,
-            Err(error) => self.fail(&error, writing),
+            Err((error, jobs)) => self.fail(&error, writing, jobs),
         }
     }
 
-    /// The run's code does not get on.
-    pub(super) fn fail(&mut self, error: &HostError, writing: Writing) {
+    /// The run's code cannot react to what it is told. The activities that have ended are not run again: their answers
+    /// are put back, and kept in an event of their own.
+    pub(super) fn fail(&mut self, error: &HostError, mut writing: Writing, jobs: Vec<Job>) {
         self.drop_instance();
-        if let HostError::Engine(_) = error {
-            writing.refuse(error);
-            return;
-        }
+        let turns = std::mem::take(&mut writing.entry.turns);
+        let jobs = turns.into_iter().flat_map(|turn| turn.jobs).chain(jobs);
+        let ended: Vec<Job> = jobs.filter(|job| matches!(job, Job::ResolveActivity { .. })).collect();
         let reason = match error {
             HostError::Stuck { reason, .. } => reason.clone(),
             other => other.to_string(),
@@ -119,6 +185,10 @@ impl Driver {
         }
         // What the failed activation has changed in memory is not so.
         state.forget();
+        let run = writing.entry.run;
+        for job in ended.into_iter().rev() {
+            state.inbox.push_front(Item::Answer { run, job, generation: 0 });
+        }
         drop(state);
         writing.refuse(error);
     }
@@ -131,9 +201,13 @@ impl Driver {
         }
         self.apply(&turn);
         writing.entry.turns.push(turn);
-        if let Err(error) = self.hold(&mut writing.entry).await {
-            self.fail(&error, writing);
-            return;
+        match self.hold(&mut writing.entry).await {
+            Ok(()) => {}
+            Err((HostError::Engine(error), _)) => return self.not_written(error, writing).await,
+            Err((error, jobs)) if writing.entry.begins.is_some() => {
+                return self.remain(writing, error, jobs).await;
+            }
+            Err((error, jobs)) => return self.fail(&error, writing, jobs),
         }
         let ending = match self.ending(&writing.entry).await {
             Ok(ending) => ending,
@@ -146,12 +220,22 @@ impl Driver {
     pub(super) async fn ending(&self, entry: &Entry) -> Result<Option<Ending>, SubmitError> {
         let Some(turn) = entry.turns.last() else { return Ok(None) };
         let Some(end) = turn.end() else { return Ok(None) };
-        let ending = {
+        let (ending, row, is_slim) = {
             let state = self.workflow.lock();
-            let open = state.known.as_ref().and_then(|known| known.open.as_ref());
-            open.map(|open| ending::of(self.workflow.workspace, open, end, turn.time, &self.inner.env))
+            let Some(open) = state.known.as_ref().and_then(|known| known.open.as_ref()) else {
+                return Ok(None);
+            };
+            let ending = ending::of(self.workflow.workspace, open, end, turn.time, &self.inner.env);
+            (ending, open.row.clone(), size::is_slim(open.input_bytes))
         };
-        let Some(mut ending) = ending else { return Ok(None) };
+        let mut ending = ending;
+        // A run that is tried again as a whole has the same input, which may not be in memory.
+        if let (Some(next), true, Command::Fail { .. }) = (&mut ending.next, is_slim, end) {
+            next.start.input = match entry.turns.iter().flat_map(|turn| &turn.jobs).find_map(started) {
+                Some(start) => start.input.clone(),
+                None => self.inner.read_start(self.workflow.workspace, &row).await?.input,
+            };
+        }
         if let Some(next) = &mut ending.next {
             next.run = self.next_run().await?;
             ending.row.next = Some(next.run);
@@ -171,8 +255,9 @@ impl Driver {
     }
 
     /// Waits for local activities that end soon, so that they are written together with what they were asked for by.
-    pub(super) async fn hold(&mut self, entry: &mut Entry) -> Result<(), HostError> {
+    pub(super) async fn hold(&mut self, entry: &mut Entry) -> Result<(), (HostError, Vec<Job>)> {
         let until = self.inner.env.instant() + self.inner.options.local_activity_hold;
+        let mut bytes = 0;
         loop {
             let Some(turn) = entry.turns.last() else { return Ok(()) };
             self.begin_local(turn);
@@ -184,7 +269,12 @@ impl Driver {
             if !holds {
                 return Ok(());
             }
-            let jobs = self.local_answers();
+            // What does not fit beside what is to be written is told in the next event.
+            bytes += size::size_of(turn);
+            let jobs = self.local_answers(self.inner.options.jobs_bytes_max.saturating_sub(bytes));
+            if bytes >= self.inner.options.jobs_bytes_max {
+                return Ok(());
+            }
             if jobs.is_empty() {
                 let left = until.saturating_duration_since(self.inner.env.instant());
                 let arrived = self.inner.env.timeout(left, self.workflow.arrived.notified()).await;
@@ -199,23 +289,36 @@ impl Driver {
         }
     }
 
-    /// Takes the answers of local activities out of the inbox.
-    pub(super) fn local_answers(&self) -> Vec<Job> {
+    /// Takes the answers of local activities out of the inbox, up to so many bytes.
+    pub(super) fn local_answers(&self, limit: usize) -> Vec<Job> {
         let mut state = self.workflow.lock();
         let (generation, mut jobs) = (state.generation, Vec::new());
+        let mut bytes = 0;
         let items = std::mem::take(&mut state.inbox);
         for item in items {
             match item {
-                Item::Answer { job: job @ Job::ResolveLocalActivity { .. }, generation: of, .. } => {
+                Item::Answer { run, job: job @ Job::ResolveLocalActivity { .. }, generation: of } => {
                     let open = state.known.as_ref().and_then(|known| known.open.as_ref());
                     if of == generation && open.is_some_and(|open| open.pending.admits(&job)) {
-                        jobs.push(job);
+                        bytes += size::weight(&job);
+                        if bytes > limit {
+                            state.inbox.push_back(Item::Answer { run, job, generation: of });
+                        } else {
+                            jobs.push(job);
+                        }
                     }
                 }
                 other => state.inbox.push_back(other),
             }
         }
         jobs
+    }
+}
+
+fn started(job: &Job) -> Option<&Start> {
+    match job {
+        Job::Start(start) => Some(start),
+        _ => None,
     }
 }
 

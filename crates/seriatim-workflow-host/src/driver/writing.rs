@@ -1,7 +1,5 @@
 //! Writing an event, and what follows when it is durable, or is not.
 
-use std::sync::Arc;
-
 use seriatim_engine::{Advance, RunStatus, SubmitError};
 use seriatim_types::ErrorKind;
 use seriatim_workflow::{Command, Job, Payload};
@@ -13,7 +11,10 @@ use crate::ending::{self, Ending};
 use crate::entry::Entry;
 use crate::error::HostError;
 use crate::messages::Outcome;
-use crate::workflow::{Answering, Item, Key, OpenRun, Reply, Starting, State, Told, Written, outcome};
+use crate::size;
+use crate::workflow::{
+    Answering, Item, Key, OpenRun, Reply, Starting, State, Told, Written, outcome, run_id,
+};
 
 /// What is to be written, and who hears of it.
 #[derive(Default)]
@@ -70,11 +71,11 @@ impl Driver {
         if let Some(Key { key, identity }) = writing.key.clone() {
             (advance.idempotency_key, advance.identity) = (Some(key), identity);
         }
-        advance.body = match serde_json::to_value(&*entry) {
+        advance.body = match entry.to_body() {
             Ok(body) => body,
             Err(error) => {
                 let error = HostError::Invalid(format!("what has happened cannot be written: {error}"));
-                return self.fail(&error, writing);
+                return self.fail(&error, writing, Vec::new());
             }
         };
         match self.inner.engine.workflows().advance(workspace, advance).await {
@@ -115,6 +116,18 @@ impl Driver {
                 | ErrorKind::Fenced
                 | ErrorKind::Conflict
         );
+        let jobs = writing.entry.turns.first().map_or(0, |turn| turn.jobs.len());
+        if kind == ErrorKind::TooLarge && jobs > 1 && writing.entry.begins.is_none() {
+            // What the code has asked for does not fit beside so many jobs: they are told in smaller parts.
+            self.drop_instance();
+            let mut state = self.workflow.lock();
+            state.forget();
+            state.jobs_limit = Some(jobs / 2);
+            tell_again(&mut state, &mut writing);
+            drop(state);
+            writing.refuse(&error.into());
+            return;
+        }
         if !again && kind != ErrorKind::Closed {
             let error = HostError::Engine(error);
             tracing::warn!(workspace = %self.workflow.workspace, %error, "an event was refused");
@@ -134,15 +147,11 @@ impl Driver {
             let mut state = self.workflow.lock();
             state.forget();
             let run = writing.entry.run;
-            let jobs = writing.entry.turns.first().map_or(&[][..], |turn| &turn.jobs);
-            for job in jobs.iter().rev().filter(|job| answered(job).is_some()) {
-                if !matches!(job, Job::ResolveLocalActivity { .. }) {
-                    state.inbox.push_front(Item::Answer { run, job: job.clone(), generation: 0 });
-                }
-            }
             if kind == ErrorKind::Conflict {
                 // Nobody has asked for a certain offset: what was told is told again.
-                again_asked(&mut state, &mut writing);
+                tell_again(&mut state, &mut writing);
+            } else {
+                answer_again(&mut state, &writing);
             }
             if writing.entry.delivered {
                 state.inbox.push_front(Item::Delivered { run });
@@ -174,11 +183,11 @@ impl Driver {
                 known.newest = Some(open.row.clone());
                 self.inner.metrics.started.increment(1);
             }
-            entry.retries.iter().for_each(|retry| {
-                if let Some(open) = &mut known.open {
-                    open.pending.retry(retry);
-                }
-            });
+            if let Some(open) = &mut known.open {
+                entry.retries.iter().for_each(|retry| open.pending.retry(retry));
+                entry.attempts.iter().for_each(|attempted| open.pending.attempted(attempted));
+                entry.arrived.iter().for_each(|job| open.pending.arrive(job));
+            }
             for turn in &entry.turns {
                 self.carry_out(&mut state, turn, ending.is_some());
             }
@@ -242,28 +251,69 @@ impl Driver {
             self.inner.pay_from(workspace, row.clone(), open.pending);
         }
         known.newest = Some(row);
+        let known_next = ending.next.is_some();
         if let Some(next) = ending.next {
             let mut row = ending::row_of(&next);
             row.from = offset;
             known.newest = Some(row.clone());
-            let (start, begins) = (Arc::from(next.start), next.begins);
+            let ((start, input_bytes), begins) = (size::slim(*next.start), next.begins);
             let pending = crate::pending::Pending::default();
-            known.open =
-                Some(OpenRun { row, start, begins, pending, turns: 0, time: next.at, due: Some(next.at) });
+            known.open = Some(OpenRun {
+                row,
+                start,
+                input_bytes,
+                begins,
+                pending,
+                bytes: 0,
+                turns: 0,
+                time: next.at,
+                due: Some(next.at),
+            });
             self.resume_open(state);
         }
-        let error = self.not_running(state);
+        let error = match known_next {
+            true => HostError::UpdateLost(run_id(workspace, run)),
+            false => self.not_running(state),
+        };
         updates.into_iter().for_each(|(_, reply)| drop(reply.send(Err(error.clone()))));
         self.inner.metrics.ended.increment(1);
         self.workflow.ended.notify_waiters();
     }
 }
 
+/// Puts back what the world has answered.
+fn answer_again(state: &mut State, writing: &Writing) {
+    let run = writing.entry.run;
+    let jobs = writing.entry.turns.first().map_or(&writing.entry.arrived[..], |turn| &turn.jobs);
+    for job in jobs.iter().rev().filter(|job| answered(job).is_some()) {
+        if !matches!(job, Job::ResolveLocalActivity { .. }) {
+            state.inbox.push_front(Item::Answer { run, job: job.clone(), generation: 0 });
+        }
+    }
+}
+
+/// Puts back what the world has answered, and what was asked from outside.
+fn tell_again(state: &mut State, writing: &mut Writing) {
+    answer_again(state, writing);
+    again_asked(state, writing);
+}
+
 /// Puts back what was asked from outside.
 fn again_asked(state: &mut State, writing: &mut Writing) {
-    let Some(turn) = writing.entry.turns.first() else { return };
     let (run, key) = (writing.entry.run, &writing.key);
     let mut items = Vec::new();
+    if let (Some(start), true) = (writing.entry.start.take(), writing.started.is_some())
+        && let Some(reply) = writing.started.take()
+    {
+        let begins = writing.entry.begins.clone().unwrap_or_default();
+        let (key, reuse) = (key.clone(), Default::default());
+        items.push(Item::Start(Box::new(Starting { start, begins, reuse, key, is_fresh: false, reply })));
+    }
+    let Some(turn) = writing.entry.turns.first() else {
+        state.asked += items.len();
+        items.into_iter().for_each(|item| state.inbox.push_front(item));
+        return;
+    };
     if let (Some(reply), Some(Job::Start(start))) = (writing.started.take(), turn.jobs.first()) {
         let begins = writing.entry.begins.clone().unwrap_or_default();
         let (start, key, reuse) = (start.clone(), key.clone(), Default::default());

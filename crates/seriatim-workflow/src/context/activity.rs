@@ -7,15 +7,14 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Context, arguments};
 use crate::kind::{self, ActivitySeq};
 use crate::runtime::{ActivityEntry, Operation, Shared, Wait, WaitingFor};
 use crate::{
-    ActivityError, ActivityOptions, ActivityResolution, CancellationType, Command, Failure, InputDigest,
-    Kind, Lineage, Payload, PayloadError, RetryPolicy,
+    ActivityError, ActivityOptions, ActivityResolution, Arguments, CancellationType, Command, Failure,
+    InputDigest, Kind, Lineage, Payload, PayloadError, RetryPolicy,
 };
 
 /// The name of an activity with the types of its input and output, so that they cannot be mixed up.
@@ -68,7 +67,7 @@ impl Context {
     ///
     /// The name is a text or an [`Activity`], which fixes the types.
     #[track_caller]
-    pub fn activity<In: Serialize, Out: DeserializeOwned>(
+    pub fn activity<In: Arguments, Out: DeserializeOwned>(
         &self,
         activity: impl Into<Activity<In, Out>>,
         input: In,

@@ -5,15 +5,14 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Context, ExternalFuture, arguments};
 use crate::kind::{self, ChildWorkflowSeq};
 use crate::runtime::{Cell, ChildEntry, Operation, WaitingFor};
 use crate::{
-    CancellationType, ChildError, ChildOptions, ChildResolution, ChildStartResolution, Command, Failure,
-    InputDigest, Kind, Lineage, ParentClosePolicy, Payload, PayloadError, SignalTarget,
+    Arguments, CancellationType, ChildError, ChildOptions, ChildResolution, ChildStartResolution, Command,
+    Failure, InputDigest, Kind, Lineage, ParentClosePolicy, Payload, PayloadError, SignalTarget,
 };
 
 /// The name of a workflow with the types of its input and output, so that they cannot be mixed up.
@@ -48,7 +47,7 @@ impl Context {
     /// A child workflow. Awaiting the call starts it and waits for its result; [`ChildCall::start`] waits for its first
     /// phase only.
     #[track_caller]
-    pub fn child<In: Serialize, Out: DeserializeOwned + Send + 'static>(
+    pub fn child<In: Arguments, Out: DeserializeOwned + Send + 'static>(
         &self,
         workflow: impl Into<ChildWorkflow<In, Out>>,
         input: In,
@@ -213,7 +212,7 @@ impl<Out: DeserializeOwned + Send + 'static> ChildHandle<Out> {
 
     /// Sends it a signal.
     #[track_caller]
-    pub fn signal<In: Serialize>(&self, name: impl Into<String>, input: In) -> ExternalFuture {
+    pub fn signal<In: Arguments>(&self, name: impl Into<String>, input: In) -> ExternalFuture {
         let target = SignalTarget::Child { workflow_id: self.workflow_id.clone() };
         self.ctx.signal_target(target, name.into(), arguments(&input), Location::caller())
     }

@@ -4,20 +4,18 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
-use serde::Serialize;
-
 use super::{Context, arguments};
 use crate::kind;
 use crate::runtime::{Cell, Wait, WaitingFor};
 use crate::{
-    Command, Execution, ExternalError, Failure, Headers, InputDigest, Kind, Lineage, Payload, PayloadError,
-    SignalTarget,
+    Arguments, Command, Execution, ExternalError, Failure, Headers, InputDigest, Kind, Lineage, Payload,
+    PayloadError, SignalTarget,
 };
 
 impl Context {
     /// Sends a signal to another workflow, at once; awaiting it waits for the delivery.
     #[track_caller]
-    pub fn signal_external<In: Serialize>(
+    pub fn signal_external<In: Arguments>(
         &self,
         workflow: Execution,
         name: impl Into<String>,

@@ -10,12 +10,14 @@ use serde::de::DeserializeOwned;
 
 use super::Context;
 use crate::runtime::{Cell, QueryHandler, UpdateHandler, WaitingFor};
-use crate::{Cancelled, Failure, Payload, SignalError};
+use crate::{Cancelled, Failure, Payload, SignalError, Warning};
 
 impl Context {
     /// The signals of one name, those included that came before anybody asked for them.
     pub fn signals<T: DeserializeOwned>(&self, name: impl Into<String>) -> Signals<T> {
-        Signals { ctx: self.clone(), name: name.into(), types: PhantomData }
+        // Runs by older rules were recorded with the error.
+        let is_strict = self.shared.lock().start.rules == 0;
+        Signals { ctx: self.clone(), name: name.into(), is_strict, types: PhantomData }
     }
 
     /// Answers queries of this name. The handler may only read: it cannot wait, and asking for anything fails the query.
@@ -41,7 +43,9 @@ impl Context {
     {
         let handler: QueryHandler =
             Arc::new(move |input| Ok(Payload::json(&handler(Payload::decode_all(input)?)?)?));
-        self.shared.lock().queries.insert(name.into(), handler);
+        let before = self.shared.lock().queries.insert(name.into(), handler);
+        // Its destructor may use the context, so the lock is not held.
+        drop(before);
     }
 
     /// Takes updates of this name: each is validated, which may only read, then accepted, then handled in a branch of its
@@ -70,7 +74,25 @@ impl Context {
                 Err(error) => Box::pin(std::future::ready(Err(error.into()))),
             }),
         };
-        self.shared.lock().updates.insert(name.into(), handler);
+        let before = self.shared.lock().updates.insert(name.into(), handler);
+        drop(before);
+    }
+}
+
+impl Context {
+    /// Whether the handlers of all accepted updates have returned. Wait for it before a run ends, so that those who sent the
+    /// updates get their answers:
+    ///
+    /// ```
+    /// # use seriatim_workflow::{Context, Exit};
+    /// # async fn workflow(ctx: Context, _: ()) -> Result<(), Exit> {
+    /// let handlers = ctx.clone();
+    /// ctx.wait_until(move || handlers.all_handlers_finished()).await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn all_handlers_finished(&self) -> bool {
+        self.shared.lock().open_updates == 0
     }
 }
 
@@ -78,15 +100,25 @@ impl Context {
 pub struct Signals<T> {
     ctx: Context,
     name: String,
+    is_strict: bool,
     types: PhantomData<fn() -> T>,
 }
 
 impl<T: DeserializeOwned> Signals<T> {
-    /// The next signal, once there is one.
+    /// A signal whose arguments are not of this type is an error of `next` and `try_next`, which ends the run if the code
+    /// passes it on. Without this it is skipped, and noted as a [`Warning`].
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.is_strict = true;
+        self
+    }
+
+    /// The next signal, once there is one. Signals whose arguments are not of this type are skipped, with a
+    /// [`Warning`], unless the signals are [`strict`](Self::strict): whoever can send a signal could end the run.
     ///
     /// # Errors
     ///
-    /// [`SignalError`] if the scope of the context was cancelled, or the signal's arguments are not of this type.
+    /// [`SignalError`] if the scope of the context was cancelled.
     pub async fn next(&mut self) -> Result<T, SignalError> {
         loop {
             if let Some(signal) = self.try_next() {
@@ -110,15 +142,23 @@ impl<T: DeserializeOwned> Signals<T> {
         }
     }
 
-    /// The next signal, if there is one.
+    /// The next signal, if there is one; of the wrong type as in [`next`](Self::next).
     pub fn try_next(&mut self) -> Option<Result<T, SignalError>> {
-        let signal = {
-            let mut state = self.ctx.shared.lock();
-            if state.refuse("take a signal") {
-                return None;
+        loop {
+            let signal = {
+                let mut state = self.ctx.shared.lock();
+                if state.refuse("take a signal") {
+                    return None;
+                }
+                state.signals.get_mut(&self.name)?.waiting.pop_front()?
+            };
+            match Payload::decode_all(&signal.input) {
+                Err(error) if !self.is_strict => {
+                    let (name, reason) = (self.name.clone(), error.to_string());
+                    self.ctx.shared.lock().warn(Warning::SignalSkipped { name, reason });
+                }
+                read => return Some(read.map_err(Into::into)),
             }
-            state.signals.get_mut(&self.name)?.waiting.pop_front()?
-        };
-        Some(Payload::decode_all(&signal.input).map_err(Into::into))
+        }
     }
 }

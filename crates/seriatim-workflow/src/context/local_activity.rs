@@ -6,7 +6,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::activity::decode;
@@ -14,8 +13,8 @@ use super::{Activity, BranchNode, Context, arguments};
 use crate::kind::{self, LocalActivitySeq};
 use crate::runtime::{ActivityEntry, Wait, WaitingFor};
 use crate::{
-    ActivityError, ActivityResolution, Branch, CancellationType, Command, Failure, InputDigest, Kind,
-    Lineage, LocalActivityOptions, Path, Payload, PayloadError, RetryPolicy,
+    ActivityError, ActivityResolution, Arguments, Branch, CancellationType, Command, Failure, InputDigest,
+    Kind, Lineage, LocalActivityOptions, Path, Payload, PayloadError, RetryPolicy,
 };
 
 /// The local activity that a host of the [call-order](crate::Numbering::ByCallOrder) kind has to offer: it returns its
@@ -25,7 +24,7 @@ pub const SIDE_EFFECT_ACTIVITY: &str = "seriatim.side_effect";
 impl Context {
     /// A local activity, which begins when the call is awaited.
     #[track_caller]
-    pub fn local_activity<In: Serialize, Out: DeserializeOwned + Send + 'static>(
+    pub fn local_activity<In: Arguments, Out: DeserializeOwned + Send + 'static>(
         &self,
         activity: impl Into<Activity<In, Out>>,
         input: In,

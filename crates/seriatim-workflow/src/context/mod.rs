@@ -1,8 +1,13 @@
 //! What workflow code works with.
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "arguments are given away, as to a function that is called"
+)]
 
 mod activity;
 mod child;
 mod concurrency;
+mod condition;
 mod external;
 mod handlers;
 mod local_activity;
@@ -22,6 +27,7 @@ use serde::de::DeserializeOwned;
 pub use activity::{Activity, ActivityCall, ActivityFuture};
 pub use child::{ChildCall, ChildHandle, ChildWorkflow};
 pub use concurrency::TaskHandle;
+pub use condition::ConditionFuture;
 pub use external::ExternalFuture;
 pub use handlers::Signals;
 pub use local_activity::{LocalActivityCall, SIDE_EFFECT_ACTIVITY};
@@ -29,10 +35,10 @@ pub use race::{Either, Losers, Race, RaceFuture, TimedOut};
 pub use scope::Scope;
 pub use timer::TimerFuture;
 
-use crate::runtime::{Condition, ScopeNode, Shared, Slot, State, WaitingFor, is_current, mix};
+use crate::runtime::{ScopeNode, Shared, Slot, State, is_current, mix};
 use crate::{
-    Branch, Command, ContinueAsNew, Exit, ForeignWait, Headers, InputDigest, Lineage, Path, Payload,
-    PayloadError, Start, Time,
+    Arguments, Branch, Command, ContinueAsNew, Exit, ForeignWait, Headers, InputDigest, Lineage, Path,
+    Payload, PayloadError, Start, Time,
 };
 
 /// What the context's longer operations return.
@@ -135,6 +141,22 @@ impl Context {
     #[must_use]
     pub fn history_length(&self) -> u32 {
         self.shared.lock().history_length
+    }
+
+    /// Whether the history is so long that the run should end with [`Self::continue_as_new`]: each replay reads all of it,
+    /// and beyond a limit the host ends the run. The same on every replay.
+    ///
+    /// ```
+    /// # use seriatim_workflow::{Context, Exit};
+    /// # async fn workflow(ctx: Context, done: u64) -> Result<(), Exit> {
+    /// if ctx.continue_as_new_suggested() {
+    ///     return Err(ctx.continue_as_new(&done));
+    /// }
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn continue_as_new_suggested(&self) -> bool {
+        self.shared.lock().continue_as_new_suggested
     }
 
     /// A number that looks random and is the same on every replay. Each branch has its own row of them.
@@ -266,7 +288,7 @@ impl Context {
     }
 
     /// How a run ends that goes on as a new one, with an empty history: `return Err(ctx.continue_as_new(&input))`.
-    pub fn continue_as_new<In: Serialize + ?Sized>(&self, input: &In) -> Exit {
+    pub fn continue_as_new<In: Arguments + ?Sized>(&self, input: &In) -> Exit {
         match arguments(input) {
             Ok(input) => Exit::ContinueAsNew(Box::new(ContinueAsNew { input, ..ContinueAsNew::default() })),
             Err(error) => error.into(),
@@ -276,23 +298,35 @@ impl Context {
     /// A value that branches of this run hand to one another: set once, awaited by many.
     #[must_use]
     pub fn slot<T: Clone>(&self) -> Slot<T> {
-        Slot::new(&self.shared.sched)
+        Slot::new(self)
     }
 
-    /// Waits until a condition on the workflow's own state holds. It is looked at whenever no branch can go on, and must
-    /// not change anything.
-    pub fn wait_until(&self, holds: impl FnMut() -> bool + Send + 'static) -> BoxFuture<()> {
-        let slot = crate::runtime::Cell::new();
-        let wait = slot.wait(&self.shared.sched, WaitingFor::Condition);
-        self.shared.lock().conditions.push(Condition { holds: Box::new(holds), slot });
-        Box::pin(wait)
+    /// Waits until a condition on the workflow's own state holds. It is checked whenever no branch can continue, and must
+    /// not change anything. Dropping the future forgets the condition.
+    ///
+    /// The future ends with [`Cancelled`](crate::Cancelled) if the context's scope is cancelled first.
+    ///
+    /// ```
+    /// # use seriatim_workflow::{Context, Exit};
+    /// # use std::sync::{Arc, atomic::{AtomicBool, Ordering}};
+    /// # async fn workflow(ctx: Context, _: ()) -> Result<(), Exit> {
+    /// let is_open = Arc::new(AtomicBool::new(false));
+    /// let seen = Arc::clone(&is_open);
+    /// ctx.wait_until(move || seen.load(Ordering::Relaxed)).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn wait_until(&self, holds: impl FnMut() -> bool + Send + 'static) -> ConditionFuture {
+        ConditionFuture::new(self, Box::new(holds))
+    }
+
+    /// The scope that ends waits in this context; none in runs whose rules are older.
+    pub(crate) fn ending_scope(&self) -> Option<&Arc<ScopeNode>> {
+        (self.shared.lock().start.rules >= 1).then_some(&self.scope)
     }
 }
 
-/// A value as arguments: `null`, which `()` is, is none; anything else is one.
-pub(crate) fn arguments<In: Serialize + ?Sized>(input: &In) -> Result<Vec<Payload>, PayloadError> {
-    let payload = Payload::json(input)?;
-    Ok(if payload.is_null() { Vec::new() } else { vec![payload] })
+pub(crate) fn arguments<In: Arguments + ?Sized>(input: &In) -> Result<Vec<Payload>, PayloadError> {
+    input.to_payloads()
 }
 
 fn digest_of(values: &Headers) -> InputDigest {

@@ -112,7 +112,8 @@ impl Context {
         let race = self.race2(code, move |ctx| async move {
             if ctx.timer(limit).await.is_err() {
                 // The whole was cancelled: that is for the other branch to tell.
-                ctx.slot::<()>().wait().await;
+                let never = Cell::<()>::new();
+                never.wait(&ctx.shared.sched, WaitingFor::Slot).await;
             }
         });
         Box::pin(async move {

@@ -4,18 +4,19 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use super::jobs::unknown_handler;
 use super::matcher::Matcher;
-use super::sched::{Blocked, Current, TaskId};
-use super::state::{IncomingUpdate, Shared, State};
+use super::sched::{Blocked, Current, Ready, TaskId};
+use super::state::{Shared, State};
 use super::table::PendingOperation;
 use super::task::{NewTask, TaskFuture, TaskWaker};
 use crate::context::Context;
 use crate::{
     Activation, ActivationFailure, Branch, CallSite, Command, Completion, Difference, Exit, Failure,
-    ForeignWait, Job, QueryAnswer, Recorded, Registry, UpdateOutcome,
+    ForeignWait, Job, QueryAnswer, Recorded, Registry, Warning,
 };
 
 /// What happens when code and history differ.
@@ -65,6 +66,23 @@ struct Task {
     handle: Arc<TaskWaker>,
 }
 
+/// A view of a run for another thread than the one that activates it. Made by [`Instance::watch`].
+#[derive(Clone)]
+pub struct Watch(Arc<Shared>);
+
+impl Watch {
+    /// The branch that was polled last, and where in the code the last operation of the activation was issued. A guess:
+    /// the run continues meanwhile.
+    #[must_use]
+    pub fn last(&self) -> (Option<String>, Option<CallSite>) {
+        let state = self.0.lock();
+        let task = self.0.polled.load(Ordering::Relaxed) as usize;
+        let branch = state.wakers.get(task).and_then(std::sync::Weak::upgrade);
+        let site = state.sites.iter().rev().find_map(|site| *site);
+        (branch.map(|waker| waker.branch.to_string()), site.map(Into::into))
+    }
+}
+
 /// One run in memory: its tasks, what is pending, and who waits for what.
 ///
 /// Between activations it can be sent to another thread. Dropping it drops the run's futures; the run itself is in its
@@ -85,7 +103,7 @@ struct Task {
 /// ```
 pub struct Instance {
     registry: Arc<Registry>,
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     tasks: Vec<Option<Task>>,
     /// Tasks that were polled, are blocked, and waited for nothing of ours when last seen.
     suspects: Vec<TaskId>,
@@ -125,7 +143,9 @@ impl Instance {
         let outcome = match &self.poison {
             Some(_) if is_eviction(&activation) => Ok(Vec::new()),
             Some(first) => Err(ActivationFailure::Poisoned { first: first.clone() }),
-            None => self.run(activation),
+            // What `run` does not catch where it knows the branch is caught here: no panic leaves an activation.
+            None => caught(|| self.run(activation))
+                .unwrap_or_else(|message| Err(panicked(&Branch::main(), message))),
         };
         if let Err(failure) = &outcome
             && self.poison.is_none()
@@ -154,6 +174,24 @@ impl Instance {
     #[must_use]
     pub fn differences(&self) -> Vec<Difference> {
         self.shared.lock().differences.clone()
+    }
+
+    /// What is wrong with the run and does not stop it: the newest sixteen.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Warning> {
+        self.shared.lock().warnings.iter().cloned().collect()
+    }
+
+    /// How many warnings there have been, over all activations.
+    #[must_use]
+    pub fn warned(&self) -> u64 {
+        self.shared.lock().warned
+    }
+
+    /// A view of the run for another thread: where its code is while an activation takes too long.
+    #[must_use]
+    pub fn watch(&self) -> Watch {
+        Watch(Arc::clone(&self.shared))
     }
 
     /// Where in the code the commands of the last completion were issued; none where it was not the code's doing.
@@ -214,6 +252,11 @@ impl Instance {
             state.time = activation.time;
             state.is_replaying = activation.is_replaying;
             state.history_length = activation.history_length;
+            let is_suggested = activation.continue_as_new_suggested;
+            if is_suggested && !std::mem::replace(&mut state.continue_as_new_suggested, is_suggested) {
+                let activations = activation.history_length;
+                state.warn(Warning::LongHistory { activations });
+            }
             state.sites.clear();
             for job in activation.jobs {
                 match job {
@@ -232,7 +275,12 @@ impl Instance {
                         state.apply(Job::Start(job))?;
                         start = Some(Arc::clone(&state.start));
                     }
-                    other => state.apply(other)?,
+                    other => {
+                        if matches!(other, Job::Update { .. }) {
+                            self.shared.sched.lock().ready.push_back(Ready::Update);
+                        }
+                        state.apply(other)?;
+                    }
                 }
             }
         }
@@ -252,7 +300,9 @@ impl Instance {
         let context = Context::main(&self.shared);
         let start = Arc::clone(&self.shared.lock().start);
         let shared = Arc::clone(&self.shared);
-        let future = code(context, start.input.clone());
+        // The code may work before it returns its future, and reading its input is code of the user's too.
+        let future = caught(|| code(context, start.input.clone()))
+            .map_err(|message| panicked(&Branch::main(), message))?;
         let main = async move {
             let exit = future.await;
             let mut state = shared.lock();
@@ -266,13 +316,16 @@ impl Instance {
     /// Runs ready tasks, first come first served, until none is left; hands out updates; looks at conditions.
     fn drive(&mut self, limit: u64) -> Result<(), ActivationFailure> {
         self.suspects.clear();
+        let in_turn = self.is_update_in_turn();
         loop {
-            self.hand_out_updates();
+            if !in_turn {
+                self.hand_out_updates()?;
+            }
             self.run_ready(limit)?;
             // Nearly always nothing is left to look at: one look tells.
             let (has_ended, is_all) = {
                 let state = self.shared.lock();
-                (state.has_ended, state.incoming_updates.is_empty() && state.conditions.is_empty())
+                (state.has_ended, state.waiting_updates.is_empty() && state.conditions.is_empty())
             };
             if has_ended {
                 self.end_tasks();
@@ -281,7 +334,8 @@ impl Instance {
             if is_all {
                 break;
             }
-            if !self.has_updates() && !self.look_at_conditions()? {
+            let has_updates = if in_turn { self.requeue_updates() } else { self.has_updates() };
+            if !has_updates && !self.look_at_conditions()? {
                 self.refuse_updates();
                 break;
             }
@@ -302,23 +356,26 @@ impl Instance {
 
     fn run_ready(&mut self, limit: u64) -> Result<(), ActivationFailure> {
         loop {
-            let (spawned, aborted) = {
-                let mut state = self.shared.lock();
+            {
+                let state = self.shared.lock();
                 if let Some(fault) = &state.fault {
                     return Err(fault.clone());
                 }
                 if state.has_ended {
                     return Ok(());
                 }
-                (std::mem::take(&mut state.spawned), std::mem::take(&mut state.aborted))
-            };
-            spawned.into_iter().for_each(|task| self.install(task));
-            let was_quiet = aborted.is_empty();
-            aborted.into_iter().for_each(|task| self.remove(task));
-            if !was_quiet {
+            }
+            if !self.install_spawned() {
                 continue;
             }
-            let Some(task) = self.shared.sched.lock().ready.pop_front() else { return Ok(()) };
+            let Some(ready) = self.shared.sched.lock().ready.pop_front() else { return Ok(()) };
+            let task = match ready {
+                Ready::Task(task) => task,
+                Ready::Update => {
+                    self.take_update()?;
+                    continue;
+                }
+            };
             self.poll(task)?;
             if self.polls > limit {
                 let branch =
@@ -327,6 +384,19 @@ impl Instance {
                 return Err(ForeignWait::Spinning { branch, polls: POLLS_MAX }.into());
             }
         }
+    }
+
+    /// Takes new tasks in, and drops those that were aborted. Says whether there were none of the latter: a destructor of
+    /// theirs may have made others.
+    pub(super) fn install_spawned(&mut self) -> bool {
+        let (spawned, aborted) = {
+            let mut state = self.shared.lock();
+            (std::mem::take(&mut state.spawned), std::mem::take(&mut state.aborted))
+        };
+        spawned.into_iter().for_each(|task| self.install(task));
+        let was_quiet = aborted.is_empty();
+        aborted.into_iter().for_each(|task| self.remove(task));
+        was_quiet
     }
 
     fn install(&mut self, task: NewTask) {
@@ -338,13 +408,14 @@ impl Instance {
         self.tasks[index] = Some(Task { future: task.future, waker, handle: task.waker });
     }
 
-    fn poll(&mut self, id: TaskId) -> Result<(), ActivationFailure> {
+    pub(super) fn poll(&mut self, id: TaskId) -> Result<(), ActivationFailure> {
         let Some(Some(task)) = self.tasks.get_mut(id as usize) else { return Ok(()) };
         task.handle.polled();
         Current::poll(id);
+        self.shared.polled.store(id, Ordering::Relaxed);
         self.polls += 1;
         let mut cx = TaskContext::from_waker(&task.waker);
-        let polled = catch_unwind(AssertUnwindSafe(|| task.future.as_mut().poll(&mut cx)));
+        let polled = caught(|| task.future.as_mut().poll(&mut cx));
         match polled {
             Ok(Poll::Pending) => {
                 if !task.handle.is_queued() && !self.shared.sched.lock().is_waiting(id) {
@@ -356,10 +427,7 @@ impl Instance {
                 self.remove(id);
                 Ok(())
             }
-            Err(panic) => Err(ActivationFailure::Panicked {
-                branch: task.handle.branch.to_string(),
-                message: message_of(&*panic),
-            }),
+            Err(message) => Err(panicked(&task.handle.branch, message)),
         }
     }
 
@@ -367,78 +435,45 @@ impl Instance {
     fn remove(&mut self, id: TaskId) {
         if let Some(task) = self.tasks.get_mut(id as usize).and_then(Option::take) {
             task.handle.done();
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(task)));
+            drop_caught(task);
             self.shared.lock().free_tasks.push(id);
-        }
-    }
-
-    fn has_updates(&self) -> bool {
-        let state = self.shared.lock();
-        state.incoming_updates.iter().any(|update| state.updates.contains_key(&update.name))
-    }
-
-    /// Validates and accepts the updates whose handlers are registered; each becomes a task.
-    fn hand_out_updates(&mut self) {
-        let updates = std::mem::take(&mut self.shared.lock().incoming_updates);
-        for update in updates {
-            let handler = self.shared.lock().updates.get(&update.name).cloned();
-            match handler {
-                Some(handler) => self.accept(update, &handler),
-                None => self.shared.lock().incoming_updates.push_back(update),
-            }
-        }
-    }
-
-    fn accept(&mut self, update: IncomingUpdate, handler: &super::UpdateHandler) {
-        let protocol_id = update.protocol_id;
-        if update.run_validator
-            && let Err(failure) = self.ask("validator", || (handler.validate)(&update.input))
-        {
-            self.shared.lock().push(Command::UpdateRejected { protocol_id, failure }, None);
-            return;
-        }
-        let branch = {
-            let mut state = self.shared.lock();
-            state.push(Command::UpdateAccepted { protocol_id: protocol_id.clone() }, None);
-            state.accepted_updates += 1;
-            Branch::update(state.accepted_updates)
-        };
-        let future = (handler.handle)(Context::of(&self.shared, branch.clone()), &update.input);
-        let shared = Arc::clone(&self.shared);
-        let task = async move {
-            let outcome = match future.await {
-                Ok(result) => UpdateOutcome::Completed { result },
-                Err(failure) => UpdateOutcome::Failed { failure },
-            };
-            shared.lock().push(Command::UpdateCompleted { protocol_id, outcome }, None);
-        };
-        self.shared.spawn(branch, Box::pin(task));
-    }
-
-    /// Updates that no handler has taken by now are refused.
-    fn refuse_updates(&mut self) {
-        let mut state = self.shared.lock();
-        for update in std::mem::take(&mut state.incoming_updates) {
-            let failure = unknown_handler("update", &update.name, state.updates.keys());
-            state.push(Command::UpdateRejected { protocol_id: update.protocol_id, failure }, None);
         }
     }
 
     /// Wakes the first task whose condition holds. Returns whether there was one.
     fn look_at_conditions(&mut self) -> Result<bool, ActivationFailure> {
-        let mut conditions = std::mem::take(&mut self.shared.lock().conditions);
-        let looked = catch_unwind(AssertUnwindSafe(|| conditions.iter_mut().position(|c| (c.holds)())));
-        let found = looked.map_err(|panic| ActivationFailure::Panicked {
-            branch: "of a condition".to_owned(),
-            message: message_of(&*panic),
-        })?;
-        if let Some(index) = found {
-            conditions.remove(index).slot.set(());
+        let mut from = 0;
+        loop {
+            let next = {
+                let mut state = self.shared.lock();
+                let next = state.conditions.range_mut(from..).next();
+                next.map(|(id, condition)| (*id, condition.holds.take()))
+            };
+            let Some((id, holds)) = next else { return Ok(false) };
+            from = id + 1;
+            let Some(mut holds) = holds else { continue };
+            let looked = caught(&mut holds);
+            let mut state = self.shared.lock();
+            if looked == Ok(true)
+                && let Some(condition) = state.conditions.remove(&id)
+            {
+                drop(state);
+                condition.slot.set(());
+                drop_caught(holds);
+                return Ok(true);
+            }
+            // Unless it was forgotten meanwhile.
+            let holds = match state.conditions.get_mut(&id) {
+                Some(condition) => condition.holds.replace(holds),
+                None => Some(holds),
+            };
+            drop(state);
+            drop_caught(holds);
+            looked.map_err(|message| ActivationFailure::Panicked {
+                branch: "of a condition".to_owned(),
+                message,
+            })?;
         }
-        let mut state = self.shared.lock();
-        conditions.append(&mut state.conditions);
-        state.conditions = conditions;
-        Ok(found.is_some())
     }
 
     /// Answers queries, each by itself, after everything else.
@@ -461,17 +496,20 @@ impl Instance {
     }
 
     /// Runs code of the workflow that must neither change anything nor wait.
-    fn ask<T>(&mut self, what: &str, code: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    pub(super) fn ask<T>(
+        &mut self,
+        what: &str,
+        code: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         self.shared.lock().read_only = Some(None);
-        let answer = catch_unwind(AssertUnwindSafe(code));
+        let answer = caught(code);
         let tried = self.shared.lock().read_only.take().flatten();
         if let Some(tried) = tried {
             let message = format!("the {what} tried to {tried}: a {what} may only read the workflow's state");
             return Err(Failure::non_retryable("ReadOnly", message));
         }
-        answer.unwrap_or_else(|panic| {
-            let message = format!("the {what} panicked: {}", message_of(&*panic));
-            Err(Failure::non_retryable("Panic", message))
+        answer.unwrap_or_else(|message| {
+            Err(Failure::non_retryable("Panic", format!("the {what} panicked: {message}")))
         })
     }
 
@@ -480,7 +518,7 @@ impl Instance {
         let tasks = std::mem::take(&mut self.tasks);
         for task in tasks.into_iter().flatten() {
             task.handle.done();
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(task)));
+            drop_caught(task);
         }
         let spawned = {
             let mut state = self.shared.lock();
@@ -493,7 +531,7 @@ impl Instance {
             state.aborted.clear();
             (std::mem::take(&mut state.spawned), std::mem::take(&mut state.conditions))
         };
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(spawned)));
+        drop_caught(spawned);
         self.shared.sched.lock().ready.clear();
     }
 
@@ -504,7 +542,7 @@ impl Instance {
             let mut state = self.shared.lock();
             (std::mem::take(&mut state.queries), std::mem::take(&mut state.updates))
         };
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(handlers)));
+        drop_caught(handlers);
     }
 }
 
@@ -534,6 +572,29 @@ fn end_of_run(exit: Result<crate::Payload, Exit>, is_cancel_requested: bool) -> 
         }
         Err(Exit::Failed(failure)) if is_cancel_requested && failure.is_cancelled() => Command::Cancelled,
         Err(Exit::Failed(failure)) => Command::Fail { failure },
+    }
+}
+
+pub(super) fn panicked(branch: &Branch, message: String) -> ActivationFailure {
+    ActivationFailure::Panicked { branch: branch.to_string(), message }
+}
+
+/// Runs code of the user's: its panic ends here, as its message.
+pub(super) fn caught<T>(code: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(code)).map_err(|panic| {
+        let message = message_of(&*panic);
+        drop_caught(panic);
+        message
+    })
+}
+
+/// Drops what may have a destructor of the user's. What is thrown by a panic may panic again when it is dropped: the
+/// second one is leaked.
+fn drop_caught<T>(value: T) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value)))
+        && let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic)))
+    {
+        std::mem::forget(again);
     }
 }
 

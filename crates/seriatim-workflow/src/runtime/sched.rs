@@ -60,9 +60,18 @@ pub struct Blocked {
 #[derive(Default)]
 pub(crate) struct Sched(Mutex<SchedInner>);
 
+/// What is done next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ready {
+    /// The task is polled.
+    Task(TaskId),
+    /// The next of the incoming updates has its turn.
+    Update,
+}
+
 #[derive(Default)]
 pub(crate) struct SchedInner {
-    pub(crate) ready: VecDeque<TaskId>,
+    pub(crate) ready: VecDeque<Ready>,
     pub(crate) foreign: Option<ForeignWait>,
     /// What is waited for, by a place that is used again.
     waits: Vec<Option<(TaskId, WaitingFor)>>,

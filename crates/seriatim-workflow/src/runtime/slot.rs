@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use super::sched::{Sched, SchedInner, TaskId, WaitingFor, is_current};
-use crate::ForeignWait;
+use crate::{Cancelled, Context, ForeignWait};
 
 /// What a slot is inside: a value that is set once, and who waits for it.
 pub(crate) struct Cell<T>(Arc<Mutex<Inner<T>>>);
@@ -196,12 +196,12 @@ impl<T> Drop for Wait<T> {
 #[derive(Clone)]
 pub struct Slot<T> {
     cell: Cell<T>,
-    sched: Arc<Sched>,
+    ctx: Context,
 }
 
 impl<T: Clone> Slot<T> {
-    pub(crate) fn new(sched: &Arc<Sched>) -> Self {
-        Self { cell: Cell::new(), sched: Arc::clone(sched) }
+    pub(crate) fn new(ctx: &Context) -> Self {
+        Self { cell: Cell::new(), ctx: ctx.clone() }
     }
 
     /// Sets the value and wakes whoever waits for it. Returns false, and changes nothing, if it was set before.
@@ -215,20 +215,49 @@ impl<T: Clone> Slot<T> {
         self.cell.is_set()
     }
 
-    /// The value, once it is set.
+    /// The value, once it is set. The future ends with [`Cancelled`] if the scope of the context that made the slot is
+    /// cancelled first.
     pub fn wait(&self) -> SlotFuture<T> {
-        SlotFuture(self.cell.wait(&self.sched, WaitingFor::Slot))
+        self.wait_in(&self.ctx)
+    }
+
+    /// The value, once it is set. The future ends with [`Cancelled`] if the scope of this context is cancelled first: for
+    /// a branch that waits for a slot of another one.
+    pub fn wait_in(&self, ctx: &Context) -> SlotFuture<T> {
+        let wait = self.cell.wait(&ctx.shared.sched, WaitingFor::Slot);
+        SlotFuture { wait, ends: EndsWithScope::new(ctx) }
     }
 }
 
 /// A wait for the value of a [`Slot`].
 #[must_use = "futures do nothing unless they are awaited"]
-pub struct SlotFuture<T>(Wait<T>);
+pub struct SlotFuture<T> {
+    wait: Wait<T>,
+    ends: EndsWithScope,
+}
 
 impl<T: Clone> Future for SlotFuture<T> {
-    type Output = T;
+    type Output = Result<T, Cancelled>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<T> {
-        Wait::poll(&mut self.0, cx)
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        match Wait::poll(&mut self.wait, cx) {
+            Poll::Ready(value) => Poll::Ready(Ok(value)),
+            Poll::Pending => self.ends.poll(cx).map(Err),
+        }
+    }
+}
+
+/// The end of a wait with its scope.
+pub(crate) struct EndsWithScope(Option<Wait<Arc<str>>>);
+
+impl EndsWithScope {
+    pub(crate) fn new(ctx: &Context) -> Self {
+        let scope = ctx.ending_scope();
+        Self(scope.map(|scope| scope.cancelled.wait(&ctx.shared.sched, WaitingFor::Cancellation)))
+    }
+
+    pub(crate) fn poll(&mut self, cx: &TaskContext<'_>) -> Poll<Cancelled> {
+        let Some(cancelled) = &mut self.0 else { return Poll::Pending };
+        cancelled.poll(cx).map(|reason| Cancelled { reason: reason.to_string() })
     }
 }

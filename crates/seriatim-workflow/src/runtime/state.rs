@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::Location;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::instance::Policy;
 use super::matcher::Matcher;
@@ -13,20 +14,27 @@ use super::slot::Cell;
 use super::table::{Operation, PendingOperation, Table};
 use super::task::{NewTask, TaskFuture, TaskWaker};
 use crate::kind::{self, NumberedKind};
+use crate::warning::WARNINGS_KEPT;
 use crate::{
     ActivationFailure, ActivityResolution, Branch, CancellationType, ChildResolution, ChildStartResolution,
-    Command, CommandSeq, Context, Difference, Failure, Kind, Path, Payload, Start, Time,
+    Command, CommandSeq, Context, Difference, Failure, Kind, Path, Payload, Start, Time, Warning,
 };
 
 /// A run, as its contexts know it.
 pub(crate) struct Shared {
     pub(crate) sched: Arc<Sched>,
     state: Mutex<State>,
+    /// The task that is polled; for those who look from another thread.
+    pub(crate) polled: AtomicU32,
 }
 
 impl Shared {
     pub(crate) fn new(state: State) -> Arc<Self> {
-        Arc::new(Self { sched: Arc::default(), state: Mutex::new(state) })
+        Arc::new(Self {
+            sched: Arc::default(),
+            state: Mutex::new(state),
+            polled: AtomicU32::new(TaskId::MAX),
+        })
     }
 
     /// The lock is held for a few instructions, and never while workflow code runs.
@@ -42,6 +50,11 @@ impl Shared {
             state.next_task - 1
         });
         let waker = TaskWaker::queued(task, branch, &self.sched);
+        let index = task as usize;
+        if state.wakers.len() <= index {
+            state.wakers.resize_with(index + 1, Weak::new);
+        }
+        state.wakers[index] = Arc::downgrade(&waker);
         state.spawned.push(NewTask { waker: Arc::clone(&waker), future });
         waker
     }
@@ -90,7 +103,8 @@ pub(crate) struct SignalQueue {
 
 /// A condition on the workflow's own state, looked at whenever no task is ready.
 pub(crate) struct Condition {
-    pub(crate) holds: Box<dyn FnMut() -> bool + Send>,
+    /// None while it is being checked.
+    pub(crate) holds: Option<Box<dyn FnMut() -> bool + Send>>,
     pub(crate) slot: Cell<()>,
 }
 
@@ -127,6 +141,7 @@ pub(crate) struct State {
     pub(crate) time: Time,
     pub(crate) is_replaying: bool,
     pub(crate) history_length: u32,
+    pub(crate) continue_as_new_suggested: bool,
     pub(crate) seed: u64,
     pub(crate) patches: BTreeSet<String>,
     /// What `patched` has said, so that it says the same again.
@@ -146,9 +161,16 @@ pub(crate) struct State {
     pub(crate) signals: BTreeMap<String, SignalQueue>,
     pub(crate) queries: BTreeMap<String, QueryHandler>,
     pub(crate) updates: BTreeMap<String, UpdateHandler>,
+    /// Updates whose turn has not come.
     pub(crate) incoming_updates: VecDeque<IncomingUpdate>,
+    /// Updates that have had their turn and whose handler is not registered.
+    pub(crate) waiting_updates: VecDeque<IncomingUpdate>,
     pub(crate) accepted_updates: u32,
-    pub(crate) conditions: Vec<Condition>,
+    /// How many of them are not completed.
+    pub(crate) open_updates: u32,
+    /// In the order in which they were waited for.
+    pub(crate) conditions: BTreeMap<u64, Condition>,
+    pub(crate) next_condition: u64,
 
     pub(crate) commands: Vec<Command>,
     pub(crate) sites: Vec<Option<&'static Location<'static>>>,
@@ -158,12 +180,17 @@ pub(crate) struct State {
     pub(crate) differences: Vec<Difference>,
     pub(crate) fault: Option<ActivationFailure>,
     pub(crate) has_ended: bool,
+    /// The newest of them, and how many there were.
+    pub(crate) warnings: VecDeque<Warning>,
+    pub(crate) warned: u64,
     /// While a query or a validator runs: what it has tried to do.
     pub(crate) read_only: Option<Option<&'static str>>,
 
     pub(crate) spawned: Vec<NewTask>,
     pub(crate) aborted: Vec<TaskId>,
     pub(crate) free_tasks: Vec<TaskId>,
+    /// The tasks, by their ids: which branch is polled.
+    pub(crate) wakers: Vec<Weak<TaskWaker>>,
     pub(crate) next_task: TaskId,
 }
 
@@ -201,6 +228,7 @@ impl State {
             time: Time::default(),
             is_replaying: false,
             history_length: 0,
+            continue_as_new_suggested: false,
             seed: 0,
             patches: BTreeSet::new(),
             patched: BTreeMap::new(),
@@ -217,8 +245,11 @@ impl State {
             queries: BTreeMap::new(),
             updates: BTreeMap::new(),
             incoming_updates: VecDeque::new(),
+            waiting_updates: VecDeque::new(),
             accepted_updates: 0,
-            conditions: Vec::new(),
+            open_updates: 0,
+            conditions: BTreeMap::new(),
+            next_condition: 0,
             commands: Vec::new(),
             sites: Vec::new(),
             matcher: None,
@@ -227,10 +258,13 @@ impl State {
             differences: Vec::new(),
             fault: None,
             has_ended: false,
+            warnings: VecDeque::new(),
+            warned: 0,
             read_only: None,
             spawned: Vec::new(),
             aborted: Vec::new(),
             free_tasks: Vec::new(),
+            wakers: Vec::new(),
             next_task: 0,
         };
         for (kind, seq) in matcher.iter().flat_map(Matcher::numbers) {
@@ -276,6 +310,14 @@ impl State {
     /// The run cannot go on with this activation. The first reason counts.
     pub(crate) fn fail(&mut self, failure: impl Into<ActivationFailure>) {
         self.fault.get_or_insert(failure.into());
+    }
+
+    pub(crate) fn warn(&mut self, warning: Warning) {
+        self.warned += 1;
+        if self.warnings.len() == WARNINGS_KEPT {
+            self.warnings.pop_front();
+        }
+        self.warnings.push_back(warning);
     }
 
     /// Whether code that must not change anything is running; remembers what it tried.
@@ -331,7 +373,15 @@ impl State {
         if let Some(difference) = difference {
             self.differs(difference);
         }
+        match &command {
+            Command::UpdateAccepted { .. } => self.open_updates += 1,
+            Command::UpdateCompleted { .. } => self.open_updates = self.open_updates.saturating_sub(1),
+            _ => {}
+        }
         self.has_ended = command.kind().ends_the_run();
+        if self.has_ended && self.open_updates > 0 {
+            self.warn(Warning::UnfinishedHandlers { updates: self.open_updates });
+        }
         self.commands.push(command);
         self.sites.push(site);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::Wake;
 
-use super::sched::{Sched, TaskId, is_current};
+use super::sched::{Ready, Sched, TaskId, is_current};
 use crate::{Branch, ForeignWait};
 
 pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -32,7 +32,7 @@ pub(crate) struct TaskWaker {
 impl TaskWaker {
     /// A waker for a new task, which is ready.
     pub(crate) fn queued(task: TaskId, branch: Branch, sched: &Arc<Sched>) -> Arc<Self> {
-        sched.lock().ready.push_back(task);
+        sched.lock().ready.push_back(Ready::Task(task));
         Arc::new(Self { task, branch, sched: Arc::clone(sched), status: AtomicU8::new(QUEUED) })
     }
 
@@ -69,7 +69,7 @@ impl Wake for TaskWaker {
             return;
         }
         if self.status.compare_exchange(IDLE, QUEUED, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            self.sched.lock().ready.push_back(self.task);
+            self.sched.lock().ready.push_back(Ready::Task(self.task));
         }
     }
 }

@@ -23,7 +23,11 @@ pub enum EventKind {
     Started(Box<Start>),
     TaskScheduled,
     TaskStarted,
-    TaskCompleted,
+    /// With the name of the SDK and the flags of its own, where it has noted them first.
+    TaskCompleted {
+        sdk_name: String,
+        lang_flags: Vec<i64>,
+    },
     /// A workflow task that ended without commands. After a reset, the run has a new id and with it a new seed.
     TaskFailed {
         new_run_id: String,
@@ -136,6 +140,8 @@ pub enum EventKind {
     MemoModified {
         memo: Headers,
     },
+    /// An update that the server has taken and the run has not seen: after a reset.
+    UpdateAdmitted(Box<AcceptedUpdate>),
     UpdateAccepted(Box<AcceptedUpdate>),
     UpdateCompleted {
         accepted: i64,
@@ -156,6 +162,12 @@ pub enum EventKind {
     ContinuedAsNew {
         workflow_type: String,
         input: Vec<Payload>,
+    },
+    /// An event of a Nexus operation, which cannot be replayed here.
+    Nexus {
+        name: &'static str,
+        /// The run has asked for it.
+        is_asked: bool,
     },
     /// An event of which nothing is needed here, by the number of its type.
     Other {
@@ -236,6 +248,7 @@ impl EventKind {
                 | Self::ChildInitiated { .. }
                 | Self::SearchAttributesUpserted { .. }
                 | Self::MemoModified { .. }
+                | Self::Nexus { is_asked: true, .. }
                 | Self::UpdateAccepted(_)
                 | Self::UpdateCompleted { .. }
                 | Self::Completed { .. }
@@ -252,7 +265,7 @@ impl EventKind {
             Self::Started(_) => "workflow_execution_started",
             Self::TaskScheduled => "workflow_task_scheduled",
             Self::TaskStarted => "workflow_task_started",
-            Self::TaskCompleted => "workflow_task_completed",
+            Self::TaskCompleted { .. } => "workflow_task_completed",
             Self::TaskFailed { .. } => "workflow_task_failed",
             Self::TaskTimedOut => "workflow_task_timed_out",
             Self::ActivityScheduled { .. } => "activity_task_scheduled",
@@ -282,6 +295,8 @@ impl EventKind {
             Self::ChildCancelled { .. } => "child_workflow_execution_canceled",
             Self::SearchAttributesUpserted { .. } => "upsert_workflow_search_attributes",
             Self::MemoModified { .. } => "workflow_properties_modified",
+            Self::UpdateAdmitted(_) => "workflow_execution_update_admitted",
+            Self::Nexus { name, .. } => name,
             Self::UpdateAccepted(_) => "workflow_execution_update_accepted",
             Self::UpdateCompleted { .. } => "workflow_execution_update_completed",
             Self::Completed { .. } => "workflow_execution_completed",

@@ -72,6 +72,14 @@ impl Message for Json<'_> {
         number.unwrap_or_else(|| self.wrong(field, value, "a whole number"))
     }
 
+    fn ints(&self, field: Field) -> Vec<i64> {
+        let values = self.list(field);
+        values
+            .iter()
+            .filter_map(|json| json.value.as_i64().or_else(|| json.value.as_str()?.parse().ok()))
+            .collect()
+    }
+
     fn float(&self, field: Field) -> f64 {
         let Some(value) = self.get(field) else { return 0.0 };
         let number = value.as_f64().or_else(|| value.as_str()?.parse().ok());

@@ -27,6 +27,7 @@ impl Problem {
 pub(super) trait Message: Sized {
     fn text(&self, field: Field) -> String;
     fn int(&self, field: Field) -> i64;
+    fn ints(&self, field: Field) -> Vec<i64>;
     fn float(&self, field: Field) -> f64;
     /// An enum's number. In JSON it may be spelled in either way, `TIMEOUT_TYPE_HEARTBEAT` or `Heartbeat`, or be a number.
     fn choice(&self, field: Field, prefix: &str, names: &[&str]) -> usize;

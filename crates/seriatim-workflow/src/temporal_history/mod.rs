@@ -114,7 +114,7 @@ impl TemporalHistory {
         Self::new(events, &problem)
     }
 
-    fn new(events: Vec<HistoryEvent>, problem: &Problem) -> Result<Self, HistoryError> {
+    fn new(mut events: Vec<HistoryEvent>, problem: &Problem) -> Result<Self, HistoryError> {
         let damaged = |reason: String| Err(HistoryError::Damaged { reason });
         if let Some(reason) = problem.take() {
             return damaged(reason);
@@ -124,6 +124,10 @@ impl TemporalHistory {
         }
         if let Some(at) = events.windows(2).position(|pair| pair[0].id + 1 != pair[1].id) {
             return damaged(format!("event {} is followed by event {}", events[at].id, events[at + 1].id));
+        }
+        let rules = rules(&events);
+        if let EventKind::Started(start) = &mut events[0].kind {
+            start.rules = rules;
         }
         let run_id = match &events[0].kind {
             EventKind::Started(start) if !start.first_run_id.is_empty() => start.first_run_id.clone(),
@@ -152,4 +156,19 @@ impl TemporalHistory {
     pub fn run_id(&self) -> &str {
         &self.run_id
     }
+}
+
+/// The name that our workers give for their SDK.
+const OUR_SDK: &str = "temporal-core";
+
+/// The rules that the run was played by. Other SDKs have always played by the present ones; our workers note a flag.
+fn rules(events: &[HistoryEvent]) -> u32 {
+    let (mut is_ours, mut is_marked) = (false, false);
+    for event in events {
+        if let EventKind::TaskCompleted { sdk_name, lang_flags } = &event.kind {
+            is_ours |= sdk_name == OUR_SDK;
+            is_marked |= lang_flags.contains(&i64::from(Start::RULES_FLAG));
+        }
+    }
+    if is_ours && !is_marked { 0 } else { Start::RULES }
 }

@@ -14,7 +14,7 @@ use super::message::{Field, Message, Problem};
 use crate::{ChildStartFailure, Execution, Failure, FailureInfo, Payload, RetryPolicy, Start, TimeoutType};
 
 /// The types of event, by number; those that are left out are not needed by name.
-const EVENT_TYPES: [&str; 48] = [
+const EVENT_TYPES: [&str; 60] = [
     "Unspecified",
     "WorkflowExecutionStarted",
     "WorkflowExecutionCompleted",
@@ -63,6 +63,18 @@ const EVENT_TYPES: [&str; 48] = [
     "ActivityPropertiesModifiedExternally",
     "WorkflowPropertiesModified",
     "WorkflowExecutionUpdateAdmitted",
+    "NexusOperationScheduled",
+    "NexusOperationStarted",
+    "NexusOperationCompleted",
+    "NexusOperationFailed",
+    "NexusOperationCanceled",
+    "NexusOperationTimedOut",
+    "NexusOperationCancelRequested",
+    "WorkflowExecutionOptionsUpdated",
+    "NexusOperationCancelRequestCompleted",
+    "NexusOperationCancelRequestFailed",
+    "WorkflowExecutionPaused",
+    "WorkflowExecutionUnpaused",
 ];
 
 const RETRY_STATES: [&str; 8] = [
@@ -92,10 +104,24 @@ pub(super) fn read_event<M: Message>(event: &M, problem: &Problem) -> HistoryEve
     let event_type = event.choice((3, "event_type"), "EVENT_TYPE_", &EVENT_TYPES);
     let id = event.int((1, "event_id"));
     let time = event.time((2, "event_time")).unwrap_or_default();
+    // Newer servers mark what a worker need not know.
+    let may_ignore = event.flag((300, "worker_may_ignore"));
+    let is_known = (1..EVENT_TYPES.len()).contains(&event_type);
     let kind = match event.attributes() {
+        _ if !is_known && may_ignore => EventKind::Other { event_type },
+        _ if !is_known => {
+            problem.note(|| {
+                format!("event {id} is of a type that is not known here, and not marked as one that may be ignored")
+            });
+            EventKind::Other { event_type }
+        }
+        _ if EVENT_TYPES[event_type].starts_with("Nexus") => {
+            let is_asked = matches!(event_type, 48 | 54);
+            EventKind::Nexus { name: EVENT_TYPES[event_type], is_asked }
+        }
         Some(attributes) => read_kind(event_type, &attributes),
         None => read_bare(event_type).unwrap_or_else(|| {
-            if event_type < EVENT_TYPES.len() {
+            if !may_ignore {
                 problem.note(|| format!("event {id} has no attributes"));
             }
             EventKind::Other { event_type }
@@ -110,7 +136,7 @@ fn read_bare(event_type: usize) -> Option<EventKind> {
         4 => EventKind::TimedOut,
         5 => EventKind::TaskScheduled,
         6 => EventKind::TaskStarted,
-        7 => EventKind::TaskCompleted,
+        7 => EventKind::TaskCompleted { sdk_name: String::new(), lang_flags: Vec::new() },
         8 => EventKind::TaskTimedOut,
         21 => EventKind::Cancelled,
         _ => return None,
@@ -118,6 +144,12 @@ fn read_bare(event_type: usize) -> Option<EventKind> {
 }
 
 fn read_kind<M: Message>(event_type: usize, m: &M) -> EventKind {
+    if event_type == 7
+        && let Some(sdk) = m.message((6, "sdk_metadata"))
+    {
+        let (sdk_name, lang_flags) = (sdk.text((3, "sdk_name")), sdk.ints((2, "lang_used_flags")));
+        return EventKind::TaskCompleted { sdk_name, lang_flags };
+    }
     if let Some(kind) = read_bare(event_type) {
         return kind;
     }
@@ -191,7 +223,17 @@ fn read_kind<M: Message>(event_type: usize, m: &M) -> EventKind {
         40 => EventKind::SearchAttributesUpserted {
             attributes: m.named((2, "search_attributes"), "indexed_fields"),
         },
-        41 => EventKind::UpdateAccepted(Box::new(read_update(m))),
+        41 => {
+            let protocol_id = m.text((1, "protocol_instance_id"));
+            EventKind::UpdateAccepted(Box::new(read_update(
+                protocol_id,
+                m.message((4, "accepted_request")).as_ref(),
+            )))
+        }
+        47 => EventKind::UpdateAdmitted(Box::new(read_update(
+            String::new(),
+            m.message((1, "request")).as_ref(),
+        ))),
         43 => read_update_outcome(m),
         46 => EventKind::MemoModified { memo: m.named((2, "upserted_memo"), "fields") },
         _ => EventKind::Other { event_type },
@@ -301,6 +343,7 @@ fn read_start<M: Message>(m: &M) -> Start {
         execution_timeout: m.duration((7, "workflow_execution_timeout")),
         run_timeout: m.duration((8, "workflow_run_timeout")),
         task_timeout: m.duration((9, "workflow_task_timeout")),
+        rules: Start::RULES,
     }
 }
 
@@ -314,14 +357,13 @@ fn read_retry_policy<M: Message>(m: &M) -> RetryPolicy {
     }
 }
 
-fn read_update<M: Message>(m: &M) -> AcceptedUpdate {
-    let request = m.message((4, "accepted_request"));
-    let meta = request.as_ref().and_then(|request| request.message((1, "meta")));
-    let input = request.as_ref().and_then(|request| request.message((2, "input")));
+fn read_update<M: Message>(protocol_id: String, request: Option<&M>) -> AcceptedUpdate {
+    let meta = request.and_then(|request| request.message((1, "meta")));
+    let input = request.and_then(|request| request.message((2, "input")));
     let text =
         |message: &Option<M>, field: Field| message.as_ref().map(|m| m.text(field)).unwrap_or_default();
     AcceptedUpdate {
-        protocol_id: m.text((1, "protocol_instance_id")),
+        protocol_id,
         update_id: text(&meta, (1, "update_id")),
         name: text(&input, (2, "name")),
         input: input.as_ref().map(|input| input.payloads((3, "args"))).unwrap_or_default(),

@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use super::TemporalHistory;
-use super::event::{EventKind, HistoryEvent, LocalActivityMarker, Marker};
+use super::event::{AcceptedUpdate, EventKind, HistoryEvent, LocalActivityMarker, Marker};
 use super::failure::retry_state_of;
 use super::read::seed_of;
 use super::tasks::{Task, tasks};
@@ -44,6 +44,7 @@ pub fn replay_temporal(registry: &Arc<Registry>, history: &TemporalHistory, poli
         report,
         operations,
         updates,
+        update_ids: BTreeMap::new(),
         local: Local::default(),
         task: 0,
     };
@@ -79,6 +80,8 @@ struct Replay<'a> {
     operations: BTreeMap<i64, Operation>,
     /// The conversation of each accepted update, by its event.
     updates: BTreeMap<i64, String>,
+    /// The same, by the update's own id.
+    update_ids: BTreeMap<String, String>,
     local: Local,
     task: u32,
 }
@@ -119,6 +122,7 @@ impl Local {
 
 impl Replay<'_> {
     fn run(&mut self, task: &Task<'_>) -> Result<(), ActivationFailure> {
+        refuse_nexus(task)?;
         let mut issued = Vec::new();
         let jobs = self.jobs(task);
         if !jobs.is_empty() {
@@ -129,7 +133,7 @@ impl Replay<'_> {
             if let EventKind::Marker(Marker::LocalActivity(marker)) = &event.kind
                 && let Some(PendingLocal { seq, name, .. }) = self.local.take(marker)
             {
-                issued.push(Issued { record: record(CommandKind::ScheduleLocalActivity, &name), site: None });
+                push_mark(&mut issued, &name, None);
                 let seq = CommandSeq::new(seq);
                 self.activate(
                     task,
@@ -163,8 +167,7 @@ impl Replay<'_> {
                 }
                 Command::CancelLocalActivity { seq, .. } => {
                     if let Some(name) = self.local.cancel(seq.get()) {
-                        issued
-                            .push(Issued { record: record(CommandKind::ScheduleLocalActivity, &name), site });
+                        push_mark(issued, &name, site);
                     }
                 }
                 Command::CancelSignal { .. } => drop(take_begun(issued, command)),
@@ -176,6 +179,11 @@ impl Replay<'_> {
                 {
                     unsent.extend(unsent_end(command));
                 }
+                // What has ended before the code cancels it is not cancelled: the core says nothing to the server.
+                Command::CancelTimer { .. }
+                | Command::CancelActivity { .. }
+                | Command::CancelChild { .. }
+                    if self.is_over(task, command) => {}
                 _ if command.kind().is_recorded() => {
                     issued.push(Issued { record: self.record_of(command), site });
                 }
@@ -185,24 +193,40 @@ impl Replay<'_> {
         if unsent.is_empty() { Ok(()) } else { self.activate(task, unsent, issued) }
     }
 
+    /// Whether what the command cancels has ended in the same task, and the history does not have the cancellation.
+    fn is_over(&self, task: &Task<'_>, cancel: &Command) -> bool {
+        let ended = |event: &&HistoryEvent| self.job(event).and_then(|job| job.answers()) == cancel.seq();
+        if !task.happened.iter().any(ended) {
+            return false;
+        }
+        let cancel = self.record_of(cancel);
+        !task.commands.iter().any(|event| {
+            let recorded = self.record_of_event(event);
+            recorded.command == cancel.command && recorded.name == cancel.name
+        })
+    }
+
     /// What the core tells the code at the beginning of a task: start, patches, seed, signals and updates, the rest.
     fn jobs(&self, task: &Task<'_>) -> Vec<Job> {
         let mut jobs = Vec::new();
         for event in &task.commands {
             match &event.kind {
                 EventKind::Marker(Marker::Patch { id, .. }) => jobs.push((1, Job::Patch { id: id.clone() })),
-                EventKind::UpdateAccepted(update) => jobs.push((
-                    3,
-                    Job::Update {
-                        id: update.update_id.clone(),
-                        protocol_id: update.protocol_id.clone(),
-                        name: update.name.clone(),
-                        input: update.input.clone(),
-                        headers: update.headers.clone(),
-                        identity: update.identity.clone(),
-                        run_validator: false,
-                    },
-                )),
+                EventKind::UpdateAccepted(accepted) => {
+                    let request = self.request_of(accepted);
+                    jobs.push((
+                        3,
+                        Job::Update {
+                            id: request.update_id.clone(),
+                            protocol_id: accepted.protocol_id.clone(),
+                            name: request.name.clone(),
+                            input: request.input.clone(),
+                            headers: request.headers.clone(),
+                            identity: request.identity.clone(),
+                            run_validator: false,
+                        },
+                    ));
+                }
                 _ => {}
             }
         }
@@ -214,6 +238,19 @@ impl Replay<'_> {
         jobs.rotate_left(updates);
         jobs.sort_by_key(|(rank, _)| *rank);
         jobs.into_iter().map(|(_, job)| job).collect()
+    }
+
+    /// What was asked for. After a reset it is in the event by which the server admitted the update again.
+    fn request_of<'b>(&'b self, accepted: &'b AcceptedUpdate) -> &'b AcceptedUpdate {
+        if !accepted.name.is_empty() {
+            return accepted;
+        }
+        let admitted = self.history.events.iter().filter_map(|event| match &event.kind {
+            EventKind::UpdateAdmitted(update) => Some(&**update),
+            _ => None,
+        });
+        let mut same = admitted.filter(|update| update.update_id == accepted.protocol_id);
+        same.next().unwrap_or(accepted)
     }
 
     fn job(&self, event: &HistoryEvent) -> Option<Job> {
@@ -331,6 +368,8 @@ impl Replay<'_> {
                 (&event.kind, actual.command == expected.command)
             {
                 self.updates.insert(event.id, update.protocol_id.clone());
+                let update_id = self.request_of(update).update_id.clone();
+                self.update_ids.insert(update_id, update.protocol_id.clone());
             }
             if actual.command == expected.command {
                 let seq = actual.seq.map_or(0, |(_, seq)| seq);
@@ -453,8 +492,10 @@ impl Replay<'_> {
             }
             EventKind::MemoModified { memo } => named(CommandKind::ModifyMemo, memo),
             EventKind::UpdateAccepted(update) => record(CommandKind::UpdateAccepted, &update.protocol_id),
-            EventKind::UpdateCompleted { accepted, outcome, .. } => {
-                let name = self.updates.get(accepted).cloned().unwrap_or_default();
+            EventKind::UpdateCompleted { accepted, outcome, update_id } => {
+                // Not every server says which event accepted it.
+                let name = self.updates.get(accepted).or_else(|| self.update_ids.get(update_id));
+                let name = name.cloned().unwrap_or_default();
                 let record = record(CommandKind::UpdateCompleted, &name);
                 match outcome {
                     Ok(result) => CommandRecord { digest: digest(result), ..record },
@@ -490,6 +531,24 @@ fn rank(job: &Job) -> u8 {
         Job::Signal { .. } | Job::Update { .. } => 3,
         _ => 4,
     }
+}
+
+/// The mark of a local activity goes before the end of the run, also where the code has ended without waiting for it.
+fn push_mark(issued: &mut Vec<Issued>, name: &str, site: Option<&'static Location<'static>>) {
+    let mark = Issued { record: record(CommandKind::ScheduleLocalActivity, name), site };
+    let end = issued.iter().position(|issued| issued.record.command.ends_the_run());
+    issued.insert(end.unwrap_or(issued.len()), mark);
+}
+
+/// Nexus operations are not known here: a history with one is not replayed as if it had none.
+fn refuse_nexus(task: &Task<'_>) -> Result<(), ActivationFailure> {
+    let nexus = task.happened.iter().chain(&task.commands).find_map(|event| match &event.kind {
+        EventKind::Nexus { name, .. } => Some((event.id, *name)),
+        _ => None,
+    });
+    let Some((id, name)) = nexus else { return Ok(()) };
+    let reason = format!("event {id} is {name}: Nexus operations are not supported here");
+    Err(ActivationFailure::Protocol { reason })
 }
 
 /// Takes back the command that began what this one ends, if it was issued in the same task.

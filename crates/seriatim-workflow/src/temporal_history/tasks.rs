@@ -22,12 +22,12 @@ pub(super) fn tasks(events: &[HistoryEvent]) -> Vec<Task<'_>> {
         match &event.kind {
             EventKind::TaskStarted => {
                 let next = events.get(at + 1).map(|next| &next.kind);
-                if matches!(next, Some(EventKind::TaskCompleted)) {
+                if matches!(next, Some(EventKind::TaskCompleted { .. })) {
                     let happened = std::mem::take(&mut happened);
                     tasks.push(Task { started: event.id, time: event.time, happened, commands: Vec::new() });
                 }
             }
-            EventKind::TaskCompleted => is_behind_task = true,
+            EventKind::TaskCompleted { .. } => is_behind_task = true,
             kind if kind.is_command() && is_behind_task => {
                 if let Some(task) = tasks.last_mut() {
                     task.commands.push(event);

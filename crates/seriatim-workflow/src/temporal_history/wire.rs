@@ -122,6 +122,23 @@ impl Message for Wire {
         }
     }
 
+    fn ints(&self, (number, _): Field) -> Vec<i64> {
+        let mut found = Vec::new();
+        for (_, value) in self.fields.iter().filter(|(field, _)| *field == number) {
+            match value {
+                Value::Integer(value) => found.push(value.cast_signed()),
+                // Packed: one after the other.
+                Value::Bytes(bytes) => {
+                    let mut at = 0;
+                    while let Some(value) = varint(bytes, &mut at) {
+                        found.push(value.cast_signed());
+                    }
+                }
+            }
+        }
+        found
+    }
+
     fn float(&self, field: Field) -> f64 {
         f64::from_bits(self.int(field).cast_unsigned())
     }

@@ -67,11 +67,25 @@ struct Fetched {
 
 impl Replay {
     pub(crate) async fn run(self, context: &Context) -> Result<(), CliError> {
-        let histories = match &self.url {
-            Some(url) => vec![self.fetched.fetch(context, url).await?],
-            None => self.files.iter().map(|path| read(path)).collect::<Result<_, _>>()?,
-        };
-        self.look_at(&histories)
+        if let Some(url) = &self.url {
+            return self.look_at(&self.fetched.fetch(context, url).await?);
+        }
+        // A file that cannot be read does not keep the others from being looked at.
+        let (mut histories, mut unread) = (Vec::new(), Vec::new());
+        for path in &self.files {
+            match read(path) {
+                Ok(found) => histories.extend(found),
+                Err(error) => unread.push(error),
+            }
+        }
+        let looked = if histories.is_empty() { Ok(()) } else { self.look_at(&histories) };
+        match unread.pop() {
+            None => looked,
+            Some(last) => {
+                unread.iter().for_each(|error| eprintln!("seriatim: {error}"));
+                Err(last)
+            }
+        }
     }
 
     fn look_at(&self, histories: &[(String, AnyHistory)]) -> Result<(), CliError> {
@@ -85,8 +99,12 @@ impl Replay {
         let registry = Arc::new(demo::workflows());
         let policy = if self.all { Policy::Warn } else { Policy::Fail };
         let mut reports = Vec::with_capacity(histories.len());
+        let mut unknown = Vec::new();
         for (name, history) in histories {
-            check_known(&registry, name, history)?;
+            if let Err(error) = check_known(&registry, name, history) {
+                unknown.push(error);
+                continue;
+            }
             let report = history.replay(&registry, policy);
             self.print(&mut output, name, &report)?;
             reports.push((name.as_str(), report));
@@ -97,6 +115,10 @@ impl Replay {
             written.map_err(|error| CliError::unavailable(format!("{}: {error}", path.display())))?;
         }
         output.flush()?;
+        if let Some(last) = unknown.pop() {
+            unknown.iter().for_each(|error| eprintln!("seriatim: {error}"));
+            return Err(last);
+        }
         if reports.iter().all(|(_, report)| report.is_same()) { Ok(()) } else { Err(CliError::Found) }
     }
 
@@ -117,12 +139,12 @@ impl Replay {
 
 impl Fetched {
     #[cfg(not(feature = "temporal"))]
-    async fn fetch(&self, _: &Context, _: &str) -> Result<(String, AnyHistory), CliError> {
+    async fn fetch(&self, _: &Context, _: &str) -> Result<Vec<(String, AnyHistory)>, CliError> {
         Err(super::cluster::absent("`replay --from-temporal`"))
     }
 
     #[cfg(feature = "temporal")]
-    async fn fetch(&self, context: &Context, url: &str) -> Result<(String, AnyHistory), CliError> {
+    async fn fetch(&self, context: &Context, url: &str) -> Result<Vec<(String, AnyHistory)>, CliError> {
         let connection = self.cluster.connect(&context.env, url).await?;
         let (namespace, id) = (self.cluster.namespace(), self.workflow_id.as_deref().unwrap_or_default());
         let bytes =
@@ -135,16 +157,21 @@ impl Fetched {
     }
 }
 
-fn read(path: &Path) -> Result<(String, AnyHistory), CliError> {
+fn read(path: &Path) -> Result<Vec<(String, AnyHistory)>, CliError> {
     let name = path.display().to_string();
     let bytes = std::fs::read(path).map_err(|error| CliError::usage(format!("{name}: {error}")))?;
     parse(name, bytes)
 }
 
-fn parse(name: String, bytes: Vec<u8>) -> Result<(String, AnyHistory), CliError> {
-    let history = AnyHistory::read(bytes);
-    let history = history.map_err(|error| CliError::of(error.kind(), format!("{name}: {error}")))?;
-    Ok((name, history))
+fn parse(name: String, bytes: Vec<u8>) -> Result<Vec<(String, AnyHistory)>, CliError> {
+    let histories = AnyHistory::read_all(bytes);
+    let mut histories = histories.map_err(|error| CliError::of(error.kind(), format!("{name}: {error}")))?;
+    if histories.len() == 1 {
+        return Ok(histories.pop().map(|history| (name, history)).into_iter().collect());
+    }
+    // Of a list each has its place behind the file's name.
+    let numbered = histories.into_iter().enumerate();
+    Ok(numbered.map(|(at, history)| (format!("{name}#{}", at + 1), history)).collect())
 }
 
 /// Code that is not here is not a difference.

@@ -1,0 +1,222 @@
+//! Threads for workflow code: code that does not return holds up neither the server nor other runs.
+//!
+//! ```text
+//! driver ──► queue ──► thread ──► answer            a thread that has not returned in time is abandoned:
+//!                        │                          its run is stuck, another thread takes its place,
+//!                        └── late: discarded        and what it returns later is dropped
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use seriatim_env::Env;
+use seriatim_workflow::Watch;
+use tokio::sync::oneshot;
+
+/// How far a piece of work has come, as those see it who wait for it.
+#[derive(Default)]
+pub(crate) struct Progress {
+    /// Rises with each activation; 0 before the first.
+    steps: AtomicU64,
+    /// No one waits any more.
+    is_abandoned: AtomicBool,
+    watch: Mutex<Option<Watch>>,
+}
+
+impl Progress {
+    /// Another activation begins, of this run.
+    pub(crate) fn step(&self, watch: impl FnOnce() -> Watch) {
+        if self.steps.fetch_add(1, Ordering::Relaxed) == 0 {
+            *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch());
+        }
+    }
+
+    /// Where the code is, in words.
+    fn place(&self) -> String {
+        let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (branch, site) = watch.map(|watch| watch.last()).unwrap_or_default();
+        let branch = branch.unwrap_or_else(|| "/".to_owned());
+        match site {
+            Some(site) => format!("in branch {branch}, after the operation that was issued at {site}"),
+            None => format!("in branch {branch}, before its first operation in this activation"),
+        }
+    }
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Pool {
+    queue: VecDeque<(Arc<Progress>, Work)>,
+    /// Threads that take work: running or idle, not abandoned.
+    live: usize,
+    idle: usize,
+    abandoned: usize,
+    is_closed: bool,
+    next: u64,
+}
+
+#[derive(Default)]
+struct Shared {
+    pool: Mutex<Pool>,
+    arrived: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a thread does: work, until there is none and the pool is closed, or the thread was abandoned and replaced.
+    fn work(&self, limit: usize) {
+        let mut pool = self.lock();
+        loop {
+            let Some((progress, work)) = pool.queue.pop_front() else {
+                if pool.is_closed {
+                    pool.live -= 1;
+                    return;
+                }
+                pool.idle += 1;
+                pool = self.arrived.wait(pool).unwrap_or_else(PoisonError::into_inner);
+                pool.idle -= 1;
+                continue;
+            };
+            drop(pool);
+            work();
+            pool = self.lock();
+            if progress.is_abandoned.load(Ordering::Relaxed) {
+                // It was counted out, and has come back.
+                pool.abandoned -= 1;
+                if pool.live >= limit {
+                    return;
+                }
+                pool.live += 1;
+            }
+        }
+    }
+}
+
+/// Code that computes for long leaves the cores to the rest of the process first.
+#[cfg(target_os = "linux")]
+fn lower_priority() {
+    const NICE: i32 = 10;
+    let lowered = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
+    if let Err(error) = lowered {
+        tracing::debug!(%error, "the priority of a thread for workflow code could not be lowered");
+    }
+}
+
+/// Elsewhere a thread has no priority of its own that can be set without the operating system's headers.
+#[cfg(not(target_os = "linux"))]
+fn lower_priority() {}
+
+/// Threads for workflow code.
+pub(crate) struct Threads {
+    shared: Arc<Shared>,
+    limit: usize,
+    abandoned_max: usize,
+    /// An activation that has not returned for so long is given up.
+    patience: Duration,
+}
+
+impl Threads {
+    pub(crate) fn new(limit: usize, abandoned_max: usize, patience: Duration) -> Self {
+        Self { shared: Arc::default(), limit: limit.max(1), abandoned_max, patience }
+    }
+
+    /// Runs workflow code, and waits for it no longer than an activation may take. An error says where the code is.
+    /// In a simulation it runs at once, on the simulation's only thread.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        env: &Env,
+        work: impl FnOnce(&Progress) -> T + Send + 'static,
+    ) -> Result<T, String> {
+        let progress = Arc::new(Progress::default());
+        if env.is_simulated() {
+            return Ok(work(&progress));
+        }
+        let (reply, mut answer) = oneshot::channel();
+        let seen = Arc::clone(&progress);
+        let work = Box::new(move || drop(reply.send(work(&seen))));
+        self.submit(env, Arc::clone(&progress), work);
+        let mut before = 0;
+        loop {
+            match env.timeout(self.patience, &mut answer).await {
+                Ok(Ok(value)) => return Ok(value),
+                Ok(Err(_)) => return Err("the thread that ran its code has ended".to_owned()),
+                Err(_) => {}
+            }
+            let steps = progress.steps.load(Ordering::Relaxed);
+            if steps == before && steps > 0 {
+                let place = progress.place();
+                let mut pool = self.shared.lock();
+                // It may have ended just now. The thread looks at the mark with the lock held, after it has answered.
+                if let Ok(value) = answer.try_recv() {
+                    return Ok(value);
+                }
+                self.abandon(env, &mut pool, &progress);
+                drop(pool);
+                let patience = self.patience;
+                return Err(format!(
+                    "its code has not returned for {patience:?}, {place}: it loops or blocks; wait with the context, \
+                     and compute in an activity"
+                ));
+            }
+            before = steps;
+        }
+    }
+
+    fn submit(&self, env: &Env, progress: Arc<Progress>, work: Work) {
+        let mut pool = self.shared.lock();
+        pool.queue.push_back((progress, work));
+        let needs_thread = pool.idle < pool.queue.len() && pool.live < self.limit && self.may_grow(&pool);
+        if needs_thread {
+            self.grow(env, &mut pool);
+        }
+        drop(pool);
+        self.shared.arrived.notify_one();
+    }
+
+    /// Threads that do not return are replaced, up to a number.
+    fn may_grow(&self, pool: &Pool) -> bool {
+        pool.live + pool.abandoned < self.limit + self.abandoned_max
+    }
+
+    fn grow(&self, env: &Env, pool: &mut Pool) {
+        let (shared, limit) = (Arc::clone(&self.shared), self.limit);
+        pool.next += 1;
+        let work = move || {
+            lower_priority();
+            shared.work(limit);
+        };
+        match env.thread(&format!("workflow-{}", pool.next), work) {
+            Ok(_) => pool.live += 1,
+            Err(error) => tracing::error!(%error, "no thread for workflow code could be started"),
+        }
+    }
+
+    /// No one waits for the thread that runs this any more; another one takes its place.
+    fn abandon(&self, env: &Env, pool: &mut Pool, progress: &Progress) {
+        progress.is_abandoned.store(true, Ordering::Relaxed);
+        pool.live -= 1;
+        pool.abandoned += 1;
+        if !pool.queue.is_empty() && self.may_grow(pool) {
+            self.grow(env, pool);
+        }
+    }
+
+    /// How many threads do not return, if no other can take their place.
+    pub(crate) fn exhausted(&self) -> Option<usize> {
+        let pool = self.shared.lock();
+        (pool.live == 0 && pool.abandoned > 0 && !self.may_grow(&pool)).then_some(pool.abandoned)
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.shared.lock().is_closed = true;
+        self.shared.arrived.notify_all();
+    }
+}

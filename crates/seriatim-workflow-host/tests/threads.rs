@@ -1,0 +1,86 @@
+//! Code that does not return: other runs continue. On real threads, since a simulation has one.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::result_large_err, reason = "failures are rare")]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use common::*;
+use seriatim_env::Env;
+use seriatim_workflow::{Context, Exit, Registry};
+use seriatim_workflow_host::{HostError, HostOptions, StartRequest, demo};
+
+/// `spin` loops when it is told to, until the test is over.
+fn workflows(is_over: &Arc<AtomicBool>) -> Registry {
+    let is_over = Arc::clone(is_over);
+    demo::workflows().workflow("spin", move |ctx: Context, (): ()| {
+        let is_over = Arc::clone(&is_over);
+        async move {
+            ctx.signals::<()>("go").next().await?;
+            ctx.spawn(|ctx| async move {
+                drop(ctx.timer(Duration::from_secs(1)));
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+            .await;
+            Ok::<_, Exit>(())
+        }
+    })
+}
+
+fn options(threads: usize, abandoned: usize) -> HostOptions {
+    HostOptions {
+        workflow_threads: threads,
+        abandoned_threads_max: abandoned,
+        activation_timeout: Duration::from_millis(100),
+        ..HostOptions::default()
+    }
+}
+
+async fn spins(world: &World, id: &str) -> Result<(), HostError> {
+    world.start("spin", id, &()).await;
+    world.host.signal(id, "go", Vec::new(), None).await.map(drop)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_endless_loops_than_threads_hold_up_nothing_else() {
+    let (env, is_over) = (Env::real(), Arc::new(AtomicBool::new(false)));
+    let activities = demo::activities();
+    let world = World::with(&env, workflows(&is_over), activities, options(2, 16)).await;
+    for number in 0..5 {
+        let error = spins(&world, &format!("s{number}")).await.unwrap_err().to_string();
+        assert!(error.contains("has not returned for 100ms, in branch /1"), "{error}");
+        assert!(error.contains("threads.rs:"), "{error}");
+    }
+    world.start("greet", "g", &"Ada").await;
+    assert_eq!(world.result::<String>("g").await, "Hello, Ada!");
+    assert!(world.host.describe("s4", None).await.unwrap().stuck.is_some());
+    world.host.terminate("s3", "it loops", None).await.unwrap();
+    assert_eq!(world.host.exhausted_threads(), None);
+    is_over.store(true, Ordering::Relaxed);
+    world.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn threads_that_are_used_up_are_told_and_come_back() {
+    let (env, is_over) = (Env::real(), Arc::new(AtomicBool::new(false)));
+    let world = World::with(&env, workflows(&is_over), demo::activities(), options(1, 1)).await;
+    for id in ["a", "b"] {
+        spins(&world, id).await.unwrap_err();
+    }
+    let host = world.host.clone();
+    let waits =
+        env.spawn(async move { host.start(StartRequest::new("greet").id("g").input(&"Ada").unwrap()).await });
+    while world.host.exhausted_threads() != Some(2) {
+        tokio::task::yield_now().await;
+    }
+    is_over.store(true, Ordering::Relaxed);
+    waits.await.unwrap().unwrap();
+    assert_eq!(world.result::<String>("g").await, "Hello, Ada!");
+    assert_eq!(world.host.exhausted_threads(), None);
+    world.close().await;
+}
