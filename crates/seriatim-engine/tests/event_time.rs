@@ -60,7 +60,7 @@ fn time_does_not_go_back_over_a_restart() {
         }
         env.sleep(Duration::from_millis(11 * MINUTE)).await;
         let desk = Desk::open(&env, &log, &store_of(&env)).await;
-        assert_eq!(desk.ping().await, env.now().as_millis(), "it goes on when the clock has come so far");
+        assert_eq!(desk.ping().await, env.now().as_millis(), "it continues when the clock has reached it");
         desk.engine.close().await;
     });
 }
@@ -79,7 +79,7 @@ fn a_wall_clock_that_is_ahead_for_half_a_minute_leaves_no_trace() {
         assert!((first..first + MINUTE).contains(&doubted), "{doubted}");
         env.sleep(Duration::from_secs(30)).await;
         let later = desk.ping().await;
-        assert!((doubted + MINUTE / 2..first + MINUTE).contains(&later), "time goes on: {later}");
+        assert!((doubted + MINUTE / 2..first + MINUTE).contains(&later), "time continues: {later}");
         desk.turn_wall_clock(-i64::try_from(YEAR).unwrap());
         assert_eq!(desk.ping().await, env.now().as_millis());
         desk.engine.close().await;

@@ -63,7 +63,7 @@ impl Env {
         }
     }
 
-    /// Sets the wall clock of a simulation, as somebody may set that of a machine. The monotonic clock goes on as before.
+    /// Sets the wall clock of a simulation, as an operator may set that of a machine. The monotonic clock continues as before.
     ///
     /// # Panics
     ///

@@ -1,6 +1,6 @@
 //! Reading derived data from outside of the partition.
 //!
-//! Whoever asks gets everything that was acknowledged, or an error. While a recovery runs, the overlay and the store
+//! A read gets everything that was acknowledged, or an error. While a recovery runs, the overlay and the store
 //! together have less than that, so a read waits for its end:
 //!
 //! ```text

@@ -182,7 +182,7 @@ impl Worker {
         // None of them was staged: nothing of them was done.
         self.refuse_all(&end);
         if let Some(hold) = self.hold.take() {
-            // Whoever asked may have gone.
+            // The caller may have gone.
             let _ = hold.ready.send(Err(end));
         }
         self.flusher.cancel();
