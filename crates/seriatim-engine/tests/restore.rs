@@ -59,7 +59,7 @@ async fn a_restored_copy_issues_nothing_until_somebody_says_how_far_it_got() {
     storage.close().await.unwrap();
 
     let staged = stage_restore(&env, &backup, &copy).await.unwrap();
-    let storage = FileStorage::open(&env, staged.directory(), FileOptions::default()).await.unwrap();
+    let storage = staged.open(FileOptions::default()).await.unwrap();
     Engine::fence(env.clone(), storage.log().clone(), storage.store().clone()).await.unwrap();
     storage.close().await.unwrap();
     staged.finish().await.unwrap();
@@ -158,7 +158,7 @@ async fn what_was_handed_over_before_a_backup_is_not_handed_over_by_its_copy() {
     storage.close().await.unwrap();
 
     let staged = stage_restore(&env, &backup, &copy).await.unwrap();
-    let storage = FileStorage::open(&env, staged.directory(), FileOptions::default()).await.unwrap();
+    let storage = staged.open(FileOptions::default()).await.unwrap();
     Engine::fence(env.clone(), storage.log().clone(), storage.store().clone()).await.unwrap();
     storage.close().await.unwrap();
     staged.finish().await.unwrap();
