@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
@@ -103,6 +104,8 @@ struct Inner {
     series_ids: Cache<Box<str>, WorkspaceId>,
     /// What ids of workflows lead to.
     workflow_ids: Cache<Box<str>, WorkspaceId>,
+    /// Whether a host drives the workflows: there is one at a time.
+    workflows_claimed: Arc<AtomicBool>,
     workspace_ids: BlockAllocator,
     open_blocks: OpenBlocks,
     fence: Arc<Fence>,
@@ -272,6 +275,7 @@ impl Engine {
             kinds: Cache::new(opening.options.cached_workspaces),
             series_ids: Cache::new(opening.options.cached_workspaces),
             workflow_ids: Cache::new(opening.options.cached_workspaces),
+            workflows_claimed: Arc::default(),
             workspace_ids,
             open_blocks: OpenBlocks::new(opening.env.clone(), &opening.options),
             fence: opening.fence.clone(),
@@ -390,6 +394,10 @@ impl Engine {
 
     pub(crate) fn workflow_ids(&self) -> &Cache<Box<str>, WorkspaceId> {
         &self.inner.workflow_ids
+    }
+
+    pub(crate) fn workflows_claimed(&self) -> &Arc<AtomicBool> {
+        &self.inner.workflows_claimed
     }
 
     pub(crate) fn token_table(&self) -> &TokenTable {

@@ -7,6 +7,7 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -84,7 +85,11 @@ impl Shared {
                 continue;
             };
             drop(pool);
-            work();
+            // Workflow code is caught where it is called. What panics all the same must not take the thread with it: it is
+            // counted.
+            if std::panic::catch_unwind(AssertUnwindSafe(work)).is_err() {
+                tracing::error!("a thread for workflow code caught a panic");
+            }
             pool = self.lock();
             if progress.is_abandoned.load(Ordering::Relaxed) {
                 // It was counted out, and has come back.

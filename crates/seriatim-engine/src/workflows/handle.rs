@@ -1,8 +1,7 @@
 //! What a host of workflows does with the engine.
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value as Json, json};
 use seriatim_storage::ClusteringRange;
@@ -64,14 +63,11 @@ fn argument_bytes(argument: &Argument) -> usize {
     }
 }
 
-/// The engines whose workflows a host drives, by their places in memory: a host keeps its engine, so that a place is not
-/// used for another one meanwhile.
-static CLAIMED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
-
 /// That a host is the one that drives the workflows of an engine, until it is released or dropped.
 #[derive(Debug)]
 pub struct WorkflowsClaim {
-    place: usize,
+    /// The engine's own mark.
+    claimed: Arc<AtomicBool>,
     is_held: AtomicBool,
 }
 
@@ -79,7 +75,7 @@ impl WorkflowsClaim {
     /// Another host may drive them.
     pub fn release(&self) {
         if self.is_held.swap(false, Ordering::Relaxed) {
-            CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.place);
+            self.claimed.store(false, Ordering::Release);
         }
     }
 }
@@ -140,9 +136,9 @@ impl<'a> Workflows<'a> {
     /// Claims to be the one host that drives the workflows of this engine. None while another one does.
     #[must_use]
     pub fn claim(&self) -> Option<WorkflowsClaim> {
-        let place = std::ptr::from_ref(self.engine.workflow_ids()).addr();
-        let is_new = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).insert(place);
-        is_new.then(|| WorkflowsClaim { place, is_held: AtomicBool::new(true) })
+        let claimed = self.engine.workflows_claimed().clone();
+        let is_new = !claimed.swap(true, Ordering::AcqRel);
+        is_new.then(|| WorkflowsClaim { claimed, is_held: AtomicBool::new(true) })
     }
 
     /// The workspace of a workflow, if it was ever started.
