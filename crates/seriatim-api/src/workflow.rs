@@ -208,8 +208,8 @@ pub struct WorkflowHistory {
     /// Activations and the commands that answered them.
     #[schema(value_type = Vec<Object>)]
     pub steps: Value,
-    /// There is more: ask again with this as `after`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// There is more: ask again with this as `after`. Null on the last page.
+    #[serde(default)]
     pub next: Option<u64>,
 }
 

@@ -64,7 +64,12 @@ pub(super) fn text(error: &Error) -> String {
             "an earlier write or sync failed, or a background worker did: open the store again".to_owned()
         }
         Error::JournalRecovery(error) => format!("the journal cannot be replayed ({error:?})"),
-        other => format!("the engine says {other:?}"),
+        // What is damaged here is derived, so it can be made anew.
+        other if is_damage(other) => format!(
+            "the database underneath reports {other:?}; everything in this folder follows from the log: stop the server, \
+             remove the folder, and start it again"
+        ),
+        other => format!("the database underneath reports {other:?}"),
     }
 }
 
