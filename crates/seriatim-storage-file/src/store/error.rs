@@ -64,10 +64,10 @@ pub(super) fn text(error: &Error) -> String {
             "an earlier write or sync failed, or a background worker did: open the store again".to_owned()
         }
         Error::JournalRecovery(error) => format!("the journal cannot be replayed ({error:?})"),
-        // What is damaged here is derived, so it can be made anew.
+        // Not so for block reservations that a program keeps in a store of its own.
         other if is_damage(other) => format!(
-            "the database underneath reports {other:?}; everything in this folder follows from the log: stop the server, \
-             remove the folder, and start it again"
+            "the database underneath reports {other:?}; what a server keeps in this folder follows from its log: stop the \
+             server, remove the folder, and start it again"
         ),
         other => format!("the database underneath reports {other:?}"),
     }
