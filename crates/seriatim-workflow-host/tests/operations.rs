@@ -592,6 +592,31 @@ fn a_start_with_a_bad_key_leaves_no_workflow() {
 }
 
 #[test]
+fn starts_of_a_new_workflow_under_one_key_are_one_start_whichever_is_first() {
+    for seed in 1..=30 {
+        simulate(seed, |env| async move {
+            let workflows = Registry::new().workflow("wait", |ctx: Context, (): ()| async move {
+                Ok::<_, Exit>(ctx.timer(Duration::from_secs(60)).await?)
+            });
+            let world = World::new(&env, workflows, Activities::new()).await;
+            let starts: Vec<_> = (0..8)
+                .map(|_| {
+                    let host = world.host.clone();
+                    let request = StartRequest::new("wait").id("new").input(&()).unwrap();
+                    env.spawn(async move { host.start(request.idempotency_key("one")).await })
+                })
+                .collect();
+            let mut repeated = 0;
+            for start in starts {
+                repeated += usize::from(start.await.unwrap().unwrap().repeated);
+            }
+            assert_eq!(repeated, 7);
+            world.close().await;
+        });
+    }
+}
+
+#[test]
 fn the_same_key_is_the_same_request() {
     simulate(16, |env| async move {
         let workflows = Registry::new().workflow("collect", |ctx: Context, count: usize| async move {

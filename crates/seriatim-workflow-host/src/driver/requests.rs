@@ -102,9 +102,14 @@ impl Driver {
 
     /// Starts a run.
     pub(super) async fn start(&mut self, starting: Starting) {
-        if !starting.is_fresh
-            && let Some(key) = &starting.key
-        {
+        // The start that made the workflow's name may come after another one that found it: only before the first run is
+        // there no key to look for.
+        let is_first = {
+            let state = self.workflow.lock();
+            let known = state.known.as_ref();
+            starting.is_fresh && known.is_none_or(|known| known.newest.is_none() && known.open.is_none())
+        };
+        if !is_first && let Some(key) = &starting.key {
             match self.repeated(key).await {
                 Err(error) => return drop(starting.reply.send(Err(error))),
                 Ok(Some(entry)) => {
