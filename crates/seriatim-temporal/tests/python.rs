@@ -39,7 +39,10 @@ fn run(program: &Path, arguments: &[&str]) -> Result<String, String> {
     let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(format!("{program:?} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr))),
+        false => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            Err(format!("{program:?} {arguments:?}: {}: {said}", output.status))
+        }
     }
 }
 
