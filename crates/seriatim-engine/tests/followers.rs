@@ -272,7 +272,7 @@ fn a_fenced_copy_hands_nothing_over_until_it_is_unfenced() {
         let engine = open(&env, &log, &store, &Mail::default()).await;
         let (corner, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
         engine.close().await;
-        // So that there is something that nobody was sent.
+        // So that there is an event that was not handed over.
         let silent = silent(&env, &log, &store).await;
         for _ in 0..2 {
             invoice(&silent, corner.id).await;
