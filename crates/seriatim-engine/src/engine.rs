@@ -22,7 +22,7 @@ use crate::fence::{Fence, FenceState};
 use crate::named_blocks::OpenBlocks;
 use crate::options::Options;
 use crate::overlay::Budget;
-use crate::partition::{PartitionHandle, PartitionState, PartitionStatus, Parts, QueueBudget};
+use crate::partition::{PartitionHandle, PartitionState, Parts, QueueBudget};
 use crate::prepare::check_key;
 use crate::registry::{self, Registration, Registry, WORKSPACE_IDS, Workspace};
 use crate::request::{Answer, Request};
@@ -704,20 +704,7 @@ async fn append_fence(log: &Log, sys: &Running) -> Result<(), OpenError> {
 /// Waits until the partitions of an application take commands.
 pub(crate) async fn wait_ready(running: &Running) -> Result<(), SubmitError> {
     for partition in &running.partitions {
-        let mut changes = partition.shared.changes.subscribe();
-        loop {
-            changes.mark_unchanged();
-            match partition.state().status {
-                PartitionStatus::Ready => break,
-                PartitionStatus::Stopped(reason) => {
-                    let partition = partition.shared.partition.to_string();
-                    return Err(SubmitError::Stopped { partition, reason });
-                }
-                PartitionStatus::Recovering { .. } => {}
-            }
-            // It is told when a recovery ends.
-            let _ = changes.changed().await;
-        }
+        partition.wait_ready().await?;
     }
     Ok(())
 }

@@ -201,7 +201,7 @@ pub enum SubmitError {
         id: RecordId,
     },
     /// The idempotency key was used for another request.
-    #[error("idempotency key {0} was used for another request in this workspace: use a new one")]
+    #[error("idempotency key {0} was used for another request here before: use a new one")]
     KeyReused(String),
     /// The application's own code sees a conflict.
     #[error("{0}")]

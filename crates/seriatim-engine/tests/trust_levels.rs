@@ -6,6 +6,7 @@ mod support;
 use std::path::Path;
 use std::sync::Arc;
 
+use seriatim_engine::doctor::Treatment;
 use seriatim_engine::{Engine, Found, Options, PartitionStatus, StoreKey, SubmitError, Value};
 use seriatim_env::{Env, simulate};
 use seriatim_storage::faulty::{Faults, FaultyLog, Operation};
@@ -169,6 +170,15 @@ impl Place {
         log.append(&owner, owner.tail(), &entries).await.unwrap().first()
     }
 
+    async fn the_doctor_looks_at_all_but_the_stopped_one(&self) {
+        let scratch = Store::new(MemoryStore::new(self.env.clone()));
+        let report = self.engine.doctor(&scratch, Treatment::Check, &mut |_| {}).await.unwrap();
+        let skipped: Vec<_> = report.problems.iter().map(|problem| problem.partition).collect();
+        assert_eq!(skipped, [self.partition()], "{report:?}");
+        let text = report.problems[0].error.to_string();
+        assert!(text.ends_with("stop the server, then run `seriatim doctor --storage URL`"), "{text}");
+    }
+
     /// `other` is a second log on the same entries; `checks` says whether the log looks at every level.
     async fn sabotage_partition_log(self, other: &Log, checks: bool) {
         let first = self.invoice(self.victim).await.unwrap();
@@ -201,6 +211,7 @@ impl Place {
             assert!(matches!(error, SubmitError::Stopped { .. }), "{error:?}");
         }
         self.invoice(self.far).await.unwrap();
+        self.the_doctor_looks_at_all_but_the_stopped_one().await;
         // Taken again, what stands in the log is the truth.
         let place = self.reopen().await;
         let next = place.invoice(place.victim).await.unwrap();

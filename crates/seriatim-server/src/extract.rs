@@ -150,7 +150,11 @@ impl<S: Send + Sync, T: DeserializeOwned> OptionalFromRequest<S> for Body<T> {
 
 /// The `Idempotency-Key`, if there is one.
 pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
-    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
+    let mut values = headers.get_all("idempotency-key").iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Problem::invalid("a request has one Idempotency-Key: this one has several"));
+    }
     let key = value.to_str().map_err(|_| Problem::invalid("an Idempotency-Key is plain ASCII"))?;
     Ok(Some(key.to_owned()))
 }

@@ -61,6 +61,11 @@ pub(crate) fn claim(directory: &Path) -> Result<(DirectoryLock, Before), OpenErr
     Ok((lock, before))
 }
 
+/// Whether [`claim`] would make a storage here. Changes nothing.
+pub(crate) fn is_to_be_made(directory: &Path) -> Result<bool, OpenError> {
+    Ok(!directory.exists() || (directory.is_dir() && check_marker(directory)? == Found::Nothing))
+}
+
 /// Holds a folder with a restore that is not finished.
 pub(crate) fn claim_restore(directory: &Path) -> Result<DirectoryLock, OpenError> {
     if !directory.join(RESTORE_MARKER).exists() {

@@ -55,6 +55,19 @@ pub enum OpenError {
         /// What it said.
         reason: String,
     },
+    /// There is too little room for a new storage. Nothing was made.
+    #[error(
+        "{} cannot be made: {free_bytes} bytes are free on its disk, and a new storage needs {needed_bytes} (free_bytes_min and one segment of the log): make room, or lower free_bytes_min",
+        directory.display()
+    )]
+    DiskNearlyFull {
+        /// The folder.
+        directory: PathBuf,
+        /// What is free.
+        free_bytes: u64,
+        /// What has to be free.
+        needed_bytes: u64,
+    },
     /// The log in it cannot be opened, or was closed badly.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -68,7 +81,9 @@ impl OpenError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Held { .. } | Self::Unavailable { .. } => ErrorKind::Unavailable,
+            Self::Held { .. } | Self::Unavailable { .. } | Self::DiskNearlyFull { .. } => {
+                ErrorKind::Unavailable
+            }
             Self::Foreign { .. } | Self::Backup { .. } | Self::UnfinishedRestore { .. } => ErrorKind::Invalid,
             Self::Newer { .. } => ErrorKind::Corrupt,
             Self::Log(error) => error.kind(),

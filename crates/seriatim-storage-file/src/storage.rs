@@ -7,7 +7,7 @@ use seriatim_env::Env;
 use seriatim_storage::{Log, Store};
 
 use crate::backup::backup;
-use crate::directory::{DirectoryLock, claim, claim_existing, claim_restore, finish_marker};
+use crate::directory::{DirectoryLock, claim, claim_existing, claim_restore, finish_marker, is_to_be_made};
 use crate::disk::RealDisk;
 use crate::log::Before;
 use crate::scratch::remove_scratch;
@@ -89,7 +89,8 @@ impl FileStorage {
     ///
     /// # Errors
     ///
-    /// [`OpenError`] if somebody else holds the folder, or if it is foreign, newer or damaged.
+    /// [`OpenError`] if somebody else holds the folder, if it is foreign, newer or damaged, or if there is too little room
+    /// for a new one.
     pub async fn open(env: &Env, directory: &Path, options: FileOptions) -> Result<Self, OpenError> {
         Self::open_with_probe(env, directory, options, FreeSpace::system()).await
     }
@@ -107,6 +108,9 @@ impl FileStorage {
     ) -> Result<Self, OpenError> {
         let (own, directory) = (env.clone(), directory.to_owned());
         let work = move || {
+            if is_to_be_made(&directory)? {
+                refuse_without_room(&directory, &options, &probe)?;
+            }
             let (lock, before) = claim(&directory)?;
             let storage = Self::open_claimed(&own, &directory, lock, before, options, probe)?;
             if before == Before::Nothing {
@@ -237,4 +241,16 @@ impl FileStorage {
         store?;
         Ok(())
     }
+}
+
+/// Refuses to make a storage that could take no write: its first segment alone may leave less than has to stay free.
+fn refuse_without_room(directory: &Path, options: &FileOptions, probe: &SpaceProbe) -> Result<(), OpenError> {
+    let needed_bytes = options.free_bytes_min.saturating_add(options.log.segment_bytes.into());
+    // The folder may be missing, and some of those above it: the one that is there tells which disk it will be.
+    let there = directory.ancestors().find(|above| above.exists()).unwrap_or(Path::new("."));
+    let free_bytes = probe(there).unwrap_or(u64::MAX);
+    if free_bytes < needed_bytes {
+        return Err(OpenError::DiskNearlyFull { directory: directory.to_owned(), free_bytes, needed_bytes });
+    }
+    Ok(())
 }

@@ -255,6 +255,7 @@ async fn a_backup_leaves_free_what_has_to_stay_free() {
     let options = FileOptions { free_bytes_min: 1_000, ..options() };
     let probe = Box::new(|_: &Path| Ok(5_000));
     let (env, data) = (Env::real(), directory.join("data"));
+    FileStorage::open(&env, &data, options.clone()).await.unwrap().close().await.unwrap();
     let storage = FileStorage::open_with_probe(&env, &data, options, probe).await.unwrap();
     let error = storage.backup(&directory.join("backup")).await.unwrap_err();
     let BackupError::Destination(DestinationError::NoRoom { free_bytes, needed_bytes, .. }) = error else {

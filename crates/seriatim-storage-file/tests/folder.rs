@@ -103,6 +103,8 @@ async fn a_full_segment_gets_an_index_that_opening_does_not_have_to_make_anew() 
 async fn a_nearly_full_disk_refuses_writes_of_both_ports_and_reads_go_on() {
     let directory = tempfile::tempdir().unwrap();
     let options = FileOptions { free_bytes_min: 1_000, ..FileOptions::default() };
+    let made = FileStorage::open(&Env::real(), directory.path(), options.clone()).await.unwrap();
+    made.close().await.unwrap();
     let probe = Box::new(|_: &Path| Ok(999));
     let storage = FileStorage::open_with_probe(&Env::real(), directory.path(), options, probe).await.unwrap();
     let key = Key::new(b"partition", b"");
@@ -115,6 +117,32 @@ async fn a_nearly_full_disk_refuses_writes_of_both_ports_and_reads_go_on() {
     let error = storage.log().append(&owner, owner.tail(), &entries(&owner)).await.unwrap_err();
     assert_eq!(error, AppendError::DiskNearlyFull { free_bytes: 999, needed_bytes: 1_000 });
     assert_eq!(storage.log().tail(owner.partition()).await.unwrap(), owner.tail());
+}
+
+#[tokio::test]
+async fn a_new_storage_is_not_made_where_it_could_take_no_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = FileOptions { free_bytes_min: 1_000, ..FileOptions::default() };
+    let needed = 1_000 + u64::from(options.log.segment_bytes);
+    let open = |path: &'static str, free: u64| {
+        let (place, options) = (directory.path().join(path), options.clone());
+        async move {
+            let probe = Box::new(move |there: &Path| {
+                assert!(there.is_dir(), "{} is not there to be asked", there.display());
+                Ok(free)
+            });
+            FileStorage::open_with_probe(&Env::real(), &place, options, probe).await
+        }
+    };
+    for place in ["", "new", "below/new"] {
+        let error = open(place, needed - 1).await.unwrap_err();
+        let told = matches!(error, OpenError::DiskNearlyFull { free_bytes, needed_bytes, .. }
+            if free_bytes == needed - 1 && needed_bytes == needed);
+        assert!(told, "{error}");
+        assert_eq!(names(directory.path()), Vec::<String>::new());
+    }
+    open("below/new", needed).await.unwrap().close().await.unwrap();
+    open("below/new", 0).await.unwrap().close().await.unwrap();
 }
 
 fn names(directory: &Path) -> Vec<String> {

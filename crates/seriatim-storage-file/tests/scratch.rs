@@ -25,6 +25,7 @@ async fn there_is_one_scratch_store_at_a_time_and_none_after_a_crash() {
 async fn a_storage_says_how_much_room_is_left() {
     let (env, folder) = (Env::real(), tempfile::tempdir().unwrap());
     let options = FileOptions { free_bytes_min: 100, ..FileOptions::default() };
+    FileStorage::open(&env, folder.path(), options.clone()).await.unwrap().close().await.unwrap();
     let probe = Box::new(|_: &std::path::Path| Ok(99));
     let storage = FileStorage::open_with_probe(&env, folder.path(), options, probe).await.unwrap();
     let room = storage.room();

@@ -95,6 +95,19 @@ fn a_start_with_a_wrong_setting_leaves_nothing() {
 }
 
 #[test]
+fn a_first_start_without_enough_room_leaves_nothing() {
+    let folder = Folder::new();
+    let most = u64::MAX.to_string();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--free-bytes-min", &most];
+    let refused = folder.run(&serve).fails(3);
+    assert!(
+        refused.contains("./seriatim-data cannot be made") && refused.contains("free_bytes_min"),
+        "{refused}"
+    );
+    assert_eq!(names(&folder), Vec::<String>::new());
+}
+
+#[test]
 fn a_token_that_is_refused_makes_no_storage() {
     let folder = Folder::new();
     let create = |scope| folder.run(&["token", "create", "--scope", scope, "--storage", "file:./data"]);

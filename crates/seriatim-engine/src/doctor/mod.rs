@@ -106,7 +106,7 @@ pub enum DoctorError {
     )]
     NotFenced(Box<OpenError>),
     /// A running partition could not be held still.
-    #[error("{0}; stop the engine, and let the doctor look at its storage")]
+    #[error("{0}; stop the server, then run `seriatim doctor --storage URL`")]
     NotHeld(SubmitError),
 }
 

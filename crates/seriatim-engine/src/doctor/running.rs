@@ -5,7 +5,7 @@ use seriatim_storage::Store;
 use super::derive::Examination;
 use super::{DoctorError, Problem, Progress, Report, Telling, Treatment, begin};
 use crate::app::Running;
-use crate::engine::{Engine, wait_ready};
+use crate::engine::Engine;
 use crate::partition::PartitionHandle;
 
 impl Engine {
@@ -55,7 +55,7 @@ async fn look(
     let shared = &handle.shared;
     let (log, store, partition) = (&shared.log, &shared.store, shared.partition);
     let mut examination = Examination::new(log, store, scratch, partition, &running.derivation);
-    wait_ready(running).await.map_err(DoctorError::NotHeld)?;
+    handle.wait_ready().await.map_err(DoctorError::NotHeld)?;
     let tail = examination.tail().await?;
     examination.derive(tail, report, tell).await?;
     let held = handle.hold().await.map_err(DoctorError::NotHeld)?;
@@ -63,7 +63,7 @@ async fn look(
     let result = examination.run(treatment, report, tell).await;
     if report.written + report.removed > mended {
         held.recover().await;
-        wait_ready(running).await.map_err(DoctorError::NotHeld)?;
+        handle.wait_ready().await.map_err(DoctorError::NotHeld)?;
     }
     result
 }

@@ -208,6 +208,24 @@ impl PartitionHandle {
         stopped.map_or(SubmitError::Closed, |reason| SubmitError::Stopped { partition, reason })
     }
 
+    /// Waits until a recovery has ended.
+    pub(crate) async fn wait_ready(&self) -> Result<(), SubmitError> {
+        let mut changes = self.shared.changes.subscribe();
+        loop {
+            changes.mark_unchanged();
+            match self.state().status {
+                PartitionStatus::Ready => return Ok(()),
+                PartitionStatus::Stopped(reason) => {
+                    let partition = self.shared.partition.to_string();
+                    return Err(SubmitError::Stopped { partition, reason });
+                }
+                PartitionStatus::Recovering { .. } => {}
+            }
+            // It is told when a recovery ends.
+            let _ = changes.changed().await;
+        }
+    }
+
     /// Holds the partition between two groups, with everything flushed, until the guard is dropped. Waits no longer than
     /// closing would.
     pub(crate) async fn hold(&self) -> Result<Held, SubmitError> {

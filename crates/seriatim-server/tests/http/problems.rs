@@ -180,6 +180,9 @@ async fn each_route_says_what_is_wrong() {
     reply.is_problem(415, "invalid", "the body is JSON: send Content-Type: application/json");
     let reply = server.send("POST", "/v1/series/s/next", &[("Idempotency-Key", "é")], None).await;
     reply.is_problem(400, "invalid", "an Idempotency-Key is plain ASCII");
+    let two = [("Idempotency-Key", "a"), ("Idempotency-Key", "b")];
+    let reply = server.send("POST", "/v1/series/s/next", &two, None).await;
+    reply.is_problem(400, "invalid", "a request has one Idempotency-Key: this one has several");
     let void = json!({"reason": "misprint"});
     let missing = server.post("/v1/series/s/numbers/9/void", &void).await;
     missing.is_problem(404, "not_found", "number 9 of series s was not taken yet");

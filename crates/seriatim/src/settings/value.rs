@@ -50,7 +50,12 @@ impl Kind {
                 Err(format!("{text:?} leaves no time at all: use a duration above 0"))
             }
             Self::Timeout | Self::Duration => Duration::read(text).map(drop),
-            Self::DurationOrForever => Option::<Duration>::read(text).map(drop),
+            Self::DurationOrForever
+                if Option::<Duration>::read(text)?.is_some_and(|window| window.is_zero()) =>
+            {
+                Err(format!("{text:?} remembers nothing: use a duration above 0, or forever"))
+            }
+            Self::DurationOrForever => Ok(()),
             Self::Url => seriatim_client::ServerUrl::read(text).map(drop),
         }
     }
@@ -225,6 +230,7 @@ mod tests {
             (Kind::File, "", "it is empty"),
             (Kind::CountOf(1, 9), "0", "0 is not a number from 1 to 9"),
             (Kind::CountOf(1, 9), "10", "10 is not a number from 1 to 9"),
+            (Kind::DurationOrForever, "0s", "\"0s\" remembers nothing: use a duration above 0, or forever"),
             (Kind::Timeout, "0ms", "\"0ms\" leaves no time at all: use a duration above 0"),
             (
                 Kind::Filter,
