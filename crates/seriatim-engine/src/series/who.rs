@@ -104,6 +104,9 @@ impl Series<'_> {
     /// [`SubmitError::NotFound`] if nobody has it; the text says why.
     pub async fn who(&self, name: &str, number: u64) -> Result<Issued, SubmitError> {
         let workspace = self.known(name).await?;
+        if number == 0 {
+            return Err(SubmitError::NotFound(format!("series {name} has no number 0")));
+        }
         let not_yet = || SubmitError::NotFound(format!("number {number} of series {name} was not taken yet"));
         // [ known to come before ) low .. high [ known to have reached it ]
         let (mut low, mut high) = (1, self.last_event(workspace).await?.unwrap_or(0));

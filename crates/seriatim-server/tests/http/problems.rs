@@ -186,6 +186,8 @@ async fn each_route_says_what_is_wrong() {
     let void = json!({"reason": "misprint"});
     let missing = server.post("/v1/series/s/numbers/9/void", &void).await;
     missing.is_problem(404, "not_found", "number 9 of series s was not taken yet");
+    let zero = server.post("/v1/series/s/numbers/0/void", &void).await;
+    zero.is_problem(404, "not_found", "series s has no number 0");
     let allowed = server.send("DELETE", "/v1/apps", &[], None).await;
     assert_eq!(allowed.header("allow"), Some("get,head"));
     assert_eq!(
