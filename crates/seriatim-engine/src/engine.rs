@@ -48,6 +48,14 @@ pub enum OpenError {
     /// A definition is wrong, or contradicts what is stored.
     #[error(transparent)]
     Definition(#[from] DefinitionError),
+    /// The definition of an application contradicts the one accepted before.
+    #[error("the definition of {application} is not accepted: {error}")]
+    NotAccepted {
+        /// The application.
+        application: String,
+        /// What contradicts it.
+        error: DefinitionError,
+    },
     /// Two applications with one name.
     #[error("application {0} is given twice, or has the name of a built-in one")]
     NameTaken(String),
@@ -75,7 +83,7 @@ impl OpenError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Definition(error) => error.kind(),
+            Self::Definition(error) | Self::NotAccepted { error, .. } => error.kind(),
             Self::NameTaken(_) | Self::UnknownCommand { .. } => ErrorKind::Invalid,
             Self::Log(error) => error.kind(),
             Self::Registry(error) => error.kind(),
@@ -185,7 +193,9 @@ async fn check_applications(registry: &Registry<'_>, apps: &[App]) -> Result<(),
         let previous = registry.accepted(name).await?;
         // The number that a new one gets is not known yet, and nothing that is checked depends on it.
         let id = previous.as_ref().map_or(registry::FIRST_APPLICATION_ID, Accepted::id);
-        schema_of(app, &Accepted::accept(previous.as_ref(), id, &app.definition)?)?;
+        let accepted = Accepted::accept(previous.as_ref(), id, &app.definition)
+            .map_err(|error| OpenError::NotAccepted { application: name.to_owned(), error })?;
+        schema_of(app, &accepted)?;
     }
     Ok(())
 }

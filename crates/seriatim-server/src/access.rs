@@ -58,8 +58,8 @@ pub(crate) fn admit(
     }
     if tokens.is_empty() {
         if !loopback {
-            let text = "there are no tokens, so nobody is let in from other machines: \
-                        make one with `seriatim token create --scope *:admin` on this machine";
+            let text = "there are no tokens, so nobody is let in: stop the server, make one with \
+                        `seriatim token create --scope '*:admin' --storage URL`, and start it again";
             return Err(Problem::new(Code::Unauthorized, text));
         }
         return refuse_strangers(headers).map(|()| None);

@@ -60,6 +60,31 @@ fn a_start_without_tokens_adds_nothing_to_a_storage_that_is_there() {
     assert!(!folder.run(&seen).fine().contains("other"), "the application was not registered");
 }
 
+#[test]
+fn a_definition_that_contradicts_the_stored_one_is_refused_by_the_name_of_its_application() {
+    let folder = Folder::new();
+    folder.write("other.toml", OTHER);
+    assert_eq!(folder.serve(&["--app", "other.toml"]).terminate().0, 0);
+    folder.write("other.toml", &OTHER.replace("partitions = 1", "partitions = 2"));
+    let refused = folder.run(&["serve", "--listen", "127.0.0.1:0", "--app", "other.toml"]).fails(1);
+    let text = "the definition of other is not accepted: application: it has 1 partitions and cannot have 2";
+    assert!(refused.contains(text), "{refused}");
+}
+
+#[test]
+fn a_public_server_whose_last_token_was_revoked_says_how_to_make_one() {
+    let folder = Folder::new();
+    let storage = ["--storage", "file:./seriatim-data"];
+    let made = folder.run(&["token", "create", "--scope", "*:admin", storage[0], storage[1]]);
+    let secret = made.fine().trim().to_owned();
+    let server = serve_publicly(&folder);
+    let with_token = [("SERIATIM_TOKEN", &*secret)];
+    let id = secret.split('_').nth(1).unwrap();
+    assert_eq!(folder.run_with(&with_token, &["token", "revoke", id, "--server", &server.url]).code, 0);
+    let refused = folder.run_with(&with_token, &["next", "s", "--server", &server.url]).fails(2);
+    assert!(refused.contains("stop the server, make one with"), "{refused}");
+}
+
 const OTHER: &str = r#"
 name = "other"
 partitions = 1
