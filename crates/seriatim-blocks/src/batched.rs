@@ -23,7 +23,7 @@ use crate::{
 /// use seriatim_storage::{Batch, Durability, Key, Store, memory::MemoryStore};
 ///
 /// # seriatim_env::simulate(1, |env| async move {
-/// let store = Store::new(MemoryStore::new(env.clone()));
+/// let store = Store::new(MemoryStore::new());
 /// let last = store.get(Key::new(b"ids", b"orders")).await?;
 /// let key = BlockKey::new(b"ids", b"orders");
 /// let range = NumberRange::default();

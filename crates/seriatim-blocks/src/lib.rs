@@ -10,7 +10,7 @@
 //! use seriatim_storage::{Store, memory::MemoryStore};
 //!
 //! # seriatim_env::simulate(1, |env| async move {
-//! let store = Store::new(MemoryStore::new(env.clone()));
+//! let store = Store::new(MemoryStore::new());
 //! let blocks = StoredBlocks::new(env.clone(), store, BlockKey::new(b"ids", b"orders"), NumberRange::default());
 //! let allocator = BlockAllocator::open(env, Arc::new(blocks), BlockOptions::default()).await?;
 //!

@@ -37,7 +37,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(64);
 /// use seriatim_storage::{Store, memory::MemoryStore};
 ///
 /// # seriatim_env::simulate(1, |env| async move {
-/// let store = Store::new(MemoryStore::new(env.clone()));
+/// let store = Store::new(MemoryStore::new());
 /// let key = BlockKey::new(b"ids", b"orders");
 /// let here = StoredBlocks::new(env.clone(), store.clone(), key.clone(), NumberRange::default());
 /// let there = StoredBlocks::new(env, store, key, NumberRange::default());
@@ -106,12 +106,11 @@ impl StoredBlocks {
     }
 
     async fn swap(&self, expected: Option<&Seen>, value: Option<&[u8]>) -> Result<bool, StoreError> {
-        // Without a TTL, whatever the value had before: an expired block would start the numbers over.
         let key = self.key.as_key();
         match (expected, value) {
             (None, None) => Ok(true),
-            (None, Some(value)) => self.store.insert_if_absent(key, value, None).await,
-            (Some(seen), Some(value)) => self.store.compare_and_swap(key, &seen.bytes, value, None).await,
+            (None, Some(value)) => self.store.insert_if_absent(key, value).await,
+            (Some(seen), Some(value)) => self.store.compare_and_swap(key, &seen.bytes, value).await,
             (Some(seen), None) => self.store.compare_and_delete(key, &seen.bytes).await,
         }
     }

@@ -26,7 +26,7 @@ fn block(base: u64, size: u64) -> Block {
 
 fn world<F: Future<Output = ()>>(scenario: impl FnOnce(Env, Store) -> F) {
     simulate(1, |env| {
-        let store = Store::new(MemoryStore::new(env.clone()));
+        let store = Store::new(MemoryStore::new());
         scenario(env, store)
     });
 }

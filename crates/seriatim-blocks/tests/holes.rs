@@ -3,8 +3,6 @@
 
 mod support;
 
-use std::time::Duration;
-
 use seriatim_blocks::{BlockSize, NumberRange};
 use seriatim_storage::faulty::{Fault, Operation};
 use seriatim_types::ErrorKind;
@@ -17,7 +15,6 @@ on_every_store! {
     the_end_of_the_integer_does_not_wrap
     sixteen_bytes_of_garbage_do_not_load
     a_block_size_of_zero_is_refused
-    a_ttl_does_not_reset_the_numbers
     a_restart_burns_nothing
 }
 
@@ -89,17 +86,6 @@ async fn a_block_size_of_zero_is_refused(place: Place) {
     let blocks = place.blocks(NumberRange::default());
     let error = place.open_blocks(blocks, BlockSize::Fixed(0)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
-}
-
-async fn a_ttl_does_not_reset_the_numbers(place: Place) {
-    let ttl = Duration::from_millis(50);
-    place.raw().insert_if_absent(KEY, &block(0, 10).encode(), Some(ttl)).await.unwrap();
-    let blocks = place.blocks(NumberRange::default()).adopting_bare();
-    let allocator = place.open_blocks(blocks, BlockSize::Fixed(10)).await.unwrap();
-    assert_eq!(one(&allocator).await, 10);
-    place.env.sleep(ttl * 4).await;
-    let next = place.elsewhere().open().await;
-    assert!(one(&next).await >= 20, "the reservation has no TTL");
 }
 
 async fn a_restart_burns_nothing(place: Place) {

@@ -8,7 +8,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let (env, stop) = (Env::real(), seriatim_env::Shutdown::new());
 //! # let log = seriatim_storage::Log::new(seriatim_storage::memory::MemoryLog::new());
-//! # let store = seriatim_storage::Store::new(seriatim_storage::memory::MemoryStore::new(env.clone()));
+//! # let store = seriatim_storage::Store::new(seriatim_storage::memory::MemoryStore::new());
 //! # let apps = [seriatim_engine::App::new(seriatim_engine::definition::shop())];
 //! # let engine = seriatim_engine::Engine::open(env.clone(), log, store, apps, Default::default()).await?;
 //! # let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;

@@ -54,7 +54,7 @@ pub enum OpenError {
         /// The application.
         application: String,
         /// What contradicts it.
-        error: DefinitionError,
+        error: Box<DefinitionError>,
     },
     /// Two applications with one name.
     #[error("application {0} is given twice, or has the name of a built-in one")]
@@ -83,7 +83,8 @@ impl OpenError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Definition(error) | Self::NotAccepted { error, .. } => error.kind(),
+            Self::Definition(error) => error.kind(),
+            Self::NotAccepted { error, .. } => error.kind(),
             Self::NameTaken(_) | Self::UnknownCommand { .. } => ErrorKind::Invalid,
             Self::Log(error) => error.kind(),
             Self::Registry(error) => error.kind(),
@@ -194,7 +195,7 @@ async fn check_applications(registry: &Registry<'_>, apps: &[App]) -> Result<(),
         // The number that a new one gets is not known yet, and nothing that is checked depends on it.
         let id = previous.as_ref().map_or(registry::FIRST_APPLICATION_ID, Accepted::id);
         let accepted = Accepted::accept(previous.as_ref(), id, &app.definition)
-            .map_err(|error| OpenError::NotAccepted { application: name.to_owned(), error })?;
+            .map_err(|error| OpenError::NotAccepted { application: name.to_owned(), error: error.into() })?;
         schema_of(app, &accepted)?;
     }
     Ok(())

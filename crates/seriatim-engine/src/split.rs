@@ -339,8 +339,8 @@ mod tests {
 
     #[test]
     fn a_large_value_is_read_as_it_was_written_and_leaves_no_part_of_an_older_one() {
-        simulate(1, |env| async move {
-            let store = Store::new(MemoryStore::new(env));
+        simulate(1, |_| async move {
+            let store = Store::new(MemoryStore::new());
             let key = StoreKey::new(b"ev1", b"row");
             let parts = async || {
                 let range = seriatim_storage::ClusteringRange::all();
@@ -365,12 +365,12 @@ mod tests {
 
     #[test]
     fn where_batches_may_be_there_in_part_a_crash_leaves_the_old_value_or_the_new_one() {
-        simulate(1, |env| async move {
+        simulate(1, |_| async move {
             let key = StoreKey::new(b"ev1", b"row");
             let old = row(1, 17 << 20);
             for new in [row(2, (17 << 20) - 1), row(2, 100)] {
                 for written in 0.. {
-                    let (store, splits) = (Store::new(MemoryStore::new(env.clone())), Splits::default());
+                    let (store, splits) = (Store::new(MemoryStore::new()), Splits::default());
                     write(&store, &splits, &key, &old).await;
                     let mut collected = splits.collect();
                     collected.put(&key, &new);
@@ -393,8 +393,8 @@ mod tests {
 
     #[test]
     fn a_value_whose_parts_are_gone_is_damaged() {
-        simulate(1, |env| async move {
-            let store = Store::new(MemoryStore::new(env));
+        simulate(1, |_| async move {
+            let store = Store::new(MemoryStore::new());
             let (key, splits) = (StoreKey::new(b"ev1", b"row"), Splits::default());
             write(&store, &splits, &key, &row(1, 17 << 20)).await;
             let mut batch = Batch::new();

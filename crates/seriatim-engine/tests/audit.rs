@@ -49,7 +49,7 @@ async fn submit(engine: &Engine, workspace: WorkspaceId, args: Json) {
 
 fn with_desk<F: Future<Output = ()>>(scenario: impl FnOnce(Env, Log, Engine, WorkspaceId) -> F) {
     simulate(1, |env| async move {
-        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
         let engine =
             Engine::open(env.clone(), log.clone(), store, [app()], Options::default()).await.unwrap();
         assert!(engine.wait_ready(Duration::from_secs(60)).await);
@@ -302,7 +302,7 @@ fn an_event_that_raises_twice_explains_both_gaps() {
 #[test]
 fn files_of_records_and_series_list_everything_that_was_drawn() {
     simulate(1, |env| async move {
-        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
         let apps = [App::new(shop())];
         let engine = Engine::open(env.clone(), log, store, apps, Options::default()).await.unwrap();
         let (corner, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();

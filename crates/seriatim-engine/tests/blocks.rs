@@ -27,7 +27,7 @@ async fn take(engine: &Engine, name: &str, count: u64) -> u64 {
 #[test]
 fn settings_and_names_are_checked() {
     simulate(1, |env| async move {
-        let engine = open(&env, &MemoryLog::new(), &MemoryStore::new(env.clone())).await;
+        let engine = open(&env, &MemoryLog::new(), &MemoryStore::new()).await;
         let blocks = engine.blocks();
         assert!(blocks.put("b", 5, 16).await.unwrap());
         assert!(!blocks.put("b", 5, 16).await.unwrap());
@@ -65,7 +65,7 @@ fn settings_and_names_are_checked() {
 #[test]
 fn a_clean_stop_gives_the_rest_back_and_a_crash_wastes_it() {
     simulate(1, |env| async move {
-        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let (log, store) = (MemoryLog::new(), MemoryStore::new());
         let engine = open(&env, &log, &store).await;
         engine.blocks().put("b", 1, 16).await.unwrap();
         // More than one block, so that the rest may be of two.
@@ -73,7 +73,7 @@ fn a_clean_stop_gives_the_rest_back_and_a_crash_wastes_it() {
         assert_eq!(take(&engine, "b", 4).await, 11);
         engine.close().await;
         let mut highest = 14;
-        for (stop, store) in [("clean", store), ("store lost", MemoryStore::new(env.clone()))] {
+        for (stop, store) in [("clean", store), ("store lost", MemoryStore::new())] {
             let engine = open(&env, &log, &store).await;
             assert_eq!(engine.blocks().state("b").await.unwrap().next, highest + 1, "{stop}");
             assert_eq!(take(&engine, "b", 20).await, highest + 1, "{stop}");
@@ -83,7 +83,7 @@ fn a_clean_stop_gives_the_rest_back_and_a_crash_wastes_it() {
         }
         // Crashes: nothing is closed, and the store is gone.
         for crash in 1..4_u64 {
-            let engine = open(&env, &log, &MemoryStore::new(env.clone())).await;
+            let engine = open(&env, &log, &MemoryStore::new()).await;
             let first = take(&engine, "b", 2).await;
             assert!(first > highest, "{first} after {highest}");
             assert!(
@@ -101,7 +101,7 @@ fn a_clean_stop_gives_the_rest_back_and_a_crash_wastes_it() {
 #[test]
 fn a_key_gives_the_same_numbers_again_and_nobody_else_gets_them() {
     simulate(1, |env| async move {
-        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let (log, store) = (MemoryLog::new(), MemoryStore::new());
         let engine = open(&env, &log, &store).await;
         engine.blocks().put("b", 1, 16).await.unwrap();
         engine.blocks().put("other", 1, 16).await.unwrap();
@@ -124,7 +124,7 @@ fn a_key_gives_the_same_numbers_again_and_nobody_else_gets_them() {
         }
         engine.close().await;
         // Whether the store was lost or not, and whether what was held was given back or not.
-        for store in [store, MemoryStore::new(env.clone())] {
+        for store in [store, MemoryStore::new()] {
             let engine = open(&env, &log, &store).await;
             assert_eq!(engine.blocks().allocate_once("b", 5, "order-1").await.unwrap(), first);
             let next = take(&engine, "b", 1).await;
@@ -137,7 +137,7 @@ fn a_key_gives_the_same_numbers_again_and_nobody_else_gets_them() {
 #[test]
 fn numbers_under_a_key_have_the_same_limits() {
     simulate(1, |env| async move {
-        let engine = open(&env, &MemoryLog::new(), &MemoryStore::new(env.clone())).await;
+        let engine = open(&env, &MemoryLog::new(), &MemoryStore::new()).await;
         let last = (1 << 53) - 1;
         engine.blocks().put("b", last - 10, 1).await.unwrap();
         let once = async |name: &str, count, key: &str| engine.blocks().allocate_once(name, count, key).await;
@@ -163,7 +163,7 @@ fn numbers_under_a_key_have_the_same_limits() {
 fn few_allocators_stay_open_and_each_gives_back_what_it_held() {
     simulate(1, |env| async move {
         let options = Options { open_blocks: 2, ..Options::default() };
-        let engine = open_with(&env, &MemoryLog::new(), &MemoryStore::new(env.clone()), options).await;
+        let engine = open_with(&env, &MemoryLog::new(), &MemoryStore::new(), options).await;
         for name in ["a", "b", "c", "d"] {
             engine.blocks().put(name, 1, 100).await.unwrap();
         }
@@ -181,7 +181,7 @@ fn numbers_are_unique_and_rise_for_each_caller_while_allocators_come_and_go() {
     for seed in 1..6 {
         simulate(seed, |env| async move {
             let options = Options { open_blocks: 1, ..Options::default() };
-            let engine = open_with(&env, &MemoryLog::new(), &MemoryStore::new(env.clone()), options).await;
+            let engine = open_with(&env, &MemoryLog::new(), &MemoryStore::new(), options).await;
             for name in ["a", "b"] {
                 engine.blocks().put(name, 1, 8).await.unwrap();
             }
@@ -214,7 +214,7 @@ fn numbers_are_unique_and_rise_for_each_caller_while_allocators_come_and_go() {
 #[test]
 fn one_call_takes_at_most_2_to_the_32_numbers_with_a_key_and_without() {
     simulate(1, |env| async move {
-        let engine = open(&env, &MemoryLog::new(), &MemoryStore::new(env.clone())).await;
+        let engine = open(&env, &MemoryLog::new(), &MemoryStore::new()).await;
         engine.blocks().put("b", 1, 16).await.unwrap();
         for count in [(1 << 32) + 1, 1 << 52, u64::MAX] {
             let errors = [
@@ -234,7 +234,7 @@ fn one_call_takes_at_most_2_to_the_32_numbers_with_a_key_and_without() {
 #[test]
 fn what_is_not_left_is_exhausted() {
     simulate(1, |env| async move {
-        let engine = open(&env, &MemoryLog::new(), &MemoryStore::new(env.clone())).await;
+        let engine = open(&env, &MemoryLog::new(), &MemoryStore::new()).await;
         let first = (1 << 53) - 6;
         engine.blocks().put("b", first, 16).await.unwrap();
         assert_eq!(engine.blocks().allocate("b", 10).await.unwrap_err().kind(), ErrorKind::Exhausted);

@@ -251,7 +251,6 @@ impl StoreBackend for DyingStore {
         _: Key<'_>,
         _: Option<&[u8]>,
         _: Option<&[u8]>,
-        _: Option<Duration>,
     ) -> Result<bool, StoreError> {
         unreachable!("the engine compares nothing")
     }
@@ -304,7 +303,7 @@ impl World {
     /// Starts a machine on what there is.
     async fn start(&self, crash: Option<(u64, Moment)>) -> (Arc<Machine>, Log, Store) {
         let machine = Machine::new(crash);
-        let seen = MemoryStore::new(self.env.clone());
+        let seen = MemoryStore::new();
         let mut batch = Batch::new();
         self.disk.lock().unwrap().synced.iter().for_each(|write| batch.push(write.clone()));
         seen.write(batch, Durability::Synced).await.unwrap();

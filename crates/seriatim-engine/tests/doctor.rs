@@ -67,13 +67,13 @@ async fn work(engine: &Engine) -> Vec<WorkspaceId> {
     workspaces
 }
 
-fn scratch(env: &Env) -> Store {
-    Store::new(MemoryStore::new(env.clone()))
+fn scratch() -> Store {
+    Store::new(MemoryStore::new())
 }
 
 async fn run(env: &Env, log: &Log, store: &Store, treatment: Treatment) -> Report {
     let doctor = Doctor::new(env.clone(), log.clone(), store.clone(), [app()]);
-    doctor.run(&scratch(env), treatment, &mut |_| {}).await.unwrap()
+    doctor.run(&scratch(), treatment, &mut |_| {}).await.unwrap()
 }
 
 struct World {
@@ -87,7 +87,7 @@ struct World {
 impl World {
     /// Memory with some work done, and the engine closed.
     async fn new(env: Env) -> Self {
-        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
         let engine = open(&env, log.clone(), store.clone(), Options::default()).await;
         let workspaces = work(&engine).await;
         let application = engine.schema("shop").unwrap().id().get();
@@ -153,10 +153,8 @@ fn what_an_engine_leaves_is_clean() {
         // Deriving it all again in another store gives the same, and the doctor of a running engine says so too.
         let engine = world.open().await;
         let mut told: Vec<Progress> = Vec::new();
-        let report = engine
-            .doctor(&scratch(&env), Treatment::Repair, &mut |progress| told.push(progress))
-            .await
-            .unwrap();
+        let report =
+            engine.doctor(&scratch(), Treatment::Repair, &mut |progress| told.push(progress)).await.unwrap();
         assert!(report.is_clean(), "{report:?}");
         assert!(told.iter().any(|progress| progress.done == progress.total && progress.total > 0));
         engine.close().await;
@@ -182,7 +180,7 @@ fn what_a_recovery_reads_in_several_rounds_is_no_damage() {
                 .into_iter()
                 .fold(App::new(shop()), |app, view| app.projector(projector(view, count_strictly)))
         };
-        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let (log, store) = (MemoryLog::new(), MemoryStore::new());
         let reopened = || (Log::new(log.reopen()), Store::new(store.reopen()));
         let (log, kept) = reopened();
         let engine = Engine::open(env.clone(), log, kept, [strict()], Options::default()).await.unwrap();
@@ -193,14 +191,14 @@ fn what_a_recovery_reads_in_several_rounds_is_no_damage() {
         engine.close().await;
         // A new store: the recovery applies every event.
         let (log, _) = reopened();
-        let empty = Store::new(MemoryStore::new(env.clone()));
+        let empty = Store::new(MemoryStore::new());
         let engine = Engine::open(env.clone(), log.clone(), empty.clone(), [strict()], Options::default())
             .await
             .unwrap();
         assert!(engine.wait_ready(Duration::from_secs(60)).await);
         engine.close().await;
         let doctor = Doctor::new(env.clone(), log, empty, [strict()]);
-        let report = doctor.run(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
+        let report = doctor.run(&scratch(), Treatment::Check, &mut |_| {}).await.unwrap();
         assert!(report.is_clean(), "{report:?}");
     });
 }
@@ -225,7 +223,7 @@ fn what_an_engine_leaves_on_files_is_clean() {
         let error = doctor.run(scratch.store(), Treatment::Check, &mut |_| {}).await.unwrap_err();
         assert!(matches!(error, DoctorError::ScratchUsed), "{error}");
         // Without a store everything is missing, and comes back.
-        let emptied = Store::new(MemoryStore::new(env.clone()));
+        let emptied = Store::new(MemoryStore::new());
         let report = run(&env, &log, &emptied, Treatment::Check).await;
         assert!(report.is_clean() && report.unapplied == report.checked.events, "{report:?}");
         let rebuilt = run(&env, &log, &emptied, Treatment::Rebuild).await;
@@ -434,11 +432,11 @@ fn each_damage_is_mended_while_the_engine_runs() {
             let world = World::new(env.clone()).await;
             let engine = world.open().await;
             let expected = damage(&world).await;
-            let report = engine.doctor(&scratch(&env), Treatment::Repair, &mut |_| {}).await.unwrap();
+            let report = engine.doctor(&scratch(), Treatment::Repair, &mut |_| {}).await.unwrap();
             assert_eq!(words(&report), expected, "{name}: {report:?}");
             assert!(report.is_mended(), "{name}: {report:?}");
             goes_on(&engine, &world.workspaces).await;
-            let report = engine.doctor(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
+            let report = engine.doctor(&scratch(), Treatment::Check, &mut |_| {}).await.unwrap();
             assert!(report.is_clean(), "{name}: {report:?}");
             engine.close().await;
         });
@@ -459,7 +457,7 @@ fn a_workspace_that_is_blocked_by_a_planted_record_goes_on_after_a_repair() {
         }
         // The others go on.
         engine.submit("shop", world.workspaces[1], &invoice()).await.unwrap();
-        let report = engine.doctor(&scratch(&env), Treatment::Repair, &mut |_| {}).await.unwrap();
+        let report = engine.doctor(&scratch(), Treatment::Repair, &mut |_| {}).await.unwrap();
         assert_eq!((report.found, report.removed, report.is_mended()), (1, 1, true));
         let answer = engine.submit("shop", blocked, &invoice()).await.unwrap();
         assert_eq!(answer.number(1, "number"), Some(2));
@@ -479,7 +477,7 @@ fn numbers_that_an_engine_remembers_are_mended_with_the_stored_ones() {
         let late = invoice().expected_offset(1);
         let error = engine.submit("shop", world.workspaces[2], &late).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict);
-        let report = engine.doctor(&scratch(&env), Treatment::Repair, &mut |_| {}).await.unwrap();
+        let report = engine.doctor(&scratch(), Treatment::Repair, &mut |_| {}).await.unwrap();
         assert!(report.is_mended() && report.found == 1, "{report:?}");
         goes_on(&engine, &world.workspaces).await;
         engine.close().await;
@@ -500,13 +498,13 @@ fn commands_go_on_beside_a_check() {
         });
         // Several holds, while commands are under way.
         for _ in 0..3 {
-            let report = engine.doctor(&scratch(&env), Treatment::Repair, &mut |_| {}).await.unwrap();
+            let report = engine.doctor(&scratch(), Treatment::Repair, &mut |_| {}).await.unwrap();
             assert!(report.is_clean(), "{report:?}");
             seen.push(report.checked.records);
         }
         assert!(seen[0] < 28 + 1_000, "the commands were done before the first look: {seen:?}");
         writing.await.unwrap();
-        let report = engine.doctor(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
+        let report = engine.doctor(&scratch(), Treatment::Check, &mut |_| {}).await.unwrap();
         assert!(report.is_clean(), "{report:?}");
         assert_eq!(report.checked.records, 28 + 1_000);
         engine.close().await;
@@ -553,7 +551,7 @@ fn a_log_that_has_lost_events_is_told_and_only_a_rebuild_goes_on() {
         let world = World { store: long.store.clone(), ..short };
         for treatment in [Treatment::Check, Treatment::Repair] {
             let doctor = Doctor::new(env.clone(), world.log.clone(), world.store.clone(), [app()]);
-            let error = doctor.run(&scratch(&env), treatment, &mut |_| {}).await.unwrap_err();
+            let error = doctor.run(&scratch(), treatment, &mut |_| {}).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corrupt);
             assert!(matches!(error, DoctorError::CheckpointBeyondTail { .. }), "{error}");
             assert!(error.to_string().contains("the log has lost events"), "{error}");
@@ -595,7 +593,7 @@ fn a_partition_of_an_unknown_application_is_named() {
     simulate(1, |env| async move {
         let world = World::new(env.clone()).await;
         let doctor = Doctor::new(env.clone(), world.log.clone(), world.store.clone(), []);
-        let report = doctor.run(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
+        let report = doctor.run(&scratch(), Treatment::Check, &mut |_| {}).await.unwrap();
         assert_eq!((report.checked.partitions, report.unchecked.len(), report.is_clean()), (17, 4, true));
     });
 }
@@ -603,7 +601,7 @@ fn a_partition_of_an_unknown_application_is_named() {
 #[test]
 fn applications_that_were_not_given_are_looked_at_by_their_accepted_definition() {
     simulate(11, |env| async move {
-        let (log, store) = (Log::new(MemoryLog::new()), scratch(&env));
+        let (log, store) = (Log::new(MemoryLog::new()), scratch());
         let apps = [App::new(shop())];
         let engine =
             Engine::open(env.clone(), log.clone(), store.clone(), apps, Options::default()).await.unwrap();
@@ -612,13 +610,13 @@ fn applications_that_were_not_given_are_looked_at_by_their_accepted_definition()
         let known = Engine::stored_applications(env.clone(), log.clone(), store.clone()).await.unwrap();
         assert_eq!(known, [shop()]);
         let told = Doctor::new(env.clone(), log.clone(), store.clone(), [App::new(shop())]);
-        let told = told.run(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
+        let told = told.run(&scratch(), Treatment::Check, &mut |_| {}).await.unwrap();
         let untold = Doctor::new(env.clone(), log.clone(), store.clone(), []).with_accepted();
-        let untold = untold.run(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
+        let untold = untold.run(&scratch(), Treatment::Check, &mut |_| {}).await.unwrap();
         assert!(untold.is_clean() && untold.unchecked.is_empty(), "{untold:?}");
         assert_eq!(untold.checked, told.checked);
         let ignored = Doctor::new(env.clone(), log, store, [])
-            .run(&scratch(&env), Treatment::Check, &mut |_| {})
+            .run(&scratch(), Treatment::Check, &mut |_| {})
             .await
             .unwrap();
         assert_eq!(ignored.unchecked.len(), 4, "the partitions of the shop");

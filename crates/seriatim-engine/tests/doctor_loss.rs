@@ -26,7 +26,7 @@ struct World {
 impl World {
     /// Two shops, a series and a block sequence.
     async fn new(env: &Env) -> Self {
-        let world = Self { env: env.clone(), log: MemoryLog::new(), store: MemoryStore::new(env.clone()) };
+        let world = Self { env: env.clone(), log: MemoryLog::new(), store: MemoryStore::new() };
         let engine = world.open().await.unwrap();
         for name in ["corner", "market"] {
             let (made, _) = engine.create_workspace("shop", "store", Some(name)).await.unwrap();
@@ -58,7 +58,7 @@ impl World {
     }
 
     async fn rebuild_on(&self, log: Log, store: Store) -> Result<Report, DoctorError> {
-        let scratch = Store::new(MemoryStore::new(self.env.clone()));
+        let scratch = Store::new(MemoryStore::new());
         let doctor = Doctor::new(self.env.clone(), log, store, [App::new(shop())]);
         doctor.run(&scratch, Treatment::Rebuild, &mut |_| {}).await
     }
@@ -136,7 +136,7 @@ fn a_rebuild_fences_and_says_what_the_store_knew() {
         let doctor = Doctor::new(env.clone(), log, store, [App::new(shop())]);
         let keep = told.clone();
         let doctor = doctor.on_loss(move |lost| keep.lock().unwrap().push(lost.clone()));
-        let scratch = Store::new(MemoryStore::new(env.clone()));
+        let scratch = Store::new(MemoryStore::new());
         let report = doctor.run(&scratch, Treatment::Rebuild, &mut |_| {}).await.unwrap();
         assert!(report.is_mended(), "{report:?}");
         let lost = report.lost.unwrap();
@@ -240,7 +240,7 @@ async fn tail(world: &World, partition: Partition) -> u64 {
 impl World {
     /// The names that a rebuild tells before it changes anything.
     async fn what_is_known(&self) -> Vec<String> {
-        let scratch = Store::new(MemoryStore::new(self.env.clone()));
+        let scratch = Store::new(MemoryStore::new());
         let told: Arc<Mutex<Vec<String>>> = Arc::default();
         let keep = told.clone();
         // Its log takes no appends, so that it stops there.
@@ -305,7 +305,7 @@ fn an_engine_that_runs_does_not_remove_what_its_store_knows_of_lost_events() {
         let mut batch = Batch::new();
         batch.put(key.as_key(), &bytes);
         store.write(batch, Durability::Synced).await.unwrap();
-        let scratch = Store::new(MemoryStore::new(env.clone()));
+        let scratch = Store::new(MemoryStore::new());
         let report = engine.doctor(&scratch, Treatment::Rebuild, &mut |_| {}).await.unwrap();
         let id = engine.partition_of("shop", corner).unwrap();
         assert_eq!(report.problems.len(), 1, "{report:?}");

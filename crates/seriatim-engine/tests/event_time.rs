@@ -47,32 +47,32 @@ impl Desk {
 #[test]
 fn time_does_not_go_back_over_a_restart() {
     simulate(1, |env| async move {
-        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let (log, store) = (MemoryLog::new(), MemoryStore::new());
         let desk = Desk::open(&env, &log, &store).await;
         let first = desk.ping().await;
         desk.engine.close().await;
         desk.turn_wall_clock(-i64::try_from(10 * MINUTE).unwrap());
         // With everything flushed, and with everything to be made anew from the log.
-        for store in [store, MemoryStore::new(env.clone())] {
+        for store in [store, MemoryStore::new()] {
             let desk = Desk::open(&env, &log, &store).await;
             assert_eq!(desk.ping().await, first);
             desk.engine.close().await;
         }
         env.sleep(Duration::from_millis(11 * MINUTE)).await;
-        let desk = Desk::open(&env, &log, &store_of(&env)).await;
+        let desk = Desk::open(&env, &log, &store_of()).await;
         assert_eq!(desk.ping().await, env.now().as_millis(), "it continues when the clock has reached it");
         desk.engine.close().await;
     });
 }
 
-fn store_of(env: &Env) -> MemoryStore {
-    MemoryStore::new(env.clone())
+fn store_of() -> MemoryStore {
+    MemoryStore::new()
 }
 
 #[test]
 fn a_wall_clock_that_is_ahead_for_half_a_minute_leaves_no_trace() {
     simulate(1, |env| async move {
-        let desk = Desk::open(&env, &MemoryLog::new(), &store_of(&env)).await;
+        let desk = Desk::open(&env, &MemoryLog::new(), &store_of()).await;
         let first = desk.ping().await;
         desk.turn_wall_clock(i64::try_from(YEAR).unwrap());
         let doubted = desk.ping().await;
@@ -89,7 +89,7 @@ fn a_wall_clock_that_is_ahead_for_half_a_minute_leaves_no_trace() {
 #[test]
 fn a_wall_clock_that_stays_ahead_is_used_after_a_minute() {
     simulate(1, |env| async move {
-        let desk = Desk::open(&env, &MemoryLog::new(), &store_of(&env)).await;
+        let desk = Desk::open(&env, &MemoryLog::new(), &store_of()).await;
         desk.ping().await;
         desk.turn_wall_clock(i64::try_from(YEAR).unwrap());
         assert!(desk.ping().await + YEAR / 2 < env.now().as_millis());

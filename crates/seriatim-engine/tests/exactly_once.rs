@@ -216,7 +216,7 @@ async fn every_key_is_executed_once(env: &Env, title: &str, options: Options) {
         twice.len()
     );
     assert_eq!((twice.len(), lost), (0, 0), "executed twice: {twice:?}");
-    let scratch = Store::new(MemoryStore::new(env.clone()));
+    let scratch = Store::new(MemoryStore::new());
     let report = engine.doctor(&scratch, Treatment::Check, &mut |_| {}).await.unwrap();
     assert!(report.is_clean(), "{report:?}");
     engine.close().await;

@@ -24,7 +24,7 @@ struct World {
 impl World {
     /// A log as it comes out of a backup: two invoices, a series at 6, another that was never used, and blocks at 4.
     async fn new(env: Env) -> Self {
-        let world = Self { log: MemoryLog::new(), store: MemoryStore::new(env.clone()), env };
+        let world = Self { log: MemoryLog::new(), store: MemoryStore::new(), env };
         let faults = Faults::new(&world.env);
         let engine = world.open_on(Log::new(FaultyLog::new(Arc::new(world.log.reopen()), &faults))).await;
         let (corner, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
@@ -71,7 +71,7 @@ impl World {
     async fn restart(&mut self, engine: Engine, lose_store: bool) -> Engine {
         engine.close().await;
         if lose_store {
-            self.store = MemoryStore::new(self.env.clone());
+            self.store = MemoryStore::new();
         }
         self.open().await
     }
@@ -309,7 +309,7 @@ async fn skip_after_failing(env: Env, nth: u64, then: Then) -> bool {
         }
         Then::Crashes => {
             drop(engine);
-            world.store = MemoryStore::new(env.clone());
+            world.store = MemoryStore::new();
             world.open().await
         }
     };

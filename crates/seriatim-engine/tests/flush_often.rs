@@ -30,8 +30,8 @@ async fn open(env: &Env, log: &MemoryLog, store: &MemoryStore, options: Options)
     open_with(env, log, store, options).await
 }
 
-async fn assert_clean(env: &Env, engine: &Engine) {
-    let scratch = Store::new(MemoryStore::new(env.clone()));
+async fn assert_clean(engine: &Engine) {
+    let scratch = Store::new(MemoryStore::new());
     let report = engine.doctor(&scratch, Treatment::Check, &mut |_| {}).await.unwrap();
     assert!(report.is_clean(), "{report:?}");
 }
@@ -40,7 +40,7 @@ async fn assert_clean(env: &Env, engine: &Engine) {
 fn commands_that_read_much_are_done_once_while_flushes_end_at_every_step() {
     for seed in 1..=6 {
         simulate(seed, |env| async move {
-            let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+            let (log, store) = (MemoryLog::new(), MemoryStore::new());
             let engine = open(&env, &log, &store, often()).await;
             let shop = workspace(&engine, "shop").await;
             // Two rounds of reads for each of them.
@@ -66,7 +66,7 @@ fn commands_that_read_much_are_done_once_while_flushes_end_at_every_step() {
             // Each bill once, each change, each customer.
             let rows = engine.view("till", shop, "count", &[], None, 1).await.unwrap();
             assert_eq!(rows[0].1, json!(10 + 20 + 20));
-            assert_clean(&env, &engine).await;
+            assert_clean(&engine).await;
             engine.close().await;
         });
     }
@@ -76,7 +76,7 @@ fn commands_that_read_much_are_done_once_while_flushes_end_at_every_step() {
 fn a_recovery_applies_every_event_once_while_flushes_end_at_every_step() {
     for seed in 1..=6 {
         simulate(seed, |env| async move {
-            let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+            let (log, store) = (MemoryLog::new(), MemoryStore::new());
             let rarely = Options { flush_interval: Duration::from_secs(3_600), ..options() };
             let engine = open(&env, &log, &store, rarely).await;
             let shop = workspace(&engine, "shop").await;
@@ -88,11 +88,11 @@ fn a_recovery_applies_every_event_once_while_flushes_end_at_every_step() {
             }
             // As after a crash: nothing was flushed.
             let log = log.reopen();
-            let store = MemoryStore::new(env.clone());
+            let store = MemoryStore::new();
             let engine = open(&env, &log, &store, often()).await;
             let rows = engine.view("till", shop, "count", &[], None, 1).await.unwrap();
             assert_eq!(rows[0].1, json!(1_501));
-            assert_clean(&env, &engine).await;
+            assert_clean(&engine).await;
             engine.close().await;
         });
     }

@@ -64,7 +64,7 @@ async fn silent(env: &Env, log: &MemoryLog, store: &MemoryStore) -> Engine {
 #[test]
 fn an_asynchronous_projector_goes_on_where_it_was_and_repeats_what_failed() {
     simulate(1, |env| async move {
-        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let (log, store) = (MemoryLog::new(), MemoryStore::new());
         let mail = Mail::default();
         for life in 1..=3 {
             let engine = open(&env, &log, &store, &mail).await;
@@ -85,7 +85,7 @@ fn an_asynchronous_projector_goes_on_where_it_was_and_repeats_what_failed() {
 #[test]
 fn nothing_is_handed_over_for_a_partition_that_has_stopped() {
     simulate(1, |env| async move {
-        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let (log, store) = (MemoryLog::new(), MemoryStore::new());
         let mail = Mail::default();
         let engine = open(&env, &log, &store, &mail).await;
         let (corner, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
@@ -119,7 +119,7 @@ fn nothing_is_handed_over_again_when_the_store_was_deleted() {
         let log = MemoryLog::new();
         let mail = Mail::default();
         for life in 1..=2 {
-            let engine = open(&env, &log, &MemoryStore::new(env.clone()), &mail).await;
+            let engine = open(&env, &log, &MemoryStore::new(), &mail).await;
             let (corner, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
             for _ in 0..10 {
                 invoice(&engine, corner.id).await;
@@ -134,7 +134,7 @@ fn nothing_is_handed_over_again_when_the_store_was_deleted() {
 #[test]
 fn an_offset_of_an_earlier_program_is_taken_over_from_the_store_once() {
     simulate(1, |env| async move {
-        let (log, store, mail) = (MemoryLog::new(), MemoryStore::new(env.clone()), Mail::default());
+        let (log, store, mail) = (MemoryLog::new(), MemoryStore::new(), Mail::default());
         let engine = silent(&env, &log, &store).await;
         let (corner, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
         for _ in 0..5 {
@@ -161,7 +161,7 @@ fn an_offset_of_an_earlier_program_is_taken_over_from_the_store_once() {
 #[test]
 fn what_follows_the_end_of_a_log_that_was_cut_is_handed_over() {
     simulate(1, |env| async move {
-        let (log, store, mail) = (MemoryLog::new(), MemoryStore::new(env.clone()), Mail::default());
+        let (log, store, mail) = (MemoryLog::new(), MemoryStore::new(), Mail::default());
         let engine = silent(&env, &log, &store).await;
         let (corner, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
         invoice(&engine, corner.id).await;
@@ -242,7 +242,7 @@ fn a_busy_projector_keeps_its_offset_ten_times_a_second_and_an_idle_one_not_at_a
     simulate(1, |env| async move {
         let posts = Arc::new(AtomicUsize::new(0));
         let log = CountingLog { log: MemoryLog::new(), posts: posts.clone() };
-        let store = Store::new(MemoryStore::new(env.clone()));
+        let store = Store::new(MemoryStore::new());
         let mail = Mail { failed: Arc::new(Mutex::new((0..1_000).collect())), ..Mail::default() };
         let app = App::new(shop()).async_projector(mail.clone());
         let engine =
@@ -267,7 +267,7 @@ fn a_busy_projector_keeps_its_offset_ten_times_a_second_and_an_idle_one_not_at_a
 #[test]
 fn a_fenced_copy_hands_nothing_over_until_it_is_unfenced() {
     simulate(1, |env| async move {
-        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let (log, store) = (MemoryLog::new(), MemoryStore::new());
         let mail = Mail::default();
         let engine = open(&env, &log, &store, &Mail::default()).await;
         let (corner, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
@@ -301,7 +301,7 @@ async fn invoice(engine: &Engine, workspace: WorkspaceId) {
 #[test]
 fn a_follower_gets_what_is_there_and_then_what_comes() {
     simulate(1, |env| async move {
-        let engine = open(&env, &MemoryLog::new(), &MemoryStore::new(env.clone()), &Mail::default()).await;
+        let engine = open(&env, &MemoryLog::new(), &MemoryStore::new(), &Mail::default()).await;
         let corner = engine.create_workspace("shop", "store", None).await.unwrap().0.id;
         let other = engine.create_workspace("shop", "store", None).await.unwrap().0.id;
         for _ in 0..5 {
@@ -359,7 +359,7 @@ impl AsyncProjector for Panicking {
 #[test]
 fn an_asynchronous_projector_that_panics_gets_the_event_again() {
     simulate(1, |env| async move {
-        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let (log, store) = (MemoryLog::new(), MemoryStore::new());
         let projector = Panicking::default();
         let app = App::new(shop()).async_projector(projector.clone());
         let (log, store) = (Log::new(log.reopen()), Store::new(store.reopen()));

@@ -75,7 +75,7 @@ struct Vault {
 
 impl Vault {
     async fn open(env: &Env) -> Self {
-        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let (log, store) = (MemoryLog::new(), MemoryStore::new());
         Self::open_on(env, log, store).await
     }
 
@@ -100,7 +100,7 @@ impl Vault {
     /// The same log under an empty store.
     async fn reopen_without_store(self) -> Self {
         self.engine.close().await;
-        let store = MemoryStore::new(self.env.clone());
+        let store = MemoryStore::new();
         Self::open_on(&self.env, self.log, store).await
     }
 
@@ -209,7 +209,7 @@ impl Vault {
     }
 
     async fn doctor(&self, treatment: Treatment) -> Report {
-        let scratch = Store::new(MemoryStore::new(self.env.clone()));
+        let scratch = Store::new(MemoryStore::new());
         self.engine.doctor(&scratch, treatment, &mut |_| {}).await.unwrap()
     }
 
@@ -386,7 +386,7 @@ fn the_doctor_finds_and_restores_what_is_missing_of_an_oversized_record() {
         let expected = all(&vault).await;
         vault.engine.close().await;
         let (log, store) = (Log::new(vault.log.reopen()), Store::new(vault.store.reopen()));
-        let scratch = || Store::new(MemoryStore::new(vault.env.clone()));
+        let scratch = || Store::new(MemoryStore::new());
         // One part is lost: found, and restored.
         let (storage, clustering, _) =
             expected.iter().find(|(storage, ..)| storage.starts_with(b"ez")).unwrap();
@@ -399,7 +399,7 @@ fn the_doctor_finds_and_restores_what_is_missing_of_an_oversized_record() {
         assert!(report.findings[0].what.contains("of type Album"), "{report:?}");
         assert_eq!(all(&vault).await, expected);
         // Rebuilt from nothing it is the same, byte for byte.
-        let emptied = Store::new(MemoryStore::new(vault.env.clone()));
+        let emptied = Store::new(MemoryStore::new());
         let rebuilt = Doctor::new(vault.env.clone(), log.clone(), emptied.clone(), [app()]);
         let report = rebuilt.run(&scratch(), Treatment::Rebuild, &mut |_| {}).await.unwrap();
         assert!(report.is_mended(), "{report:?}");
@@ -456,9 +456,8 @@ impl StoreBackend for Weighed {
         key: Key<'_>,
         expected: Option<&[u8]>,
         value: Option<&[u8]>,
-        ttl: Option<Duration>,
     ) -> Result<bool, StoreError> {
-        self.store.compare_and_set(key, expected, value, ttl).await
+        self.store.compare_and_set(key, expected, value).await
     }
 
     async fn sync(&self) -> Result<(), StoreError> {
@@ -475,7 +474,7 @@ fn small_changes_of_large_records_are_read_and_flushed_within_the_bounds_of_byte
     const RECORDS: usize = 40;
     const BOUND: usize = 8 * MEGABYTE;
     simulate(1, |env| async move {
-        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let (log, store) = (MemoryLog::new(), MemoryStore::new());
         let faults = Faults::new(&env);
         let largest = Arc::new(AtomicUsize::new(0));
         let open_log = Log::new(FaultyLog::new(Arc::new(log.reopen()), &faults));
@@ -542,7 +541,7 @@ fn a_recovery_of_small_changes_of_large_records_keeps_to_the_bounds_of_bytes() {
         vault.engine.close().await;
         // Everything is derived anew: the updates lie in one page of the log.
         let (largest, largest_read) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let store = MemoryStore::new(env.clone());
+        let store = MemoryStore::new();
         let weighed =
             Weighed { store: store.clone(), largest: largest.clone(), largest_read: largest_read.clone() };
         let (log, options) =
@@ -586,7 +585,7 @@ async fn all(vault: &Vault) -> Vec<(Vec<u8>, Vec<u8>, Vec<u8>)> {
 fn one_command_does_not_read_more_than_a_command_may_change() {
     const RECORDS: usize = 100;
     simulate(1, |env| async move {
-        let store = MemoryStore::new(env.clone());
+        let store = MemoryStore::new();
         let (largest, largest_read) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let weighed = Weighed { store: store.clone(), largest, largest_read: largest_read.clone() };
         let (log, open_store) = (MemoryLog::new(), Store::new(weighed));
@@ -631,7 +630,7 @@ fn the_doctor_keeps_to_the_bounds_of_bytes_where_records_are_large() {
         }
         vault.engine.close().await;
         let (largest, largest_read) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let scratch = MemoryStore::new(env.clone());
+        let scratch = MemoryStore::new();
         let weighed =
             Weighed { store: scratch, largest: largest.clone(), largest_read: largest_read.clone() };
         let (log, store) = (Log::new(vault.log.reopen()), Store::new(vault.store.reopen()));

@@ -38,7 +38,7 @@ impl World {
 #[test]
 fn all_partitions_are_those_of_the_registry_and_of_every_application() {
     simulate(1, |env| async move {
-        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
         let apps = [("b", 3), ("a", 2)].map(|(name, partitions)| App::new(application(name, partitions)));
         let engine = Engine::open(env, log, store, apps, Options::default()).await.unwrap();
         let all = engine.all_partitions();
@@ -60,7 +60,7 @@ fn all_partitions_are_those_of_the_registry_and_of_every_application() {
 #[test]
 fn an_open_that_fails_has_accepted_nothing() {
     simulate(1, |env| async move {
-        let world = World { log: MemoryLog::new(), store: MemoryStore::new(env.clone()), env };
+        let world = World { log: MemoryLog::new(), store: MemoryStore::new(), env };
         let unknown = || vec![App::new(application("a", 1)), App::new(shop()).command("Nothing", nothing)];
         let twice = || vec![App::new(application("a", 1)), App::new(shop()), App::new(application("a", 1))];
         let own = || vec![App::new(application("a", 1)), App::new(application("sys", 1))];

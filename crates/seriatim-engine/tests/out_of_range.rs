@@ -43,7 +43,7 @@ impl Recorder for Ignored {
 }
 
 async fn open(env: &Env, log: Log) -> Engine {
-    let store = Store::new(MemoryStore::new(env.clone()));
+    let store = Store::new(MemoryStore::new());
     let engine = Engine::open(env.clone(), log, store, [App::new(shop())], Options::default()).await.unwrap();
     assert!(engine.wait_ready(Duration::from_secs(60)).await);
     engine

@@ -30,7 +30,7 @@ struct Desk {
 
 impl Desk {
     async fn open(env: Env, options: Options) -> Self {
-        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let (log, store) = (MemoryLog::new(), MemoryStore::new());
         Self::open_on(env, log, store, options).await
     }
 
@@ -669,7 +669,7 @@ fn counting_app() -> App {
 #[test]
 fn a_projector_is_not_blamed_for_a_row_that_had_to_be_read_first() {
     simulate(1, |env| async move {
-        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let (log, store) = (MemoryLog::new(), MemoryStore::new());
         for round in 0..3u64 {
             let (log, store) = (Log::new(log.reopen()), Store::new(store.reopen()));
             let engine = Engine::open(env.clone(), log, store, [counting_app()], options()).await.unwrap();

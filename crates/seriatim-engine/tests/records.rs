@@ -52,8 +52,8 @@ async fn open(env: &Env, log: &MemoryLog, store: Store, app: App) -> Engine {
     engine
 }
 
-fn scratch(env: &Env) -> Store {
-    Store::new(MemoryStore::new(env.clone()))
+fn scratch() -> Store {
+    Store::new(MemoryStore::new())
 }
 
 async fn create(engine: &Engine, workspace: WorkspaceId, document: &str) -> RecordId {
@@ -80,7 +80,7 @@ async fn c_records(engine: &Engine, workspace: WorkspaceId, page: usize) -> Vec<
 #[test]
 fn all_c_records_are_one_list_in_the_order_of_their_ids() {
     simulate(1, |env| async move {
-        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let (log, store) = (MemoryLog::new(), MemoryStore::new());
         let mut engine = open(&env, &log, Store::new(store.reopen()), books("split")).await;
         let library = engine.create_workspace("books", "library", None).await.unwrap().0.id;
         let other = engine.create_workspace("books", "library", None).await.unwrap().0.id;
@@ -107,7 +107,7 @@ fn all_c_records_are_one_list_in_the_order_of_their_ids() {
                 assert_eq!(c_records(&engine, library, page).await, expected, "life {life}, pages of {page}");
             }
             engine.close().await;
-            let fresh = Store::new(MemoryStore::new(env.clone()));
+            let fresh = Store::new(MemoryStore::new());
             engine = open(&env, &log, fresh, books("split")).await;
         }
         let unknown = engine.c_records("books", WorkspaceId::new(7), None, 10).await;
@@ -121,7 +121,7 @@ fn who_reads_c_records_page_by_page_misses_none_that_is_created_meanwhile() {
     for seed in 0..20 {
         simulate(seed, |env| async move {
             let faults = Faults::new(&env);
-            let store = FaultyStore::new(Arc::new(MemoryStore::new(env.clone())), &faults);
+            let store = FaultyStore::new(Arc::new(MemoryStore::new()), &faults);
             let engine = open(&env, &MemoryLog::new(), Store::new(store), books("split")).await;
             let library = engine.create_workspace("books", "library", None).await.unwrap().0.id;
             faults.delay(Operations::ALL, Duration::from_millis(3));
@@ -181,7 +181,7 @@ fn w_documents_are_listed_and_found_across_the_step_of_their_range() {
     const LAST_OF_FIRST: u64 = 322_685_000_131_071;
     const FIRST_OF_SECOND: u64 = 322_690_000_131_072;
     simulate(1, |env| async move {
-        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let (log, store) = (MemoryLog::new(), MemoryStore::new());
         let reopened = || Store::new(store.reopen());
         let engine = open(&env, &log, reopened(), App::new(shop())).await;
         let corner = engine.create_workspace("shop", "store", Some("corner")).await.unwrap().0.id;
@@ -219,10 +219,10 @@ fn w_documents_are_listed_and_found_across_the_step_of_their_range() {
             for absent in [LAST_OF_FIRST - 3, LAST_OF_FIRST + 3, FIRST_OF_SECOND - 1, FIRST_OF_SECOND + 3] {
                 assert_eq!(engine.record("shop", corner, RecordId::new(absent)).await.unwrap(), None);
             }
-            let report = engine.doctor(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
+            let report = engine.doctor(&scratch(), Treatment::Check, &mut |_| {}).await.unwrap();
             assert!(report.is_clean(), "{report:?}");
             engine.close().await;
-            let fresh = Store::new(MemoryStore::new(env.clone()));
+            let fresh = Store::new(MemoryStore::new());
             engine = open(&env, &log, fresh, App::new(shop())).await;
         }
         assert_eq!(invoices(&engine, corner, 1).await, [FIRST_OF_SECOND + 3]);
@@ -233,7 +233,7 @@ fn w_documents_are_listed_and_found_across_the_step_of_their_range() {
 #[test]
 fn one_sequence_numbers_the_records_of_all_kinds_where_the_definition_says_single() {
     simulate(1, |env| async move {
-        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let (log, store) = (MemoryLog::new(), MemoryStore::new());
         let mut engine = open(&env, &log, Store::new(store.reopen()), books("single")).await;
         let library = engine.create_workspace("books", "library", None).await.unwrap().0.id;
         let request = Request::changes([
@@ -266,10 +266,10 @@ fn one_sequence_numbers_the_records_of_all_kinds_where_the_definition_says_singl
             if life == 0 {
                 assert_eq!(create(&engine, library, "Shelf").await.get(), 200_006);
             }
-            let report = engine.doctor(&scratch(&env), Treatment::Check, &mut |_| {}).await.unwrap();
+            let report = engine.doctor(&scratch(), Treatment::Check, &mut |_| {}).await.unwrap();
             assert!(report.is_clean(), "{report:?}");
             engine.close().await;
-            engine = open(&env, &log, Store::new(MemoryStore::new(env.clone())), books("single")).await;
+            engine = open(&env, &log, Store::new(MemoryStore::new()), books("single")).await;
         }
         engine.close().await;
     });

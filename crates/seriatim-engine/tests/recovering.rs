@@ -93,7 +93,7 @@ struct Desk {
 
 impl Desk {
     async fn open(env: &Env, reads: Reads, options: Options) -> Self {
-        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let (log, store) = (MemoryLog::new(), MemoryStore::new());
         let faults = Faults::new(env);
         let open = async |reads: &watch::Sender<Reads>| {
             let log = Log::new(HeldLog { log: log.reopen(), reads: reads.clone() });
@@ -252,7 +252,7 @@ struct Usurped {
 
 impl Usurped {
     async fn open(env: &Env, options: Options) -> Self {
-        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let (log, store) = (MemoryLog::new(), MemoryStore::new());
         let faults = Faults::new(env);
         let faulty_log = Log::new(FaultyLog::new(Arc::new(log.clone()), &faults));
         let faulty_store = Store::new(FaultyStore::new(Arc::new(store), &faults));
@@ -260,7 +260,7 @@ impl Usurped {
         let shop = workspace(&engine, "shop").await;
         faults.fail(Operation::Write, Fault::Refuse);
         let ada = engine.submit("till", shop, &customer("Ada")).await.unwrap().id(1).unwrap();
-        let other_store = Store::new(MemoryStore::new(env.clone()));
+        let other_store = Store::new(MemoryStore::new());
         let other = support::open_with(env, Log::new(log.clone()), other_store, options).await;
         let eve = other.submit("till", shop, &customer("Eve")).await.unwrap().id(1).unwrap();
         Self { faults, engine, shop, ada, eve }

@@ -19,7 +19,7 @@ async fn open(env: &Env, log: &MemoryLog, store: &MemoryStore) -> Engine {
 
 fn with_engine<F: Future<Output = ()>>(scenario: impl FnOnce(Env, Engine) -> F) {
     simulate(1, |env| async move {
-        let engine = open(&env, &MemoryLog::new(), &MemoryStore::new(env.clone())).await;
+        let engine = open(&env, &MemoryLog::new(), &MemoryStore::new()).await;
         scenario(env, engine.clone()).await;
         engine.close().await;
     });
@@ -62,7 +62,7 @@ fn a_series_begins_at_1_when_it_is_first_used() {
 fn two_first_uses_at_once_end_in_one_series() {
     for seed in 1..20 {
         simulate(seed, |env| async move {
-            let engine = open(&env, &MemoryLog::new(), &MemoryStore::new(env.clone())).await;
+            let engine = open(&env, &MemoryLog::new(), &MemoryStore::new()).await;
             let tasks = (0..8).map(|_| {
                 let engine = engine.clone();
                 env.spawn(async move { engine.series().next("new", &many(2)).await.unwrap().number })
@@ -152,13 +152,13 @@ fn one() -> seriatim_types::WorkspaceOffset {
 #[test]
 fn the_same_key_gives_the_same_number_again() {
     simulate(1, |env| async move {
-        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let (log, store) = (MemoryLog::new(), MemoryStore::new());
         let engine = open(&env, &log, &store).await;
         let keyed = NextRequest { count: 2, note: Some("order 7".into()), idempotency_key: Some("k".into()) };
         let first = engine.series().next("s", &keyed).await.unwrap();
         assert_eq!((first.number, first.repeated), (1, false));
         engine.close().await;
-        for store in [store, MemoryStore::new(env.clone())] {
+        for store in [store, MemoryStore::new()] {
             let engine = open(&env, &log, &store).await;
             let again = engine.series().next("s", &keyed).await.unwrap();
             assert_eq!((again.number, again.count, again.text, again.repeated), (1, 2, "1".to_owned(), true));
@@ -297,7 +297,7 @@ fn series_are_listed_by_name() {
 fn everything_comes_back_from_the_log_alone() {
     simulate(1, |env| async move {
         let log = MemoryLog::new();
-        let engine = open(&env, &log, &MemoryStore::new(env.clone())).await;
+        let engine = open(&env, &log, &MemoryStore::new()).await;
         let series = engine.series();
         series.put("s", 7, "S{number}").await.unwrap();
         series.next("s", &many(2)).await.unwrap();
@@ -305,7 +305,7 @@ fn everything_comes_back_from_the_log_alone() {
         series.raise("s", 20, "moved", None).await.unwrap();
         let before = series.state("s").await.unwrap();
         engine.close().await;
-        let engine = open(&env, &log, &MemoryStore::new(env.clone())).await;
+        let engine = open(&env, &log, &MemoryStore::new()).await;
         let series = engine.series();
         assert_eq!(series.state("s").await.unwrap(), before);
         assert_eq!(series.who("s", 8).await.unwrap().void.unwrap().reason, "torn");
@@ -321,10 +321,10 @@ fn the_name_of_the_application_is_taken() {
             let built = Application::builder(name).partitions(1).kind(KindDefinition::new("k")).build();
             App::new(built.unwrap())
         };
-        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
         let opened = Engine::open(env.clone(), log, store, [application("series")], Options::default()).await;
         assert!(matches!(opened, Err(OpenError::NameTaken(name)) if name == "series"));
-        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
         let engine =
             Engine::open(env.clone(), log, store, [application("own")], Options::default()).await.unwrap();
         assert_eq!(engine.applications(), ["own"]);

@@ -20,7 +20,7 @@ async fn open(env: &Env, log: &MemoryLog, store: &MemoryStore) -> Engine {
 
 fn with_shop<F: Future<Output = ()>>(scenario: impl FnOnce(Env, Engine, WorkspaceId) -> F) {
     simulate(1, |env| async move {
-        let engine = open(&env, &MemoryLog::new(), &MemoryStore::new(env.clone())).await;
+        let engine = open(&env, &MemoryLog::new(), &MemoryStore::new()).await;
         let (store, created) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
         assert!(created);
         scenario(env, engine.clone(), store.id).await;
@@ -78,14 +78,14 @@ fn a_refused_command_takes_no_number_and_no_offset() {
 #[test]
 fn everything_comes_back_from_the_log_alone() {
     simulate(1, |env| async move {
-        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let (log, store) = (MemoryLog::new(), MemoryStore::new());
         let engine = open(&env, &log, &store).await;
         let (shop, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
         let invoice =
             Request::changes([Change::create("Invoice", 1).field("total", "1")]).idempotency_key("a");
         let first = engine.submit("shop", shop.id, &invoice).await.unwrap();
         engine.close().await;
-        let engine = open(&env, &log, &MemoryStore::new(env.clone())).await;
+        let engine = open(&env, &log, &MemoryStore::new()).await;
         let (again, created) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
         assert_eq!((again.id, created), (shop.id, false));
         let repeated = engine.submit("shop", shop.id, &invoice).await.unwrap();

@@ -31,7 +31,7 @@ struct Desk {
 
 impl Desk {
     async fn open(env: Env, options: Options) -> Self {
-        let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+        let (log, store) = (MemoryLog::new(), MemoryStore::new());
         Self::open_on(env, log, store, options).await
     }
 
@@ -97,7 +97,7 @@ impl Desk {
     }
 
     async fn assert_clean(&self) {
-        let scratch = Store::new(MemoryStore::new(self.env.clone()));
+        let scratch = Store::new(MemoryStore::new());
         let report = self.engine.doctor(&scratch, Treatment::Check, &mut |_| {}).await.unwrap();
         assert!(report.is_clean(), "{report:?}");
     }
@@ -143,7 +143,7 @@ fn the_doctor_does_not_wait_without_end_for_a_partition_that_is_busy() {
         let hold = desk.faults.hold(Operation::Append);
         let sent: Vec<_> = (0..20).map(|_| desk.spawn(invoice("1"))).collect();
         desk.env.sleep(Duration::from_secs(1)).await;
-        let scratch = Store::new(MemoryStore::new(desk.env.clone()));
+        let scratch = Store::new(MemoryStore::new());
         let report = desk.engine.doctor(&scratch, Treatment::Check, &mut |_| {}).await.unwrap();
         let problems: Vec<String> = report.problems.iter().map(|problem| problem.error.to_string()).collect();
         assert!(problems.iter().any(|problem| problem.contains("did not finish")), "{problems:?}");
@@ -450,7 +450,7 @@ fn a_caller_that_was_answered_finds_the_room_of_its_last_command_free() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let env = Env::real();
-        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
         let engine = open_with(&env, log, store, Options { queue_bytes_max: 25_000, ..options() }).await;
         let shop = workspace(&engine, "shop").await;
         for _ in 0..3_000 {

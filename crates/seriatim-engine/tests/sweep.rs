@@ -53,7 +53,7 @@ struct Desk {
 
 impl Desk {
     async fn open(env: &Env) -> Self {
-        Self::open_on(env, MemoryLog::new(), MemoryStore::new(env.clone())).await
+        Self::open_on(env, MemoryLog::new(), MemoryStore::new()).await
     }
 
     async fn open_on(env: &Env, log: MemoryLog, store: MemoryStore) -> Self {
@@ -91,7 +91,7 @@ impl Desk {
     }
 
     async fn doctor(&self, treatment: Treatment) -> Report {
-        let scratch = Store::new(MemoryStore::new(self.env.clone()));
+        let scratch = Store::new(MemoryStore::new());
         self.engine.doctor(&scratch, treatment, &mut |_| {}).await.unwrap()
     }
 }
@@ -102,7 +102,7 @@ async fn examine(env: &Env, log: &MemoryLog, store: &MemoryStore, treatment: Tre
 }
 
 async fn examine_store(env: &Env, log: &MemoryLog, store: Store, treatment: Treatment) -> Report {
-    let scratch = Store::new(MemoryStore::new(env.clone()));
+    let scratch = Store::new(MemoryStore::new());
     let doctor = Doctor::new(env.clone(), Log::new(log.reopen()), store, [till()]);
     doctor.run(&scratch, treatment, &mut |_| {}).await.unwrap()
 }
@@ -154,7 +154,7 @@ fn a_store_made_anew_has_expired_keys_until_they_are_swept_again() {
         desk.has_only(["new"]).await;
         desk.engine.close().await;
         // Rebuilt from the log alone it has both, and that is right too.
-        let emptied = MemoryStore::new(env.clone());
+        let emptied = MemoryStore::new();
         let report = examine(&env, &desk.log, &emptied, Treatment::Rebuild).await;
         assert!(report.is_mended(), "{report:?}");
         assert!(examine(&env, &desk.log, &emptied, Treatment::Check).await.is_clean());
@@ -291,9 +291,8 @@ impl StoreBackend for Dying {
         key: Key<'_>,
         expected: Option<&[u8]>,
         value: Option<&[u8]>,
-        ttl: Option<Duration>,
     ) -> Result<bool, StoreError> {
-        self.store.compare_and_set(key, expected, value, ttl).await
+        self.store.compare_and_set(key, expected, value).await
     }
 
     async fn sync(&self) -> Result<(), StoreError> {
@@ -354,7 +353,7 @@ fn a_crash_at_any_write_of_a_sweep_is_harmless() {
 #[test]
 fn nothing_is_swept_while_the_doctor_looks() {
     simulate(1, |env| async move {
-        let (log, store, faults) = (MemoryLog::new(), MemoryStore::new(env.clone()), Faults::new(&env));
+        let (log, store, faults) = (MemoryLog::new(), MemoryStore::new(), Faults::new(&env));
         let faulty = Store::new(FaultyStore::new(Arc::new(store.reopen()), &faults));
         // One key with each flush, so that a sweep takes long.
         let slowly = Options { flush_at: 1, ..with_window() };

@@ -15,7 +15,7 @@ struct World {
 
 impl World {
     fn new(env: Env) -> Self {
-        Self { log: MemoryLog::new(), store: MemoryStore::new(env.clone()), env }
+        Self { log: MemoryLog::new(), store: MemoryStore::new(), env }
     }
 
     async fn open(&self) -> Engine {

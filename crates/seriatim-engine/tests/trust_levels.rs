@@ -171,7 +171,7 @@ impl Place {
     }
 
     async fn the_doctor_looks_at_all_but_the_stopped_one(&self) {
-        let scratch = Store::new(MemoryStore::new(self.env.clone()));
+        let scratch = Store::new(MemoryStore::new());
         let report = self.engine.doctor(&scratch, Treatment::Check, &mut |_| {}).await.unwrap();
         let skipped: Vec<_> = report.problems.iter().map(|problem| problem.partition).collect();
         assert_eq!(skipped, [self.partition()], "{report:?}");
@@ -226,7 +226,7 @@ fn in_memory(level: TrustLevel) {
     for cell in 0..3 {
         simulate(cell, |env| async move {
             let log = MemoryLog::new();
-            let (backend, store) = (Log::new(log.clone()), Store::new(MemoryStore::new(env.clone())));
+            let (backend, store) = (Log::new(log.clone()), Store::new(MemoryStore::new()));
             let place = Place::open(&env, backend, store, level).await;
             match cell {
                 0 => place.sabotage_record().await,
@@ -285,7 +285,7 @@ fn of_one_group_only_the_guilty_command_is_refused() {
     simulate(1, |env| async move {
         let faults = Faults::new(&env);
         let log = Log::new(FaultyLog::new(Arc::new(MemoryLog::new()), &faults));
-        let place = Place::open(&env, log, Store::new(MemoryStore::new(env.clone())), VerifyAll).await;
+        let place = Place::open(&env, log, Store::new(MemoryStore::new()), VerifyAll).await;
         let first = place.invoice(place.victim).await.unwrap();
         let key = place.record_key(first.1 + 1);
         place.store.put(key.as_key(), &[1]).await.unwrap();
@@ -328,7 +328,7 @@ fn of_one_group_only_the_guilty_command_is_refused() {
 fn a_value_in_the_way_does_not_stop_a_recovery() {
     for level in [VerifyEvents, TrustAll] {
         simulate(1, |env| async move {
-            let (log, store) = (MemoryLog::new(), MemoryStore::new(env.clone()));
+            let (log, store) = (MemoryLog::new(), MemoryStore::new());
             let never = Options { flush_interval: std::time::Duration::from_secs(3_600), ..options() };
             let never = Options { trust_level: level, ..never };
             let engine = open_with(&env, Log::new(log.clone()), Store::new(store.clone()), never).await;

@@ -13,8 +13,8 @@ async fn open(env: &Env, log: &Log, store: &Store) -> Engine {
     Engine::open(env.clone(), log.clone(), store.clone(), [], Options::default()).await.unwrap()
 }
 
-fn storage(env: &Env) -> (Log, Store) {
-    (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())))
+fn storage() -> (Log, Store) {
+    (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()))
 }
 
 fn row(run: u64, status: RunStatus) -> RunRow {
@@ -54,7 +54,7 @@ async fn listed(workflows: &Workflows<'_>, status: RunStatus) -> Vec<(WorkspaceI
 #[test]
 fn a_workflow_is_listed_where_its_newest_run_stands() {
     simulate(1, |env| async move {
-        let (log, store) = storage(&env);
+        let (log, store) = storage();
         let engine = open(&env, &log, &store).await;
         let workflows = engine.workflows();
         let (workspace, created) = workflows.register("w").await.unwrap();
@@ -83,12 +83,12 @@ fn a_workflow_is_listed_where_its_newest_run_stands() {
         assert_eq!(listed(&again.workflows(), RunStatus::Completed).await, []);
         assert_eq!(listed(&again.workflows(), RunStatus::Running).await, [(workspace, 2)]);
         for treatment in [Treatment::Check, Treatment::Rebuild] {
-            let scratch = Store::new(MemoryStore::new(env.clone()));
+            let scratch = Store::new(MemoryStore::new());
             let report = again.doctor(&scratch, treatment, &mut |_| {}).await.unwrap();
             assert!(report.is_clean(), "{report:?}");
         }
         again.close().await;
-        let anew = open(&env, &log, &Store::new(MemoryStore::new(env.clone()))).await;
+        let anew = open(&env, &log, &Store::new(MemoryStore::new())).await;
         assert!(anew.wait_ready(std::time::Duration::from_secs(5)).await);
         assert_eq!(listed(&anew.workflows(), RunStatus::Completed).await, []);
         assert_eq!(listed(&anew.workflows(), RunStatus::Running).await, [(workspace, 2)]);
@@ -99,7 +99,7 @@ fn a_workflow_is_listed_where_its_newest_run_stands() {
 #[test]
 fn many_that_have_ended_do_not_hide_one_that_runs() {
     simulate(2, |env| async move {
-        let (log, store) = storage(&env);
+        let (log, store) = storage();
         let engine = open(&env, &log, &store).await;
         let workflows = engine.workflows();
         let mut running = Vec::new();
@@ -131,7 +131,7 @@ fn many_that_have_ended_do_not_hide_one_that_runs() {
 #[test]
 fn runs_have_no_gap_and_a_key_belongs_to_what_was_meant() {
     simulate(3, |env| async move {
-        let (log, store) = storage(&env);
+        let (log, store) = storage();
         let engine = open(&env, &log, &store).await;
         let workflows = engine.workflows();
         let (workspace, _) = workflows.register("w").await.unwrap();
@@ -159,7 +159,7 @@ fn runs_have_no_gap_and_a_key_belongs_to_what_was_meant() {
 #[test]
 fn only_a_host_writes_to_a_workflow() {
     simulate(4, |env| async move {
-        let (log, store) = storage(&env);
+        let (log, store) = storage();
         let engine = open(&env, &log, &store).await;
         let (workspace, _) = engine.workflows().register("w").await.unwrap();
         let request = Request::new("Advance").args(json!({"body": null}));
@@ -174,7 +174,7 @@ fn only_a_host_writes_to_a_workflow() {
 #[test]
 fn what_a_run_owes_to_others_is_listed_until_it_is_settled() {
     simulate(5, |env| async move {
-        let (log, store) = storage(&env);
+        let (log, store) = storage();
         let engine = open(&env, &log, &store).await;
         let workflows = engine.workflows();
         let (workspace, _) = workflows.register("w").await.unwrap();

@@ -15,7 +15,7 @@
 //! const INVOICE: SequenceId = SequenceId::new(20);
 //!
 //! async fn run(env: Env) -> Result<(), Box<dyn Error>> {
-//!     let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+//!     let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
 //!     let definition = Definition::new([(SHOP, vec![Sequence::new(INVOICE, 1)])])?;
 //!     let (application, one, options) = (ApplicationId::new(1), PartitionCount::ONE, Options::default());
 //!     let factory = Factory::new(env.clone(), log.clone(), store, application, one, definition, options);

@@ -86,7 +86,6 @@ impl StoreBackend for Dying {
         _: Key<'_>,
         _: Option<&[u8]>,
         _: Option<&[u8]>,
-        _: Option<Duration>,
     ) -> Result<bool, StoreError> {
         unreachable!("the sequencer compares nothing")
     }
@@ -109,7 +108,7 @@ struct Disk {
 
 impl Disk {
     fn new(env: &Env) -> Self {
-        let store = Store::new(MemoryStore::new(env.clone()));
+        let store = Store::new(MemoryStore::new());
         Self { env: env.clone(), log: Arc::new(MemoryLog::new()), store }
     }
 

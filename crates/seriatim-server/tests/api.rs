@@ -30,7 +30,7 @@ struct Reply {
 impl Server {
     async fn start() -> Self {
         let env = Env::real();
-        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
         let engine =
             Engine::open(env.clone(), log, store, [App::new(shop())], Options::default()).await.unwrap();
         assert!(engine.wait_ready(Duration::from_secs(60)).await);

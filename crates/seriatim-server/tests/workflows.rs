@@ -46,7 +46,7 @@ fn workflows() -> Registry {
 impl Served {
     async fn start() -> Self {
         let env = Env::real();
-        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
         let engine = Engine::open(env.clone(), log, store, [], Options::default()).await.unwrap();
         assert!(engine.wait_ready(Duration::from_secs(60)).await);
         let options = HostOptions::default();

@@ -22,7 +22,7 @@ pub struct ScratchStore {
 
 impl ScratchStore {
     fn in_memory(env: &Env) -> Self {
-        Self { env: env.clone(), store: Store::new(MemoryStore::new(env.clone())), directory: None }
+        Self { env: env.clone(), store: Store::new(MemoryStore::new()), directory: None }
     }
 
     /// The store.

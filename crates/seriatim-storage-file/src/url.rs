@@ -152,10 +152,9 @@ impl Storage {
     /// As [`FileStorage::open`]. One in memory is always new, and opens.
     pub async fn open(env: &Env, url: &StorageUrl, options: FileOptions) -> Result<Self, OpenError> {
         match url {
-            StorageUrl::Memory => Ok(Self::Memory {
-                log: Log::new(MemoryLog::new()),
-                store: Store::new(MemoryStore::new(env.clone())),
-            }),
+            StorageUrl::Memory => {
+                Ok(Self::Memory { log: Log::new(MemoryLog::new()), store: Store::new(MemoryStore::new()) })
+            }
             StorageUrl::File(directory) => FileStorage::open(env, directory, options).await.map(Self::File),
         }
     }

@@ -61,7 +61,7 @@ async fn write_for_ever(store: &Store) {
         None => 0,
     };
     if next == 0 {
-        store.insert_if_absent(counter, &0_u64.to_be_bytes(), None).await.unwrap();
+        store.insert_if_absent(counter, &0_u64.to_be_bytes()).await.unwrap();
     }
     loop {
         let mut batch = Batch::new();
@@ -71,9 +71,7 @@ async fn write_for_ever(store: &Store) {
         let durability = if next.is_multiple_of(8) { Durability::Synced } else { Durability::Buffered };
         store.write(batch, durability).await.unwrap();
         let counted = next + 1;
-        assert!(
-            store.compare_and_swap(counter, &next.to_be_bytes(), &counted.to_be_bytes(), None).await.unwrap()
-        );
+        assert!(store.compare_and_swap(counter, &next.to_be_bytes(), &counted.to_be_bytes()).await.unwrap());
         next = counted;
         say(&format!("done {next};"));
     }
@@ -132,7 +130,7 @@ async fn write_until_refused(store: &Store) {
     for _ in 0..3 {
         let refused = store.put(key, b"").await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
-        let refused = store.insert_if_absent(key, b"", None).await.unwrap_err();
+        let refused = store.insert_if_absent(key, b"").await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
     }
     assert_eq!(store.get(key).await.unwrap(), None);

@@ -51,7 +51,7 @@ async fn a_clean_stop_leaves_nothing_to_replay() {
     for _ in 0..3 {
         let store = open(&directory).unwrap();
         fill(&store).await;
-        store.insert_if_absent(Key::new(b"q", b""), b"1", None).await.unwrap();
+        store.insert_if_absent(Key::new(b"q", b""), b"1").await.unwrap();
         store.close().await.unwrap();
         assert_eq!(journal_bytes(&directory), 0);
     }
@@ -62,7 +62,7 @@ async fn a_clean_stop_leaves_nothing_to_replay() {
     drop(store);
     let store = open(&directory).unwrap();
     assert_eq!(store.get(Key::new(b"p", &key(1))).await.unwrap().unwrap(), "new");
-    assert!(!store.insert_if_absent(Key::new(b"q", b""), b"2", None).await.unwrap());
+    assert!(!store.insert_if_absent(Key::new(b"q", b""), b"2").await.unwrap());
 }
 
 #[tokio::test]

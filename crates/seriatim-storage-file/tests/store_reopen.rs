@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use seriatim_env::Env;
 use seriatim_storage::{Batch, Durability, Key, Store, StoreError};
@@ -50,13 +49,13 @@ async fn a_store_that_failed_is_opened_again_in_place() {
     let store = storage.store().clone();
     put(&store, 0, Durability::Synced).await.unwrap();
     let lease = Key::new(b"p", b"lease");
-    assert!(store.insert_if_absent(lease, b"1", Some(Duration::from_secs(3_600))).await.unwrap());
+    assert!(store.insert_if_absent(lease, b"1").await.unwrap());
     let mut next = 1;
     for generation in 1..=2 {
         next = fail(directory, &store, next).await;
         let refused = put(&store, next, Durability::Synced).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
-        let swapped = store.compare_and_swap(lease, b"1", b"2", None).await;
+        let swapped = store.compare_and_swap(lease, b"1", b"2").await;
         assert_eq!(swapped.unwrap_err().kind(), ErrorKind::Unavailable);
         assert_eq!(store.generation(), generation - 1);
         assert!(store.get(Key::new(b"p", &0_u64.to_be_bytes())).await.unwrap().is_some());
@@ -73,7 +72,7 @@ async fn a_store_that_failed_is_opened_again_in_place() {
             put(&store, next, Durability::Synced).await.unwrap();
             next += 1;
         }
-        assert!(!store.insert_if_absent(lease, b"2", None).await.unwrap());
+        assert!(!store.insert_if_absent(lease, b"2").await.unwrap());
         // The folder was held all the while.
         assert!(matches!(open(directory).await, Err(OpenError::Held { .. })));
     }

@@ -27,13 +27,13 @@ async fn a_nearly_full_disk_refuses_writes_and_reads_go_on() {
     batch.put(milk, b"1");
     assert_eq!(store.put(milk, b"1").await, Err(refused.clone()));
     assert_eq!(store.write(batch, Durability::Synced).await, Err(refused.clone()));
-    assert_eq!(store.insert_if_absent(milk, b"1", None).await, Err(refused.clone()));
+    assert_eq!(store.insert_if_absent(milk, b"1").await, Err(refused.clone()));
     assert_eq!(store.compare_and_delete(tea, b"1").await, Err(refused));
     assert_eq!(store.get(tea).await.unwrap().unwrap(), "1");
     assert_eq!(store.get(milk).await.unwrap(), None);
     store.sync().await.unwrap();
 
     full.store(false, Ordering::Relaxed);
-    assert!(store.insert_if_absent(milk, b"1", None).await.unwrap());
+    assert!(store.insert_if_absent(milk, b"1").await.unwrap());
     store.close().await.unwrap();
 }

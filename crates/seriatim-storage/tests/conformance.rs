@@ -39,7 +39,7 @@ fn log<W>(wrap: fn(MemoryLog) -> W) -> Wrapped<MemoryLog, W> {
 }
 
 fn store<W>(wrap: fn(MemoryStore) -> W) -> Wrapped<MemoryStore, W> {
-    let memory = MemoryStore::new(Env::real());
+    let memory = MemoryStore::new();
     Wrapped { memory, wrap }
 }
 

@@ -25,7 +25,7 @@ fn faulty_log(env: &Env) -> (Log, Faults, MemoryLog) {
 
 fn faulty_store(env: &Env) -> (Store, Faults) {
     let faults = Faults::new(env);
-    let memory = Arc::new(MemoryStore::new(env.clone()));
+    let memory = Arc::new(MemoryStore::new());
     (Store::new(FaultyStore::new(memory, &faults)), faults)
 }
 
@@ -197,13 +197,13 @@ fn all_writes_fail_until_healed() {
         faults.fail(Operations::WRITES, Fault::Refuse);
         for _ in 0..3 {
             assert_eq!(store.put(KEY, b"new").await.unwrap_err().kind(), ErrorKind::Unavailable);
-            let swap = store.compare_and_swap(KEY, b"old", b"new", None).await;
+            let swap = store.compare_and_swap(KEY, b"old", b"new").await;
             assert_eq!(swap.unwrap_err().kind(), ErrorKind::Unavailable);
             assert_eq!(store.sync().await.unwrap_err().kind(), ErrorKind::Unavailable);
             assert_eq!(store.get(KEY).await.unwrap().unwrap(), "old", "reads go on");
         }
         faults.heal();
-        assert!(store.compare_and_swap(KEY, b"old", b"new", None).await.unwrap());
+        assert!(store.compare_and_swap(KEY, b"old", b"new").await.unwrap());
         let counts = [Operation::Write, Operation::CompareAndSet, Operation::Sync, Operation::Get];
         assert_eq!(counts.map(|operation| faults.count(operation)), [4, 4, 3, 3]);
         assert_eq!(faults.count(Operations::ALL), 14);
@@ -330,7 +330,7 @@ fn a_poisoned_store_refuses_writes_until_it_is_reopened() {
         for refused in [
             store.put(KEY, b"refused").await,
             store.sync().await,
-            store.insert_if_absent(KEY, b"refused", None).await.map(|_| ()),
+            store.insert_if_absent(KEY, b"refused").await.map(|_| ()),
         ] {
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unavailable);
         }

@@ -102,14 +102,14 @@ fn the_log_counts_and_times_what_it_answers() {
 fn the_store_counts_and_times_what_it_answers() {
     let recorded = recorded(|env| async move {
         let faults = Faults::new(&env);
-        let faulty = FaultyStore::new(Arc::new(MemoryStore::new(env.clone())), &faults);
+        let faulty = FaultyStore::new(Arc::new(MemoryStore::new()), &faults);
         let store = Store::new(InstrumentedStore::new(Arc::new(faulty), &env));
         let key = Key::new(b"pp", b"ccc");
         store.put(key, b"value").await.unwrap();
         store.get(key).await.unwrap();
         store.get_many(&[key, Key::new(b"", b""), key]).await.unwrap();
         store.scan(b"pp", ClusteringRange::all()).take(1).await.unwrap();
-        assert!(!store.insert_if_absent(key, b"other", None).await.unwrap());
+        assert!(!store.insert_if_absent(key, b"other").await.unwrap());
         assert!(store.compare_and_delete(key, b"value").await.unwrap());
         faults.fail_nth(Operation::Write, 1, Fault::Refuse);
         store.put(key, b"value").await.unwrap_err();
@@ -149,7 +149,7 @@ fn the_store_counts_and_times_what_it_answers() {
 fn reopening_and_the_generation_reach_the_store_inside() {
     simulate(1, |env| async move {
         let faults = Faults::new(&env);
-        let faulty = FaultyStore::new(Arc::new(MemoryStore::new(env.clone())), &faults);
+        let faulty = FaultyStore::new(Arc::new(MemoryStore::new()), &faults);
         let inside = Store::new(faulty.clone());
         let store = Store::new(InstrumentedStore::new(Arc::new(faulty), &env));
         assert_eq!(store.generation(), 0);

@@ -11,7 +11,7 @@
 //! use seriatim_workflow_host::{HostOptions, StartRequest, WorkflowHost, demo};
 //!
 //! # seriatim_env::simulate(1, |env| async move {
-//! let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+//! let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
 //! let engine = Engine::open(env.clone(), log, store, [], Options::default()).await?;
 //! let host = WorkflowHost::open(env, engine.clone(), demo::workflows(), demo::activities(), HostOptions::default());
 //! let started = host.start(StartRequest::new("greet").input(&"Ada")?).await?;

@@ -200,7 +200,7 @@ async fn check(directory: &Path) -> String {
         }
     }
     host.close().await;
-    let scratch = Store::new(MemoryStore::new(env.clone()));
+    let scratch = Store::new(MemoryStore::new());
     let report = engine.doctor(&scratch, Treatment::Check, &mut |_| {}).await.unwrap();
     assert!(report.is_clean(), "{report:?}");
     engine.close().await;

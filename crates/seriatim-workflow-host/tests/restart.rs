@@ -186,7 +186,7 @@ fn restarts(seed: u64) {
             })
         };
         let options = || HostOptions { cached_instances: 3, ..HostOptions::default() };
-        let (log, store) = storage(&env);
+        let (log, store) = storage();
         let mut world = World::on(&env, log, store, demo::workflows(), activities(), options()).await;
         const ORDERS: usize = 20;
         for number in 0..ORDERS {
@@ -233,7 +233,7 @@ fn faults(seed: u64) {
     simulate(seed, |env| async move {
         let faults = Faults::new(&env);
         let log = Log::new(FaultyLog::new(Arc::new(MemoryLog::new()), &faults));
-        let store = Store::new(MemoryStore::new(env.clone()));
+        let store = Store::new(MemoryStore::new());
         let options = HostOptions { cached_instances: 2, ..HostOptions::default() };
         let world = World::on(&env, log, store, demo::workflows(), demo::activities(), options).await;
         assert!(world.engine.wait_ready(Duration::from_secs(60)).await);
@@ -456,7 +456,7 @@ fn a_run_that_ended_while_it_was_read_is_not_taken_for_running() {
     simulate(1, |env| async move {
         let faults = Faults::new(&env);
         let log = Log::new(FaultyLog::new(Arc::new(MemoryLog::new()), &faults));
-        let store = Store::new(FaultyStore::new(Arc::new(MemoryStore::new(env.clone())), &faults));
+        let store = Store::new(FaultyStore::new(Arc::new(MemoryStore::new()), &faults));
         let workflows = Registry::new().workflow("nap", |ctx: Context, (): ()| async move {
             ctx.timer(Duration::from_secs(10)).await?;
             Ok::<_, Exit>(7)

@@ -13,7 +13,7 @@ use seriatim_storage_file::{FjallStore, StoreOptions};
 
 /// A store in memory.
 pub(super) fn in_memory() -> Store {
-    Store::new(MemoryStore::new(Env::real()))
+    Store::new(MemoryStore::new())
 }
 
 /// A store on files. Must be called inside a runtime.

@@ -75,7 +75,7 @@ fn per_second(events: u64, started: Instant) -> f64 {
 /// From opening to the first moment at which a number could be drawn, on a store that has nothing.
 async fn recover(log: &Log, options: Options, events: u64) -> anyhow::Result<f64> {
     let env = Env::real();
-    let store = Store::new(MemoryStore::new(env.clone()));
+    let store = Store::new(MemoryStore::new());
     let owner = log.take(PARTITION).await?;
     let definition = Arc::new(sequencer::definition()?);
     let started = Instant::now();

@@ -70,7 +70,7 @@ async fn over(workspaces: u64, transactions: u64) -> anyhow::Result<(f64, f64)> 
 async fn cold_reads(workspaces: u64) -> anyhow::Result<f64> {
     let env = Env::real();
     let faults = Faults::new(&env);
-    let store = Store::new(FaultyStore::new(Arc::new(MemoryStore::new(env)), &faults));
+    let store = Store::new(FaultyStore::new(Arc::new(MemoryStore::new()), &faults));
     let mut desk = Desk::open(store, Options::default()).await?;
     let body = desk.body();
     let event = event(&body);

@@ -107,7 +107,6 @@ impl StoreBackend for HashStore {
         _: Key<'_>,
         _: Option<&[u8]>,
         _: Option<&[u8]>,
-        _: Option<Duration>,
     ) -> Result<bool, StoreError> {
         Err(StoreError::Unavailable("nobody compares here".to_owned()))
     }
@@ -152,7 +151,6 @@ impl StoreBackend for NoStore {
         _: Key<'_>,
         _: Option<&[u8]>,
         _: Option<&[u8]>,
-        _: Option<Duration>,
     ) -> Result<bool, StoreError> {
         Ok(true)
     }

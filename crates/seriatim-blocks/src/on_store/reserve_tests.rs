@@ -170,19 +170,6 @@ fn a_bare_block_is_adopted_on_request_and_replaced_by_the_first_reservation() {
 }
 
 #[test]
-fn a_ttl_of_the_old_value_ends_with_the_first_reservation() {
-    world(|world| async move {
-        let hour = Duration::from_secs(3_600);
-        let bare = block(0, 10).encode();
-        world.raw().insert_if_absent(KEY, &bare, Some(hour)).await.unwrap();
-        let blocks = world.writer().0.adopting_bare();
-        assert_eq!(blocks.reserve(of(10)).await, Ok(block(10, 10)));
-        world.env.sleep(hour * 2).await;
-        assert_eq!(world.writer().0.reserve(of(10)).await, Ok(block(20, 10)));
-    });
-}
-
-#[test]
 fn a_value_that_vanishes_or_goes_back_is_corrupt_and_never_a_fresh_start() {
     world(|world| async move {
         let (blocks, _) = world.writer();

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -25,7 +24,7 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(env: Env) -> Self {
-        let memory = MemoryStore::new(env.clone());
+        let memory = MemoryStore::new();
         Self { env, memory }
     }
 
@@ -91,7 +90,7 @@ impl Odd {
     pub(super) async fn land(&self) -> bool {
         let (expected, write) = self.kept.lock().unwrap().clone().unwrap();
         let value = write.value.as_deref();
-        self.memory.compare_and_set(write.key(), expected.as_deref(), value, None).await.unwrap()
+        self.memory.compare_and_set(write.key(), expected.as_deref(), value).await.unwrap()
     }
 }
 
@@ -127,7 +126,6 @@ impl StoreBackend for Odd {
         key: Key<'_>,
         expected: Option<&[u8]>,
         value: Option<&[u8]>,
-        ttl: Option<Duration>,
     ) -> Result<bool, StoreError> {
         let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
         match self.manner {
@@ -138,7 +136,7 @@ impl StoreBackend for Odd {
                 *self.kept.lock().unwrap() = Some((expected.map(Bytes::copy_from_slice), write));
                 Err(StoreError::InDoubt("it is on its way".to_owned()))
             }
-            Manner::Late(_) => self.memory.compare_and_set(key, expected, value, ttl).await,
+            Manner::Late(_) => self.memory.compare_and_set(key, expected, value).await,
         }
     }
 

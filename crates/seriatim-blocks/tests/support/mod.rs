@@ -32,7 +32,7 @@ impl Place {
     }
 
     pub fn memory(env: Env) -> Self {
-        let backend = Arc::new(MemoryStore::new(env.clone()));
+        let backend = Arc::new(MemoryStore::new());
         Self::new(env, backend)
     }
 

@@ -30,7 +30,7 @@ pub(crate) struct Server {
 impl World {
     pub(crate) fn new() -> Self {
         let env = Env::real();
-        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
         Self { env, log, store }
     }
 

@@ -332,7 +332,7 @@ fn derivation(app: App, accepted: &Accepted) -> Result<Derivation, DefinitionErr
 
 /// Claims the scratch store.
 async fn begin(scratch: &Store) -> Result<(), DoctorError> {
-    let claimed = scratch.insert_if_absent(Key::new(b"dm", b""), &[1], None).await?;
+    let claimed = scratch.insert_if_absent(Key::new(b"dm", b""), &[1]).await?;
     if claimed { Ok(()) } else { Err(DoctorError::ScratchUsed) }
 }
 

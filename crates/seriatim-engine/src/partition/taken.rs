@@ -90,13 +90,13 @@ mod tests {
 
     #[test]
     fn whichever_key_is_taken_is_found_and_no_other() {
-        simulate(1, |env| async move {
+        simulate(1, |_| async move {
             for count in [1, 3, 4, 9] {
                 let keys = new_keys(count);
-                let empty = Store::new(MemoryStore::new(env.clone()));
+                let empty = Store::new(MemoryStore::new());
                 assert_eq!(find(&empty, &keys).await.unwrap(), None);
                 for (place, (key, ..)) in keys.iter().enumerate() {
-                    let store = Store::new(MemoryStore::new(env.clone()));
+                    let store = Store::new(MemoryStore::new());
                     store.put(key.as_key(), b"somebody else's").await.unwrap();
                     assert_eq!(find(&store, &keys).await.unwrap(), Some(place), "{key}");
                 }
@@ -106,9 +106,9 @@ mod tests {
 
     #[test]
     fn what_lies_between_two_keys_or_beside_them_takes_neither() {
-        simulate(1, |env| async move {
+        simulate(1, |_| async move {
             let keys = new_keys(9);
-            let store = Store::new(MemoryStore::new(env));
+            let store = Store::new(MemoryStore::new());
             for clustering in [&[4, 0][..], &[9], &[]] {
                 store.put(Key::new(b"ids", clustering), b"there before").await.unwrap();
             }

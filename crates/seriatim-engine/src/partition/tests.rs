@@ -12,7 +12,7 @@ fn a_held_partition_has_everything_in_the_store_also_while_the_flusher_begins() 
     runtime.block_on(async {
         let env = Env::real();
         let options = Options { flush_at: 1, ..Options::default() };
-        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
         let engine = Engine::open(env, log, store, [App::new(shop())], options).await.unwrap();
         let workspace = engine.create_workspace("shop", "store", None).await.unwrap().0.id;
         let partition = engine.running("shop").unwrap().partition_of(workspace);

@@ -19,7 +19,7 @@ struct World {
 
 impl World {
     fn new(env: Env) -> Self {
-        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
         Self { env, log, store }
     }
 
@@ -177,7 +177,7 @@ fn an_application_whose_row_lacks_the_definition_does_not_get_a_new_number() {
         // As it says: the log has everything.
         let doctor =
             Doctor::new(world.env.clone(), world.log.clone(), world.store.clone(), []).with_accepted();
-        let scratch = Store::new(MemoryStore::new(world.env.clone()));
+        let scratch = Store::new(MemoryStore::new());
         let report = doctor.run(&scratch, Treatment::Repair, &mut |_| {}).await.unwrap();
         assert_eq!(report.written, 1, "{report:?}");
         world.open().await.close().await;

@@ -83,7 +83,7 @@ impl Engine {
     /// use seriatim_storage::{Log, Store, memory::{MemoryLog, MemoryStore}};
     ///
     /// # seriatim_env::simulate(1, |env| async move {
-    /// let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+    /// let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
     /// let engine = Engine::open(env, log, store, [], Options::default()).await?;
     /// let invoices = engine.series();
     /// invoices.put("invoices.2026", 1, "INV-{number:06}").await?;

@@ -316,7 +316,7 @@ impl World {
 
     /// A store with what survives, in its stored form.
     async fn store(&self) -> Store {
-        let store = Store::new(MemoryStore::new(self.env.clone()));
+        let store = Store::new(MemoryStore::new());
         let mut batch = Batch::new();
         for (workspace, numbers) in &self.stored {
             let mut value = Vec::new();

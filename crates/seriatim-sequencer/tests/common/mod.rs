@@ -61,14 +61,13 @@ impl Desk {
     pub fn memory(env: &Env) -> Self {
         let faults = Faults::new(env);
         let log = Log::new(FaultyLog::new(Arc::new(MemoryLog::new()), &faults));
-        let store = Store::new(FaultyStore::new(Arc::new(MemoryStore::new(env.clone())), &faults));
+        let store = Store::new(FaultyStore::new(Arc::new(MemoryStore::new()), &faults));
         Self::new(env, log, store, faults)
     }
 
     pub fn new(env: &Env, log: Log, store: Store, faults: Faults) -> Self {
         let (definition, options) = (Arc::new(definition()), Options::default());
-        let own = env.clone();
-        let new_store: NewStore = Arc::new(move || Arc::new(MemoryStore::new(own.clone())));
+        let new_store: NewStore = Arc::new(|| Arc::new(MemoryStore::new()));
         Self { env: env.clone(), log, store, faults, definition, partition: PARTITION, options, new_store }
     }
 

@@ -1,7 +1,5 @@
 //! A store as a backend, so that faults can be put around any store.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use bytes::Bytes;
 use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Pair, Store, StoreBackend, StoreError};
@@ -41,11 +39,10 @@ impl StoreBackend for StoreOver {
         key: Key<'_>,
         expected: Option<&[u8]>,
         value: Option<&[u8]>,
-        ttl: Option<Duration>,
     ) -> Result<bool, StoreError> {
         match (expected, value) {
-            (None, Some(value)) => self.0.insert_if_absent(key, value, ttl).await,
-            (Some(expected), Some(value)) => self.0.compare_and_swap(key, expected, value, ttl).await,
+            (None, Some(value)) => self.0.insert_if_absent(key, value).await,
+            (Some(expected), Some(value)) => self.0.compare_and_swap(key, expected, value).await,
             (Some(expected), None) => self.0.compare_and_delete(key, expected).await,
             (None, None) => Ok(self.0.get(key).await?.is_none()),
         }

@@ -53,7 +53,7 @@ impl Server {
 
     async fn start_with(env: &Env, runs_workflows: bool) -> Self {
         METRICS.get_or_init(|| PrometheusBuilder::new().install_recorder().unwrap());
-        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())));
+        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
         let engine = Engine::open(env.clone(), log, store, [App::new(shop())], Options::default());
         let engine = engine.await.unwrap();
         assert!(engine.wait_ready(Duration::from_secs(60)).await);

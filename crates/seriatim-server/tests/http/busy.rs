@@ -23,7 +23,7 @@ fn faulty() -> (Setup, Faults) {
     let env = Env::real();
     let faults = Faults::new(&env);
     let log = Log::new(FaultyLog::new(Arc::new(MemoryLog::new()), &faults));
-    let store = Store::new(FaultyStore::new(Arc::new(MemoryStore::new(env)), &faults));
+    let store = Store::new(FaultyStore::new(Arc::new(MemoryStore::new()), &faults));
     (Setup { log, store, storage: None, ..Setup::new() }, faults)
 }
 

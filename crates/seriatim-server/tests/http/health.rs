@@ -83,7 +83,7 @@ async fn a_disk_that_is_nearly_full_is_named() {
 async fn a_store_that_refuses_writes_is_named_until_it_takes_them() {
     let env = Env::real();
     let faults = Faults::new(&env);
-    let store = Store::new(FaultyStore::new(Arc::new(MemoryStore::new(env.clone())), &faults));
+    let store = Store::new(FaultyStore::new(Arc::new(MemoryStore::new()), &faults));
     let mut setup = Setup { store, storage: None, ..Setup::new() };
     setup.engine.flush_interval = Duration::from_millis(10);
     let server = setup.start().await;

@@ -33,7 +33,7 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) fn new() -> Self {
-        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(Env::real())));
+        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
         let storage = Some(Storage::Memory { log: log.clone(), store: store.clone() });
         let (options, engine) = (ServerOptions::default(), Options::default());
         let application = shop();

@@ -1,18 +1,14 @@
 //! The port on the engine.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use bytes::Bytes;
 use fjall::{Readable as _, Snapshot};
-use seriatim_env::Env;
 use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Pair, StoreBackend, StoreError};
 use seriatim_types::limits;
 
 use super::conditional::{self, Request};
 use super::engine::{Commit, Engine};
-use super::value::Stored;
-use super::{FjallStore, close, error, key, reopen};
+use super::{FjallStore, close, error, key, reopen, value};
 
 /// Up to how many keys or pairs a read stays on the caller's thread: far less than a millisecond when
 /// blocks are cached.
@@ -26,16 +22,14 @@ impl StoreBackend for FjallStore {
     }
 
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
-        let env = &self.shared.env;
-        self.shared.engine(|engine| read(env, engine, &engine.snapshot(), &key::encode(key)))
+        self.shared.engine(|engine| read(engine, &engine.snapshot(), &key::encode(key)))
     }
 
     async fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let physical: Vec<_> = keys.iter().map(|key| key::encode(*key)).collect();
-        let env = self.shared.env.clone();
         let read_all = move |engine: &Engine| {
             let snapshot = engine.snapshot();
-            physical.iter().map(|physical| read(&env, engine, &snapshot, physical)).collect()
+            physical.iter().map(|physical| read(engine, &snapshot, physical)).collect()
         };
         if keys.len() <= INLINE_MAX {
             self.shared.engine(read_all)
@@ -51,8 +45,7 @@ impl StoreBackend for FjallStore {
         limit: usize,
     ) -> Result<Vec<Pair>, StoreError> {
         let range = key::range(partition, range);
-        let env = self.shared.env.clone();
-        let page = move |engine: &Engine| read_page(&env, engine, range, limit);
+        let page = move |engine: &Engine| read_page(engine, range, limit);
         if limit <= INLINE_MAX { self.shared.engine(page) } else { self.shared.blocking(page).await }
     }
 
@@ -69,13 +62,11 @@ impl StoreBackend for FjallStore {
         key: Key<'_>,
         expected: Option<&[u8]>,
         value: Option<&[u8]>,
-        ttl: Option<Duration>,
     ) -> Result<bool, StoreError> {
         let request = Request {
             physical: key::encode(key),
             expected: expected.map(<[u8]>::to_vec),
             value: value.map(<[u8]>::to_vec),
-            ttl,
         };
         conditional::compare_and_set(&self.shared, request).await
     }
@@ -97,33 +88,25 @@ impl StoreBackend for FjallStore {
     }
 }
 
-fn read(
-    env: &Env,
-    engine: &Engine,
-    snapshot: &Snapshot,
-    physical: &[u8],
-) -> Result<Option<Bytes>, StoreError> {
+fn read(engine: &Engine, snapshot: &Snapshot, physical: &[u8]) -> Result<Option<Bytes>, StoreError> {
     let bytes = snapshot.get(&engine.pairs, physical).map_err(|error| error::of_read(&error))?;
-    let stored = bytes.as_deref().map(Stored::decode).transpose()?;
     // Copied: the engine's slices keep a whole block in memory.
-    Ok(stored.and_then(|stored| stored.live(|| env.now())).map(Bytes::copy_from_slice))
+    Ok(bytes.as_deref().map(value::decode).transpose()?.map(Bytes::copy_from_slice))
 }
 
 fn read_page(
-    env: &Env,
     engine: &Engine,
     range: std::ops::Range<Vec<u8>>,
     limit: usize,
 ) -> Result<Vec<Pair>, StoreError> {
     let limit = limit.min(limits::SCAN_PAGE_PAIRS_MAX);
-    let now = env.now();
     let (mut page, mut bytes) = (Vec::new(), 0);
     if range.is_empty() || limit == 0 {
         return Ok(page);
     }
     for entry in engine.snapshot().range(&engine.pairs, range) {
         let (physical, value) = entry.into_inner().map_err(|error| error::of_read(&error))?;
-        let Some(value) = Stored::decode(&value)?.live(|| now) else { continue };
+        let value = value::decode(&value)?;
         let Key { clustering, .. } = key::decode(&physical)
             .ok_or_else(|| StoreError::Corrupt(format!("{physical:02x?} is no physical key")))?;
         bytes += clustering.len() + value.len();
@@ -148,7 +131,7 @@ fn write(engine: &Engine, batch: &Batch) -> Result<Commit, StoreError> {
     for write in batch.iter() {
         let physical = key::encode(write.key());
         match &write.value {
-            Some(value) => record.insert(&engine.pairs, physical, Stored { value, expires: None }.encode()),
+            Some(value) => record.insert(&engine.pairs, physical, value::encode(value)),
             None => record.remove(&engine.pairs, physical),
         }
     }

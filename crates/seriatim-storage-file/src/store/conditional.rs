@@ -4,17 +4,14 @@
 //! answers all. Those who come meanwhile are the next group.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use seriatim_storage::StoreError;
 use tokio::sync::{Mutex as AsyncMutex, oneshot};
 
 use super::engine::{Commit, Engine};
 use super::shared::Shared;
-use super::value::Stored;
-use super::{error, expiry_key};
+use super::{error, value};
 
 /// What one group writes at most, in bytes, unless a single value is larger: well inside a memtable.
 const GROUP_BYTES_MAX: usize = 4 << 20;
@@ -26,7 +23,6 @@ pub(super) struct Request {
     pub(super) physical: Vec<u8>,
     pub(super) expected: Option<Vec<u8>>,
     pub(super) value: Option<Vec<u8>>,
-    pub(super) ttl: Option<Duration>,
 }
 
 /// Requests that wait, and the right to work on them.
@@ -101,7 +97,7 @@ fn write_group(shared: &Shared, engine: &Engine) -> Group {
     let mut bytes = 0;
     while let Some((request, answer)) = shared.conditional.next(bytes) {
         bytes += request.bytes();
-        let done = compare_and_write(shared, engine, &request);
+        let done = compare_and_write(engine, &request);
         let outcome = done.map(|(swapped, commit)| {
             group.commit = commit.or(group.commit);
             swapped
@@ -125,32 +121,15 @@ fn answer_group(engine: &Engine, group: Group) {
     }
 }
 
-fn compare_and_write(
-    shared: &Shared,
-    engine: &Engine,
-    request: &Request,
-) -> Result<(bool, Option<Commit>), StoreError> {
-    let now = shared.env.now();
+fn compare_and_write(engine: &Engine, request: &Request) -> Result<(bool, Option<Commit>), StoreError> {
     let bytes = engine.pairs.get(&request.physical).map_err(|error| error::of_read(&error))?;
-    let stored = bytes.as_deref().map(Stored::decode).transpose()?;
-    if stored.and_then(|stored| stored.live(|| now)) != request.expected.as_deref() {
+    let stored = bytes.as_deref().map(value::decode).transpose()?;
+    if stored != request.expected.as_deref() {
         return Ok((false, None));
     }
-    let mut batch = engine.batch(3);
-    if let Some(expires) = stored.and_then(|stored| stored.expires) {
-        batch.remove(&engine.expiry, expiry_key::encode(expires, &request.physical));
-    }
+    let mut batch = engine.batch(1);
     match &request.value {
-        Some(value) => {
-            let expires = request.ttl.map(|ttl| now.after(ttl));
-            let stored = Stored { value, expires };
-            batch.insert(&engine.pairs, &request.physical[..], stored.encode());
-            if let Some(expires) = expires {
-                batch.insert(&engine.expiry, expiry_key::encode(expires, &request.physical), []);
-                shared.expiring.store(true, Ordering::Release);
-                shared.expiring_wake.notify_one();
-            }
-        }
+        Some(value) => batch.insert(&engine.pairs, &request.physical[..], value::encode(value)),
         None if stored.is_some() => batch.remove(&engine.pairs, &request.physical[..]),
         None => return Ok((true, None)),
     }

@@ -49,14 +49,17 @@ pub(super) struct Commit {
 
 /// What writers wait for. While it changes, the wait has an end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Backlog(Vec<(usize, usize, u64)>);
+pub(super) struct Backlog {
+    sealed: usize,
+    runs: usize,
+    /// A compaction of deeper levels, which has to come first, leaves level 0 as it is and makes a new version.
+    version: u64,
+}
 
 pub(super) struct Engine {
     database: Database,
     /// Physical key -> stored value.
     pub(super) pairs: Keyspace,
-    /// Expiry key -> nothing.
-    pub(super) expiry: Keyspace,
     /// Written once; kept so that it is flushed with the others.
     meta: Keyspace,
     memtable_bytes: u64,
@@ -109,11 +112,9 @@ impl Engine {
                 .compaction_strategy(Arc::new(compaction))
         };
         let pairs = database.keyspace("pairs", keyspace).map_err(failed)?;
-        let expiry = database.keyspace("expiry", keyspace).map_err(failed)?;
         Ok(Self {
             database,
             pairs,
-            expiry,
             meta,
             memtable_bytes: options.memtable_bytes,
             generation,
@@ -153,51 +154,41 @@ impl Engine {
     }
 
     fn rotate_full(&self) {
-        for keyspace in [&self.pairs, &self.expiry] {
-            if keyspace.tree.active_memtable().size() >= self.memtable_bytes {
-                self.rotate(keyspace);
-            }
+        if self.pairs.tree.active_memtable().size() < self.memtable_bytes {
+            return;
         }
-    }
-
-    fn rotate(&self, keyspace: &Keyspace) {
         // What was written is written; if this fails, the next write finds the memtable full again.
-        if let Err(error) = keyspace.rotate_memtable() {
-            tracing::warn!(keyspace = %&**keyspace.name(), %error, "a memtable of the store could not be rotated");
+        if let Err(error) = self.pairs.rotate_memtable() {
+            tracing::warn!(%error, "a memtable of the store could not be rotated");
         }
     }
 
     /// Whether flushing and compaction are so far behind that a writer must wait.
     pub(super) fn is_behind(&self) -> bool {
-        [&self.pairs, &self.expiry].into_iter().any(|keyspace| {
-            keyspace.sealed_memtable_count() >= SEALED_MAX || keyspace.tree.l0_run_count() >= LEVEL_0_RUNS_MAX
-        })
+        self.pairs.sealed_memtable_count() >= SEALED_MAX || self.pairs.tree.l0_run_count() >= LEVEL_0_RUNS_MAX
     }
 
     /// How much there is to flush and to compact.
     pub(super) fn backlog(&self) -> Backlog {
-        let of = |keyspace: &Keyspace| {
-            let (sealed, runs) = (keyspace.sealed_memtable_count(), keyspace.tree.l0_run_count());
-            // A compaction of deeper levels, which has to come first, leaves level 0 as it is and makes a new version.
-            (sealed, runs, keyspace.tree.current_version().id())
-        };
-        Backlog([&self.pairs, &self.expiry].map(of).into())
+        Backlog {
+            sealed: self.pairs.sealed_memtable_count(),
+            runs: self.pairs.tree.l0_run_count(),
+            version: self.pairs.tree.current_version().id(),
+        }
     }
 
     /// Does one step of what a writer waits for. The engine starts one compaction when it opens and others only after a
     /// flush; a flush needs a write, and the write waits. What a worker is at already is left to it.
     pub(super) fn relieve(&self) -> Result<(), StoreError> {
         self.check_alive()?;
-        for keyspace in [&self.pairs, &self.expiry] {
-            if keyspace.sealed_memtable_count() >= SEALED_MAX {
-                // In the engine's order: a batch over several keyspaces is in the journal before a part is in a table.
-                self.database.persist(PersistMode::SyncAll).map_err(|error| error::of_write(&error))?;
-                self.work("flush", || self.flush(keyspace))?;
-            }
-            if keyspace.tree.l0_run_count() >= LEVEL_0_RUNS_MAX {
-                let strategy = keyspace.config.compaction_strategy.clone();
-                self.work("compaction", || Ok(keyspace.tree.compact(strategy, self.oldest_snapshot())?))?;
-            }
+        if self.pairs.sealed_memtable_count() >= SEALED_MAX {
+            // In the engine's order: a batch is in the journal before it is in a table.
+            self.database.persist(PersistMode::SyncAll).map_err(|error| error::of_write(&error))?;
+            self.work("flush", || self.flush(&self.pairs))?;
+        }
+        if self.pairs.tree.l0_run_count() >= LEVEL_0_RUNS_MAX {
+            let strategy = self.pairs.config.compaction_strategy.clone();
+            self.work("compaction", || Ok(self.pairs.tree.compact(strategy, self.oldest_snapshot())?))?;
         }
         Ok(())
     }
@@ -263,13 +254,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets old journals go that only the expiry index holds back: it is written too little to be flushed often.
-    pub(super) fn release_journals(&self) {
-        if self.database.journal_count() > 1 {
-            self.rotate(&self.expiry);
-        }
-    }
-
     /// Makes everything durable.
     pub(super) fn sync_all(&self) -> Result<(), StoreError> {
         self.database.persist(PersistMode::SyncAll).map_err(|error| error::of_sync(&error))
@@ -279,14 +263,10 @@ impl Engine {
     /// [sync](Engine::sync_all), and while nothing is written. Workers are not asked, so that it does not wait for them.
     pub(super) fn flush_all(&self) -> Result<(), StoreError> {
         self.check_alive()?;
-        for keyspace in self.keyspaces() {
+        for keyspace in [&self.pairs, &self.meta] {
             keyspace.tree.rotate_memtable();
             self.work("flush", || self.flush(keyspace))?;
         }
         self.check_alive()
-    }
-
-    fn keyspaces(&self) -> [&Keyspace; 3] {
-        [&self.pairs, &self.expiry, &self.meta]
     }
 }

@@ -1,6 +1,6 @@
 //! The store, on fjall.
 //!
-//! Three keyspaces: `pairs` (physical key -> stored value), `expiry` (what expires when) and `meta` (the format).
+//! Two keyspaces: `pairs` (physical key -> stored value) and `meta` (the format).
 //! Writes are buffered; a sync makes the engine's journal durable. One writer at a time; reads are never held up.
 //! Batches are atomic, whatever their size.
 
@@ -10,8 +10,6 @@ mod conditional;
 mod discard;
 mod engine;
 mod error;
-mod expiry;
-mod expiry_key;
 mod format;
 mod key;
 mod options;
@@ -51,14 +49,8 @@ impl FjallStore {
     /// - [`StoreError::Unavailable`]: another process has it open, or the file system refuses.
     /// - [`StoreError::Newer`]: a newer Seriatim, or a newer engine, wrote it.
     /// - [`StoreError::Corrupt`]: it is somebody else's directory, or damaged.
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime: it starts the background expiry.
     pub fn open(env: Env, directory: &Path, options: StoreOptions) -> Result<Self, StoreError> {
-        let shared = shared::Shared::open(env, directory.to_owned(), options)?;
-        expiry::start(&shared);
-        Ok(Self { shared })
+        Ok(Self { shared: shared::Shared::open(env, directory.to_owned(), options)? })
     }
 }
 

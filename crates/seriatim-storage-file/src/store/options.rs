@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Asked before each write. An error, (bytes free, bytes that must stay free), refuses it.
 pub type SpaceCheck = Arc<dyn Fn() -> Result<(), (u64, u64)> + Send + Sync>;
@@ -20,21 +19,13 @@ pub struct StoreOptions {
     pub memtable_bytes: u64,
     /// Blocks of files kept in memory, for all reads together. Recent writes are read from memtables without it.
     pub cache_bytes: u64,
-    /// How often values that have expired are removed. Only space depends on it: an expired value is absent at once.
-    pub expiry_interval: Duration,
     /// Refuses writes before the disk is full. `None` lets every write through.
     pub space_check: Option<SpaceCheck>,
 }
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self {
-            journal_bytes: 64 << 20,
-            memtable_bytes: 8 << 20,
-            cache_bytes: 32 << 20,
-            expiry_interval: Duration::from_secs(10),
-            space_check: None,
-        }
+        Self { journal_bytes: 64 << 20, memtable_bytes: 8 << 20, cache_bytes: 32 << 20, space_check: None }
     }
 }
 
@@ -44,7 +35,6 @@ impl fmt::Debug for StoreOptions {
             .field("journal_bytes", &self.journal_bytes)
             .field("memtable_bytes", &self.memtable_bytes)
             .field("cache_bytes", &self.cache_bytes)
-            .field("expiry_interval", &self.expiry_interval)
             .finish_non_exhaustive()
     }
 }

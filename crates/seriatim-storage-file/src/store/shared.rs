@@ -2,17 +2,17 @@
 
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, TryLockError};
 use std::time::Duration;
 
 use seriatim_env::{Env, Shutdown};
 use seriatim_storage::StoreError;
-use tokio::sync::{Mutex as AsyncMutex, Notify, OwnedMutexGuard};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
+use super::StoreOptions;
 use super::conditional::Conditional;
 use super::engine::{Commit, Engine};
-use super::{StoreOptions, expiry};
 
 /// The interval in which a writer that has to wait checks again. A memtable is flushed in about 100 ms.
 const BEHIND_POLL: Duration = Duration::from_millis(5);
@@ -31,11 +31,7 @@ pub(super) struct Shared {
     /// One writer at a time, so that a compare and its write are one. Not held over a sync.
     writer: Arc<AsyncMutex<Turn>>,
     pub(super) conditional: Conditional,
-    /// Whether any value has a TTL. Written in a writer's turn.
-    pub(super) expiring: AtomicBool,
-    /// Wakes the background expiry when `expiring` becomes true.
-    pub(super) expiring_wake: Arc<Notify>,
-    /// Ends the background expiry.
+    /// It is being closed.
     pub(super) stop: Shutdown,
     /// Held to close the store or to open it again.
     pub(super) lifecycle: Arc<AsyncMutex<()>>,
@@ -65,12 +61,10 @@ impl Shared {
             env,
             directory,
             options,
-            expiring: AtomicBool::new(expiry::any(&engine)?),
             engine: RwLock::new(State::Open(engine)),
             generation: AtomicU64::new(0),
             writer: Arc::new(AsyncMutex::new(turn)),
             conditional: Conditional::default(),
-            expiring_wake: Arc::default(),
             stop: Shutdown::new(),
             lifecycle: Arc::default(),
         }))
@@ -135,17 +129,10 @@ impl Shared {
         let failed = std::mem::replace(&mut *state, unopened);
         let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(failed)));
         let generation = self.generation() + 1;
-        let opened = Engine::open(&self.directory, &self.options, generation).and_then(|engine| {
-            let expiring = expiry::any(&engine)?;
-            Ok((engine, expiring))
-        });
-        let (engine, expiring) = opened.inspect_err(|error| *state = State::Failed(error.clone()))?;
+        let opened = Engine::open(&self.directory, &self.options, generation);
+        let engine = opened.inspect_err(|error| *state = State::Failed(error.clone()))?;
         tracing::warn!(generation, "the store failed and has been opened again");
         turn.behind = engine.is_behind();
-        self.expiring.store(expiring, Ordering::Release);
-        if expiring {
-            self.expiring_wake.notify_one();
-        }
         self.generation.store(generation, Ordering::Release);
         *state = State::Open(engine);
         Ok(())

@@ -9,8 +9,7 @@ use fjall::{AbstractTree as _, Database, Keyspace, KeyspaceCreateOptions, Persis
 use seriatim_env::Env;
 use seriatim_storage::{Key, Store, StoreBackend as _};
 
-use super::value::Stored;
-use super::{FjallStore, StoreOptions, format, key};
+use super::{FjallStore, StoreOptions, format, key, value};
 
 /// Runs in level 0: a writer of ours waits from 24 on, and the engine itself, in a loop without end, from 30 on.
 const DEBTS: [(u32, End); 3] = [(25, End::Stopped), (25, End::Killed), (31, End::Stopped)];
@@ -24,8 +23,8 @@ enum End {
     Killed,
 }
 
-fn pair(number: u32, value: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    (key::encode(Key::new(b"p", &number.to_be_bytes())), Stored { value, expires: None }.encode())
+fn pair(number: u32, stored: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    (key::encode(Key::new(b"p", &number.to_be_bytes())), value::encode(stored))
 }
 
 /// Into the memtable alone, where the engine does not wait for its workers.
@@ -47,7 +46,6 @@ fn make_debt(directory: &Path, runs: u32, end: End) {
     let strategy = Arc::new(Leveled::default().with_table_target_size(4 << 10).with_l0_threshold(8));
     let options = || KeyspaceCreateOptions::default().compaction_strategy(strategy.clone());
     let pairs = database.keyspace("pairs", options).unwrap();
-    database.keyspace("expiry", options).unwrap();
     // First into the last level, then more into the one above it. Values that do not compress, so that it is over-full.
     let mut random = fastrand::Rng::with_seed(1);
     for numbers in [1_000, 4_000] {
@@ -86,7 +84,7 @@ async fn a_store_that_was_stopped_or_killed_with_debt_takes_writes_again() {
             let written = store.put(Key::new(b"p", &number.to_be_bytes()), b"new").await;
             assert_eq!(written, Ok(()), "{runs} runs, {end:?}");
         }
-        assert!(store.insert_if_absent(Key::new(b"p", b"conditional"), b"new", None).await.unwrap());
+        assert!(store.insert_if_absent(Key::new(b"p", b"conditional"), b"new").await.unwrap());
         let last = store.get(Key::new(b"p", &4_000_u32.to_be_bytes())).await.unwrap().unwrap();
         assert_eq!(&last[..], (runs - 1).to_be_bytes());
         let journal = store.get(Key::new(b"p", &5_000_u32.to_be_bytes())).await.unwrap();

@@ -335,18 +335,6 @@ macro_rules! store_conformance {
                 a_scan_over_thousands_of_pairs_gives_each_once
                 a_scan_over_large_values_gives_each_once
                 a_page_of_a_scan_is_as_full_as_allowed;
-            ttl:
-                a_value_is_there_until_it_expires
-                an_expired_value_cannot_be_got
-                an_expired_value_is_not_scanned
-                where_a_value_has_expired_another_can_be_inserted
-                an_expired_value_cannot_be_swapped
-                an_expired_value_cannot_be_deleted
-                a_swapped_value_expires_too
-                a_put_clears_a_ttl
-                a_renewed_key_is_not_removed_by_its_old_expiry
-                a_ttl_is_kept_after_reopen
-                of_many_that_insert_over_an_expired_value_one_wins;
         }
     };
     (@($fixture:expr) $($theme:ident: $($clause:ident)*;)*) => {

@@ -24,7 +24,6 @@ const STORE: &[&str] = &[
     include_str!("store/put.rs"),
     include_str!("store/reopen.rs"),
     include_str!("store/scan.rs"),
-    include_str!("store/ttl.rs"),
 ];
 
 /// The names that a macro of `mod.rs` lists.

@@ -11,7 +11,7 @@
 //!
 //! # seriatim_env::simulate(1, |env| async move {
 //! let faults = Faults::new(&env);
-//! let store = Store::new(FaultyStore::new(Arc::new(MemoryStore::new(env)), &faults));
+//! let store = Store::new(FaultyStore::new(Arc::new(MemoryStore::new()), &faults));
 //!
 //! // The next write happens, and its answer is lost.
 //! faults.fail_nth(Operation::Write, 1, Fault::LoseReply);

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -136,10 +135,9 @@ impl StoreBackend for FaultyStore {
         key: Key<'_>,
         expected: Option<&[u8]>,
         value: Option<&[u8]>,
-        ttl: Option<Duration>,
     ) -> Result<bool, StoreError> {
         let set = async {
-            let done = self.backend.compare_and_set(key, expected, value, ttl).await?;
+            let done = self.backend.compare_and_set(key, expected, value).await?;
             self.unsynced.lock().clear();
             Ok(done)
         };

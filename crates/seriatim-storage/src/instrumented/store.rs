@@ -1,7 +1,6 @@
 //! A store that is measured.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -83,10 +82,9 @@ impl StoreBackend for InstrumentedStore {
         key: Key<'_>,
         expected: Option<&[u8]>,
         value: Option<&[u8]>,
-        ttl: Option<Duration>,
     ) -> Result<bool, StoreError> {
-        let span = debug_span!("store.compare_and_set", ?ttl);
-        let set = self.backend.compare_and_set(key, expected, value, ttl);
+        let span = debug_span!("store.compare_and_set");
+        let set = self.backend.compare_and_set(key, expected, value);
         let done = self.meter.measure("compare_and_set", set, StoreError::kind).instrument(span).await?;
         if done {
             metrics::add(metrics::STORE_WRITTEN_KEYS, 1);

@@ -1,7 +1,6 @@
 //! What a backend of the store has to do.
 
 use std::fmt;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -22,9 +21,6 @@ pub type Pair = (Bytes, Bytes);
 
 /// Where a store lives. Implementors run the conformance suite ([`crate::store_conformance!`]); callers use
 /// [`Store`](super::Store), which checks keys and sizes first.
-///
-/// An expired value counts as absent everywhere. A write without TTL clears one; a key that was written again is never
-/// removed by its old expiry.
 #[async_trait]
 pub trait StoreBackend: Send + Sync + fmt::Debug + 'static {
     /// Whether a batch is there whole or not at all after a crash.
@@ -57,7 +53,6 @@ pub trait StoreBackend: Send + Sync + fmt::Debug + 'static {
         key: Key<'_>,
         expected: Option<&[u8]>,
         value: Option<&[u8]>,
-        ttl: Option<Duration>,
     ) -> Result<bool, StoreError>;
 
     /// Makes every write that has returned durable.

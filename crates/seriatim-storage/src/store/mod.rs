@@ -11,7 +11,6 @@ mod key;
 mod scan;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use seriatim_types::limits;
@@ -56,7 +55,7 @@ impl Store {
         self.backend.batches_are_atomic()
     }
 
-    /// The value of a key, if there is one and it has not expired.
+    /// The value of a key, if there is one.
     ///
     /// # Errors
     ///
@@ -86,7 +85,7 @@ impl Store {
         Scan::new(self.backend.clone(), partition, range)
     }
 
-    /// Writes one value, buffered; an earlier TTL ends.
+    /// Writes one value, buffered.
     ///
     /// # Errors
     ///
@@ -115,14 +114,9 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError`]; the write may have happened if the kind is in doubt.
-    pub async fn insert_if_absent(
-        &self,
-        key: Key<'_>,
-        value: &[u8],
-        ttl: Option<Duration>,
-    ) -> Result<bool, StoreError> {
+    pub async fn insert_if_absent(&self, key: Key<'_>, value: &[u8]) -> Result<bool, StoreError> {
         check_write(key, value)?;
-        self.backend.compare_and_set(key, None, Some(value), ttl).await
+        self.backend.compare_and_set(key, None, Some(value)).await
     }
 
     /// Writes the value if the key has the expected one; says whether it did. Durable when it returns.
@@ -135,10 +129,9 @@ impl Store {
         key: Key<'_>,
         expected: &[u8],
         value: &[u8],
-        ttl: Option<Duration>,
     ) -> Result<bool, StoreError> {
         check_write(key, value)?;
-        self.backend.compare_and_set(key, Some(expected), Some(value), ttl).await
+        self.backend.compare_and_set(key, Some(expected), Some(value)).await
     }
 
     /// Removes the key if it has the expected value; says whether it did. Durable when it returns.
@@ -148,7 +141,7 @@ impl Store {
     /// As [`Store::insert_if_absent`].
     pub async fn compare_and_delete(&self, key: Key<'_>, expected: &[u8]) -> Result<bool, StoreError> {
         key.check()?;
-        self.backend.compare_and_set(key, Some(expected), None, None).await
+        self.backend.compare_and_set(key, Some(expected), None).await
     }
 
     /// Makes every write that has returned durable.

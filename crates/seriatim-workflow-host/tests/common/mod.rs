@@ -20,8 +20,8 @@ pub(crate) struct World {
     pub(crate) host: WorkflowHost,
 }
 
-pub(crate) fn storage(env: &Env) -> (Log, Store) {
-    (Log::new(MemoryLog::new()), Store::new(MemoryStore::new(env.clone())))
+pub(crate) fn storage() -> (Log, Store) {
+    (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()))
 }
 
 impl World {
@@ -35,7 +35,7 @@ impl World {
         activities: Activities,
         options: HostOptions,
     ) -> Self {
-        let (log, store) = storage(env);
+        let (log, store) = storage();
         Self::on(env, log, store, workflows, activities, options).await
     }
 

@@ -9,29 +9,29 @@ use crate::{ClusteringRange, Key, Store};
 
 pub async fn an_insert_writes_only_where_nothing_is(subject: Subject<Store>) {
     let store = subject.open().await;
-    assert!(store.insert_if_absent(key(b"k"), b"first", None).await.unwrap());
-    assert!(!store.insert_if_absent(key(b"k"), b"second", None).await.unwrap());
-    assert!(!store.insert_if_absent(key(b"k"), b"first", None).await.unwrap());
+    assert!(store.insert_if_absent(key(b"k"), b"first").await.unwrap());
+    assert!(!store.insert_if_absent(key(b"k"), b"second").await.unwrap());
+    assert!(!store.insert_if_absent(key(b"k"), b"first").await.unwrap());
     assert_eq!(get(&store, key(b"k")).await.unwrap(), "first");
     // A neighbour is somebody else.
-    assert!(store.insert_if_absent(key(b"kk"), b"third", None).await.unwrap());
-    assert!(store.insert_if_absent(Key::new(b"pk", b""), b"fourth", None).await.unwrap());
+    assert!(store.insert_if_absent(key(b"kk"), b"third").await.unwrap());
+    assert!(store.insert_if_absent(Key::new(b"pk", b""), b"fourth").await.unwrap());
     assert_eq!(keys(&store, b"p", ClusteringRange::all()).await, [&b"k"[..], b"kk"]);
 }
 
 pub async fn a_swap_writes_only_over_what_it_expects(subject: Subject<Store>) {
     let store = subject.open().await;
-    assert!(!store.compare_and_swap(key(b"k"), b"", b"new", None).await.unwrap());
+    assert!(!store.compare_and_swap(key(b"k"), b"", b"new").await.unwrap());
     assert_eq!(get(&store, key(b"k")).await, None);
     store.put(key(b"k"), b"old").await.unwrap();
     for other in [&b""[..], b"ol", b"older", b"new", b"OLD"] {
-        assert!(!store.compare_and_swap(key(b"k"), other, b"new", None).await.unwrap());
+        assert!(!store.compare_and_swap(key(b"k"), other, b"new").await.unwrap());
         assert_eq!(get(&store, key(b"k")).await.unwrap(), "old");
     }
-    assert!(store.compare_and_swap(key(b"k"), b"old", b"new", None).await.unwrap());
+    assert!(store.compare_and_swap(key(b"k"), b"old", b"new").await.unwrap());
     assert_eq!(get(&store, key(b"k")).await.unwrap(), "new");
-    assert!(!store.compare_and_swap(key(b"k"), b"old", b"newer", None).await.unwrap());
-    assert!(store.compare_and_swap(key(b"k"), b"new", b"new", None).await.unwrap());
+    assert!(!store.compare_and_swap(key(b"k"), b"old", b"newer").await.unwrap());
+    assert!(store.compare_and_swap(key(b"k"), b"new", b"new").await.unwrap());
 }
 
 pub async fn a_conditional_delete_removes_only_what_it_expects(subject: Subject<Store>) {
@@ -51,16 +51,16 @@ pub async fn a_conditional_delete_removes_only_what_it_expects(subject: Subject<
 pub async fn conditional_writes_are_there_after_reopen(subject: Subject<Store>) {
     let mut store = subject.open().await;
     for name in [b"inserted", b"swapped\0", b"deleted\0"] {
-        assert!(store.insert_if_absent(key(name), b"first", None).await.unwrap());
+        assert!(store.insert_if_absent(key(name), b"first").await.unwrap());
     }
-    assert!(store.compare_and_swap(key(b"swapped\0"), b"first", b"second", None).await.unwrap());
+    assert!(store.compare_and_swap(key(b"swapped\0"), b"first", b"second").await.unwrap());
     assert!(store.compare_and_delete(key(b"deleted\0"), b"first").await.unwrap());
     store = reopen(&subject, store).await;
     assert_eq!(get(&store, key(b"inserted")).await.unwrap(), "first");
     assert_eq!(get(&store, key(b"swapped\0")).await.unwrap(), "second");
     assert_eq!(get(&store, key(b"deleted\0")).await, None);
-    assert!(!store.insert_if_absent(key(b"inserted"), b"x", None).await.unwrap());
-    assert!(store.compare_and_swap(key(b"swapped\0"), b"second", b"third", None).await.unwrap());
+    assert!(!store.insert_if_absent(key(b"inserted"), b"x").await.unwrap());
+    assert!(store.compare_and_swap(key(b"swapped\0"), b"second", b"third").await.unwrap());
 }
 
 pub async fn of_many_inserts_one_wins(subject: Subject<Store>) {
@@ -68,7 +68,7 @@ pub async fn of_many_inserts_one_wins(subject: Subject<Store>) {
     for round in 0..20 {
         let won = join(subject.tasks(TASKS, |task| {
             let store = store.clone();
-            async move { store.insert_if_absent(key(&nth(round)), &nth(task), None).await.unwrap() }
+            async move { store.insert_if_absent(key(&nth(round)), &nth(task)).await.unwrap() }
         }))
         .await;
         let winners: Vec<_> = (0..TASKS).filter(|&task| won[task]).collect();
@@ -103,7 +103,7 @@ pub async fn a_counter_that_is_swapped_loses_nothing(subject: Subject<Store>) {
                 breathe().await;
                 let there = get(&store, key(b"counter")).await.unwrap();
                 let next = u64::from_be_bytes(there[..].try_into().unwrap()) + 1;
-                if store.compare_and_swap(key(b"counter"), &there, &next.to_be_bytes(), None).await.unwrap() {
+                if store.compare_and_swap(key(b"counter"), &there, &next.to_be_bytes()).await.unwrap() {
                     drawn.push(next);
                 }
             }
@@ -125,7 +125,7 @@ pub async fn inserts_and_deletes_make_a_lock(subject: Subject<Store>) {
         async move {
             let mut entered = 0;
             while entered < 10 {
-                if !store.insert_if_absent(key(b"lock"), &nth(task), None).await.unwrap() {
+                if !store.insert_if_absent(key(b"lock"), &nth(task)).await.unwrap() {
                     env.sleep(std::time::Duration::from_millis(1)).await;
                     continue;
                 }
@@ -158,7 +158,7 @@ pub async fn a_put_among_swaps_is_not_lost(subject: Subject<Store>) {
                 assert!(round >= before as u64, "a swap undid the put of round {before}");
                 let count = u64::from_be_bytes(there[8..].try_into().unwrap()) + 1;
                 let next = [round.to_be_bytes(), count.to_be_bytes()].concat();
-                store.compare_and_swap(key(b"k"), &there, &next, None).await.unwrap();
+                store.compare_and_swap(key(b"k"), &there, &next).await.unwrap();
             }
         }
     });

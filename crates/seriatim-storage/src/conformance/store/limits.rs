@@ -16,7 +16,7 @@ pub async fn the_largest_keys_are_taken(subject: Subject<Store>) {
     for name in &names {
         store.put(Key::new(&partition, name), b"value").await.unwrap();
     }
-    assert!(!store.insert_if_absent(Key::new(&partition, &names[3]), b"x", None).await.unwrap());
+    assert!(!store.insert_if_absent(Key::new(&partition, &names[3]), b"x").await.unwrap());
     assert_eq!(get(&store, Key::new(&partition, &names[3])).await.unwrap(), "value");
     assert!(keys(&store, &partition, ClusteringRange::all()).await == names);
     let mut scan = store.scan(&partition, ClusteringRange::from(&names[1]));
@@ -45,9 +45,9 @@ pub async fn what_is_too_large_is_refused_and_writes_nothing(subject: Subject<St
     for (key, value) in large {
         let refused = store.put(key, value).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::TooLarge, "{refused}");
-        let refused = store.insert_if_absent(key, value, None).await.unwrap_err();
+        let refused = store.insert_if_absent(key, value).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::TooLarge, "{refused}");
-        let refused = store.compare_and_swap(key, b"v", value, None).await.unwrap_err();
+        let refused = store.compare_and_swap(key, b"v", value).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::TooLarge, "{refused}");
         let mut batch = Batch::new();
         batch.put(super::key(b"small"), b"v");

@@ -15,7 +15,6 @@ pub mod meanwhile;
 pub mod put;
 pub mod reopen;
 pub mod scan;
-pub mod ttl;
 
 use bytes::Bytes;
 
