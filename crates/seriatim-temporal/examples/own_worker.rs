@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let env = Env::real();
     let connection = Connection::connect(&env, &ConnectOptions::new("127.0.0.1:7233")).await?;
     let workflows = Registry::new().workflow("remind", remind);
-    let activities = Activities::new().register("say", say);
+    let activities = Activities::new().register(SAY, say);
     let worker = Worker::new(env, connection, workflows, activities, WorkerOptions::new("reminders"))?;
     // A real program cancels this when it is told to stop; see `Worker::run`.
     Ok(worker.run(Shutdown::new()).await?)

@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (log, store) = (storage.log().clone(), storage.store().clone());
     let engine = Engine::open(env.clone(), log, store, [], Options::default()).await?;
     let workflows = Registry::new().workflow("remind", remind);
-    let activities = Activities::new().register("say", say);
+    let activities = Activities::new().register(SAY, say);
     let host = WorkflowHost::open(env.clone(), engine.clone(), workflows, activities, HostOptions::default());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:7400").await?;
     let stop = Shutdown::new();

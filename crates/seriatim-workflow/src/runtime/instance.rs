@@ -16,7 +16,7 @@ use super::task::{NewTask, TaskFuture, TaskWaker};
 use crate::context::Context;
 use crate::{
     Activation, ActivationFailure, Branch, CallSite, Command, Completion, Difference, Exit, Failure,
-    ForeignWait, Job, QueryAnswer, Recorded, Registry, Warning,
+    ForeignWait, Job, LogLine, QueryAnswer, Recorded, Registry, Warning,
 };
 
 /// What happens when code and history differ.
@@ -130,6 +130,24 @@ impl Instance {
             is_started: false,
             poison: None,
         }
+    }
+
+    /// Where the lines go that the run's code [logs](Context::log). Without this they go nowhere. They are given while the
+    /// code runs, so `sink` must not wait.
+    ///
+    /// ```
+    /// # use seriatim_workflow::{Context, Exit, Instance, InstanceOptions, LogLevel, Registry};
+    /// # let registry = Registry::new().workflow("greet", |ctx: Context, name: String| async move {
+    /// #     ctx.log(LogLevel::Info, format_args!("{name} is greeted"));
+    /// #     Ok::<_, Exit>(())
+    /// # });
+    /// let instance = Instance::new(registry.into(), InstanceOptions::default())
+    ///     .log_to(|line| eprintln!("{} {}: {}", line.workflow_id, line.branch, line.message));
+    /// ```
+    #[must_use]
+    pub fn log_to(self, sink: impl Fn(&LogLine) + Send + Sync + 'static) -> Self {
+        self.shared.lock().log = Some(Arc::new(sink));
+        self
     }
 
     /// Applies an activation's jobs in order, then lets the run's code go on until all of it waits again.
@@ -276,8 +294,15 @@ impl Instance {
                         start = Some(Arc::clone(&state.start));
                     }
                     other => {
-                        if matches!(other, Job::Update { .. }) {
-                            self.shared.sched.lock().ready.push_back(Ready::Update);
+                        let turn = match &other {
+                            Job::Update { .. } => Some(Ready::Update),
+                            Job::Signal { name, .. } if state.signal_handlers.contains_key(name) => {
+                                Some(Ready::Signal(name.clone()))
+                            }
+                            _ => None,
+                        };
+                        if let Some(turn) = turn {
+                            self.shared.sched.lock().ready.push_back(turn);
                         }
                         state.apply(other)?;
                     }
@@ -373,6 +398,10 @@ impl Instance {
                 Ready::Task(task) => task,
                 Ready::Update => {
                     self.take_update()?;
+                    continue;
+                }
+                Ready::Signal(name) => {
+                    self.take_signal(&name)?;
                     continue;
                 }
             };
@@ -540,7 +569,8 @@ impl Instance {
         self.end_tasks();
         let handlers = {
             let mut state = self.shared.lock();
-            (std::mem::take(&mut state.queries), std::mem::take(&mut state.updates))
+            let signals = std::mem::take(&mut state.signal_handlers);
+            (std::mem::take(&mut state.queries), std::mem::take(&mut state.updates), signals)
         };
         drop_caught(handlers);
     }
