@@ -98,9 +98,7 @@ async fn each_kind_is_carried_both_ways() {
 async fn sum(ctx: Context, first: i64) -> Result<i64, Exit> {
     let total = ctx.state(first);
     ctx.on_query("total", &total, |total, (): ()| Ok(*total));
-    ctx.on_query("broken", &total, |_, (): ()| {
-        Err::<(), _>(Failure::application("Broken", "nobody knows"))
-    });
+    ctx.on_query("broken", &total, |_, (): ()| Err::<(), _>(Failure::application("Broken", "nobody knows")));
     ctx.on_update_async(
         "add",
         &total,

@@ -197,7 +197,7 @@ constants! {
     ///
     /// async fn work(ctx: Context, _: ()) -> Result<(), Exit> {
     ///     let sum = ctx.state(0_u32);
-    ///     ctx.on_update(ADD, &sum, |_, _| Ok(()), |sum, by: String| Ok(*sum)); // a text, and not a number
+    ///     ctx.on_update(ADD, &sum, |_, _| Ok(()), |_, by| Ok(by.to_string())); // a text, and not a number
     ///     Ok(())
     /// }
     /// ```

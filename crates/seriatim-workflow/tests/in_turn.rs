@@ -258,7 +258,8 @@ fn the_error_for_a_foreign_wait_names_what_to_use_instead() {
     }));
     let failure = Run::new(&registry, InstanceOptions::default()).activate(vec![start("test", ())]);
     let failure = failure.unwrap_err().to_string();
-    for instead in ["`ctx.timer`", "`ctx.mutex`", "`ctx.semaphore`", "`ctx.channel`", "`ctx.slot`", "an activity"]
+    for instead in
+        ["`ctx.timer`", "`ctx.mutex`", "`ctx.semaphore`", "`ctx.channel`", "`ctx.slot`", "an activity"]
     {
         assert!(failure.contains(instead), "{failure}");
     }

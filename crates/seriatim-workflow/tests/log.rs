@@ -28,7 +28,8 @@ fn a_line_is_logged_once_and_not_on_replay() {
     let instance = |recorded: Recorded| {
         let options = InstanceOptions { numbering: Numbering::ByLineage(recorded), policy: Policy::Fail };
         let lines = Arc::clone(&lines);
-        Instance::new(Arc::clone(&registry), options).log_to(move |line| lines.lock().unwrap().push(line.clone()))
+        Instance::new(Arc::clone(&registry), options)
+            .log_to(move |line| lines.lock().unwrap().push(line.clone()))
     };
     let first = Activation::new("run-1", Time::default(), vec![start("talks", "ada")]);
     let fired = |seq| Activation::new("run-1", Time::default(), vec![Job::FireTimer { seq: n(seq) }]);
@@ -52,12 +53,8 @@ fn a_line_is_logged_once_and_not_on_replay() {
     anew.activate(first.replaying(true)).outcome.unwrap();
     assert_eq!(*lines.lock().unwrap(), []);
     anew.activate(fired(1)).outcome.unwrap();
-    let late = LogLine {
-        level: LogLevel::Warn,
-        branch: "/1".to_owned(),
-        message: "late".to_owned(),
-        ..hello
-    };
+    let late =
+        LogLine { level: LogLevel::Warn, branch: "/1".to_owned(), message: "late".to_owned(), ..hello };
     assert_eq!(*lines.lock().unwrap(), [late]);
 }
 

@@ -84,7 +84,8 @@ fn signals_and_updates_change_the_state_where_their_jobs_are() {
     let commands = tell(vec![signal("add", 1), update("u2", "double", 1), fired(1), signal("add", 10)]);
     // 6 + 1 = 7, 7 · 2 + 1 = 15, and the last signal comes after the timer.
     assert_eq!(inputs(&commands), [15, 15]);
-    let commands = tell(vec![fired(2), signal("add", 5), update("u3", "double", 0), update("u4", "double", 5)]);
+    let commands =
+        tell(vec![fired(2), signal("add", 5), update("u3", "double", 0), update("u4", "double", 5)]);
     assert_eq!(inputs(&commands), [25, 60, 125]);
     let commands = tell(vec![signal("add", 800), update("u5", "double", 0), signal("add", 100)]);
     assert_eq!(kinds(&commands), ["update_rejected", "complete"]);
@@ -126,6 +127,33 @@ fn a_query_or_a_validator_cannot_change_the_state() {
     let [Command::UpdateRejected { failure, .. }] = &commands[..] else { panic!("{commands:?}") };
     assert!(failure.message.starts_with("the validator tried to change the workflow's state"), "{failure}");
     assert_eq!(result::<i32>(&run.tell(vec![signal("end", ())])), 1);
+}
+
+#[test]
+fn a_query_cannot_register_a_handler() {
+    let (mut run, _) = Run::of((), |ctx, (): ()| async move {
+        let none = ctx.state(());
+        for name in ["signal", "query", "update"] {
+            let (inner, state) = (ctx.clone(), none.clone());
+            ctx.on_query(name, &none, move |(), (): ()| {
+                match name {
+                    "signal" => inner.on_signal("add", &state, |(), (): ()| {}),
+                    "query" => inner.on_query("total", &state, |(), (): ()| Ok(1)),
+                    _ => inner.on_update("double", &state, |(), (): &()| Ok(()), |(), ()| Ok(())),
+                }
+                Ok(())
+            });
+        }
+        ctx.timer(SECOND).await?;
+        Ok(ctx.signals(ADD).next().await?)
+    });
+    run.tell(vec![signal("add", 7)]);
+    for name in ["signal", "query", "update"] {
+        let failure = answer(&run.tell(vec![query(name)])).unwrap_err();
+        assert!(failure.message.starts_with("the query tried to register a handler"), "{failure}");
+    }
+    assert!(answer(&run.tell(vec![query("total")])).is_err());
+    assert_eq!(result::<i64>(&run.tell(vec![Job::FireTimer { seq: n(1) }])), 7);
 }
 
 #[test]
@@ -299,8 +327,10 @@ fn constants_name_activities_children_signals_and_workflows() {
     assert_eq!(names, ["charge", "add", "charge"]);
     assert_eq!(format!("{CHARGE:?} {ADD:?}"), "Activity(\"charge\") Signal(\"add\")");
     // A name that is made while the code runs is one as well.
-    let (_, commands) = Run::of((), |ctx, (): ()| async move {
-        Ok(ctx.activity::<_, u32>(format!("charge_{}", 1), ()).await?)
-    });
+    let (_, commands) =
+        Run::of(
+            (),
+            |ctx, (): ()| async move { Ok(ctx.activity::<_, u32>(format!("charge_{}", 1), ()).await?) },
+        );
     assert_eq!(commands[0].name(), "charge_1");
 }

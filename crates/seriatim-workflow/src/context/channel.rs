@@ -12,7 +12,7 @@ impl Context {
     /// permit of a [semaphore](Self::semaphore) for each message.
     ///
     /// ```
-    /// # use seriatim_workflow::{ActivityError, Cancelled, Context, Exit};
+    /// # use seriatim_workflow::{Context, Exit};
     /// # async fn workflow(ctx: Context, orders: Vec<String>) -> Result<(), Exit> {
     /// let (sender, receiver) = ctx.channel();
     /// let packs = ctx.spawn(|ctx| async move {

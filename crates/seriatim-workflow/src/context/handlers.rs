@@ -9,6 +9,9 @@ use super::{Context, WorkflowState};
 use crate::runtime::{QueryHandler, UpdateCode, UpdateHandler};
 use crate::{Failure, Name, Payload, Query, Update};
 
+/// What a query or a validator may not do.
+pub(super) const REGISTER: &str = "register a handler";
+
 impl Context {
     /// Answers queries of this name from the state. The handler may only read: it cannot wait, and asking for anything
     /// fails the query. The name is a text or a [`Query`], which fixes the types.
@@ -41,8 +44,13 @@ impl Context {
             let input = Payload::decode_all(input)?;
             Ok(Payload::json(&state.read(|state| handler(state, input))?)?)
         });
-        let before = self.shared.lock().queries.insert(query.into().into_string(), handler);
+        let mut run = self.shared.lock();
+        let before = match self.may_issue(&mut run, REGISTER) {
+            true => run.queries.insert(query.into().into_string(), handler),
+            false => Some(handler),
+        };
         // Its destructor may use the context, so the lock is not held.
+        drop(run);
         drop(before);
     }
 
@@ -147,8 +155,14 @@ impl Context {
             state.read(|state| validate(state, &input))?;
             Ok(Payload::null())
         });
-        let before = self.shared.lock().updates.insert(name, UpdateHandler { validate, handle });
+        let handler = UpdateHandler { validate, handle };
+        let mut run = self.shared.lock();
+        let before = match self.may_issue(&mut run, REGISTER) {
+            true => run.updates.insert(name, handler),
+            false => Some(handler),
+        };
         // Its destructor may use the context, so the lock is not held.
+        drop(run);
         drop(before);
     }
 

@@ -12,12 +12,12 @@ impl Context {
     /// needs none of this: see [`Context::state`].
     ///
     /// ```
-    /// # use seriatim_workflow::{ActivityError, Context, Exit};
+    /// # use seriatim_workflow::{Context, Exit};
     /// # async fn workflow(ctx: Context, orders: Vec<u64>) -> Result<u64, Exit> {
     /// let credit = ctx.mutex(1_000_u64);
-    /// let (ours, all) = (credit.clone(), ctx.clone());
+    /// let shared = credit.clone();
     /// let booked = ctx.join_all(orders, move |ctx, cents| {
-    ///     let credit = ours.clone();
+    ///     let credit = shared.clone();
     ///     async move {
     ///         let mut credit = credit.lock(&ctx).await?;
     ///         // No other branch changes the credit meanwhile.

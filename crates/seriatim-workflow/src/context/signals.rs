@@ -7,6 +7,7 @@ use std::task::Poll;
 
 use serde::de::DeserializeOwned;
 
+use super::handlers::REGISTER;
 use super::{Context, WorkflowState};
 use crate::runtime::{Cell, SignalHandler, WaitingFor};
 use crate::{Cancelled, Name, Payload, Signal, SignalError, Warning};
@@ -56,12 +57,15 @@ impl Context {
             state.change(|state| handle(state, input));
             Ok(())
         });
-        let (before, arrival) = {
-            let mut state = self.shared.lock();
-            let arrival = state.signals.get_mut(&name).and_then(|queue| queue.arrival.take());
-            (state.signal_handlers.insert(name.clone(), handler), arrival)
-        };
-        // Its destructor may use the context, so the lock is not held.
+        let mut run = self.shared.lock();
+        if !self.may_issue(&mut run, REGISTER) {
+            drop(run);
+            return;
+        }
+        let before = run.signal_handlers.insert(name.clone(), handler);
+        let arrival = run.signals.get_mut(&name).and_then(|queue| queue.arrival.take());
+        // The destructor of a handler may use the context, so the lock is not held.
+        drop(run);
         drop(before);
         // A branch that waits for the signal finds the handler, and fails.
         arrival.map(|arrival| arrival.set(()));
@@ -148,4 +152,5 @@ impl<T: DeserializeOwned> Signals<T> {
     }
 }
 
-const HANDLED: &str = "has a handler, which takes all signals of this name: use either `on_signal` or `signals` for it";
+const HANDLED: &str =
+    "has a handler, which takes all signals of this name: use either `on_signal` or `signals` for it";

@@ -4,6 +4,7 @@ mod instance;
 mod jobs;
 mod matcher;
 mod permits;
+mod queries;
 mod random;
 mod sched;
 mod scope;
@@ -25,7 +26,8 @@ pub(crate) use sched::is_current;
 pub(crate) use scope::ScopeNode;
 pub(crate) use slot::{Cell, EndsWithScope, Wait};
 pub(crate) use state::{
-    ActivityEntry, ChildEntry, Condition, QueryHandler, Shared, SignalHandler, State, UpdateCode, UpdateHandler,
+    ActivityEntry, ChildEntry, Condition, QueryHandler, Shared, SignalHandler, State, UpdateCode,
+    UpdateHandler,
 };
 pub(crate) use table::Operation;
 pub(crate) use task::TaskWaker;

@@ -12,8 +12,9 @@ use crate::{ActivationFailure, Warning};
 impl Instance {
     /// A signal has its turn. It may have been taken before, by a handler that was registered since.
     pub(super) fn take_signal(&mut self, name: &str) -> Result<(), ActivationFailure> {
-        caught(|| self.shared.handle_signal(name)).map(drop).map_err(|message| {
-            ActivationFailure::Panicked { branch: format!("of the handler of signal {name:?}"), message }
+        caught(|| self.shared.handle_signal(name)).map(drop).map_err(|message| ActivationFailure::Panicked {
+            branch: format!("of the handler of signal {name:?}"),
+            message,
         })
     }
 }
