@@ -1,4 +1,5 @@
 //! What workflow code logs gets into the log of the process, once.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 

@@ -240,7 +240,10 @@ fn waits_that_are_dropped_are_forgotten() {
 fn sending_from_a_query_is_refused() {
     let (mut run, _) = Run::of((), |ctx, (): ()| async move {
         let (sender, receiver) = ctx.channel();
-        ctx.on_query("send", &ctx.state(()), move |(), (): ()| Ok(sender.send(1)));
+        ctx.on_query("send", &ctx.state(()), move |(), (): ()| {
+            sender.send(1);
+            Ok(())
+        });
         Ok(receiver.receive(&ctx).await?)
     });
     let commands = run.tell(vec![query("send")]);

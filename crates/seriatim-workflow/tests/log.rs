@@ -45,7 +45,7 @@ fn a_line_is_logged_once_and_not_on_replay() {
         branch: "/".to_owned(),
         message: "hello, ada".to_owned(),
     };
-    assert_eq!(std::mem::take(&mut *lines.lock().unwrap()), [hello.clone()]);
+    assert_eq!(std::mem::take(&mut *lines.lock().unwrap()), std::slice::from_ref(&hello));
     drop(live);
 
     // Built anew from its history it says nothing, and then continues to log.

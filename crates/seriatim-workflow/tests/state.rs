@@ -108,11 +108,17 @@ fn a_query_or_a_validator_cannot_change_the_state() {
     let (mut run, _) = Run::of((), |ctx, (): ()| async move {
         let sum = ctx.state(1);
         let (asked, validated) = (sum.clone(), sum.clone());
-        ctx.on_query("take", &ctx.state(()), move |(), (): ()| Ok(asked.change(|sum| *sum -= 1)));
+        ctx.on_query("take", &ctx.state(()), move |(), (): ()| {
+            asked.change(|sum| *sum -= 1);
+            Ok(())
+        });
         ctx.on_update(
             "take",
             &ctx.state(()),
-            move |(), (): &()| Ok(validated.change(|sum| *sum -= 1)),
+            move |(), (): &()| {
+                validated.change(|sum| *sum -= 1);
+                Ok(())
+            },
             |(), ()| Ok(()),
         );
         ctx.signals::<()>("end").next().await?;

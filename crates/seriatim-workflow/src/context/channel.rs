@@ -97,7 +97,9 @@ impl<T: Send + 'static> Receiver<T> {
     /// Waits for the next message. None: there is none, and no sender any more. Dropping the future gives the place in the
     /// queue up, and loses no message.
     ///
-    /// The future ends with [`Cancelled`] if the scope of the context is cancelled while it waits.
+    /// # Errors
+    ///
+    /// [`Cancelled`] if the scope of the context is cancelled while it waits.
     pub fn receive(
         &self,
         ctx: &Context,

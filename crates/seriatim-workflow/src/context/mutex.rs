@@ -53,7 +53,9 @@ impl<T: Send + 'static> Mutex<T> {
     /// Waits until no other branch has the value, and takes it until the guard is dropped. Dropping the future gives the
     /// place in the queue up.
     ///
-    /// The future ends with [`Cancelled`] if the scope of the context is cancelled while it waits.
+    /// # Errors
+    ///
+    /// [`Cancelled`] if the scope of the context is cancelled while it waits.
     pub fn lock(
         &self,
         ctx: &Context,

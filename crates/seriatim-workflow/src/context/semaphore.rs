@@ -34,7 +34,9 @@ pub struct Semaphore(Permits);
 impl Semaphore {
     /// Waits for a permit, and has it until it is dropped. Dropping the future gives the place in the queue up.
     ///
-    /// The future ends with [`Cancelled`] if the scope of the context is cancelled while it waits.
+    /// # Errors
+    ///
+    /// [`Cancelled`] if the scope of the context is cancelled while it waits.
     pub fn acquire(&self, ctx: &Context) -> impl Future<Output = Result<Permit, Cancelled>> + Send + use<> {
         let (permits, turn) = (self.0.clone(), self.0.acquire(ctx, WaitingFor::Semaphore));
         async move {
