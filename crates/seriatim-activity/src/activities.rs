@@ -10,7 +10,7 @@ use std::task::Poll;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use seriatim_workflow::{Failure, Payload};
+use seriatim_workflow::{Activity, Failure, Name, Payload};
 
 use crate::ActivityContext;
 
@@ -43,20 +43,50 @@ impl Activities {
 
     /// Registers an activity. Input and output are JSON; several arguments are a tuple, none is `()`.
     ///
+    /// The name is a text or an [`Activity`], which fixes the types for the code and for those who call it:
+    ///
+    /// ```
+    /// use seriatim_activity::{Activities, ActivityContext};
+    /// use seriatim_workflow::{Activity, Failure};
+    ///
+    /// const SHOUT: Activity<String, String> = Activity::new("shout");
+    ///
+    /// async fn shout(_: ActivityContext, text: String) -> Result<String, Failure> {
+    ///     Ok(text.to_uppercase())
+    /// }
+    ///
+    /// let activities = Activities::new().register(SHOUT, shout);
+    /// assert!(activities.contains("shout"));
+    /// ```
+    ///
+    /// Code of other types does not compile:
+    ///
+    /// ```compile_fail
+    /// # use seriatim_activity::{Activities, ActivityContext};
+    /// # use seriatim_workflow::{Activity, Failure};
+    /// const SHOUT: Activity<String, String> = Activity::new("shout");
+    ///
+    /// async fn shout(_: ActivityContext, text: String) -> Result<usize, Failure> {
+    ///     Ok(text.len())
+    /// }
+    ///
+    /// let activities = Activities::new().register(SHOUT, shout);
+    /// ```
+    ///
     /// It may be run more than once: a crash between its effect and the note that it has ended makes it run again.
     ///
     /// # Panics
     ///
     /// If the name is taken.
     #[must_use]
-    pub fn register<F, In, Fut, Out>(mut self, name: impl Into<String>, code: F) -> Self
+    pub fn register<F, In, Fut, Out>(mut self, name: impl Into<Name<Activity<In, Out>>>, code: F) -> Self
     where
         F: Fn(ActivityContext, In) -> Fut + Send + Sync + 'static,
         In: DeserializeOwned,
         Fut: Future<Output = Result<Out, Failure>> + Send + 'static,
         Out: Serialize,
     {
-        let name = name.into();
+        let name = name.into().into_string();
         let code: Code = Arc::new(move |context, input| match Payload::decode_all(&input) {
             Ok(input) => {
                 let future = code(context, input);

@@ -8,18 +8,26 @@
 //!
 //! They use nothing but the workflow API, so the same code runs on any host.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use seriatim_workflow::{Activity, ChildWorkflow, Context, Exit, Failure, Registry};
+use serde_json::Value;
+use seriatim_workflow::{
+    Activity, Context, Exit, Failure, Query, Registry, Signal, TimedOut, Update, Workflow,
+};
 
 use crate::{Activities, ActivityContext, ActivityInfo};
 
 const GREETING: Activity<String, String> = Activity::new("greeting");
 const CHARGE: Activity<Order, String> = Activity::new("charge");
 const PACK: Activity<String, String> = Activity::new("pack");
-const SHIP: ChildWorkflow<String, String> = ChildWorkflow::new("ship");
+const GREET: Workflow<String, String> = Workflow::new("greet");
+const ORDER: Workflow<Option<Order>, Shipped> = Workflow::new("order");
+const SHIP: Workflow<String, String> = Workflow::new("ship");
+const APPROVE: Signal<Option<Value>> = Signal::new("approve");
+const STATUS: Query<(), Stage> = Query::new("status");
+const CHANGE_ITEM: Update<String, String> = Update::new("change_item");
 
 /// No attempt of a demo's activity takes longer.
 const ATTEMPT_MAX: Duration = Duration::from_secs(10);
@@ -58,7 +66,7 @@ pub struct Shipped {
 /// The workflows.
 #[must_use]
 pub fn workflows() -> Registry {
-    Registry::new().workflow("greet", greet).workflow("order", order).workflow("ship", ship)
+    Registry::new().workflow(GREET, greet).workflow(ORDER, order).workflow(SHIP, ship)
 }
 
 async fn greet(ctx: Context, name: String) -> Result<String, Exit> {
@@ -78,69 +86,43 @@ pub enum Stage {
 }
 
 /// What queries and updates of an order see.
-#[derive(Clone)]
-struct Progress(Arc<Mutex<(Stage, String)>>);
+struct Progress {
+    stage: Stage,
+    item: String,
+}
 
 impl Progress {
-    fn lock(&self) -> MutexGuard<'_, (Stage, String)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn reach(&self, stage: Stage) {
-        self.lock().0 = stage;
-    }
-
     /// Whether the item can still be another one.
     fn may_change(&self, item: &str) -> Result<(), Failure> {
-        if item.is_empty() {
-            return Err(Failure::non_retryable("Item", "an order has to be of something"));
-        }
-        match self.lock().0 {
+        match self.stage {
+            _ if item.is_empty() => Err(Failure::non_retryable("Item", "an order has to be of something")),
             Stage::Charging | Stage::AwaitingApproval => Ok(()),
             Stage::Shipping => Err(Failure::non_retryable("TooLate", "the order is being shipped")),
         }
-    }
-
-    /// Makes it another item, and says which it was.
-    fn change(&self, item: String) -> String {
-        std::mem::replace(&mut self.lock().1, item)
-    }
-
-    /// Answers the query `status` and takes the update `change_item`.
-    fn offer(&self, ctx: &Context) {
-        let (asked, validated, changed) = (self.clone(), self.clone(), self.clone());
-        ctx.on_query("status", move |(): ()| Ok(asked.lock().0));
-        ctx.on_update(
-            "change_item",
-            move |item: &String| validated.may_change(item),
-            move |_, item| std::future::ready(Ok(changed.change(item))),
-        );
     }
 }
 
 async fn order(ctx: Context, order: Option<Order>) -> Result<Shipped, Exit> {
     let order = order.unwrap_or_default();
-    let progress = Progress(Arc::new(Mutex::new((Stage::Charging, order.item.clone()))));
-    progress.offer(&ctx);
-    let charge = ctx.activity(CHARGE, order.clone()).timeout(ATTEMPT_MAX).await?;
-    progress.reach(Stage::AwaitingApproval);
     let patience = Duration::from_millis(order.patience_ms);
-    let approved =
-        ctx.within(patience, |ctx| async move {
-            ctx.signals::<Option<serde_json::Value>>("approve").next().await
-        })
-        .await;
+    let progress = ctx.state(Progress { stage: Stage::Charging, item: order.item.clone() });
+    ctx.on_query(STATUS, &progress, |progress, ()| Ok(progress.stage));
+    ctx.on_update(
+        CHANGE_ITEM,
+        &progress,
+        |progress, item| progress.may_change(item),
+        |progress, item| Ok(std::mem::replace(&mut progress.item, item)),
+    );
+    let charge = ctx.activity(CHARGE, order).timeout(ATTEMPT_MAX).await?;
+    progress.change(|progress| progress.stage = Stage::AwaitingApproval);
+    let approved = ctx.within(patience, |ctx| async move { ctx.signals(APPROVE).next().await }).await;
     let approved_by = match approved {
-        Ok(signal) => {
-            signal?;
-            "signal"
-        }
-        Err(_) => "timer",
+        Ok(signal) => signal.map(|_| "signal")?,
+        Err(TimedOut { .. }) => "timer",
     };
-    progress.reach(Stage::Shipping);
-    let item = progress.lock().1.clone();
-    let child = format!("{}.ship", ctx.info().workflow_id);
-    let parcel = ctx.child(SHIP, item.clone()).id(child).await?;
+    progress.change(|progress| progress.stage = Stage::Shipping);
+    let item = progress.read(|progress| progress.item.clone());
+    let parcel = ctx.child(SHIP, item.clone()).id(format!("{}.ship", ctx.info().workflow_id)).await?;
     Ok(Shipped { item, charge, approved_by: approved_by.to_owned(), parcel })
 }
 
@@ -159,11 +141,11 @@ pub fn activities_with(effect: impl Fn(&ActivityInfo) + Send + Sync + 'static) -
     let effect: Arc<dyn Fn(&ActivityInfo) + Send + Sync> = Arc::new(effect);
     let (of_greeting, of_charge, of_pack) = (effect.clone(), effect.clone(), effect);
     Activities::new()
-        .register("greeting", move |context: ActivityContext, name: String| {
+        .register(GREETING, move |context: ActivityContext, name: String| {
             of_greeting(context.info());
             async move { Ok::<_, Failure>(format!("Hello, {name}!")) }
         })
-        .register("charge", move |context: ActivityContext, order: Order| {
+        .register(CHARGE, move |context: ActivityContext, order: Order| {
             of_charge(context.info());
             async move {
                 if order.amount == 0 {
@@ -172,7 +154,7 @@ pub fn activities_with(effect: impl Fn(&ActivityInfo) + Send + Sync + 'static) -
                 Ok(format!("{} cents for {}", order.amount, order.item))
             }
         })
-        .register("pack", move |context: ActivityContext, item: String| {
+        .register(PACK, move |context: ActivityContext, item: String| {
             of_pack(context.info());
             async move { Ok::<_, Failure>(format!("a parcel of {item}")) }
         })

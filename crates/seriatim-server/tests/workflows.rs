@@ -27,19 +27,22 @@ struct Served {
 
 fn workflows() -> Registry {
     demo::workflows().workflow("counter", |ctx: Context, (): ()| async move {
-        let count = Arc::new(std::sync::atomic::AtomicU32::new(0));
-        let (seen, added) = (count.clone(), count.clone());
-        ctx.on_query("count", move |(): ()| Ok(seen.load(std::sync::atomic::Ordering::Relaxed)));
+        let count = ctx.state(0);
+        ctx.on_query("count", &count, |count, (): ()| Ok(*count));
         ctx.on_update(
             "add",
-            |number: &u32| if *number == 0 { Err(Failure::application("Zero", "not 0")) } else { Ok(()) },
-            move |_, number: u32| {
-                let sum = added.fetch_add(number, std::sync::atomic::Ordering::Relaxed) + number;
-                async move { Ok(sum) }
+            &count,
+            |_, number: &u32| match number {
+                0 => Err(Failure::application("Zero", "not 0")),
+                _ => Ok(()),
+            },
+            |count, number| {
+                *count += number;
+                Ok(*count)
             },
         );
         ctx.signals::<Value>("stop").next().await?;
-        Ok::<_, Exit>(count.load(std::sync::atomic::Ordering::Relaxed))
+        Ok::<_, Exit>(count.get())
     })
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use seriatim_activity::{Activities, ActivityContext};
 use seriatim_env::{Env, Shutdown};
 use seriatim_temporal::{ConnectOptions, Connection, Worker, WorkerOptions};
-use seriatim_workflow::{Activity, Context, Exit, Failure, Registry};
+use seriatim_workflow::{Activity, Context, Exit, Failure, Registry, Workflow};
 
 #[derive(serde::Deserialize)]
 struct Reminder {
@@ -20,6 +20,7 @@ struct Reminder {
     after_s: u64,
 }
 
+const REMIND: Workflow<Reminder, usize> = Workflow::new("remind");
 const SAY: Activity<String, usize> = Activity::new("say");
 
 /// The same function runs on Seriatim's own log: nothing in it knows where it runs.
@@ -37,8 +38,8 @@ async fn say(_: ActivityContext, text: String) -> Result<usize, Failure> {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let env = Env::real();
     let connection = Connection::connect(&env, &ConnectOptions::new("127.0.0.1:7233")).await?;
-    let workflows = Registry::new().workflow("remind", remind);
-    let activities = Activities::new().register("say", say);
+    let workflows = Registry::new().workflow(REMIND, remind);
+    let activities = Activities::new().register(SAY, say);
     let worker = Worker::new(env, connection, workflows, activities, WorkerOptions::new("reminders"))?;
     // A real program cancels this when it is told to stop; see `Worker::run`.
     Ok(worker.run(Shutdown::new()).await?)

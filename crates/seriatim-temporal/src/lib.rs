@@ -51,6 +51,7 @@ mod error;
 mod explain;
 mod failure;
 mod history;
+mod logged;
 mod meter;
 mod options;
 mod payload;

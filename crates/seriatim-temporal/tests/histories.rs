@@ -35,7 +35,7 @@ enum Step {
 
 fn registry(name: &str, steps: &'static [Step]) -> Arc<Registry> {
     Arc::new(Registry::new().workflow(name, move |ctx: Context, _: serde_json::Value| async move {
-        ctx.on_update("update", |(): &()| Ok(()), |_, (): ()| std::future::ready(Ok(())));
+        ctx.on_update("update", &ctx.state(()), |(), (): &()| Ok(()), |(), ()| Ok(()));
         for step in steps {
             match step {
                 Step::Timer(millis) => ctx.timer(Duration::from_millis(*millis)).await?,

@@ -5,7 +5,7 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::{World, assert_replays, options, quick_retries};
@@ -96,30 +96,27 @@ async fn each_kind_is_carried_both_ways() {
 
 /// A sum that signals and updates add to, and queries ask for.
 async fn sum(ctx: Context, first: i64) -> Result<i64, Exit> {
-    let total = Arc::new(AtomicI64::new(first));
-    let seen = total.clone();
-    ctx.on_query("total", move |(): ()| Ok(seen.load(Ordering::Relaxed)));
-    ctx.on_query("broken", |(): ()| Err::<(), _>(Failure::application("Broken", "nobody knows")));
-    let updated = total.clone();
-    ctx.on_update(
+    let total = ctx.state(first);
+    ctx.on_query("total", &total, |total, (): ()| Ok(*total));
+    ctx.on_query("broken", &total, |_, (): ()| Err::<(), _>(Failure::application("Broken", "nobody knows")));
+    ctx.on_update_async(
         "add",
-        |by: &i64| if *by > 0 { Ok(()) } else { Err(Failure::application("Negative", "only upwards")) },
-        move |ctx: Context, by: i64| {
-            let total = updated.clone();
-            async move {
-                ctx.timer(Duration::from_millis(20)).await?;
-                if by > 1_000 {
-                    return Err(Failure::application("Greedy", "that is too much"));
-                }
-                Ok(total.fetch_add(by, Ordering::Relaxed) + by)
+        &total,
+        |_, by: &i64| if *by > 0 { Ok(()) } else { Err(Failure::application("Negative", "only upwards")) },
+        |ctx, total, by| async move {
+            ctx.timer(Duration::from_millis(20)).await?;
+            if by > 1_000 {
+                return Err(Failure::application("Greedy", "that is too much"));
             }
+            total.change(|total| *total += by);
+            Ok(total.get())
         },
     );
     loop {
         match ctx.signals::<i64>("add").next().await? {
-            0 => return Ok(total.load(Ordering::Relaxed)),
-            by => total.fetch_add(by, Ordering::Relaxed),
-        };
+            0 => return Ok(total.get()),
+            by => total.change(|total| *total += by),
+        }
     }
 }
 

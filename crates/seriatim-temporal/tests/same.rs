@@ -6,8 +6,6 @@
 
 mod common;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::{World, options};
@@ -31,22 +29,19 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Asks for things of all kinds, one after the other.
 async fn tour(ctx: Context, name: String) -> Result<Value, Exit> {
-    let (stage, changed) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
-    let (asked, set) = (Arc::clone(&stage), Arc::clone(&changed));
-    ctx.on_query("stage", move |(): ()| Ok(asked.load(Ordering::Relaxed)));
-    ctx.on_update(
+    let (stage, changed) = (ctx.state(0_u32), ctx.state(false));
+    ctx.on_query("stage", &stage, |stage, (): ()| Ok(*stage));
+    ctx.on_update_async(
         "finish",
-        |word: &String| match word.is_empty() {
+        &changed,
+        |_, word: &String| match word.is_empty() {
             true => Err(Failure::non_retryable("Word", "say how")),
             false => Ok(()),
         },
-        move |ctx, word: String| {
-            let set = Arc::clone(&set);
-            async move {
-                ctx.timer(Duration::from_millis(15)).await?;
-                set.store(true, Ordering::Relaxed);
-                Ok(word.to_uppercase())
-            }
+        |ctx, changed, word| async move {
+            ctx.timer(Duration::from_millis(15)).await?;
+            changed.change(|changed| *changed = true);
+            Ok(word.to_uppercase())
         },
     );
     let id = |part: &str| format!("{}.{part}", ctx.info().workflow_id);
@@ -71,8 +66,8 @@ async fn tour(ctx: Context, name: String) -> Result<Value, Exit> {
     ctx.cancel_external(other("lost"), "enough").await?;
     let lost = lost.result().await.is_err();
     let nobody = ctx.signal_external(other("nobody"), "go", ()).await.is_err();
-    stage.store(1, Ordering::Relaxed);
-    ctx.wait_until(move || changed.load(Ordering::Relaxed)).await?;
+    stage.change(|stage| *stage = 1);
+    changed.wait_until(|changed| *changed).await?;
     Ok(json!([greeting, local, patched, in_time, guided, signalled, lost, nobody]))
 }
 

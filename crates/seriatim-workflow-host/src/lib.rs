@@ -35,6 +35,7 @@ mod error;
 mod host;
 mod inner;
 mod load;
+mod logged;
 mod messages;
 mod metrics;
 mod operations;

@@ -11,6 +11,7 @@ use seriatim_workflow::{
 
 use crate::entry::{Begins, Entry, Turn};
 use crate::inner::Inner;
+use crate::logged::logged;
 use crate::pending::Pending;
 use crate::size;
 use crate::workflow::{Known, OpenRun, run_id};
@@ -206,7 +207,7 @@ impl Inner {
             let mut recorded = Recorded::none();
             turns.iter().for_each(|turn| recorded.push(&turn.commands));
             let numbering = Numbering::ByLineage(recorded);
-            let mut instance = Instance::new(registry, InstanceOptions { numbering, policy });
+            let mut instance = Instance::new(registry, InstanceOptions { numbering, policy }).log_to(logged);
             for (place, turn) in turns.into_iter().enumerate() {
                 let activation = Activation {
                     run_id: run_id(workspace, run),

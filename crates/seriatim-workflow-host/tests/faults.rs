@@ -21,10 +21,11 @@ const DAY: Duration = Duration::from_secs(86_400);
 fn a_panic_before_the_future_leaves_a_run_that_answers() {
     simulate(1, |env| async move {
         async fn waits(ctx: Context, (): ()) -> Result<(), Exit> {
-            ctx.on_update(
+            ctx.on_update_async(
                 "break",
-                |(): &()| Ok(()),
-                |_, ()| -> std::future::Ready<Result<(), Failure>> { panic!("before its future") },
+                &ctx.state(()),
+                |(), (): &()| Ok(()),
+                |_, _, ()| -> std::future::Ready<Result<(), Failure>> { panic!("before its future") },
             );
             ctx.timer(DAY).await?;
             Ok(())
@@ -206,7 +207,12 @@ fn signals_and_cancels_are_kept_while_a_run_waits_for_its_next_attempt() {
 fn an_update_across_continue_as_new_is_told_what_became_of_it() {
     simulate(7, |env| async move {
         async fn renews(ctx: Context, is_first: bool) -> Result<(), Exit> {
-            ctx.on_update("slow", |(): &()| Ok(()), |ctx, ()| async move { Ok(ctx.timer(DAY).await?) });
+            ctx.on_update_async(
+                "slow",
+                &ctx.state(()),
+                |(), (): &()| Ok(()),
+                |ctx, _, ()| async move { Ok(ctx.timer(DAY).await?) },
+            );
             ctx.signals::<()>("go").next().await?;
             if is_first { Err(ctx.continue_as_new(&false)) } else { Ok(()) }
         }

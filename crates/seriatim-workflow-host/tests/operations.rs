@@ -521,28 +521,25 @@ fn a_run_has_time_outs_and_is_tried_again_as_a_whole() {
 fn queries_and_updates() {
     simulate(15, |env| async move {
         let workflows = Registry::new().workflow("account", |ctx: Context, (): ()| async move {
-            let balance = Arc::new(AtomicU32::new(0));
-            let seen = balance.clone();
-            ctx.on_query("balance", move |(): ()| Ok(seen.load(Ordering::Relaxed)));
-            let (total, checked) = (balance.clone(), balance.clone());
-            ctx.on_update(
+            let balance = ctx.state(0);
+            ctx.on_query("balance", &balance, |balance, (): ()| Ok(*balance));
+            ctx.on_update_async(
                 "add",
-                move |amount: &u32| {
-                    if *amount == 0 || checked.load(Ordering::Relaxed) > 1_000 {
+                &balance,
+                |balance, amount: &u32| {
+                    if *amount == 0 || *balance > 1_000 {
                         return Err(Failure::application("Amount", "not that"));
                     }
                     Ok(())
                 },
-                move |ctx, amount: u32| {
-                    let total = total.clone();
-                    async move {
-                        ctx.timer(Duration::from_secs(1)).await?;
-                        Ok(total.fetch_add(amount, Ordering::Relaxed) + amount)
-                    }
+                |ctx, balance, amount| async move {
+                    ctx.timer(Duration::from_secs(1)).await?;
+                    balance.change(|balance| *balance += amount);
+                    Ok(balance.get())
                 },
             );
             ctx.signals::<()>("close").next().await?;
-            Ok::<_, Exit>(balance.load(Ordering::Relaxed))
+            Ok::<_, Exit>(balance.get())
         });
         let world = World::new(&env, workflows, Activities::new()).await;
         world.start("account", "a", &()).await;

@@ -1,6 +1,6 @@
 //! What an activity, a child workflow or a signal is given: none, one or several arguments.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Payload, PayloadError};
 
@@ -22,8 +22,25 @@ impl<T: Serialize + ?Sized> Arguments for T {
     }
 }
 
-/// Several arguments. Made by [`args`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Several arguments. Made by [`args`]; code that is registered by a constant takes them as such, other code as a tuple.
+///
+/// ```
+/// use seriatim_workflow::{Args, Context, Exit, Registry, Workflow, args};
+///
+/// const ADD: Workflow<Args<(u32, u32)>, u32> = Workflow::new("add");
+///
+/// async fn add(_: Context, Args((a, b)): Args<(u32, u32)>) -> Result<u32, Exit> {
+///     Ok(a + b)
+/// }
+///
+/// async fn three(ctx: Context, _: ()) -> Result<u32, Exit> {
+///     Ok(ctx.child(ADD, args((1, 2))).await?)
+/// }
+///
+/// let registry = Registry::new().workflow(ADD, add).workflow("three", three);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
 pub struct Args<T>(pub T);
 
 /// Several arguments, from a tuple: as functions of other SDKs take them. A handler takes them as a tuple.

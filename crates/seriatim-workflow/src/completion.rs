@@ -171,7 +171,7 @@ pub enum UnmatchedResponse {
 pub enum ForeignWait {
     /// A task is blocked, and nothing of the context will wake it.
     #[error(
-        "branch {branch} waits for something that is not of its context: a runtime's timer, a socket, a channel, a thread; use the context's own, or an activity"
+        "branch {branch} waits for something that is not of its context: a runtime's timer, a lock, a channel, a socket, a thread; use `ctx.timer`, `ctx.mutex`, `ctx.semaphore`, `ctx.channel` or `ctx.slot`, or an activity"
     )]
     Blocked {
         /// The branch.
@@ -179,7 +179,7 @@ pub enum ForeignWait {
     },
     /// A task was woken from another thread, or while no activation was under way.
     #[error(
-        "branch {branch} was woken from outside an activation: it waits for a runtime's timer, a socket or a thread; use the context's own, or an activity"
+        "branch {branch} was woken from outside an activation: it waits for a runtime's timer, a lock, a channel, a socket or a thread; use `ctx.timer`, `ctx.mutex`, `ctx.semaphore`, `ctx.channel` or `ctx.slot`, or an activity"
     )]
     Woken {
         /// The branch.

@@ -71,6 +71,7 @@ mod inspect;
 pub mod kind;
 mod lineage;
 mod metadata;
+mod name;
 mod options;
 mod payload;
 mod record;
@@ -89,9 +90,10 @@ pub use arguments::{Args, Arguments, args};
 pub use command::{Command, CommandKind, QueryAnswer, SignalTarget, UpdateOutcome};
 pub use completion::{ActivationFailure, Completion, ForeignWait, UnmatchedResponse};
 pub use context::{
-    Activity, ActivityCall, ActivityFuture, BoxFuture, ChildCall, ChildHandle, ChildWorkflow,
-    ConditionFuture, Context, Either, ExternalFuture, LocalActivityCall, Losers, Race, RaceFuture,
-    SIDE_EFFECT_ACTIVITY, Scope, Signals, TaskHandle, TimedOut, TimerFuture,
+    ActivityCall, ActivityFuture, BoxFuture, ChildCall, ChildHandle, ConditionFuture, Context, Either,
+    ExternalFuture, LocalActivityCall, LogLevel, LogLine, Losers, Mutex, MutexGuard, Permit, Race,
+    RaceFuture, Receiver, SIDE_EFFECT_ACTIVITY, Scope, Semaphore, Sender, Signals, TaskHandle, TimedOut,
+    TimerFuture, WorkflowState,
 };
 pub use error::{ActivityError, Cancelled, ChildError, Exit, ExternalError, SignalError};
 pub use failure::{Failure, FailureInfo, RetryState, TimeoutType};
@@ -99,6 +101,7 @@ pub use inspect::{InspectedOperation, Inspection, Mark};
 pub use kind::{CommandSeq, Exhausted, Kind};
 pub use lineage::{Branch, InputDigest, Lineage, Path, PathError};
 pub use metadata::Metadata;
+pub use name::{Activity, Name, Query, Signal, Update, Workflow};
 pub use options::{
     ActivityOptions, CancellationType, ChildOptions, ContinueAsNew, IdReusePolicy, LocalActivityOptions,
     ParentClosePolicy, RetryPolicy,

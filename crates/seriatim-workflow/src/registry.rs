@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{ActivationFailure, Context, Exit, Failure, Payload};
+use crate::{ActivationFailure, Context, Exit, Failure, Name, Payload, Workflow};
 
 pub(crate) type RunFuture = Pin<Box<dyn Future<Output = Result<Payload, Exit>> + Send>>;
 pub(crate) type Code = Arc<dyn Fn(Context, Vec<Payload>) -> RunFuture + Send + Sync>;
@@ -41,18 +41,20 @@ impl Registry {
 
     /// Registers the code of a workflow. Its input and output are JSON; several arguments are a tuple, none is `()`.
     ///
+    /// The name is a text or a [`Workflow`], which fixes the types.
+    ///
     /// # Panics
     ///
     /// If the name is taken.
     #[must_use]
-    pub fn workflow<F, In, Fut, Out>(mut self, name: impl Into<String>, code: F) -> Self
+    pub fn workflow<F, In, Fut, Out>(mut self, name: impl Into<Name<Workflow<In, Out>>>, code: F) -> Self
     where
         F: Fn(Context, In) -> Fut + Send + Sync + 'static,
         In: DeserializeOwned,
         Fut: Future<Output = Result<Out, Exit>> + Send + 'static,
         Out: Serialize,
     {
-        let name = name.into();
+        let name = name.into().into_string();
         let code: Code = Arc::new(move |ctx, input| match Payload::decode_all(&input) {
             Ok(input) => {
                 let future = code(ctx, input);

@@ -99,12 +99,14 @@ fn a_panic_in_reading_the_input_stays_inside() {
 fn a_panic_of_an_update_handler_before_its_future_stays_inside() {
     for (name, says) in [("at once", "at once"), ("hostile", "hostile")] {
         let (mut run, _) = Run::of((), |ctx, (): ()| async move {
-            ctx.on_update(
+            let none = ctx.state(());
+            ctx.on_update_async(
                 "at once",
-                |(): &()| Ok(()),
-                |_, ()| -> std::future::Ready<Result<(), Failure>> { panic!("at once") },
+                &none,
+                |(), (): &()| Ok(()),
+                |_, _, ()| -> std::future::Ready<Result<(), Failure>> { panic!("at once") },
             );
-            ctx.on_update("hostile", |_: &Fussy| Ok(()), |_, _: Fussy| async { Ok(()) });
+            ctx.on_update_async("hostile", &none, |(), _: &Fussy| Ok(()), |_, _, _| async { Ok(()) });
             Ok(ctx.timer(SECOND).await?)
         });
         let failure = run.activate(vec![update("u", name, ())]).unwrap_err();
@@ -136,8 +138,8 @@ fn a_condition_and_a_handler_may_panic_when_they_are_dropped() {
     let failure = fails(move |ctx, ()| {
         let loud = loud.lock().unwrap().take();
         async move {
-            ctx.on_query("q", move |(): ()| Ok(loud.is_some()));
-            ctx.on_query("q", |(): ()| Ok(false));
+            ctx.on_query("q", &ctx.state(()), move |(), (): ()| Ok(loud.is_some()));
+            ctx.on_query("q", &ctx.state(()), |(), (): ()| Ok(false));
             Ok(())
         }
     });
@@ -154,8 +156,8 @@ fn a_handler_that_is_replaced_may_use_the_context_when_it_is_dropped() {
     }
     let (_, commands) = Run::of((), |ctx, (): ()| async move {
         let asks = Asks(ctx.clone());
-        ctx.on_query("q", move |(): ()| Ok(asks.0.is_cancelled()));
-        ctx.on_query("q", |(): ()| Ok(false));
+        ctx.on_query("q", &ctx.state(()), move |(), (): ()| Ok(asks.0.is_cancelled()));
+        ctx.on_query("q", &ctx.state(()), |(), (): ()| Ok(false));
         Ok(ctx.timer(SECOND).await?)
     });
     assert_eq!(kinds(&commands), ["start_timer", "start_timer"]);
@@ -284,7 +286,12 @@ fn dropping_an_instance_frees_its_code() {
             let token = Arc::clone(&token);
             async move {
                 let (inner, asks) = (ctx.clone(), Arc::clone(&token));
-                ctx.on_query("alive", move |(): ()| Ok((inner.is_replaying(), Arc::strong_count(&asks))));
+                let state = ctx.state(Arc::clone(&token));
+                ctx.on_query("alive", &state, move |_, (): ()| {
+                    Ok((inner.is_replaying(), Arc::strong_count(&asks)))
+                });
+                ctx.on_update("add", &state, |_, (): &()| Ok(()), |_, ()| Ok(()));
+                ctx.on_signal("add", &state, |_, (): ()| {});
                 let _token = token;
                 Ok(ctx.timer(SECOND).await?)
             }

@@ -16,13 +16,13 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn a_query_may_only_read() {
     let (mut run, _) = Run::of((), |ctx, (): ()| async move {
-        let inner = ctx.clone();
-        ctx.on_query("greedy", move |(): ()| {
+        let (inner, none) = (ctx.clone(), ctx.state(()));
+        ctx.on_query("greedy", &none, move |(), (): ()| {
             drop(inner.timer(SECOND));
             Ok(1)
         });
-        ctx.on_query("clumsy", |(): ()| -> Result<u32, Failure> { panic!("oops") });
-        ctx.on_query("picky", |number: u32| Ok(number));
+        ctx.on_query("clumsy", &none, |(), (): ()| -> Result<u32, Failure> { panic!("oops") });
+        ctx.on_query("picky", &none, |(), number: u32| Ok(number));
         Ok(ctx.timer(SECOND).await?)
     });
     for (name, says) in [
@@ -44,24 +44,21 @@ fn a_query_may_only_read() {
 #[test]
 fn an_update_is_validated_accepted_and_completed() {
     let code = |ctx: Context, (): ()| async move {
-        let total = Arc::new(AtomicU32::new(0));
-        let sum = Arc::clone(&total);
-        ctx.on_update(
+        let total = ctx.state(0);
+        ctx.on_update_async(
             "add",
-            |by: &u32| if *by > 9 { Err(Failure::non_retryable("TooMuch", "at most 9")) } else { Ok(()) },
-            move |ctx, by: u32| {
-                let sum = Arc::clone(&sum);
-                async move {
-                    if by == 2 {
-                        ctx.timer(SECOND).await?;
-                    }
-                    Ok(sum.fetch_add(by, Ordering::Relaxed) + by)
+            &total,
+            |_, by: &u32| if *by > 9 { Err(Failure::non_retryable("TooMuch", "at most 9")) } else { Ok(()) },
+            |ctx, total, by| async move {
+                if by == 2 {
+                    ctx.timer(SECOND).await?;
                 }
+                total.change(|total| *total += by);
+                Ok(total.get())
             },
         );
-        let seen = Arc::clone(&total);
-        ctx.wait_until(move || seen.load(Ordering::Relaxed) >= 3).await?;
-        Ok(total.load(Ordering::Relaxed))
+        total.wait_until(|total| *total >= 3).await?;
+        Ok(total.get())
     };
     // Together with the start: the handler is not yet known, and the update waits for it.
     let registry = Arc::new(Registry::new().workflow("test", code));
@@ -95,11 +92,12 @@ fn a_validator_may_only_read() {
         let inner = ctx.clone();
         ctx.on_update(
             "add",
-            move |_: &u32| {
+            &ctx.state(()),
+            move |(), _: &u32| {
                 drop(inner.activity::<_, ()>("work", ()).start());
                 Ok(())
             },
-            |_, by: u32| async move { Ok(by) },
+            |(), by| Ok(by),
         );
         Ok(ctx.timer(SECOND).await?)
     });
@@ -410,7 +408,12 @@ fn strict_signals_of_the_wrong_type_are_an_error() {
 fn a_run_can_wait_for_its_handlers_and_is_warned_when_it_does_not() {
     for waits in [true, false] {
         let (mut run, _) = Run::of(waits, |ctx, waits: bool| async move {
-            ctx.on_update("slow", |(): &()| Ok(()), |ctx, ()| async move { Ok(ctx.timer(SECOND).await?) });
+            ctx.on_update_async(
+                "slow",
+                &ctx.state(()),
+                |(), (): &()| Ok(()),
+                |ctx, _, ()| async move { Ok(ctx.timer(SECOND).await?) },
+            );
             ctx.signals::<()>("end").next().await?;
             let handlers = ctx.clone();
             ctx.wait_until(move || !waits || handlers.all_handlers_finished()).await?;

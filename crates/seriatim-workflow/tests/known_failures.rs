@@ -140,10 +140,9 @@ fn signal_with_start_is_not_lost() {
 #[test]
 fn a_query_before_the_first_yield_is_answered_after_it() {
     let registry = Registry::new().workflow("test", |ctx: Context, (): ()| async move {
-        let steps = Arc::new(AtomicU32::new(0));
-        let seen = Arc::clone(&steps);
-        ctx.on_query("steps", move |(): ()| Ok(seen.load(Ordering::Relaxed)));
-        steps.store(1, Ordering::Relaxed);
+        let steps = ctx.state(0);
+        ctx.on_query("steps", &steps, |steps, (): ()| Ok(*steps));
+        steps.change(|steps| *steps = 1);
         ctx.timer(SECOND).await?;
         Ok(())
     });

@@ -27,10 +27,11 @@ fn histories() -> Option<PathBuf> {
 fn registry(name: &str, steps: &'static [&'static str]) -> Arc<Registry> {
     Arc::new(Registry::new().workflow(name, move |ctx: Context, _: serde_json::Value| async move {
         let pause = Duration::from_millis(if steps.first() == Some(&"updates 2000") { 2000 } else { 0 });
-        ctx.on_update(
+        ctx.on_update_async(
             "update",
-            |(): &()| Ok(()),
-            move |ctx, (): ()| async move { Ok(ctx.timer(pause).await?) },
+            &ctx.state(()),
+            |(), (): &()| Ok(()),
+            move |ctx, _, ()| async move { Ok(ctx.timer(pause).await?) },
         );
         for step in steps {
             match step.split_once(' ').unwrap() {

@@ -121,7 +121,7 @@ fn request() -> Value {
 }
 
 fn changes(ctx: &Context) {
-    ctx.on_update("change", |(): &()| Ok(()), |_, ()| async { Ok(()) });
+    ctx.on_update("change", &ctx.state(()), |(), (): &()| Ok(()), |(), ()| Ok(()));
 }
 
 #[test]

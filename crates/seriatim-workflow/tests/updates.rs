@@ -4,8 +4,7 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::*;
@@ -15,39 +14,29 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// What it asks for depends on the order in which updates, signals and timers are handled.
 async fn shop(ctx: Context, mut seats: i64) -> Result<i64, Exit> {
-    let shared = Arc::new(Mutex::new(seats));
-    let booked = Arc::clone(&shared);
-    ctx.on_update(
+    let shared = ctx.state(seats);
+    ctx.on_update_async(
         "book",
-        |_: &i64| Ok(()),
-        move |ctx, by: i64| {
-            let left = {
-                let mut left = booked.lock().unwrap();
-                *left -= by;
-                *left
-            };
+        &shared,
+        |_, _: &i64| Ok(()),
+        |ctx, left, by| {
+            left.change(|left| *left -= by);
+            let left = left.get();
             async move { Ok(ctx.activity::<_, i64>("confirm", left).await?) }
         },
     );
-    let added = Arc::clone(&shared);
+    let added = shared.clone();
     drop(ctx.spawn(|ctx| async move {
         let mut signals = ctx.signals::<i64>("add");
         while let Ok(by) = signals.next().await {
-            let now = {
-                let mut left = added.lock().unwrap();
-                *left = *left * 2 + by;
-                *left
-            };
-            drop(ctx.activity::<_, ()>("added", now).start());
+            added.change(|left| *left = *left * 2 + by);
+            drop(ctx.activity::<_, ()>("added", added.get()).start());
         }
     }));
     while seats < 100 {
         ctx.timer(SECOND).await?;
-        seats = {
-            let mut left = shared.lock().unwrap();
-            *left = *left * 3 + 1;
-            *left
-        };
+        shared.change(|left| *left = *left * 3 + 1);
+        seats = shared.get();
         drop(ctx.activity::<_, ()>("tick", seats).start());
     }
     Ok(seats)
@@ -56,25 +45,23 @@ async fn shop(ctx: Context, mut seats: i64) -> Result<i64, Exit> {
 #[test]
 fn three_updates_at_once_do_not_sell_one_seat_three_times() {
     let (mut run, _) = Run::of((), |ctx, (): ()| async move {
-        let seats = Arc::new(AtomicI64::new(1));
-        let (left, taken) = (Arc::clone(&seats), Arc::clone(&seats));
-        ctx.on_update(
+        let seats = ctx.state(1_i64);
+        ctx.on_update_async(
             "book",
-            move |(): &()| {
-                let is_free = left.load(Ordering::Relaxed) > 0;
-                if is_free { Ok(()) } else { Err(Failure::non_retryable("SoldOut", "no seat is left")) }
+            &seats,
+            |left, (): &()| match *left > 0 {
+                true => Ok(()),
+                false => Err(Failure::non_retryable("SoldOut", "no seat is left")),
             },
-            move |ctx, (): ()| {
-                let taken = Arc::clone(&taken);
-                async move {
-                    let left = taken.fetch_sub(1, Ordering::Relaxed) - 1;
-                    ctx.timer(SECOND).await?;
-                    Ok(left)
-                }
+            |ctx, left, ()| async move {
+                left.change(|left| *left -= 1);
+                let left = left.get();
+                ctx.timer(SECOND).await?;
+                Ok(left)
             },
         );
         ctx.signals::<()>("close").next().await?;
-        Ok(seats.load(Ordering::Relaxed))
+        Ok(seats.get())
     });
     let books = ["u1", "u2", "u3"].map(|id| update(id, "book", ()));
     let commands = run.tell(books.into());

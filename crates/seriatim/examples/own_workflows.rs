@@ -14,7 +14,7 @@ use seriatim::engine::{Engine, Options};
 use seriatim::env::{Env, Shutdown};
 use seriatim::server::Server;
 use seriatim::storage_file::{FileOptions, Storage};
-use seriatim::workflow::{Activity, Context, Exit, Failure, Registry};
+use seriatim::workflow::{Activity, Context, Exit, Failure, Registry, Workflow};
 use seriatim::workflow_host::{Activities, ActivityContext, HostOptions, WorkflowHost};
 
 #[derive(serde::Deserialize)]
@@ -23,6 +23,7 @@ struct Reminder {
     after_s: u64,
 }
 
+const REMIND: Workflow<Reminder, usize> = Workflow::new("remind");
 const SAY: Activity<String, usize> = Activity::new("say");
 
 /// A workflow is an ordinary async function. What it has reached outlives the process.
@@ -43,8 +44,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let storage = Storage::open(&env, &"file:./own-workflows-data".parse()?, FileOptions::default()).await?;
     let (log, store) = (storage.log().clone(), storage.store().clone());
     let engine = Engine::open(env.clone(), log, store, [], Options::default()).await?;
-    let workflows = Registry::new().workflow("remind", remind);
-    let activities = Activities::new().register("say", say);
+    let workflows = Registry::new().workflow(REMIND, remind);
+    let activities = Activities::new().register(SAY, say);
     let host = WorkflowHost::open(env.clone(), engine.clone(), workflows, activities, HostOptions::default());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:7400").await?;
     let stop = Shutdown::new();

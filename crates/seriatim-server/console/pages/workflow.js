@@ -24,6 +24,7 @@ function wait(one, pending) {
   if (one.for === "branch") return ["the end of branch ", h("code", null, one.branch)];
   if (one.for === "branches") return "the end of branches that it has opened";
   if (one.for === "slot" || one.for === "condition") return "a change of the workflow's own state";
+  if (["mutex", "semaphore", "channel"].includes(one.for)) return `a ${one.for} of the workflow's own`;
   if (one.for === "cancellation") return "being asked to stop";
   const kind = one.for === "child_start" ? "child_workflow" : one.kind;
   const found = pending.find((operation) => operation.kind === kind && operation.number === one.seq);

@@ -11,6 +11,7 @@ use crate::attempt::to_time;
 use crate::ending::{self, Ending};
 use crate::entry::{Ended, Entry, Turn};
 use crate::error::HostError;
+use crate::logged::logged;
 use crate::size;
 use crate::workflow::{Answering, Item, Key};
 
@@ -37,7 +38,7 @@ impl Driver {
 
     pub(super) fn new_instance(&self) -> Instance {
         let options = InstanceOptions { policy: self.inner.options.policy, ..InstanceOptions::default() };
-        Instance::new(self.inner.registry.clone(), options)
+        Instance::new(self.inner.registry.clone(), options).log_to(logged)
     }
 
     /// The open run: its row, how many turns it has had, and what its clock showed last.

@@ -13,54 +13,9 @@ use super::{Context, arguments};
 use crate::kind::{self, ActivitySeq};
 use crate::runtime::{ActivityEntry, Operation, Shared, Wait, WaitingFor};
 use crate::{
-    ActivityError, ActivityOptions, ActivityResolution, Arguments, CancellationType, Command, Failure,
-    InputDigest, Kind, Lineage, Payload, PayloadError, RetryPolicy,
+    Activity, ActivityError, ActivityOptions, ActivityResolution, Arguments, CancellationType, Command,
+    Failure, InputDigest, Kind, Lineage, Name, Payload, PayloadError, RetryPolicy,
 };
-
-/// The name of an activity with the types of its input and output, so that they cannot be mixed up.
-///
-/// ```
-/// use seriatim_workflow::{Activity, Context, Exit};
-/// use std::time::Duration;
-///
-/// const CHARGE: Activity<u64, String> = Activity::new("charge");
-///
-/// async fn pay(ctx: Context, cents: u64) -> Result<String, Exit> {
-///     Ok(ctx.activity(CHARGE, cents).timeout(Duration::from_secs(10)).await?)
-/// }
-/// ```
-pub struct Activity<In, Out> {
-    name: &'static str,
-    types: PhantomData<fn(In) -> Out>,
-}
-
-impl<In, Out> Activity<In, Out> {
-    /// The activity of this name.
-    #[must_use]
-    pub const fn new(name: &'static str) -> Self {
-        Self { name, types: PhantomData }
-    }
-
-    /// The name.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        self.name
-    }
-}
-
-impl<In, Out> Clone for Activity<In, Out> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<In, Out> Copy for Activity<In, Out> {}
-
-impl<In, Out> From<&'static str> for Activity<In, Out> {
-    fn from(name: &'static str) -> Self {
-        Self::new(name)
-    }
-}
 
 impl Context {
     /// An activity, which begins when the call is awaited or [started](ActivityCall::start).
@@ -69,12 +24,12 @@ impl Context {
     #[track_caller]
     pub fn activity<In: Arguments, Out: DeserializeOwned>(
         &self,
-        activity: impl Into<Activity<In, Out>>,
+        activity: impl Into<Name<Activity<In, Out>>>,
         input: In,
     ) -> ActivityCall<Out> {
         ActivityCall {
             ctx: self.clone(),
-            name: activity.into().name.to_owned(),
+            name: activity.into().into_string(),
             input: arguments(&input),
             options: Box::default(),
             site: Location::caller(),

@@ -12,36 +12,9 @@ use crate::kind::{self, ChildWorkflowSeq};
 use crate::runtime::{Cell, ChildEntry, Operation, WaitingFor};
 use crate::{
     Arguments, CancellationType, ChildError, ChildOptions, ChildResolution, ChildStartResolution, Command,
-    Failure, InputDigest, Kind, Lineage, ParentClosePolicy, Payload, PayloadError, SignalTarget,
+    Failure, InputDigest, Kind, Lineage, Name, ParentClosePolicy, Payload, PayloadError, Signal,
+    SignalTarget, Workflow,
 };
-
-/// The name of a workflow with the types of its input and output, so that they cannot be mixed up.
-pub struct ChildWorkflow<In, Out> {
-    name: &'static str,
-    types: PhantomData<fn(In) -> Out>,
-}
-
-impl<In, Out> ChildWorkflow<In, Out> {
-    /// The workflow of this name.
-    #[must_use]
-    pub const fn new(name: &'static str) -> Self {
-        Self { name, types: PhantomData }
-    }
-}
-
-impl<In, Out> Clone for ChildWorkflow<In, Out> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<In, Out> Copy for ChildWorkflow<In, Out> {}
-
-impl<In, Out> From<&'static str> for ChildWorkflow<In, Out> {
-    fn from(name: &'static str) -> Self {
-        Self::new(name)
-    }
-}
 
 impl Context {
     /// A child workflow. Awaiting the call starts it and waits for its result; [`ChildCall::start`] waits for its first
@@ -49,12 +22,12 @@ impl Context {
     #[track_caller]
     pub fn child<In: Arguments, Out: DeserializeOwned + Send + 'static>(
         &self,
-        workflow: impl Into<ChildWorkflow<In, Out>>,
+        workflow: impl Into<Name<Workflow<In, Out>>>,
         input: In,
     ) -> ChildCall<Out> {
         ChildCall {
             ctx: self.clone(),
-            name: workflow.into().name.to_owned(),
+            name: workflow.into().into_string(),
             input: arguments(&input),
             options: Box::default(),
             site: Location::caller(),
@@ -212,9 +185,9 @@ impl<Out: DeserializeOwned + Send + 'static> ChildHandle<Out> {
 
     /// Sends it a signal.
     #[track_caller]
-    pub fn signal<In: Arguments>(&self, name: impl Into<String>, input: In) -> ExternalFuture {
+    pub fn signal<In: Arguments>(&self, signal: impl Into<Name<Signal<In>>>, input: In) -> ExternalFuture {
         let target = SignalTarget::Child { workflow_id: self.workflow_id.clone() };
-        self.ctx.signal_target(target, name.into(), arguments(&input), Location::caller())
+        self.ctx.signal_target(target, signal.into().into_string(), arguments(&input), Location::caller())
     }
 
     /// Cancels it in the way that its options say. One that has ended stays as it is.

@@ -8,8 +8,8 @@ use super::{Context, arguments};
 use crate::kind;
 use crate::runtime::{Cell, Wait, WaitingFor};
 use crate::{
-    Arguments, Command, Execution, ExternalError, Failure, Headers, InputDigest, Kind, Lineage, Payload,
-    PayloadError, SignalTarget,
+    Arguments, Command, Execution, ExternalError, Failure, Headers, InputDigest, Kind, Lineage, Name,
+    Payload, PayloadError, Signal, SignalTarget,
 };
 
 impl Context {
@@ -18,12 +18,12 @@ impl Context {
     pub fn signal_external<In: Arguments>(
         &self,
         workflow: Execution,
-        name: impl Into<String>,
+        signal: impl Into<Name<Signal<In>>>,
         input: In,
     ) -> ExternalFuture {
         self.signal_target(
             SignalTarget::Workflow(workflow),
-            name.into(),
+            signal.into().into_string(),
             arguments(&input),
             Location::caller(),
         )

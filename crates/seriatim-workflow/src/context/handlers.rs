@@ -1,85 +1,171 @@
-//! What comes in: signals, queries, updates.
+//! What answers queries and takes updates.
 
-use std::future::poll_fn;
-use std::marker::PhantomData;
 use std::sync::Arc;
-use std::task::Poll;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Context;
-use crate::runtime::{Cell, QueryHandler, UpdateHandler, WaitingFor};
-use crate::{Cancelled, Failure, Payload, SignalError, Warning};
+use super::{Context, WorkflowState};
+use crate::runtime::{QueryHandler, UpdateCode, UpdateHandler};
+use crate::{Failure, Name, Payload, Query, Update};
+
+/// What a query or a validator may not do.
+pub(super) const REGISTER: &str = "register a handler";
 
 impl Context {
-    /// The signals of one name, those included that came before anybody asked for them.
-    pub fn signals<T: DeserializeOwned>(&self, name: impl Into<String>) -> Signals<T> {
-        // Runs by older rules were recorded with the error.
-        let is_strict = self.shared.lock().start.rules == 0;
-        Signals { ctx: self.clone(), name: name.into(), is_strict, types: PhantomData }
-    }
-
-    /// Answers queries of this name. The handler may only read: it cannot wait, and asking for anything fails the query.
+    /// Answers queries of this name from the state. The handler may only read: it cannot wait, and asking for anything
+    /// fails the query. The name is a text or a [`Query`], which fixes the types.
     ///
     /// ```
-    /// # use seriatim_workflow::{Context, Exit};
-    /// use std::sync::atomic::{AtomicU32, Ordering};
-    /// use std::sync::Arc;
+    /// use seriatim_workflow::{Context, Exit, Query};
+    ///
+    /// const DONE: Query<(), u32> = Query::new("done");
     ///
     /// # async fn workflow(ctx: Context, _: ()) -> Result<(), Exit> {
-    /// let done = Arc::new(AtomicU32::new(0));
-    /// let seen = Arc::clone(&done);
-    /// ctx.on_query("done", move |(): ()| Ok(seen.load(Ordering::Relaxed)));
+    /// let done = ctx.state(0);
+    /// ctx.on_query(DONE, &done, |done, ()| Ok(*done));
+    /// done.change(|done| *done += 1);
     /// # Ok(()) }
     /// ```
-    pub fn on_query<In, Out>(
+    ///
+    /// A handler without state gets that of `&ctx.state(())`.
+    pub fn on_query<S, In, Out>(
         &self,
-        name: impl Into<String>,
-        handler: impl Fn(In) -> Result<Out, Failure> + Send + Sync + 'static,
+        query: impl Into<Name<Query<In, Out>>>,
+        state: &WorkflowState<S>,
+        handler: impl Fn(&S, In) -> Result<Out, Failure> + Send + Sync + 'static,
     ) where
+        S: Send + Sync + 'static,
         In: DeserializeOwned,
         Out: Serialize,
     {
-        let handler: QueryHandler =
-            Arc::new(move |input| Ok(Payload::json(&handler(Payload::decode_all(input)?)?)?));
-        let before = self.shared.lock().queries.insert(name.into(), handler);
+        let state = state.clone();
+        let handler: QueryHandler = Arc::new(move |input| {
+            let input = Payload::decode_all(input)?;
+            Ok(Payload::json(&state.read(|state| handler(state, input))?)?)
+        });
+        let mut run = self.shared.lock();
+        let before = match self.may_issue(&mut run, REGISTER) {
+            true => run.queries.insert(query.into().into_string(), handler),
+            false => Some(handler),
+        };
         // Its destructor may use the context, so the lock is not held.
+        drop(run);
         drop(before);
     }
 
-    /// Takes updates of this name: each is validated, which may only read, then accepted, then handled in a branch of its
-    /// own. What the handler returns is the update's outcome.
-    pub fn on_update<In, Out, Fut>(
+    /// Takes updates of this name: each is validated, which may only read, then accepted, then handled. What the handler
+    /// returns is the update's outcome. The name is a text or an [`Update`], which fixes the types.
+    ///
+    /// ```
+    /// # use seriatim_workflow::{Context, Exit, Failure};
+    /// # async fn workflow(ctx: Context, seats: u32) -> Result<(), Exit> {
+    /// let seats = ctx.state(seats);
+    /// ctx.on_update(
+    ///     "book",
+    ///     &seats,
+    ///     |seats, wanted: &u32| match wanted <= seats {
+    ///         true => Ok(()),
+    ///         false => Err(Failure::non_retryable("SoldOut", "so many seats are not left")),
+    ///     },
+    ///     |seats, wanted| {
+    ///         *seats -= wanted;
+    ///         Ok(*seats)
+    ///     },
+    /// );
+    /// seats.wait_until(|seats| *seats == 0).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// A handler that has to wait is one for [`on_update_async`](Self::on_update_async).
+    pub fn on_update<S, In, Out>(
         &self,
-        name: impl Into<String>,
-        validate: impl Fn(&In) -> Result<(), Failure> + Send + Sync + 'static,
-        handle: impl Fn(Context, In) -> Fut + Send + Sync + 'static,
+        update: impl Into<Name<Update<In, Out>>>,
+        state: &WorkflowState<S>,
+        validate: impl Fn(&S, &In) -> Result<(), Failure> + Send + Sync + 'static,
+        handle: impl Fn(&mut S, In) -> Result<Out, Failure> + Send + Sync + 'static,
     ) where
+        S: Send + Sync + 'static,
+        In: DeserializeOwned,
+        Out: Serialize,
+    {
+        let changed = state.clone();
+        let handle: UpdateCode = Arc::new(move |_, input| {
+            let handled = Payload::decode_all(input)
+                .map_err(Failure::from)
+                .and_then(|input| changed.change(|state| handle(state, input)))
+                .and_then(|result| Ok(Payload::json(&result)?));
+            Box::pin(std::future::ready(handled))
+        });
+        self.add_update(update.into().into_string(), state, validate, handle);
+    }
+
+    /// Takes updates of this name as [`on_update`](Self::on_update) does, with a handler that can wait: each is handled in
+    /// a branch of its own, whose context the handler gets.
+    ///
+    /// ```
+    /// # use seriatim_workflow::{Context, Exit};
+    /// # async fn workflow(ctx: Context, _: ()) -> Result<(), Exit> {
+    /// let total = ctx.state(0);
+    /// ctx.on_update_async("charge", &total, |_, _: &u64| Ok(()), |ctx, total, cents| async move {
+    ///     ctx.activity::<_, ()>("charge", cents).await?;
+    ///     Ok(total.change(|total| {
+    ///         *total += cents;
+    ///         *total
+    ///     }))
+    /// });
+    /// # Ok(()) }
+    /// ```
+    pub fn on_update_async<S, In, Out, Fut>(
+        &self,
+        update: impl Into<Name<Update<In, Out>>>,
+        state: &WorkflowState<S>,
+        validate: impl Fn(&S, &In) -> Result<(), Failure> + Send + Sync + 'static,
+        handle: impl Fn(Context, WorkflowState<S>, In) -> Fut + Send + Sync + 'static,
+    ) where
+        S: Send + Sync + 'static,
         In: DeserializeOwned,
         Out: Serialize,
         Fut: Future<Output = Result<Out, Failure>> + Send + 'static,
     {
+        let given = state.clone();
+        let handle: UpdateCode = Arc::new(move |ctx, input| match Payload::decode_all(input) {
+            Ok(input) => {
+                let future = handle(ctx, given.clone(), input);
+                Box::pin(async move { Ok(Payload::json(&future.await?)?) })
+            }
+            Err(error) => Box::pin(std::future::ready(Err(error.into()))),
+        });
+        self.add_update(update.into().into_string(), state, validate, handle);
+    }
+
+    fn add_update<S, In>(
+        &self,
+        name: String,
+        state: &WorkflowState<S>,
+        validate: impl Fn(&S, &In) -> Result<(), Failure> + Send + Sync + 'static,
+        handle: UpdateCode,
+    ) where
+        S: Send + Sync + 'static,
+        In: DeserializeOwned,
+    {
+        let state = state.clone();
         let validate: QueryHandler = Arc::new(move |input| {
-            validate(&Payload::decode_all(input)?)?;
+            let input = Payload::decode_all(input)?;
+            state.read(|state| validate(state, &input))?;
             Ok(Payload::null())
         });
-        let handler = UpdateHandler {
-            validate,
-            handle: Arc::new(move |ctx, input| match Payload::decode_all(input) {
-                Ok(input) => {
-                    let future = handle(ctx, input);
-                    Box::pin(async move { Ok(Payload::json(&future.await?)?) })
-                }
-                Err(error) => Box::pin(std::future::ready(Err(error.into()))),
-            }),
+        let handler = UpdateHandler { validate, handle };
+        let mut run = self.shared.lock();
+        let before = match self.may_issue(&mut run, REGISTER) {
+            true => run.updates.insert(name, handler),
+            false => Some(handler),
         };
-        let before = self.shared.lock().updates.insert(name.into(), handler);
+        // Its destructor may use the context, so the lock is not held.
+        drop(run);
         drop(before);
     }
-}
 
-impl Context {
     /// Whether the handlers of all accepted updates have returned. Wait for it before a run ends, so that those who sent the
     /// updates get their answers:
     ///
@@ -93,72 +179,5 @@ impl Context {
     #[must_use]
     pub fn all_handlers_finished(&self) -> bool {
         self.shared.lock().open_updates == 0
-    }
-}
-
-/// The signals of one name, in the order in which they came.
-pub struct Signals<T> {
-    ctx: Context,
-    name: String,
-    is_strict: bool,
-    types: PhantomData<fn() -> T>,
-}
-
-impl<T: DeserializeOwned> Signals<T> {
-    /// A signal whose arguments are not of this type is an error of `next` and `try_next`, which ends the run if the code
-    /// passes it on. Without this it is skipped, and noted as a [`Warning`].
-    #[must_use]
-    pub fn strict(mut self) -> Self {
-        self.is_strict = true;
-        self
-    }
-
-    /// The next signal, once there is one. Signals whose arguments are not of this type are skipped, with a
-    /// [`Warning`], unless the signals are [`strict`](Self::strict): whoever can send a signal could end the run.
-    ///
-    /// # Errors
-    ///
-    /// [`SignalError`] if the scope of the context was cancelled.
-    pub async fn next(&mut self) -> Result<T, SignalError> {
-        loop {
-            if let Some(signal) = self.try_next() {
-                return signal;
-            }
-            let arrival = {
-                let mut state = self.ctx.shared.lock();
-                let queue = state.signals.entry(self.name.clone()).or_default();
-                queue.arrival.get_or_insert_with(Cell::new).clone()
-            };
-            let sched = &self.ctx.shared.sched;
-            let mut arrived = arrival.wait(sched, WaitingFor::Signal { name: self.name.clone() });
-            let mut cancelled = self.ctx.scope.cancelled.wait(sched, WaitingFor::Cancellation);
-            let cancelled = poll_fn(|cx| match arrived.poll(cx) {
-                Poll::Ready(()) => Poll::Ready(None),
-                Poll::Pending => cancelled.poll(cx).map(Some),
-            });
-            if let Some(reason) = cancelled.await {
-                return Err(Cancelled { reason: reason.to_string() }.into());
-            }
-        }
-    }
-
-    /// The next signal, if there is one; of the wrong type as in [`next`](Self::next).
-    pub fn try_next(&mut self) -> Option<Result<T, SignalError>> {
-        loop {
-            let signal = {
-                let mut state = self.ctx.shared.lock();
-                if state.refuse("take a signal") {
-                    return None;
-                }
-                state.signals.get_mut(&self.name)?.waiting.pop_front()?
-            };
-            match Payload::decode_all(&signal.input) {
-                Err(error) if !self.is_strict => {
-                    let (name, reason) = (self.name.clone(), error.to_string());
-                    self.ctx.shared.lock().warn(Warning::SignalSkipped { name, reason });
-                }
-                read => return Some(read.map_err(Into::into)),
-            }
-        }
     }
 }

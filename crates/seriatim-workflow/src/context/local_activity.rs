@@ -9,12 +9,12 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use super::activity::decode;
-use super::{Activity, BranchNode, Context, arguments};
+use super::{BranchNode, Context, arguments};
 use crate::kind::{self, LocalActivitySeq};
 use crate::runtime::{ActivityEntry, Wait, WaitingFor};
 use crate::{
-    ActivityError, ActivityResolution, Arguments, Branch, CancellationType, Command, Failure, InputDigest,
-    Kind, Lineage, LocalActivityOptions, Path, Payload, PayloadError, RetryPolicy,
+    Activity, ActivityError, ActivityResolution, Arguments, Branch, CancellationType, Command, Failure,
+    InputDigest, Kind, Lineage, LocalActivityOptions, Name, Path, Payload, PayloadError, RetryPolicy,
 };
 
 /// The local activity that a host of the [call-order](crate::Numbering::ByCallOrder) kind has to offer: it returns its
@@ -26,12 +26,12 @@ impl Context {
     #[track_caller]
     pub fn local_activity<In: Arguments, Out: DeserializeOwned + Send + 'static>(
         &self,
-        activity: impl Into<Activity<In, Out>>,
+        activity: impl Into<Name<Activity<In, Out>>>,
         input: In,
     ) -> LocalActivityCall<Out> {
         LocalActivityCall {
             ctx: self.clone(),
-            name: activity.into().name().to_owned(),
+            name: activity.into().into_string(),
             input: arguments(&input),
             options: Box::default(),
             site: Location::caller(),

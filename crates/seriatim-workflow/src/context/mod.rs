@@ -5,15 +5,21 @@
 )]
 
 mod activity;
+mod channel;
 mod child;
 mod concurrency;
 mod condition;
 mod external;
 mod handlers;
 mod local_activity;
+mod log;
 mod map;
+mod mutex;
 mod race;
 mod scope;
+mod semaphore;
+mod signals;
+mod state;
 mod timer;
 
 use std::panic::Location;
@@ -24,15 +30,21 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use activity::{Activity, ActivityCall, ActivityFuture};
-pub use child::{ChildCall, ChildHandle, ChildWorkflow};
+pub use activity::{ActivityCall, ActivityFuture};
+pub use channel::{Receiver, Sender};
+pub use child::{ChildCall, ChildHandle};
 pub use concurrency::TaskHandle;
 pub use condition::ConditionFuture;
 pub use external::ExternalFuture;
-pub use handlers::Signals;
 pub use local_activity::{LocalActivityCall, SIDE_EFFECT_ACTIVITY};
+pub(crate) use log::LogSink;
+pub use log::{LogLevel, LogLine};
+pub use mutex::{Mutex, MutexGuard};
 pub use race::{Either, Losers, Race, RaceFuture, TimedOut};
 pub use scope::Scope;
+pub use semaphore::{Permit, Semaphore};
+pub use signals::Signals;
+pub use state::WorkflowState;
 pub use timer::TimerFuture;
 
 use crate::runtime::{ScopeNode, Shared, Slot, State, is_current, mix};
@@ -131,7 +143,8 @@ impl Context {
         self.shared.lock().time
     }
 
-    /// Whether what happens now is known from the history. For logging only: code that decides by it does not replay.
+    /// Whether what happens now is known from the history. For observing only: code that decides by it does not replay.
+    /// [`log`](Self::log) looks at it by itself.
     #[must_use]
     pub fn is_replaying(&self) -> bool {
         self.shared.lock().is_replaying
@@ -302,26 +315,25 @@ impl Context {
     }
 
     /// Waits until a condition on the workflow's own state holds. It is checked whenever no branch can continue, and must
-    /// not change anything. Dropping the future forgets the condition.
+    /// not change anything. Dropping the future forgets the condition. For one [state](Self::state) it is shorter to
+    /// [wait with that](WorkflowState::wait_until).
     ///
     /// The future ends with [`Cancelled`](crate::Cancelled) if the context's scope is cancelled first.
     ///
     /// ```
     /// # use seriatim_workflow::{Context, Exit};
-    /// # use std::sync::{Arc, atomic::{AtomicBool, Ordering}};
     /// # async fn workflow(ctx: Context, _: ()) -> Result<(), Exit> {
-    /// let is_open = Arc::new(AtomicBool::new(false));
-    /// let seen = Arc::clone(&is_open);
-    /// ctx.wait_until(move || seen.load(Ordering::Relaxed)).await?;
+    /// let (ours, theirs) = (ctx.state(1), ctx.state(2));
+    /// ctx.wait_until(move || ours.get() > theirs.get()).await?;
     /// # Ok(()) }
     /// ```
     pub fn wait_until(&self, holds: impl FnMut() -> bool + Send + 'static) -> ConditionFuture {
         ConditionFuture::new(self, Box::new(holds))
     }
 
-    /// The scope that ends waits in this context; none in runs whose rules are older.
-    pub(crate) fn ending_scope(&self) -> Option<&Arc<ScopeNode>> {
-        (self.shared.lock().start.rules >= 1).then_some(&self.scope)
+    /// Whether waits in this context end with its scope: not in runs whose rules are older.
+    pub(crate) fn ends_waits(&self) -> bool {
+        self.shared.lock().start.rules >= 1
     }
 }
 

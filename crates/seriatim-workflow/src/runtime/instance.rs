@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context as TaskContext, Poll, Waker};
 
-use super::jobs::unknown_handler;
 use super::matcher::Matcher;
 use super::sched::{Blocked, Current, Ready, TaskId};
 use super::state::{Shared, State};
@@ -16,7 +15,7 @@ use super::task::{NewTask, TaskFuture, TaskWaker};
 use crate::context::Context;
 use crate::{
     Activation, ActivationFailure, Branch, CallSite, Command, Completion, Difference, Exit, Failure,
-    ForeignWait, Job, QueryAnswer, Recorded, Registry, Warning,
+    ForeignWait, Job, LogLine, Recorded, Registry, Warning,
 };
 
 /// What happens when code and history differ.
@@ -130,6 +129,24 @@ impl Instance {
             is_started: false,
             poison: None,
         }
+    }
+
+    /// Where the lines go that the run's code [logs](Context::log). Without this they go nowhere. They are given while the
+    /// code runs, so `sink` must not wait.
+    ///
+    /// ```
+    /// # use seriatim_workflow::{Context, Exit, Instance, InstanceOptions, LogLevel, Registry};
+    /// # let registry = Registry::new().workflow("greet", |ctx: Context, name: String| async move {
+    /// #     ctx.log(LogLevel::Info, format_args!("{name} is greeted"));
+    /// #     Ok::<_, Exit>(())
+    /// # });
+    /// let instance = Instance::new(registry.into(), InstanceOptions::default())
+    ///     .log_to(|line| eprintln!("{} {}: {}", line.workflow_id, line.branch, line.message));
+    /// ```
+    #[must_use]
+    pub fn log_to(self, sink: impl Fn(&LogLine) + Send + Sync + 'static) -> Self {
+        self.shared.lock().log = Some(Arc::new(sink));
+        self
     }
 
     /// Applies an activation's jobs in order, then lets the run's code go on until all of it waits again.
@@ -276,8 +293,15 @@ impl Instance {
                         start = Some(Arc::clone(&state.start));
                     }
                     other => {
-                        if matches!(other, Job::Update { .. }) {
-                            self.shared.sched.lock().ready.push_back(Ready::Update);
+                        let turn = match &other {
+                            Job::Update { .. } => Some(Ready::Update),
+                            Job::Signal { name, .. } if state.signal_handlers.contains_key(name) => {
+                                Some(Ready::Signal(name.clone()))
+                            }
+                            _ => None,
+                        };
+                        if let Some(turn) = turn {
+                            self.shared.sched.lock().ready.push_back(turn);
                         }
                         state.apply(other)?;
                     }
@@ -373,6 +397,10 @@ impl Instance {
                 Ready::Task(task) => task,
                 Ready::Update => {
                     self.take_update()?;
+                    continue;
+                }
+                Ready::Signal(name) => {
+                    self.take_signal(&name)?;
                     continue;
                 }
             };
@@ -476,43 +504,6 @@ impl Instance {
         }
     }
 
-    /// Answers queries, each by itself, after everything else.
-    fn answer(&mut self, queries: Vec<Job>) {
-        for query in queries {
-            let Job::Query { id, name, input, .. } = query else { continue };
-            let handler = self.shared.lock().queries.get(&name).cloned();
-            let answer = match handler {
-                Some(handler) => self.ask("query", || handler(&input)),
-                None => Err(unknown_handler("query", &name, self.shared.lock().queries.keys())),
-            };
-            let answer = match answer {
-                Ok(result) => QueryAnswer::Answered { result },
-                Err(failure) => QueryAnswer::Failed { failure },
-            };
-            let mut state = self.shared.lock();
-            state.commands.push(Command::QueryAnswer { id, answer });
-            state.sites.push(None);
-        }
-    }
-
-    /// Runs code of the workflow that must neither change anything nor wait.
-    pub(super) fn ask<T>(
-        &mut self,
-        what: &str,
-        code: impl FnOnce() -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        self.shared.lock().read_only = Some(None);
-        let answer = caught(code);
-        let tried = self.shared.lock().read_only.take().flatten();
-        if let Some(tried) = tried {
-            let message = format!("the {what} tried to {tried}: a {what} may only read the workflow's state");
-            return Err(Failure::non_retryable("ReadOnly", message));
-        }
-        answer.unwrap_or_else(|message| {
-            Err(Failure::non_retryable("Panic", format!("the {what} panicked: {message}")))
-        })
-    }
-
     /// The run is over: its other branches end where they are.
     fn end_tasks(&mut self) {
         let tasks = std::mem::take(&mut self.tasks);
@@ -540,7 +531,8 @@ impl Instance {
         self.end_tasks();
         let handlers = {
             let mut state = self.shared.lock();
-            (std::mem::take(&mut state.queries), std::mem::take(&mut state.updates))
+            let signals = std::mem::take(&mut state.signal_handlers);
+            (std::mem::take(&mut state.queries), std::mem::take(&mut state.updates), signals)
         };
         drop_caught(handlers);
     }

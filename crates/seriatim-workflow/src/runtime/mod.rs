@@ -3,9 +3,12 @@
 mod instance;
 mod jobs;
 mod matcher;
+mod permits;
+mod queries;
 mod random;
 mod sched;
 mod scope;
+mod signals;
 mod slot;
 mod state;
 mod table;
@@ -17,10 +20,14 @@ pub use sched::{Blocked, WaitingFor};
 pub use slot::{Slot, SlotFuture};
 pub use table::{PendingOperation, REMEMBERED};
 
+pub(crate) use permits::Permits;
 pub(crate) use random::mix;
 pub(crate) use sched::is_current;
 pub(crate) use scope::ScopeNode;
 pub(crate) use slot::{Cell, EndsWithScope, Wait};
-pub(crate) use state::{ActivityEntry, ChildEntry, Condition, QueryHandler, Shared, State, UpdateHandler};
+pub(crate) use state::{
+    ActivityEntry, ChildEntry, Condition, QueryHandler, Shared, SignalHandler, State, UpdateCode,
+    UpdateHandler,
+};
 pub(crate) use table::Operation;
 pub(crate) use task::TaskWaker;

@@ -42,6 +42,12 @@ pub enum WaitingFor {
     Slot,
     /// A condition on the workflow's own state.
     Condition,
+    /// The value of a mutex that another branch has.
+    Mutex,
+    /// A permit of a semaphore.
+    Semaphore,
+    /// A message from another branch.
+    Channel,
     /// Its own cancellation.
     Cancellation,
 }
@@ -61,12 +67,14 @@ pub struct Blocked {
 pub(crate) struct Sched(Mutex<SchedInner>);
 
 /// What is done next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ready {
     /// The task is polled.
     Task(TaskId),
     /// The next of the incoming updates has its turn.
     Update,
+    /// The next of the signals of this name is handled.
+    Signal(String),
 }
 
 #[derive(Default)]

@@ -251,9 +251,14 @@ impl<T: Clone> Future for SlotFuture<T> {
 pub(crate) struct EndsWithScope(Option<Wait<Arc<str>>>);
 
 impl EndsWithScope {
+    /// By the rules of the run.
     pub(crate) fn new(ctx: &Context) -> Self {
-        let scope = ctx.ending_scope();
-        Self(scope.map(|scope| scope.cancelled.wait(&ctx.shared.sched, WaitingFor::Cancellation)))
+        if ctx.ends_waits() { Self::always(ctx) } else { Self(None) }
+    }
+
+    /// By any rules.
+    pub(crate) fn always(ctx: &Context) -> Self {
+        Self(Some(ctx.scope.cancelled.wait(&ctx.shared.sched, WaitingFor::Cancellation)))
     }
 
     pub(crate) fn poll(&mut self, cx: &TaskContext<'_>) -> Poll<Cancelled> {

@@ -13,11 +13,13 @@ use super::scope::ScopeNode;
 use super::slot::Cell;
 use super::table::{Operation, PendingOperation, Table};
 use super::task::{NewTask, TaskFuture, TaskWaker};
+use crate::context::LogSink;
 use crate::kind::{self, NumberedKind};
 use crate::warning::WARNINGS_KEPT;
 use crate::{
     ActivationFailure, ActivityResolution, Branch, CancellationType, ChildResolution, ChildStartResolution,
-    Command, CommandSeq, Context, Difference, Failure, Kind, Path, Payload, Start, Time, Warning,
+    Command, CommandSeq, Context, Difference, Failure, Kind, Path, Payload, PayloadError, Start, Time,
+    Warning,
 };
 
 /// A run, as its contexts know it.
@@ -72,6 +74,9 @@ pub(crate) type QueryHandler = Arc<dyn Fn(&[Payload]) -> Result<Payload, Failure
 pub(crate) type UpdateFuture = Pin<Box<dyn Future<Output = Result<Payload, Failure>> + Send>>;
 
 pub(crate) type UpdateCode = Arc<dyn Fn(Context, &[Payload]) -> UpdateFuture + Send + Sync>;
+
+/// What takes the signals of one name.
+pub(crate) type SignalHandler = Arc<dyn Fn(&[Payload]) -> Result<(), PayloadError> + Send + Sync>;
 
 /// What answers updates of one name.
 #[derive(Clone)]
@@ -159,6 +164,7 @@ pub(crate) struct State {
     pub(crate) external_cancels: Table<kind::ExternalCancel, Delivery>,
 
     pub(crate) signals: BTreeMap<String, SignalQueue>,
+    pub(crate) signal_handlers: BTreeMap<String, SignalHandler>,
     pub(crate) queries: BTreeMap<String, QueryHandler>,
     pub(crate) updates: BTreeMap<String, UpdateHandler>,
     /// Updates whose turn has not come.
@@ -183,6 +189,8 @@ pub(crate) struct State {
     /// The newest of them, and how many there were.
     pub(crate) warnings: VecDeque<Warning>,
     pub(crate) warned: u64,
+    /// Where lines of the log go.
+    pub(crate) log: Option<LogSink>,
     /// While a query or a validator runs: what it has tried to do.
     pub(crate) read_only: Option<Option<&'static str>>,
 
@@ -242,6 +250,7 @@ impl State {
             external_signals: Table::new(),
             external_cancels: Table::new(),
             signals: BTreeMap::new(),
+            signal_handlers: BTreeMap::new(),
             queries: BTreeMap::new(),
             updates: BTreeMap::new(),
             incoming_updates: VecDeque::new(),
@@ -260,6 +269,7 @@ impl State {
             has_ended: false,
             warnings: VecDeque::new(),
             warned: 0,
+            log: None,
             read_only: None,
             spawned: Vec::new(),
             aborted: Vec::new(),
