@@ -65,11 +65,13 @@ mod base64;
 mod command;
 mod completion;
 mod context;
+mod difference;
 mod error;
 mod failure;
 mod inspect;
 pub mod kind;
 mod lineage;
+mod meaning;
 mod metadata;
 mod options;
 mod payload;
@@ -93,18 +95,20 @@ pub use context::{
     ConditionFuture, Context, Either, ExternalFuture, LocalActivityCall, Losers, Race, RaceFuture,
     SIDE_EFFECT_ACTIVITY, Scope, Signals, TaskHandle, TimedOut, TimerFuture,
 };
+pub use difference::{CallSite, Difference, DifferenceKind};
 pub use error::{ActivityError, Cancelled, ChildError, Exit, ExternalError, SignalError};
 pub use failure::{Failure, FailureInfo, RetryState, TimeoutType};
 pub use inspect::{InspectedOperation, Inspection, Mark};
 pub use kind::{CommandSeq, Exhausted, Kind};
 pub use lineage::{Branch, InputDigest, Lineage, Path, PathError};
+pub use meaning::ValueDifference;
 pub use metadata::Metadata;
 pub use options::{
     ActivityOptions, CancellationType, ChildOptions, ContinueAsNew, IdReusePolicy, LocalActivityOptions,
     ParentClosePolicy, RetryPolicy,
 };
 pub use payload::{Headers, Payload, PayloadError};
-pub use record::{CallSite, CommandRecord, Difference, DifferenceKind, Field, Recorded};
+pub use record::{CommandRecord, Field, Recorded};
 pub use registry::Registry;
 pub use replay::{History, Report, Step, junit, replay};
 pub use runtime::{
