@@ -22,7 +22,7 @@ const VALUE_SHOWN: usize = 60;
 /// How many letters of an input are shown.
 const INPUT_SHOWN: usize = 120;
 
-/// What stands for a value that is not there.
+/// Shown in place of a value that is absent.
 const NOTHING: &str = "nothing";
 
 /// The first place at which two inputs differ.

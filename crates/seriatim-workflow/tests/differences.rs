@@ -24,7 +24,7 @@ struct Order {
     items: Vec<Item>,
 }
 
-/// The same as [`Order`], after somebody has sorted its fields and made prices whole numbers.
+/// The same as [`Order`], with sorted fields and prices as whole numbers.
 #[derive(Serialize)]
 struct SortedOrder {
     items: Vec<SortedItem>,
@@ -111,7 +111,7 @@ fn bytes_that_mean_the_same_are_no_difference() {
     assert!(other.to_string().contains("  input .items[1].price: 10.0 ≠ 12"), "{other}");
 }
 
-/// Who writes a history by hand, or changes one, need not calculate digests; and the digest does not hide the change.
+/// A history that is written or changed by hand needs no digests, and a digest does not hide a change.
 #[test]
 fn an_input_counts_more_than_its_digest() {
     let with = |input: serde_json::Value, digest: InputDigest| {
@@ -132,7 +132,7 @@ fn an_input_counts_more_than_its_digest() {
     assert!(report.to_string().contains("  input .items: nothing ≠ [{\"name\":\"tea\""), "{report}");
 }
 
-/// What every other text of the same values is: white space around all of them.
+/// Other bytes of the same values: white space around each.
 fn spaced(input: &mut [Payload]) {
     for payload in input.iter_mut().filter(|payload| payload.encoding() == Some("json/plain")) {
         let text = str::from_utf8(&payload.data).unwrap();

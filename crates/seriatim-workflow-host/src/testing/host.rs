@@ -93,7 +93,7 @@ impl TestHost {
         self.shared.life.borrow().clone()
     }
 
-    /// Ends a life and begins the next one. Returns when that has begun, whoever has ended this one.
+    /// Ends a life and begins the next one. Returns when that has begun; two calls end a life once.
     async fn replace(&self, life: &Arc<Life>, is_crash: bool) {
         let shared = &self.shared;
         if life.is_ended.swap(true, Ordering::Relaxed) {

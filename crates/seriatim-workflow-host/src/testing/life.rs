@@ -52,7 +52,7 @@ pub(super) struct Life {
     pub(super) faults: Faults,
     /// Requested when it has crashed or was stopped.
     pub(super) over: Shutdown,
-    /// Whether somebody ends it.
+    /// Whether its end has begun.
     pub(super) is_ended: AtomicBool,
 }
 
