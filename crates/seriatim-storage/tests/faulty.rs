@@ -242,10 +242,13 @@ fn a_crash_ends_everything_until_healed() {
             faults.crash_at(Operations::WRITES, 2, fault);
             store.put(Key::new(b"p", b"1"), b"first").await.unwrap();
             assert!(!faults.has_crashed());
+            let waiting = faults.clone();
+            let crashed = env.spawn(async move { waiting.crashed().await });
             let mut batch = Batch::new();
             batch.put(Key::new(b"p", b"2"), b"second");
             store.write(batch, Durability::Synced).await.unwrap_err();
             assert!(faults.has_crashed());
+            env.timeout(Duration::from_secs(1), crashed).await.expect("who waits for it is told").unwrap();
             assert!(store.get(Key::new(b"p", b"1")).await.is_err(), "nothing works any more");
             assert!(store.put(Key::new(b"p", b"3"), b"third").await.is_err());
             faults.heal();

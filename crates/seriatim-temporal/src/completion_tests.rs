@@ -436,9 +436,11 @@ fn commands_keep_their_order() {
 fn a_fault_fails_the_task_and_says_why() {
     let difference = Difference {
         activation: 2,
+        event: None,
         kind: DifferenceKind::Missing,
         expected: None,
         actual: None,
+        value: None,
         call_site: None,
     };
     let table = [

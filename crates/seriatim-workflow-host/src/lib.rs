@@ -42,6 +42,7 @@ mod operations;
 mod options;
 mod pending;
 mod size;
+pub mod testing;
 mod threads;
 mod workflow;
 
@@ -51,3 +52,8 @@ pub use error::HostError;
 pub use host::{StartRequest, Started, Told, WorkflowHost};
 pub use options::HostOptions;
 pub use seriatim_activity::{Activities, ActivityContext, ActivityInfo, demo};
+
+/// The guide's examples, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/workflows-testing.md")]
+struct Guide;

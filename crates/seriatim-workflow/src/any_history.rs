@@ -60,7 +60,8 @@ impl AnyHistory {
         }
     }
 
-    /// Reads one history, or a list of them: JSON with a list of histories, or with one below `histories`.
+    /// Reads one history, or a list of them: JSON with a list of histories, or with one below `histories`; or Temporal's
+    /// binary form, several one after the other and each after its length.
     ///
     /// # Errors
     ///
@@ -77,7 +78,10 @@ impl AnyHistory {
             Some(list) if list.iter().any(is_history) => {
                 list.iter().map(|value| Self::read(value.to_string())).collect()
             }
-            _ => Ok(vec![Self::read(bytes)?]),
+            _ => Self::read(bytes.clone()).map(|history| vec![history]).or_else(|error| {
+                let several = TemporalHistory::read_delimited(bytes).map_err(|_| error)?;
+                Ok(several.into_iter().map(Self::Temporal).collect())
+            }),
         }
     }
 

@@ -65,11 +65,13 @@ mod base64;
 mod command;
 mod completion;
 mod context;
+mod difference;
 mod error;
 mod failure;
 mod inspect;
 pub mod kind;
 mod lineage;
+mod meaning;
 mod metadata;
 mod name;
 mod options;
@@ -95,11 +97,13 @@ pub use context::{
     RaceFuture, Receiver, SIDE_EFFECT_ACTIVITY, Scope, Semaphore, Sender, Signals, TaskHandle, TimedOut,
     TimerFuture, WorkflowState,
 };
+pub use difference::{CallSite, Difference, DifferenceKind};
 pub use error::{ActivityError, Cancelled, ChildError, Exit, ExternalError, SignalError};
 pub use failure::{Failure, FailureInfo, RetryState, TimeoutType};
 pub use inspect::{InspectedOperation, Inspection, Mark};
 pub use kind::{CommandSeq, Exhausted, Kind};
 pub use lineage::{Branch, InputDigest, Lineage, Path, PathError};
+pub use meaning::ValueDifference;
 pub use metadata::Metadata;
 pub use name::{Activity, Name, Query, Signal, Update, Workflow};
 pub use options::{
@@ -107,7 +111,7 @@ pub use options::{
     ParentClosePolicy, RetryPolicy,
 };
 pub use payload::{Headers, Payload, PayloadError};
-pub use record::{CallSite, CommandRecord, Difference, DifferenceKind, Field, Recorded};
+pub use record::{CommandRecord, Field, Recorded};
 pub use registry::Registry;
 pub use replay::{History, Report, Step, junit, replay};
 pub use runtime::{

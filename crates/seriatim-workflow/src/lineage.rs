@@ -158,6 +158,11 @@ impl InputDigest {
         Self(hash.finalize().into())
     }
 
+    /// Its first twelve digits, for people.
+    pub(crate) fn short(&self) -> String {
+        self.to_string().chars().take(12).collect()
+    }
+
     /// The bytes of the digest.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {

@@ -1,13 +1,14 @@
-//! What a history keeps of a command, and how a difference from it is told.
+//! What a history keeps of a command.
 
 use std::fmt;
-use std::panic::Location;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::context::SIDE_EFFECT_ACTIVITY;
 use crate::lineage::InputDigest;
-use crate::{Branch, Command, CommandKind, Kind, Path, Payload, SignalTarget, UpdateOutcome};
+use crate::meaning::{ValueDifference, first_difference, shown_input};
+use crate::{Branch, Command, CommandKind, Headers, Kind, Path, Payload, SignalTarget, UpdateOutcome};
 
 /// What is compared of a command on replay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +26,9 @@ pub struct CommandRecord {
     pub name: String,
     /// Digest of the input, or of the result.
     pub digest: InputDigest,
+    /// The input, or the result, where it is compared and kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub input: Vec<Payload>,
     /// How long a timer runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<Duration>,
@@ -60,6 +64,7 @@ impl CommandRecord {
             path: command.path().cloned(),
             name: command.name().to_owned(),
             digest: command.lineage().map_or(InputDigest::NONE, |lineage| lineage.digest),
+            input: input_of(command),
             duration: None,
             target: String::new(),
             value: None,
@@ -85,24 +90,49 @@ impl CommandRecord {
             | Command::ModifyMemo { memo: values, .. } => {
                 record.target = values.keys().map(String::as_str).collect::<Vec<_>>().join(",");
             }
-            Command::Complete { result } => record.digest = InputDigest::of(result.as_slice()),
             Command::Fail { failure } => record.name.clone_from(&failure.message),
-            Command::ContinueAsNew { options } => record.digest = InputDigest::of(&options.input),
             Command::UpdateAccepted { protocol_id } | Command::UpdateRejected { protocol_id, .. } => {
                 record.name.clone_from(protocol_id);
             }
             Command::UpdateCompleted { protocol_id, outcome } => {
                 record.name.clone_from(protocol_id);
-                match outcome {
-                    UpdateOutcome::Completed { result } => {
-                        record.digest = InputDigest::of(std::slice::from_ref(result));
-                    }
-                    UpdateOutcome::Failed { failure } => record.target.clone_from(&failure.message),
+                if let UpdateOutcome::Failed { failure } = outcome {
+                    record.target.clone_from(&failure.message);
                 }
             }
             _ => {}
         }
+        if command.lineage().is_none() {
+            record.digest = InputDigest::of(&record.input);
+        }
         record
+    }
+
+    /// The input, where it is known: it may have been left out.
+    fn known_input(&self) -> Option<&[Payload]> {
+        (!self.input.is_empty() || self.digest == InputDigest::NONE).then_some(&self.input)
+    }
+
+    /// Whether the inputs mean the same. Where one of them is not known, their digests say.
+    fn is_same_input(&self, other: &Self) -> bool {
+        match (self.known_input(), other.known_input()) {
+            (Some(input), Some(other)) => first_difference(input, other).is_none(),
+            _ => self.digest == other.digest,
+        }
+    }
+
+    /// The first place at which the inputs differ, if both are known.
+    #[must_use]
+    pub fn first_difference(&self, actual: &Self) -> Option<ValueDifference> {
+        first_difference(self.known_input()?, actual.known_input()?)
+    }
+
+    /// What its input is called: a command that ends something has a result.
+    pub(crate) const fn input_name(&self) -> &'static str {
+        match self.command {
+            CommandKind::Complete | CommandKind::UpdateCompleted => "result",
+            _ => "input",
+        }
     }
 
     /// What names it in its history.
@@ -145,7 +175,8 @@ impl CommandRecord {
         self.path.as_ref().map_or_else(Branch::main, |path| path.branch.clone())
     }
 
-    /// The fields in which two records differ; of different commands nothing else is compared. A side effect's value is not compared: it may differ.
+    /// The fields in which two records differ; of different commands nothing else is compared. Inputs are compared by
+    /// what they mean: JSON in another order of keys is the same. A side effect's value is not compared: it may differ.
     #[must_use]
     pub fn fields_that_differ(&self, other: &Self) -> Vec<Field> {
         if self.command != other.command {
@@ -154,13 +185,40 @@ impl CommandRecord {
         let is_free = self.command == CommandKind::RecordSideEffect;
         let fields = [
             (Field::Name, self.name != other.name),
-            (Field::Input, self.digest != other.digest && !is_free),
+            (Field::Input, !is_free && !self.is_same_input(other)),
             (Field::Duration, self.duration != other.duration),
             // Whether a patch's old code is gone may change while runs are under way.
             (Field::Target, self.target != other.target && self.command != CommandKind::SetPatch),
         ];
         fields.into_iter().filter_map(|(field, differs)| differs.then_some(field)).collect()
     }
+}
+
+/// What is compared of a command's input, or of its result.
+fn input_of(command: &Command) -> Vec<Payload> {
+    match command {
+        // A side effect's value may differ on replay; what counts is the recorded one.
+        Command::ScheduleLocalActivity { activity_type, .. } if activity_type == SIDE_EFFECT_ACTIVITY => {
+            Vec::new()
+        }
+        Command::ScheduleActivity { input, .. }
+        | Command::ScheduleLocalActivity { input, .. }
+        | Command::StartChild { input, .. }
+        | Command::SignalExternal { input, .. } => input.clone(),
+        Command::UpsertSearchAttributes { attributes: values, .. }
+        | Command::ModifyMemo { memo: values, .. } => values_of(values),
+        Command::Complete { result } => result.iter().cloned().collect(),
+        Command::ContinueAsNew { options } => options.input.clone(),
+        Command::UpdateCompleted { outcome: UpdateOutcome::Completed { result }, .. } => {
+            vec![result.clone()]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Named values as an input, in the order of their names.
+pub(crate) fn values_of(values: &Headers) -> Vec<Payload> {
+    values.values().cloned().collect()
 }
 
 impl fmt::Display for CommandRecord {
@@ -181,10 +239,11 @@ impl fmt::Display for CommandRecord {
         if !self.target.is_empty() {
             write!(f, " to {}", self.target)?;
         }
-        if self.digest != InputDigest::NONE {
-            write!(f, " input {}", self.digest.to_string().get(..12).unwrap_or_default())?;
+        match self.known_input() {
+            Some([]) => Ok(()),
+            Some(input) => write!(f, " {} {}", self.input_name(), shown_input(input)),
+            None => write!(f, " {} with SHA-256 {}", self.input_name(), self.digest.short()),
         }
-        Ok(())
     }
 }
 
@@ -213,89 +272,6 @@ impl fmt::Display for Field {
             Self::Duration => "duration",
             Self::Target => "target",
         })
-    }
-}
-
-/// How code and history differ.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "how", rename_all = "snake_case")]
-pub enum DifferenceKind {
-    /// The same place asks for something else.
-    Altered {
-        /// In these parts.
-        fields: Vec<Field>,
-    },
-    /// The code asks for something that the history does not have.
-    Inserted,
-    /// The history has something that the code does not ask for.
-    Missing,
-    /// Within a branch the history has another order.
-    Reordered,
-    /// The history has it in the answer to another activation.
-    Moved {
-        /// The activation, from 1.
-        recorded_in: u32,
-    },
-}
-
-/// One difference between what the code does and what the history says it did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Difference {
-    /// The activation in which it showed, from 1.
-    pub activation: u32,
-    /// What is different.
-    #[serde(flatten)]
-    pub kind: DifferenceKind,
-    /// What the history says.
-    pub expected: Option<CommandRecord>,
-    /// What the code does.
-    pub actual: Option<CommandRecord>,
-    /// Where in the code.
-    pub call_site: Option<CallSite>,
-}
-
-/// A line of workflow code.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CallSite {
-    /// The file.
-    pub file: String,
-    /// The line, from 1.
-    pub line: u32,
-    /// The column, from 1.
-    pub column: u32,
-}
-
-impl From<&Location<'_>> for CallSite {
-    fn from(location: &Location<'_>) -> Self {
-        Self { file: location.file().to_owned(), line: location.line(), column: location.column() }
-    }
-}
-
-impl fmt::Display for CallSite {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.file, self.line, self.column)
-    }
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "activation {}: ", self.activation)?;
-        match &self.kind {
-            DifferenceKind::Altered { fields } => {
-                let fields: Vec<String> = fields.iter().map(ToString::to_string).collect();
-                write!(f, "another {}", fields.join(", "))?;
-            }
-            DifferenceKind::Inserted => f.write_str("a command that the history does not have")?,
-            DifferenceKind::Missing => f.write_str("a command of the history is not issued")?,
-            DifferenceKind::Reordered => f.write_str("another order within the branch")?,
-            DifferenceKind::Moved { recorded_in } => {
-                write!(f, "the history has it in activation {recorded_in}")?;
-            }
-        }
-        let nothing = || "nothing".to_owned();
-        write!(f, "\n  expected: {}", self.expected.as_ref().map_or_else(nothing, ToString::to_string))?;
-        write!(f, "\n  actual:   {}", self.actual.as_ref().map_or_else(nothing, ToString::to_string))?;
-        self.call_site.as_ref().map_or(Ok(()), |site| write!(f, "\n  issued at {site}"))
     }
 }
 

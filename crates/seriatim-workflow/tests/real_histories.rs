@@ -55,15 +55,38 @@ const UPDATED: &[&str] = &["local delay"];
 const UPDATED_SLOWLY: &[&str] = &["updates 2000", "local delay"];
 const EVICTED: &[&str] = &["local delay", "activity delay hi!"];
 
-#[test]
-fn histories_of_real_servers_replay() {
-    let Some(folder) = histories() else {
+/// The folder of histories, or a word on why there is none.
+#[allow(clippy::explicit_write, reason = "what a macro prints is hidden while a test passes")]
+fn histories_or_skip() -> Option<PathBuf> {
+    let folder = histories();
+    if folder.is_none() {
         let why = "no source of temporalio-sdk-core among the fetched crates: run `cargo fetch`";
         assert!(std::env::var_os("SERIATIM_REQUIRE_REAL").is_none(), "{why}");
-        // Not by a macro: what those print is hidden while a test passes.
         writeln!(std::io::stderr(), "SKIPPED, no history of a real server was replayed: {why}").unwrap();
-        return;
-    };
+    }
+    folder
+}
+
+#[test]
+fn every_history_of_the_core_is_read() {
+    let Some(folder) = histories_or_skip() else { return };
+    let mut histories = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match AnyHistory::read_all(std::fs::read(&path).unwrap()) {
+            Ok(all) => histories += all.iter().map(AnyHistory::inspect).count(),
+            // What a test of the core expects of the file beside it.
+            Err(error) => {
+                assert!(path.ends_with("la_replay_without_activation_index.json"), "{path:?}: {error}");
+            }
+        }
+    }
+    assert!(histories > 13, "{histories}");
+}
+
+#[test]
+fn histories_of_real_servers_replay() {
+    let Some(folder) = histories_or_skip() else { return };
     let cases: [(&str, &[&str]); 11] = [
         ("timer_workflow_history.bin", &["timer 1000"]),
         ("fail_wf_task.bin", &["timer 200"]),

@@ -241,3 +241,53 @@ fn a_list_of_histories_is_read() {
     assert_eq!(AnyHistory::read_all(one["events"].to_string()).unwrap().len(), 1);
     assert_eq!(AnyHistory::read_all(one.to_string()).unwrap().len(), 1);
 }
+
+/// A field of protobuf's that holds bytes.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut field = vec![number << 3 | 2, u8::try_from(bytes.len()).unwrap()];
+    field.extend(bytes);
+    field
+}
+
+#[test]
+fn a_binary_list_of_histories_is_read() {
+    // The first event, of the first type, with the workflow's type: a history in protobuf's binary form.
+    let start = field(6, &field(1, &field(1, b"test")));
+    let event = [&[1 << 3, 1, 3 << 3, 1][..], &start].concat();
+    let one = field(1, &event);
+    assert_eq!(AnyHistory::read_all(one.clone()).unwrap().len(), 1);
+    let mut several = Vec::new();
+    for _ in 0..3 {
+        several.push(u8::try_from(one.len()).unwrap());
+        several.extend(&one);
+    }
+    let histories = AnyHistory::read_all(several.clone()).unwrap();
+    assert_eq!(histories.len(), 3);
+    assert_eq!(histories[2].workflow_type(), "test");
+    // Cut off, empty, or with one that is no history, it is refused.
+    several.pop();
+    assert!(AnyHistory::read_all(several.clone()).is_err());
+    assert!(AnyHistory::read_all(vec![0]).is_err());
+    assert!(AnyHistory::read_all(Vec::new()).is_err());
+}
+
+#[test]
+fn a_list_of_something_else_is_told() {
+    let error = AnyHistory::read_all(&br#"[{"name": "fan-out", "activations": []}]"#[..]).unwrap_err();
+    assert!(error.to_string().contains("a list of something else than events"), "{error}");
+}
+
+/// Newer servers skip time in tests, and say so in the history.
+#[test]
+fn time_that_was_skipped_is_passed_over() {
+    let skipped = json!({"targetTime": "2026-11-17T05:00:00Z", "wallClockTime": "2026-11-16T05:00:01Z"});
+    let history = history(&[
+        task(),
+        ("TimerStarted", json!({"timerId": "1", "startToFireTimeout": "60s"})),
+        ("WorkflowExecutionTimeSkippingTransitioned", skipped),
+        ("TimerFired", json!({"timerId": "1", "startedEventId": "5"})),
+        task(),
+        ("WorkflowExecutionCompleted", json!({})),
+    ]);
+    same(&history, |ctx, ()| async move { Ok(ctx.timer(MINUTE).await?) });
+}

@@ -36,4 +36,6 @@ mod documentation {
     struct Definitions;
     #[doc = include_str!("../../../docs/workflows.md")]
     struct Workflows;
+    #[doc = include_str!("../../../docs/workflows-testing.md")]
+    struct WorkflowsTesting;
 }

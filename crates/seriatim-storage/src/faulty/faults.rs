@@ -123,14 +123,21 @@ impl Faults {
         let mut plan = self.plan();
         plan.rules.clear();
         plan.delays.clear();
-        plan.crashed = false;
+        plan.crashed.send_replace(false);
         plan.gates.drain(..).for_each(|gate| gate.release());
     }
 
     /// Whether a [`Faults::crash_at`] has come true.
     #[must_use]
     pub fn has_crashed(&self) -> bool {
-        self.plan().crashed
+        *self.plan().crashed.borrow()
+    }
+
+    /// Returns when a [`Faults::crash_at`] has come true.
+    pub async fn crashed(&self) {
+        let mut crashed = self.plan().crashed.subscribe();
+        // The plan keeps the channel open.
+        let _ = crashed.wait_for(|crashed| *crashed).await;
     }
 
     /// How many of these operations have been asked for since the beginning or the last reset, failed ones included.

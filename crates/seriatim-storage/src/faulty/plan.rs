@@ -122,7 +122,8 @@ pub(super) struct Plan {
     pub(super) rules: Vec<Rule>,
     pub(super) delays: Vec<(Operations, Duration)>,
     pub(super) gates: Vec<Arc<Gate>>,
-    pub(super) crashed: bool,
+    /// Whether everything is refused; watched by those who wait for it.
+    pub(super) crashed: watch::Sender<bool>,
     /// Whether the store takes no writes until it is opened again.
     pub(super) poisoned: bool,
     /// How often the store has been opened again.
@@ -156,7 +157,7 @@ impl Plan {
 
     /// The first rule that fires; all that count, count.
     fn fault(&mut self, operation: Operation, env: &Env) -> Option<Fault> {
-        if self.crashed {
+        if *self.crashed.borrow() {
             return Some(Fault::Refuse);
         }
         if self.poisoned && operation.is_store_write() {
@@ -177,7 +178,9 @@ impl Plan {
             };
             if fires && fired.is_none() {
                 fired = Some(rule.fault);
-                self.crashed |= rule.then == Then::Crash;
+                if rule.then == Then::Crash {
+                    self.crashed.send_replace(true);
+                }
                 self.poisoned |= rule.then == Then::Poison;
             }
             !(fires && matches!(rule.when, When::In(_)))

@@ -92,27 +92,27 @@ impl Matcher {
             return None;
         }
         let actual = CommandRecord::of(command);
-        let branch = actual.branch();
         let found = self.index.get(&actual.key()).copied();
-        let expected = found.map(|(completion, place)| self.completions[completion][place].clone());
-        let kind = match (found, &expected) {
-            (Some((completion, _)), _) if completion != self.at => {
+        let kind = match found {
+            Some((completion, _)) if completion != self.at => {
                 let recorded_in = u32::try_from(completion + 1).unwrap_or(u32::MAX);
                 Some(DifferenceKind::Moved { recorded_in })
             }
-            (Some((_, place)), Some(expected)) => {
+            Some((completion, place)) => {
                 self.issued[place] = true;
-                let is_early = self.last.insert(branch, place).is_some_and(|last| last > place);
-                let fields = expected.fields_that_differ(&actual);
+                let is_early = self.last.insert(actual.branch(), place).is_some_and(|last| last > place);
+                let fields = self.completions[completion][place].fields_that_differ(&actual);
                 if !fields.is_empty() {
                     Some(DifferenceKind::Altered { fields })
                 } else {
                     is_early.then_some(DifferenceKind::Reordered)
                 }
             }
-            _ => Some(DifferenceKind::Inserted),
+            None => Some(DifferenceKind::Inserted),
         };
-        kind.map(|kind| self.difference(kind, expected, Some(actual), site))
+        let kind = kind?;
+        let expected = found.map(|(completion, place)| self.completions[completion][place].clone());
+        Some(self.difference(kind, expected, Some(actual), site))
     }
 
     fn difference(
@@ -123,7 +123,7 @@ impl Matcher {
         site: Option<&Location<'_>>,
     ) -> Difference {
         let activation = u32::try_from(self.at + 1).unwrap_or(u32::MAX);
-        Difference { activation, kind, expected, actual, call_site: site.map(Into::into) }
+        Difference::new(activation, kind, expected, actual, site)
     }
 
     /// Ends the comparison of one completion. Returns what the code has not issued.
@@ -137,6 +137,9 @@ impl Matcher {
                 .map(|(record, _)| self.difference(DifferenceKind::Missing, Some(record.clone()), None, None))
                 .collect(),
         };
+        // Inputs may be large, and are not compared again: a run in memory does not keep them.
+        let compared = self.completions.get_mut(self.at).into_iter().flatten();
+        compared.for_each(|record| record.input = Vec::new());
         self.at += 1;
         self.enter();
         missing

@@ -81,6 +81,19 @@ impl TemporalHistory {
         }
     }
 
+    /// Reads several histories in protobuf's binary form, one after the other and each after its length.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError`] if the bytes are no such list, or one of them is no whole history from its first event.
+    pub fn read_delimited(bytes: impl Into<Bytes>) -> Result<Vec<Self>, HistoryError> {
+        let histories = wire::delimited(&bytes.into()).filter(|histories| !histories.is_empty());
+        let no_list = || HistoryError::Unreadable {
+            reason: "the lengths of the histories do not add up to the whole".to_owned(),
+        };
+        histories.ok_or_else(no_list)?.into_iter().map(Self::from_binary).collect()
+    }
+
     /// Reads a history from JSON: an object with `events`, or the events themselves.
     ///
     /// # Errors
@@ -92,6 +105,10 @@ impl TemporalHistory {
         let outer = value.get("history").unwrap_or(&value);
         let events = outer.get("events").unwrap_or(outer).as_array();
         let events = events.ok_or_else(|| unreadable("JSON without a list of events".to_owned()))?;
+        let is_event = |value: &Value| value.get("eventId").or_else(|| value.get("event_id")).is_some();
+        if !events.iter().all(is_event) {
+            return Err(unreadable("JSON with a list of something else than events".to_owned()));
+        }
         let problem = Problem::default();
         let events =
             events.iter().map(|event| read::read_event(&Json::new(event, &problem), &problem)).collect();

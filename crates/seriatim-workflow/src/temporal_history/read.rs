@@ -14,7 +14,7 @@ use super::message::{Field, Message, Problem};
 use crate::{ChildStartFailure, Execution, Failure, FailureInfo, Payload, RetryPolicy, Start, TimeoutType};
 
 /// The types of event, by number; those that are left out are not needed by name.
-const EVENT_TYPES: [&str; 60] = [
+const EVENT_TYPES: [&str; 61] = [
     "Unspecified",
     "WorkflowExecutionStarted",
     "WorkflowExecutionCompleted",
@@ -75,6 +75,7 @@ const EVENT_TYPES: [&str; 60] = [
     "NexusOperationCancelRequestFailed",
     "WorkflowExecutionPaused",
     "WorkflowExecutionUnpaused",
+    "WorkflowExecutionTimeSkippingTransitioned",
 ];
 
 const RETRY_STATES: [&str; 8] = [

@@ -9,6 +9,7 @@ use super::event::{AcceptedUpdate, EventKind, HistoryEvent, LocalActivityMarker,
 use super::failure::retry_state_of;
 use super::read::seed_of;
 use super::tasks::{Task, tasks};
+use crate::record::values_of;
 use crate::replay::Report;
 use crate::{
     Activation, ActivationFailure, ActivityResolution, CancellationType, ChildResolution,
@@ -361,7 +362,7 @@ impl Replay<'_> {
         for event in events {
             let expected = self.record_of_event(event);
             let Some(Issued { record: actual, site }) = issued.next() else {
-                self.differs(DifferenceKind::Missing, Some(expected), None, None);
+                self.differs(event.id, DifferenceKind::Missing, Some(expected), None, None);
                 continue;
             };
             if let (EventKind::UpdateAccepted(update), true) =
@@ -377,11 +378,14 @@ impl Replay<'_> {
             }
             let fields: Vec<Field> = expected.fields_that_differ(&actual);
             if !fields.is_empty() {
-                self.differs(DifferenceKind::Altered { fields }, Some(expected), Some(actual), site);
+                let kind = DifferenceKind::Altered { fields };
+                self.differs(event.id, kind, Some(expected), Some(actual), site);
             }
         }
+        // The answer to a task is the event after its start.
+        let last = task.commands.last().map_or(task.started + 1, |event| event.id);
         for Issued { record, site } in issued {
-            self.differs(DifferenceKind::Inserted, None, Some(record), site);
+            self.differs(last, DifferenceKind::Inserted, None, Some(record), site);
         }
     }
 
@@ -406,20 +410,15 @@ impl Replay<'_> {
 
     fn differs(
         &mut self,
+        event: i64,
         kind: DifferenceKind,
         expected: Option<CommandRecord>,
         actual: Option<CommandRecord>,
         site: Option<&'static Location<'static>>,
     ) {
         if self.policy == Policy::Warn || self.report.differences.is_empty() {
-            let call_site = site.map(Into::into);
-            self.report.differences.push(Difference {
-                activation: self.task,
-                kind,
-                expected,
-                actual,
-                call_site,
-            });
+            let difference = Difference::new(self.task, kind, expected, actual, site);
+            self.report.differences.push(Difference { event: Some(event), ..difference });
         }
     }
 
@@ -436,10 +435,6 @@ impl Replay<'_> {
             Command::ContinueAsNew { .. } if record.name.is_empty() => {
                 record.name.clone_from(&self.start.workflow_type);
             }
-            Command::Complete { result } => record.digest = digest(result.as_slice()),
-            Command::UpdateCompleted { outcome: crate::UpdateOutcome::Completed { result }, .. } => {
-                record.digest = digest(std::slice::from_ref(result));
-            }
             Command::SetPatch { .. } => record.target.clear(),
             _ => {}
         }
@@ -451,9 +446,8 @@ impl Replay<'_> {
         let number = |of: &i64| self.operations.get(of).map(|(_, seq)| seq.to_string()).unwrap_or_default();
         match &event.kind {
             EventKind::ActivityScheduled { activity_type, task_queue, input, .. } => CommandRecord {
-                digest: digest(input),
                 target: task_queue.clone(),
-                ..record(CommandKind::ScheduleActivity, activity_type)
+                ..given(CommandKind::ScheduleActivity, activity_type, input)
             },
             EventKind::ActivityCancelRequested { scheduled } => {
                 record(CommandKind::CancelActivity, &number(scheduled))
@@ -475,17 +469,15 @@ impl Replay<'_> {
                 ..record(CommandKind::CancelExternal, "")
             },
             EventKind::ExternalSignalInitiated { target, name, input, child_only } => CommandRecord {
-                digest: digest(input),
                 target: match child_only {
                     true => format!("child {}", target.workflow_id),
                     false => format!("{}/{}", target.workflow_id, target.run_id),
                 },
-                ..record(CommandKind::SignalExternal, name)
+                ..given(CommandKind::SignalExternal, name, input)
             },
             EventKind::ChildInitiated { workflow_id, workflow_type, input } => CommandRecord {
-                digest: digest(input),
                 target: workflow_id.clone(),
-                ..record(CommandKind::StartChild, workflow_type)
+                ..given(CommandKind::StartChild, workflow_type, input)
             },
             EventKind::SearchAttributesUpserted { attributes } => {
                 named(CommandKind::UpsertSearchAttributes, attributes)
@@ -496,18 +488,18 @@ impl Replay<'_> {
                 // Not every server says which event accepted it.
                 let name = self.updates.get(accepted).or_else(|| self.update_ids.get(update_id));
                 let name = name.cloned().unwrap_or_default();
-                let record = record(CommandKind::UpdateCompleted, &name);
                 match outcome {
-                    Ok(result) => CommandRecord { digest: digest(result), ..record },
-                    Err(failure) => CommandRecord { target: failure.message.clone(), ..record },
+                    Ok(result) => given(CommandKind::UpdateCompleted, &name, result),
+                    Err(failure) => CommandRecord {
+                        target: failure.message.clone(),
+                        ..record(CommandKind::UpdateCompleted, &name)
+                    },
                 }
             }
-            EventKind::Completed { result } => {
-                CommandRecord { digest: digest(result), ..record(CommandKind::Complete, "") }
-            }
+            EventKind::Completed { result } => given(CommandKind::Complete, "", result),
             EventKind::Failed { failure } => record(CommandKind::Fail, &failure.message),
             EventKind::ContinuedAsNew { workflow_type, input } => {
-                CommandRecord { digest: digest(input), ..record(CommandKind::ContinueAsNew, workflow_type) }
+                given(CommandKind::ContinueAsNew, workflow_type, input)
             }
             _ => record(CommandKind::Cancelled, ""),
         }
@@ -599,24 +591,21 @@ fn record(command: CommandKind, name: &str) -> CommandRecord {
         path: None,
         name: name.to_owned(),
         digest: InputDigest::NONE,
+        input: Vec::new(),
         duration: None,
         target: String::new(),
         value: None,
     }
 }
 
-fn named(command: CommandKind, values: &Headers) -> CommandRecord {
-    let payloads: Vec<Payload> = values.values().cloned().collect();
-    let target = values.keys().map(String::as_str).collect::<Vec<_>>().join(",");
-    CommandRecord { digest: InputDigest::of(&payloads), target, ..record(command, "") }
+/// A record with arguments or a result.
+fn given(command: CommandKind, name: &str, input: &[Payload]) -> CommandRecord {
+    CommandRecord { digest: InputDigest::of(input), input: input.to_vec(), ..record(command, name) }
 }
 
-/// The digest of arguments or of a result; `null` is nothing.
-fn digest(payloads: &[Payload]) -> InputDigest {
-    match payloads {
-        [one] if one.is_null() => InputDigest::NONE,
-        other => InputDigest::of(other),
-    }
+fn named(command: CommandKind, values: &Headers) -> CommandRecord {
+    let target = values.keys().map(String::as_str).collect::<Vec<_>>().join(",");
+    CommandRecord { target, ..given(command, "", &values_of(values)) }
 }
 
 fn cancelled(details: &[Payload]) -> Failure {

@@ -63,6 +63,19 @@ fn fields(bytes: &Bytes) -> Option<Vec<(u32, Value)>> {
     Some(fields)
 }
 
+/// Messages one after the other, each after its length: as programs write several of them into one file. None if the
+/// lengths do not add up to the whole.
+pub(super) fn delimited(bytes: &Bytes) -> Option<Vec<Bytes>> {
+    let (mut messages, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        let len = usize::try_from(varint(bytes, &mut at)?).ok()?;
+        let end = at.checked_add(len).filter(|end| *end <= bytes.len())?;
+        messages.push(bytes.slice(at..end));
+        at = end;
+    }
+    Some(messages)
+}
+
 impl Wire {
     pub(super) fn new(bytes: &Bytes, problem: &Problem) -> Self {
         let fields = fields(bytes).unwrap_or_else(|| {
