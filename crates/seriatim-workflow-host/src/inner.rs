@@ -24,10 +24,16 @@ use crate::metrics::HostMetrics;
 use crate::options::HostOptions;
 use crate::size;
 use crate::threads::Threads;
+use crate::waiting::Asleep;
 use crate::workflow::{Item, Workflow};
 
 /// Open runs that are read together after a start.
 const PAGE: usize = 256;
+/// How long a page of open runs waits for those before it, at most.
+const RESUME_WAIT: Duration = Duration::from_secs(1);
+/// Histories that are read at once to know what open runs wait for. Bounds memory: each holds a page of events, of up to
+/// some MiB.
+const READ_AT_ONCE: usize = 32;
 
 pub(crate) struct Inner {
     pub(crate) env: Env,
@@ -37,6 +43,10 @@ pub(crate) struct Inner {
     pub(crate) options: HostOptions,
     /// Every workflow with an open run, and those that something is being done with.
     workflows: Mutex<HashMap<WorkspaceId, Arc<Workflow>>>,
+    /// Open runs that only wait, and were not read since the host has started.
+    pub(crate) asleep: Mutex<Asleep>,
+    /// Held while the history of an open run is read to know what it waits for.
+    pub(crate) reading: Semaphore,
     pub(crate) instances: Mutex<Instances<Instance>>,
     pub(crate) clock: Clock,
     pub(crate) threads: Threads,
@@ -70,6 +80,8 @@ impl Inner {
             active: Semaphore::new(options.active_max.max(1)),
             activity_permits: Semaphore::new(options.activities_max.max(1)),
             workflows: Mutex::default(),
+            asleep: Mutex::default(),
+            reading: Semaphore::new(READ_AT_ONCE),
             claim: engine.workflows().claim(),
             clock: Clock::default(),
             threads: Threads::new(
@@ -92,7 +104,7 @@ impl Inner {
         }
     }
 
-    fn workflows(&self) -> MutexGuard<'_, HashMap<WorkspaceId, Arc<Workflow>>> {
+    pub(crate) fn workflows(&self) -> MutexGuard<'_, HashMap<WorkspaceId, Arc<Workflow>>> {
         self.workflows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -108,14 +120,19 @@ impl Inner {
     /// The workflow in memory, put there if it is not.
     pub(crate) fn workflow(&self, workspace: WorkspaceId) -> Arc<Workflow> {
         let mut workflows = self.workflows();
-        let found = workflows.entry(workspace).or_insert_with(|| Arc::new(Workflow::new(workspace)));
+        let found = workflows.entry(workspace).or_insert_with(|| {
+            if let Some((Some(until), run)) = self.asleep().remove(&workspace) {
+                self.clock.unset(until, workspace, run, Alarm::Wake);
+            }
+            Arc::new(Workflow::new(workspace))
+        });
         let found = found.clone();
-        self.metrics.open.set(workflows.len() as f64);
+        self.metrics.open.set((workflows.len() + self.asleep().len()) as f64);
         found
     }
 
     pub(crate) fn open_runs(&self) -> usize {
-        self.workflows().len()
+        self.workflows().len() + self.asleep().len()
     }
 
     /// Takes a workflow out of memory; its state is locked.
@@ -203,6 +220,7 @@ impl Inner {
             Alarm::Timer(seq) => {
                 self.answer(workspace, run, Job::FireTimer { seq: seriatim_workflow::CommandSeq::new(seq) });
             }
+            Alarm::Wake => self.push(workspace, Item::Wake),
             Alarm::Begin => self.push(workspace, Item::Begin { run }),
             Alarm::Deadline => {
                 let failure = Failure::timeout(
@@ -275,13 +293,18 @@ impl Inner {
         let workflows = self.engine.workflows();
         let mut after = None;
         loop {
-            let page = workflows.with_status(partition, RunStatus::Running, after, PAGE).await?;
-            for (workspace, _) in &page {
-                self.push(*workspace, Item::Wake);
+            let page = workflows.open_runs(partition, after, PAGE).await?;
+            for (workspace, _, waiting) in &page {
+                match waiting {
+                    Some(waiting) => self.let_sleep(*workspace, *waiting),
+                    None => self.push(*workspace, Item::Wake),
+                }
             }
-            self.drivers_below(2 * self.options.active_max.max(PAGE)).await;
+            // Those of a partition that has stopped meanwhile do not end, and keep no other from being found.
+            let below = self.drivers_below(2 * self.options.active_max.max(PAGE));
+            let _ = self.env.timeout(RESUME_WAIT, below).await;
             match page.last() {
-                Some((last, _)) if page.len() == PAGE => after = Some(*last),
+                Some((last, ..)) if page.len() == PAGE => after = Some(*last),
                 _ => break,
             }
         }

@@ -42,6 +42,7 @@ mod options;
 mod pending;
 mod size;
 mod threads;
+mod waiting;
 mod workflow;
 
 pub use describe::{Description, Listed, PendingOperation, Timeline, TimelineEntry};

@@ -151,7 +151,7 @@ impl Driver {
     /// Sets the alarm for when the open run has to be over.
     pub(crate) fn set_deadline(&self, state: &mut State) {
         let Some(open) = state.known.as_ref().and_then(|known| known.open.as_ref()) else { return };
-        if let Some(deadline) = ending::deadline(open) {
+        if let Some(deadline) = ending::deadline(open.begins.deadline, &open.start) {
             self.inner.clock.set(deadline, self.workflow.workspace, open.row.run, Alarm::Deadline);
         }
     }

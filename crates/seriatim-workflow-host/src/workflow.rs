@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use seriatim_engine::RunRow;
+use seriatim_engine::{RunRow, Wait};
 use seriatim_env::Shutdown;
 use seriatim_types::WorkspaceId;
 use seriatim_workflow::{Blocked, IdReusePolicy, Job, Kind, Payload, Start, Time, UpdateOutcome, Warning};
@@ -178,6 +178,8 @@ pub(crate) struct OpenRun {
     pub(crate) time: Time,
     /// When its first activation is due, if it has had none.
     pub(crate) due: Option<Time>,
+    /// What the index says about its wait; none: it is not known.
+    pub(crate) wait: Option<Wait>,
 }
 
 /// What is known of a workflow: what its log says.

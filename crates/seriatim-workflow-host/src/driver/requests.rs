@@ -1,6 +1,6 @@
 //! What is asked from outside: starts, ends, questions.
 
-use seriatim_engine::{RunRow, RunStatus};
+use seriatim_engine::{RunRow, RunStatus, Wait};
 use seriatim_storage::Digest;
 use seriatim_workflow::{Activation, Command, Job, Kind, Payload, QueryAnswer};
 
@@ -146,6 +146,7 @@ impl Driver {
                 turns: 0,
                 time: now,
                 due: None,
+                wait: Some(Wait::Over),
             });
         }
         let entry = Entry { run, begins: Some(begins), ..Entry::default() };
@@ -216,6 +217,7 @@ impl Driver {
             if self.inner.stop.is_cancelled() {
                 return;
             }
+            self.pause().await;
         }
         let answer = match self.newest() {
             Ok((row, turns, true)) => {

@@ -1,17 +1,19 @@
 //! Writing an event, and what follows when it is durable, or is not.
 
-use seriatim_engine::{Advance, RunStatus, SubmitError};
+use seriatim_engine::{Advance, RunStatus, SubmitError, Wait};
 use seriatim_types::ErrorKind;
 use seriatim_workflow::{Command, Job, Payload};
 
 use super::Driver;
 use super::inbox::answered;
+use crate::attempt::to_time;
 use crate::clock::Alarm;
 use crate::ending::{self, Ending};
 use crate::entry::Entry;
 use crate::error::HostError;
 use crate::messages::Outcome;
 use crate::size;
+use crate::waiting;
 use crate::workflow::{
     Answering, Item, Key, OpenRun, Reply, Starting, State, Told, Written, outcome, run_id,
 };
@@ -23,6 +25,8 @@ pub(super) struct Writing {
     pub(super) key: Option<Key>,
     pub(super) started: Option<Reply<Written>>,
     pub(super) told: Vec<(Option<String>, Answering)>,
+    /// How the wait of the open run changes.
+    pub(super) wait: Option<Wait>,
 }
 
 impl Writing {
@@ -53,6 +57,12 @@ impl Driver {
                 advance.draw.push(entry.run);
                 rows.extend(known.open.as_ref().map(|open| open.row.clone()));
             }
+            let now = to_time(self.inner.env.now());
+            writing.wait = known.open.as_ref().and_then(|open| match &ending {
+                Some(ending) => waiting::change_at_end(open, ending.next.as_ref(), now),
+                None => waiting::change(open, now),
+            });
+            advance.wait = writing.wait;
         }
         if let Some(ending) = &ending {
             if rows.is_empty() {
@@ -166,12 +176,12 @@ impl Driver {
             }
         }
         writing.refuse(&error.into());
-        self.pause().await;
+        self.pauses = true;
     }
 
     /// It is durable.
     pub(super) fn written(&mut self, writing: Writing, ending: Option<Ending>, offset: u64) {
-        let Writing { entry, started, told, .. } = writing;
+        let Writing { entry, started, told, wait, .. } = writing;
         let run = entry.run;
         {
             let workflow = self.workflow.clone();
@@ -223,6 +233,10 @@ impl Driver {
                 let newest = state.known.as_ref().and_then(|known| known.newest.clone());
                 state.last_ended = newest.zip(outcome);
             }
+            let open = state.known.as_mut().and_then(|known| known.open.as_mut());
+            if let (Some(open), Some(wait)) = (open, wait) {
+                open.wait = Some(wait);
+            }
         }
     }
 
@@ -241,7 +255,7 @@ impl Driver {
         for (seq, due) in timers {
             self.inner.clock.unset(due, workspace, run, Alarm::Timer(seq));
         }
-        if let Some(deadline) = ending::deadline(&open) {
+        if let Some(deadline) = ending::deadline(open.begins.deadline, &open.start) {
             self.inner.clock.unset(deadline, workspace, run, Alarm::Deadline);
         }
         let mut row = ending.row;
@@ -268,6 +282,7 @@ impl Driver {
                 turns: 0,
                 time: next.at,
                 due: Some(next.at),
+                wait: open.wait,
             });
             self.resume_open(state);
         }
