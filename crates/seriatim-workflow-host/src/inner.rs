@@ -196,13 +196,11 @@ impl Inner {
         let reason = "the host has a defect, and its log has the panic's message";
         let items: Vec<Item> = {
             let mut state = workflow.lock();
-            (state.is_driven, state.asked) = (false, 0);
             state.forget();
-            state.updates.clear();
             if state.stuck.replace(reason.to_owned()).is_none() {
                 self.metrics.stuck.increment(1.0);
             }
-            state.inbox.drain(..).collect()
+            state.drain()
         };
         let id = workflow.workspace.to_string();
         let error = HostError::Stuck { id, reason: reason.to_owned() };
@@ -375,6 +373,15 @@ impl Inner {
         let left = until.saturating_duration_since(self.env.instant());
         if !is_written && self.env.timeout(left, self.drivers_below(1)).await.is_err() {
             tracing::warn!("the engine does not answer; the host of workflows closes without it");
+        }
+        // Updates that a run's code has not answered, or not heard of.
+        let workflows: Vec<Arc<Workflow>> = self.workflows().values().cloned().collect();
+        for workflow in workflows {
+            let left = {
+                let mut state = workflow.lock();
+                if state.is_driven { Vec::new() } else { state.drain() }
+            };
+            left.into_iter().for_each(|item| item.refuse(HostError::Closed));
         }
         if let Some(claim) = &self.claim {
             claim.release();

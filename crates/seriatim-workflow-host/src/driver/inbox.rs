@@ -6,7 +6,6 @@ use seriatim_workflow::{Job, Payload};
 
 use super::Driver;
 use crate::entry::{Attempted, Ended, Retry};
-use crate::error::HostError;
 use crate::size;
 use crate::workflow::{Answering, Item, Key, Looked, Reply, Starting, State, Told, Written};
 
@@ -183,10 +182,7 @@ impl Driver {
                             arrived.push(tell.job);
                             early.push((None, tell.answer));
                         }
-                        (None, true, None) => {
-                            let text = "the run's first activation is not due yet".to_owned();
-                            tell.answer.refuse(HostError::Busy(text));
-                        }
+                        (None, true, None) => state.hold_back(tell),
                         (_, false, _) => tell.answer.refuse(self.not_running(state)),
                     }
                 }

@@ -84,12 +84,7 @@ impl Driver {
 
     /// The host is closing.
     fn stop(&mut self) {
-        let items: Vec<Item> = {
-            let mut state = self.workflow.lock();
-            (state.is_driven, state.asked) = (false, 0);
-            state.updates.clear();
-            state.inbox.drain(..).collect()
-        };
+        let items = self.workflow.lock().drain();
         items.into_iter().for_each(|item| item.refuse(HostError::Closed));
     }
 
@@ -115,7 +110,7 @@ impl Driver {
             Err(error) => {
                 let asked: Vec<Item> = {
                     let mut state = self.workflow.lock();
-                    state.asked = 0;
+                    state.asked = state.held_back.len();
                     let (asked, rest): (Vec<Item>, Vec<Item>) =
                         state.inbox.drain(..).partition(Item::is_asked);
                     state.inbox = rest.into();

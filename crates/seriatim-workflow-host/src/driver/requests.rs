@@ -29,7 +29,7 @@ impl Driver {
 
     /// Something that was told with a key.
     pub(super) async fn keyed(&mut self, told: Told) {
-        let Some(key) = told.key else { return };
+        let Some(key) = told.key.clone() else { return };
         match self.repeated(&key).await {
             Err(error) => told.answer.refuse(error),
             Ok(Some(entry)) => match told.answer {
@@ -46,15 +46,16 @@ impl Driver {
                     match &state.stuck {
                         _ if !fits => Some(self.not_running(&state)),
                         Some(reason) => Some(self.stuck_error(&state, reason)),
-                        None if open.is_some_and(|open| open.due.is_some()) && !is_early(&told.job) => {
-                            Some(HostError::Busy("the run's first activation is not due yet".to_owned()))
-                        }
                         None => None,
                     }
                 };
                 let is_due = self.workflow.lock().is_before_begin();
                 match refused {
                     Some(error) => told.answer.refuse(error),
+                    None if is_due && !is_early(&told.job) => {
+                        let told = Told { key: Some(key), ..told };
+                        self.workflow.lock().hold_back(Box::new(told));
+                    }
                     None if is_due => {
                         self.arrived(vec![told.job], vec![(None, told.answer)], Some(key)).await;
                     }
@@ -280,11 +281,47 @@ impl Driver {
         };
         let start = match start {
             Ok(start) => start,
-            Err(error) => return self.not_written(error, Writing::default()).await,
+            Err(error) => {
+                self.workflow.lock().release();
+                return self.not_written(error, Writing::default()).await;
+            }
         };
         let mut jobs = vec![Job::Start(Box::new(start))];
         jobs.extend(early);
-        self.advance(jobs, Vec::new(), None).await;
+        let (mut told, mut key) = (Vec::new(), None);
+        for update in self.take_held_back() {
+            told.push((protocol_id(&update.job), update.answer));
+            jobs.push(update.job);
+            key = update.key;
+        }
+        self.advance(jobs, told, key).await;
+    }
+
+    /// Takes out the updates that the run's first activation gets: as many as one event has room for, and the last of them may
+    /// have a key. The others are told in the activations that follow.
+    fn take_held_back(&self) -> Vec<Told> {
+        let options = &self.inner.options;
+        let mut state = self.workflow.lock();
+        let limit = state.jobs_limit.unwrap_or(options.jobs_max).saturating_sub(1);
+        let (mut taken, mut bytes, mut is_keyed) = (Vec::new(), 0, false);
+        while !is_keyed
+            && taken.len() < limit
+            && let Some(told) = state.held_back.pop_front() {
+            if told.answer.is_closed() {
+                state.asked -= 1;
+                continue;
+            }
+            bytes += size::weight(&told.job);
+            is_keyed = told.key.is_some();
+            if bytes > options.jobs_bytes_max && !taken.is_empty() {
+                state.held_back.push_front(told);
+                break;
+            }
+            state.asked -= 1;
+            taken.push(*told);
+        }
+        state.release();
+        taken
     }
 
     /// Ends the open run from outside.

@@ -247,6 +247,7 @@ impl Driver {
         if state.stuck.take().is_some() {
             self.inner.metrics.stuck.decrement(1.0);
         }
+        state.release();
         let timers = state.drop_under_way();
         let updates: Vec<_> = state.updates.drain().collect();
         let Some(known) = &mut state.known else { return };
@@ -335,13 +336,18 @@ fn again_asked(state: &mut State, writing: &mut Writing) {
         items.push(Item::Start(Box::new(Starting { start, begins, reuse, key, is_fresh: false, reply })));
     }
     let asked = turn.jobs.iter().filter(|job| answered(job).is_none() && !matches!(job, Job::Start(_)));
-    for (job, (_, answer)) in asked.zip(std::mem::take(&mut writing.told)) {
+    let (asked, mut tells) = (asked.collect::<Vec<&Job>>(), Vec::new());
+    // What was written before and comes with the first activation stands before what is asked for now; a key is the last
+    // one's.
+    let (told, mut key) = (std::mem::take(&mut writing.told), writing.key.clone());
+    for (job, (_, answer)) in asked.into_iter().rev().zip(told.into_iter().rev()) {
         let mut job = job.clone();
         if let Job::Update { run_validator, .. } = &mut job {
             *run_validator = true;
         }
-        items.push(Item::Tell(Box::new(Told { job, run: Some(run), key: key.clone(), answer })));
+        tells.push(Item::Tell(Box::new(Told { job, run: Some(run), key: key.take(), answer })));
     }
+    items.extend(tells.into_iter().rev());
     state.asked += items.len();
     items.into_iter().rev().for_each(|item| state.inbox.push_front(item));
 }
