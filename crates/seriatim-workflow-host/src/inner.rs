@@ -238,12 +238,18 @@ impl Inner {
         drop(self.env.spawn(async move {
             inner.draining.run_until_cancelled(inner.resume_all()).await;
         }));
+        if let Some(retention) = self.options.retention {
+            let inner = self.clone();
+            drop(self.env.spawn(async move {
+                inner.draining.run_until_cancelled(inner.forget_old(retention)).await;
+            }));
+        }
         let ringing = self.clock.run(&self.env, |workspace, run, alarm| self.ring(workspace, run, alarm));
         self.draining.run_until_cancelled(ringing).await;
     }
 
     /// Waits until nothing is fenced: a restored copy carries nothing out.
-    async fn wait_unfenced(&self) {
+    pub(crate) async fn wait_unfenced(&self) {
         while self.engine.fenced().is_some() {
             self.env.sleep(Duration::from_secs(1)).await;
         }

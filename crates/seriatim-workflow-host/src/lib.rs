@@ -40,6 +40,7 @@ mod metrics;
 mod operations;
 mod options;
 mod pending;
+mod retention;
 mod size;
 mod threads;
 mod waiting;

@@ -6,6 +6,8 @@ use metrics::{Counter, Gauge};
 pub(crate) struct HostMetrics {
     pub(crate) started: Counter,
     pub(crate) ended: Counter,
+    /// Runs that have left the index.
+    pub(crate) forgotten: Counter,
     pub(crate) activations: Counter,
     pub(crate) replays: Counter,
     /// Runs whose code does not get on.
@@ -23,6 +25,7 @@ impl HostMetrics {
         Self {
             started: metrics::counter!("seriatim_workflow_runs_started_total"),
             ended: metrics::counter!("seriatim_workflow_runs_ended_total"),
+            forgotten: metrics::counter!("seriatim_workflow_runs_forgotten_total"),
             activations: metrics::counter!("seriatim_workflow_activations_total"),
             replays: metrics::counter!("seriatim_workflow_replays_total"),
             loaded_events: metrics::counter!("seriatim_workflow_loaded_events_total"),

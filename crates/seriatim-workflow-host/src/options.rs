@@ -58,6 +58,9 @@ pub struct HostOptions {
     pub heartbeat_interval: Duration,
     /// How long closing waits for what is being written.
     pub close_patience: Duration,
+    /// Runs that ended longer ago leave the index and the lists, some time after; none: they stay. Their events stay in the
+    /// log either way. An open run stays, and so does a run that one goes on from or that a parent waits for.
+    pub retention: Option<Duration>,
 }
 
 impl Default for HostOptions {
@@ -87,6 +90,7 @@ impl Default for HostOptions {
             close_grace: Duration::from_secs(5),
             heartbeat_interval: Duration::from_secs(10),
             close_patience: Duration::from_secs(10),
+            retention: None,
         }
     }
 }

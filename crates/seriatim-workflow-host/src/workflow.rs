@@ -115,6 +115,11 @@ pub(crate) enum Item {
     Delivered {
         run: u64,
     },
+    /// Runs that ended long ago leave the index.
+    Forget {
+        runs: Vec<u64>,
+        reply: Reply<Written>,
+    },
     Query {
         job: Job,
         reply: Reply<Payload>,
@@ -145,6 +150,7 @@ impl Item {
             Self::Tell(told) => told.answer.refuse(error),
             Self::End { reply: Some(reply), .. }
             | Self::Attempted { reply: Some(reply), .. }
+            | Self::Forget { reply, .. }
             | Self::Unstick { reply } => {
                 drop(reply.send(Err(error)));
             }

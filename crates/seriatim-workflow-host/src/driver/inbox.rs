@@ -41,6 +41,10 @@ pub(super) enum Step {
     },
     Begin,
     Delivered(u64),
+    Forget {
+        runs: Vec<u64>,
+        reply: Reply<Written>,
+    },
     Query {
         job: Job,
         reply: Reply<Payload>,
@@ -128,6 +132,7 @@ impl Driver {
                 (is_due && state.stuck.is_none()).then_some(Step::Begin)
             }
             Item::Delivered { run } => Some(Step::Delivered(run)),
+            Item::Forget { runs, reply } => Some(Step::Forget { runs, reply }),
             Item::Query { job, reply } => Some(Step::Query { job, reply }),
             Item::Look { reply } => Some(Step::Look { reply }),
             Item::Unstick { reply } => Some(Step::Unstick { reply }),

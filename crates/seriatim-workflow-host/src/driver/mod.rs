@@ -76,6 +76,7 @@ impl Driver {
                 Step::End { ended, key, reply } => self.end(ended, key, reply).await,
                 Step::Begin => self.begin().await,
                 Step::Delivered(run) => self.delivered(run).await,
+                Step::Forget { runs, reply } => self.forget_runs(runs, reply).await,
                 Step::Query { job, reply } => self.query(job, reply).await,
                 Step::Look { reply } => self.look(reply).await,
             }

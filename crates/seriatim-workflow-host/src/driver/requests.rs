@@ -392,6 +392,17 @@ impl Driver {
         self.write(Writing { entry, ..Writing::default() }, None).await;
     }
 
+    /// Runs that have ended leave the index.
+    pub(super) async fn forget_runs(&mut self, forgets: Vec<u64>, reply: Reply<Written>) {
+        let open = self.open().map(|(row, ..)| row.run);
+        let forgets: Vec<u64> = forgets.into_iter().filter(|run| Some(*run) != open).collect();
+        let Some(run) = forgets.first().copied() else {
+            return drop(reply.send(Ok(Written { run: 0, repeated: true })));
+        };
+        let (entry, told) = (Entry { run, ..Entry::default() }, vec![(None, Answering::Written(reply))]);
+        self.write(Writing { entry, forgets, told, ..Writing::default() }, None).await;
+    }
+
     /// The newest run, open or not, with the number of its turns.
     pub(super) fn newest(&self) -> Result<(RunRow, u32, bool), HostError> {
         let state = self.workflow.lock();

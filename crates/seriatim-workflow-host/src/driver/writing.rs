@@ -27,6 +27,8 @@ pub(super) struct Writing {
     pub(super) told: Vec<(Option<String>, Answering)>,
     /// How the wait of the open run changes.
     pub(super) wait: Option<Wait>,
+    /// Runs that leave the index.
+    pub(super) forgets: Vec<u64>,
 }
 
 impl Writing {
@@ -63,6 +65,11 @@ impl Driver {
                 None => waiting::change(open, now),
             });
             advance.wait = writing.wait;
+            if !writing.forgets.is_empty() {
+                advance.forgets.clone_from(&writing.forgets);
+                let newest = known.newest.as_ref().filter(|row| writing.forgets.contains(&row.run));
+                advance.was = newest.map(|row| row.status);
+            }
         }
         if let Some(ending) = &ending {
             if rows.is_empty() {
@@ -181,13 +188,14 @@ impl Driver {
 
     /// It is durable.
     pub(super) fn written(&mut self, writing: Writing, ending: Option<Ending>, offset: u64) {
-        let Writing { entry, started, told, wait, .. } = writing;
+        let Writing { entry, started, told, wait, forgets, .. } = writing;
         let run = entry.run;
         {
             let workflow = self.workflow.clone();
             let mut state = workflow.lock();
             let Some(known) = &mut state.known else { return };
             known.offset = offset;
+            known.newest = known.newest.take().filter(|row| !forgets.contains(&row.run));
             if let Some(open) = known.open.as_mut().filter(|_| entry.begins.is_some()) {
                 open.row.from = offset;
                 known.newest = Some(open.row.clone());
