@@ -150,6 +150,12 @@ impl WorkflowHost {
         self.inner.instances().bytes()
     }
 
+    /// Bytes of large inputs that are kept for pending activities.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.inner.kept_input_bytes()
+    }
+
     /// How many threads for workflow code do not return, if no other can take their place: then runs wait.
     #[must_use]
     pub fn exhausted_threads(&self) -> Option<usize> {

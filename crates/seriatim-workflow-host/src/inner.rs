@@ -20,6 +20,7 @@ use crate::clock::{Alarm, Clock};
 use crate::driver::Driver;
 use crate::entry::Ended;
 use crate::error::HostError;
+use crate::inputs::LastInputs;
 use crate::metrics::HostMetrics;
 use crate::options::HostOptions;
 use crate::size;
@@ -47,6 +48,9 @@ pub(crate) struct Inner {
     pub(crate) asleep: Mutex<Asleep>,
     /// Held while the history of an open run is read to know what it waits for.
     pub(crate) reading: Semaphore,
+    /// One for each byte of large inputs of pending activities that may be kept.
+    pub(crate) input_bytes: Arc<Semaphore>,
+    pub(crate) last_inputs: tokio::sync::Mutex<Option<LastInputs>>,
     pub(crate) instances: Mutex<Instances<Instance>>,
     pub(crate) clock: Clock,
     pub(crate) threads: Threads,
@@ -82,6 +86,8 @@ impl Inner {
             workflows: Mutex::default(),
             asleep: Mutex::default(),
             reading: Semaphore::new(READ_AT_ONCE),
+            last_inputs: tokio::sync::Mutex::default(),
+            input_bytes: Arc::new(Semaphore::new(options.pending_bytes.min(Semaphore::MAX_PERMITS))),
             claim: engine.workflows().claim(),
             clock: Clock::default(),
             threads: Threads::new(

@@ -34,6 +34,7 @@ mod entry;
 mod error;
 mod host;
 mod inner;
+mod inputs;
 mod load;
 mod messages;
 mod metrics;

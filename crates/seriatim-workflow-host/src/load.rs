@@ -51,7 +51,7 @@ impl Fold {
         }
     }
 
-    fn take(&mut self, entry: Entry) {
+    fn take(&mut self, entry: Entry, event: u64) {
         if let Some(next) = entry.next.filter(|next| next.run == self.row.run) {
             (self.start, self.begins) = (Some(size::slim(*next.start)), next.begins);
             (self.due, self.time) = (Some(next.at), next.at);
@@ -74,6 +74,8 @@ impl Fold {
             self.bytes += size::turn_weight(&turn);
             self.due = None;
             self.pending.apply(&turn);
+            self.pending.written(&turn, event);
+            self.pending.drop_inputs(&turn);
             self.turns += 1;
             self.time = turn.time;
         }
@@ -133,7 +135,7 @@ impl Inner {
             for event in page {
                 offset = event.place.workspace_offset.get();
                 if let Some(entry) = read_entry(&event)? {
-                    fold.take(entry);
+                    fold.take(entry, offset);
                 }
             }
         }

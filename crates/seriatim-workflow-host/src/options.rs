@@ -15,6 +15,9 @@ pub struct HostOptions {
     pub cached_instances: usize,
     /// Bytes of payloads that these runs may hold, by estimate.
     pub cached_bytes: usize,
+    /// Bytes of inputs above 1 KiB that are kept for activities that are pending. Beyond it they are read from the log when an
+    /// attempt begins.
+    pub pending_bytes: usize,
     /// Runs that are being activated or written at once.
     pub active_max: usize,
     /// Attempts of activities that run at once; the others wait for their turn.
@@ -69,6 +72,7 @@ impl Default for HostOptions {
             open_runs_max: 1_000_000,
             cached_instances: 4_096,
             cached_bytes: 64 << 20,
+            pending_bytes: 64 << 20,
             active_max: 1_024,
             activities_max: 1_024,
             inbox_max: 1_000,

@@ -56,7 +56,9 @@ impl Inner {
                 let sweeping = page.iter().filter(|(_, newest)| is_of_interest(newest, before));
                 let sweeping = sweeping.map(|(workspace, newest)| {
                     let (inner, workspace, newest) = (self.clone(), *workspace, newest.clone());
-                    self.env.spawn(async move { inner.sweep_workflow(partition, workspace, &newest, before).await })
+                    self.env.spawn(async move {
+                        inner.sweep_workflow(partition, workspace, &newest, before).await
+                    })
                 });
                 for swept in sweeping.collect::<Vec<_>>() {
                     if let Err(error) = swept.await.unwrap_or(Err(HostError::Closed)) {

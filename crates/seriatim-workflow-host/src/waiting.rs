@@ -70,7 +70,8 @@ pub(crate) fn change(open: &OpenRun, now: Time) -> Option<Wait> {
 
 /// The same, for an event that ends the open run.
 pub(crate) fn change_at_end(open: &OpenRun, next: Option<&Next>, now: Time) -> Option<Wait> {
-    let due = |next: &Next| ending::deadline(next.begins.deadline, &next.start).into_iter().chain([next.at]).min();
+    let due =
+        |next: &Next| ending::deadline(next.begins.deadline, &next.start).into_iter().chain([next.at]).min();
     let due = next.and_then(due).map(millis);
     noted(open.wait, next.map_or(0, |next| next.run), due, millis(now))
 }
@@ -88,7 +89,9 @@ fn noted(noted: Option<Wait>, run: u64, next: Option<u64>, now: u64) -> Option<W
         {
             None
         }
-        (_, Some(next)) => Some(Wait::Begins(Waiting { run, until: Some(next).filter(|next| *next < NEVER) })),
+        (_, Some(next)) => {
+            Some(Wait::Begins(Waiting { run, until: Some(next).filter(|next| *next < NEVER) }))
+        }
     }
 }
 

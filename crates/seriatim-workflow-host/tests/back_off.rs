@@ -65,7 +65,8 @@ fn updates_wait_for_the_first_activation_of_the_next_attempt() {
         start(host).await;
         let began = env.now().as_millis();
         let mut sent = Vec::new();
-        for (amount, key) in [(1, None), (0, None), (2, None), (4, Some("k")), (8, Some("l")), (4, Some("k"))] {
+        for (amount, key) in [(1, None), (0, None), (2, None), (4, Some("k")), (8, Some("l")), (4, Some("k"))]
+        {
             sent.push(add(&env, host, amount, key));
             world.sleep_ms(1_000).await;
         }

@@ -215,7 +215,8 @@ fn runs_that_cannot_be_read_take_no_place_from_others() {
     simulate(6, |env| async move {
         let (gate, begun) = (Gate::new(), Begun::default());
         let (log, store) = (Log::new(gate.clone()), Store::new(MemoryStore::new(env.clone())));
-        let world = World::on(&env, log.clone(), store.clone(), workflows(), activities(&begun), options()).await;
+        let world =
+            World::on(&env, log.clone(), store.clone(), workflows(), activities(&begun), options()).await;
         let mut partitions = Vec::new();
         for run in 0..40 {
             let id = format!("run-{run}");

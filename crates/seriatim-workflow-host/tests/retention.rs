@@ -11,7 +11,7 @@ use seriatim_env::simulate;
 use seriatim_storage::Store;
 use seriatim_storage::memory::MemoryStore;
 use seriatim_types::WorkspaceOffset;
-use seriatim_workflow::{ContinueAsNew, Context, Exit, Payload, Registry};
+use seriatim_workflow::{Context, ContinueAsNew, Exit, Payload, Registry};
 use seriatim_workflow_host::{Activities, HostError, HostOptions, StartRequest};
 
 /// A short day: an engine has things to do twice a second.

@@ -206,8 +206,7 @@ fn jobs() -> Vec<Job> {
         identity,
         run_validator,
     };
-    let signal =
-        |headers, identity| Job::Signal { name: s("s"), input: vec![tea()], headers, identity };
+    let signal = |headers, identity| Job::Signal { name: s("s"), input: vec![tea()], headers, identity };
     vec![
         Job::Start(Box::new(starts().remove(0))),
         Job::FireTimer { seq: n(1) },
@@ -300,10 +299,7 @@ fn continues() -> Vec<ContinueAsNew> {
 }
 
 fn signal_targets() -> Vec<SignalTarget> {
-    vec![
-        SignalTarget::Workflow(executions().remove(0)),
-        SignalTarget::Child { workflow_id: s("c") },
-    ]
+    vec![SignalTarget::Workflow(executions().remove(0)), SignalTarget::Child { workflow_id: s("c") }]
 }
 
 fn query_answers() -> Vec<QueryAnswer> {
@@ -393,7 +389,8 @@ fn run_rows() -> Vec<RunRow> {
         next: Some(3),
         owes: true,
     };
-    let bare = RunRow { status: RunStatus::Running, ended: None, to: None, next: None, owes: false, ..full.clone() };
+    let bare =
+        RunRow { status: RunStatus::Running, ended: None, to: None, next: None, owes: false, ..full.clone() };
     vec![full, bare]
 }
 
@@ -437,7 +434,10 @@ impl Forms {
         let here: BTreeSet<String> = self.0[name].as_array().unwrap().iter().map(of).collect();
         assert_eq!(here, variants::<T>(tag), "each variant of {name} has a value here");
         for variant in here {
-            assert!(PAGE.contains(&format!("`{variant}`")), "docs/workflows-format.md has no `{variant}` ({name})");
+            assert!(
+                PAGE.contains(&format!("`{variant}`")),
+                "docs/workflows-format.md has no `{variant}` ({name})"
+            );
         }
     }
 }
@@ -455,18 +455,32 @@ fn forms() -> Forms {
     forms.add("continue_as_new", continues());
     forms.add("run_row", run_rows());
     forms.add("begins", begins());
-    forms.add("turn", vec![
-        Turn { time: at(5), suggested: true, jobs: vec![Job::FireTimer { seq: n(1) }], commands: vec![Command::Cancelled] },
-        Turn { time: at(5), suggested: false, jobs: Vec::new(), commands: Vec::new() },
-    ]);
-    forms.add("retry", vec![
-        Retry { activity: 1, attempt: 2, at: at(5), failure: failure(), details: vec![tea()] },
-        Retry { activity: 1, attempt: 2, at: at(5), failure: failure(), details: Vec::new() },
-    ]);
-    forms.add("attempted", vec![
-        Attempted { activity: 1, attempt: 2, details: Some(vec![tea()]) },
-        Attempted { activity: 1, attempt: 2, details: None },
-    ]);
+    forms.add(
+        "turn",
+        vec![
+            Turn {
+                time: at(5),
+                suggested: true,
+                jobs: vec![Job::FireTimer { seq: n(1) }],
+                commands: vec![Command::Cancelled],
+            },
+            Turn { time: at(5), suggested: false, jobs: Vec::new(), commands: Vec::new() },
+        ],
+    );
+    forms.add(
+        "retry",
+        vec![
+            Retry { activity: 1, attempt: 2, at: at(5), failure: failure(), details: vec![tea()] },
+            Retry { activity: 1, attempt: 2, at: at(5), failure: failure(), details: Vec::new() },
+        ],
+    );
+    forms.add(
+        "attempted",
+        vec![
+            Attempted { activity: 1, attempt: 2, details: Some(vec![tea()]) },
+            Attempted { activity: 1, attempt: 2, details: None },
+        ],
+    );
     forms.add("ended", vec![Ended { status: RunStatus::Terminated, failure: failure(), time: at(5) }]);
     let start = Box::new(Start::new("order", "order-1", vec![tea()]));
     forms.add("next", vec![Next { run: 4, at: at(5), start, begins: begins().remove(0) }]);
@@ -480,11 +494,8 @@ fn forms() -> Forms {
     forms.add_enum("query_answer", Some("outcome"), query_answers());
     forms.add_enum("update_outcome", Some("outcome"), update_outcomes());
     let (run, until) = (2, Some(5));
-    let waits = vec![
-        Wait::Begins(Waiting { run, until }),
-        Wait::Begins(Waiting { run, until: None }),
-        Wait::Over,
-    ];
+    let waits =
+        vec![Wait::Begins(Waiting { run, until }), Wait::Begins(Waiting { run, until: None }), Wait::Over];
     forms.add_enum("wait", None, waits);
     forms.add_enum("run_status", None, RunStatus::ALL.to_vec());
     use CancellationType as Cancel;
@@ -566,7 +577,9 @@ fn fields(value: &Value, found: &mut BTreeSet<String>) {
         Value::Object(object) => {
             for (name, value) in object {
                 found.insert(name.clone());
-                if !["headers", "memo", "search_attributes", "attributes", "metadata"].contains(&name.as_str()) {
+                if !["headers", "memo", "search_attributes", "attributes", "metadata"]
+                    .contains(&name.as_str())
+                {
                     fields(value, found);
                 }
             }

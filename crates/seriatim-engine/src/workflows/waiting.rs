@@ -49,7 +49,8 @@ impl Workflows<'_> {
         let open = self.with_status(partition, RunStatus::Running, after, limit).await?;
         let (Some((first, _)), Some((last, _))) = (open.first(), open.last()) else { return Ok(Vec::new()) };
         let waiting = self.waiting(partition, *first, *last, open.len()).await?;
-        let of = |workspace: WorkspaceId, run| waiting.get(&workspace).copied().filter(|found| found.run == run);
+        let of =
+            |workspace: WorkspaceId, run| waiting.get(&workspace).copied().filter(|found| found.run == run);
         let with = |(workspace, row): (WorkspaceId, RunRow)| {
             let found = of(workspace, row.run);
             (workspace, row, found)

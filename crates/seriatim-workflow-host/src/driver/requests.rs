@@ -306,7 +306,8 @@ impl Driver {
         let (mut taken, mut bytes, mut is_keyed) = (Vec::new(), 0, false);
         while !is_keyed
             && taken.len() < limit
-            && let Some(told) = state.held_back.pop_front() {
+            && let Some(told) = state.held_back.pop_front()
+        {
             if told.answer.is_closed() {
                 state.asked -= 1;
                 continue;

@@ -207,6 +207,8 @@ impl Driver {
                 entry.arrived.iter().for_each(|job| open.pending.arrive(job));
             }
             for turn in &entry.turns {
+                let open = state.known.as_mut().and_then(|known| known.open.as_mut());
+                open.into_iter().for_each(|open| open.pending.written(turn, offset));
                 self.carry_out(&mut state, turn, ending.is_some());
             }
             if entry.begins.is_some() && ending.is_none() {
