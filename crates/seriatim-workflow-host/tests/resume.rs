@@ -185,7 +185,7 @@ fn a_partition_that_is_not_ready_keeps_no_other_from_resuming_and_resumes_when_i
             let (log, store) = (Log::new(gate.clone()), Store::new(MemoryStore::new(env.clone())));
             let world = World::on(&env, log, store, workflows(), activities(&begun), options()).await;
             world.sleep_ms(60_000).await;
-            assert_eq!(*begun.lock().unwrap(), [second.clone()]);
+            assert_eq!(*begun.lock().unwrap(), [second.as_str()]);
             assert_eq!(world.result::<u32>(&second).await, 7);
             gate.set(Reads::Pass);
             world.sleep_ms(5_000).await;

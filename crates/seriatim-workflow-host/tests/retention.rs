@@ -6,6 +6,7 @@ mod common;
 use std::time::Duration;
 
 use common::{World, payload};
+use seriatim_engine::doctor::Treatment;
 use seriatim_engine::{Engine, Options, RunStatus};
 use seriatim_env::simulate;
 use seriatim_storage::Store;
@@ -95,6 +96,10 @@ fn ended_runs_leave_the_index_and_their_ids_can_be_used_again() {
         // The same after a restart, and when everything derived is built anew.
         let before = index(&world.engine).await;
         world = world.again_with(workflows(), Activities::new(), options()).await;
+        assert_eq!(index(&world.engine).await, before);
+        let scratch = Store::new(MemoryStore::new(env.clone()));
+        let report = world.engine.doctor(&scratch, Treatment::Rebuild, &mut |_| {}).await.unwrap();
+        assert!(report.is_clean(), "{report:?}");
         assert_eq!(index(&world.engine).await, before);
         world.host.close().await;
         world.engine.close().await;

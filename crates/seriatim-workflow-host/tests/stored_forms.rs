@@ -413,6 +413,7 @@ fn variants<T: DeserializeOwned + Debug>(tag: Option<&str>) -> BTreeSet<String> 
 
 impl Forms {
     /// A type with its values: each is read as it was written.
+    #[allow(clippy::needless_pass_by_value, reason = "callers make the values in place")]
     fn add<T: Serialize + DeserializeOwned + PartialEq + Debug>(&mut self, name: &str, values: Vec<T>) {
         let written = serde_json::to_value(&values).unwrap();
         let read: Vec<T> = serde_json::from_value(written.clone()).unwrap();

@@ -297,34 +297,6 @@ impl Driver {
         self.advance(jobs, told, key).await;
     }
 
-    /// Takes out the updates that the run's first activation gets: as many as one event has room for, and the last of them may
-    /// have a key. The others are told in the activations that follow.
-    fn take_held_back(&self) -> Vec<Told> {
-        let options = &self.inner.options;
-        let mut state = self.workflow.lock();
-        let limit = state.jobs_limit.unwrap_or(options.jobs_max).saturating_sub(1);
-        let (mut taken, mut bytes, mut is_keyed) = (Vec::new(), 0, false);
-        while !is_keyed
-            && taken.len() < limit
-            && let Some(told) = state.held_back.pop_front()
-        {
-            if told.answer.is_closed() {
-                state.asked -= 1;
-                continue;
-            }
-            bytes += size::weight(&told.job);
-            is_keyed = told.key.is_some();
-            if bytes > options.jobs_bytes_max && !taken.is_empty() {
-                state.held_back.push_front(told);
-                break;
-            }
-            state.asked -= 1;
-            taken.push(*told);
-        }
-        state.release();
-        taken
-    }
-
     /// Ends the open run from outside.
     pub(super) async fn end(&mut self, ended: Ended, key: Option<Key>, reply: Option<Reply<Written>>) {
         if let Some(key) = &key {
