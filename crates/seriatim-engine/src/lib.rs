@@ -65,4 +65,6 @@ pub use tokens::{Access, BadScope, CreatedToken, Grants, Scope, Secret, Token, T
 pub use unfence::{Fenced, Unfence};
 pub use value::{Value, moment};
 pub use view::{BadRow, KeyPart};
-pub use workflows::{Advance, BadRunStatus, RunRow, RunStatus, WorkflowEvents, Workflows, WorkflowsClaim};
+pub use workflows::{
+    Advance, BadRunStatus, RunRow, RunStatus, Wait, Waiting, WorkflowEvents, Workflows, WorkflowsClaim,
+};

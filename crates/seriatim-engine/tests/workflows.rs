@@ -3,7 +3,9 @@
 
 use serde_json::json;
 use seriatim_engine::doctor::Treatment;
-use seriatim_engine::{Advance, Engine, Options, Request, RunRow, RunStatus, SubmitError, Workflows};
+use seriatim_engine::{
+    Advance, Engine, Options, Request, RunRow, RunStatus, SubmitError, Wait, Waiting, Workflows,
+};
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
@@ -93,6 +95,60 @@ fn a_workflow_is_listed_where_its_newest_run_stands() {
         assert_eq!(listed(&anew.workflows(), RunStatus::Completed).await, []);
         assert_eq!(listed(&anew.workflows(), RunStatus::Running).await, [(workspace, 2)]);
         anew.close().await;
+    });
+}
+
+#[test]
+fn the_index_knows_which_runs_wait_and_forgets_those_that_it_is_told_to() {
+    simulate(5, |env| async move {
+        let (log, store) = storage(&env);
+        let engine = open(&env, &log, &store).await;
+        let workflows = engine.workflows();
+        let (workspace, _) = workflows.register("w").await.unwrap();
+        let partition = engine.partition_of("workflows", workspace).unwrap();
+        let waiting = async |workflows: &Workflows<'_>| {
+            let open = workflows.open_runs(partition, None, 10).await.unwrap();
+            open.into_iter().map(|(_, row, waiting)| (row.run, waiting)).collect::<Vec<_>>()
+        };
+        let told = async |wait| {
+            workflows.advance(workspace, Advance { wait: Some(wait), ..Advance::default() }).await.unwrap();
+        };
+        begin(&workflows, workspace, 1, None).await;
+        assert_eq!(waiting(&workflows).await, [(1, None)], "as in events of older versions");
+        let until = Waiting { run: 1, until: Some(9) };
+        told(Wait::Begins(until)).await;
+        assert_eq!(waiting(&workflows).await, [(1, Some(until))]);
+        told(Wait::Begins(Waiting { run: 7, until: None })).await;
+        assert_eq!(waiting(&workflows).await, [(1, None)], "of another run");
+        told(Wait::Over).await;
+        assert_eq!(waiting(&workflows).await, [(1, None)]);
+        end(&workflows, workspace, 1, 1).await;
+        begin(&workflows, workspace, 2, Some(RunStatus::Completed)).await;
+        let message = Waiting { run: 2, until: None };
+        told(Wait::Begins(message)).await;
+        assert_eq!(workflows.last_offset(workspace).await.unwrap(), 7);
+        workflows.advance(workspace, Advance { forgets: vec![1], ..Advance::default() }).await.unwrap();
+        let runs = async |workflows: &Workflows<'_>| {
+            let runs = workflows.runs(workspace, None, 10).await.unwrap();
+            runs.into_iter().map(|row| row.run).collect::<Vec<_>>()
+        };
+        assert_eq!(runs(&workflows).await, [2]);
+        engine.close().await;
+
+        let again = open(&env, &log, &store).await;
+        assert!(again.wait_ready(std::time::Duration::from_secs(5)).await);
+        assert_eq!(waiting(&again.workflows()).await, [(2, Some(message))]);
+        end(&again.workflows(), workspace, 2, 6).await;
+        let was = Some(RunStatus::Completed);
+        let forget = Advance { forgets: vec![2], was, ..Advance::default() };
+        again.workflows().advance(workspace, forget).await.unwrap();
+        assert_eq!(runs(&again.workflows()).await, Vec::<u64>::new());
+        assert_eq!(listed(&again.workflows(), RunStatus::Completed).await, []);
+        assert_eq!(again.workflows().next_run(workspace).await.unwrap(), 3, "numbers are not used again");
+        let scratch = Store::new(MemoryStore::new(env.clone()));
+        let report = again.doctor(&scratch, Treatment::Rebuild, &mut |_| {}).await.unwrap();
+        assert!(report.is_clean(), "{report:?}");
+        again.close().await;
     });
 }
 

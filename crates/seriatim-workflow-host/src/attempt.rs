@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seriatim_activity::{ActivityContext, ActivityFuture, ActivityInfo};
 use seriatim_env::{Env, Instant, Shutdown};
-use seriatim_types::{Timestamp, WorkspaceId};
+use seriatim_types::{ErrorKind, Timestamp, WorkspaceId};
 use seriatim_workflow::{
     ActivityResolution, Failure, FailureInfo, Payload, RetryPolicy, RetryState, Time, TimeoutType,
 };
@@ -13,6 +13,7 @@ use seriatim_workflow::{
 use crate::entry::{Attempted, Retry};
 use crate::error::HostError;
 use crate::inner::Inner;
+use crate::inputs::KeptInput;
 use crate::pending::ActivityTask;
 use crate::workflow::Item;
 
@@ -34,6 +35,8 @@ pub(crate) struct Execution<'a> {
     pub(crate) workspace: WorkspaceId,
     pub(crate) run: u64,
     pub(crate) task: Arc<ActivityTask>,
+    /// A large input, if it is kept.
+    pub(crate) input: Option<KeptInput>,
     pub(crate) seq: u32,
     pub(crate) workflow_id: String,
     pub(crate) run_id: String,
@@ -258,6 +261,10 @@ impl Execution<'_> {
             // The host stops: the next process makes the attempt.
             return std::future::pending().await;
         }
+        let input = match self.input().await {
+            Ok(input) => input,
+            Err(ended) => return ended,
+        };
         if let Err(ended) = self.note_begin(attempt).await {
             return ended;
         }
@@ -287,7 +294,7 @@ impl Execution<'_> {
         };
         let context =
             ActivityContext::new(info, self.env().clone(), self.cancel.clone(), details.clone(), heartbeat);
-        let future = self.inner.activities.attempt(context, self.task.input.clone());
+        let future = self.inner.activities.attempt(context, input);
         let ended = self.watch(future, &running).await;
         *details = running.beat().details.clone();
         match ended {
@@ -296,6 +303,25 @@ impl Execution<'_> {
                 Attempt::Cancelled(failure)
             }
             Err(failure) => Attempt::Failed(failure),
+        }
+    }
+
+    /// The input, from memory or from the log.
+    async fn input(&self) -> Result<Vec<Payload>, Attempt> {
+        let kept = self.input.as_ref().map(|kept| &kept.input);
+        if let Some(input) = self.task.input.as_ref().or(kept) {
+            return Ok(input.clone());
+        }
+        loop {
+            match self.inner.read_input(self.workspace, self.run, self.task.event, self.seq).await {
+                Ok(input) => return Ok(input),
+                Err(error) if error.kind() == ErrorKind::Corrupt => {
+                    let failure =
+                        Failure::non_retryable("Input", format!("its input cannot be read: {error}"));
+                    return Err(Attempt::Failed(failure));
+                }
+                Err(_) => self.env().sleep(self.env().jitter(self.inner.options.retry)).await,
+            }
         }
     }
 

@@ -20,6 +20,8 @@ pub(crate) enum Alarm {
     Deadline,
     /// The run's first activation.
     Begin,
+    /// The run was not read yet, and something of it is due.
+    Wake,
 }
 
 /// When, of which workflow's run, what.

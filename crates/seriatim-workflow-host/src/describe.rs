@@ -245,6 +245,9 @@ impl WorkflowHost {
     pub async fn runs(&self, id: &str, before: Option<u64>, limit: usize) -> Result<Vec<Listed>, HostError> {
         let workspace = self.workspace(id).await?;
         let found = self.inner.engine.workflows().runs(workspace, before, limit).await?;
+        if before.is_none() && limit > 0 && found.is_empty() {
+            return Err(HostError::UnknownWorkflow(id.to_owned()));
+        }
         let listed = |row: RunRow| Listed { run_id: run_id(workspace, row.run), cursor: row.run, row };
         Ok(found.into_iter().map(listed).collect())
     }

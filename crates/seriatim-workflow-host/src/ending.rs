@@ -43,10 +43,10 @@ pub(crate) fn row_of(next: &Next) -> RunRow {
     row(next.run, &next.start, next.start.start_time)
 }
 
-/// When a run has to be over.
-pub(crate) fn deadline(open: &OpenRun) -> Option<Time> {
-    let of_run = open.start.run_timeout.map(|timeout| open.start.start_time.after(timeout));
-    of_run.into_iter().chain(open.begins.deadline).min()
+/// When a run has to be over, and those that go on where it ends by `of_all`.
+pub(crate) fn deadline(of_all: Option<Time>, start: &Start) -> Option<Time> {
+    let of_run = start.run_timeout.map(|timeout| start.start_time.after(timeout));
+    of_run.into_iter().chain(of_all).min()
 }
 
 /// Whether a run that ends like this has still to tell others something.

@@ -92,6 +92,14 @@ pub enum HostError {
 }
 
 impl HostError {
+    /// The same, about the workflow by its id: a driver knows no id of a workflow without runs.
+    pub(crate) fn of(self, id: &str) -> Self {
+        match self {
+            Self::UnknownWorkflow(_) => Self::UnknownWorkflow(id.to_owned()),
+            other => other,
+        }
+    }
+
     /// What the caller can do about it.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

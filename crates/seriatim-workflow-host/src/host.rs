@@ -150,6 +150,12 @@ impl WorkflowHost {
         self.inner.instances().bytes()
     }
 
+    /// Bytes of large inputs that are kept for pending activities.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.inner.kept_input_bytes()
+    }
+
     /// How many threads for workflow code do not return, if no other can take their place: then runs wait.
     #[must_use]
     pub fn exhausted_threads(&self) -> Option<usize> {
@@ -248,7 +254,7 @@ impl WorkflowHost {
             let answer = Answering::Written(reply);
             Item::Tell(Box::new(workflow::Told { job, run: None, key, answer }))
         });
-        let Written { run, repeated } = told.await?;
+        let Written { run, repeated } = told.await.map_err(|error| error.of(id))?;
         Ok(Told { run_id: workflow::run_id(workspace, run), repeated })
     }
 
@@ -301,7 +307,7 @@ impl WorkflowHost {
         let ended = Box::new(terminated(reason, &self.inner.env));
         let asked =
             self.inner.ask(workspace, |reply| Item::End { run: None, ended, key, reply: Some(reply) });
-        let Written { run, repeated } = asked.await?;
+        let Written { run, repeated } = asked.await.map_err(|error| error.of(id))?;
         Ok(Told { run_id: workflow::run_id(workspace, run), repeated })
     }
 
@@ -314,7 +320,8 @@ impl WorkflowHost {
     pub async fn retry(&self, id: &str) -> Result<Told, HostError> {
         self.refuse_when_closed()?;
         let workspace = self.workspace(id).await?;
-        let Written { run, repeated } = self.inner.ask(workspace, |reply| Item::Unstick { reply }).await?;
+        let asked = self.inner.ask(workspace, |reply| Item::Unstick { reply });
+        let Written { run, repeated } = asked.await.map_err(|error| error.of(id))?;
         Ok(Told { run_id: workflow::run_id(workspace, run), repeated })
     }
 
@@ -328,7 +335,8 @@ impl WorkflowHost {
         let workspace = self.workspace(id).await?;
         let job =
             Job::Query { id: "query".to_owned(), name: name.to_owned(), input, headers: Headers::new() };
-        self.inner.ask(workspace, |reply| Item::Query { job, reply }).await
+        let asked = self.inner.ask(workspace, |reply| Item::Query { job, reply });
+        asked.await.map_err(|error| error.of(id))
     }
 
     /// Changes the state of a workflow's open run, and waits for what its code says to that.
@@ -365,7 +373,7 @@ impl WorkflowHost {
             let answer = Answering::Update(reply);
             Item::Tell(Box::new(workflow::Told { job, run: None, key, answer }))
         });
-        asked.await
+        asked.await.map_err(|error| error.of(id))
     }
 
     /// Waits until the newest run of a workflow, and those that go on where it ended, have ended, and returns its result.

@@ -20,14 +20,21 @@ use crate::clock::{Alarm, Clock};
 use crate::driver::Driver;
 use crate::entry::Ended;
 use crate::error::HostError;
+use crate::inputs::LastInputs;
 use crate::metrics::HostMetrics;
 use crate::options::HostOptions;
 use crate::size;
 use crate::threads::Threads;
+use crate::waiting::Asleep;
 use crate::workflow::{Item, Workflow};
 
 /// Open runs that are read together after a start.
 const PAGE: usize = 256;
+/// How long a page of open runs waits for those before it, at most.
+const RESUME_WAIT: Duration = Duration::from_secs(1);
+/// Histories that are read at once to know what open runs wait for. Bounds memory: each holds a page of events, of up to
+/// some MiB.
+const READ_AT_ONCE: usize = 32;
 
 pub(crate) struct Inner {
     pub(crate) env: Env,
@@ -37,6 +44,13 @@ pub(crate) struct Inner {
     pub(crate) options: HostOptions,
     /// Every workflow with an open run, and those that something is being done with.
     workflows: Mutex<HashMap<WorkspaceId, Arc<Workflow>>>,
+    /// Open runs that only wait, and were not read since the host has started.
+    pub(crate) asleep: Mutex<Asleep>,
+    /// Held while the history of an open run is read to know what it waits for.
+    pub(crate) reading: Semaphore,
+    /// One for each byte of large inputs of pending activities that may be kept.
+    pub(crate) input_bytes: Arc<Semaphore>,
+    pub(crate) last_inputs: tokio::sync::Mutex<Option<LastInputs>>,
     pub(crate) instances: Mutex<Instances<Instance>>,
     pub(crate) clock: Clock,
     pub(crate) threads: Threads,
@@ -70,6 +84,10 @@ impl Inner {
             active: Semaphore::new(options.active_max.max(1)),
             activity_permits: Semaphore::new(options.activities_max.max(1)),
             workflows: Mutex::default(),
+            asleep: Mutex::default(),
+            reading: Semaphore::new(READ_AT_ONCE),
+            last_inputs: tokio::sync::Mutex::default(),
+            input_bytes: Arc::new(Semaphore::new(options.pending_bytes.min(Semaphore::MAX_PERMITS))),
             claim: engine.workflows().claim(),
             clock: Clock::default(),
             threads: Threads::new(
@@ -92,7 +110,7 @@ impl Inner {
         }
     }
 
-    fn workflows(&self) -> MutexGuard<'_, HashMap<WorkspaceId, Arc<Workflow>>> {
+    pub(crate) fn workflows(&self) -> MutexGuard<'_, HashMap<WorkspaceId, Arc<Workflow>>> {
         self.workflows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -108,14 +126,19 @@ impl Inner {
     /// The workflow in memory, put there if it is not.
     pub(crate) fn workflow(&self, workspace: WorkspaceId) -> Arc<Workflow> {
         let mut workflows = self.workflows();
-        let found = workflows.entry(workspace).or_insert_with(|| Arc::new(Workflow::new(workspace)));
+        let found = workflows.entry(workspace).or_insert_with(|| {
+            if let Some((Some(until), run)) = self.asleep().remove(&workspace) {
+                self.clock.unset(until, workspace, run, Alarm::Wake);
+            }
+            Arc::new(Workflow::new(workspace))
+        });
         let found = found.clone();
-        self.metrics.open.set(workflows.len() as f64);
+        self.metrics.open.set((workflows.len() + self.asleep().len()) as f64);
         found
     }
 
     pub(crate) fn open_runs(&self) -> usize {
-        self.workflows().len()
+        self.workflows().len() + self.asleep().len()
     }
 
     /// Takes a workflow out of memory; its state is locked.
@@ -179,13 +202,11 @@ impl Inner {
         let reason = "the host has a defect, and its log has the panic's message";
         let items: Vec<Item> = {
             let mut state = workflow.lock();
-            (state.is_driven, state.asked) = (false, 0);
             state.forget();
-            state.updates.clear();
             if state.stuck.replace(reason.to_owned()).is_none() {
                 self.metrics.stuck.increment(1.0);
             }
-            state.inbox.drain(..).collect()
+            state.drain()
         };
         let id = workflow.workspace.to_string();
         let error = HostError::Stuck { id, reason: reason.to_owned() };
@@ -203,6 +224,7 @@ impl Inner {
             Alarm::Timer(seq) => {
                 self.answer(workspace, run, Job::FireTimer { seq: seriatim_workflow::CommandSeq::new(seq) });
             }
+            Alarm::Wake => self.push(workspace, Item::Wake),
             Alarm::Begin => self.push(workspace, Item::Begin { run }),
             Alarm::Deadline => {
                 let failure = Failure::timeout(
@@ -222,12 +244,18 @@ impl Inner {
         drop(self.env.spawn(async move {
             inner.draining.run_until_cancelled(inner.resume_all()).await;
         }));
+        if let Some(retention) = self.options.retention {
+            let inner = self.clone();
+            drop(self.env.spawn(async move {
+                inner.draining.run_until_cancelled(inner.forget_old(retention)).await;
+            }));
+        }
         let ringing = self.clock.run(&self.env, |workspace, run, alarm| self.ring(workspace, run, alarm));
         self.draining.run_until_cancelled(ringing).await;
     }
 
     /// Waits until nothing is fenced: a restored copy carries nothing out.
-    async fn wait_unfenced(&self) {
+    pub(crate) async fn wait_unfenced(&self) {
         while self.engine.fenced().is_some() {
             self.env.sleep(Duration::from_secs(1)).await;
         }
@@ -275,13 +303,18 @@ impl Inner {
         let workflows = self.engine.workflows();
         let mut after = None;
         loop {
-            let page = workflows.with_status(partition, RunStatus::Running, after, PAGE).await?;
-            for (workspace, _) in &page {
-                self.push(*workspace, Item::Wake);
+            let page = workflows.open_runs(partition, after, PAGE).await?;
+            for (workspace, _, waiting) in &page {
+                match waiting {
+                    Some(waiting) => self.let_sleep(*workspace, *waiting),
+                    None => self.push(*workspace, Item::Wake),
+                }
             }
-            self.drivers_below(2 * self.options.active_max.max(PAGE)).await;
+            // Those of a partition that has stopped meanwhile do not end, and keep no other from being found.
+            let below = self.drivers_below(2 * self.options.active_max.max(PAGE));
+            let _ = self.env.timeout(RESUME_WAIT, below).await;
             match page.last() {
-                Some((last, _)) if page.len() == PAGE => after = Some(*last),
+                Some((last, ..)) if page.len() == PAGE => after = Some(*last),
                 _ => break,
             }
         }
@@ -352,6 +385,15 @@ impl Inner {
         let left = until.saturating_duration_since(self.env.instant());
         if !is_written && self.env.timeout(left, self.drivers_below(1)).await.is_err() {
             tracing::warn!("the engine does not answer; the host of workflows closes without it");
+        }
+        // Updates that a run's code has not answered, or not heard of.
+        let workflows: Vec<Arc<Workflow>> = self.workflows().values().cloned().collect();
+        for workflow in workflows {
+            let left = {
+                let mut state = workflow.lock();
+                if state.is_driven { Vec::new() } else { state.drain() }
+            };
+            left.into_iter().for_each(|item| item.refuse(HostError::Closed));
         }
         if let Some(claim) = &self.claim {
             claim.release();

@@ -52,7 +52,7 @@ impl Fold {
         }
     }
 
-    fn take(&mut self, entry: Entry) {
+    fn take(&mut self, entry: Entry, event: u64) {
         if let Some(next) = entry.next.filter(|next| next.run == self.row.run) {
             (self.start, self.begins) = (Some(size::slim(*next.start)), next.begins);
             (self.due, self.time) = (Some(next.at), next.at);
@@ -75,6 +75,8 @@ impl Fold {
             self.bytes += size::turn_weight(&turn);
             self.due = None;
             self.pending.apply(&turn);
+            self.pending.written(&turn, event);
+            self.pending.drop_inputs(&turn);
             self.turns += 1;
             self.time = turn.time;
         }
@@ -114,9 +116,15 @@ impl Inner {
         workspace: WorkspaceId,
         newest: Option<RunRow>,
     ) -> Result<Known, SubmitError> {
-        let from =
-            newest.as_ref().and_then(|row| WorkspaceOffset::new(row.from)).unwrap_or(WorkspaceOffset::FIRST);
-        let mut fold = newest.clone().map(Fold::new);
+        let open = newest.as_ref().filter(|row| row.status == RunStatus::Running);
+        let Some(open) = open else {
+            let offset = self.engine.workflows().last_offset(workspace).await?;
+            return Ok(Known { offset, newest, ..Known::default() });
+        };
+        // Many that are read at once would hold a page of events each.
+        let _permit = self.reading.acquire().await;
+        let from = WorkspaceOffset::new(open.from).unwrap_or(WorkspaceOffset::FIRST);
+        let mut fold = Fold::new(open.clone());
         let mut offset = 0;
         let mut events = self.engine.workflows().events(workspace, from);
         loop {
@@ -124,25 +132,23 @@ impl Inner {
             if page.is_empty() {
                 break;
             }
+            self.metrics.loaded_events.increment(page.len() as u64);
             for event in page {
                 offset = event.place.workspace_offset.get();
-                if let (Some(fold), Some(entry)) = (&mut fold, read_entry(&event)?) {
-                    fold.take(entry);
+                if let Some(entry) = read_entry(&event)? {
+                    fold.take(entry, offset);
                 }
             }
         }
-        let mut known = Known { offset, newest, ..Known::default() };
-        let Some(fold) = fold else { return Ok(known) };
-        if fold.row.status == RunStatus::Running {
-            let Some((start, input_bytes)) = fold.start else {
-                let (run, from) = (fold.row.run, fold.row.from);
-                let text = format!("run {run} of workflow {workspace} does not begin at event {from}");
-                return Err(LogError::Corrupt(text).into());
-            };
-            let Fold { row, begins, pending, turns, time, due, bytes, .. } = fold;
-            known.open = Some(OpenRun { row, start, input_bytes, begins, pending, bytes, turns, time, due });
-        }
-        Ok(known)
+        let Some((start, input_bytes)) = fold.start else {
+            let (run, from) = (fold.row.run, fold.row.from);
+            let text = format!("run {run} of workflow {workspace} does not begin at event {from}");
+            return Err(LogError::Corrupt(text).into());
+        };
+        let Fold { row, begins, pending, turns, time, due, bytes, .. } = fold;
+        let wait = None;
+        let open = OpenRun { row, start, input_bytes, begins, pending, bytes, turns, time, due, wait };
+        Ok(Known { offset, newest, open: Some(open) })
     }
 
     /// How a run begins, by its first event, with its input.

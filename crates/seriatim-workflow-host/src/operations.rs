@@ -12,6 +12,7 @@ use crate::driver::Driver;
 use crate::ending;
 use crate::entry::Turn;
 use crate::inner::Inner;
+use crate::inputs::KeptInput;
 use crate::pending::ActivityTask;
 use crate::workflow::{Item, State, UnderWay};
 
@@ -72,8 +73,8 @@ impl Driver {
         }
         let workspace = self.workflow.workspace;
         let generation = state.generation;
-        let Some(open) = state.known.as_ref().and_then(|known| known.open.as_ref()) else { return };
-        let (pending, id) = (&open.pending, open.row.id.clone());
+        let Some(open) = state.known.as_mut().and_then(|known| known.open.as_mut()) else { return };
+        let (pending, id) = (&mut open.pending, open.row.id.clone());
         let token = Shutdown::new();
         let under_way = match kind {
             Kind::Timer => {
@@ -82,16 +83,21 @@ impl Driver {
                 UnderWay::Timer(timer.due)
             }
             Kind::Activity | Kind::LocalActivity => {
-                let tasks =
-                    if kind == Kind::Activity { &pending.activities } else { &pending.local_activities };
-                let Some(task) = tasks.get(&seq).cloned() else { return };
                 if kind == Kind::Activity && pending.arrived.contains_key(&seq) {
                     return;
                 }
+                let tasks = match kind {
+                    Kind::Activity => &mut pending.activities,
+                    _ => &mut pending.local_activities,
+                };
+                let Some(task) = tasks.get_mut(&seq) else { return };
+                let input = self.inner.take_input(Arc::make_mut(task));
+                let task = task.clone();
                 if task.is_cancelled {
                     token.cancel();
                 }
-                let carried = CarriedOut { workspace, run, seq, id, task, generation, cancel: token.clone() };
+                let cancel = token.clone();
+                let carried = CarriedOut { workspace, run, seq, id, task, input, generation, cancel };
                 drop(self.inner.env.spawn(self.inner.clone().run_activity(carried)));
                 UnderWay::Task(token)
             }
@@ -151,7 +157,7 @@ impl Driver {
     /// Sets the alarm for when the open run has to be over.
     pub(crate) fn set_deadline(&self, state: &mut State) {
         let Some(open) = state.known.as_ref().and_then(|known| known.open.as_ref()) else { return };
-        if let Some(deadline) = ending::deadline(open) {
+        if let Some(deadline) = ending::deadline(open.begins.deadline, &open.start) {
             self.inner.clock.set(deadline, self.workflow.workspace, open.row.run, Alarm::Deadline);
         }
     }
@@ -164,19 +170,21 @@ struct CarriedOut {
     seq: u32,
     id: String,
     task: Arc<ActivityTask>,
+    input: Option<KeptInput>,
     generation: u64,
     cancel: Shutdown,
 }
 
 impl Inner {
     async fn run_activity(self: Arc<Self>, carried: CarriedOut) {
-        let CarriedOut { workspace, run, seq, id, task, generation, cancel } = carried;
+        let CarriedOut { workspace, run, seq, id, task, input, generation, cancel } = carried;
         let is_local = task.is_local;
         let execution = Execution {
             inner: &self,
             workspace,
             run,
             task,
+            input,
             seq,
             workflow_id: id,
             run_id: crate::workflow::run_id(workspace, run),

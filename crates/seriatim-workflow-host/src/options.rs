@@ -15,6 +15,9 @@ pub struct HostOptions {
     pub cached_instances: usize,
     /// Bytes of payloads that these runs may hold, by estimate.
     pub cached_bytes: usize,
+    /// Bytes of inputs above 1 KiB that are kept for activities that are pending. Beyond it they are read from the log when an
+    /// attempt begins.
+    pub pending_bytes: usize,
     /// Runs that are being activated or written at once.
     pub active_max: usize,
     /// Attempts of activities that run at once; the others wait for their turn.
@@ -58,6 +61,9 @@ pub struct HostOptions {
     pub heartbeat_interval: Duration,
     /// How long closing waits for what is being written.
     pub close_patience: Duration,
+    /// Runs that ended longer ago leave the index and the lists, some time after; none: they stay. Their events stay in the
+    /// log either way. An open run stays, and so does a run that one goes on from or that a parent waits for.
+    pub retention: Option<Duration>,
 }
 
 impl Default for HostOptions {
@@ -66,6 +72,7 @@ impl Default for HostOptions {
             open_runs_max: 1_000_000,
             cached_instances: 4_096,
             cached_bytes: 64 << 20,
+            pending_bytes: 64 << 20,
             active_max: 1_024,
             activities_max: 1_024,
             inbox_max: 1_000,
@@ -87,6 +94,7 @@ impl Default for HostOptions {
             close_grace: Duration::from_secs(5),
             heartbeat_interval: Duration::from_secs(10),
             close_patience: Duration::from_secs(10),
+            retention: None,
         }
     }
 }

@@ -9,6 +9,7 @@ use seriatim_workflow::{
 };
 
 use crate::entry::{Attempted, Retry, Turn};
+use crate::size;
 
 /// A timer.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +24,10 @@ pub(crate) struct Timer {
 pub(crate) struct ActivityTask {
     pub(crate) path: Path,
     pub(crate) activity_type: String,
-    pub(crate) input: Vec<Payload>,
+    /// None, if it is large and its event is written: then it is kept elsewhere, or read from there.
+    pub(crate) input: Option<Vec<Payload>>,
+    /// The event that has scheduled it; 0 if it is not written.
+    pub(crate) event: u64,
     pub(crate) options: ActivityOptions,
     pub(crate) is_local: bool,
     pub(crate) scheduled: Time,
@@ -36,6 +40,14 @@ pub(crate) struct ActivityTask {
     /// The attempt that is known to have begun; 0 if none is.
     pub(crate) begun: u32,
     pub(crate) is_cancelled: bool,
+}
+
+impl ActivityTask {
+    /// Takes the input out, if it is large and can be read from the log again.
+    pub(crate) fn take_large_input(&mut self) -> Option<Vec<Payload>> {
+        let bytes = self.input.as_deref().map_or(0, size::raw);
+        if self.event > 0 && size::is_slim(bytes) { self.input.take() } else { None }
+    }
 }
 
 /// A child workflow.
@@ -106,6 +118,28 @@ impl Pending {
         turn.commands.iter().for_each(|command| self.begin(turn.time, command));
     }
 
+    /// The event of a turn is written: activities that it has scheduled can be read there.
+    pub(crate) fn written(&mut self, turn: &Turn, event: u64) {
+        for command in &turn.commands {
+            if let Command::ScheduleActivity { seq, .. } = command
+                && let Some(task) = self.activities.get_mut(&seq.get())
+            {
+                Arc::make_mut(task).event = event;
+            }
+        }
+    }
+
+    /// Drops the large inputs of activities that can be read from the log.
+    pub(crate) fn drop_inputs(&mut self, turn: &Turn) {
+        for command in &turn.commands {
+            if let Command::ScheduleActivity { seq, .. } = command
+                && let Some(task) = self.activities.get_mut(&seq.get())
+            {
+                drop(Arc::make_mut(task).take_large_input());
+            }
+        }
+    }
+
     /// An answer has come.
     pub(crate) fn settle(&mut self, job: &Job) {
         match job {
@@ -119,7 +153,9 @@ impl Pending {
             Job::ResolveLocalActivity { seq, .. } => drop(self.local_activities.remove(&seq.get())),
             Job::ResolveChildStart { seq, resolution: ChildStartResolution::Started { run_id } } => {
                 if let Some(child) = self.children.get_mut(&seq.get()) {
-                    Arc::make_mut(child).run_id = Some(run_id.clone());
+                    let child = Arc::make_mut(child);
+                    // It has begun, with its input.
+                    (child.run_id, child.input) = (Some(run_id.clone()), Vec::new());
                 }
             }
             Job::ResolveChildStart { seq, .. } | Job::ResolveChild { seq, .. } => {
@@ -262,7 +298,8 @@ fn activity(
     Arc::new(ActivityTask {
         path: path.clone(),
         activity_type: activity_type.to_owned(),
-        input: input.to_vec(),
+        input: Some(input.to_vec()),
+        event: 0,
         options,
         is_local,
         scheduled: time,

@@ -40,7 +40,8 @@ pub(crate) fn size_of<T: Serialize + ?Sized>(value: &T) -> usize {
     count.0
 }
 
-fn raw(payloads: &[Payload]) -> usize {
+/// Bytes of payloads.
+pub(crate) fn raw(payloads: &[Payload]) -> usize {
     payloads.iter().map(|payload| payload.data.len()).sum()
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use seriatim_engine::RunRow;
+use seriatim_engine::{RunRow, Wait};
 use seriatim_env::Shutdown;
 use seriatim_types::WorkspaceId;
 use seriatim_workflow::{Blocked, IdReusePolicy, Job, Kind, Payload, Start, Time, UpdateOutcome, Warning};
@@ -60,6 +60,14 @@ pub(crate) enum Answering {
 }
 
 impl Answering {
+    /// Whether nobody waits any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        match self {
+            Self::Written(reply) => reply.is_closed(),
+            Self::Update(reply) => reply.is_closed(),
+        }
+    }
+
     pub(crate) fn refuse(self, error: HostError) {
         // Nobody waits any more: then nobody has to hear it.
         match self {
@@ -107,6 +115,11 @@ pub(crate) enum Item {
     Delivered {
         run: u64,
     },
+    /// Runs that ended long ago leave the index.
+    Forget {
+        runs: Vec<u64>,
+        reply: Reply<Written>,
+    },
     Query {
         job: Job,
         reply: Reply<Payload>,
@@ -137,6 +150,7 @@ impl Item {
             Self::Tell(told) => told.answer.refuse(error),
             Self::End { reply: Some(reply), .. }
             | Self::Attempted { reply: Some(reply), .. }
+            | Self::Forget { reply, .. }
             | Self::Unstick { reply } => {
                 drop(reply.send(Err(error)));
             }
@@ -178,6 +192,8 @@ pub(crate) struct OpenRun {
     pub(crate) time: Time,
     /// When its first activation is due, if it has had none.
     pub(crate) due: Option<Time>,
+    /// What the index says about its wait; none: it is not known.
+    pub(crate) wait: Option<Wait>,
 }
 
 /// What is known of a workflow: what its log says.
@@ -199,8 +215,11 @@ pub(crate) enum UnderWay {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) inbox: VecDeque<Item>,
-    /// How many in the inbox somebody outside waits for.
+    /// How many in the inbox, and held back, somebody outside waits for.
     pub(crate) asked: usize,
+    /// Updates that wait for the open run's first activation, which is not due yet. They count as asked for. Nothing of them
+    /// is written: one that nobody waits for any more is dropped.
+    pub(crate) held_back: VecDeque<Box<Told>>,
     pub(crate) is_driven: bool,
     /// Jobs that the next activation takes, if those of one before came to more than an event holds.
     pub(crate) jobs_limit: Option<usize>,
@@ -277,6 +296,27 @@ impl State {
     pub(crate) fn is_before_begin(&self) -> bool {
         let open = self.known.as_ref().and_then(|known| known.open.as_ref());
         open.is_some_and(|open| open.due.is_some())
+    }
+
+    /// Holds an update back until the open run's first activation.
+    pub(crate) fn hold_back(&mut self, told: Box<Told>) {
+        self.asked += 1;
+        self.held_back.push_back(told);
+    }
+
+    /// What was held back is looked at again.
+    pub(crate) fn release(&mut self) {
+        while let Some(told) = self.held_back.pop_back() {
+            self.inbox.push_front(Item::Tell(told));
+        }
+    }
+
+    /// Everything that somebody outside waits for, taken out: the driver has ended.
+    pub(crate) fn drain(&mut self) -> Vec<Item> {
+        (self.is_driven, self.asked) = (false, 0);
+        self.updates.clear();
+        self.release();
+        self.inbox.drain(..).collect()
     }
 
     /// Forgets what is known: it is read from the log again. Local activities are begun again with what asked for them.

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 use seriatim_types::WorkspaceId;
 
-use super::{KIND, NAME, RunRow, RunStatus, SEQUENCE};
+use super::{KIND, NAME, RunRow, RunStatus, SEQUENCE, Wait};
 use crate::app::App;
 use crate::command::{CommandError, Context};
 use crate::definition::{
@@ -49,6 +49,13 @@ pub(super) fn owing_key(workspace: WorkspaceId, run: u64) -> [KeyPart; 3] {
     [OWING.into(), integer(workspace.get()), integer(run)]
 }
 
+/// What the rows of open runs that only wait are called in the index.
+const WAITING: &str = "waiting";
+
+pub(super) fn waiting_key(workspace: WorkspaceId) -> [KeyPart; 2] {
+    [WAITING.into(), KeyPart::Integer(workspace.get().cast_signed())]
+}
+
 /// Takes in what a host has made of a run. Runs that it begins must have the next numbers.
 fn advance(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let Some(asked) = context.args()["draw"].as_array() else { return Ok(Json::Null) };
@@ -71,6 +78,10 @@ struct Head {
     was: Option<RunStatus>,
     #[serde(default)]
     settles: Option<u64>,
+    #[serde(default)]
+    wait: Option<Wait>,
+    #[serde(default)]
+    forgets: Vec<u64>,
 }
 
 fn project_runs(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
@@ -86,12 +97,24 @@ fn project_runs(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String
         row.to = row.to.map(|to| if to == 0 { here } else { to });
         rows.put(&run_key(row.run), &to_json(row)?);
     }
+    head.forgets.iter().for_each(|run| rows.remove(&run_key(*run)));
     let mut index = rows.of_partition(partitions.partition_of(place.workspace));
     for row in head.rows.iter().filter(|row| row.owes) {
         index.put(&owing_key(place.workspace, row.run), &to_json(row)?);
     }
     if let Some(run) = head.settles {
         index.remove(&owing_key(place.workspace, run));
+    }
+    match head.wait {
+        Some(Wait::Begins(waiting)) => {
+            let row = serde_json::to_value(waiting).map_err(|error| error.to_string())?;
+            index.put(&waiting_key(place.workspace), &row);
+        }
+        Some(Wait::Over) => index.remove(&waiting_key(place.workspace)),
+        None => {}
+    }
+    if let Some(was) = head.was.filter(|_| !head.forgets.is_empty()) {
+        index.remove(&status_key(was, place.workspace));
     }
     let Some(last) = head.rows.last() else { return Ok(()) };
     if let Some(was) = head.was.filter(|was| *was != last.status) {

@@ -8,7 +8,7 @@ use seriatim_storage::ClusteringRange;
 use seriatim_types::{Number, PartitionId, WorkspaceId, WorkspaceKind, WorkspaceOffset};
 
 use super::commands::{ADVANCE, OWING, RUNS_VIEW, SETTLE, owing_key, status_key};
-use super::{KIND, NAME, RunRow, RunStatus, SEQUENCE};
+use super::{KIND, NAME, RunRow, RunStatus, SEQUENCE, Wait};
 use crate::app::Running;
 use crate::apply::KeyUse;
 use crate::engine::Engine;
@@ -31,12 +31,16 @@ pub struct Workflows<'a> {
 pub struct Advance {
     /// Runs that begin or end with it, in the order of their numbers.
     pub rows: Vec<RunRow>,
-    /// How the newest run stood before, if the rows change that.
+    /// How the newest run stood before, if the rows change that, or if it is forgotten.
     pub was: Option<RunStatus>,
     /// The numbers of the runs that begin with it, ascending.
     pub draw: Vec<u64>,
     /// The run that has told others what it still had to when it ended.
     pub settles: Option<u64>,
+    /// How the wait of the open run changes.
+    pub wait: Option<Wait>,
+    /// Runs that leave the index: they have ended, and were kept long enough.
+    pub forgets: Vec<u64>,
     /// What has happened, in the host's own form.
     pub body: Json,
     /// The same key again is the same event again.
@@ -126,7 +130,7 @@ impl Engine {
 }
 
 impl<'a> Workflows<'a> {
-    fn running(&self) -> Result<(&'a Running, WorkspaceKind), SubmitError> {
+    pub(super) fn running(&self) -> Result<(&'a Running, WorkspaceKind), SubmitError> {
         let running = self.engine.running(NAME)?;
         let kind = running.schema.kind_by_name(KIND);
         let kind = kind.ok_or_else(|| SubmitError::UnknownApplication(NAME.to_owned()))?;
@@ -179,11 +183,20 @@ impl<'a> Workflows<'a> {
     ///
     /// [`SubmitError`]: unless its kind is `InDoubt`, nothing was written.
     pub async fn advance(&self, workspace: WorkspaceId, advance: Advance) -> Result<Answer, SubmitError> {
-        let Advance { rows, was, draw, settles, body, idempotency_key, identity, expected_offset } = advance;
+        let Advance { rows, was, draw, settles, wait, forgets, body, .. } = advance;
+        let Advance { idempotency_key, identity, expected_offset, .. } = advance;
         let mut args = serde_json::Map::new();
         if !rows.is_empty() {
             args.insert("rows".to_owned(), json!(rows));
+        }
+        if !rows.is_empty() || !forgets.is_empty() {
             args.insert("was".to_owned(), json!(was));
+        }
+        if !forgets.is_empty() {
+            args.insert("forgets".to_owned(), forgets.into());
+        }
+        if let Some(wait) = wait {
+            args.insert("wait".to_owned(), json!(wait));
         }
         if !draw.is_empty() {
             args.insert("draw".to_owned(), draw.into());
@@ -364,7 +377,7 @@ impl<'a> Workflows<'a> {
 }
 
 /// Behind every key that begins with this one: none is longer.
-fn behind(key: &[KeyPart]) -> bytes::Bytes {
+pub(super) fn behind(key: &[KeyPart]) -> bytes::Bytes {
     let mut start = view::encode_key(key);
     start.push(0);
     start.into()

@@ -6,7 +6,6 @@ use seriatim_workflow::{Job, Payload};
 
 use super::Driver;
 use crate::entry::{Attempted, Ended, Retry};
-use crate::error::HostError;
 use crate::size;
 use crate::workflow::{Answering, Item, Key, Looked, Reply, Starting, State, Told, Written};
 
@@ -42,6 +41,10 @@ pub(super) enum Step {
     },
     Begin,
     Delivered(u64),
+    Forget {
+        runs: Vec<u64>,
+        reply: Reply<Written>,
+    },
     Query {
         job: Job,
         reply: Reply<Payload>,
@@ -129,6 +132,7 @@ impl Driver {
                 (is_due && state.stuck.is_none()).then_some(Step::Begin)
             }
             Item::Delivered { run } => Some(Step::Delivered(run)),
+            Item::Forget { runs, reply } => Some(Step::Forget { runs, reply }),
             Item::Query { job, reply } => Some(Step::Query { job, reply }),
             Item::Look { reply } => Some(Step::Look { reply }),
             Item::Unstick { reply } => Some(Step::Unstick { reply }),
@@ -183,10 +187,7 @@ impl Driver {
                             arrived.push(tell.job);
                             early.push((None, tell.answer));
                         }
-                        (None, true, None) => {
-                            let text = "the run's first activation is not due yet".to_owned();
-                            tell.answer.refuse(HostError::Busy(text));
-                        }
+                        (None, true, None) => state.hold_back(tell),
                         (_, false, _) => tell.answer.refuse(self.not_running(state)),
                     }
                 }
@@ -212,6 +213,34 @@ impl Driver {
             return Some(Step::Arrived { jobs: arrived, told: early });
         }
         (!jobs.is_empty()).then_some(Step::Jobs { jobs, told, key: None })
+    }
+
+    /// Takes out the updates that the run's first activation gets: as many as one event has room for, and the last of them may
+    /// have a key. The others are told in the activations that follow.
+    pub(super) fn take_held_back(&self) -> Vec<Told> {
+        let options = &self.inner.options;
+        let mut state = self.workflow.lock();
+        let limit = state.jobs_limit.unwrap_or(options.jobs_max).saturating_sub(1);
+        let (mut taken, mut bytes, mut is_keyed) = (Vec::new(), 0, false);
+        while !is_keyed
+            && taken.len() < limit
+            && let Some(told) = state.held_back.pop_front()
+        {
+            if told.answer.is_closed() {
+                state.asked -= 1;
+                continue;
+            }
+            bytes += size::weight(&told.job);
+            is_keyed = told.key.is_some();
+            if bytes > options.jobs_bytes_max && !taken.is_empty() {
+                state.held_back.push_front(told);
+                break;
+            }
+            state.asked -= 1;
+            taken.push(*told);
+        }
+        state.release();
+        taken
     }
 }
 

@@ -28,11 +28,13 @@ pub(crate) struct Driver {
     pub(crate) workflow: Arc<Workflow>,
     /// The open run's code, with its number. Nobody else has it; the lock lets the task go from thread to thread.
     instance: Mutex<Option<(u64, Instance)>>,
+    /// The engine has refused something: the driver waits before it tries again.
+    pauses: bool,
 }
 
 impl Driver {
     pub(crate) fn new(inner: Arc<Inner>, workflow: Arc<Workflow>) -> Self {
-        Self { inner, workflow, instance: Mutex::new(None) }
+        Self { inner, workflow, instance: Mutex::new(None), pauses: false }
     }
 
     fn held(&mut self) -> &mut Option<(u64, Instance)> {
@@ -46,8 +48,15 @@ impl Driver {
     /// Does what waits, until nothing does.
     pub(crate) async fn run(mut self) {
         let inner = self.inner.clone();
-        let Ok(_permit) = inner.active.acquire().await else { return };
+        let Ok(mut permit) = inner.active.acquire().await else { return };
         loop {
+            if std::mem::take(&mut self.pauses) {
+                // Others go on meanwhile.
+                drop(permit);
+                self.pause().await;
+                let Ok(again) = inner.active.acquire().await else { return };
+                permit = again;
+            }
             if inner.stop.is_cancelled() {
                 self.stop();
                 return;
@@ -67,6 +76,7 @@ impl Driver {
                 Step::End { ended, key, reply } => self.end(ended, key, reply).await,
                 Step::Begin => self.begin().await,
                 Step::Delivered(run) => self.delivered(run).await,
+                Step::Forget { runs, reply } => self.forget_runs(runs, reply).await,
                 Step::Query { job, reply } => self.query(job, reply).await,
                 Step::Look { reply } => self.look(reply).await,
             }
@@ -75,12 +85,7 @@ impl Driver {
 
     /// The host is closing.
     fn stop(&mut self) {
-        let items: Vec<Item> = {
-            let mut state = self.workflow.lock();
-            (state.is_driven, state.asked) = (false, 0);
-            state.updates.clear();
-            state.inbox.drain(..).collect()
-        };
+        let items = self.workflow.lock().drain();
         items.into_iter().for_each(|item| item.refuse(HostError::Closed));
     }
 
@@ -106,7 +111,7 @@ impl Driver {
             Err(error) => {
                 let asked: Vec<Item> = {
                     let mut state = self.workflow.lock();
-                    state.asked = 0;
+                    state.asked = state.held_back.len();
                     let (asked, rest): (Vec<Item>, Vec<Item>) =
                         state.inbox.drain(..).partition(Item::is_asked);
                     state.inbox = rest.into();
@@ -114,7 +119,7 @@ impl Driver {
                 };
                 asked.into_iter().for_each(|item| item.refuse(error.clone().into()));
                 tracing::warn!(workspace = %self.workflow.workspace, %error, "a workflow cannot be read; it is tried again");
-                self.pause().await;
+                self.pauses = true;
                 false
             }
         }

@@ -1,6 +1,6 @@
 //! What is asked from outside: starts, ends, questions.
 
-use seriatim_engine::{RunRow, RunStatus};
+use seriatim_engine::{RunRow, RunStatus, Wait};
 use seriatim_storage::Digest;
 use seriatim_workflow::{Activation, Command, Job, Kind, Payload, QueryAnswer};
 
@@ -29,7 +29,7 @@ impl Driver {
 
     /// Something that was told with a key.
     pub(super) async fn keyed(&mut self, told: Told) {
-        let Some(key) = told.key else { return };
+        let Some(key) = told.key.clone() else { return };
         match self.repeated(&key).await {
             Err(error) => told.answer.refuse(error),
             Ok(Some(entry)) => match told.answer {
@@ -46,15 +46,16 @@ impl Driver {
                     match &state.stuck {
                         _ if !fits => Some(self.not_running(&state)),
                         Some(reason) => Some(self.stuck_error(&state, reason)),
-                        None if open.is_some_and(|open| open.due.is_some()) && !is_early(&told.job) => {
-                            Some(HostError::Busy("the run's first activation is not due yet".to_owned()))
-                        }
                         None => None,
                     }
                 };
                 let is_due = self.workflow.lock().is_before_begin();
                 match refused {
                     Some(error) => told.answer.refuse(error),
+                    None if is_due && !is_early(&told.job) => {
+                        let told = Told { key: Some(key), ..told };
+                        self.workflow.lock().hold_back(Box::new(told));
+                    }
                     None if is_due => {
                         self.arrived(vec![told.job], vec![(None, told.answer)], Some(key)).await;
                     }
@@ -146,6 +147,7 @@ impl Driver {
                 turns: 0,
                 time: now,
                 due: None,
+                wait: Some(Wait::Over),
             });
         }
         let entry = Entry { run, begins: Some(begins), ..Entry::default() };
@@ -216,6 +218,7 @@ impl Driver {
             if self.inner.stop.is_cancelled() {
                 return;
             }
+            self.pause().await;
         }
         let answer = match self.newest() {
             Ok((row, turns, true)) => {
@@ -278,11 +281,20 @@ impl Driver {
         };
         let start = match start {
             Ok(start) => start,
-            Err(error) => return self.not_written(error, Writing::default()).await,
+            Err(error) => {
+                self.workflow.lock().release();
+                return self.not_written(error, Writing::default()).await;
+            }
         };
         let mut jobs = vec![Job::Start(Box::new(start))];
         jobs.extend(early);
-        self.advance(jobs, Vec::new(), None).await;
+        let (mut told, mut key) = (Vec::new(), None);
+        for update in self.take_held_back() {
+            told.push((protocol_id(&update.job), update.answer));
+            jobs.push(update.job);
+            key = update.key;
+        }
+        self.advance(jobs, told, key).await;
     }
 
     /// Ends the open run from outside.
@@ -351,6 +363,17 @@ impl Driver {
     pub(super) async fn delivered(&mut self, run: u64) {
         let entry = Entry { run, delivered: true, ..Entry::default() };
         self.write(Writing { entry, ..Writing::default() }, None).await;
+    }
+
+    /// Runs that have ended leave the index.
+    pub(super) async fn forget_runs(&mut self, forgets: Vec<u64>, reply: Reply<Written>) {
+        let open = self.open().map(|(row, ..)| row.run);
+        let forgets: Vec<u64> = forgets.into_iter().filter(|run| Some(*run) != open).collect();
+        let Some(run) = forgets.first().copied() else {
+            return drop(reply.send(Ok(Written { run: 0, repeated: true })));
+        };
+        let (entry, told) = (Entry { run, ..Entry::default() }, vec![(None, Answering::Written(reply))]);
+        self.write(Writing { entry, forgets, told, ..Writing::default() }, None).await;
     }
 
     /// The newest run, open or not, with the number of its turns.

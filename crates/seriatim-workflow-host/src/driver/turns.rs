@@ -196,7 +196,7 @@ impl Driver {
 
     /// Writes what an activation came to, once its quick local activities have ended.
     pub(super) async fn conclude(&mut self, turn: Turn, mut writing: Writing) {
-        let turn = reject(turn, &mut writing.told);
+        let turn = reject(turn, &mut writing);
         if turn.jobs.is_empty() && turn.commands.is_empty() {
             return;
         }
@@ -324,7 +324,7 @@ fn started(job: &Job) -> Option<&Start> {
 }
 
 /// Leaves refused updates out of a turn, and tells who sent them. On replay what is left was accepted.
-fn reject(mut turn: Turn, told: &mut Vec<(Option<String>, Answering)>) -> Turn {
+fn reject(mut turn: Turn, writing: &mut Writing) -> Turn {
     let mut rejected = Vec::new();
     turn.commands.retain(|command| match command {
         Command::UpdateRejected { protocol_id, failure } => {
@@ -341,9 +341,11 @@ fn reject(mut turn: Turn, told: &mut Vec<(Option<String>, Answering)>) -> Turn {
         _ => true,
     });
     for (id, failure) in rejected {
-        let found = told.iter().position(|(told, _)| told.as_deref() == Some(&id));
+        // Nothing of it is written, and its key is free.
+        writing.key = writing.key.take().filter(|key| key.key != id);
+        let found = writing.told.iter().position(|(told, _)| told.as_deref() == Some(&id));
         if let Some(place) = found {
-            told.swap_remove(place).1.refuse(HostError::Rejected(failure.into()));
+            writing.told.remove(place).1.refuse(HostError::Rejected(failure.into()));
         }
     }
     turn

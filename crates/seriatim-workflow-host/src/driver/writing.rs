@@ -1,17 +1,19 @@
 //! Writing an event, and what follows when it is durable, or is not.
 
-use seriatim_engine::{Advance, RunStatus, SubmitError};
+use seriatim_engine::{Advance, RunStatus, SubmitError, Wait};
 use seriatim_types::ErrorKind;
 use seriatim_workflow::{Command, Job, Payload};
 
 use super::Driver;
 use super::inbox::answered;
+use crate::attempt::to_time;
 use crate::clock::Alarm;
 use crate::ending::{self, Ending};
 use crate::entry::Entry;
 use crate::error::HostError;
 use crate::messages::Outcome;
 use crate::size;
+use crate::waiting;
 use crate::workflow::{
     Answering, Item, Key, OpenRun, Reply, Starting, State, Told, Written, outcome, run_id,
 };
@@ -23,6 +25,10 @@ pub(super) struct Writing {
     pub(super) key: Option<Key>,
     pub(super) started: Option<Reply<Written>>,
     pub(super) told: Vec<(Option<String>, Answering)>,
+    /// How the wait of the open run changes.
+    pub(super) wait: Option<Wait>,
+    /// Runs that leave the index.
+    pub(super) forgets: Vec<u64>,
 }
 
 impl Writing {
@@ -52,6 +58,17 @@ impl Driver {
                 advance.was = known.newest.as_ref().map(|row| row.status);
                 advance.draw.push(entry.run);
                 rows.extend(known.open.as_ref().map(|open| open.row.clone()));
+            }
+            let now = to_time(self.inner.env.now());
+            writing.wait = known.open.as_ref().and_then(|open| match &ending {
+                Some(ending) => waiting::change_at_end(open, ending.next.as_ref(), now),
+                None => waiting::change(open, now),
+            });
+            advance.wait = writing.wait;
+            if !writing.forgets.is_empty() {
+                advance.forgets.clone_from(&writing.forgets);
+                let newest = known.newest.as_ref().filter(|row| writing.forgets.contains(&row.run));
+                advance.was = newest.map(|row| row.status);
             }
         }
         if let Some(ending) = &ending {
@@ -166,18 +183,19 @@ impl Driver {
             }
         }
         writing.refuse(&error.into());
-        self.pause().await;
+        self.pauses = true;
     }
 
     /// It is durable.
     pub(super) fn written(&mut self, writing: Writing, ending: Option<Ending>, offset: u64) {
-        let Writing { entry, started, told, .. } = writing;
+        let Writing { entry, started, told, wait, forgets, .. } = writing;
         let run = entry.run;
         {
             let workflow = self.workflow.clone();
             let mut state = workflow.lock();
             let Some(known) = &mut state.known else { return };
             known.offset = offset;
+            known.newest = known.newest.take().filter(|row| !forgets.contains(&row.run));
             if let Some(open) = known.open.as_mut().filter(|_| entry.begins.is_some()) {
                 open.row.from = offset;
                 known.newest = Some(open.row.clone());
@@ -189,6 +207,8 @@ impl Driver {
                 entry.arrived.iter().for_each(|job| open.pending.arrive(job));
             }
             for turn in &entry.turns {
+                let open = state.known.as_mut().and_then(|known| known.open.as_mut());
+                open.into_iter().for_each(|open| open.pending.written(turn, offset));
                 self.carry_out(&mut state, turn, ending.is_some());
             }
             if entry.begins.is_some() && ending.is_none() {
@@ -223,6 +243,10 @@ impl Driver {
                 let newest = state.known.as_ref().and_then(|known| known.newest.clone());
                 state.last_ended = newest.zip(outcome);
             }
+            let open = state.known.as_mut().and_then(|known| known.open.as_mut());
+            if let (Some(open), Some(wait)) = (open, wait) {
+                open.wait = Some(wait);
+            }
         }
     }
 
@@ -233,6 +257,7 @@ impl Driver {
         if state.stuck.take().is_some() {
             self.inner.metrics.stuck.decrement(1.0);
         }
+        state.release();
         let timers = state.drop_under_way();
         let updates: Vec<_> = state.updates.drain().collect();
         let Some(known) = &mut state.known else { return };
@@ -241,7 +266,7 @@ impl Driver {
         for (seq, due) in timers {
             self.inner.clock.unset(due, workspace, run, Alarm::Timer(seq));
         }
-        if let Some(deadline) = ending::deadline(&open) {
+        if let Some(deadline) = ending::deadline(open.begins.deadline, &open.start) {
             self.inner.clock.unset(deadline, workspace, run, Alarm::Deadline);
         }
         let mut row = ending.row;
@@ -268,6 +293,7 @@ impl Driver {
                 turns: 0,
                 time: next.at,
                 due: Some(next.at),
+                wait: open.wait,
             });
             self.resume_open(state);
         }
@@ -320,13 +346,18 @@ fn again_asked(state: &mut State, writing: &mut Writing) {
         items.push(Item::Start(Box::new(Starting { start, begins, reuse, key, is_fresh: false, reply })));
     }
     let asked = turn.jobs.iter().filter(|job| answered(job).is_none() && !matches!(job, Job::Start(_)));
-    for (job, (_, answer)) in asked.zip(std::mem::take(&mut writing.told)) {
+    let (asked, mut tells) = (asked.collect::<Vec<&Job>>(), Vec::new());
+    // What was written before and comes with the first activation stands before what is asked for now; a key is the last
+    // one's.
+    let (told, mut key) = (std::mem::take(&mut writing.told), writing.key.clone());
+    for (job, (_, answer)) in asked.into_iter().rev().zip(told.into_iter().rev()) {
         let mut job = job.clone();
         if let Job::Update { run_validator, .. } = &mut job {
             *run_validator = true;
         }
-        items.push(Item::Tell(Box::new(Told { job, run: Some(run), key: key.clone(), answer })));
+        tells.push(Item::Tell(Box::new(Told { job, run: Some(run), key: key.take(), answer })));
     }
+    items.extend(tells.into_iter().rev());
     state.asked += items.len();
     items.into_iter().rev().for_each(|item| state.inbox.push_front(item));
 }

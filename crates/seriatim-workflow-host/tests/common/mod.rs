@@ -1,6 +1,8 @@
 //! An engine with a host, and ways to open and close them.
 #![allow(dead_code, reason = "each suite uses a part of it")]
 
+pub(crate) mod gate;
+
 use std::time::Duration;
 
 use serde::Serialize;

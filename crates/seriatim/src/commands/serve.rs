@@ -10,7 +10,7 @@ use seriatim_engine::{App, Engine, Options};
 use seriatim_env::{Env, Shutdown};
 use seriatim_server::{Server, TlsFiles};
 use seriatim_storage_file::{FileOptions, Storage, StorageUrl};
-use seriatim_workflow_host::{HostOptions, WorkflowHost, demo};
+use seriatim_workflow_host::{WorkflowHost, demo};
 use tokio::net::{TcpListener, TcpSocket, lookup_host};
 use tracing::Level;
 
@@ -53,6 +53,7 @@ impl Serve {
 async fn serve(context: &Context, settings: &Settings) -> Result<(), CliError> {
     let (env, url) = (&context.env, settings.get::<StorageUrl>("storage")?);
     let (engine_options, options) = (settings.engine_options()?, settings.server_options()?);
+    let host_options = settings.host_options()?;
     options.tls.as_ref().map(TlsFiles::check).transpose().map_err(refused)?;
     let socket = Socket::bind(settings.get("listen")?).await?;
     if is_new(&url) {
@@ -74,7 +75,7 @@ async fn serve(context: &Context, settings: &Settings) -> Result<(), CliError> {
     let engine = Engine::open(env.clone(), log, store, apps, engine_options).await?;
     let storage = Arc::new(storage);
     let (workflows, activities) = (demo::workflows(), demo::activities());
-    let host = WorkflowHost::open(env.clone(), engine.clone(), workflows, activities, HostOptions::default());
+    let host = WorkflowHost::open(env.clone(), engine.clone(), workflows, activities, host_options);
     let server = Server::new(engine.clone()).storage(storage.clone()).metrics(Some(metrics)).options(options);
     let served = listen(env, settings, socket, server.workflows(host.clone()), stop).await;
     host.close().await;

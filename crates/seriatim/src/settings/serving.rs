@@ -1,10 +1,12 @@
 //! Settings, as the parts of a server take them.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use seriatim_engine::Options;
 use seriatim_server::{ServerOptions, TlsFiles};
 use seriatim_storage_file::FileOptions;
+use seriatim_workflow_host::HostOptions;
 
 use super::Settings;
 use super::value::Read;
@@ -50,6 +52,15 @@ impl Settings {
             open_blocks: self.get("open_blocks")?,
             ..Options::default()
         })
+    }
+
+    pub(crate) fn host_options(&self) -> Result<HostOptions, CliError> {
+        let retention: Option<Duration> = self.get("workflow_retention")?;
+        if retention.is_some_and(|retention| retention.is_zero()) {
+            let text = "workflow_retention is 0: no result could be read; use a duration above 0, or forever";
+            return Err(CliError::usage(text));
+        }
+        Ok(HostOptions { retention, ..HostOptions::default() })
     }
 
     pub(crate) fn file_options(&self) -> Result<FileOptions, CliError> {

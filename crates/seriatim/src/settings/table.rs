@@ -130,6 +130,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "How long an idempotency key is remembered: a duration, or forever for as long as the log.",
     ),
     serving(
+        "workflow_retention",
+        Kind::DurationOrForever,
+        "forever",
+        "How long runs of workflows are listed after they have ended: a duration, or forever.",
+    ),
+    serving(
         "free_bytes_min",
         Kind::Count,
         "536870912",
