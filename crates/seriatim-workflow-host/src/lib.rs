@@ -41,12 +41,14 @@ mod operations;
 mod options;
 mod pending;
 mod size;
+mod start;
 mod threads;
 mod workflow;
 
 pub use describe::{Description, Listed, PendingOperation, Timeline, TimelineEntry};
 pub use entry::{Attempted, BadEntry, Begins, Ended, Entry, Next, ParentLink, Retry, Turn};
 pub use error::HostError;
-pub use host::{StartRequest, Started, Told, WorkflowHost};
+pub use host::{Told, WorkflowHost};
 pub use options::HostOptions;
 pub use seriatim_activity::{Activities, ActivityContext, ActivityInfo, demo};
+pub use start::{StartRequest, StartSignal, Started};
