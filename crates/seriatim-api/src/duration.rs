@@ -37,7 +37,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 #[must_use]
 pub fn duration_text(duration: Duration) -> String {
     let millis = duration.as_nanos().div_ceil(1_000_000);
-    let fits = |(_, unit): &&(&str, u64)| millis >= u128::from(*unit) && millis % u128::from(*unit) == 0;
+    let fits = |(_, unit): &&(&str, u64)| millis > 0 && millis.is_multiple_of(u128::from(*unit));
     let (name, unit) = UNITS.iter().rev().find(fits).unwrap_or(&("s", 1_000));
     format!("{}{name}", millis / u128::from(*unit))
 }

@@ -42,8 +42,8 @@ pub use series::{
 };
 pub use token::{CreateToken, CreatedToken, Token, Tokens};
 pub use workflow::{
-    BlockedBranch, HistoryEntry, PendingOperation, RunsPage, StopWorkflow, TellWorkflow, ToldWorkflow, WaitFor,
-    WhichRun, Workflow, WorkflowAnswer, WorkflowHistory, WorkflowRuns, WorkflowSummary, Workflows,
+    BlockedBranch, HistoryEntry, PendingOperation, RunsPage, StopWorkflow, TellWorkflow, ToldWorkflow,
+    WaitFor, WhichRun, Workflow, WorkflowAnswer, WorkflowHistory, WorkflowRuns, WorkflowSummary, Workflows,
     WorkflowsPage,
 };
 pub use workflow_start::{IdReusePolicy, RetryPolicy, StartSignal, StartWorkflow, StartedWorkflow};

@@ -45,7 +45,7 @@ pub enum ClientError {
         reason: String,
     },
     /// The run of a workflow has ended without a result.
-    #[error("workflow {id} has {}: {}", status.replace('_', " "), message(failure))]
+    #[error("workflow {id} has ended without a result, {}: {}", status.replace('_', " "), message(failure))]
     Ended {
         /// The workflow.
         id: String,

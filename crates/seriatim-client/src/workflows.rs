@@ -140,11 +140,7 @@ impl Workflow {
     }
 
     /// Does something with it that is done once per key.
-    async fn change<T: DeserializeOwned>(
-        &self,
-        what: &str,
-        body: &impl Serialize,
-    ) -> Result<T, ClientError> {
+    async fn change<T: DeserializeOwned>(&self, what: &str, body: &impl Serialize) -> Result<T, ClientError> {
         let call = Call::post(format!("{}/{what}", self.path)).body(body);
         call.key(&self.client, self.key.as_deref()).send(&self.client).await
     }
@@ -187,8 +183,7 @@ impl Workflow {
         name: &str,
         input: &(impl Serialize + ?Sized),
     ) -> Result<T, ClientError> {
-        let answer: WorkflowAnswer =
-            self.change(&format!("updates/{}", escape(name)), &told(input)?).await?;
+        let answer: WorkflowAnswer = self.change(&format!("updates/{}", escape(name)), &told(input)?).await?;
         self.read(&format!("update {name}"), answer.result)
     }
 

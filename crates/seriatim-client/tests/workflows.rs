@@ -81,7 +81,10 @@ async fn a_workflow_is_started_told_asked_and_ends_with_a_result() {
     assert_eq!(counted.query::<u32>("count", &()).await.unwrap(), 5);
     let wrong = counted.query::<String>("count", &()).await.unwrap_err();
     assert!(matches!(&wrong, ClientError::Unexpected { .. }), "{wrong}");
-    assert!(wrong.to_string().starts_with("the query count of workflow one is not what was expected"), "{wrong}");
+    assert!(
+        wrong.to_string().starts_with("the query count of workflow one is not what was expected"),
+        "{wrong}"
+    );
     let state = counted.describe().await.unwrap();
     assert_eq!((&*state.summary.status, &state.input), ("running", &json!(1)));
     let waiting = {
@@ -137,7 +140,7 @@ async fn a_start_carries_its_options() {
     assert_eq!(counted.describe().await.unwrap().memo, memo);
     let ended = counted.result::<u32>().await.unwrap_err();
     assert!(matches!(&ended, ClientError::Ended { status, .. } if status == "timed_out"), "{ended}");
-    assert!(ended.to_string().starts_with("workflow one has timed out: "), "{ended}");
+    assert!(ended.to_string().starts_with("workflow one has ended without a result, timed out: "), "{ended}");
     assert_eq!(counted.start(&start).await.unwrap_err().kind(), ErrorKind::Conflict, "its id is used");
     let signal = Some(StartSignal { name: "stop".to_owned(), input: json!(1) });
     let with_signal = StartWorkflow { signal, ..counter(3) };
@@ -154,7 +157,10 @@ async fn runs_are_stopped_and_their_failure_is_told() {
     let world = World::new();
     let (server, _) = start(&world).await;
     let client = server.client(&world.env);
-    for (id, expected) in [("cancelled", "workflow cancelled has cancelled"), ("terminated", "workflow terminated has terminated: enough")] {
+    for (id, expected) in [
+        ("cancelled", "workflow cancelled has ended without a result, cancelled: "),
+        ("terminated", "workflow terminated has ended without a result, terminated: enough"),
+    ] {
         let counted = client.workflow(id);
         counted.start(&counter(0)).await.unwrap();
         let stopped = match id {
@@ -168,7 +174,7 @@ async fn runs_are_stopped_and_their_failure_is_told() {
     let failed = client.workflow("f");
     failed.start(&StartWorkflow::new("fails", &()).unwrap()).await.unwrap();
     let error = failed.result::<()>().await.unwrap_err();
-    assert_eq!(error.to_string(), "workflow f has failed: no money");
+    assert_eq!(error.to_string(), "workflow f has ended without a result, failed: no money");
     assert_eq!(error.kind(), ErrorKind::Invalid);
     server.stop().await;
 }

@@ -85,7 +85,7 @@ pub(crate) fn in_words(text: &str) -> String {
         ("expected i32", "expected a whole number"),
         ("expected f64", "expected a number"),
         ("expected f32", "expected a number"),
-        ("expected unit", "expected null"),
+        ("expected unit at", "expected null at"),
         ("expected a sequence", "expected an array"),
         ("expected a map", "expected an object"),
         ("expected struct", "expected an object"),

@@ -105,7 +105,10 @@ async fn an_input_of_the_wrong_type_is_told_without_the_path_of_a_type() {
     let (_, ended) = served.get("/v1/workflows/g?wait=20").await;
     assert_eq!(ended["status"], "failed");
     let failure = ended["failure"].to_string();
-    assert!(failure.contains("the value does not fit: invalid type: integer `5`, expected a string"), "{failure}");
+    assert!(
+        failure.contains("the value does not fit: invalid type: integer `5`, expected a string"),
+        "{failure}"
+    );
     assert!(!failure.contains("String"), "{failure}");
     // What is refused before it is written as well.
     served.post("/v1/workflows", &json!({"type": "counter", "id": "c"})).await;
@@ -136,7 +139,11 @@ async fn a_start_takes_its_options_and_shows_its_memo() {
         "memo": {"customer": "Ada", "items": [1, 2]}, "id_reuse_policy": "reject_duplicate",
     });
     let (status, started) = served.send("POST", "/v1/workflows", Some("k"), Some(&start)).await;
-    assert_eq!((status, &started["started"], &started["repeated"]), (201, &json!(true), &json!(false)), "{started}");
+    assert_eq!(
+        (status, &started["started"], &started["repeated"]),
+        (201, &json!(true), &json!(false)),
+        "{started}"
+    );
     let (_, shown) = served.get("/v1/workflows/c").await;
     assert_eq!(shown["memo"], json!({"customer": "Ada", "items": [1, 2]}), "{shown}");
     let (_, history) = served.get("/v1/workflows/c/history").await;
@@ -182,7 +189,11 @@ async fn a_delayed_start_exists_at_once_and_begins_later() {
     let far = json!({"type": "greet", "id": "far", "start_delay": "99999999d"});
     assert_eq!(served.post("/v1/workflows", &far).await.0, 201);
     let (status, shown) = served.get("/v1/workflows/far").await;
-    assert_eq!((status, &shown["status"], &shown["blocked"]), (200, &json!("running"), &json!([])), "{shown}");
+    assert_eq!(
+        (status, &shown["status"], &shown["blocked"]),
+        (200, &json!("running"), &json!([])),
+        "{shown}"
+    );
     served.stop().await;
 }
 
@@ -195,16 +206,28 @@ async fn each_wrong_option_of_a_start_is_named() {
         ("run_timeout", json!("0s"), "run_timeout is 0"),
         ("execution_timeout", json!("-1s"), "in the body, execution_timeout: \"-1s\" is not a duration"),
         ("start_delay", json!("1.5h"), "in the body, start_delay: \"1.5h\" is not a duration"),
-        ("id_reuse_policy", json!("maybe"), "in the body, id_reuse_policy: unknown variant `maybe`, expected one of"),
+        (
+            "id_reuse_policy",
+            json!("maybe"),
+            "in the body, id_reuse_policy: unknown variant `maybe`, expected one of",
+        ),
         ("memo", json!("note"), "in the body, memo: invalid type: string \"note\", expected an object"),
         ("retry_policy", json!({"initial_interval": "0s"}), "retry_policy: the first interval is 0"),
-        ("retry_policy", json!({"backoff_coefficient": 0}), "retry_policy: backoff_coefficient is at least 1, not 0"),
+        (
+            "retry_policy",
+            json!({"backoff_coefficient": 0}),
+            "retry_policy: backoff_coefficient is at least 1, not 0",
+        ),
         (
             "retry_policy",
             json!({"maximum_attempts": -1}),
             "in the body, retry_policy.maximum_attempts: invalid value: integer `-1`, expected a whole number",
         ),
-        ("retry_policy", json!({"attempts": 1}), "in the body, retry_policy.attempts: unknown field `attempts`"),
+        (
+            "retry_policy",
+            json!({"attempts": 1}),
+            "in the body, retry_policy.attempts: unknown field `attempts`",
+        ),
         ("signal", json!({"input": 1}), "in the body, signal: missing field `name`"),
     ] {
         let (status, problem) = served.post("/v1/workflows", &json!({"type": "greet", field: value})).await;
@@ -214,7 +237,11 @@ async fn each_wrong_option_of_a_start_is_named() {
     }
     let both = json!({"type": "greet", "signal": {"name": "a"}, "id_reuse_policy": "terminate_if_running"});
     assert_eq!(served.post("/v1/workflows", &both).await.0, 400);
-    assert_eq!(served.get("/v1/workflows").await.1, json!({"workflows": [], "next": null}), "none was started");
+    assert_eq!(
+        served.get("/v1/workflows").await.1,
+        json!({"workflows": [], "next": null}),
+        "none was started"
+    );
     served.stop().await;
 }
 
@@ -244,11 +271,17 @@ async fn stuck_runs_are_listed_in_pages_and_not_retryable() {
     }
     served.post("/v1/workflows", &json!({"type": "counter", "id": "c"})).await;
     let (_, first) = served.get("/v1/workflows?status=stuck&limit=2").await;
-    assert_eq!((&first["workflows"][0]["id"], &first["workflows"][0]["status"]), (&json!("f0"), &json!("running")));
+    assert_eq!(
+        (&first["workflows"][0]["id"], &first["workflows"][0]["status"]),
+        (&json!("f0"), &json!("running"))
+    );
     let (_, rest) = served.get(&format!("/v1/workflows?status=stuck&limit=2&after={}", first["next"])).await;
     assert_eq!((&rest["workflows"][0]["id"], &rest["next"]), (&json!("f2"), &Value::Null), "{rest}");
     let (status, problem) = served.post("/v1/workflows/f0/signals/a", &json!({})).await;
-    assert_eq!((status, &problem["code"], &problem["retryable"]), (503, &json!("unavailable"), &json!(false)));
+    assert_eq!(
+        (status, &problem["code"], &problem["retryable"]),
+        (503, &json!("unavailable"), &json!(false))
+    );
     is_broken.store(false, Ordering::Relaxed);
     assert_eq!(served.send("POST", "/v1/workflows/f0/retry", None, None).await.0, 200);
     assert_eq!(served.get("/v1/workflows/f0?wait=20").await.1["result"], "whole");

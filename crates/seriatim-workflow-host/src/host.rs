@@ -246,7 +246,8 @@ impl WorkflowHost {
     pub async fn retry(&self, id: &str) -> Result<Told, HostError> {
         self.refuse_when_closed()?;
         let workspace = self.workspace(id).await?;
-        let Written { run, repeated, .. } = self.inner.ask(workspace, |reply| Item::Unstick { reply }).await?;
+        let Written { run, repeated, .. } =
+            self.inner.ask(workspace, |reply| Item::Unstick { reply }).await?;
         Ok(Told { run_id: workflow::run_id(workspace, run), repeated })
     }
 

@@ -174,10 +174,11 @@ impl StartRequest {
                 return wrong(format!("retry_policy: backoff_coefficient is at least 1, not {backoff}"));
             }
             if policy.maximum_interval.is_some_and(|most| most < policy.initial_interval) {
-                return wrong(
-                    "retry_policy: maximum_interval is shorter than initial_interval".to_owned(),
-                );
+                return wrong("retry_policy: maximum_interval is shorter than initial_interval".to_owned());
             }
+        }
+        if self.signal.as_ref().is_some_and(|signal| signal.name.is_empty()) {
+            return wrong("signal: its name is empty".to_owned());
         }
         if self.signal.is_some() && self.id_reuse_policy == IdReusePolicy::TerminateIfRunning {
             return wrong(

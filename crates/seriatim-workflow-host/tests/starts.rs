@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::World;
-use seriatim_engine::RunStatus;
+use seriatim_engine::{Engine, RunStatus, Unfence};
 use seriatim_env::{Env, simulate};
 use seriatim_types::ErrorKind;
 use seriatim_workflow::{Context, Exit, Failure, IdReusePolicy, Job, Payload, Registry, RetryPolicy};
-use seriatim_workflow_host::{Activities, HostError, StartRequest, Started, demo};
+use seriatim_workflow_host::{Activities, HostError, HostOptions, StartRequest, Started, demo};
 
 /// `collect` returns the signals `add` that it was told before `stop`, and when it began.
 fn workflows() -> Registry {
@@ -163,7 +163,8 @@ fn a_large_input_is_there_after_a_delay() {
     simulate(5, |env| async move {
         let world = world(&env).await;
         let name = "x".repeat(100_000);
-        let request = StartRequest { start_delay: Some(Duration::from_secs(60)), ..StartRequest::new("greet") };
+        let request =
+            StartRequest { start_delay: Some(Duration::from_secs(60)), ..StartRequest::new("greet") };
         world.host.start(request.id("g").input(&name).unwrap()).await.unwrap();
         assert_eq!(world.result::<String>("g").await, format!("Hello, {name}!"));
         world.close().await;
@@ -210,10 +211,13 @@ fn a_run_is_retried_as_a_whole_and_keeps_its_memo() {
     simulate(8, |env| async move {
         let tries = Arc::new(AtomicU32::new(0));
         let counted = tries.clone();
-        let workflows = Registry::new().workflow("flaky", move |_: Context, (): ()| {
-            let count = counted.fetch_add(1, Ordering::Relaxed);
-            async move { if count < 2 { Err(Exit::from(Failure::application("Flaky", "no"))) } else { Ok(count) } }
-        });
+        let workflows =
+            Registry::new().workflow("flaky", move |_: Context, (): ()| {
+                let count = counted.fetch_add(1, Ordering::Relaxed);
+                async move {
+                    if count < 2 { Err(Exit::from(Failure::application("Flaky", "no"))) } else { Ok(count) }
+                }
+            });
         let world = World::new(&env, workflows, Activities::new()).await;
         let request = StartRequest {
             retry_policy: Some(RetryPolicy::attempts(3)),
@@ -257,14 +261,18 @@ fn options_that_make_no_sense_are_refused_by_name() {
     simulate(10, |env| async move {
         let world = world(&env).await;
         let zero = Some(Duration::ZERO);
-        let policy = |backoff_coefficient| {
-            Some(RetryPolicy { backoff_coefficient, ..RetryPolicy::default() })
-        };
-        let short = RetryPolicy { maximum_interval: Some(Duration::from_millis(1)), ..RetryPolicy::default() };
+        let policy =
+            |backoff_coefficient| Some(RetryPolicy { backoff_coefficient, ..RetryPolicy::default() });
+        let short =
+            RetryPolicy { maximum_interval: Some(Duration::from_millis(1)), ..RetryPolicy::default() };
         let table = [
             (StartRequest { run_timeout: zero, ..collect() }, "run_timeout is 0"),
             (StartRequest { execution_timeout: zero, ..collect() }, "execution_timeout is 0"),
-            (StartRequest { retry_policy: policy(f64::NAN), ..collect() }, "backoff_coefficient is at least 1"),
+            (collect().signal("", &1).unwrap(), "signal: its name is empty"),
+            (
+                StartRequest { retry_policy: policy(f64::NAN), ..collect() },
+                "backoff_coefficient is at least 1",
+            ),
             (StartRequest { retry_policy: policy(0.5), ..collect() }, "backoff_coefficient is at least 1"),
             (StartRequest { retry_policy: Some(short), ..collect() }, "maximum_interval is shorter"),
             (
@@ -327,6 +335,37 @@ fn stuck_runs_are_listed_in_pages_until_they_are_retried() {
         let left = world.host.list_stuck(None, 9).await.unwrap();
         let left: Vec<&str> = left.iter().map(|listed| &*listed.row.id).collect();
         assert_eq!(left, ["f0", "f2", "f4"]);
+        world.close().await;
+    });
+}
+
+/// The first event of a workflow in a restored copy is refused, since its numbers skip, and the start is tried once more.
+#[test]
+fn a_start_in_a_restored_copy_keeps_its_signal_and_its_delay() {
+    simulate(13, |env| async move {
+        let old = world(&env).await;
+        for id in ["c", "d"] {
+            old.host.start(collect().id(id)).await.unwrap();
+            old.host.terminate(id, "", None).await.unwrap();
+        }
+        let (log, store) = (old.log.clone(), old.store.clone());
+        old.close().await;
+        Engine::fence(env.clone(), log.clone(), store.clone()).await.unwrap();
+        let options = HostOptions::default();
+        let world = World::on(&env, log, store, workflows(), demo::activities(), options).await;
+        world.engine.unfence(&Unfence::Skip(10)).await.unwrap();
+        world.sleep_ms(2_000).await;
+        let asked = env.now().as_millis();
+        let delay = Some(Duration::from_secs(60));
+        let started = world.host.start(StartRequest { start_delay: delay, ..add(5) }).await.unwrap();
+        assert!(started.run_id.ends_with("-12"), "{started:?}");
+        let (began, added) = stop(&world).await;
+        assert_eq!(added, [5]);
+        assert!((asked + 60_000..asked + 61_000).contains(&began), "{asked} {began}");
+        let started = world.host.start(add(6).id("d")).await.unwrap();
+        assert!(started.run_id.ends_with("-12"), "{started:?}");
+        world.host.signal("d", "stop", Vec::new(), None).await.unwrap();
+        assert_eq!(world.result::<(u64, Vec<u32>)>("d").await.1, [6]);
         world.close().await;
     });
 }

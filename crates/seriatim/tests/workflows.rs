@@ -105,15 +105,35 @@ fn workflows_are_started_told_and_asked_from_the_command_line() {
     let server = folder.serve(&["--storage", "memory:"]);
     let run = |arguments: &[&str]| workflow(&folder, &server, arguments);
     let start = [
-        "start", "order", "--id", "tea", "--input", r#"{"patience_ms": 3600000}"#, "--key", "k", "--run-timeout", "1h",
-        "--execution-timeout", "7d", "--memo", r#"customer="Ada""#, "--retry-attempts", "3", "--retry-interval", "10s",
+        "start",
+        "order",
+        "--id",
+        "tea",
+        "--input",
+        r#"{"patience_ms": 3600000}"#,
+        "--key",
+        "k",
+        "--run-timeout",
+        "1h",
+        "--execution-timeout",
+        "7d",
+        "--memo",
+        r#"customer="Ada""#,
+        "--retry-attempts",
+        "3",
+        "--retry-interval",
+        "10s",
     ];
     assert_eq!(run(&start).fine(), "tea\n");
     let again = run(&start);
     assert_eq!((&*again.stdout, &*again.stderr), ("tea\n", "seriatim: done before, with the same key\n"));
     assert!(run(&["start", "order", "--id", "tea"]).fails(1).contains("is running"));
     let shown = &run(&["show", "tea", "--json"]).json()[0];
-    assert_eq!((&shown["status"], &shown["memo"]), (&json!("running"), &json!({"customer": "Ada"})), "{shown}");
+    assert_eq!(
+        (&shown["status"], &shown["memo"]),
+        (&json!("running"), &json!({"customer": "Ada"})),
+        "{shown}"
+    );
     let text = run(&["show", "tea"]).fine();
     assert!(text.contains("status   running\n") && text.contains("memo     customer: \"Ada\"\n"), "{text}");
     let policy = &run(&["history", "tea", "--json"]).json()[0]["entries"][0]["details"]["retry_policy"];
@@ -126,7 +146,8 @@ fn workflows_are_started_told_and_asked_from_the_command_line() {
     assert_eq!(table.lines().count(), 1, "only the names of the columns: {table}");
     assert!(run(&["list", "--status", "happy"]).fails(2).contains("is not a status"));
     // A start with a signal tells the open run.
-    let told = run(&["start", "order", "--id", "tea", "--signal", "approve", "--signal-input", r#"{"by": "me"}"#]);
+    let told =
+        run(&["start", "order", "--id", "tea", "--signal", "approve", "--signal-input", r#"{"by": "me"}"#]);
     assert!(told.stderr.contains("was open, and got the signal"), "{told:?}");
     let result: Value = serde_json::from_str(&run(&["wait", "tea"]).fine()).unwrap();
     assert_eq!((&result["item"], &result["approved_by"]), (&json!("coffee"), &json!("signal")));
@@ -149,9 +170,12 @@ fn workflows_are_stopped_from_the_command_line() {
     assert!(run(&["retry", "a"]).stderr.ends_with("was not stuck\n"));
     run(&["cancel", "a", "--reason", "enough"]).fine();
     run(&["terminate", "a", "--reason", "at once"]).fine();
-    assert!(run(&["wait", "a"]).fails(1).contains("workflow a has terminated: at once"));
+    assert!(
+        run(&["wait", "a"]).fails(1).contains("workflow a has ended without a result, terminated: at once")
+    );
     start("a");
-    let used = run(&["start", "order", "--id", "a", "--id-reuse-policy", "terminate-if-running", "--json"]).json();
+    let used =
+        run(&["start", "order", "--id", "a", "--id-reuse-policy", "terminate-if-running", "--json"]).json();
     assert!(used[0]["run_id"].as_str().unwrap().ends_with("-3"), "{used:?}");
 }
 

@@ -16,9 +16,7 @@ use crate::server::Api;
 fn reuse(policy: IdReusePolicy) -> seriatim_workflow::IdReusePolicy {
     match policy {
         IdReusePolicy::AllowDuplicate => seriatim_workflow::IdReusePolicy::AllowDuplicate,
-        IdReusePolicy::AllowDuplicateFailedOnly => {
-            seriatim_workflow::IdReusePolicy::AllowDuplicateFailedOnly
-        }
+        IdReusePolicy::AllowDuplicateFailedOnly => seriatim_workflow::IdReusePolicy::AllowDuplicateFailedOnly,
         IdReusePolicy::RejectDuplicate => seriatim_workflow::IdReusePolicy::RejectDuplicate,
         IdReusePolicy::TerminateIfRunning => seriatim_workflow::IdReusePolicy::TerminateIfRunning,
     }

@@ -50,7 +50,9 @@ impl From<HostError> for Problem {
         match error {
             HostError::Engine(error) => error.into(),
             // Its code has to change, or it has to be retried: the same request again does not help.
-            stuck @ HostError::Stuck { .. } => Self::new(Code::Unavailable, stuck.to_string()).not_retryable(),
+            stuck @ HostError::Stuck { .. } => {
+                Self::new(Code::Unavailable, stuck.to_string()).not_retryable()
+            }
             other => Self::new(code(other.kind()), plain(&other.to_string())),
         }
     }
@@ -151,7 +153,9 @@ async fn list(State(api): State<Api>, Query(list): Query<WorkflowsPage>) -> Resu
         host.list_stuck(list.after, limit + 1).await?
     } else {
         let status = list.status.as_deref().map(str::parse::<RunStatus>).transpose();
-        let status = status.map_err(|error| Problem::invalid(format!("{error}; {STUCK} lists running ones that cannot continue")))?;
+        let status = status.map_err(|error| {
+            Problem::invalid(format!("{error}; {STUCK} lists running ones that cannot continue"))
+        })?;
         host.list(status, list.after, limit + 1).await?
     };
     let (found, more) = cut(found, limit);
@@ -192,7 +196,11 @@ async fn show(
     Ok(Json(Workflow {
         input: value_of(&found.input),
         result: value_of(found.result.as_slice()),
-        memo: found.memo.iter().map(|(name, note)| (name.clone(), value_of(std::slice::from_ref(note)))).collect(),
+        memo: found
+            .memo
+            .iter()
+            .map(|(name, note)| (name.clone(), value_of(std::slice::from_ref(note))))
+            .collect(),
         failure: found.failure.as_ref().map(failure),
         stuck: found.stuck.clone(),
         pending: pending.collect(),

@@ -140,17 +140,8 @@ impl Driver {
             let Some(known) = &mut state.known else { return };
             let (begins, (start, input_bytes)) = (begins.clone(), size::slim(*start));
             let pending = crate::pending::Pending::default();
-            known.open = Some(OpenRun {
-                row,
-                start,
-                input_bytes,
-                begins,
-                pending,
-                bytes: 0,
-                turns: 0,
-                time,
-                due,
-            });
+            known.open =
+                Some(OpenRun { row, start, input_bytes, begins, pending, bytes: 0, turns: 0, time, due });
         }
         let entry = Entry { run, begins: Some(begins), ..Entry::default() };
         let writing = Writing { entry, key, started: Some(reply), reuse, ..Writing::default() };

@@ -13,9 +13,7 @@ use crate::entry::Entry;
 use crate::error::HostError;
 use crate::messages::Outcome;
 use crate::size;
-use crate::workflow::{
-    Answering, Item, Key, OpenRun, Reply, State, Told, Written, outcome, run_id,
-};
+use crate::workflow::{Answering, Item, Key, OpenRun, Reply, State, Told, Written, outcome, run_id};
 
 /// What is to be written, and who hears of it.
 #[derive(Default)]
@@ -207,7 +205,9 @@ impl Driver {
             }
             for (id, answering) in told {
                 match answering {
-                    Answering::Written(reply) => drop(reply.send(Ok(Written { run, repeated: false, begins: false }))),
+                    Answering::Written(reply) => {
+                        drop(reply.send(Ok(Written { run, repeated: false, begins: false })));
+                    }
                     Answering::Update(reply) => {
                         let id = id.unwrap_or_default();
                         match completed(&entry, &id) {

@@ -50,6 +50,9 @@ pub(crate) struct Replay {
     json: bool,
 }
 
+/// Histories, each with a name.
+type Histories = Vec<(String, AnyHistory)>;
+
 /// Which history of a cluster.
 #[derive(Debug, Args)]
 struct Fetched {
@@ -144,12 +147,12 @@ impl Replay {
 
 impl Fetched {
     #[cfg(not(feature = "temporal"))]
-    async fn fetch(&self, _: &Context, _: &str) -> Result<Vec<(String, AnyHistory)>, CliError> {
+    async fn fetch(&self, _: &Context, _: &str) -> Result<Histories, CliError> {
         Err(super::cluster::absent("`replay --from-temporal`"))
     }
 
     #[cfg(feature = "temporal")]
-    async fn fetch(&self, context: &Context, url: &str) -> Result<Vec<(String, AnyHistory)>, CliError> {
+    async fn fetch(&self, context: &Context, url: &str) -> Result<Histories, CliError> {
         let connection = self.cluster.connect(&context.env, url).await?;
         let (namespace, id) = (self.cluster.namespace(), self.workflow_id.as_deref().unwrap_or_default());
         let bytes =
@@ -163,7 +166,7 @@ impl Fetched {
 }
 
 /// The histories of a file, and what keeps some of them from being whole.
-fn read(path: &Path) -> Result<(Vec<(String, AnyHistory)>, Vec<CliError>), CliError> {
+fn read(path: &Path) -> Result<(Histories, Vec<CliError>), CliError> {
     let name = path.display().to_string();
     let bytes = std::fs::read(path).map_err(|error| CliError::usage(format!("{name}: {error}")))?;
     let parts = parts(&name, &bytes);
@@ -191,7 +194,7 @@ fn parts(name: &str, bytes: &[u8]) -> Vec<CliError> {
     histories.iter().filter_map(part).collect()
 }
 
-fn parse(name: String, bytes: Vec<u8>) -> Result<Vec<(String, AnyHistory)>, CliError> {
+fn parse(name: String, bytes: Vec<u8>) -> Result<Histories, CliError> {
     let histories = AnyHistory::read_all(bytes);
     let mut histories = histories.map_err(|error| CliError::of(error.kind(), format!("{name}: {error}")))?;
     if histories.len() == 1 {

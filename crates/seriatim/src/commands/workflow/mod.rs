@@ -83,5 +83,6 @@ impl Named {
 
 /// A value on the command line.
 fn json(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| format!("{text:?} is not JSON ({error}): quote text twice, '\"Ada\"'"))
+    serde_json::from_str(text)
+        .map_err(|error| format!("{text:?} is not JSON ({error}): quote text twice, '\"Ada\"'"))
 }
