@@ -9,6 +9,7 @@ mod application;
 mod audit;
 mod blocks;
 mod command;
+mod duration;
 mod event;
 mod health;
 mod page;
@@ -17,6 +18,7 @@ mod record;
 mod series;
 mod token;
 mod workflow;
+mod workflow_start;
 mod workspace;
 
 pub use admin::{
@@ -29,6 +31,7 @@ pub use application::{
 pub use audit::{Audit, Broken, Forecast, Raise, Run, SeriesAudit};
 pub use blocks::{Allocate, Allocated, BlockSequence, BlockSequences, PutBlocks};
 pub use command::{Answer, Change, CommandRequest};
+pub use duration::{duration_text, parse_duration};
 pub use event::{Event, EventChange, Events};
 pub use health::{Live, NotReady, Readiness, Ready, Trouble};
 pub use page::{ListedKind, NamePage, Range, RecordsPage, RowsPage, WorkspacesPage};
@@ -39,8 +42,9 @@ pub use series::{
 };
 pub use token::{CreateToken, CreatedToken, Token, Tokens};
 pub use workflow::{
-    BlockedBranch, HistoryEntry, PendingOperation, RunsPage, StartWorkflow, StartedWorkflow, StopWorkflow,
-    TellWorkflow, ToldWorkflow, WaitFor, WhichRun, Workflow, WorkflowAnswer, WorkflowHistory, WorkflowRuns,
-    WorkflowSummary, Workflows, WorkflowsPage,
+    BlockedBranch, HistoryEntry, PendingOperation, RunsPage, StopWorkflow, TellWorkflow, ToldWorkflow,
+    WaitFor, WhichRun, Workflow, WorkflowAnswer, WorkflowHistory, WorkflowRuns, WorkflowSummary, Workflows,
+    WorkflowsPage,
 };
+pub use workflow_start::{IdReusePolicy, RetryPolicy, StartSignal, StartWorkflow, StartedWorkflow};
 pub use workspace::{CreateWorkspace, Sequence, Workspace, Workspaces};

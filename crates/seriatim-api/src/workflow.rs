@@ -1,45 +1,18 @@
 //! Workflows: durable runs of code.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
-
-/// Starts a workflow.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({"type": "greet", "input": "Ada"}))]
-pub struct StartWorkflow {
-    /// The name of its code.
-    #[serde(rename = "type")]
-    pub workflow_type: String,
-    /// Its id; made up if there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(min_length = 1, max_length = 200)]
-    pub id: Option<String>,
-    /// Its argument.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub input: Value,
-}
-
-/// A run that was started.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct StartedWorkflow {
-    /// The workflow.
-    pub id: String,
-    /// The run.
-    pub run_id: String,
-    /// Whether it was started before, under the same idempotency key.
-    #[serde(default)]
-    pub repeated: bool,
-}
 
 /// Which workflows are listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct WorkflowsPage {
-    /// Only those whose newest run stands like this: `running`, `completed`, `failed`, `cancelled`, `terminated`,
-    /// `timed_out` or `continued_as_new`.
+    /// Only those whose newest run is like this: `running`, `completed`, `failed`, `cancelled`, `terminated`, `timed_out`
+    /// or `continued_as_new`; or `stuck`: running, and its code could not continue when this server tried it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// What the page lies behind: the `next` of the page before.
@@ -66,7 +39,7 @@ pub struct WorkflowSummary {
     /// How the run stands.
     #[schema(example = "running")]
     pub status: String,
-    /// When it began.
+    /// When it began; of a run with a start delay, when it begins.
     pub started: String,
     /// When it ended.
     pub ended: Option<String>,
@@ -89,12 +62,15 @@ pub struct Workflow {
     pub summary: WorkflowSummary,
     /// Its argument.
     pub input: Value,
+    /// Notes that it was started with.
+    #[serde(default)]
+    pub memo: BTreeMap<String, Value>,
     /// What it returned.
     pub result: Value,
     /// Why it failed.
     #[schema(value_type = Option<Object>)]
     pub failure: Option<Value>,
-    /// Why its code does not get on; it is tried again when a server with other code starts.
+    /// Why its code cannot continue; it is tried again when it is retried, or when a server starts.
     pub stuck: Option<String>,
     /// What it has asked for and not been answered.
     pub pending: Vec<PendingOperation>,

@@ -15,6 +15,7 @@ use crate::options::ClientOptions;
 use crate::series::Series;
 use crate::transport::Transport;
 use crate::url::ServerUrl;
+use crate::workflows::{Workflow, Workflows};
 
 /// Speaks with one server. Cheap to clone; clones share their connections.
 #[derive(Debug, Clone)]
@@ -101,6 +102,18 @@ impl Client {
     #[must_use]
     pub fn application(&self, name: &str) -> Application {
         Application::new(self.clone(), name)
+    }
+
+    /// The workflows: starting and listing them.
+    #[must_use]
+    pub fn workflows(&self) -> Workflows {
+        Workflows::new(self.clone())
+    }
+
+    /// A workflow, by its id.
+    #[must_use]
+    pub fn workflow(&self, id: &str) -> Workflow {
+        Workflow::new(self.clone(), id)
     }
 
     /// What only an administrator may do.

@@ -1,5 +1,6 @@
 //! What can go wrong.
 
+use serde_json::Value;
 use seriatim_api::{Code, Problem};
 use seriatim_types::ErrorKind;
 
@@ -43,9 +44,38 @@ pub enum ClientError {
         /// What came.
         reason: String,
     },
+    /// The run of a workflow has ended without a result.
+    #[error("workflow {id} has ended without a result, {}: {}", status.replace('_', " "), message(failure))]
+    Ended {
+        /// The workflow.
+        id: String,
+        /// How it has ended: `failed`, `cancelled`, `terminated` or `timed_out`.
+        status: String,
+        /// Why.
+        failure: Value,
+    },
+    /// A workflow has answered with another type than the caller expects.
+    #[error("the {what} is not what was expected: {reason}")]
+    Unexpected {
+        /// What it is.
+        what: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The client's options cannot be used.
     #[error("{0}")]
     Options(String),
+}
+
+/// What a failure says, with its causes.
+fn message(failure: &Value) -> String {
+    let mut text = failure["message"].as_str().unwrap_or("no reason is known").to_owned();
+    let mut cause = &failure["cause"];
+    while let Some(message) = cause["message"].as_str() {
+        text += &format!(": {message}");
+        cause = &cause["cause"];
+    }
+    text
 }
 
 /// What a caller can do about a problem.
@@ -76,7 +106,9 @@ impl ClientError {
             Self::Unreachable { .. } | Self::Lost { in_doubt: false, .. } => ErrorKind::Unavailable,
             Self::Lost { in_doubt: true, .. } => ErrorKind::InDoubt,
             Self::BadAnswer { .. } => ErrorKind::Internal,
-            Self::Insecure { .. } | Self::Options(_) => ErrorKind::Invalid,
+            Self::Insecure { .. } | Self::Ended { .. } | Self::Unexpected { .. } | Self::Options(_) => {
+                ErrorKind::Invalid
+            }
         }
     }
 

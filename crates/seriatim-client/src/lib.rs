@@ -51,8 +51,9 @@
 //! - **Logs can be followed:** [`Workspace::follow`] and [`Application::follow`] go on where they were when a
 //!   connection breaks or the server restarts.
 //! - **Ids can be allocated locally:** [`Blocks::lease`] gives an allocator that asks the server once per block.
+//! - **Workflows have types:** inputs, answers and results are read and written by serde. See [`Workflow`].
 //!
-//! Handles ([`Series`], [`Blocks`], [`Application`], [`Workspace`], [`Admin`]) are cheap: they hold a name and the client.
+//! Handles ([`Series`], [`Blocks`], [`Application`], [`Workspace`], [`Workflow`], [`Admin`]) are cheap: they hold a name and the client.
 #![forbid(unsafe_code)]
 
 mod admin;
@@ -70,6 +71,7 @@ mod series;
 mod sse;
 mod transport;
 mod url;
+mod workflows;
 mod workspace;
 
 pub use admin::Admin;
@@ -85,4 +87,5 @@ pub use seriatim_api as api;
 pub use series::Series;
 pub use transport::{Body, Transport, TransportError};
 pub use url::{ParseServerUrlError, ServerUrl};
+pub use workflows::{Workflow, Workflows};
 pub use workspace::Workspace;

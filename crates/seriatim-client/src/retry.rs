@@ -33,6 +33,8 @@ pub(crate) fn wait(
 ) -> Option<Duration> {
     let safe = repeat == Repeat::Safe;
     let (again, patience) = match error {
+        // The code may be of a kind that passes, and the server knows that this one does not.
+        ClientError::Refused(problem) if !problem.retryable => (false, Duration::ZERO),
         ClientError::Refused(problem) => match problem.code {
             Code::Busy => (true, options.patience),
             Code::Unavailable | Code::InDoubt => (safe, options.patience),
@@ -49,9 +51,11 @@ pub(crate) fn wait(
         },
         ClientError::Unreachable { .. } => (true, options.unreachable_patience),
         ClientError::Lost { .. } => (safe, options.unreachable_patience),
-        ClientError::Insecure { .. } | ClientError::BadAnswer { .. } | ClientError::Options(_) => {
-            (false, Duration::ZERO)
-        }
+        ClientError::Insecure { .. }
+        | ClientError::BadAnswer { .. }
+        | ClientError::Ended { .. }
+        | ClientError::Unexpected { .. }
+        | ClientError::Options(_) => (false, Duration::ZERO),
     };
     let doubled = options.wait_first.saturating_mul(1 << attempts.count.saturating_sub(1).min(20));
     let wait = hint.unwrap_or(doubled).min(options.wait_max);
@@ -72,6 +76,10 @@ mod tests {
         Attempts { count, elapsed: Duration::from_millis(elapsed) }
     }
 
+    fn final_problem(code: Code) -> ClientError {
+        ClientError::Refused(Box::new(Problem { retryable: false, ..Problem::new(code, "") }))
+    }
+
     #[test]
     fn only_what_may_be_repeated_is_repeated() {
         let lost = || ClientError::Lost { place: String::new(), reason: String::new(), in_doubt: true };
@@ -79,6 +87,7 @@ mod tests {
         let table = [
             (refused(Code::Busy), true, true),
             (refused(Code::Unavailable), true, false),
+            (final_problem(Code::Unavailable), false, false),
             (refused(Code::InDoubt), true, false),
             (refused(Code::Fenced), false, false),
             (refused(Code::Conflict), false, false),

@@ -101,7 +101,7 @@ fn a_workflow_is_listed_where_its_newest_run_stands() {
 #[test]
 fn the_index_knows_which_runs_wait_and_forgets_those_that_it_is_told_to() {
     simulate(5, |env| async move {
-        let (log, store) = storage(&env);
+        let (log, store) = storage();
         let engine = open(&env, &log, &store).await;
         let workflows = engine.workflows();
         let (workspace, _) = workflows.register("w").await.unwrap();
@@ -145,7 +145,7 @@ fn the_index_knows_which_runs_wait_and_forgets_those_that_it_is_told_to() {
         assert_eq!(runs(&again.workflows()).await, Vec::<u64>::new());
         assert_eq!(listed(&again.workflows(), RunStatus::Completed).await, []);
         assert_eq!(again.workflows().next_run(workspace).await.unwrap(), 3, "numbers are not used again");
-        let scratch = Store::new(MemoryStore::new(env.clone()));
+        let scratch = Store::new(MemoryStore::new());
         let report = again.doctor(&scratch, Treatment::Rebuild, &mut |_| {}).await.unwrap();
         assert!(report.is_clean(), "{report:?}");
         again.close().await;

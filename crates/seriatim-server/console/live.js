@@ -1,6 +1,6 @@
 // What the server is doing, asked every two seconds and remembered for five minutes, whichever page is open.
 
-import { get, Problem, path, text } from "./api.js";
+import { get, Problem, text } from "./api.js";
 import { parse, quantile, sum } from "./metrics.js";
 
 export const PERIOD_MS = 2000;
@@ -8,8 +8,6 @@ export const WINDOW_MS = 5 * 60 * 1000;
 
 const COMMANDS = "seriatim_engine_commands_total";
 const LATENCY = "seriatim_engine_command_seconds";
-// Parts of the server that are applications inside, and not in the list of applications.
-const BUILT_IN = ["series", "sys"];
 
 /** The state that pages read. `problem` says why it is not fresh. */
 export const live = { applications: null, partitions: [], samples: [], ready: null, troubles: [], problem: null, measures: true, workflows: false };
@@ -100,13 +98,12 @@ async function readiness() {
   }
 }
 
+/** All partitions that this reader may see: those of the applications first, then those of the server's own parts. */
 async function askPartitions() {
-  const names = [...live.applications.map((application) => application.name), ...BUILT_IN, ...(live.workflows ? ["workflows"] : [])];
-  const of = async (application) => {
-    const list = (await unlessRefused(path`/v1/apps/${application}/partitions`, get)) ?? [];
-    return list.map((partition) => ({ application, ...partition }));
-  };
-  live.partitions = (await Promise.all([...new Set(names)].map(of))).flat();
+  const served = live.applications.map((application) => application.name);
+  const place = ({ application }) => (served.includes(application) ? served.indexOf(application) : served.length);
+  const found = await get("/v1/partitions", { ask: false });
+  live.partitions = found.map(({ app, ...partition }) => ({ application: app, ...partition })).sort((one, other) => place(one) - place(other));
 }
 
 function take(samples) {

@@ -71,15 +71,23 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
 }
 
 /// What reads values, in words instead of the names of types.
-fn in_words(text: &str) -> String {
-    const WORDS: [(&str, &str); 8] = [
+pub(crate) fn in_words(text: &str) -> String {
+    const WORDS: [(&str, &str); 16] = [
         ("invalid digit found in string", "it is not a whole number"),
         ("cannot parse integer from empty string", "it is not a whole number"),
         ("number too large to fit in target type", "it is too large"),
+        ("expected usize", "expected a whole number"),
         ("expected u64", "expected a whole number"),
         ("expected u32", "expected a whole number"),
         ("expected u16", "expected a whole number"),
+        ("expected u8", "expected a whole number"),
         ("expected i64", "expected a whole number"),
+        ("expected i32", "expected a whole number"),
+        ("expected f64", "expected a number"),
+        ("expected f32", "expected a number"),
+        ("expected unit at", "expected null at"),
+        ("expected a sequence", "expected an array"),
+        ("expected a map", "expected an object"),
         ("expected struct", "expected an object"),
     ];
     let mut text = text.to_owned();
@@ -120,8 +128,15 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(Problem::invalid("the body is a JSON object"));
     }
-    serde_json::from_slice(bytes)
-        .map_err(|error| Problem::invalid(format!("the body: {}", in_words(&error.to_string()))))
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let read = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let (path, text) = (error.path().to_string(), in_words(&error.inner().to_string()));
+        // What is wrong with the whole has no path.
+        let place = if path == "." { "the body".to_owned() } else { format!("in the body, {path}") };
+        Problem::invalid(format!("{place}: {text}"))
+    })?;
+    let rest = reader.end().map_err(|error| Problem::invalid(format!("the body: {error}")));
+    rest.map(|()| read)
 }
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {

@@ -39,6 +39,12 @@ impl Problem {
         Self::new(Code::Busy, format!("server is busy: {detail}"))
     }
 
+    /// The same again does not help.
+    pub(crate) fn not_retryable(mut self) -> Self {
+        self.0.retryable = false;
+        self
+    }
+
     /// With a status that says more than the code's own.
     pub(crate) fn with_status(mut self, status: StatusCode) -> Self {
         self.0.status = status.as_u16();

@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -48,12 +49,15 @@ fn workflows() -> Registry {
 
 impl Served {
     async fn start() -> Self {
+        Self::start_with(workflows(), HostOptions::default()).await
+    }
+
+    async fn start_with(workflows: Registry, options: HostOptions) -> Self {
         let env = Env::real();
         let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
         let engine = Engine::open(env.clone(), log, store, [], Options::default()).await.unwrap();
         assert!(engine.wait_ready(Duration::from_secs(60)).await);
-        let options = HostOptions::default();
-        let host = WorkflowHost::open(env.clone(), engine.clone(), workflows(), demo::activities(), options);
+        let host = WorkflowHost::open(env.clone(), engine.clone(), workflows, demo::activities(), options);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), Shutdown::new());
         let server = Server::new(engine.clone()).workflows(host.clone());
@@ -104,7 +108,215 @@ async fn an_input_of_the_wrong_type_is_told_without_the_path_of_a_type() {
     let (_, ended) = served.get("/v1/workflows/g?wait=20").await;
     assert_eq!(ended["status"], "failed");
     let failure = ended["failure"].to_string();
-    assert!(failure.contains("is not a String: ") && !failure.contains("alloc::"), "{failure}");
+    assert!(
+        failure.contains("the value does not fit: invalid type: integer `5`, expected a string"),
+        "{failure}"
+    );
+    assert!(!failure.contains("String"), "{failure}");
+    // What is refused before it is written as well.
+    served.post("/v1/workflows", &json!({"type": "counter", "id": "c"})).await;
+    let (status, refused) = served.post("/v1/workflows/c/updates/add", &json!({"input": "five"})).await;
+    let detail = refused["detail"].as_str().unwrap();
+    assert_eq!(status, 400);
+    assert!(detail.contains("invalid type: string \"five\", expected a whole number"), "{detail}");
+    assert!(!detail.contains("u32"), "{detail}");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_does_not_exist_is_named() {
+    let served = Served::start().await;
+    served.post("/v1/workflows", &json!({"type": "counter", "id": "c"})).await;
+    let (status, missing) = served.get("/v1/workflows/c/history?run=9").await;
+    assert_eq!((status, &missing["code"]), (404, &json!("not_found")));
+    assert_eq!(missing["detail"], "workflow c has no run 9: its newest is 1");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_start_takes_its_options_and_shows_its_memo() {
+    let served = Served::start().await;
+    let start = json!({
+        "type": "counter", "id": "c", "execution_timeout": "7d", "run_timeout": "1h",
+        "retry_policy": {"initial_interval": "10s", "maximum_attempts": 3, "non_retryable_error_types": ["Declined"]},
+        "memo": {"customer": "Ada", "items": [1, 2]}, "id_reuse_policy": "reject_duplicate",
+    });
+    let (status, started) = served.send("POST", "/v1/workflows", Some("k"), Some(&start)).await;
+    assert_eq!(
+        (status, &started["started"], &started["repeated"]),
+        (201, &json!(true), &json!(false)),
+        "{started}"
+    );
+    let (_, shown) = served.get("/v1/workflows/c").await;
+    assert_eq!(shown["memo"], json!({"customer": "Ada", "items": [1, 2]}), "{shown}");
+    let (_, history) = served.get("/v1/workflows/c/history").await;
+    let began = &history["entries"][0]["details"];
+    assert_eq!(began["run_timeout"]["secs"], 3_600, "{began}");
+    assert_eq!(began["execution_timeout"]["secs"], 604_800, "{began}");
+    assert_eq!(began["retry_policy"]["maximum_attempts"], 3, "{began}");
+    // Every option is part of what the key stands for.
+    let mut other = start.clone();
+    other["run_timeout"] = json!("2h");
+    assert_eq!(served.send("POST", "/v1/workflows", Some("k"), Some(&other)).await.0, 409);
+    let (status, again) = served.send("POST", "/v1/workflows", Some("k"), Some(&start)).await;
+    assert_eq!((status, &again["repeated"]), (201, &json!(true)));
+    served.post("/v1/workflows/c/signals/stop", &json!({})).await;
+    served.get("/v1/workflows/c?wait=20").await;
+    let (status, used) = served.send("POST", "/v1/workflows", Some("k2"), Some(&start)).await;
+    assert_eq!(status, 409);
+    assert!(used["detail"].as_str().unwrap().contains("has run before"), "{used}");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_start_with_a_signal_tells_an_open_run_or_starts_one() {
+    let served = Served::start().await;
+    let start = json!({"type": "counter", "id": "c", "signal": {"name": "other", "input": 1}});
+    for (key, status, started) in [("a", 201, true), ("b", 200, false), ("a", 201, true), ("b", 200, false)] {
+        let (found, answer) = served.send("POST", "/v1/workflows", Some(key), Some(&start)).await;
+        assert_eq!((found, &answer["started"]), (status, &json!(started)), "{answer}");
+    }
+    let (_, history) = served.get("/v1/workflows/c/history").await;
+    let entries = history["entries"].as_array().unwrap();
+    assert_eq!(entries.iter().filter(|entry| entry["what"] == "signal").count(), 2, "{history}");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_delayed_start_exists_at_once_and_begins_later() {
+    let served = Served::start().await;
+    let start = json!({"type": "greet", "id": "g", "input": "Ada", "start_delay": "300ms"});
+    assert_eq!(served.post("/v1/workflows", &start).await.0, 201);
+    let (_, shown) = served.get("/v1/workflows/g?wait=20").await;
+    assert_eq!((&shown["status"], &shown["result"]), (&json!("completed"), &json!("Hello, Ada!")), "{shown}");
+    let far = json!({"type": "greet", "id": "far", "start_delay": "99999999d"});
+    assert_eq!(served.post("/v1/workflows", &far).await.0, 201);
+    let (status, shown) = served.get("/v1/workflows/far").await;
+    assert_eq!(
+        (status, &shown["status"], &shown["blocked"]),
+        (200, &json!("running"), &json!([])),
+        "{shown}"
+    );
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn each_wrong_option_of_a_start_is_named() {
+    let served = Served::start().await;
+    for (field, value, expected) in [
+        ("run_timeout", json!("soon"), "in the body, run_timeout: \"soon\" is not a duration, such as 200ms"),
+        ("run_timeout", json!(30), "in the body, run_timeout: invalid type: integer `30`, expected a string"),
+        ("run_timeout", json!("0s"), "run_timeout is 0"),
+        ("execution_timeout", json!("-1s"), "in the body, execution_timeout: \"-1s\" is not a duration"),
+        ("start_delay", json!("1.5h"), "in the body, start_delay: \"1.5h\" is not a duration"),
+        (
+            "id_reuse_policy",
+            json!("maybe"),
+            "in the body, id_reuse_policy: unknown variant `maybe`, expected one of",
+        ),
+        ("memo", json!("note"), "in the body, memo: invalid type: string \"note\", expected an object"),
+        ("retry_policy", json!({"initial_interval": "0s"}), "retry_policy: the first interval is 0"),
+        (
+            "retry_policy",
+            json!({"backoff_coefficient": 0}),
+            "retry_policy: backoff_coefficient is at least 1, not 0",
+        ),
+        (
+            "retry_policy",
+            json!({"maximum_attempts": -1}),
+            "in the body, retry_policy.maximum_attempts: invalid value: integer `-1`, expected a whole number",
+        ),
+        (
+            "retry_policy",
+            json!({"attempts": 1}),
+            "in the body, retry_policy.attempts: unknown field `attempts`",
+        ),
+        ("signal", json!({"input": 1}), "in the body, signal: missing field `name`"),
+    ] {
+        let (status, problem) = served.post("/v1/workflows", &json!({"type": "greet", field: value})).await;
+        let detail = problem["detail"].as_str().unwrap_or_default();
+        assert_eq!(status, 400, "{field} {value}: {detail}");
+        assert!(detail.starts_with(expected), "{detail}");
+    }
+    let both = json!({"type": "greet", "signal": {"name": "a"}, "id_reuse_policy": "terminate_if_running"});
+    assert_eq!(served.post("/v1/workflows", &both).await.0, 400);
+    assert_eq!(
+        served.get("/v1/workflows").await.1,
+        json!({"workflows": [], "next": null}),
+        "none was started"
+    );
+    served.stop().await;
+}
+
+/// A server whose workflow `fragile` panics until it is told not to, and `spin` does not return.
+async fn fragile(options: HostOptions) -> (Served, Arc<AtomicBool>) {
+    let is_broken = Arc::new(AtomicBool::new(true));
+    let (broken, spinning) = (is_broken.clone(), is_broken.clone());
+    let workflows = workflows()
+        .workflow("fragile", move |_: Context, (): ()| {
+            assert!(!broken.load(Ordering::Relaxed), "it is broken");
+            async move { Ok::<_, Exit>("whole") }
+        })
+        .workflow("spin", move |_: Context, (): ()| {
+            while spinning.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+            async move { Ok::<_, Exit>(()) }
+        });
+    (Served::start_with(workflows, options).await, is_broken)
+}
+
+#[tokio::test]
+async fn stuck_runs_are_listed_in_pages_and_not_retryable() {
+    let (served, is_broken) = fragile(HostOptions::default()).await;
+    for number in 0..3 {
+        served.post("/v1/workflows", &json!({"type": "fragile", "id": format!("f{number}")})).await;
+    }
+    served.post("/v1/workflows", &json!({"type": "counter", "id": "c"})).await;
+    let (_, first) = served.get("/v1/workflows?status=stuck&limit=2").await;
+    assert_eq!(
+        (&first["workflows"][0]["id"], &first["workflows"][0]["status"]),
+        (&json!("f0"), &json!("running"))
+    );
+    let (_, rest) = served.get(&format!("/v1/workflows?status=stuck&limit=2&after={}", first["next"])).await;
+    assert_eq!((&rest["workflows"][0]["id"], &rest["next"]), (&json!("f2"), &Value::Null), "{rest}");
+    let (status, problem) = served.post("/v1/workflows/f0/signals/a", &json!({})).await;
+    assert_eq!(
+        (status, &problem["code"], &problem["retryable"]),
+        (503, &json!("unavailable"), &json!(false))
+    );
+    is_broken.store(false, Ordering::Relaxed);
+    assert_eq!(served.send("POST", "/v1/workflows/f0/retry", None, None).await.0, 200);
+    assert_eq!(served.get("/v1/workflows/f0?wait=20").await.1["result"], "whole");
+    let (_, left) = served.get("/v1/workflows?status=stuck").await;
+    assert_eq!(left["workflows"].as_array().unwrap().len(), 2, "{left}");
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readiness_names_threads_that_do_not_return_until_they_do() {
+    let options = HostOptions {
+        workflow_threads: 1,
+        abandoned_threads_max: 1,
+        activation_timeout: Duration::from_millis(100),
+        ..HostOptions::default()
+    };
+    let (served, is_broken) = fragile(options).await;
+    assert_eq!(served.get("/readyz").await, (200, json!({"status": "ready"})));
+    // More loops than threads: one runs, one takes the place of the abandoned thread, the third waits.
+    for id in ["a", "b"] {
+        served.post("/v1/workflows", &json!({"type": "spin", "id": id})).await;
+    }
+    let (status, ready) = served.get("/readyz").await;
+    assert_eq!((status, ready), (503, json!({"status": "not ready", "troubles": ["workflow_threads"]})));
+    assert_eq!(served.get("/livez").await.0, 200, "HTTP continues");
+    is_broken.store(false, Ordering::Relaxed);
+    while served.get("/readyz").await.0 != 200 {
+        tokio::task::yield_now().await;
+    }
+    let greet = json!({"type": "greet", "id": "g", "input": "Ada"});
+    assert_eq!(served.post("/v1/workflows", &greet).await.0, 201);
+    assert_eq!(served.get("/v1/workflows/g?wait=20").await.1["result"], "Hello, Ada!");
     served.stop().await;
 }
 

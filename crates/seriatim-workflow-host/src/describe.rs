@@ -3,7 +3,9 @@
 use serde::Serialize;
 use seriatim_engine::{RunRow, RunStatus};
 use seriatim_types::WorkspaceOffset;
-use seriatim_workflow::{Activation, Blocked, Failure, History, Job, Kind, Payload, Time, Warning};
+use seriatim_workflow::{
+    Activation, Blocked, Failure, Headers, History, Job, Kind, Payload, Start, Time, Warning,
+};
 
 use crate::entry::Entry;
 use crate::error::HostError;
@@ -22,6 +24,8 @@ pub struct Description {
     pub run_id: String,
     /// Arguments.
     pub input: Vec<Payload>,
+    /// Notes that it was started with.
+    pub memo: Headers,
     /// What it returned.
     pub result: Option<Payload>,
     /// Why it failed.
@@ -162,7 +166,7 @@ impl WorkflowHost {
             let _ = self.inner.env.timeout(wait, ended).await;
             row = self.newest(id).await?.1;
         }
-        let input = self.input(workspace, &row).await?;
+        let Start { input, memo, .. } = self.inner.read_start(workspace, &row).await?;
         let (mut result, mut failure) = (None, None);
         match self.inner.outcome(workspace, &row).await? {
             Some(Outcome::Completed(value)) => result = value,
@@ -174,6 +178,7 @@ impl WorkflowHost {
             run_id: run_id(workspace, row.run),
             row,
             input,
+            memo,
             result,
             failure,
             stuck: None,
@@ -207,14 +212,6 @@ impl WorkflowHost {
         }
     }
 
-    async fn input(
-        &self,
-        workspace: seriatim_types::WorkspaceId,
-        row: &RunRow,
-    ) -> Result<Vec<Payload>, HostError> {
-        Ok(self.inner.read_start(workspace, row).await?.input)
-    }
-
     /// Up to `limit` workflows behind a cursor, in the order in which they were first started.
     ///
     /// # Errors
@@ -237,6 +234,29 @@ impl WorkflowHost {
         Ok(found.into_iter().map(listed).collect())
     }
 
+    /// Up to `limit` workflows behind a cursor whose run this host could not continue, in the order in which they were
+    /// first started. A host knows what it has tried: after it was opened, open runs become known one after the other.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError`].
+    pub async fn list_stuck(&self, after: Option<u64>, limit: usize) -> Result<Vec<Listed>, HostError> {
+        let mut found = Vec::new();
+        for workspace in self.inner.stuck(after) {
+            if found.len() >= limit {
+                break;
+            }
+            // It may have ended meanwhile.
+            let row = self.inner.row(workspace, None).await?;
+            found.extend(row.filter(|row| row.status == RunStatus::Running).map(|row| Listed {
+                run_id: run_id(workspace, row.run),
+                row,
+                cursor: workspace.get(),
+            }));
+        }
+        Ok(found)
+    }
+
     /// Up to `limit` runs of a workflow with a number below `before`, the newest first.
     ///
     /// # Errors
@@ -257,7 +277,7 @@ impl WorkflowHost {
     ///
     /// # Errors
     ///
-    /// [`HostError::UnknownWorkflow`] if there is no such run.
+    /// [`HostError::UnknownWorkflow`], [`HostError::UnknownRun`].
     pub async fn history(&self, id: &str, run: Option<u64>) -> Result<Timeline, HostError> {
         self.history_page(id, run, None, usize::MAX, usize::MAX).await
     }
@@ -267,7 +287,7 @@ impl WorkflowHost {
     ///
     /// # Errors
     ///
-    /// [`HostError::UnknownWorkflow`] if there is no such run.
+    /// [`HostError::UnknownWorkflow`], [`HostError::UnknownRun`].
     pub async fn history_page(
         &self,
         id: &str,
@@ -277,8 +297,14 @@ impl WorkflowHost {
         bytes_max: usize,
     ) -> Result<Timeline, HostError> {
         let workspace = self.workspace(id).await?;
-        let row = self.inner.row(workspace, run).await?;
-        let row = row.ok_or_else(|| HostError::UnknownWorkflow(id.to_owned()))?;
+        let row = match (self.inner.row(workspace, run).await?, run) {
+            (Some(row), _) => row,
+            (None, None) => return Err(HostError::UnknownWorkflow(id.to_owned())),
+            (None, Some(run)) => {
+                let newest = self.newest(id).await?.1.run;
+                return Err(HostError::UnknownRun { id: id.to_owned(), run, newest });
+            }
+        };
         let (mut events, mut bytes, mut next) = (Vec::new(), 0, None);
         // What comes before is read as well, and not kept: an activation knows how many there were before it.
         let mut turns_before = 0;

@@ -26,7 +26,7 @@ pub struct Entry {
     /// What the run brings with it, if it begins with this event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begins: Option<Begins>,
-    /// How it begins, if its first activation is still to come: its code could not be run.
+    /// How it begins, if its first activation is still to come: its code could not be run, or its start has a delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Box<Start>>,
     /// Activations, in order.

@@ -21,6 +21,16 @@ pub enum HostError {
     /// No workflow has this id.
     #[error("workflow {0} does not exist")]
     UnknownWorkflow(String),
+    /// The workflow has no run with this number.
+    #[error("workflow {id} has no run {run}: its newest is {newest}")]
+    UnknownRun {
+        /// The workflow.
+        id: String,
+        /// The number.
+        run: u64,
+        /// The number of its newest run.
+        newest: u64,
+    },
     /// A run of the workflow is open.
     #[error("workflow {id} is running: wait for run {run_id} to end, or use another id")]
     Running {
@@ -110,7 +120,7 @@ impl HostError {
             | Self::Rejected(_)
             | Self::Query(_)
             | Self::Failed(_) => ErrorKind::Invalid,
-            Self::UnknownWorkflow(_) => ErrorKind::NotFound,
+            Self::UnknownWorkflow(_) | Self::UnknownRun { .. } => ErrorKind::NotFound,
             Self::UpdateLost(_)
             | Self::SecondHost
             | Self::Running { .. }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,9 +11,7 @@ use seriatim_engine::{Engine, RequestError, RunRow, SubmitError};
 use seriatim_env::Env;
 use seriatim_storage::Digest;
 use seriatim_types::WorkspaceId;
-use seriatim_workflow::{
-    Failure, Headers, IdReusePolicy, Job, Payload, PayloadError, Registry, RetryPolicy, Start,
-};
+use seriatim_workflow::{Failure, Headers, Job, Payload, Registry, Start};
 
 use crate::attempt::to_time;
 use crate::ending::terminated;
@@ -23,7 +20,8 @@ use crate::error::HostError;
 use crate::inner::Inner;
 use crate::messages::{KEY_PREFIX, Outcome};
 use crate::options::HostOptions;
-use crate::workflow::{self, Answering, Item, Key, Written};
+use crate::start::{StartRequest, Started};
+use crate::workflow::{self, Answering, Item, Key, StartAs, Written};
 
 /// Runs workflows on an engine: the one host that drives its application `workflows`. Cheap to clone; close it once,
 /// before the engine.
@@ -40,74 +38,6 @@ impl fmt::Debug for WorkflowHost {
             .field("activities", &inner.activities)
             .finish()
     }
-}
-
-/// A workflow to be started.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct StartRequest {
-    /// The name of its code.
-    pub workflow_type: String,
-    /// Its id; none is one that is made up.
-    pub id: Option<String>,
-    /// Arguments.
-    pub input: Vec<Payload>,
-    /// The same key again gives the same run again.
-    pub idempotency_key: Option<String>,
-    /// From the first run's start to the last one's end.
-    pub execution_timeout: Option<Duration>,
-    /// From a run's start to its end.
-    pub run_timeout: Option<Duration>,
-    /// How it is tried again as a whole.
-    pub retry_policy: Option<RetryPolicy>,
-}
-
-impl StartRequest {
-    /// A workflow of this type, with an id that is made up and no argument.
-    #[must_use]
-    pub fn new(workflow_type: impl Into<String>) -> Self {
-        Self { workflow_type: workflow_type.into(), ..Self::default() }
-    }
-
-    /// With an id.
-    #[must_use]
-    pub fn id(mut self, id: impl Into<String>) -> Self {
-        self.id = Some(id.into());
-        self
-    }
-
-    /// With an argument.
-    ///
-    /// # Errors
-    ///
-    /// [`PayloadError`] if it cannot be written as JSON.
-    pub fn input<T: Serialize + ?Sized>(mut self, input: &T) -> Result<Self, PayloadError> {
-        self.input.push(Payload::json(input)?);
-        Ok(self)
-    }
-
-    /// With an idempotency key.
-    #[must_use]
-    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
-        self.idempotency_key = Some(key.into());
-        self
-    }
-
-    /// What tells this request from another one with its key.
-    fn identity(&self, id: &str) -> String {
-        let input = serde_json::to_string(&self.input).unwrap_or_default();
-        format!("start {} {id} {input}", self.workflow_type)
-    }
-}
-
-/// A run that was started.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Started {
-    /// The workflow's id.
-    pub id: String,
-    /// The run.
-    pub run_id: String,
-    /// Whether it was started before, under the same idempotency key.
-    pub repeated: bool,
 }
 
 /// Something was told to a run; it is in its history.
@@ -179,14 +109,14 @@ impl WorkflowHost {
     ///
     /// # Errors
     ///
-    /// [`HostError::Running`] while a run with the id is open; [`HostError::UnknownType`].
+    /// [`HostError::Running`] while a run with the id is open and the request has no signal; [`HostError::Used`];
+    /// [`HostError::UnknownType`].
     pub async fn start(&self, request: StartRequest) -> Result<Started, HostError> {
         self.refuse_when_closed()?;
         self.refuse_too_large("the workflow's input", &request.input)?;
-        if request.retry_policy.as_ref().is_some_and(|policy| policy.initial_interval.is_zero()) {
-            let text = "the retry policy's first interval is 0: the run would be tried again without a pause";
-            return Err(HostError::Invalid(text.to_owned()));
-        }
+        self.refuse_too_large("the workflow's memo", &request.memo)?;
+        self.refuse_too_large("the signal's input", &request.signal)?;
+        request.check()?;
         let id = match (&request.id, &request.idempotency_key) {
             (Some(id), _) => id.clone(),
             // The same key has to lead to the same workflow.
@@ -198,20 +128,24 @@ impl WorkflowHost {
             (None, None) => format!("{}-{:016x}", request.workflow_type, self.inner.env.random()),
         };
         let key = request.idempotency_key.as_deref().map(|key| self.key(key, request.identity(&id)));
+        let key = key.transpose()?;
         let now = to_time(self.inner.env.now());
-        let deadline = request.execution_timeout.map(|timeout| now.after(timeout));
+        let due = request.start_delay.map(|delay| now.after(delay));
+        let deadline = request.execution_timeout.map(|timeout| due.unwrap_or(now).after(timeout));
+        let signal = request.signal.map(|signal| signal_job(signal.name, signal.input));
         let start = Start {
             random_seed: self.inner.env.random(),
             execution_timeout: request.execution_timeout,
             run_timeout: request.run_timeout,
             retry_policy: request.retry_policy,
+            memo: request.memo,
             ..Start::new(request.workflow_type, id.clone(), request.input)
         };
         let begins = Begins { parent: None, deadline };
-        let reuse = IdReusePolicy::AllowDuplicate;
-        let started = self.inner.start_run(start, begins, reuse, key.transpose()?).await;
-        let (workspace, written) = started?;
-        Ok(Started { id, run_id: workflow::run_id(workspace, written.run), repeated: written.repeated })
+        let how = StartAs { reuse: request.id_reuse_policy, key, due, signal };
+        let (workspace, written) = self.inner.start_run(start, begins, how).await?;
+        let Written { run, repeated, begins: started } = written;
+        Ok(Started { id, run_id: workflow::run_id(workspace, run), started, repeated })
     }
 
     fn key(&self, key: &str, identity: String) -> Result<Key, HostError> {
@@ -240,7 +174,7 @@ impl WorkflowHost {
     }
 
     /// Refuses what does not fit into an event.
-    fn refuse_too_large(&self, what: &'static str, input: &[Payload]) -> Result<(), HostError> {
+    fn refuse_too_large(&self, what: &'static str, input: &impl Serialize) -> Result<(), HostError> {
         let (bytes, limit) = (crate::size::size_of(input), self.inner.options.answer_bytes_max);
         if bytes > limit { Err(HostError::TooLarge { what, bytes, limit }) } else { Ok(()) }
     }
@@ -254,7 +188,7 @@ impl WorkflowHost {
             let answer = Answering::Written(reply);
             Item::Tell(Box::new(workflow::Told { job, run: None, key, answer }))
         });
-        let Written { run, repeated } = told.await.map_err(|error| error.of(id))?;
+        let Written { run, repeated, .. } = told.await.map_err(|error| error.of(id))?;
         Ok(Told { run_id: workflow::run_id(workspace, run), repeated })
     }
 
@@ -271,9 +205,7 @@ impl WorkflowHost {
         idempotency_key: Option<&str>,
     ) -> Result<Told, HostError> {
         self.refuse_too_large("the signal's input", &input)?;
-        let job =
-            Job::Signal { name: name.to_owned(), input, headers: Headers::new(), identity: String::new() };
-        self.tell(id, job, idempotency_key).await
+        self.tell(id, signal_job(name.to_owned(), input), idempotency_key).await
     }
 
     /// Asks the open run of a workflow to stop.
@@ -307,7 +239,7 @@ impl WorkflowHost {
         let ended = Box::new(terminated(reason, &self.inner.env));
         let asked =
             self.inner.ask(workspace, |reply| Item::End { run: None, ended, key, reply: Some(reply) });
-        let Written { run, repeated } = asked.await.map_err(|error| error.of(id))?;
+        let Written { run, repeated, .. } = asked.await.map_err(|error| error.of(id))?;
         Ok(Told { run_id: workflow::run_id(workspace, run), repeated })
     }
 
@@ -321,7 +253,7 @@ impl WorkflowHost {
         self.refuse_when_closed()?;
         let workspace = self.workspace(id).await?;
         let asked = self.inner.ask(workspace, |reply| Item::Unstick { reply });
-        let Written { run, repeated } = asked.await.map_err(|error| error.of(id))?;
+        let Written { run, repeated, .. } = asked.await.map_err(|error| error.of(id))?;
         Ok(Told { run_id: workflow::run_id(workspace, run), repeated })
     }
 
@@ -397,4 +329,8 @@ impl WorkflowHost {
             None => Err(HostError::Invalid(format!("workflow {id} has ended without a last event"))),
         }
     }
+}
+
+fn signal_job(name: String, input: Vec<Payload>) -> Job {
+    Job::Signal { name, input, headers: Headers::new(), identity: String::new() }
 }

@@ -137,6 +137,17 @@ impl Inner {
         found
     }
 
+    /// Workflows behind one whose run is known to be stuck, in order.
+    pub(crate) fn stuck(&self, after: Option<u64>) -> Vec<WorkspaceId> {
+        let workflows: Vec<Arc<Workflow>> = self.workflows().values().cloned().collect();
+        let is_behind =
+            |workflow: &&Arc<Workflow>| after.is_none_or(|after| workflow.workspace.get() > after);
+        let found = workflows.iter().filter(is_behind).filter(|workflow| workflow.lock().stuck.is_some());
+        let mut found: Vec<WorkspaceId> = found.map(|workflow| workflow.workspace).collect();
+        found.sort_unstable();
+        found
+    }
+
     pub(crate) fn open_runs(&self) -> usize {
         self.workflows().len() + self.asleep().len()
     }

@@ -44,6 +44,7 @@ mod options;
 mod pending;
 mod retention;
 mod size;
+mod start;
 pub mod testing;
 mod threads;
 mod waiting;
@@ -52,9 +53,10 @@ mod workflow;
 pub use describe::{Description, Listed, PendingOperation, Timeline, TimelineEntry};
 pub use entry::{Attempted, BadEntry, Begins, Ended, Entry, Next, ParentLink, Retry, Turn};
 pub use error::HostError;
-pub use host::{StartRequest, Started, Told, WorkflowHost};
+pub use host::{Told, WorkflowHost};
 pub use options::HostOptions;
 pub use seriatim_activity::{Activities, ActivityContext, ActivityInfo, demo};
+pub use start::{StartRequest, StartSignal, Started};
 
 /// The guide's examples, compiled and run.
 #[cfg(doctest)]

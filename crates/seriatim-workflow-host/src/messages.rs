@@ -23,7 +23,7 @@ use crate::error::HostError;
 use crate::inner::Inner;
 use crate::load::read_entry;
 use crate::pending::{Child, Message, MessageContents, Pending};
-use crate::workflow::{Answering, Item, Key, Starting, Told, Written, parse_run_id, run_id};
+use crate::workflow::{Answering, Item, Key, StartAs, Starting, Told, Written, parse_run_id, run_id};
 
 /// What the keys of messages between workflows begin with: nobody else's may.
 pub(crate) const KEY_PREFIX: &str = "workflow:";
@@ -97,8 +97,7 @@ impl Inner {
         self: &Arc<Self>,
         start: Start,
         begins: Begins,
-        reuse: seriatim_workflow::IdReusePolicy,
-        key: Option<Key>,
+        how: StartAs,
     ) -> Result<(WorkspaceId, Written), HostError> {
         if !self.registry.contains(&start.workflow_type) {
             let known: Vec<&str> = self.registry.names().collect();
@@ -111,9 +110,7 @@ impl Inner {
         }
         let start = Box::new(start);
         let written = self
-            .ask(workspace, |reply| {
-                Item::Start(Box::new(Starting { start, begins, reuse, key, is_fresh, reply }))
-            })
+            .ask(workspace, |reply| Item::Start(Box::new(Starting { start, begins, how, is_fresh, reply })))
             .await?;
         Ok((workspace, written))
     }
@@ -291,8 +288,9 @@ impl Inner {
         let deadline = options.execution_timeout.map(|timeout| to_time(self.env.now()).after(timeout));
         let policy = options.parent_close_policy;
         let parent = Some(ParentLink { workspace: workspace.get(), run, seq, policy });
-        let key = key(workspace, run, "child", seq);
-        self.start_run(start, Begins { parent, deadline }, options.id_reuse_policy, Some(key)).await
+        let key = Some(key(workspace, run, "child", seq));
+        let how = StartAs { reuse: options.id_reuse_policy, key, ..StartAs::default() };
+        self.start_run(start, Begins { parent, deadline }, how).await
     }
 
     /// Asks a child to stop.

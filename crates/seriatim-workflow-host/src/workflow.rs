@@ -21,6 +21,8 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T, HostError>>;
 pub(crate) struct Written {
     pub(crate) run: u64,
     pub(crate) repeated: bool,
+    /// The run begins with what was written.
+    pub(crate) begins: bool,
 }
 
 /// An idempotency key, and what was meant by it.
@@ -30,13 +32,23 @@ pub(crate) struct Key {
     pub(crate) identity: String,
 }
 
+/// How a run is to be started.
+#[derive(Debug, Default)]
+pub(crate) struct StartAs {
+    pub(crate) reuse: IdReusePolicy,
+    pub(crate) key: Option<Key>,
+    /// When its first activation is due, if that is not at once.
+    pub(crate) due: Option<Time>,
+    /// Told to an open run, if there is one; otherwise to the new run, with its first activation.
+    pub(crate) signal: Option<Job>,
+}
+
 /// A run to be started.
 #[derive(Debug)]
 pub(crate) struct Starting {
     pub(crate) start: Box<Start>,
     pub(crate) begins: Begins,
-    pub(crate) reuse: IdReusePolicy,
-    pub(crate) key: Option<Key>,
+    pub(crate) how: StartAs,
     /// The workspace was made for it.
     pub(crate) is_fresh: bool,
     pub(crate) reply: Reply<Written>,

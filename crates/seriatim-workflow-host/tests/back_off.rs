@@ -140,7 +140,7 @@ fn what_waits_is_answered_when_the_run_or_the_host_ends() {
 fn no_more_wait_than_the_inbox_holds() {
     simulate(5, |env| async move {
         let options = HostOptions { inbox_max: 3, ..HostOptions::default() };
-        let (log, store) = storage(&env);
+        let (log, store) = storage();
         let world = World::on(&env, log, store, workflows(), Activities::new(), options).await;
         start(&world.host).await;
         let waiting: Vec<_> = (0..5).map(|_| add(&env, &world.host, 1, None)).collect();
@@ -161,7 +161,7 @@ fn an_update_that_has_waited_is_told_once_when_the_log_refuses_the_first_activat
         simulate(seed, |env| async move {
             let faults = Faults::new(&env);
             let log = Log::new(FaultyLog::new(Arc::new(MemoryLog::new()), &faults));
-            let store = Store::new(MemoryStore::new(env.clone()));
+            let store = Store::new(MemoryStore::new());
             let world =
                 World::on(&env, log, store, workflows(), Activities::new(), HostOptions::default()).await;
             start(&world.host).await;

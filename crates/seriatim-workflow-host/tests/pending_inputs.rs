@@ -69,7 +69,7 @@ fn waiting(pending_bytes: usize) -> (usize, usize) {
     let out = found.clone();
     simulate(1, |env| async move {
         let (gate, seen) = (Gate::new(), Seen::default());
-        let (log, store) = (Log::new(gate.clone()), Store::new(MemoryStore::new(env.clone())));
+        let (log, store) = (Log::new(gate.clone()), Store::new(MemoryStore::new()));
         let options = || HostOptions { pending_bytes, ..HostOptions::default() };
         let world = World::on(&env, log, store, workflows(), activities(&seen), options()).await;
         for run in 0..RUNS {

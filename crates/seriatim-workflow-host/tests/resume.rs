@@ -74,7 +74,7 @@ fn runs_that_only_wait_are_not_read_when_a_host_starts() {
     const STEPS: u32 = 200;
     simulate(1, |env| async move {
         let (gate, begun) = (Gate::new(), Begun::default());
-        let (log, store) = (Log::new(gate.clone()), Store::new(MemoryStore::new(env.clone())));
+        let (log, store) = (Log::new(gate.clone()), Store::new(MemoryStore::new()));
         let world = World::on(&env, log, store, workflows(), activities(&begun), options()).await;
         for run in 0..RUNS {
             world.start("long", &format!("long-{run}"), &STEPS).await;
@@ -125,7 +125,7 @@ fn a_wait_that_was_noted_is_forgotten_when_the_run_has_something_to_do() {
             })
         };
         let begun = Begun::default();
-        let (log, store) = common::storage(&env);
+        let (log, store) = common::storage();
         let mut world = World::on(&env, log, store, workflows(), activities(&begun), options()).await;
         world.start("w", "w", &()).await;
         world = world.again_with(workflows(), activities(&begun), options()).await;
@@ -150,7 +150,7 @@ fn a_wait_that_was_noted_is_forgotten_when_the_run_has_something_to_do() {
 
 /// Two runs with an activity under way, in two partitions: their ids, and the partition of the first.
 async fn two(env: &Env, gate: &Gate, begun: &Begun) -> (String, String, PartitionId) {
-    let (log, store) = (Log::new(gate.clone()), Store::new(MemoryStore::new(env.clone())));
+    let (log, store) = (Log::new(gate.clone()), Store::new(MemoryStore::new()));
     let world = World::on(env, log, store, workflows(), activities(begun), options()).await;
     let partition = async |id: &str| {
         let workspace = world.engine.workflows().find(id).await.unwrap().unwrap();
@@ -182,7 +182,7 @@ fn a_partition_that_is_not_ready_keeps_no_other_from_resuming_and_resumes_when_i
             let (first, second, partition) = two(&env, &gate, &begun).await;
             // Nothing derived is left: each partition recovers from its log, and this one does not come to an end.
             gate.set(Reads::Wait(partition));
-            let (log, store) = (Log::new(gate.clone()), Store::new(MemoryStore::new(env.clone())));
+            let (log, store) = (Log::new(gate.clone()), Store::new(MemoryStore::new()));
             let world = World::on(&env, log, store, workflows(), activities(&begun), options()).await;
             world.sleep_ms(60_000).await;
             assert_eq!(*begun.lock().unwrap(), [second.as_str()]);
@@ -202,7 +202,7 @@ fn a_stopped_partition_keeps_no_other_from_resuming() {
         let (gate, begun) = (Gate::new(), Begun::default());
         let (_, second, partition) = two(&env, &gate, &begun).await;
         gate.set(Reads::Corrupt(partition));
-        let (log, store) = (Log::new(gate.clone()), Store::new(MemoryStore::new(env.clone())));
+        let (log, store) = (Log::new(gate.clone()), Store::new(MemoryStore::new()));
         let world = World::on(&env, log, store, workflows(), activities(&begun), options()).await;
         assert_eq!(world.result::<u32>(&second).await, 7);
         assert_eq!(*begun.lock().unwrap(), [second]);
@@ -214,7 +214,7 @@ fn a_stopped_partition_keeps_no_other_from_resuming() {
 fn runs_that_cannot_be_read_take_no_place_from_others() {
     simulate(6, |env| async move {
         let (gate, begun) = (Gate::new(), Begun::default());
-        let (log, store) = (Log::new(gate.clone()), Store::new(MemoryStore::new(env.clone())));
+        let (log, store) = (Log::new(gate.clone()), Store::new(MemoryStore::new()));
         let world =
             World::on(&env, log.clone(), store.clone(), workflows(), activities(&begun), options()).await;
         let mut partitions = Vec::new();

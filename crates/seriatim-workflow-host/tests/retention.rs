@@ -97,13 +97,13 @@ fn ended_runs_leave_the_index_and_their_ids_can_be_used_again() {
         let before = index(&world.engine).await;
         world = world.again_with(workflows(), Activities::new(), options()).await;
         assert_eq!(index(&world.engine).await, before);
-        let scratch = Store::new(MemoryStore::new(env.clone()));
+        let scratch = Store::new(MemoryStore::new());
         let report = world.engine.doctor(&scratch, Treatment::Rebuild, &mut |_| {}).await.unwrap();
         assert!(report.is_clean(), "{report:?}");
         assert_eq!(index(&world.engine).await, before);
         world.host.close().await;
         world.engine.close().await;
-        let store = Store::new(MemoryStore::new(env.clone()));
+        let store = Store::new(MemoryStore::new());
         let log = world.log.clone();
         world = World::on(&env, log, store, workflows(), Activities::new(), options()).await;
         assert_eq!(index(&world.engine).await, before);
@@ -185,7 +185,7 @@ fn many_runs_and_many_workflows_are_forgotten_in_parts() {
         assert_eq!(index(&world.engine).await, Vec::<String>::new());
         let workspace = world.engine.workflows().find("long").await.unwrap().unwrap();
         assert!(world.engine.workflows().runs(workspace, None, 10).await.unwrap().is_empty());
-        let store = Store::new(MemoryStore::new(env.clone()));
+        let store = Store::new(MemoryStore::new());
         world.host.close().await;
         world.engine.close().await;
         let engine = Engine::open(env.clone(), world.log, store, [], Options::default()).await.unwrap();

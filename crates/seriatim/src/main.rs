@@ -68,11 +68,12 @@ mod tests {
     /// A line as a shell would take it apart; quotes are the only thing that examples need.
     fn words(line: &str) -> Vec<String> {
         let mut words = vec![String::new()];
-        let mut quoted = false;
+        let mut quote = None;
         for letter in line.chars() {
             match letter {
-                '\'' | '"' => quoted = !quoted,
-                ' ' if !quoted => words.push(String::new()),
+                '\'' | '"' if quote.is_none() => quote = Some(letter),
+                letter if quote == Some(letter) => quote = None,
+                ' ' if quote.is_none() => words.push(String::new()),
                 letter => words.last_mut().unwrap().push(letter),
             }
         }

@@ -89,3 +89,40 @@ impl Table {
 pub(crate) fn or_dash(value: Option<impl Display>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
+
+/// Things of one kind on their way out: one JSON object per line, or a table for each page.
+#[derive(Debug)]
+pub(crate) struct Listing<'a> {
+    json: bool,
+    columns: &'a [&'a str],
+    output: Output,
+    begun: bool,
+}
+
+impl<'a> Listing<'a> {
+    pub(crate) fn new(json: bool, columns: &'a [&'a str]) -> Self {
+        Self { json, columns, output: Output::new(), begun: false }
+    }
+
+    /// Prints a page of them.
+    pub(crate) fn page<T: Serialize>(
+        &mut self,
+        things: &[T],
+        row: impl Fn(&T) -> Vec<String>,
+    ) -> Result<(), CliError> {
+        if self.json {
+            return things.iter().try_for_each(|thing| self.output.json(thing));
+        }
+        if things.is_empty() && self.begun {
+            return Ok(());
+        }
+        self.begun = true;
+        let mut table = Table::new(self.columns);
+        things.iter().for_each(|thing| table.row(row(thing)));
+        table.print(&mut self.output)
+    }
+
+    pub(crate) fn end(mut self) -> Result<(), CliError> {
+        self.output.flush()
+    }
+}

@@ -65,6 +65,121 @@ fn a_history_replays_on_the_code_that_made_it_and_tells_where_other_code_differs
 }
 
 #[test]
+fn a_part_of_a_history_is_replayed_and_said_to_be_a_part() {
+    let folder = Folder::new();
+    let server = folder.serve(&["--storage", "memory:"]);
+    ask(&server, "POST", "/v1/workflows", r#"{"type": "greet", "id": "greeting", "input": "Ada"}"#);
+    ask(&server, "GET", "/v1/workflows/greeting?wait=20", "");
+    let first = ask(&server, "GET", "/v1/workflows/greeting/history?limit=1", "");
+    let next = serde_json::from_str::<Value>(&first).unwrap()["next"].to_string();
+    folder.write("first.json", &first);
+    let rest = format!("/v1/workflows/greeting/history?after={next}");
+    folder.write("rest.json", &ask(&server, "GET", &rest, ""));
+    let part = folder.run(&["replay", "first.json"]);
+    assert_eq!(part.code, 2, "{part:?}");
+    assert!(part.stdout.starts_with("first.json: same: greet "), "{part:?}");
+    let expected = format!(
+        "seriatim: first.json is only a part of a history: events after {next} are missing; get all of it with \
+         `seriatim workflow history greeting --json`\n"
+    );
+    assert_eq!(part.stderr, expected);
+    let rest = folder.run(&["replay", "rest.json"]).fails(2);
+    assert!(rest.contains("rest.json is only a part of a history: its begin is missing"), "{rest}");
+    folder.run(&["replay", "--inspect", "first.json"]).fine();
+    // The advice works.
+    let whole = folder.run(&["workflow", "history", "greeting", "--json", "--server", &server.url]).fine();
+    folder.write("whole.json", &whole);
+    folder.run(&["replay", "whole.json"]).fine();
+}
+
+/// Runs a subcommand of `workflow`.
+fn workflow(folder: &Folder, server: &Server, arguments: &[&str]) -> support::Ran {
+    let all: Vec<&str> =
+        ["workflow"].iter().chain(arguments).copied().chain(["--server", &server.url]).collect();
+    folder.run(&all)
+}
+
+#[test]
+fn workflows_are_started_told_and_asked_from_the_command_line() {
+    let folder = Folder::new();
+    let server = folder.serve(&["--storage", "memory:"]);
+    let run = |arguments: &[&str]| workflow(&folder, &server, arguments);
+    let start = [
+        "start",
+        "order",
+        "--id",
+        "tea",
+        "--input",
+        r#"{"patience_ms": 3600000}"#,
+        "--key",
+        "k",
+        "--run-timeout",
+        "1h",
+        "--execution-timeout",
+        "7d",
+        "--memo",
+        r#"customer="Ada""#,
+        "--retry-attempts",
+        "3",
+        "--retry-interval",
+        "10s",
+    ];
+    assert_eq!(run(&start).fine(), "tea\n");
+    let again = run(&start);
+    assert_eq!((&*again.stdout, &*again.stderr), ("tea\n", "seriatim: done before, with the same key\n"));
+    assert!(run(&["start", "order", "--id", "tea"]).fails(1).contains("is running"));
+    let shown = &run(&["show", "tea", "--json"]).json()[0];
+    assert_eq!(
+        (&shown["status"], &shown["memo"]),
+        (&json!("running"), &json!({"customer": "Ada"})),
+        "{shown}"
+    );
+    let text = run(&["show", "tea"]).fine();
+    assert!(text.contains("status   running\n") && text.contains("memo     customer: \"Ada\"\n"), "{text}");
+    let policy = &run(&["history", "tea", "--json"]).json()[0]["entries"][0]["details"]["retry_policy"];
+    assert_eq!((&policy["maximum_attempts"], &policy["initial_interval"]["secs"]), (&json!(3), &json!(10)));
+    assert_eq!(run(&["update", "tea", "change_item", "--input", "\"coffee\""]).fine(), "\"tea\"\n");
+    assert!(run(&["query", "tea", "status"]).fine().ends_with("\"\n"));
+    let listed = run(&["list", "--status", "running", "--json"]).json();
+    assert_eq!(listed[0]["id"], "tea");
+    let table = run(&["list", "--status", "stuck"]).fine();
+    assert_eq!(table.lines().count(), 1, "only the names of the columns: {table}");
+    assert!(run(&["list", "--status", "happy"]).fails(2).contains("is not a status"));
+    // A start with a signal tells the open run.
+    let told =
+        run(&["start", "order", "--id", "tea", "--signal", "approve", "--signal-input", r#"{"by": "me"}"#]);
+    assert!(told.stderr.contains("was open, and got the signal"), "{told:?}");
+    let result: Value = serde_json::from_str(&run(&["wait", "tea"]).fine()).unwrap();
+    assert_eq!((&result["item"], &result["approved_by"]), (&json!("coffee"), &json!("signal")));
+    let history = run(&["history", "tea"]).fine();
+    assert!(history.contains("schedule_activity") && history.contains("charge"), "{history}");
+    assert!(run(&["history", "tea", "--run", "9"]).fails(2).contains("workflow tea has no run 9"));
+    assert!(run(&["signal", "tea", "approve"]).fails(1).contains("is not running"));
+    assert!(run(&["retry", "tea"]).fails(1).contains("is not running"));
+    assert!(run(&["start", "greet", "--input", "Ada"]).fails(2).contains("is not JSON"));
+    assert!(run(&["start", "greet", "--run-timeout", "soon"]).fails(2).contains("is not a duration"));
+}
+
+#[test]
+fn workflows_are_stopped_from_the_command_line() {
+    let folder = Folder::new();
+    let server = folder.serve(&["--storage", "memory:"]);
+    let run = |arguments: &[&str]| workflow(&folder, &server, arguments);
+    let start = |id: &str| run(&["start", "order", "--id", id, "--start-delay", "12h"]).fine();
+    start("a");
+    assert!(run(&["retry", "a"]).stderr.ends_with("was not stuck\n"));
+    run(&["cancel", "a", "--reason", "enough"]).fine();
+    run(&["terminate", "a", "--reason", "at once"]).fine();
+    assert!(
+        run(&["wait", "a"]).fails(1).contains("workflow a has ended without a result, terminated: at once")
+    );
+    start("a");
+    let used =
+        run(&["start", "order", "--id", "a", "--id-reuse-policy", "terminate-if-running", "--json"]).json();
+    assert!(used[0]["run_id"].as_str().unwrap().ends_with("-3"), "{used:?}");
+}
+
+#[test]
 fn a_file_that_cannot_be_read_does_not_stop_the_others_and_a_list_is_read() {
     let folder = folder_with_a_history();
     let history = std::fs::read_to_string(folder.join("greeting.json")).unwrap();

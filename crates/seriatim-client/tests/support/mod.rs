@@ -11,6 +11,8 @@ use seriatim_env::{Env, Shutdown, Task};
 use seriatim_server::{ServerOptions, serve};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
+use seriatim_workflow::Registry;
+use seriatim_workflow_host::{HostOptions, WorkflowHost, demo};
 use tokio::net::TcpListener;
 
 /// A storage in memory that outlives the servers on it.
@@ -23,6 +25,7 @@ pub(crate) struct World {
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) engine: Engine,
+    host: Option<WorkflowHost>,
     stop: Shutdown,
     served: Task<std::io::Result<()>>,
 }
@@ -39,10 +42,27 @@ impl World {
         self.start_with(at, Options::default()).await
     }
 
-    pub(crate) async fn start_with(&self, at: Option<SocketAddr>, options: Options) -> Server {
+    /// Starts a server that runs these workflows, with the activities of the demo.
+    pub(crate) async fn start_with_workflows(&self, workflows: Registry) -> Server {
+        let engine = self.open(Options::default()).await;
+        let (env, options) = (self.env.clone(), HostOptions::default());
+        let host = WorkflowHost::open(env, engine.clone(), workflows, demo::activities(), options);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, stop) = (listener.local_addr().unwrap(), Shutdown::new());
+        let serving = seriatim_server::Server::new(engine.clone()).workflows(host.clone());
+        let served = self.env.spawn(serving.serve(listener, stop.clone()));
+        Server { address, engine, host: Some(host), stop, served }
+    }
+
+    async fn open(&self, options: Options) -> Engine {
         let (env, log, store) = (self.env.clone(), self.log.clone(), self.store.clone());
         let engine = Engine::open(env, log, store, [App::new(shop())], options).await.unwrap();
         assert!(engine.wait_ready(Duration::from_secs(60)).await);
+        engine
+    }
+
+    pub(crate) async fn start_with(&self, at: Option<SocketAddr>, options: Options) -> Server {
+        let engine = self.open(options).await;
         let listener = loop {
             let bound = TcpListener::bind(at.unwrap_or(([127, 0, 0, 1], 0).into())).await;
             match bound {
@@ -54,7 +74,7 @@ impl World {
         let (address, stop) = (listener.local_addr().unwrap(), Shutdown::new());
         let served =
             self.env.spawn(serve(listener, engine.clone(), None, ServerOptions::default(), stop.clone()));
-        Server { address, engine, stop, served }
+        Server { address, engine, host: None, stop, served }
     }
 }
 
@@ -72,6 +92,9 @@ impl Server {
     pub(crate) async fn stop(self) -> SocketAddr {
         self.stop.cancel();
         self.served.await.unwrap().unwrap();
+        if let Some(host) = self.host {
+            host.close().await;
+        }
         self.engine.close().await;
         self.address
     }

@@ -58,12 +58,13 @@ function summary(found, parent, base, refresh) {
   return [
     figures([["status", runStatus(found.status)], ["type", found.type], ["started", ago(found.started)],
       found.ended ? ["ended", ago(found.ended)] : null, parent ? ["child of", workflowLink(parent)] : null].filter(Boolean)),
-    found.stuck ? h("div", { class: "problem", role: "alert" }, h("strong", null, "Its code does not get on"), h("p", null, found.stuck), retryButton(base, refresh)) : null,
+    found.stuck ? h("div", { class: "problem", role: "alert" }, h("strong", null, "Its code cannot continue"), h("p", null, found.stuck), retryButton(base, refresh)) : null,
     found.warnings?.length ? h("div", { class: "problem" }, h("strong", null, "Warnings"), found.warnings.map((one) => h("p", null, one))) : null,
     found.failure ? h("div", { class: "problem" }, h("strong", null, sentence(plainWord(found.status))), h("p", null, why(found.failure)),
       raw("The whole failure", found.failure)) : null,
     h("div", { class: "values" },
       h("div", null, h("h2", null, "Input"), json(found.input)),
+      Object.keys(found.memo ?? {}).length ? h("div", { class: "memo" }, h("h2", null, "Memo"), json(found.memo)) : null,
       found.status === "completed" ? h("div", { class: "outcome" }, h("h2", null, "Result"), json(found.result)) : null),
   ];
 }

@@ -23,7 +23,8 @@ function startForm() {
   return h("section", { class: "card" }, h("h2", null, "Start a workflow"), form({ class: "form", id: "start-workflow", children }, submit, work, output), output);
 }
 
-const STATUSES = ["running", "completed", "failed", "cancelled", "terminated", "timed_out", "continued_as_new"];
+// Stuck is no status of a run: it is running, and its code cannot continue.
+const STATUSES = ["running", "stuck", "completed", "failed", "cancelled", "terminated", "timed_out", "continued_as_new"];
 
 async function list(status) {
   const read = async (query, options) => {
@@ -42,7 +43,7 @@ async function list(status) {
   const line = `curl ${server}/v1/workflows -H 'content-type: application/json' -d '{"type": "greet", "input": "Ada"}'`;
   const none = status === ""
     ? empty("No workflows yet", "A workflow is durable code: it goes on after a crash where it was. Start one with the form, or by hand:", line)
-    : empty(`None ${status === "running" ? "is" : "has"} ${plainWord(status)}`, "This is how the newest run of each workflow stands.");
+    : empty(`None ${["running", "stuck"].includes(status) ? "is" : "has"} ${plainWord(status)}`, "This is how the newest run of each workflow stands.");
   return pagedTable("Workflows", columns, read, none);
 }
 

@@ -12,6 +12,7 @@ mod health;
 mod records;
 mod series;
 mod tokens;
+mod workflow_start;
 mod workflows;
 mod workspaces;
 

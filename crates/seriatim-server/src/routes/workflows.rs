@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use serde_json::Value;
 use seriatim_api::{
-    BlockedBranch, Code, HistoryEntry, PendingOperation, RunsPage, StartWorkflow, StartedWorkflow,
-    StopWorkflow, TellWorkflow, ToldWorkflow, WaitFor, WhichRun, Workflow, WorkflowAnswer, WorkflowHistory,
-    WorkflowRuns, WorkflowSummary, Workflows, WorkflowsPage,
+    BlockedBranch, Code, HistoryEntry, PendingOperation, RunsPage, StopWorkflow, TellWorkflow, ToldWorkflow,
+    WaitFor, WhichRun, Workflow, WorkflowAnswer, WorkflowHistory, WorkflowRuns, WorkflowSummary, Workflows,
+    WorkflowsPage,
 };
 use seriatim_engine::{RunRow, RunStatus, moment};
 use seriatim_types::Timestamp;
-use seriatim_workflow::{Payload, Time};
-use seriatim_workflow_host::{HostError, StartRequest, TimelineEntry, Told, WorkflowHost};
+use seriatim_workflow::{Failure, Payload, Time};
+use seriatim_workflow_host::{HostError, TimelineEntry, Told, WorkflowHost};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{cut, page};
-use crate::extract::{Body, Path, Query, idempotency_key};
+use crate::extract::{Body, Path, Query, idempotency_key, in_words};
 use crate::openapi::IdempotencyHeader;
 use crate::problem::{Problem, code};
 use crate::server::Api;
@@ -33,7 +33,7 @@ const HISTORY_BYTES: usize = 4 << 20;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
-        .routes(routes!(list, start))
+        .routes(routes!(list, super::workflow_start::start))
         .routes(routes!(show))
         .routes(routes!(runs))
         .routes(routes!(history))
@@ -49,12 +49,39 @@ impl From<HostError> for Problem {
     fn from(error: HostError) -> Self {
         match error {
             HostError::Engine(error) => error.into(),
-            other => Self::new(code(other.kind()), other.to_string()),
+            // Its code has to change, or it has to be retried: the same request again does not help.
+            stuck @ HostError::Stuck { .. } => {
+                Self::new(Code::Unavailable, stuck.to_string()).not_retryable()
+            }
+            other => Self::new(code(other.kind()), plain(&other.to_string())),
         }
     }
 }
 
-fn host(api: &Api) -> Result<&WorkflowHost, Problem> {
+/// The text of a failure, without the types of the code that failed.
+fn plain(text: &str) -> String {
+    const BEFORE: &str = "the payload is not a ";
+    let Some((before, after)) = text.split_once(BEFORE) else { return text.to_owned() };
+    let reason = after.split_once(": ").map_or("", |(_, reason)| reason);
+    format!("{before}the value does not fit: {}", in_words(reason))
+}
+
+/// A failure with its causes, as JSON.
+fn failure(failure: &Failure) -> Value {
+    let mut json = to_json(failure);
+    let mut part = &mut json;
+    loop {
+        if let Some(Value::String(message)) = part.get_mut("message") {
+            *message = plain(message);
+        }
+        match part.get_mut("cause") {
+            Some(cause) if cause.is_object() => part = cause,
+            _ => return json,
+        }
+    }
+}
+
+pub(super) fn host(api: &Api) -> Result<&WorkflowHost, Problem> {
     let missing = || Problem::new(Code::Unavailable, "this server runs no workflows");
     api.workflows.as_ref().ok_or_else(missing)
 }
@@ -76,7 +103,7 @@ fn value_of(payloads: &[Payload]) -> Value {
 }
 
 /// A value as arguments: null is none.
-fn payloads(value: &Value) -> Result<Vec<Payload>, Problem> {
+pub(super) fn payloads(value: &Value) -> Result<Vec<Payload>, Problem> {
     if value.is_null() {
         return Ok(Vec::new());
     }
@@ -113,36 +140,25 @@ fn told(id: String, told: Told) -> Json<ToldWorkflow> {
     Json(ToldWorkflow { id, run_id: told.run_id, repeated: told.repeated })
 }
 
-/// Starts a workflow. Durable when it answers: the run is carried on, whatever crashes, until it ends.
-#[utoipa::path(
-    post, path = "/v1/workflows", tag = "workflows", params(IdempotencyHeader), request_body = StartWorkflow,
-    responses((status = 201, body = StartedWorkflow))
-)]
-async fn start(
-    State(api): State<Api>,
-    headers: HeaderMap,
-    Body(request): Body<StartWorkflow>,
-) -> Result<(StatusCode, Json<StartedWorkflow>), Problem> {
-    let start = StartRequest {
-        id: request.id,
-        input: payloads(&request.input)?,
-        idempotency_key: idempotency_key(&headers)?,
-        ..StartRequest::new(request.workflow_type)
-    };
-    let started = host(&api)?.start(start).await?;
-    let answer = StartedWorkflow { id: started.id, run_id: started.run_id, repeated: started.repeated };
-    Ok((StatusCode::CREATED, Json(answer)))
-}
+/// What lists the workflows whose run is stuck. It is no status of a run: the run is running.
+const STUCK: &str = "stuck";
 
 /// Workflows, by how their newest runs stand.
 #[utoipa::path(
     get, path = "/v1/workflows", tag = "workflows", params(WorkflowsPage), responses((status = 200, body = Workflows))
 )]
 async fn list(State(api): State<Api>, Query(list): Query<WorkflowsPage>) -> Result<Json<Workflows>, Problem> {
-    let status = list.status.as_deref().map(str::parse::<RunStatus>).transpose();
-    let status = status.map_err(|error| Problem::invalid(error.to_string()))?;
-    let limit = page(list.limit)?;
-    let (found, more) = cut(host(&api)?.list(status, list.after, limit + 1).await?, limit);
+    let (limit, host) = (page(list.limit)?, host(&api)?);
+    let found = if list.status.as_deref() == Some(STUCK) {
+        host.list_stuck(list.after, limit + 1).await?
+    } else {
+        let status = list.status.as_deref().map(str::parse::<RunStatus>).transpose();
+        let status = status.map_err(|error| {
+            Problem::invalid(format!("{error}; {STUCK} lists running ones that cannot continue"))
+        })?;
+        host.list(status, list.after, limit + 1).await?
+    };
+    let (found, more) = cut(found, limit);
     let next = found.last().filter(|_| more).map(|last| last.cursor);
     let workflows = found.into_iter().map(|listed| summary(listed.row, listed.run_id)).collect();
     Ok(Json(Workflows { workflows, next }))
@@ -170,7 +186,7 @@ async fn show(
         since: time(operation.since),
         due: operation.due.map(time),
         attempt: operation.attempt,
-        last_failure: operation.last_failure.as_ref().map(to_json),
+        last_failure: operation.last_failure.as_ref().map(failure),
         target: operation.target.clone(),
     });
     let blocked = found.blocked.iter().map(|blocked| BlockedBranch {
@@ -180,7 +196,12 @@ async fn show(
     Ok(Json(Workflow {
         input: value_of(&found.input),
         result: value_of(found.result.as_slice()),
-        failure: found.failure.as_ref().map(to_json),
+        memo: found
+            .memo
+            .iter()
+            .map(|(name, note)| (name.clone(), value_of(std::slice::from_ref(note))))
+            .collect(),
+        failure: found.failure.as_ref().map(failure),
         stuck: found.stuck.clone(),
         pending: pending.collect(),
         blocked: blocked.collect(),

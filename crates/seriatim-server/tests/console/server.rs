@@ -1,7 +1,8 @@
 //! A server in this process, and requests to it.
 
 use std::net::SocketAddr;
-use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
@@ -11,6 +12,7 @@ use seriatim_engine::{App, Engine, Options};
 use seriatim_env::{Env, Shutdown, Task};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
+use seriatim_workflow::Context;
 use seriatim_workflow_host::{HostOptions, WorkflowHost, demo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -23,6 +25,8 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     engine: Engine,
     host: Option<WorkflowHost>,
+    /// Whether runs of `vase` can continue.
+    pub(crate) is_whole: Arc<AtomicBool>,
     stop: Shutdown,
     served: Task<std::io::Result<()>>,
 }
@@ -57,15 +61,19 @@ impl Server {
         let engine = Engine::open(env.clone(), log, store, [App::new(shop())], Options::default());
         let engine = engine.await.unwrap();
         assert!(engine.wait_ready(Duration::from_secs(60)).await);
+        let is_whole = Arc::new(AtomicBool::new(false));
         let host = runs_workflows.then(|| {
-            let workflows = demo::workflows().workflow("basket", crate::basket::basket);
+            let whole = is_whole.clone();
+            let vase = move |_: Context, (): ()| crate::basket::vase(whole.clone());
+            let workflows =
+                demo::workflows().workflow("basket", crate::basket::basket).workflow("vase", vase);
             let activities = demo::activities();
             WorkflowHost::open(env.clone(), engine.clone(), workflows, activities, HostOptions::default())
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), Shutdown::new());
         let served = serve(env, listener, &engine, host.as_ref(), &stop);
-        Self { address, engine, host, stop, served }
+        Self { address, engine, host, is_whole, stop, served }
     }
 
     /// Stops answering, and begins again at the same address with the same data.

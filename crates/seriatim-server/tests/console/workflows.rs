@@ -15,6 +15,7 @@ pub(crate) async fn work_with_workflows(browser: &mut Browser, server: &Server) 
     wait_in_vain(browser, server).await;
     stop_orders(browser, server).await;
     fill_a_basket(browser).await;
+    repair_a_vase(browser, server).await;
     filter(browser).await;
     browser.wait_text("tbody", "tea.ship").await;
     shoot_twice(browser, "workflows").await;
@@ -178,6 +179,28 @@ async fn fill_a_basket(browser: &mut Browser) {
     browser.wait_text(".run .status", "running").await;
 }
 
+/// A stuck run is in its list, says why, and is retried by a button; its memo is on its page.
+async fn repair_a_vase(browser: &mut Browser, server: &Server) {
+    let vase = json!({"type": "vase", "id": "vase", "memo": {"room": "hall"}});
+    server.post("/v1/workflows", &vase).await;
+    browser.turn("#/workflows").await;
+    choose(browser, "status", "stuck").await;
+    browser.wait("document.querySelectorAll('tbody tr').length === 1").await;
+    browser.click("tbody a").await;
+    browser.wait_text(".problem", "the vase is broken").await;
+    browser.wait_text(".memo .json", "\"hall\"").await;
+    // Nothing has changed: it is still stuck.
+    browser.click(".run .problem button").await;
+    browser.wait_text(".problem", "the vase is broken").await;
+    browser.wait("!document.querySelector('.run .problem button').disabled").await;
+    assert_eq!(browser.value("document.querySelector('.run .status').textContent").await, "running");
+    shoot_twice(browser, "stuck").await;
+    server.is_whole.store(true, std::sync::atomic::Ordering::Relaxed);
+    browser.click(".run .problem button").await;
+    browser.wait_text(".run .status", "completed").await;
+    browser.wait_text(".outcome .json", "\"flowers\"").await;
+}
+
 async fn choose(browser: &mut Browser, name: &str, value: &str) {
     let chooser = format!("document.querySelector('.chooser [name={name}]')");
     browser.wait(&format!("{chooser} !== null")).await;
@@ -195,6 +218,8 @@ async fn filter(browser: &mut Browser) {
     browser.wait_text("tbody", "terminated").await;
     choose(browser, "status", "timed_out").await;
     browser.wait_text(".empty", "None has timed out").await;
+    choose(browser, "status", "stuck").await;
+    browser.wait_text(".empty", "None is stuck").await;
     choose(browser, "status", "running").await;
     browser.wait_text("tbody", "basket").await;
     browser.wait("document.querySelectorAll('tbody tr').length === 2").await;

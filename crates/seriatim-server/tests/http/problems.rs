@@ -126,7 +126,7 @@ async fn each_route_says_what_is_wrong() {
             Some(json!({"cuont": 1})),
             400,
             "invalid",
-            "the body: unknown field `cuont`, expected `count` or `note` at line 1 column 8",
+            "in the body, cuont: unknown field `cuont`, expected `count` or `note` at line 1 column 8",
         ),
         ("DELETE", "/v1/tokens/none".to_owned(), None, 404, "not_found", "token none does not exist"),
         (
@@ -167,7 +167,7 @@ async fn each_route_says_what_is_wrong() {
             Some(json!({"treatment": "cure"})),
             400,
             "invalid",
-            "the body: unknown variant `cure`, expected one of `check`, `repair`, `rebuild` at line 1 column 19",
+            "in the body, treatment: unknown variant `cure`, expected one of `check`, `repair`, `rebuild` at line 1 column 19",
         ),
     ] {
         let body = body.map(|body| body.to_string());

@@ -36,17 +36,17 @@ async fn what_is_wrong_is_told_in_words_of_the_api() {
         (
             "/v1/series/s/next".to_owned(),
             json!({"count": "x"}),
-            "the body: invalid type: string \"x\", expected a whole number at line 1 column 12",
+            "in the body, count: invalid type: string \"x\", expected a whole number at line 1 column 12",
         ),
         (
             "/v1/series/s/next".to_owned(),
             json!({"count": -1}),
-            "the body: invalid value: integer `-1`, expected a whole number at line 1 column 11",
+            "in the body, count: invalid value: integer `-1`, expected a whole number at line 1 column 11",
         ),
         (
             format!("{workspace}/commands"),
             json!({"changes": [1]}),
-            "the body: invalid type: integer `1`, expected an object at line 1 column 13",
+            "in the body, changes[0]: invalid type: integer `1`, expected an object at line 1 column 13",
         ),
     ] {
         server.post(&path, &body).await.is_problem(400, "invalid", detail);

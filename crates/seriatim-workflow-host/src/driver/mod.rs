@@ -11,6 +11,7 @@
 
 mod inbox;
 mod requests;
+mod start;
 mod turns;
 mod writing;
 

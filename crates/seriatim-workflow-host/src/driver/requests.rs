@@ -6,6 +6,7 @@ use seriatim_workflow::{Activation, Command, Job, Kind, Payload, QueryAnswer};
 
 use super::Driver;
 use super::inbox::{is_early, protocol_id};
+use super::start::{keep_start, written_before};
 use super::writing::Writing;
 use crate::attempt::to_time;
 use crate::ending;
@@ -13,7 +14,9 @@ use crate::entry::{Attempted, Ended, Entry, Retry};
 use crate::error::HostError;
 use crate::load::read_entry;
 use crate::size;
-use crate::workflow::{Answering, Key, Looked, OpenRun, Reply, Starting, Told, UnderWay, Written, outcome};
+use crate::workflow::{
+    Answering, Key, Looked, OpenRun, Reply, StartAs, Starting, Told, UnderWay, Written, outcome,
+};
 
 impl Driver {
     /// Whether something was sent before under the same key: then it is answered.
@@ -34,7 +37,7 @@ impl Driver {
             Err(error) => told.answer.refuse(error),
             Ok(Some(entry)) => match told.answer {
                 Answering::Written(reply) => {
-                    drop(reply.send(Ok(Written { run: entry.run, repeated: true })));
+                    drop(reply.send(Ok(written_before(&entry))));
                 }
                 Answering::Update(reply) => self.outcome_again(&entry, protocol_id(&told.job), reply).await,
             },
@@ -110,15 +113,14 @@ impl Driver {
             let known = state.known.as_ref();
             starting.is_fresh && known.is_none_or(|known| known.newest.is_none() && known.open.is_none())
         };
-        if !is_first && let Some(key) = &starting.key {
+        if !is_first && let Some(key) = &starting.how.key {
             match self.repeated(key).await {
                 Err(error) => return drop(starting.reply.send(Err(error))),
-                Ok(Some(entry)) => {
-                    return drop(starting.reply.send(Ok(Written { run: entry.run, repeated: true })));
-                }
+                Ok(Some(entry)) => return drop(starting.reply.send(Ok(written_before(&entry)))),
                 Ok(None) => {}
             }
         }
+        let Some(starting) = self.signal_open(starting) else { return };
         if let Some(error) = self.refuses(&starting).await {
             return drop(starting.reply.send(Err(error)));
         }
@@ -126,11 +128,13 @@ impl Driver {
             Ok(run) => run,
             Err(error) => return drop(starting.reply.send(Err(error.into()))),
         };
-        let Starting { mut start, begins, key, reply, .. } = starting;
+        let Starting { mut start, begins, how, reply, .. } = starting;
+        let StartAs { reuse, key, due, signal } = how;
         let now = to_time(self.inner.env.now());
-        let run_id = self.workflow.run_id(run);
-        (start.start_time, start.first_run_id) = (now, run_id);
-        let row = ending::row(run, &start, now);
+        let due = due.filter(|due| *due > now);
+        let time = due.unwrap_or(now);
+        (start.start_time, start.first_run_id) = (time, self.workflow.run_id(run));
+        let row = ending::row(run, &start, time);
         let job = Job::Start(start.clone());
         {
             let mut state = self.workflow.lock();
@@ -145,14 +149,18 @@ impl Driver {
                 pending,
                 bytes: 0,
                 turns: 0,
-                time: now,
-                due: None,
+                time,
+                due,
                 wait: Some(Wait::Over),
             });
         }
         let entry = Entry { run, begins: Some(begins), ..Entry::default() };
-        let writing = Writing { entry, key, started: Some(reply), ..Writing::default() };
-        match self.activate(vec![job]).await {
+        let writing = Writing { entry, key, started: Some(reply), reuse, ..Writing::default() };
+        let jobs = std::iter::once(job).chain(signal).collect();
+        if due.is_some() {
+            return self.start_later(writing, jobs).await;
+        }
+        match self.activate(jobs).await {
             Ok(turn) => self.conclude(turn, writing).await,
             Err((error, jobs)) => self.remain(writing, error, jobs).await,
         }
@@ -170,11 +178,7 @@ impl Driver {
             }
         };
         let turns = std::mem::take(&mut writing.entry.turns);
-        let mut jobs = turns.into_iter().flat_map(|turn| turn.jobs).chain(jobs);
-        writing.entry.start = jobs.find_map(|job| match job {
-            Job::Start(start) => Some(start),
-            _ => None,
-        });
+        keep_start(&mut writing.entry, turns.into_iter().flat_map(|turn| turn.jobs).chain(jobs));
         {
             let mut state = self.workflow.lock();
             let Some(open) = state.known.as_mut().and_then(|known| known.open.as_mut()) else { return };
@@ -224,7 +228,7 @@ impl Driver {
             Ok((row, turns, true)) => {
                 let built = if turns == 0 { Ok(()) } else { self.instance(&row, turns).await.map(drop) };
                 match built {
-                    Ok(()) => Ok(Written { run: row.run, repeated: !was_stuck }),
+                    Ok(()) => Ok(Written { run: row.run, repeated: !was_stuck, begins: false }),
                     Err(error) => {
                         let writing = Writing::default();
                         self.fail(&error, writing, Vec::new());
@@ -247,7 +251,7 @@ impl Driver {
             (known.open.as_ref().map(|open| open.row.clone()), known.newest.clone())
         };
         if let Some(row) = open {
-            if starting.reuse != Reuse::TerminateIfRunning {
+            if starting.how.reuse != Reuse::TerminateIfRunning {
                 return Some(HostError::Running { id: row.id, run_id: self.workflow.run_id(row.run) });
             }
             self.end(ending::terminated("another run takes its place", &self.inner.env), None, None).await;
@@ -255,7 +259,7 @@ impl Driver {
             return (!gone).then(|| HostError::Busy("the run before could not be ended".to_owned()));
         }
         let newest = newest?;
-        let refused = match starting.reuse {
+        let refused = match starting.how.reuse {
             Reuse::AllowDuplicate | Reuse::TerminateIfRunning => false,
             Reuse::AllowDuplicateFailedOnly => newest.status == RunStatus::Completed,
             Reuse::RejectDuplicate => true,
@@ -303,7 +307,7 @@ impl Driver {
             match self.repeated(key).await {
                 Ok(None) => {}
                 Ok(Some(entry)) => {
-                    reply.map(|reply| reply.send(Ok(Written { run: entry.run, repeated: true })));
+                    reply.map(|reply| reply.send(Ok(written_before(&entry))));
                     return;
                 }
                 Err(error) => {

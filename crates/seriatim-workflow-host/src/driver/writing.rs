@@ -2,10 +2,11 @@
 
 use seriatim_engine::{Advance, RunStatus, SubmitError, Wait};
 use seriatim_types::ErrorKind;
-use seriatim_workflow::{Command, Job, Payload};
+use seriatim_workflow::{Command, IdReusePolicy, Job, Payload};
 
 use super::Driver;
 use super::inbox::answered;
+use super::start::start_again;
 use crate::attempt::to_time;
 use crate::clock::Alarm;
 use crate::ending::{self, Ending};
@@ -14,9 +15,7 @@ use crate::error::HostError;
 use crate::messages::Outcome;
 use crate::size;
 use crate::waiting;
-use crate::workflow::{
-    Answering, Item, Key, OpenRun, Reply, Starting, State, Told, Written, outcome, run_id,
-};
+use crate::workflow::{Answering, Item, Key, OpenRun, Reply, State, Told, Written, outcome, run_id};
 
 /// What is to be written, and who hears of it.
 #[derive(Default)]
@@ -24,6 +23,8 @@ pub(super) struct Writing {
     pub(super) entry: Entry,
     pub(super) key: Option<Key>,
     pub(super) started: Option<Reply<Written>>,
+    /// Of a start: what it said about its id.
+    pub(super) reuse: IdReusePolicy,
     pub(super) told: Vec<(Option<String>, Answering)>,
     /// How the wait of the open run changes.
     pub(super) wait: Option<Wait>,
@@ -224,7 +225,9 @@ impl Driver {
             }
             for (id, answering) in told {
                 match answering {
-                    Answering::Written(reply) => drop(reply.send(Ok(Written { run, repeated: false }))),
+                    Answering::Written(reply) => {
+                        drop(reply.send(Ok(Written { run, repeated: false, begins: false })));
+                    }
                     Answering::Update(reply) => {
                         let id = id.unwrap_or_default();
                         match completed(&entry, &id) {
@@ -235,7 +238,7 @@ impl Driver {
                 }
             }
             if let Some(reply) = started {
-                let _ = reply.send(Ok(Written { run, repeated: false }));
+                let _ = reply.send(Ok(Written { run, repeated: false, begins: true }));
             }
             if let Some(ending) = ending {
                 let outcome = Outcome::of(&entry).filter(|_| ending.next.is_none());
@@ -326,25 +329,13 @@ fn tell_again(state: &mut State, writing: &mut Writing) {
 
 /// Puts back what was asked from outside.
 fn again_asked(state: &mut State, writing: &mut Writing) {
-    let (run, key) = (writing.entry.run, &writing.key);
-    let mut items = Vec::new();
-    if let (Some(start), true) = (writing.entry.start.take(), writing.started.is_some())
-        && let Some(reply) = writing.started.take()
-    {
-        let begins = writing.entry.begins.clone().unwrap_or_default();
-        let (key, reuse) = (key.clone(), Default::default());
-        items.push(Item::Start(Box::new(Starting { start, begins, reuse, key, is_fresh: false, reply })));
-    }
+    let (run, key) = (writing.entry.run, writing.key.clone());
+    let mut items = Vec::from_iter(start_again(writing));
     let Some(turn) = writing.entry.turns.first() else {
         state.asked += items.len();
         items.into_iter().for_each(|item| state.inbox.push_front(item));
         return;
     };
-    if let (Some(reply), Some(Job::Start(start))) = (writing.started.take(), turn.jobs.first()) {
-        let begins = writing.entry.begins.clone().unwrap_or_default();
-        let (start, key, reuse) = (start.clone(), key.clone(), Default::default());
-        items.push(Item::Start(Box::new(Starting { start, begins, reuse, key, is_fresh: false, reply })));
-    }
     let asked = turn.jobs.iter().filter(|job| answered(job).is_none() && !matches!(job, Job::Start(_)));
     let (asked, mut tells) = (asked.collect::<Vec<&Job>>(), Vec::new());
     // What was written before and comes with the first activation stands before what is asked for now; a key is the last

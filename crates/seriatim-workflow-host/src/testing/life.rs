@@ -40,7 +40,7 @@ pub(super) struct Disk {
 
 impl Disk {
     pub(super) fn new(env: &Env) -> Self {
-        Self { log: Arc::new(MemoryLog::new()), store: Arc::new(MemoryStore::new(env.clone())) }
+        Self { log: Arc::new(MemoryLog::new()), store: Arc::new(MemoryStore::new()) }
     }
 }
 

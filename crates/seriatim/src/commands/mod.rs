@@ -18,6 +18,7 @@ mod serve;
 mod token;
 mod unfence;
 mod worker;
+mod workflow;
 mod workspace;
 
 use clap::Subcommand;
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     Restore(restore::Restore),
     Unfence(unfence::Unfence),
     Token(token::Token),
+    Workflow(workflow::Workflow),
     Worker(worker::Worker),
     Replay(replay::Replay),
     Config(config::Config),
@@ -57,6 +59,7 @@ impl Command {
             Self::Restore(command) => command.run(context).await,
             Self::Unfence(command) => command.run(context).await,
             Self::Token(command) => command.run(context).await,
+            Self::Workflow(command) => command.run(context).await,
             Self::Worker(command) => command.run(context).await,
             Self::Replay(command) => command.run(context).await,
             Self::Config(command) => command.run(context),

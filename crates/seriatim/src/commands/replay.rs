@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 use seriatim_workflow::{AnyHistory, Inspection, Policy, Registry, Report, junit};
 use seriatim_workflow_host::demo;
 
@@ -15,10 +15,11 @@ use crate::output::Output;
 
 /// Replays histories of workflows, and shows the first thing that their code does otherwise today.
 ///
-/// Reads what GET /v1/workflows/{id}/history answers, and Temporal's histories as its UI and CLI write them or in binary.
-/// This program has the code of the workflows `greet` and `order`. Histories of other code can be inspected; to replay
-/// them, call `seriatim_workflow::AnyHistory` in a test of your own. With --from-temporal a history is fetched from a
-/// cluster, which needs the cargo feature `temporal`. Exit code 1 if a history and the code differ.
+/// Reads what `seriatim workflow history ID --json` prints and GET /v1/workflows/{id}/history answers, and Temporal's
+/// histories as its UI and CLI write them or in binary. This program has the code of the workflows `greet`, `order` and
+/// `ship`. Histories of other code can be inspected; to replay them, call `seriatim_workflow::AnyHistory` in a test of your
+/// own. With --from-temporal a history is fetched from a cluster, which needs the cargo feature `temporal`. Exit code 1 if
+/// a history and the code differ, 2 if a file has only a part of a history.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -49,6 +50,9 @@ pub(crate) struct Replay {
     json: bool,
 }
 
+/// Histories, each with a name.
+type Histories = Vec<(String, AnyHistory)>;
+
 /// Which history of a cluster.
 #[derive(Debug, Args)]
 struct Fetched {
@@ -74,7 +78,11 @@ impl Replay {
         let (mut histories, mut unread) = (Vec::new(), Vec::new());
         for path in &self.files {
             match read(path) {
-                Ok(found) => histories.extend(found),
+                Ok((found, parts)) => {
+                    histories.extend(found);
+                    // To look at a part is fine; that a part is the same proves nothing.
+                    unread.extend(parts.into_iter().filter(|_| !self.inspect));
+                }
                 Err(error) => unread.push(error),
             }
         }
@@ -139,12 +147,12 @@ impl Replay {
 
 impl Fetched {
     #[cfg(not(feature = "temporal"))]
-    async fn fetch(&self, _: &Context, _: &str) -> Result<Vec<(String, AnyHistory)>, CliError> {
+    async fn fetch(&self, _: &Context, _: &str) -> Result<Histories, CliError> {
         Err(super::cluster::absent("`replay --from-temporal`"))
     }
 
     #[cfg(feature = "temporal")]
-    async fn fetch(&self, context: &Context, url: &str) -> Result<Vec<(String, AnyHistory)>, CliError> {
+    async fn fetch(&self, context: &Context, url: &str) -> Result<Histories, CliError> {
         let connection = self.cluster.connect(&context.env, url).await?;
         let (namespace, id) = (self.cluster.namespace(), self.workflow_id.as_deref().unwrap_or_default());
         let bytes =
@@ -157,13 +165,36 @@ impl Fetched {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<(String, AnyHistory)>, CliError> {
+/// The histories of a file, and what keeps some of them from being whole.
+fn read(path: &Path) -> Result<(Histories, Vec<CliError>), CliError> {
     let name = path.display().to_string();
     let bytes = std::fs::read(path).map_err(|error| CliError::usage(format!("{name}: {error}")))?;
-    parse(name, bytes)
+    let parts = parts(&name, &bytes);
+    Ok((parse(name, bytes)?, parts))
 }
 
-fn parse(name: String, bytes: Vec<u8>) -> Result<Vec<(String, AnyHistory)>, CliError> {
+/// What is only a part of a history, as a server answers a long one: that it is the same says nothing of the rest.
+fn parts(name: &str, bytes: &[u8]) -> Vec<CliError> {
+    let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return Vec::new() };
+    let histories = match value {
+        Value::Array(list) => list,
+        one => vec![one],
+    };
+    let part = |history: &Value| {
+        let id = history["id"].as_str().unwrap_or("ID");
+        let advice = format!("get all of it with `seriatim workflow history {id} --json`");
+        let before = history["steps"][0]["activation"]["history_length"].as_u64().unwrap_or(0);
+        let what = match history["next"].as_u64() {
+            _ if before > 0 => "its begin is missing".to_owned(),
+            Some(next) => format!("events after {next} are missing"),
+            None => return None,
+        };
+        Some(CliError::usage(format!("{name} is only a part of a history: {what}; {advice}")))
+    };
+    histories.iter().filter_map(part).collect()
+}
+
+fn parse(name: String, bytes: Vec<u8>) -> Result<Histories, CliError> {
     let histories = AnyHistory::read_all(bytes);
     let mut histories = histories.map_err(|error| CliError::of(error.kind(), format!("{name}: {error}")))?;
     if histories.len() == 1 {

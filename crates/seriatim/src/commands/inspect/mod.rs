@@ -9,11 +9,10 @@ mod series;
 mod workspaces;
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::output::{Output, Table};
+use crate::output::Listing;
 
 /// Looks at partitions, workspaces, sequences, events, records, series and blocks.
 #[derive(Debug, Args)]
@@ -53,38 +52,5 @@ impl Inspect {
             What::Series(series) => series.run(context).await,
             What::Blocks(blocks) => blocks.run(context).await,
         }
-    }
-}
-
-/// Things of one kind on their way out: one JSON object per line, or a table for each page.
-#[derive(Debug)]
-struct Listing<'a> {
-    json: bool,
-    columns: &'a [&'a str],
-    output: Output,
-    begun: bool,
-}
-
-impl<'a> Listing<'a> {
-    fn new(json: bool, columns: &'a [&'a str]) -> Self {
-        Self { json, columns, output: Output::new(), begun: false }
-    }
-
-    /// Prints a page of them.
-    fn page<T: Serialize>(&mut self, things: &[T], row: impl Fn(&T) -> Vec<String>) -> Result<(), CliError> {
-        if self.json {
-            return things.iter().try_for_each(|thing| self.output.json(thing));
-        }
-        if things.is_empty() && self.begun {
-            return Ok(());
-        }
-        self.begun = true;
-        let mut table = Table::new(self.columns);
-        things.iter().for_each(|thing| table.row(row(thing)));
-        table.print(&mut self.output)
-    }
-
-    fn end(mut self) -> Result<(), CliError> {
-        self.output.flush()
     }
 }

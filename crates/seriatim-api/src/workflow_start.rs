@@ -1,0 +1,163 @@
+//! Starting a workflow.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::duration;
+
+/// Starts a workflow.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use seriatim_api::StartWorkflow;
+///
+/// let start = StartWorkflow {
+///     id: Some("order-7".to_owned()),
+///     run_timeout: Some(Duration::from_secs(3_600)),
+///     ..StartWorkflow::new("order", &"tea")?
+/// };
+/// assert_eq!(
+///     serde_json::to_value(&start)?,
+///     serde_json::json!({"type": "order", "id": "order-7", "input": "tea", "run_timeout": "1h"}),
+/// );
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"type": "greet", "input": "Ada"}))]
+pub struct StartWorkflow {
+    /// The name of its code.
+    #[serde(rename = "type")]
+    pub workflow_type: String,
+    /// Its id; made up if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 200)]
+    pub id: Option<String>,
+    /// Its argument.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub input: Value,
+    /// How long it may take, from the begin of its first run to the end of its last: a number and a unit (`ms`, `s`, `m`,
+    /// `h`, `d`).
+    #[serde(default, with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "7d")]
+    pub execution_timeout: Option<Duration>,
+    /// How long one run may take.
+    #[serde(default, with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "1h")]
+    pub run_timeout: Option<Duration>,
+    /// How it is tried again as a whole, if it fails; not at all unless told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_policy: Option<RetryPolicy>,
+    /// Notes that are kept and shown with it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub memo: BTreeMap<String, Value>,
+    /// How long after the request it begins. It exists at once, and its time-outs count from when it begins.
+    #[serde(default, with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "10m")]
+    pub start_delay: Option<Duration>,
+    /// Whether its id may be used again; `allow_duplicate` unless told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id_reuse_policy: Option<IdReusePolicy>,
+    /// A signal that comes with the start. If a run with the id is open, nothing is started, and that run gets the signal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<StartSignal>,
+}
+
+impl StartWorkflow {
+    /// A workflow of this type with an argument; `()` is none.
+    ///
+    /// # Errors
+    ///
+    /// If the argument cannot be written as JSON.
+    pub fn new(
+        workflow_type: impl Into<String>,
+        input: &(impl Serialize + ?Sized),
+    ) -> Result<Self, serde_json::Error> {
+        let input = serde_json::to_value(input)?;
+        Ok(Self { workflow_type: workflow_type.into(), input, ..Self::default() })
+    }
+}
+
+/// How a run is tried again as a whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(example = json!({"initial_interval": "1s", "maximum_attempts": 5}))]
+pub struct RetryPolicy {
+    /// Before the second attempt; `1s` unless told, and not 0.
+    #[serde(with = "duration::required")]
+    #[schema(value_type = String, example = "1s")]
+    pub initial_interval: Duration,
+    /// Each later interval is the one before it times this; 2 unless told, and not below 1.
+    #[schema(minimum = 1)]
+    pub backoff_coefficient: f64,
+    /// No interval is longer; a hundred times the first unless told.
+    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "1h")]
+    pub maximum_interval: Option<Duration>,
+    /// No more attempts than this; 0 is no limit.
+    pub maximum_attempts: u32,
+    /// Error types after which no other attempt is made.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub non_retryable_error_types: Vec<String>,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            initial_interval: Duration::from_secs(1),
+            backoff_coefficient: 2.0,
+            maximum_interval: None,
+            maximum_attempts: 0,
+            non_retryable_error_types: Vec::new(),
+        }
+    }
+}
+
+/// Whether the id of a workflow may be used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IdReusePolicy {
+    /// Once the run before has ended.
+    AllowDuplicate,
+    /// Once the run before has ended without success.
+    AllowDuplicateFailedOnly,
+    /// Never.
+    RejectDuplicate,
+    /// At once: an open run is terminated.
+    TerminateIfRunning,
+}
+
+/// A signal that comes with a start.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StartSignal {
+    /// Its name.
+    pub name: String,
+    /// Its argument.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub input: Value,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A run that was started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StartedWorkflow {
+    /// The workflow.
+    pub id: String,
+    /// The run.
+    pub run_id: String,
+    /// Whether the run began with this request; if not, it was open, and got the request's signal.
+    #[serde(default = "yes")]
+    pub started: bool,
+    /// Whether it was asked for before, under the same idempotency key.
+    #[serde(default)]
+    pub repeated: bool,
+}
