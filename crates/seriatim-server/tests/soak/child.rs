@@ -41,8 +41,7 @@ pub(crate) async fn serve(directory: &Path, limit: Duration) {
     let engine = Engine::open(env.clone(), log, store, [], Options::default()).await.unwrap();
     let effects = OpenOptions::new().create(true).append(true).open(directory.join("effects")).unwrap();
     let (workflows, activities) = (code::workflows(limit), code::activities(effects));
-    let host =
-        WorkflowHost::open(env.clone(), engine.clone(), workflows, activities, host_options(limit));
+    let host = WorkflowHost::open(env.clone(), engine.clone(), workflows, activities, host_options(limit));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, stop) = (listener.local_addr().unwrap(), Shutdown::new());
     let server = Server::new(engine.clone()).workflows(host.clone());

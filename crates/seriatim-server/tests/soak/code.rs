@@ -142,18 +142,21 @@ async fn one(ctx: &Context, step: Step, limit: Duration) -> Result<Tally, Exit> 
 fn failed<T>(outcome: Result<T, ActivityError>, text: &str) -> Result<u64, Exit> {
     match outcome {
         Ok(_) => Err(Exit::failed("Soak", "an activity succeeded that could not")),
-        Err(error) if format!("{error:?}").contains(text) => Ok(1),
+        Err(error) if is_cut_off(&error) || format!("{error:?}").contains(text) => Ok(1),
         Err(error) => Err(error.into()),
     }
 }
 
-/// An effect, unless a stop of the host cut its last attempt off.
+/// Whether a stop of the host cut the last attempt off.
+fn is_cut_off(error: &ActivityError) -> bool {
+    matches!(error, ActivityError::Failed(failure) if format!("{failure:?}").contains("CutOff"))
+}
+
+/// An effect, unless the last attempt was cut off.
 async fn charge(ctx: &Context, attempts: u32, millis: u64) -> Result<Tally, Exit> {
     match ctx.activity("charge", millis).retry(soon(attempts)).await {
         Ok(effect) => Ok(Tally { sum: 0, effects: vec![effect] }),
-        Err(ActivityError::Failed(failure)) if format!("{failure:?}").contains("CutOff") => {
-            Ok(Tally::default())
-        }
+        Err(error) if is_cut_off(&error) => Ok(Tally::default()),
         Err(error) => Err(error.into()),
     }
 }

@@ -13,6 +13,9 @@ use crate::steps::{Dice, Program, SIGNAL, Tally, UPDATE};
 /// Runs with a fault that are left as they are until the end, at most: each process tries all of them again.
 const STANDING_MAX: usize = 40;
 
+/// So long a run that stands has to say so, once the server is left alone.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// A program that was started.
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
@@ -180,10 +183,18 @@ pub(crate) async fn stuck_below(client: &Client, id: &str) -> Option<(String, St
     None
 }
 
-/// What is wrong with how a run was left, if anything.
+/// What has become of a run, and the effects that it knows of; or what is wrong with that.
 pub(crate) async fn verdict(client: &Client, run: &Run) -> Result<(&'static str, Vec<String>), String> {
     let (id, program) = (&run.id, &run.program);
     let (status, shown) = client.get(&format!("/v1/workflows/{id}")).await;
+    let until = client.env.instant() + PATIENCE;
+    // What stands is tried again by a new process: until then it is merely open.
+    while shown["status"] == "running"
+        && client.env.instant() < until
+        && stuck_below(client, id).await.is_none()
+    {
+        client.env.sleep(Duration::from_millis(200)).await;
+    }
     if status != 200 {
         return Err(format!("{id} is lost: {status} {shown}"));
     }
@@ -200,7 +211,9 @@ pub(crate) async fn verdict(client: &Client, run: &Run) -> Result<(&'static str,
         // Its child was terminated.
         ("failed", Some(_)) => Ok(("failed after its child was terminated", Vec::new())),
         ("running", Some(fault)) => match stuck_below(client, id).await {
-            Some((_, reason)) if reason.contains(fault.reason()) => Ok(("stands with its reason", Vec::new())),
+            Some((_, reason)) if reason.contains(fault.reason()) => {
+                Ok(("stands with its reason", Vec::new()))
+            }
             Some((_, reason)) => Err(format!("{id} has the fault {fault:?}, and is stuck: {reason}")),
             None => Err(format!("{id} stands without a reason: {shown}")),
         },

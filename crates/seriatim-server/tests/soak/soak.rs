@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -31,12 +31,17 @@ const LOOPS_PER_LIFE: u64 = 6;
 /// So long all runs have to end, or stand, once no other is started and the server is left alone.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What was measured, calm and rough.
+/// Without runs that misbehave, with them, and while the last of them are ended.
+const CALM: usize = 0;
+const ROUGH: usize = 1;
+const BETWEEN: usize = 2;
+
+/// What was measured in each phase.
 #[derive(Default)]
 struct Figures {
-    next: Mutex<[Vec<Duration>; 2]>,
-    runs: Mutex<[Vec<Duration>; 2]>,
-    memory: [AtomicU64; 2],
+    next: Mutex<[Vec<Duration>; 3]>,
+    runs: Mutex<[Vec<Duration>; 3]>,
+    memory: [AtomicU64; 3],
     kills: AtomicU64,
     stops: AtomicU64,
 }
@@ -47,7 +52,7 @@ struct Soak {
     runs: Arc<Runs>,
     figures: Arc<Figures>,
     seed: u64,
-    is_rough: Arc<AtomicBool>,
+    phase: Arc<AtomicUsize>,
     loops: Arc<AtomicU64>,
     process: Arc<AtomicU32>,
     stop: Shutdown,
@@ -63,7 +68,7 @@ pub(crate) async fn run(directory: &Path, seed: u64, time: Duration) -> Vec<Stri
         runs: Arc::default(),
         figures: Arc::default(),
         seed,
-        is_rough: Arc::default(),
+        phase: Arc::default(),
         loops: Arc::default(),
         process: Arc::new(AtomicU32::new(process.id())),
         stop: Shutdown::new(),
@@ -75,21 +80,24 @@ pub(crate) async fn run(directory: &Path, seed: u64, time: Duration) -> Vec<Stri
         env.spawn(soak.clone().watch_memory()),
     ];
     let mut dice = Dice::new(seed, u64::MAX);
-    let phase = (time / 4).min(Duration::from_secs(60));
+    let length = (time / 4).min(Duration::from_secs(60));
     let until = env.instant() + time;
-    let mut is_rough = false;
-    while env.instant() < until {
-        soak.is_rough.store(is_rough, Ordering::Relaxed);
-        let end = env.instant() + phase;
+    for phase in [CALM, ROUGH].into_iter().cycle() {
+        if env.instant() >= until {
+            break;
+        }
+        let name = if phase == ROUGH { "with" } else { "without" };
+        println!("{:>5} s: {name} misbehaving runs", (env.instant() + time - until).as_secs());
+        soak.phase.store(phase, Ordering::Relaxed);
+        let end = env.instant() + length;
         while env.instant() < end {
-            let least = u64::try_from(phase.as_millis() / 5).unwrap();
+            let least = u64::try_from(length.as_millis() / 6).unwrap();
             env.sleep(Duration::from_millis(least + dice.below(least * 2))).await;
             process = soak.restart(process, directory, dice.one_in(3)).await;
         }
-        is_rough = !is_rough;
-        if !is_rough {
+        if phase == ROUGH {
             // What loops must not be in the phases without.
-            soak.is_rough.store(false, Ordering::Relaxed);
+            soak.phase.store(BETWEEN, Ordering::Relaxed);
             soak.settle(|runs| runs.loops.load(Ordering::Relaxed) == 0).await;
             process = soak.restart(process, directory, false).await;
         }
@@ -112,7 +120,7 @@ pub(crate) async fn run(directory: &Path, seed: u64, time: Duration) -> Vec<Stri
 
 impl Soak {
     fn phase(&self) -> usize {
-        usize::from(self.is_rough.load(Ordering::Relaxed))
+        self.phase.load(Ordering::Relaxed)
     }
 
     /// Ends the server and starts it again.
@@ -164,7 +172,7 @@ impl Soak {
             }
             let good = dice.good();
             self.attend(format!("good-{number}"), good, false, &dice);
-            if self.phase() == 1 {
+            if self.phase() == ROUGH {
                 let limit = u64::try_from(LIMIT.as_millis()).unwrap();
                 let may_loop = self.runs.loops.load(Ordering::Relaxed) < 3
                     && self.loops.load(Ordering::Relaxed) < LOOPS_PER_LIFE;
@@ -229,20 +237,10 @@ impl Soak {
 
     /// Looks at every run, and at the effects.
     async fn balance(&self, directory: &Path) {
-        let env = &self.client.env;
         let all = std::mem::take(&mut *self.runs.all.lock().unwrap());
-        let until = env.instant() + PATIENCE;
         let (mut count, mut known) = (BTreeMap::<_, u64>::new(), Vec::new());
         for run in &all {
-            // What stands is tried again by a new process: until then it is merely open.
-            let verdict = loop {
-                let verdict = runs::verdict(&self.client, run).await;
-                if verdict.is_ok() || env.instant() > until {
-                    break verdict;
-                }
-                env.sleep(Duration::from_millis(200)).await;
-            };
-            match verdict {
+            match runs::verdict(&self.client, run).await {
                 Ok((fate, effects)) => {
                     *count.entry(fate).or_default() += 1;
                     known.extend(effects);
@@ -263,7 +261,11 @@ impl Soak {
                 self.runs.complain(format!("a run knows of an effect that is not there: {effect}"));
             }
         }
-        println!("{} effects, none twice; {} of them known to runs that completed", effects.len(), known.len());
+        println!(
+            "{} effects, none twice; {} of them known to runs that completed",
+            effects.len(),
+            known.len()
+        );
     }
 
     /// Compares the store with the log.
@@ -290,14 +292,17 @@ impl Soak {
         println!("{:?} good runs were too slow once and were retried", self.runs.late);
         for (name, times) in [("number of a series", &figures.next), ("run of one activity", &figures.runs)] {
             let times = std::mem::take(&mut *times.lock().unwrap());
-            let [calm, rough] = times.map(|times| Quantiles::of(times));
+            let [calm, rough, _] = times.map(Quantiles::of);
             println!("{name}, without misbehaving runs: {calm}");
             println!("{name}, with them:                {rough}");
-            println!("{name}, p99 with them / without:  {:.2}", rough.p99.as_secs_f64() / calm.p99.as_secs_f64());
+            println!(
+                "{name}, p99 with them / without:  {:.2}",
+                rough.p99.as_secs_f64() / calm.p99.as_secs_f64()
+            );
         }
-        let memory = [0, 1].map(|phase| figures.memory[phase].load(Ordering::Relaxed) >> 20);
-        let bound = MEMORY_MAX >> 20;
-        println!("resident memory at most: {} MiB without, {} MiB with them; bound {bound}", memory[0], memory[1]);
+        let memory = [CALM, ROUGH, BETWEEN].map(|phase| figures.memory[phase].load(Ordering::Relaxed) >> 20);
+        let (bound, [calm, rough, _]) = (MEMORY_MAX >> 20, memory);
+        println!("resident memory at most: {calm} MiB without, {rough} MiB with them; bound {bound} MiB");
         if let Some(much) = memory.iter().find(|memory| **memory > bound) {
             self.runs.complain(format!("the server took {much} MiB of memory, and {bound} are its bound"));
         }

@@ -18,7 +18,10 @@ pub(crate) enum Step {
     /// An activity that fails so many times before it succeeds.
     Flaky(u32),
     /// An activity with an effect, and no more attempts than this.
-    Charge { attempts: u32, millis: u64 },
+    Charge {
+        attempts: u32,
+        millis: u64,
+    },
     Sleep(u64),
     Signal,
     Child(Vec<Self>),
@@ -30,7 +33,10 @@ pub(crate) enum Step {
     /// The rest is a new run.
     Again(Vec<Self>),
     /// So many answers of so many bytes at once.
-    Large { count: usize, bytes: usize },
+    Large {
+        count: usize,
+        bytes: usize,
+    },
     /// An answer that does not fit into an event.
     Oversized,
     /// An answer of another type than the code takes.
