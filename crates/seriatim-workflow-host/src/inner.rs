@@ -118,6 +118,24 @@ impl Inner {
         self.instances.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Drops the code of a run. Its destructors are the user's: they run where its code does, and no one waits for them.
+    pub(crate) fn discard(self: &Arc<Self>, instance: Instance) {
+        // One that has ended has dropped what it held.
+        if instance.has_ended() || self.env.is_simulated() {
+            return drop(instance);
+        }
+        let inner = self.clone();
+        drop(self.env.spawn(async move {
+            let dropped = inner.threads.run(&inner.env, move |progress| {
+                progress.step(|| instance.watch());
+                drop(instance);
+            });
+            if let Err(reason) = dropped.await {
+                tracing::warn!(reason, "a destructor of a run's code does not return");
+            }
+        }));
+    }
+
     /// The workflow in memory, if it is there.
     pub(crate) fn find(&self, workspace: WorkspaceId) -> Option<Arc<Workflow>> {
         self.workflows().get(&workspace).cloned()

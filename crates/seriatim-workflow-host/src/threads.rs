@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ pub(crate) struct Progress {
     steps: AtomicU64,
     /// No one waits any more.
     is_abandoned: AtomicBool,
+    /// The thread that works on it.
+    thread: AtomicI32,
     watch: Mutex<Option<Watch>>,
 }
 
@@ -59,10 +61,11 @@ struct Pool {
     next: u64,
 }
 
-#[derive(Default)]
 struct Shared {
     pool: Mutex<Pool>,
     arrived: Condvar,
+    limit: usize,
+    abandoned_max: usize,
 }
 
 impl Shared {
@@ -70,8 +73,9 @@ impl Shared {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a thread does: work, until there is none and the pool is closed, or the thread was abandoned and replaced.
-    fn work(&self, limit: usize) {
+    /// What a thread does: work, until there is none and the pool is closed, or the thread was abandoned.
+    fn work(self: &Arc<Self>, env: &Env) {
+        let thread = lower_priority();
         let mut pool = self.lock();
         loop {
             let Some((progress, work)) = pool.queue.pop_front() else {
@@ -85,6 +89,7 @@ impl Shared {
                 continue;
             };
             drop(pool);
+            progress.thread.store(thread, Ordering::Relaxed);
             // Workflow code is caught where it is called. What panics all the same must not take the thread with it: it is
             // counted.
             if std::panic::catch_unwind(AssertUnwindSafe(work)).is_err() {
@@ -92,43 +97,76 @@ impl Shared {
             }
             pool = self.lock();
             if progress.is_abandoned.load(Ordering::Relaxed) {
-                // It was counted out, and has come back.
+                // It was counted out, and has come back, with a priority that it may not raise: another one works on.
                 pool.abandoned -= 1;
-                if pool.live >= limit {
-                    return;
-                }
-                pool.live += 1;
+                self.grow_if_needed(env, &mut pool);
+                return;
             }
         }
     }
+
+    /// Starts a thread if work waits that no other takes. Threads that do not return are replaced, up to a number.
+    fn grow_if_needed(self: &Arc<Self>, env: &Env, pool: &mut Pool) {
+        let is_needed = pool.idle < pool.queue.len() && pool.live < self.limit;
+        if !is_needed || !self.may_grow(pool) {
+            return;
+        }
+        let (shared, of_thread) = (Arc::clone(self), env.clone());
+        pool.next += 1;
+        match env.thread(&format!("workflow-{}", pool.next), move || shared.work(&of_thread)) {
+            Ok(_) => pool.live += 1,
+            Err(error) => tracing::error!(%error, "no thread for workflow code could be started"),
+        }
+    }
+
+    fn may_grow(&self, pool: &Pool) -> bool {
+        pool.live + pool.abandoned < self.limit + self.abandoned_max
+    }
 }
 
-/// Code that computes for long leaves the cores to the rest of the process first.
+/// Code that computes for long leaves the cores to the rest of the process first. Returns the thread's id.
 #[cfg(target_os = "linux")]
-fn lower_priority() {
+fn lower_priority() -> i32 {
     const NICE: i32 = 10;
-    let lowered = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
-    if let Err(error) = lowered {
+    let thread = rustix::thread::gettid();
+    set_priority(Some(thread), NICE);
+    thread.as_raw_nonzero().get()
+}
+
+/// Code that does not return has what no one else wants.
+#[cfg(target_os = "linux")]
+fn lowest_priority(thread: i32) {
+    const NICE: i32 = 19;
+    set_priority(rustix::process::Pid::from_raw(thread), NICE);
+}
+
+#[cfg(target_os = "linux")]
+fn set_priority(thread: Option<rustix::process::Pid>, nice: i32) {
+    if let Err(error) = rustix::process::setpriority_process(thread, nice) {
         tracing::debug!(%error, "the priority of a thread for workflow code could not be lowered");
     }
 }
 
 /// Elsewhere a thread has no priority of its own that can be set without the operating system's headers.
 #[cfg(not(target_os = "linux"))]
-fn lower_priority() {}
+fn lower_priority() -> i32 {
+    0
+}
+
+#[cfg(not(target_os = "linux"))]
+fn lowest_priority(_: i32) {}
 
 /// Threads for workflow code.
 pub(crate) struct Threads {
     shared: Arc<Shared>,
-    limit: usize,
-    abandoned_max: usize,
     /// An activation that has not returned for so long is given up.
     patience: Duration,
 }
 
 impl Threads {
     pub(crate) fn new(limit: usize, abandoned_max: usize, patience: Duration) -> Self {
-        Self { shared: Arc::default(), limit: limit.max(1), abandoned_max, patience }
+        let (pool, arrived) = (Mutex::default(), Condvar::new());
+        Self { shared: Arc::new(Shared { pool, arrived, limit: limit.max(1), abandoned_max }), patience }
     }
 
     /// Runs workflow code, and waits for it no longer than an activation may take. An error says where the code is.
@@ -176,46 +214,24 @@ impl Threads {
     fn submit(&self, env: &Env, progress: Arc<Progress>, work: Work) {
         let mut pool = self.shared.lock();
         pool.queue.push_back((progress, work));
-        let needs_thread = pool.idle < pool.queue.len() && pool.live < self.limit && self.may_grow(&pool);
-        if needs_thread {
-            self.grow(env, &mut pool);
-        }
+        self.shared.grow_if_needed(env, &mut pool);
         drop(pool);
         self.shared.arrived.notify_one();
-    }
-
-    /// Threads that do not return are replaced, up to a number.
-    fn may_grow(&self, pool: &Pool) -> bool {
-        pool.live + pool.abandoned < self.limit + self.abandoned_max
-    }
-
-    fn grow(&self, env: &Env, pool: &mut Pool) {
-        let (shared, limit) = (Arc::clone(&self.shared), self.limit);
-        pool.next += 1;
-        let work = move || {
-            lower_priority();
-            shared.work(limit);
-        };
-        match env.thread(&format!("workflow-{}", pool.next), work) {
-            Ok(_) => pool.live += 1,
-            Err(error) => tracing::error!(%error, "no thread for workflow code could be started"),
-        }
     }
 
     /// No one waits for the thread that runs this any more; another one takes its place.
     fn abandon(&self, env: &Env, pool: &mut Pool, progress: &Progress) {
         progress.is_abandoned.store(true, Ordering::Relaxed);
+        lowest_priority(progress.thread.load(Ordering::Relaxed));
         pool.live -= 1;
         pool.abandoned += 1;
-        if !pool.queue.is_empty() && self.may_grow(pool) {
-            self.grow(env, pool);
-        }
+        self.shared.grow_if_needed(env, pool);
     }
 
     /// How many threads do not return, if no other can take their place.
     pub(crate) fn exhausted(&self) -> Option<usize> {
         let pool = self.shared.lock();
-        (pool.live == 0 && pool.abandoned > 0 && !self.may_grow(&pool)).then_some(pool.abandoned)
+        (pool.live == 0 && pool.abandoned > 0 && !self.shared.may_grow(&pool)).then_some(pool.abandoned)
     }
 }
 

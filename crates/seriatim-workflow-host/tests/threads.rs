@@ -32,6 +32,17 @@ fn workflows(is_over: &Arc<AtomicBool>) -> Registry {
     })
 }
 
+/// The priorities of this process's threads for workflow code.
+#[cfg(target_os = "linux")]
+fn priorities() -> Vec<i32> {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap();
+    let read = threads.filter_map(|thread| std::fs::read_to_string(thread.unwrap().path().join("stat")).ok());
+    let of_workflows = read.filter(|stat| stat.contains("(workflow-"));
+    // The 19th field; the name, which is the second, is in brackets.
+    let nice = |stat: String| stat.rsplit_once(") ").unwrap().1.split(' ').nth(16).unwrap().parse().unwrap();
+    of_workflows.map(nice).collect()
+}
+
 fn options(threads: usize, abandoned: usize) -> HostOptions {
     HostOptions {
         workflow_threads: threads,
@@ -61,6 +72,8 @@ async fn more_endless_loops_than_threads_hold_up_nothing_else() {
     assert!(world.host.describe("s4", None).await.unwrap().stuck.is_some());
     world.host.terminate("s3", "it loops", None).await.unwrap();
     assert_eq!(world.host.exhausted_threads(), None);
+    #[cfg(target_os = "linux")]
+    assert!(priorities().iter().filter(|nice| **nice == 19).count() >= 5, "{:?}", priorities());
     is_over.store(true, Ordering::Relaxed);
     world.close().await;
 }
@@ -82,5 +95,36 @@ async fn threads_that_are_used_up_are_told_and_come_back() {
     waits.await.unwrap().unwrap();
     assert_eq!(world.result::<String>("g").await, "Hello, Ada!");
     assert_eq!(world.host.exhausted_threads(), None);
+    world.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_destructor_that_does_not_return_holds_up_nothing_else() {
+    struct Blocks(Arc<AtomicBool>);
+    impl Drop for Blocks {
+        fn drop(&mut self) {
+            while !self.0.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        }
+    }
+    let (env, is_over) = (Env::real(), Arc::new(AtomicBool::new(false)));
+    let of_code = Arc::clone(&is_over);
+    let workflows = demo::workflows().workflow("blocks", move |ctx: Context, (): ()| {
+        let held = Blocks(Arc::clone(&of_code));
+        async move {
+            ctx.signals::<()>("go").next().await?;
+            drop(held);
+            Ok::<_, Exit>(())
+        }
+    });
+    // Its code does not fit into memory: it is dropped when nothing happens to it.
+    let options = HostOptions { cached_instances: 0, ..options(2, 16) };
+    let world = World::with(&env, workflows, demo::activities(), options).await;
+    world.start("blocks", "b", &()).await;
+    world.start("greet", "g", &"Ada").await;
+    assert_eq!(world.result::<String>("g").await, "Hello, Ada!");
+    assert_eq!(world.host.describe("b", None).await.unwrap().stuck, None);
+    is_over.store(true, Ordering::Relaxed);
     world.close().await;
 }

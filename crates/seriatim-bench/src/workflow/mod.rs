@@ -2,6 +2,7 @@
 
 mod core;
 mod history;
+mod profile;
 mod replay;
 pub(crate) mod runs;
 mod syncs;
@@ -13,7 +14,7 @@ pub(crate) const SUITE: Suite = Suite {
     name: "workflow",
     about: "the workflow core, replay beside the official SDK's core, durable runs beside duroxide",
     run,
-    child: None,
+    child: Some(profile::child),
 };
 
 fn run(run: &Run) -> anyhow::Result<Vec<Measure>> {

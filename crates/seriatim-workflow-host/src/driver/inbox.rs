@@ -80,7 +80,7 @@ impl Driver {
         match (self.held().take(), open) {
             (Some((run, instance)), Some((open, bytes))) if run == open => {
                 let dropped = self.inner.instances().put(self.workflow.workspace, run, instance, bytes);
-                drop(dropped);
+                dropped.into_iter().for_each(|instance| self.inner.discard(instance));
             }
             (_, None) => {
                 state.is_removed = true;

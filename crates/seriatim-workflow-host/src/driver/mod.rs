@@ -43,7 +43,9 @@ impl Driver {
     }
 
     fn drop_instance(&mut self) {
-        *self.held() = None;
+        if let Some((_, instance)) = self.held().take() {
+            self.inner.discard(instance);
+        }
     }
 
     /// Does what waits, until nothing does.

@@ -409,8 +409,9 @@ impl Driver {
         self.instance(&row, turns).await?;
         let activation = Activation { history_length: turns, ..Activation::new(run_id, time, vec![job]) };
         let (instance, answered) = self.run_code(&row, activation).await?;
-        if is_open && answered.is_ok() {
-            *self.held() = Some((row.run, instance));
+        *self.held() = Some((row.run, instance));
+        if !is_open || answered.is_err() {
+            self.drop_instance();
         }
         let commands =
             answered.map_err(|failure| HostError::Stuck { id: row.id, reason: failure.to_string() })?;

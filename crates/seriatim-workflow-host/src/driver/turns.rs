@@ -19,6 +19,7 @@ impl Driver {
     /// The open run's code, from memory or rebuilt.
     pub(super) async fn instance(&mut self, row: &RunRow, turns: u32) -> Result<&mut Instance, HostError> {
         if self.held().as_ref().is_none_or(|(run, _)| *run != row.run) {
+            self.drop_instance();
             let workspace = self.workflow.workspace;
             let cached = self.inner.instances().take(workspace, row.run);
             let instance = match cached {

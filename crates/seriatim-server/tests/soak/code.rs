@@ -1,0 +1,243 @@
+//! What runs a program: one workflow that takes its steps one by one, and its activities.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Deserializer};
+use seriatim_workflow::{ActivityError, Context, Exit, Failure, Registry, RetryPolicy};
+use seriatim_workflow_host::{Activities, ActivityContext};
+
+use crate::steps::{Fault, Program, Step, Tally};
+
+/// A `LongLoop` takes so many times as long as an activation may.
+const LONG: u32 = 4;
+
+pub(crate) fn workflows(limit: Duration) -> Registry {
+    Registry::new().workflow("program", move |ctx: Context, program: Program| run(ctx, program, limit))
+}
+
+async fn run(ctx: Context, program: Program, limit: Duration) -> Result<Tally, Exit> {
+    let updates = Arc::new(AtomicU32::new(0));
+    let (counted, handlers) = (Arc::clone(&updates), ctx.clone());
+    let sum = Arc::new(Mutex::new(0));
+    let added = Arc::clone(&sum);
+    ctx.on_update(
+        "add",
+        |number: &u64| if *number == 0 { Err(Failure::application("Zero", "not 0")) } else { Ok(()) },
+        move |ctx, number: u64| {
+            let (counted, added) = (Arc::clone(&counted), Arc::clone(&added));
+            async move {
+                let doubled: u64 = ctx.activity("double", number).await?;
+                *added.lock().unwrap() += doubled;
+                counted.fetch_add(1, Ordering::Relaxed);
+                Ok(doubled)
+            }
+        },
+    );
+    let mut tally = program.carried;
+    let mut steps = program.steps;
+    let next = match steps.last() {
+        Some(Step::Again(next)) => Some(next.clone()),
+        _ => None,
+    };
+    if next.is_some() {
+        steps.pop();
+    }
+    tally.add(all(ctx.clone(), steps, limit).await?);
+    if let Some(steps) = next {
+        return Err(ctx.continue_as_new(&Program { steps, updates: program.updates, carried: tally }));
+    }
+    ctx.wait_until(move || {
+        updates.load(Ordering::Relaxed) >= program.updates && handlers.all_handlers_finished()
+    })
+    .await?;
+    tally.sum += *sum.lock().unwrap();
+    Ok(tally)
+}
+
+type Running = Pin<Box<dyn Future<Output = Result<Tally, Exit>> + Send>>;
+
+/// Takes steps, one after the other.
+fn all(ctx: Context, steps: Vec<Step>, limit: Duration) -> Running {
+    Box::pin(async move {
+        let mut tally = Tally::default();
+        for step in steps {
+            tally.add(one(&ctx, step, limit).await?);
+        }
+        Ok(tally)
+    })
+}
+
+/// Tried again soon.
+fn soon(attempts: u32) -> RetryPolicy {
+    RetryPolicy { initial_interval: Duration::from_millis(10), ..RetryPolicy::attempts(attempts) }
+}
+
+async fn one(ctx: &Context, step: Step, limit: Duration) -> Result<Tally, Exit> {
+    let sum = match step {
+        Step::Double(number) => ctx.activity("double", number).await?,
+        Step::Local(number) => ctx.local_activity("double", number).await?,
+        Step::Flaky(times) => ctx.activity("flaky", times).retry(soon(0)).await?,
+        Step::Charge { attempts, millis } => return charge(ctx, attempts, millis).await,
+        Step::Sleep(millis) => {
+            ctx.timer(Duration::from_millis(millis)).await?;
+            0
+        }
+        Step::Signal => ctx.signals("go").next().await?,
+        Step::Child(steps) => {
+            let program = Program { steps, ..Program::default() };
+            let id = format!("{}.{:016x}", ctx.info().workflow_id, ctx.random());
+            return Ok(ctx.child("program", program).id(id).await?);
+        }
+        Step::Both(a, b) => {
+            let both = ctx.join(move |ctx| all(ctx, a, limit), move |ctx| all(ctx, b, limit));
+            let (a, b) = both.await;
+            let mut tally = a?;
+            tally.add(b?);
+            return Ok(tally);
+        }
+        Step::Within(millis, steps) => {
+            let limited = ctx.within(Duration::from_millis(millis), move |ctx| all(ctx, steps, limit));
+            // How far it came is not known.
+            let effects = limited.await.ok().and_then(Result::ok).unwrap_or_default().effects;
+            return Ok(Tally { sum: 0, effects });
+        }
+        Step::Bomb(millis) => {
+            let mut bomb = Bomb(true);
+            ctx.timer(Duration::from_millis(millis)).await?;
+            bomb.0 = false;
+            0
+        }
+        Step::Again(_) => 0,
+        Step::Large { count, bytes } => {
+            let answers = ctx.join_all(0..count, move |ctx, _| async move {
+                Ok::<_, ActivityError>(ctx.activity::<_, String>("text", bytes).await?.len())
+            });
+            let mut sum = 0;
+            for answer in answers.await {
+                sum += u64::try_from(answer?).unwrap_or_default();
+            }
+            sum
+        }
+        Step::Oversized => failed(ctx.activity::<_, String>("text", 4_usize << 20).await, "TooLarge")?,
+        Step::WrongType => failed(ctx.activity::<_, u64>("text", 4_usize).await, "u64")?,
+        Step::Fails => failed(ctx.activity::<_, u64>("fails", ()).await, "for good")?,
+        Step::ActivityPanics => {
+            failed(ctx.activity::<_, u64>("panics", ()).retry(soon(3)).await, "in an activity")?
+        }
+        Step::Busy(millis) => {
+            spin(Duration::from_millis(millis));
+            0
+        }
+        Step::Fault(fault) => return commit(ctx, fault, limit).await,
+    };
+    Ok(Tally::of(sum))
+}
+
+/// One, if it has failed as it should.
+fn failed<T>(outcome: Result<T, ActivityError>, text: &str) -> Result<u64, Exit> {
+    match outcome {
+        Ok(_) => Err(Exit::failed("Soak", "an activity succeeded that could not")),
+        Err(error) if is_cut_off(&error) || format!("{error:?}").contains(text) => Ok(1),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether a stop of the host cut the last attempt off.
+fn is_cut_off(error: &ActivityError) -> bool {
+    matches!(error, ActivityError::Failed(failure) if format!("{failure:?}").contains("CutOff"))
+}
+
+/// An effect, unless the last attempt was cut off.
+async fn charge(ctx: &Context, attempts: u32, millis: u64) -> Result<Tally, Exit> {
+    match ctx.activity("charge", millis).retry(soon(attempts)).await {
+        Ok(effect) => Ok(Tally { sum: 0, effects: vec![effect] }),
+        Err(error) if is_cut_off(&error) => Ok(Tally::default()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn commit(ctx: &Context, fault: Fault, limit: Duration) -> Result<Tally, Exit> {
+    match fault {
+        Fault::Panic => panic!("{}", fault.reason()),
+        Fault::PanicBeforeFuture => {
+            let handle = ctx.spawn(|_| -> std::future::Ready<()> { panic!("soak: before its future") });
+            handle.await;
+        }
+        Fault::PanicInDeserialize => drop(ctx.activity::<_, Panics>("double", 1_u64).await),
+        Fault::PanicInDrop => {
+            let bomb = Bomb(true);
+            ctx.timer(Duration::from_millis(1)).await?;
+            drop(bomb);
+        }
+        Fault::Loop => {
+            ctx.timer(Duration::from_millis(1)).await?;
+            loop {
+                std::hint::spin_loop();
+            }
+        }
+        Fault::LongLoop => {
+            let _: u64 = ctx.activity("double", 1_u64).await?;
+            spin(limit * LONG);
+        }
+    }
+    Err(Exit::failed("Soak", "the fault had no consequence"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "what misbehaves does not ask for the time as it should")]
+fn spin(time: Duration) {
+    let started = Instant::now();
+    while started.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+/// Panics when it is dropped, unless it was put off.
+struct Bomb(bool);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(!self.0, "soak: in a destructor");
+    }
+}
+
+struct Panics;
+
+impl<'de> Deserialize<'de> for Panics {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        panic!("soak: in a Deserialize")
+    }
+}
+
+/// The activities. Each effect is a line of a file that outlives the process.
+pub(crate) fn activities(effects: File) -> Activities {
+    let effects = Arc::new(Mutex::new(effects));
+    Activities::new()
+        .register("double", |_: ActivityContext, number: u64| async move { Ok(2 * number) })
+        .register("text", |_: ActivityContext, bytes: usize| async move { Ok("x".repeat(bytes)) })
+        .register("fails", |_: ActivityContext, (): ()| async move {
+            Err::<u64, _>(Failure::non_retryable("Soak", "for good"))
+        })
+        .register("panics", |_: ActivityContext, (): ()| async move {
+            panic!("soak: in an activity") as Result<u64, Failure>
+        })
+        .register("flaky", |context: ActivityContext, times: u32| async move {
+            match context.info().attempt {
+                attempt if attempt <= times => Err(Failure::application("Soak", "not yet")),
+                _ => Ok(u64::from(times)),
+            }
+        })
+        .register("charge", move |context: ActivityContext, millis: u64| {
+            let info = context.info();
+            let effect = format!("{} {} {}", info.run_id, info.activity_id, info.attempt);
+            effects.lock().unwrap().write_all(format!("{effect}\n").as_bytes()).unwrap();
+            async move {
+                context.env().sleep(Duration::from_millis(millis)).await;
+                Ok(effect)
+            }
+        })
+}
