@@ -275,7 +275,7 @@ impl Soak {
         let (log, store) = (storage.log().clone(), storage.store().clone());
         let engine = Engine::open(env.clone(), log, store, [], Options::default()).await.unwrap();
         assert!(engine.wait_ready(PATIENCE).await);
-        let scratch = Store::new(MemoryStore::new(env.clone()));
+        let scratch = Store::new(MemoryStore::new());
         let report = engine.doctor(&scratch, Treatment::Check, &mut |_| {}).await.unwrap();
         if !report.is_clean() {
             self.runs.complain(format!("the store does not agree with the log: {report:?}"));
