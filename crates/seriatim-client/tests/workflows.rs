@@ -6,7 +6,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -29,21 +29,21 @@ fn workflows(is_broken: &Arc<AtomicBool>) -> Registry {
     let broken = is_broken.clone();
     demo::workflows()
         .workflow("counter", |ctx: Context, first: u32| async move {
-            let count = Arc::new(AtomicU32::new(first));
-            let (seen, added) = (count.clone(), count.clone());
-            ctx.on_query("count", move |(): ()| Ok(seen.load(Ordering::Relaxed)));
+            let count = ctx.state(first);
+            ctx.on_query("count", &count, |count, (): ()| Ok(*count));
             ctx.on_update(
                 "add",
-                |added: &Added| {
+                &count,
+                |_, added: &Added| {
                     if added.number == 0 { Err(Failure::application("Zero", "not 0")) } else { Ok(()) }
                 },
-                move |_, told: Added| {
-                    let sum = added.fetch_add(told.number, Ordering::Relaxed) + told.number;
-                    async move { Ok(Added { by: told.by, number: sum }) }
+                |count, told: Added| {
+                    *count += told.number;
+                    Ok(Added { by: told.by, number: *count })
                 },
             );
             ctx.signals::<serde_json::Value>("stop").next().await?;
-            Ok::<_, Exit>(count.load(Ordering::Relaxed))
+            Ok::<_, Exit>(count.get())
         })
         .workflow("fragile", move |_: Context, (): ()| {
             assert!(!broken.load(Ordering::Relaxed), "it is broken");

@@ -21,21 +21,19 @@ pub(crate) fn workflows(limit: Duration) -> Registry {
 }
 
 async fn run(ctx: Context, program: Program, limit: Duration) -> Result<Tally, Exit> {
-    let updates = Arc::new(AtomicU32::new(0));
-    let (counted, handlers) = (Arc::clone(&updates), ctx.clone());
-    let sum = Arc::new(Mutex::new(0));
-    let added = Arc::clone(&sum);
-    ctx.on_update(
+    // How many updates were done, and the sum of what they added.
+    let added = ctx.state((0_u32, 0_u64));
+    ctx.on_update_async(
         "add",
-        |number: &u64| if *number == 0 { Err(Failure::application("Zero", "not 0")) } else { Ok(()) },
-        move |ctx, number: u64| {
-            let (counted, added) = (Arc::clone(&counted), Arc::clone(&added));
-            async move {
-                let doubled: u64 = ctx.activity("double", number).await?;
-                *added.lock().unwrap() += doubled;
-                counted.fetch_add(1, Ordering::Relaxed);
-                Ok(doubled)
-            }
+        &added,
+        |_, number: &u64| if *number == 0 { Err(Failure::application("Zero", "not 0")) } else { Ok(()) },
+        |ctx, added, number: u64| async move {
+            let doubled: u64 = ctx.activity("double", number).await?;
+            added.change(|(updates, sum)| {
+                *updates += 1;
+                *sum += doubled;
+            });
+            Ok(doubled)
         },
     );
     let mut tally = program.carried;
@@ -51,11 +49,11 @@ async fn run(ctx: Context, program: Program, limit: Duration) -> Result<Tally, E
     if let Some(steps) = next {
         return Err(ctx.continue_as_new(&Program { steps, updates: program.updates, carried: tally }));
     }
-    ctx.wait_until(move || {
-        updates.load(Ordering::Relaxed) >= program.updates && handlers.all_handlers_finished()
-    })
-    .await?;
-    tally.sum += *sum.lock().unwrap();
+    let handlers = ctx.clone();
+    added
+        .wait_until(move |(updates, _)| *updates >= program.updates && handlers.all_handlers_finished())
+        .await?;
+    tally.sum += added.get().1;
     Ok(tally)
 }
 

@@ -374,7 +374,7 @@ impl Driver {
         let open = self.open().map(|(row, ..)| row.run);
         let forgets: Vec<u64> = forgets.into_iter().filter(|run| Some(*run) != open).collect();
         let Some(run) = forgets.first().copied() else {
-            return drop(reply.send(Ok(Written { run: 0, repeated: true })));
+            return drop(reply.send(Ok(Written { run: 0, repeated: true, begins: false })));
         };
         let (entry, told) = (Entry { run, ..Entry::default() }, vec![(None, Answering::Written(reply))]);
         self.write(Writing { entry, forgets, told, ..Writing::default() }, None).await;

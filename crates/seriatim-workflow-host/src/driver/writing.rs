@@ -329,7 +329,7 @@ fn tell_again(state: &mut State, writing: &mut Writing) {
 
 /// Puts back what was asked from outside.
 fn again_asked(state: &mut State, writing: &mut Writing) {
-    let (run, key) = (writing.entry.run, writing.key.clone());
+    let run = writing.entry.run;
     let mut items = Vec::from_iter(start_again(writing));
     let Some(turn) = writing.entry.turns.first() else {
         state.asked += items.len();

@@ -57,7 +57,7 @@ impl TestHost {
         chances: Chances,
         crash: Option<Crash>,
     ) -> Self {
-        let disk = Disk::new(env);
+        let disk = Disk::new();
         let life = Life::begin(env, &disk, code.clone(), options.clone(), chances).await;
         if let Some(Crash { at, fault }) = crash {
             life.faults.crash_at(Operation::Append, at, fault);

@@ -39,7 +39,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    pub(super) fn new(env: &Env) -> Self {
+    pub(super) fn new() -> Self {
         Self { log: Arc::new(MemoryLog::new()), store: Arc::new(MemoryStore::new()) }
     }
 }
