@@ -19,7 +19,7 @@ use seriatim_workflow_host::{Activities, HostError, HostOptions, StartRequest, S
 fn workflows() -> Registry {
     demo::workflows().workflow("collect", |ctx: Context, (): ()| async move {
         let began = ctx.now().as_micros() / 1_000;
-        ctx.on_query("began", move |(): ()| Ok(began));
+        ctx.on_query("began", &ctx.state(began), |began, (): ()| Ok(*began));
         let mut added = Vec::new();
         let (mut adds, mut stops) = (ctx.signals::<u32>("add"), ctx.signals::<()>("stop"));
         stops.next().await?;

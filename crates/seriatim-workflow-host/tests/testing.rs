@@ -205,11 +205,15 @@ fn a_request_that_is_wrong_is_told() {
 #[test]
 fn an_update_is_refused_or_answered() {
     let workflows = Registry::new().workflow("seats", |ctx: Context, seats: u32| async move {
-        let taken = |taken: &u32| {
+        let seats = ctx.state(seats);
+        let few = |_: &u32, taken: &u32| {
             if *taken > 4 { Err(Failure::application("Many", "too many")) } else { Ok(()) }
         };
-        ctx.on_update("take", taken, move |_, taken: u32| async move { Ok(seats - taken) });
-        ctx.on_query("seats", move |(): ()| Ok(seats));
+        ctx.on_update("take", &seats, few, |seats, taken| {
+            *seats -= taken;
+            Ok(*seats)
+        });
+        ctx.on_query("seats", &seats, |seats, (): ()| Ok(*seats));
         Ok(ctx.signals::<()>("end").next().await?)
     });
     Simulation::new(workflows, Activities::new()).run(|host| async move {

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 

@@ -10,6 +10,7 @@
 //! with and without the runs that misbehave.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 #![allow(clippy::result_large_err, reason = "failures are rare")]
+#![allow(clippy::print_stdout, reason = "the counts and latencies are the result")]
 
 mod child;
 mod client;
