@@ -4,7 +4,6 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::{World, payload, storage};
@@ -21,21 +20,21 @@ fn workflows() -> Registry {
         if ctx.info().attempt == 1 {
             return Err(Exit::failed("Once", "not now"));
         }
-        let total = Arc::new(AtomicU32::new(0));
-        let sum = total.clone();
+        let total = ctx.state(0);
         ctx.on_update(
             "add",
-            |amount: &u32| match amount {
+            &total,
+            |_, amount: &u32| match amount {
                 0 => Err(Failure::application("Amount", "nothing to add")),
                 _ => Ok(()),
             },
-            move |_, amount: u32| {
-                let sum = sum.fetch_add(amount, Ordering::Relaxed) + amount;
-                async move { Ok(sum) }
+            |total, amount| {
+                *total += amount;
+                Ok(*total)
             },
         );
         ctx.signals::<()>("end").next().await?;
-        Ok(total.load(Ordering::Relaxed))
+        Ok(total.get())
     })
 }
 
