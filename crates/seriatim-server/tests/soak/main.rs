@@ -9,6 +9,7 @@
 //! the server stays below a bound; the store agrees with the log. What is printed beside it: the latency of a request
 //! with and without the runs that misbehave.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "it prints what it measures")]
 #![allow(clippy::result_large_err, reason = "failures are rare")]
 
 mod child;

@@ -114,8 +114,7 @@ pub(crate) async fn run(directory: &Path, seed: u64, time: Duration) -> Vec<Stri
     }
     soak.consult_doctor(directory).await;
     soak.print();
-    let wrong = soak.runs.wrong.lock().unwrap().clone();
-    wrong
+    soak.runs.take_wrong()
 }
 
 impl Soak {
