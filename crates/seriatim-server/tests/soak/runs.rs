@@ -46,6 +46,10 @@ impl Runs {
         println!("WRONG: {text}");
         self.wrong.lock().unwrap().push(text);
     }
+
+    pub(crate) fn take_wrong(&self) -> Vec<String> {
+        std::mem::take(&mut self.wrong.lock().unwrap())
+    }
 }
 
 /// Starts a run, tells it what it waits for, and sees to it until it has ended or is left standing.

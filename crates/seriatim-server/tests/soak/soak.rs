@@ -114,7 +114,7 @@ pub(crate) async fn run(directory: &Path, seed: u64, time: Duration) -> Vec<Stri
     }
     soak.consult_doctor(directory).await;
     soak.print();
-    soak.runs.wrong.lock().unwrap().clone()
+    soak.runs.take_wrong()
 }
 
 impl Soak {
