@@ -47,8 +47,18 @@ pub enum HostError {
         /// How its last run has ended.
         status: String,
     },
-    /// The workflow may not be started again, by its own policy.
-    #[error("workflow {0} has run before, and its policy forbids another run")]
+    /// The open run waits for its first activation.
+    #[error(
+        "the run of workflow {id} has not begun, and nothing can be asked of it before: it begins in {seconds} s"
+    )]
+    NotBegun {
+        /// The workflow.
+        id: String,
+        /// When it begins: so many seconds from now.
+        seconds: u64,
+    },
+    /// The workflow may not be started again, by the policy of the start.
+    #[error("workflow {0} has run before, and the start's policy forbids another run")]
     Used(String),
     /// The idempotency key was used for something else.
     #[error("idempotency key {0} was used for another request to this workflow: use a new one")]
@@ -122,6 +132,7 @@ impl HostError {
             | Self::Failed(_) => ErrorKind::Invalid,
             Self::UnknownWorkflow(_) | Self::UnknownRun { .. } => ErrorKind::NotFound,
             Self::UpdateLost(_)
+            | Self::NotBegun { .. }
             | Self::SecondHost
             | Self::Running { .. }
             | Self::NotRunning { .. }

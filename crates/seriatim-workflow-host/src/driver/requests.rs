@@ -404,6 +404,7 @@ impl Driver {
 
     pub(super) async fn ask(&mut self, job: Job) -> Result<Payload, HostError> {
         let (row, turns, is_open) = self.newest()?;
+        self.refuse_before_begin(&row.id)?;
         let run_id = self.workflow.run_id(row.run);
         let time = self.open().map_or_else(|| to_time(self.inner.env.now()), |(.., time)| time);
         self.instance(&row, turns).await?;
@@ -424,6 +425,15 @@ impl Driver {
             Some(QueryAnswer::Failed { failure }) => Err(HostError::Query(failure.into())),
             None => Err(HostError::Invalid("the run's code gave no answer".to_owned())),
         }
+    }
+
+    /// A run whose first activation is still to come has no code that could answer.
+    fn refuse_before_begin(&self, id: &str) -> Result<(), HostError> {
+        let state = self.workflow.lock();
+        let open = state.known.as_ref().and_then(|known| known.open.as_ref());
+        let Some(due) = open.and_then(|open| open.due) else { return Ok(()) };
+        let left = due.as_micros().saturating_sub(to_time(self.inner.env.now()).as_micros());
+        Err(HostError::NotBegun { id: id.to_owned(), seconds: left.div_ceil(1_000_000) })
     }
 
     /// Says what the open run's branches wait for.
