@@ -105,7 +105,8 @@ impl Inner {
             return Err(HostError::UnknownType { workflow_type: start.workflow_type, known });
         }
         let (workspace, is_fresh) = self.engine.workflows().register(&start.workflow_id).await?;
-        if self.open_runs() >= self.options.open_runs_max && self.find(workspace).is_none() {
+        let is_new = self.find(workspace).is_none() && !self.asleep().contains_key(&workspace);
+        if is_new && self.open_runs() >= self.options.open_runs_max {
             return Err(HostError::Busy(format!("{} runs are open", self.options.open_runs_max)));
         }
         let start = Box::new(start);

@@ -66,8 +66,20 @@ impl Driver {
         }
     }
 
+    /// Ends what is under way for a run before this one. That run has ended, and its end was in doubt when it was written.
+    fn drop_older(&self, state: &mut State, run: u64) {
+        let older = std::mem::replace(&mut state.under_way_of, run);
+        if older == run {
+            return;
+        }
+        for (seq, due) in state.drop_under_way() {
+            self.inner.clock.unset(due, self.workflow.workspace, older, Alarm::Timer(seq));
+        }
+    }
+
     /// Begins an operation that is pending and not under way.
     fn begin_operation(&self, state: &mut State, run: u64, kind: Kind, seq: u32) {
+        self.drop_older(state, run);
         if state.under_way.contains_key(&(kind, seq)) {
             return;
         }
@@ -142,6 +154,7 @@ impl Driver {
         let arrived = open.pending.arrived.values().cloned();
         let arrived = arrived.map(|job| Item::Answer { run, job, generation: 0 });
         state.inbox.extend(arrived.collect::<Vec<_>>());
+        self.drop_older(state, run);
         if let Some(due) = due {
             self.inner.clock.set(due, workspace, run, Alarm::Begin);
         }

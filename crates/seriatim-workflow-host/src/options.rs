@@ -27,7 +27,7 @@ pub struct HostOptions {
     /// Jobs that one activation takes. Bounds one event.
     pub jobs_max: usize,
     /// Bytes of jobs that one activation takes; a larger one comes alone. Bounds one event, with room for what the code
-    /// asks for in return.
+    /// asks for in return. So many bytes of signals are kept for a run's first activation; more are refused as busy.
     pub jobs_bytes_max: usize,
     /// Bytes of one answer, input or signal. A larger answer becomes a failure of its operation that is not retried; a
     /// larger request is refused. An event has 8 MiB: answer, and what the code makes of it, have to fit.
@@ -62,7 +62,8 @@ pub struct HostOptions {
     /// How long closing waits for what is being written.
     pub close_patience: Duration,
     /// Runs that ended longer ago leave the index and the lists, some time after; none: they stay. Their events stay in the
-    /// log either way. An open run stays, and so does a run that one goes on from or that a parent waits for.
+    /// log either way. An open run stays, and so does a run that one goes on from or that a parent waits for,
+    /// with the newer ones of its workflow.
     pub retention: Option<Duration>,
 }
 

@@ -98,7 +98,7 @@ impl Inner {
     }
 
     /// The oldest runs that can be forgotten: each has ended before a time, no other goes on where it did that is kept, its
-    /// parent does not wait for it, and it has told others what it had to.
+    /// parent does not wait for it, and it has told others what it had to. So has each run before it.
     async fn old_runs(
         &self,
         partition: PartitionId,
@@ -116,6 +116,8 @@ impl Inner {
                     || self.is_needed(partition, workspace, row).await?;
                 if is_kept {
                     kept = Some(row.run);
+                    // The newer ones are what a sweep finds it by, and may be what it goes on as.
+                    old.clear();
                 } else {
                     old.push_back(row.run);
                     if old.len() > RUNS_MAX {

@@ -243,6 +243,8 @@ pub(crate) struct State {
     pub(crate) stuck: Option<String>,
     /// Operations of the open run that are being carried out.
     pub(crate) under_way: HashMap<(Kind, u32), UnderWay>,
+    /// The run that they are of. Numbers of operations begin anew with each run.
+    pub(crate) under_way_of: u64,
     /// Local activities that were begun before what is known was forgotten answer in vain.
     pub(crate) generation: u64,
     /// The run that ended last, if this process has ended it and no other goes on where it did.

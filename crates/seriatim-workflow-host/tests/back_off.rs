@@ -187,3 +187,54 @@ fn an_update_that_has_waited_is_told_once_when_the_log_refuses_the_first_activat
         });
     }
 }
+
+#[test]
+fn signals_before_the_first_activation_are_refused_when_no_event_would_hold_them() {
+    simulate(6, |env| async move {
+        let world = World::new(&env, workflows(), Activities::new()).await;
+        start(&world.host).await;
+        let large = payload(&"x".repeat(2_900_000));
+        let mut told = Vec::new();
+        for key in [None, None, Some("k"), Some("l")] {
+            told.push(world.host.signal("a", "other", large.clone(), key).await);
+        }
+        assert!(told[0].is_ok(), "{told:?}");
+        for refused in &told[1..] {
+            assert!(matches!(refused, Err(HostError::Busy(_))), "{refused:?}");
+        }
+        // What is small has room after a while, and a request to stop always has.
+        assert_eq!(add(&env, &world.host, 1, None).await.unwrap(), Ok(1));
+        assert!(world.host.signal("a", "other", large, Some("k")).await.is_ok());
+        world.signal("a", "end", &()).await;
+        assert_eq!(world.result::<u32>("a").await, 1);
+        world.close().await;
+    });
+}
+
+#[test]
+fn a_first_activation_that_no_event_holds_makes_the_run_stuck() {
+    for updates in 0..3_u32 {
+        simulate(7, |env| async move {
+            let asks = Registry::new().workflow("adds", |ctx: Context, (): ()| async move {
+                if ctx.info().attempt == 1 {
+                    return Err(Exit::failed("Once", "not now"));
+                }
+                ctx.on_update("add", &ctx.state(()), |(), _: &u32| Ok(()), |(), amount| Ok(amount));
+                Ok("x".repeat(9_000_000))
+            });
+            let world = World::new(&env, asks, Activities::new()).await;
+            start(&world.host).await;
+            for number in 0..4 {
+                world.signal("a", "other", &number).await;
+            }
+            let waiting: Vec<_> = (0..updates).map(|_| add(&env, &world.host, 1, None)).collect();
+            world.sleep_ms(60_000).await;
+            let stuck = world.host.describe("a", None).await.unwrap().stuck;
+            assert!(stuck.as_ref().is_some_and(|reason| reason.contains("bytes")), "{stuck:?} {updates}");
+            for answer in waiting {
+                assert!(matches!(answer.await.unwrap(), Err(HostError::Stuck { .. })));
+            }
+            world.close().await;
+        });
+    }
+}

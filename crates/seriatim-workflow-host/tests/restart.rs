@@ -473,8 +473,7 @@ fn a_run_that_ended_while_it_was_read_is_not_taken_for_running() {
             world.sleep_ms(1).await;
         }
         let (asking, reading) = (faults.hold(Operation::Take), faults.hold(Operation::ScanPage));
-        // The host reads the row; the log answers; the host reads the events.
-        reading.reached(1).await;
+        // The host does not read before the log has answered, and what it reads is held until after that.
         asking.reached(1).await;
         // What is committed is not in the store yet, where the row is read.
         let _writing = faults.hold(Operation::Write);

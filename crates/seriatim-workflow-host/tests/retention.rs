@@ -194,3 +194,23 @@ fn many_runs_and_many_workflows_are_forgotten_in_parts() {
         engine.close().await;
     });
 }
+
+#[test]
+fn a_run_that_is_kept_is_found_again_when_newer_ones_are_old() {
+    simulate(5, |env| async move {
+        let world = world(&env).await;
+        // The first run of the id is a child, and its parent is open; the second one is nobody's.
+        world.start("parent", "parent", &()).await;
+        world.sleep_ms(1_000).await;
+        world.start("now", "child", &8).await;
+        assert_eq!(world.result::<u32>("child").await, 8);
+        world.sleep_ms(30 * DAY).await;
+        assert_eq!(world.result::<u32>("child").await, 8, "the newest run is still the newest");
+        world.signal("parent", "end", &()).await;
+        world.sleep_ms(30 * DAY).await;
+        assert_eq!(index(&world.engine).await, Vec::<String>::new());
+        let workspace = world.engine.workflows().find("child").await.unwrap().unwrap();
+        assert!(world.engine.workflows().runs(workspace, None, 10).await.unwrap().is_empty());
+        world.close().await;
+    });
+}

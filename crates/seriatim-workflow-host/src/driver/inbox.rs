@@ -6,6 +6,7 @@ use seriatim_workflow::{Job, Payload};
 
 use super::Driver;
 use crate::entry::{Attempted, Ended, Retry};
+use crate::error::HostError;
 use crate::size;
 use crate::workflow::{Answering, Item, Key, Looked, Reply, Starting, State, Told, Written};
 
@@ -73,7 +74,10 @@ impl Driver {
 
     /// Ends, with the state as it is: the run's code is kept if it may be needed again.
     pub(super) fn park(&mut self, state: &mut State) {
-        (state.is_driven, state.jobs_limit) = (false, None);
+        state.is_driven = false;
+        if !state.is_before_begin() {
+            state.jobs_limit = None;
+        }
         let open = state.known.as_ref().and_then(|known| known.open.as_ref());
         // Its code has read the input: it is there twice.
         let open = open.map(|open| (open.row.run, 2 * open.input_bytes + open.bytes));
@@ -183,9 +187,14 @@ impl Driver {
                             jobs.push(tell.job);
                         }
                         (None, true, None) if is_early(&tell.job) => {
-                            bytes += size::weight(&tell.job);
-                            arrived.push(tell.job);
-                            early.push((None, tell.answer));
+                            match self.no_room(state, &tell.job, bytes) {
+                                Some(busy) => tell.answer.refuse(busy),
+                                None => {
+                                    bytes += size::weight(&tell.job);
+                                    arrived.push(tell.job);
+                                    early.push((None, tell.answer));
+                                }
+                            }
                         }
                         (None, true, None) => state.hold_back(tell),
                         (_, false, _) => tell.answer.refuse(self.not_running(state)),
@@ -213,6 +222,19 @@ impl Driver {
             return Some(Step::Arrived { jobs: arrived, told: early });
         }
         (!jobs.is_empty()).then_some(Step::Jobs { jobs, told, key: None })
+    }
+
+    /// Why a signal cannot be kept for the run's first activation: what is kept, and is about to be, comes with it in one
+    /// event. A request to stop is always kept.
+    pub(super) fn no_room(&self, state: &State, job: &Job, about_to_be: usize) -> Option<HostError> {
+        let open = state.known.as_ref().and_then(|known| known.open.as_ref())?;
+        let kept = about_to_be + open.pending.early.iter().map(size::weight).sum::<usize>();
+        let fits = kept == 0 || kept + size::weight(job) <= self.inner.options.jobs_bytes_max;
+        if fits || matches!(job, Job::Cancel { .. }) {
+            return None;
+        }
+        let text = format!("signals of {kept} bytes wait for the run's first activation, and no more fit");
+        Some(HostError::Busy(text))
     }
 
     /// Takes out the updates that the run's first activation gets: as many as one event has room for, and the last of them may

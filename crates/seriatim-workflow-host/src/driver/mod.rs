@@ -17,6 +17,7 @@ mod writing;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use seriatim_engine::SubmitError;
 use seriatim_workflow::Instance;
 
 use crate::error::HostError;
@@ -31,11 +32,13 @@ pub(crate) struct Driver {
     instance: Mutex<Option<(u64, Instance)>>,
     /// The engine has refused something: the driver waits before it tries again.
     pauses: bool,
+    /// The engine did not know whether the last event is written: what is read before it knows may be out of date.
+    is_in_doubt: bool,
 }
 
 impl Driver {
     pub(crate) fn new(inner: Arc<Inner>, workflow: Arc<Workflow>) -> Self {
-        Self { inner, workflow, instance: Mutex::new(None), pauses: false }
+        Self { inner, workflow, instance: Mutex::new(None), pauses: false, is_in_doubt: false }
     }
 
     fn held(&mut self) -> &mut Option<(u64, Instance)> {
@@ -101,11 +104,17 @@ impl Driver {
             let state = self.workflow.lock();
             matches!(state.inbox.front(), Some(Item::Start(starting)) if starting.is_fresh)
         };
-        let known =
-            if fresh { Ok(Known::default()) } else { self.inner.read_known(self.workflow.workspace).await };
+        let known = if fresh { Ok(Known::default()) } else { self.read_known().await };
         match known {
             Ok(known) => {
-                self.workflow.lock().known = Some(known);
+                {
+                    let mut state = self.workflow.lock();
+                    // A stuck run whose end was in doubt has ended: the next one is not stuck.
+                    if known.open.is_none() && state.stuck.take().is_some() {
+                        self.inner.metrics.stuck.decrement(1.0);
+                    }
+                    state.known = Some(known);
+                }
                 self.resume();
                 // What was written and not acknowledged may have ended a run.
                 self.workflow.ended.notify_waiters();
@@ -126,6 +135,16 @@ impl Driver {
                 false
             }
         }
+    }
+
+    /// What the log says, with every event that was in doubt and is written.
+    async fn read_known(&mut self) -> Result<Known, SubmitError> {
+        if self.is_in_doubt {
+            // An event that says nothing: once it is written, it is known what became of those before it.
+            self.inner.engine.workflows().settle(self.workflow.workspace).await?;
+            self.is_in_doubt = false;
+        }
+        self.inner.read_known(self.workflow.workspace).await
     }
 
     async fn pause(&self) {

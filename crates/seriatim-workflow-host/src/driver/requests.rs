@@ -53,6 +53,9 @@ impl Driver {
                     }
                 };
                 let is_due = self.workflow.lock().is_before_begin();
+                let no_room = |job: &Job| self.no_room(&self.workflow.lock(), job, 0);
+                let refused =
+                    refused.or_else(|| no_room(&told.job).filter(|_| is_due && is_early(&told.job)));
                 match refused {
                     Some(error) => told.answer.refuse(error),
                     None if is_due && !is_early(&told.job) => {

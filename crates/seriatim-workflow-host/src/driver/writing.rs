@@ -134,13 +134,12 @@ impl Driver {
                 | ErrorKind::Fenced
                 | ErrorKind::Conflict
         );
-        let jobs = writing.entry.turns.first().map_or(0, |turn| turn.jobs.len());
-        if kind == ErrorKind::TooLarge && jobs > 1 && writing.entry.begins.is_none() {
+        if let (ErrorKind::TooLarge, Some(limit)) = (kind, smaller(&writing)) {
             // What the code has asked for does not fit beside so many jobs: they are told in smaller parts.
             self.drop_instance();
             let mut state = self.workflow.lock();
             state.forget();
-            state.jobs_limit = Some(jobs / 2);
+            state.jobs_limit = Some(limit);
             tell_again(&mut state, &mut writing);
             drop(state);
             writing.refuse(&error.into());
@@ -161,6 +160,7 @@ impl Driver {
             return;
         }
         self.drop_instance();
+        self.is_in_doubt |= kind == ErrorKind::InDoubt;
         {
             let mut state = self.workflow.lock();
             state.forget();
@@ -170,6 +170,9 @@ impl Driver {
                 tell_again(&mut state, &mut writing);
             } else {
                 answer_again(&mut state, &writing);
+            }
+            if kind == ErrorKind::InDoubt {
+                refuse_outcomes(&mut state, &writing.entry, &error.clone().into());
             }
             if writing.entry.delivered {
                 state.inbox.push_front(Item::Delivered { run });
@@ -308,6 +311,30 @@ impl Driver {
         self.inner.metrics.ended.increment(1);
         self.workflow.ended.notify_waiters();
     }
+}
+
+/// How many jobs the next activation takes if the event of this one is too large; none, if it cannot be made smaller.
+fn smaller(writing: &Writing) -> Option<usize> {
+    let jobs = &writing.entry.turns.first().filter(|_| writing.entry.begins.is_none())?.jobs;
+    match jobs.first() {
+        // What was kept for the first activation comes with it; only updates can be told later.
+        Some(Job::Start(_)) => (!writing.told.is_empty()).then_some(writing.told.len() / 2 + 1),
+        _ => (jobs.len() > 1).then_some(jobs.len() / 2),
+    }
+}
+
+/// Nobody knows whether an event is written that ends updates, or the run: who waits for their outcomes is told that, since
+/// nothing would tell them later if it is.
+fn refuse_outcomes(state: &mut State, entry: &Entry, error: &HostError) {
+    let commands = || entry.turns.iter().flat_map(|turn| &turn.commands);
+    let is_end = entry.ended.is_some() || commands().any(|command| command.kind().ends_the_run());
+    let completed = commands().filter_map(|command| match command {
+        Command::UpdateCompleted { protocol_id, .. } => Some(protocol_id.clone()),
+        _ => None,
+    });
+    let ids: Vec<String> = if is_end { state.updates.keys().cloned().collect() } else { completed.collect() };
+    let waiting = ids.iter().filter_map(|id| state.updates.remove(id));
+    waiting.for_each(|reply| drop(reply.send(Err(error.clone()))));
 }
 
 /// Puts back what the world has answered.
