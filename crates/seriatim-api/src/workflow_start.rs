@@ -90,7 +90,7 @@ impl StartWorkflow {
 pub struct RetryPolicy {
     /// Before the second attempt; `1s` unless told, and not 0.
     #[serde(with = "duration::required")]
-    #[schema(value_type = String, example = "1s")]
+    #[schema(value_type = String, default = "1s", example = "1s")]
     pub initial_interval: Duration,
     /// Each later interval is the one before it times this; 2 unless told, and not below 1.
     #[schema(minimum = 1)]
