@@ -100,6 +100,7 @@ pub struct RetryPolicy {
     #[schema(value_type = Option<String>, example = "1h")]
     pub maximum_interval: Option<Duration>,
     /// No more attempts than this; 0 is no limit.
+    #[schema(value_type = u64, maximum = 4_294_967_295_u64)]
     pub maximum_attempts: u32,
     /// Error types after which no other attempt is made.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -38,6 +38,11 @@ fn workflows() -> Registry {
     })
 }
 
+/// Updates wait longer than the run does.
+fn waiting() -> HostOptions {
+    HostOptions { update_wait: Duration::from_secs(60), ..HostOptions::default() }
+}
+
 async fn start(host: &WorkflowHost) {
     let retry_policy =
         Some(RetryPolicy { initial_interval: Duration::from_secs(40), ..RetryPolicy::default() });
@@ -59,7 +64,7 @@ fn add(env: &Env, host: &WorkflowHost, amount: u32, key: Option<&'static str>) -
 #[test]
 fn updates_wait_for_the_first_activation_of_the_next_attempt() {
     simulate(1, |env| async move {
-        let world = World::new(&env, workflows(), Activities::new()).await;
+        let world = World::with(&env, workflows(), Activities::new(), waiting()).await;
         let host = &world.host;
         start(host).await;
         let began = env.now().as_millis();
@@ -92,7 +97,7 @@ fn updates_wait_for_the_first_activation_of_the_next_attempt() {
 #[test]
 fn a_refused_update_that_has_waited_does_not_use_up_its_key() {
     simulate(2, |env| async move {
-        let world = World::new(&env, workflows(), Activities::new()).await;
+        let world = World::with(&env, workflows(), Activities::new(), waiting()).await;
         start(&world.host).await;
         let other = add(&env, &world.host, 1, None);
         world.sleep_ms(10).await;
@@ -107,7 +112,7 @@ fn a_refused_update_that_has_waited_does_not_use_up_its_key() {
 #[test]
 fn an_update_that_nobody_waits_for_any_more_is_dropped() {
     simulate(3, |env| async move {
-        let world = World::new(&env, workflows(), Activities::new()).await;
+        let world = World::with(&env, workflows(), Activities::new(), waiting()).await;
         start(&world.host).await;
         let short = world.host.update("a", "add", payload(&1), None);
         assert!(env.timeout(Duration::from_secs(5), short).await.is_err());
@@ -119,7 +124,7 @@ fn an_update_that_nobody_waits_for_any_more_is_dropped() {
 #[test]
 fn what_waits_is_answered_when_the_run_or_the_host_ends() {
     simulate(4, |env| async move {
-        let world = World::new(&env, workflows(), Activities::new()).await;
+        let world = World::with(&env, workflows(), Activities::new(), waiting()).await;
         start(&world.host).await;
         let waiting = [add(&env, &world.host, 1, None), add(&env, &world.host, 1, Some("k"))];
         world.sleep_ms(1_000).await;
@@ -138,7 +143,7 @@ fn what_waits_is_answered_when_the_run_or_the_host_ends() {
 #[test]
 fn no_more_wait_than_the_inbox_holds() {
     simulate(5, |env| async move {
-        let options = HostOptions { inbox_max: 3, ..HostOptions::default() };
+        let options = HostOptions { inbox_max: 3, ..waiting() };
         let (log, store) = storage();
         let world = World::on(&env, log, store, workflows(), Activities::new(), options).await;
         start(&world.host).await;
@@ -161,8 +166,7 @@ fn an_update_that_has_waited_is_told_once_when_the_log_refuses_the_first_activat
             let faults = Faults::new(&env);
             let log = Log::new(FaultyLog::new(Arc::new(MemoryLog::new()), &faults));
             let store = Store::new(MemoryStore::new());
-            let world =
-                World::on(&env, log, store, workflows(), Activities::new(), HostOptions::default()).await;
+            let world = World::on(&env, log, store, workflows(), Activities::new(), waiting()).await;
             start(&world.host).await;
             world.signal("a", "other", &()).await;
             let waiting = [add(&env, &world.host, 1, None), add(&env, &world.host, 2, Some("k"))];
@@ -191,7 +195,7 @@ fn an_update_that_has_waited_is_told_once_when_the_log_refuses_the_first_activat
 #[test]
 fn signals_before_the_first_activation_are_refused_when_no_event_would_hold_them() {
     simulate(6, |env| async move {
-        let world = World::new(&env, workflows(), Activities::new()).await;
+        let world = World::with(&env, workflows(), Activities::new(), waiting()).await;
         start(&world.host).await;
         let large = payload(&"x".repeat(2_900_000));
         let mut told = Vec::new();
@@ -222,7 +226,7 @@ fn a_first_activation_that_no_event_holds_makes_the_run_stuck() {
                 ctx.on_update("add", &ctx.state(()), |(), _: &u32| Ok(()), |(), amount| Ok(amount));
                 Ok("x".repeat(9_000_000))
             });
-            let world = World::new(&env, asks, Activities::new()).await;
+            let world = World::with(&env, asks, Activities::new(), waiting()).await;
             start(&world.host).await;
             for number in 0..4 {
                 world.signal("a", "other", &number).await;

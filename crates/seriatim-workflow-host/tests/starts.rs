@@ -150,6 +150,10 @@ fn a_run_with_a_delay_begins_when_it_is_over_also_after_a_restart() {
         assert!(shown.row.started >= asked + 3_600_000);
         let asked_early = world.host.query("c", "began", Vec::new()).await.unwrap_err();
         assert!(matches!(asked_early, HostError::NotBegun { seconds: 3_599..=3_600, .. }), "{asked_early}");
+        for key in [None, Some("key")] {
+            let changed_early = world.host.update("c", "change", Vec::new(), key).await.unwrap_err();
+            assert!(matches!(changed_early, HostError::NotBegun { .. }), "{changed_early}");
+        }
         world = world.again(workflows(), demo::activities()).await;
         world.host.signal("c", "stop", Vec::new(), None).await.unwrap();
         let (began, added) = world.result::<(u64, Vec<u32>)>("c").await;

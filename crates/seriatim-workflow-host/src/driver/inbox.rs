@@ -196,7 +196,10 @@ impl Driver {
                                 }
                             }
                         }
-                        (None, true, None) => state.hold_back(tell),
+                        (None, true, None) => match self.not_begun(state, Some(options.update_wait)) {
+                            Some(later) => tell.answer.refuse(later),
+                            None => state.hold_back(tell),
+                        },
                         (_, false, _) => tell.answer.refuse(self.not_running(state)),
                     }
                 }

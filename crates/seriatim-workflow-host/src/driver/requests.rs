@@ -1,5 +1,7 @@
 //! What is asked from outside: starts, ends, questions.
 
+use std::time::Duration;
+
 use seriatim_engine::{RunRow, RunStatus, Wait};
 use seriatim_storage::Digest;
 use seriatim_workflow::{Activation, Command, Job, Kind, Payload, QueryAnswer};
@@ -15,7 +17,7 @@ use crate::error::HostError;
 use crate::load::read_entry;
 use crate::size;
 use crate::workflow::{
-    Answering, Key, Looked, OpenRun, Reply, StartAs, Starting, Told, UnderWay, Written, outcome,
+    Answering, Key, Looked, OpenRun, Reply, StartAs, Starting, State, Told, UnderWay, Written, outcome,
 };
 
 impl Driver {
@@ -56,6 +58,9 @@ impl Driver {
                 let no_room = |job: &Job| self.no_room(&self.workflow.lock(), job, 0);
                 let refused =
                     refused.or_else(|| no_room(&told.job).filter(|_| is_due && is_early(&told.job)));
+                let wait = Some(self.inner.options.update_wait);
+                let refused = refused
+                    .or_else(|| self.not_begun(&self.workflow.lock(), wait).filter(|_| !is_early(&told.job)));
                 match refused {
                     Some(error) => told.answer.refuse(error),
                     None if is_due && !is_early(&told.job) => {
@@ -407,7 +412,9 @@ impl Driver {
 
     pub(super) async fn ask(&mut self, job: Job) -> Result<Payload, HostError> {
         let (row, turns, is_open) = self.newest()?;
-        self.refuse_before_begin(&row.id)?;
+        if let Some(error) = self.not_begun(&self.workflow.lock(), None) {
+            return Err(error);
+        }
         let run_id = self.workflow.run_id(row.run);
         let time = self.open().map_or_else(|| to_time(self.inner.env.now()), |(.., time)| time);
         self.instance(&row, turns).await?;
@@ -430,13 +437,13 @@ impl Driver {
         }
     }
 
-    /// A run whose first activation is still to come has no code that could answer.
-    fn refuse_before_begin(&self, id: &str) -> Result<(), HostError> {
-        let state = self.workflow.lock();
-        let open = state.known.as_ref().and_then(|known| known.open.as_ref());
-        let Some(due) = open.and_then(|open| open.due) else { return Ok(()) };
-        let left = due.as_micros().saturating_sub(to_time(self.inner.env.now()).as_micros());
-        Err(HostError::NotBegun { id: id.to_owned(), seconds: left.div_ceil(1_000_000) })
+    /// Why nothing can be asked of a run whose first activation is still to come, unless that is waited for.
+    pub(super) fn not_begun(&self, state: &State, wait: Option<Duration>) -> Option<HostError> {
+        let open = state.known.as_ref().and_then(|known| known.open.as_ref())?;
+        let left = open.due?.as_micros().saturating_sub(to_time(self.inner.env.now()).as_micros());
+        let is_waited_for = wait.is_some_and(|wait| Duration::from_micros(left) <= wait);
+        let error = HostError::NotBegun { id: open.row.id.clone(), seconds: left.div_ceil(1_000_000) };
+        (!is_waited_for).then_some(error)
     }
 
     /// Says what the open run's branches wait for.
