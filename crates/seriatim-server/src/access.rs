@@ -58,7 +58,7 @@ pub(crate) fn admit(
     }
     if tokens.is_empty() {
         if !loopback {
-            let text = "there are no tokens, so nobody is let in: stop the server, make one with \
+            let text = "there are no tokens, so no request is accepted: stop the server, make one with \
                         `seriatim token create --scope '*:admin' --storage URL`, and start it again";
             return Err(Problem::new(Code::Unauthorized, text));
         }

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 /// After so long a request has failed.
-const PATIENCE: Duration = Duration::from_secs(40);
+const REQUEST_WAIT_MAX: Duration = Duration::from_secs(40);
 
 #[derive(Clone)]
 pub(crate) struct Client {
@@ -49,7 +49,7 @@ impl Client {
             request += "\r\n";
         }
         let address = *self.address.lock().unwrap();
-        let answer = self.env.timeout(PATIENCE, exchange(address, request)).await.ok()?.ok()?;
+        let answer = self.env.timeout(REQUEST_WAIT_MAX, exchange(address, request)).await.ok()?.ok()?;
         let (head, body) = answer.split_once("\r\n\r\n")?;
         let status = head.split(' ').nth(1)?.parse().ok()?;
         // An answer that was cut off is none.

@@ -1,4 +1,4 @@
-//! A run from its start to its end, with whoever looks after it.
+//! One run, from its start to its end, and the client that follows it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use crate::steps::{Dice, Program, SIGNAL, Tally, UPDATE};
 const STANDING_MAX: usize = 40;
 
 /// So long a run that stands has to say so, once the server is left alone.
-const PATIENCE: Duration = Duration::from_secs(120);
+const OUTCOME_WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// A program that was started.
 #[derive(Debug, Clone)]
@@ -191,7 +191,7 @@ pub(crate) async fn stuck_below(client: &Client, id: &str) -> Option<(String, St
 pub(crate) async fn verdict(client: &Client, run: &Run) -> Result<(&'static str, Vec<String>), String> {
     let (id, program) = (&run.id, &run.program);
     let (status, shown) = client.get(&format!("/v1/workflows/{id}")).await;
-    let until = client.env.instant() + PATIENCE;
+    let until = client.env.instant() + OUTCOME_WAIT_MAX;
     // What stands is tried again by a new process: until then it is merely open.
     while shown["status"] == "running"
         && client.env.instant() < until

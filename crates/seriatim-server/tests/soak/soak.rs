@@ -29,7 +29,7 @@ const OPEN_MAX: usize = if cfg!(debug_assertions) { 50 } else { 200 };
 /// Loops in one process's life: each takes a thread until it ends.
 const LOOPS_PER_LIFE: u64 = 6;
 /// So long all runs have to end, or stand, once no other is started and the server is left alone.
-const PATIENCE: Duration = Duration::from_secs(600);
+const SETTLE_WAIT_MAX: Duration = Duration::from_secs(600);
 
 /// Without runs that misbehave, with them, and while the last of them are ended.
 const CALM: usize = 0;
@@ -147,7 +147,7 @@ impl Soak {
     /// Waits until something holds.
     async fn settle(&self, holds: impl Fn(&Runs) -> bool) {
         let env = &self.client.env;
-        let until = env.instant() + PATIENCE;
+        let until = env.instant() + SETTLE_WAIT_MAX;
         while !holds(&self.runs) {
             if env.instant() > until {
                 let open = self.runs.open.load(Ordering::Relaxed);
@@ -273,7 +273,7 @@ impl Soak {
         let storage = FileStorage::open(env, &directory.join("data"), child::file_options()).await.unwrap();
         let (log, store) = (storage.log().clone(), storage.store().clone());
         let engine = Engine::open(env.clone(), log, store, [], Options::default()).await.unwrap();
-        assert!(engine.wait_ready(PATIENCE).await);
+        assert!(engine.wait_ready(SETTLE_WAIT_MAX).await);
         let scratch = Store::new(MemoryStore::new());
         let report = engine.doctor(&scratch, Treatment::Check, &mut |_| {}).await.unwrap();
         if !report.is_clean() {
