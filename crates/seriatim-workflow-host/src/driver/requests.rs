@@ -44,23 +44,10 @@ impl Driver {
                 Answering::Update(reply) => self.outcome_again(&entry, protocol_id(&told.job), reply).await,
             },
             Ok(None) => {
-                let refused = {
+                let (refused, is_due) = {
                     let state = self.workflow.lock();
-                    let open = state.known.as_ref().and_then(|known| known.open.as_ref());
-                    let fits = open.is_some_and(|open| told.run.is_none_or(|run| run == open.row.run));
-                    match &state.stuck {
-                        _ if !fits => Some(self.not_running(&state)),
-                        Some(reason) => Some(self.stuck_error(&state, reason)),
-                        None => None,
-                    }
+                    (self.refuses_told(&state, &told), state.is_before_begin())
                 };
-                let is_due = self.workflow.lock().is_before_begin();
-                let no_room = |job: &Job| self.no_room(&self.workflow.lock(), job, 0);
-                let refused =
-                    refused.or_else(|| no_room(&told.job).filter(|_| is_due && is_early(&told.job)));
-                let wait = Some(self.inner.options.update_wait);
-                let refused = refused
-                    .or_else(|| self.not_begun(&self.workflow.lock(), wait).filter(|_| !is_early(&told.job)));
                 match refused {
                     Some(error) => told.answer.refuse(error),
                     None if is_due && !is_early(&told.job) => {
@@ -76,6 +63,19 @@ impl Driver {
                     }
                 }
             }
+        }
+    }
+
+    /// Why the open run cannot be told this.
+    fn refuses_told(&self, state: &State, told: &Told) -> Option<HostError> {
+        let open = state.known.as_ref().and_then(|known| known.open.as_ref());
+        let fits = open.is_some_and(|open| told.run.is_none_or(|run| run == open.row.run));
+        match &state.stuck {
+            _ if !fits => Some(self.not_running(state)),
+            Some(reason) => Some(self.stuck_error(state, reason)),
+            None if !state.is_before_begin() => None,
+            None if is_early(&told.job) => self.no_room(state, &told.job, 0),
+            None => self.not_begun(state, Some(self.inner.options.update_wait)),
         }
     }
 
