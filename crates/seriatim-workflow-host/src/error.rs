@@ -57,6 +57,14 @@ pub enum HostError {
         /// When it begins: so many seconds from now.
         seconds: u64,
     },
+    /// The newest run has ended before its first activation: there is no state to ask for.
+    #[error("the last run of workflow {id} has {status} before it began: nothing can be asked of it")]
+    NeverBegan {
+        /// The workflow.
+        id: String,
+        /// How the run has ended.
+        status: String,
+    },
     /// The workflow may not be started again, by the policy of the start.
     #[error("workflow {0} has run before, and the start's policy forbids another run")]
     Used(String),
@@ -133,6 +141,7 @@ impl HostError {
             Self::UnknownWorkflow(_) | Self::UnknownRun { .. } => ErrorKind::NotFound,
             Self::UpdateLost(_)
             | Self::NotBegun { .. }
+            | Self::NeverBegan { .. }
             | Self::SecondHost
             | Self::Running { .. }
             | Self::NotRunning { .. }

@@ -184,6 +184,8 @@ fn a_delayed_run_can_be_terminated_and_cancelled_before_it_begins() {
         world.host.start(later()).await.unwrap();
         world.host.terminate("c", "not wanted", None).await.unwrap();
         assert_eq!(world.host.describe("c", None).await.unwrap().row.status, RunStatus::Terminated);
+        let asked = world.host.query("c", "began", Vec::new()).await.unwrap_err();
+        assert!(matches!(asked, HostError::NeverBegan { .. }), "{asked}");
         world.host.start(later()).await.unwrap();
         world.host.cancel("c", "not wanted", None).await.unwrap();
         let error = world.host.result::<()>("c").await.unwrap_err();

@@ -27,6 +27,10 @@ impl Driver {
                 None if turns == 0 => self.new_instance(),
                 None => {
                     let turns = self.inner.read_turns(workspace, row).await?;
+                    if turns.is_empty() {
+                        let (id, status) = (row.id.clone(), row.status.to_string());
+                        return Err(HostError::NeverBegan { id, status });
+                    }
                     let replayed = self.inner.replay(workspace, row.run, turns).await;
                     replayed.map_err(|reason| HostError::Stuck { id: row.id.clone(), reason })?
                 }
