@@ -16,11 +16,17 @@ use seriatim_env::Env;
 use seriatim_workflow::Watch;
 use tokio::sync::oneshot;
 
+/// From when on a thread that is at one piece of work does not count among those that take work: another one is started for
+/// what waits. Otherwise a few loops would hold up all runs until they are given up, and all would continue at once then.
+const SLOW: Duration = Duration::from_millis(20);
+
 /// How far a piece of work has come, as those see it who wait for it.
 #[derive(Default)]
 pub(crate) struct Progress {
     /// Rises with each activation; 0 before the first.
     steps: AtomicU64,
+    /// It takes long, and its thread is not counted. Changed with the pool's lock held, as is the next.
+    is_slow: AtomicBool,
     /// No one waits any more.
     is_abandoned: AtomicBool,
     /// The thread that works on it.
@@ -56,6 +62,8 @@ struct Pool {
     /// Threads that take work: running or idle, not abandoned.
     live: usize,
     idle: usize,
+    /// Of those that are live: at one piece of work for long.
+    slow: usize,
     abandoned: usize,
     is_closed: bool,
     next: u64,
@@ -102,12 +110,20 @@ impl Shared {
                 self.grow_if_needed(env, &mut pool);
                 return;
             }
+            if progress.is_slow.load(Ordering::Relaxed) {
+                pool.slow -= 1;
+                if pool.live - pool.slow > self.limit {
+                    // Another one was started meanwhile.
+                    pool.live -= 1;
+                    return;
+                }
+            }
         }
     }
 
     /// Starts a thread if work waits that no other takes. Threads that do not return are replaced, up to a number.
     fn grow_if_needed(self: &Arc<Self>, env: &Env, pool: &mut Pool) {
-        let is_needed = pool.idle < pool.queue.len() && pool.live < self.limit;
+        let is_needed = pool.idle < pool.queue.len() && pool.live - pool.slow < self.limit;
         if !is_needed || !self.may_grow(pool) {
             return;
         }
@@ -184,15 +200,21 @@ impl Threads {
         let seen = Arc::clone(&progress);
         let work = Box::new(move || drop(reply.send(work(&seen))));
         self.submit(env, Arc::clone(&progress), work);
-        let mut before = 0;
+        while !progress.is_slow.load(Ordering::Relaxed) {
+            if let Ok(answered) = env.timeout(SLOW.min(self.patience), &mut answer).await {
+                return answered.map_err(ended);
+            }
+            if let Some(value) = self.leave_behind(env, &progress, &mut answer) {
+                return Ok(value);
+            }
+        }
+        let mut before = progress.steps.load(Ordering::Relaxed);
         loop {
-            match env.timeout(self.patience, &mut answer).await {
-                Ok(Ok(value)) => return Ok(value),
-                Ok(Err(_)) => return Err("the thread that ran its code has ended".to_owned()),
-                Err(_) => {}
+            if let Ok(answered) = env.timeout(self.patience, &mut answer).await {
+                return answered.map_err(ended);
             }
             let steps = progress.steps.load(Ordering::Relaxed);
-            if steps == before && steps > 0 {
+            if steps == before {
                 let place = progress.place();
                 let mut pool = self.shared.lock();
                 // It may have ended just now. The thread looks at the mark with the lock held, after it has answered.
@@ -219,10 +241,31 @@ impl Threads {
         self.shared.arrived.notify_one();
     }
 
+    /// Lets another thread take what waits behind this piece of work. If it has ended just now, its answer is returned.
+    fn leave_behind<T>(
+        &self,
+        env: &Env,
+        progress: &Progress,
+        answer: &mut oneshot::Receiver<T>,
+    ) -> Option<T> {
+        let mut pool = self.shared.lock();
+        if let Ok(value) = answer.try_recv() {
+            return Some(value);
+        }
+        // What has not begun waits itself.
+        let has_begun = progress.steps.load(Ordering::Relaxed) > 0;
+        if has_begun && !progress.is_slow.swap(true, Ordering::Relaxed) {
+            pool.slow += 1;
+            self.shared.grow_if_needed(env, &mut pool);
+        }
+        None
+    }
+
     /// No one waits for the thread that runs this any more; another one takes its place.
     fn abandon(&self, env: &Env, pool: &mut Pool, progress: &Progress) {
         progress.is_abandoned.store(true, Ordering::Relaxed);
         lowest_priority(progress.thread.load(Ordering::Relaxed));
+        pool.slow -= usize::from(progress.is_slow.load(Ordering::Relaxed));
         pool.live -= 1;
         pool.abandoned += 1;
         self.shared.grow_if_needed(env, pool);
@@ -233,6 +276,10 @@ impl Threads {
         let pool = self.shared.lock();
         (pool.live == 0 && pool.abandoned > 0 && !self.shared.may_grow(&pool)).then_some(pool.abandoned)
     }
+}
+
+fn ended(_: oneshot::error::RecvError) -> String {
+    "the thread that ran its code has ended".to_owned()
 }
 
 impl Drop for Threads {

@@ -57,6 +57,29 @@ async fn spins(world: &World, id: &str) -> Result<(), HostError> {
     world.host.signal(id, "go", Vec::new(), None).await.map(drop)
 }
 
+/// Loops are given up after a minute here, and the test ends long before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_runs_do_not_wait_until_loops_are_given_up() {
+    let (env, is_over) = (Env::real(), Arc::new(AtomicBool::new(false)));
+    let options = HostOptions { activation_timeout: Duration::from_secs(60), ..options(2, 16) };
+    let world = Arc::new(World::with(&env, workflows(&is_over), demo::activities(), options).await);
+    let spinning = (0..5).map(|number| {
+        let world = world.clone();
+        env.spawn(async move { spins(&world, &format!("s{number}")).await })
+    });
+    let spinning: Vec<_> = spinning.collect();
+    for number in 0..20 {
+        let id = format!("g{number}");
+        world.start("greet", &id, &"Ada").await;
+        assert_eq!(world.result::<String>(&id).await, "Hello, Ada!");
+    }
+    is_over.store(true, Ordering::Relaxed);
+    for spun in spinning {
+        spun.await.unwrap().unwrap();
+    }
+    Arc::into_inner(world).unwrap().close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_endless_loops_than_threads_hold_up_nothing_else() {
     let (env, is_over) = (Env::real(), Arc::new(AtomicBool::new(false)));

@@ -52,6 +52,7 @@
 //! [`Instance`] is a run in memory; [`Path`] and [`Recorded`] are how a history is compared; [`replay`](replay()) and
 //! [`temporal_history`] test code against histories.
 
+#![forbid(unsafe_code)]
 #![allow(
     clippy::result_large_err,
     clippy::large_enum_variant,
