@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(dead_code, unreachable_pub, reason = "the model uses parts of the sources")]
 
-#[path = "../src/fetched.rs"]
+#[path = "../src/derive/fetched.rs"]
 mod fetched;
 #[path = "../src/keys.rs"]
 mod keys;
-#[path = "../src/overlay.rs"]
+#[path = "../src/derive/overlay.rs"]
 mod overlay;
-#[path = "../src/state.rs"]
+#[path = "../src/derive/state.rs"]
 mod state;
 
 mod definition {

@@ -11,10 +11,10 @@ use super::derive::{Examination, Marks};
 use super::report::Checkpoint;
 use super::{DoctorError, Finding, Progress, Report, Telling, Treatment, Trouble};
 use crate::apply::{KeyUse, decode_offset};
+use crate::derive::split;
 use crate::keys::{self, StoreKey};
 use crate::partition::{Position, decode_checkpoint, encode_checkpoint};
 use crate::record;
-use crate::split;
 use crate::view;
 
 /// Writes and removals of one batch of a repair.

@@ -11,14 +11,11 @@ use seriatim_types::{ApplicationId, Number, Partition, PartitionOffset, RecordId
 use super::{DoctorError, Progress, Report, Telling};
 use crate::apply::{Derivation, Pass};
 use crate::definition::DocumentKind;
+use crate::derive::{Base, Budget, Draft, Fetched, Fetching, Limits, Overlay, Splits, State, Values};
 use crate::event::{Event, Place};
-use crate::fetched::{Fetched, Fetching};
 use crate::keys::{LOW_BITS, StoreKey, WorkspaceKeys};
 use crate::limits::{LOAD_BYTES_MAX, READ_ROUNDS_MAX};
-use crate::overlay::{Budget, Limits, Overlay};
 use crate::registry::{self, Registry};
-use crate::split::Splits;
-use crate::state::{Base, Draft, State, Values};
 use crate::view::{self, KeyPart};
 
 /// What one read of the log asks for.

@@ -10,9 +10,8 @@ use seriatim_types::PartitionOffset;
 use super::Shared;
 use super::shared::renewed;
 use super::sweep::{self, Position};
+use crate::derive::{FlushStart, Swept, Writing, lock};
 use crate::keys;
-use crate::overlay::{FlushStart, Swept, Writing};
-use crate::state::lock;
 
 /// Flushes when enough waits or has waited long enough, until it is stopped.
 pub(crate) async fn run(shared: Arc<Shared>) {

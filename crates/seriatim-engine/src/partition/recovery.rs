@@ -12,12 +12,10 @@ use seriatim_types::{PartitionOffset, WorkspaceId};
 use super::Shared;
 use super::flusher::{self, decode_checkpoint};
 use crate::apply::Pass;
+use crate::derive::{Base, Draft, Fetched, Fetching, Round, State, Values, lock};
 use crate::event::{Event, Place};
-use crate::fetched::{Fetched, Fetching};
 use crate::keys;
 use crate::limits::{LOAD_BYTES_MAX, READ_ROUNDS_MAX};
-use crate::overlay::Round;
-use crate::state::{Base, Draft, State, Values, lock};
 
 /// Entries whose values are read from the store together.
 const CHUNK_ENTRIES: usize = 512;

@@ -17,16 +17,13 @@ use tokio::sync::{Notify, watch};
 use super::recovery;
 use super::sweep::Sweeper;
 use crate::apply::{Derivation, panic_text};
+use crate::derive::{Fetched, Fetching, Overlay, REMOVED, Splits, Values, lock};
 use crate::event_clock::EventClock;
 use crate::fence::Fence;
-use crate::fetched::{Fetched, Fetching};
 use crate::follow::Watchers;
 use crate::keys::StoreKey;
 use crate::metrics::PartitionMetrics;
 use crate::options::Options;
-use crate::overlay::Overlay;
-use crate::split::Splits;
-use crate::state::{REMOVED, Values, lock};
 
 #[derive(Debug)]
 pub(crate) struct Shared {

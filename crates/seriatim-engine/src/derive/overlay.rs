@@ -15,8 +15,8 @@ use seriatim_sequencer::{Busy, Numbers};
 use seriatim_storage::ClusteringRange;
 use seriatim_types::{PartitionOffset, WorkspaceId};
 
+use super::state::REMOVED;
 use crate::keys::StoreKey;
-use crate::state::REMOVED;
 
 /// Values of one stretch of the log: the last one of each key.
 #[derive(Debug, Default)]

@@ -21,8 +21,8 @@ use bytes::{Buf, BufMut, Bytes};
 use seriatim_storage::{Batch, Key, Pair, Store, StoreError, Write};
 use seriatim_types::limits::VALUE_BYTES_MAX;
 
+use super::state::REMOVED;
 use crate::keys::{self, StoreKey};
-use crate::state::REMOVED;
 
 /// Bytes of one part: as many as a page of a scan or of the log.
 const PART_BYTES: usize = 4 << 20;
