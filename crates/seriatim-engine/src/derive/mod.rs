@@ -9,15 +9,20 @@
 //!  log ── replay ───┘   next offset         └─────────────────────────────────┘ flush  the checkpoint
 //! ```
 //!
-//! To be read in this order: `state` (what an event sees and changes), `overlay` (what is derived and not in the store
-//! yet), `fetched` (what was read from the store before its turn), `split` (values larger than a store takes).
+//! To be read in this order: `state` (what an event sees and changes), `layer` and `overlay` (what is derived and not in
+//! the store yet), `budget` (how much of it there may be), `fetched` (what was read from the store before its turn),
+//! `split` (values larger than a store takes).
 
+mod budget;
 mod fetched;
+mod layer;
 mod overlay;
 pub(crate) mod split;
 mod state;
 
+pub(crate) use budget::{Budget, Limits};
 pub(crate) use fetched::{Fetched, Fetching};
-pub(crate) use overlay::{Budget, FlushStart, Limits, Overlay, Round, Swept, Writing};
+pub(crate) use layer::Swept;
+pub(crate) use overlay::{FlushStart, Overlay, Round, Writing};
 pub(crate) use split::Splits;
 pub(crate) use state::{Base, Draft, Found, REMOVED, State, Unread, Values, lock};
