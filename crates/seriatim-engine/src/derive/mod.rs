@@ -11,9 +11,10 @@
 //!
 //! To be read in this order: `state` (what an event sees and changes), `layer` and `overlay` (what is derived and not in
 //! the store yet), `budget` (how much of it there may be), `fetched` (what was read from the store before its turn),
-//! `split` (values larger than a store takes).
+//! `split` (values larger than a store takes), `checkpoint` (how far the store is).
 
 mod budget;
+mod checkpoint;
 mod fetched;
 mod layer;
 mod overlay;
@@ -21,6 +22,7 @@ pub(crate) mod split;
 mod state;
 
 pub(crate) use budget::{Budget, Limits};
+pub(crate) use checkpoint::Checkpoint;
 pub(crate) use fetched::{Fetched, Fetching};
 pub(crate) use layer::Swept;
 pub(crate) use overlay::{FlushStart, Overlay, Round, Writing};

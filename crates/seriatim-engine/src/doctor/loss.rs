@@ -8,8 +8,8 @@ use seriatim_storage::{ClusteringRange, Key, Store};
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
 
 use super::derive::{Examination, Marks};
-use super::report::Checkpoint;
 use super::{DoctorError, Report, Telling};
+use crate::derive::Checkpoint;
 use crate::keys::StoreKey;
 use crate::registry::{self, OWN_NAMES, Registry};
 use crate::series;

@@ -5,12 +5,11 @@ use std::sync::atomic::Ordering;
 
 use seriatim_sequencer::NumbersKey;
 use seriatim_storage::{Batch, Durability, StoreError};
-use seriatim_types::PartitionOffset;
 
 use super::Shared;
 use super::shared::renewed;
 use super::sweep::{self, Position};
-use crate::derive::{FlushStart, Swept, Writing, lock};
+use crate::derive::{Checkpoint, FlushStart, Swept, Writing, lock};
 use crate::keys;
 
 /// Flushes when enough waits or has waited long enough, until it is stopped.
@@ -148,7 +147,7 @@ async fn write(shared: &Shared, writing: &Writing, durability: Durability) -> Re
     if let Some(Swept { to, .. }) = swept {
         put_swept(&mut batch, shared, Position { done: to, reach: to });
     }
-    put_checkpoint(&mut batch, shared, writing.next);
+    Checkpoint::put(&mut batch, shared.partition, writing.next);
     shared.store.write(batch.only_in(generation), durability).await?;
     shared.splits.settle(collected.changed);
     Ok(())
@@ -156,25 +155,4 @@ async fn write(shared: &Shared, writing: &Writing, durability: Durability) -> Re
 
 fn put_swept(batch: &mut Batch, shared: &Shared, position: Position) {
     batch.put(keys::sweep(shared.partition).as_key(), &position.encode());
-}
-
-fn put_checkpoint(batch: &mut Batch, shared: &Shared, next: PartitionOffset) {
-    batch.put(keys::checkpoint(shared.partition).as_key(), &encode_checkpoint(next));
-}
-
-/// The stored form of a checkpoint.
-pub(crate) fn encode_checkpoint(next: PartitionOffset) -> [u8; 12] {
-    let mut value = [0; 12];
-    value[..8].copy_from_slice(&next.get().to_be_bytes());
-    let checksum = crc32fast::hash(&value[..8]);
-    value[8..].copy_from_slice(&checksum.to_be_bytes());
-    value
-}
-
-/// Reads a stored checkpoint; `None` if it is damaged.
-pub(crate) fn decode_checkpoint(bytes: &[u8]) -> Option<PartitionOffset> {
-    let (offset, checksum) = bytes.split_first_chunk::<8>()?;
-    let checksum: [u8; 4] = checksum.try_into().ok()?;
-    (crc32fast::hash(offset) == u32::from_be_bytes(checksum)).then_some(())?;
-    PartitionOffset::new(u64::from_be_bytes(*offset))
 }

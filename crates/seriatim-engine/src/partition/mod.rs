@@ -34,7 +34,6 @@ use crate::options::Options;
 use crate::prepare::Prepared;
 use crate::request::Answer;
 
-pub(crate) use flusher::{decode_checkpoint, encode_checkpoint};
 pub(crate) use queue_budget::QueueBudget;
 use queue_budget::QueueShare;
 pub(crate) use shared::Shared;

@@ -5,16 +5,15 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use seriatim_sequencer::{BadValue, IgnoredNumbers, Numbers, ReadError, Recovery, StopReason};
+use seriatim_sequencer::{IgnoredNumbers, Numbers, ReadError, Recovery, StopReason};
 use seriatim_storage::{Durability, Entry};
 use seriatim_types::{PartitionOffset, WorkspaceId};
 
 use super::Shared;
-use super::flusher::{self, decode_checkpoint};
+use super::flusher;
 use crate::apply::Pass;
-use crate::derive::{Base, Draft, Fetched, Fetching, Round, State, Values, lock};
+use crate::derive::{Base, Checkpoint, Draft, Fetched, Fetching, Round, State, Values, lock};
 use crate::event::{Event, Place};
-use crate::keys;
 use crate::limits::{LOAD_BYTES_MAX, READ_ROUNDS_MAX};
 
 /// Entries whose values are read from the store together.
@@ -144,13 +143,11 @@ impl Scan<'_> {
         }
         // Before anything is read: what is read of a later generation is noticed.
         self.shared.store_generation.store(self.shared.store.generation(), Ordering::Release);
-        let key = keys::checkpoint(self.shared.partition);
-        let stored = self.shared.store.get(key.as_key()).await.map_err(StopReason::Store)?;
-        let checkpoint = match stored {
-            None => PartitionOffset::FIRST,
-            Some(bytes) => {
-                decode_checkpoint(&bytes).ok_or(Halt::Stop(StopReason::BadCheckpoint(BadValue::Checksum)))?
-            }
+        let stored = Checkpoint::read(&self.shared.store, self.shared.partition).await;
+        let checkpoint = match stored.map_err(StopReason::Store)? {
+            Checkpoint::Absent => PartitionOffset::FIRST,
+            Checkpoint::At(checkpoint) => checkpoint,
+            Checkpoint::Bad(problem) => return Err(Halt::Stop(StopReason::BadCheckpoint(problem))),
         };
         let tail = self.recovery.tail();
         if checkpoint > tail {
