@@ -7,7 +7,8 @@ use seriatim_sequencer::{BadValue, Numbers, NumbersKey};
 use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Pair};
 use seriatim_types::{PartitionOffset, WorkspaceId};
 
-use super::derive::{Examination, Marks};
+use super::derive::Examination;
+use super::marks::Marks;
 use super::{DoctorError, Finding, Progress, Report, Telling, Treatment, Trouble};
 use crate::apply::{KeyUse, decode_offset};
 use crate::derive::{Checkpoint, split};

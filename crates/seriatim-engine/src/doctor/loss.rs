@@ -7,7 +7,8 @@ use seriatim_sequencer::{Numbers, NumbersKey};
 use seriatim_storage::{ClusteringRange, Key, Store};
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
 
-use super::derive::{Examination, Marks};
+use super::derive::Examination;
+use super::marks::Marks;
 use super::{DoctorError, Report, Telling};
 use crate::derive::Checkpoint;
 use crate::keys::StoreKey;

@@ -20,6 +20,7 @@ mod compare;
 mod derive;
 mod describe;
 mod loss;
+mod marks;
 mod report;
 mod running;
 
