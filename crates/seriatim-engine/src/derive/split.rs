@@ -153,7 +153,7 @@ impl Splits {
         // be if all values are like the largest.
         let (mut bytes, mut largest, mut page) = (0, 1, FIRST_PAGE_KEYS);
         while found.len() < keys.len() && bytes < bytes_max {
-            let end = keys.len().min(found.len() + page);
+            let end = keys.len().min(found.len().saturating_add(page));
             let asked: Vec<Key<'_>> = keys[found.len()..end].iter().map(StoreKey::as_key).collect();
             for value in self.get_many(store, &asked).await? {
                 let size = value.as_ref().map_or(0, Bytes::len);
@@ -388,6 +388,16 @@ mod tests {
                     }
                 }
             }
+        });
+    }
+
+    #[test]
+    fn many_values_that_are_not_there_are_read_without_a_bound() {
+        simulate(1, |_| async move {
+            let keys: Vec<StoreKey> = (0..40).map(|number| StoreKey::new(b"ev1", &[number])).collect();
+            let store = Store::new(MemoryStore::new());
+            let found = Splits::default().get_within(&store, &keys, usize::MAX).await.unwrap();
+            assert_eq!(found, vec![None; 40]);
         });
     }
 
