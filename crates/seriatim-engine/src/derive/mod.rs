@@ -18,6 +18,7 @@ mod checkpoint;
 mod fetched;
 mod layer;
 mod overlay;
+mod replay;
 pub(crate) mod split;
 mod state;
 
@@ -26,5 +27,6 @@ pub(crate) use checkpoint::Checkpoint;
 pub(crate) use fetched::{Fetched, Fetching};
 pub(crate) use layer::Swept;
 pub(crate) use overlay::{FlushStart, Overlay, Round, Writing};
+pub(crate) use replay::{Bodies, Chunk, Fault, Replay, ReplayError, Target};
 pub(crate) use split::Splits;
 pub(crate) use state::{Base, Draft, Found, REMOVED, State, Unread, Values, lock};

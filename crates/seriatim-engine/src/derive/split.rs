@@ -18,8 +18,10 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::{Buf, BufMut, Bytes};
+use seriatim_sequencer::{Definition, Numbers, NumbersKey};
 use seriatim_storage::{Batch, Key, Pair, Store, StoreError, Write};
 use seriatim_types::limits::VALUE_BYTES_MAX;
+use seriatim_types::{ApplicationId, WorkspaceId};
 
 use super::state::REMOVED;
 use crate::keys::{self, StoreKey};
@@ -273,6 +275,21 @@ impl Collected {
         }
         if header.is_some() || older.is_some() {
             self.changed.push((key.clone(), header));
+        }
+    }
+
+    /// Adds numbers of workspaces.
+    pub(crate) fn put_numbers<'a>(
+        &mut self,
+        application: ApplicationId,
+        definition: &Definition,
+        numbers: impl Iterator<Item = (&'a WorkspaceId, &'a Numbers)>,
+    ) {
+        let mut bytes = Vec::new();
+        for (workspace, numbers) in numbers {
+            bytes.clear();
+            numbers.encode(definition, &mut bytes);
+            self.values.put(NumbersKey::new(application, *workspace).as_key(), &bytes);
         }
     }
 

@@ -268,11 +268,19 @@ impl Doctor {
         Ok(derivations)
     }
 
+    fn examination<'a>(
+        &'a self,
+        scratch: &'a Store,
+        partition: Partition,
+        derivation: &'a Derivation,
+    ) -> Examination<'a> {
+        Examination::new(&self.env, (&self.log, &self.store), scratch, partition, derivation)
+    }
+
     /// Derives the partitions of an application, and finds out which of their logs have lost events.
     async fn survey(&self, derivation: &Derivation, looking: &mut Looking<'_>) {
         for partition in partitions_of(derivation) {
-            let mut examination =
-                Examination::new(&self.log, &self.store, looking.scratch, partition, derivation);
+            let mut examination = self.examination(looking.scratch, partition, derivation);
             let Looking { lost, report, tell, .. } = looking;
             match examination.survey(lost, report, *tell).await {
                 Ok(()) => drop(looking.derived.insert(partition, examination.at)),
@@ -307,8 +315,7 @@ impl Doctor {
     async fn look(&self, derivation: &Derivation, looking: &mut Looking<'_>) {
         for partition in partitions_of(derivation) {
             looking.unknown.retain(|unknown| *unknown != partition);
-            let mut examination =
-                Examination::new(&self.log, &self.store, looking.scratch, partition, derivation);
+            let mut examination = self.examination(looking.scratch, partition, derivation);
             if looking.treatment == Treatment::Rebuild {
                 let Some(at) = looking.derived.get(&partition) else { continue };
                 examination.continues_after_a_survey(*at, looking.report.lost.is_some());

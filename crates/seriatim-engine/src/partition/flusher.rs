@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use seriatim_sequencer::NumbersKey;
 use seriatim_storage::{Batch, Durability, StoreError};
 
 use super::Shared;
@@ -122,12 +121,8 @@ async fn write(shared: &Shared, writing: &Writing, durability: Durability) -> Re
     for (key, value) in &writing.layer.values {
         collected.put(key, value);
     }
-    let mut bytes = Vec::new();
-    for (workspace, numbers) in &writing.layer.numbers {
-        bytes.clear();
-        numbers.encode(shared.derivation.schema.sequences(), &mut bytes);
-        collected.values.put(NumbersKey::new(shared.partition.application, *workspace).as_key(), &bytes);
-    }
+    let definition = shared.derivation.schema.sequences();
+    collected.put_numbers(shared.partition.application, definition, writing.layer.numbers.iter());
     let swept = writing.layer.swept;
     if let Some(Swept { from, to }) = swept {
         // What is written in part must not be taken for a loss.

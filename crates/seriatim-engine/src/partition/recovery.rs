@@ -1,23 +1,18 @@
 //! Makes everything derived agree with the log: one scan from the checkpoint.
 
 use std::collections::HashMap;
-use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 use seriatim_sequencer::{IgnoredNumbers, Numbers, ReadError, Recovery, StopReason};
-use seriatim_storage::{Durability, Entry};
+use seriatim_storage::Durability;
 use seriatim_types::{PartitionOffset, WorkspaceId};
 
 use super::Shared;
 use super::flusher;
-use crate::apply::Pass;
-use crate::derive::{Base, Checkpoint, Draft, Fetched, Fetching, Round, State, Values, lock};
-use crate::event::{Event, Place};
-use crate::limits::{LOAD_BYTES_MAX, READ_ROUNDS_MAX};
-
-/// Entries whose values are read from the store together.
-const CHUNK_ENTRIES: usize = 512;
+use crate::derive::{
+    Bodies, Checkpoint, Chunk, Fault, Fetched, Fetching, Overlay, Replay, ReplayError, Round, Target, lock,
+};
 
 enum Halt {
     /// A later recovery has begun.
@@ -31,6 +26,16 @@ enum Halt {
 impl From<StopReason> for Halt {
     fn from(reason: StopReason) -> Self {
         if reason.may_pass() { Self::Retry(reason) } else { Self::Stop(reason) }
+    }
+}
+
+impl From<ReplayError> for Halt {
+    fn from(error: ReplayError) -> Self {
+        match error {
+            ReplayError::Log(error) => StopReason::Log(error).into(),
+            ReplayError::Event { fault: Fault::Fold(error), .. } => Self::Stop(error.into()),
+            ReplayError::Event { .. } => Self::Stop(StopReason::Internal(error.to_string())),
+        }
     }
 }
 
@@ -57,13 +62,17 @@ enum End {
 }
 
 async fn recover(shared: &Arc<Shared>, recovery: &Recovery, round: Round) -> End {
-    let mut scan = Scan { shared, recovery, round, begun: None, at: PartitionOffset::FIRST };
-    let mut ignored = IgnoredNumbers::default();
-    loop {
-        let halt = match scan.run(&mut ignored).await {
-            Ok(()) => break,
-            Err(halt) => halt,
-        };
+    let mut filling = Filling { shared, recovery, round, from: None };
+    let mut replay = Replay {
+        env: &shared.env,
+        log: &shared.log,
+        partition: shared.partition,
+        derivation: &shared.derivation,
+        bodies: Bodies::Trusted,
+        at: PartitionOffset::FIRST,
+        ignored: IgnoredNumbers::default(),
+    };
+    while let Err(halt) = filling.fill(&mut replay).await {
         match halt {
             Halt::Superseded => return End::Superseded,
             Halt::Stop(reason) => {
@@ -76,14 +85,14 @@ async fn recover(shared: &Arc<Shared>, recovery: &Recovery, round: Round) -> End
                     shared.reopen_store().await;
                 }
                 shared.env.sleep(shared.env.jitter(shared.options.retry)).await;
-                if shared.is_store_renewed() && !scan.begin_again() {
+                if shared.is_store_renewed() && !filling.begin_again() {
                     return End::Superseded;
                 }
             }
         }
     }
-    if let Some(first) = ignored.examples.first() {
-        let count = ignored.count;
+    if let Some(first) = replay.ignored.examples.first() {
+        let count = replay.ignored.count;
         shared.metrics.ignored_numbers.increment(count);
         tracing::warn!(partition = %shared.partition, count, ?first, "numbers out of range ignored");
     }
@@ -91,45 +100,25 @@ async fn recover(shared: &Arc<Shared>, recovery: &Recovery, round: Round) -> End
     End::Recovered
 }
 
-struct Scan<'a> {
+/// Fills the overlay from the log, for one recovery.
+struct Filling<'a> {
     shared: &'a Arc<Shared>,
     recovery: &'a Recovery,
     round: Round,
-    /// The checkpoint that the scan began from, once it is known.
-    begun: Option<PartitionOffset>,
-    /// The next event to apply.
-    at: PartitionOffset,
+    /// The checkpoint that it began from, once it is known.
+    from: Option<PartitionOffset>,
 }
 
-impl Scan<'_> {
-    /// Goes on from where it was.
-    async fn run(&mut self, ignored: &mut IgnoredNumbers) -> Result<(), Halt> {
-        let from = match self.begun {
-            Some(from) => from,
-            None => self.begin().await?,
-        };
+impl Filling<'_> {
+    /// Continues from where it was.
+    async fn fill(&mut self, replay: &mut Replay<'_>) -> Result<(), Halt> {
+        if self.from.is_none() {
+            replay.at = self.begin().await?;
+        }
         let tail = self.recovery.tail();
-        let mut reading = self.recovery.start_reading(&self.shared.env, &self.shared.log, self.at);
-        while let Some(task) = reading {
-            let page = task.await.map_err(|error| Halt::Stop(StopReason::Internal(error.to_string())))?;
-            let page = page.map_err(|error| Halt::from(StopReason::Log(error)))?;
-            if page.is_empty() {
-                return Err(Halt::Stop(StopReason::LogEndsEarly { at: self.at, tail }));
-            }
-            // The next page is read while this one is applied.
-            reading = self.recovery.start_reading(&self.shared.env, &self.shared.log, page.next());
-            let entries: Vec<(PartitionOffset, Entry<'_>)> = page.iter().collect();
-            let (mut left, mut size) = (&entries[..], CHUNK_ENTRIES);
-            while !left.is_empty() {
-                self.make_room().await?;
-                let chunk = &left[..left.len().min(size)];
-                let applied = self.apply(chunk, ignored).await?;
-                self.recovery.progress(from, self.at);
-                // Where values are large, the next chunk reads about as many as it will apply.
-                size = if applied < chunk.len() { applied } else { CHUNK_ENTRIES.min(size * 2) };
-                left = &left[applied..];
-            }
-            tokio::task::yield_now().await;
+        replay.run(tail, self).await?;
+        if replay.at < tail {
+            return Err(Halt::Stop(StopReason::LogEndsEarly { at: replay.at, tail }));
         }
         Ok(())
     }
@@ -156,8 +145,7 @@ impl Scan<'_> {
         if !lock(&self.shared.overlay).restart(self.round, checkpoint) {
             return Err(Halt::Superseded);
         }
-        self.begun = Some(checkpoint);
-        self.at = checkpoint;
+        self.from = Some(checkpoint);
         self.recovery.progress(checkpoint, checkpoint);
         Ok(checkpoint)
     }
@@ -170,12 +158,20 @@ impl Scan<'_> {
         }
         self.round = overlay.suspend();
         overlay.catch_up_to(self.recovery.tail());
-        self.begun = None;
+        self.from = None;
         true
+    }
+}
+
+impl Target for Filling<'_> {
+    type Error = Halt;
+
+    fn overlay(&self) -> &Mutex<Overlay> {
+        &self.shared.overlay
     }
 
     /// Flushes here, where it is waited for anyway, unless the flusher is at it.
-    async fn make_room(&self) -> Result<(), Halt> {
+    async fn make_room(&mut self) -> Result<(), Halt> {
         let mut changes = self.shared.changes.subscribe();
         loop {
             changes.mark_unchanged();
@@ -197,122 +193,14 @@ impl Scan<'_> {
         }
     }
 
-    /// Applies a chunk of entries, numbers and everything else. Returns how many: fewer than there are if a lot of bytes
-    /// follow from them, but at least one.
-    async fn apply(
-        &mut self,
-        chunk: &[(PartitionOffset, Entry<'_>)],
-        ignored: &mut IgnoredNumbers,
-    ) -> Result<usize, Halt> {
-        let mut numbers = self.read_numbers(chunk).await?;
-        let mut events = Vec::with_capacity(chunk.len());
-        for (offset, entry) in chunk {
-            let event = Event::decode(entry.body());
-            let event = event.map_err(|problem| stop(format!("event {offset} cannot be read: {problem}")))?;
-            events.push((Place::of(*offset, entry), event));
-        }
-        let mut fetched = self.fetch(&events).await?;
-        let mut values = Values::new();
-        let mut draft = Draft::default();
-        let definition = self.shared.derivation.schema.sequences();
-        let (mut applied, mut bytes, mut derived) = (0, 0, 0);
-        for ((offset, entry), (place, event)) in chunk.iter().zip(&events) {
-            let workspace = entry.workspace();
-            let kind = definition.kind(entry.kind());
-            let fresh = || Numbers::fresh(entry.kind(), kind);
-            let known = numbers.entry(workspace).or_insert_with(fresh);
-            known.fold(kind, *offset, entry, ignored).map_err(|error| Halt::Stop(error.into()))?;
-            let mut rounds = 0;
-            while !self.derive(*place, event, &values, &fetched, &mut draft)? {
-                let unread = std::mem::take(&mut draft.unread);
-                // Either the dry run did not come that far, which is counted. Or a flush has ended since the key was
-                // fetched: at most two can, because nothing is published before the chunk is applied, and those of a
-                // sweep, which comes to an end.
-                rounds += usize::from(unread.iter().any(|key| !fetched.has_asked(key)));
-                if rounds > READ_ROUNDS_MAX {
-                    return Err(stop(format!("event {offset} reads one thing after another without end")));
-                }
-                fetched.extend(self.shared.fetch(&unread).await.map_err(StopReason::Store)?);
-            }
-            derived += draft.writes.iter().map(|(_, value)| value.len()).sum::<usize>();
-            values.extend(draft.writes.drain(..));
-            bytes += entry.size();
-            applied += 1;
-            if derived >= LOAD_BYTES_MAX {
-                break;
-            }
-        }
-        let Some((last, _)) = chunk[..applied].last() else { return Ok(applied) };
-        let next = last.next().unwrap_or(*last);
-        let mut overlay = lock(&self.shared.overlay);
-        if !overlay.is_current(self.round) {
-            return Err(Halt::Superseded);
-        }
-        // Only what this chunk's events have moved: what the store has seen already need not be written again.
-        let changed = numbers.iter().filter(|(_, numbers)| numbers.folded() >= Some(self.at));
-        overlay.publish(
-            values.into_iter(),
-            changed.map(|(workspace, numbers)| (*workspace, numbers)),
-            next,
-            bytes,
-        );
-        self.at = next;
-        Ok(applied)
-    }
-
-    /// Writes to the draft what follows from an event; `false` if something has to be read first, which it names.
-    fn derive(
-        &self,
-        place: Place,
-        event: &Event,
-        group: &Values,
-        fetched: &Fetched,
-        draft: &mut Draft,
-    ) -> Result<bool, Halt> {
-        draft.clear();
-        let base = Base { group, overlay: &self.shared.overlay, fetched };
-        let mut state = State { base, draft };
-        let applied = self.shared.derivation.apply(place, event, Pass::Again, &mut state);
-        if !draft.unread.is_empty() {
-            return Ok(false);
-        }
-        let at = place.partition_offset;
-        applied.map_err(|error| stop(format!("event {at} cannot be applied: {error}")))?;
-        Ok(true)
-    }
-
-    /// Reads everything that the events will want: a dry run finds out what that is.
-    async fn fetch(&self, events: &[(Place, Event)]) -> Result<Fetched, Halt> {
-        let (nothing, none) = (Values::new(), Fetched::default());
-        let mut draft = Draft::default();
-        let mut keys = Vec::new();
-        for (place, event) in events {
-            draft.clear();
-            let base = Base { group: &nothing, overlay: &self.shared.overlay, fetched: &none };
-            let mut state = State { base, draft: &mut draft };
-            // What is wrong shows when it is done in earnest, with everything there.
-            let dry =
-                AssertUnwindSafe(|| self.shared.derivation.apply(*place, event, Pass::Again, &mut state));
-            let _ = std::panic::catch_unwind(dry);
-            keys.append(&mut draft.unread);
-        }
-        let fetching = Fetching::begin(&self.shared.overlay, &keys);
-        let fetched = self.shared.read_fetching_within(fetching, LOAD_BYTES_MAX).await;
-        // What is left is read when its event's turn comes.
-        fetched.map(|(fetched, _)| fetched).map_err(|error| Halt::from(StopReason::Store(error)))
-    }
-
     async fn read_numbers(
-        &self,
-        chunk: &[(PartitionOffset, Entry<'_>)],
+        &mut self,
+        workspaces: &[WorkspaceId],
     ) -> Result<HashMap<WorkspaceId, Numbers>, Halt> {
-        let mut workspaces: Vec<WorkspaceId> = chunk.iter().map(|(_, entry)| entry.workspace()).collect();
-        workspaces.sort_unstable();
-        workspaces.dedup();
-        let found = self.shared.read_numbers(&workspaces).await;
+        let found = self.shared.read_numbers(workspaces).await;
         let mut numbers = HashMap::with_capacity(workspaces.len());
         let tail = self.recovery.tail();
-        for (workspace, found) in workspaces.into_iter().zip(found) {
+        for (&workspace, found) in workspaces.iter().zip(found) {
             let found = found.map_err(|error| match error {
                 ReadError::Store(error) => Halt::from(StopReason::Store(error)),
                 ReadError::Bad(problem) => Halt::Stop(StopReason::BadNumbers { workspace, problem }),
@@ -325,8 +213,22 @@ impl Scan<'_> {
         }
         Ok(numbers)
     }
-}
 
-fn stop(reason: String) -> Halt {
-    Halt::Stop(StopReason::Internal(reason))
+    async fn fetch(&mut self, fetching: Fetching, bytes_max: usize) -> Result<Fetched, Halt> {
+        let fetched = self.shared.read_fetching_within(fetching, bytes_max).await;
+        fetched.map(|(fetched, _)| fetched).map_err(|error| StopReason::Store(error).into())
+    }
+
+    async fn keep(&mut self, chunk: Chunk) -> Result<(), Halt> {
+        let Chunk { values, numbers, next, bytes, .. } = chunk;
+        let mut overlay = lock(&self.shared.overlay);
+        if !overlay.is_current(self.round) {
+            return Err(Halt::Superseded);
+        }
+        let numbers = numbers.iter().map(|(workspace, numbers)| (*workspace, numbers));
+        overlay.publish(values.into_iter(), numbers, next, bytes);
+        drop(overlay);
+        self.recovery.progress(self.from.unwrap_or(next), next);
+        Ok(())
+    }
 }
