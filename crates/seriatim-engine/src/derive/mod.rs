@@ -1,20 +1,28 @@
-//! The one derivation: everything but the log follows from the log, and this is how.
+//! How everything but the log follows from the log.
 //!
 //! ```text
-//!                 apply: what follows from an event (crate::apply)
-//!                   ▲ finds values through State: draft, open group, overlay, fetched
-//!                   │
-//!  commands ────────┤                       ┌──────────── overlay ────────────┐        store
-//!                   ├── values, numbers, ──►│ waiting layer ──► writing layer │──────► values, then
-//!  log ── replay ───┘   next offset         └─────────────────────────────────┘ flush  the checkpoint
+//!                       apply (crate::apply): what follows from one event
+//!                         │ finds values through State: draft, open group, overlay, fetched
+//!                         ▼
+//! a command is staged ──► values,   ──► overlay: waiting layer ─► writing layer ──► store: values,
+//! the log is replayed ──► numbers,                                   flush                 then the checkpoint
+//!                         next offset
 //! ```
 //!
-//! To be read in this order: `state` (what an event sees and changes), `layer` and `overlay` (what is derived and not in
-//! the store yet), `budget` (how much of it there may be), `fetched` (what was read from the store before its turn),
-//! `split` (values larger than a store takes), `checkpoint` (how far the store is).
+//! A recovery replays the log from the checkpoint into the overlay, and a doctor replays all of it into a scratch store.
+//!
+//! To be read in this order:
+//!
+//! 1. `state`: what an event sees and what it changes;
+//! 2. `layer` and `overlay`: what is derived and not in the store yet, and `budget`: how much of it there may be;
+//! 3. `fetched`: what was read from the store before its turn;
+//! 4. `replay`: applying the log again;
+//! 5. `checkpoint`: how far the store is;
+//! 6. `split` and `collected`: values larger than a store takes, and what a flush writes.
 
 mod budget;
 mod checkpoint;
+mod collected;
 mod fetched;
 mod layer;
 mod overlay;
