@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How much may wait, and when it is flushed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) flush_at: usize,
     pub(crate) events_max: u64,
@@ -15,7 +15,7 @@ pub(crate) struct Limits {
 }
 
 /// What all partitions together have waiting, and may.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Budget {
     keys: AtomicUsize,
     bytes: AtomicUsize,
@@ -48,25 +48,14 @@ impl Size {
 #[derive(Debug)]
 pub(crate) struct Share {
     budget: Arc<Budget>,
-    own_keys: usize,
-    own_bytes: usize,
-    layers: Size,
+    pub(crate) layers: Size,
     /// What the open group has, until it is published or given up.
-    group: Size,
+    pub(crate) group: Size,
 }
 
 impl Share {
-    pub(crate) fn new(limits: &Limits, budget: Arc<Budget>) -> Self {
-        let Limits { own_keys, own_bytes, .. } = *limits;
-        Self { budget, own_keys, own_bytes, layers: Size::NONE, group: Size::NONE }
-    }
-
-    pub(crate) fn layers(&self) -> Size {
-        self.layers
-    }
-
-    pub(crate) fn group(&self) -> Size {
-        self.group
+    pub(crate) fn new(budget: Arc<Budget>) -> Self {
+        Self { budget, layers: Size::NONE, group: Size::NONE }
     }
 
     /// Tells the budget what has changed.
@@ -78,21 +67,15 @@ impl Share {
         (self.layers, self.group) = (layers, group);
     }
 
-    /// Whether more waits than may, the open group of this partition included.
-    pub(crate) fn is_exceeded(&self) -> bool {
-        self.is_exceeded_by(self.layers.plus(self.group), Size::NONE)
-    }
-
-    /// The same without this partition's open group.
-    pub(crate) fn is_exceeded_by_layers(&self) -> bool {
-        self.is_exceeded_by(self.layers, self.group)
-    }
-
-    fn is_exceeded_by(&self, own: Size, left_out: Size) -> bool {
-        let all_keys = self.budget.keys.load(Ordering::Relaxed).saturating_sub(left_out.keys);
-        let all_bytes = self.budget.bytes.load(Ordering::Relaxed).saturating_sub(left_out.bytes);
-        (own.keys > self.own_keys && all_keys > self.budget.keys_max)
-            || (own.bytes > self.own_bytes && all_bytes > self.budget.bytes_max)
+    /// Whether more waits than may, with or without this partition's open group.
+    pub(crate) fn is_exceeded(&self, limits: &Limits, with_group: bool) -> bool {
+        let (counted, left_out) =
+            if with_group { (self.group, Size::NONE) } else { (Size::NONE, self.group) };
+        let (own, budget) = (self.layers.plus(counted), &*self.budget);
+        let all_keys = budget.keys.load(Ordering::Relaxed).saturating_sub(left_out.keys);
+        let all_bytes = budget.bytes.load(Ordering::Relaxed).saturating_sub(left_out.bytes);
+        (own.keys > limits.own_keys && all_keys > budget.keys_max)
+            || (own.bytes > limits.own_bytes && all_bytes > budget.bytes_max)
     }
 }
 

@@ -80,7 +80,7 @@ impl Overlay {
     pub(crate) fn new(limits: Limits, budget: Arc<Budget>) -> Self {
         Self {
             limits,
-            share: Share::new(&limits, budget),
+            share: Share::new(budget),
             round: 0,
             filling: false,
             target: None,
@@ -146,7 +146,7 @@ impl Overlay {
     /// Removes idempotency keys of a stretch of the log.
     pub(crate) fn sweep(&mut self, keys: Vec<StoreKey>, from: PartitionOffset, to: PartitionOffset) {
         self.waiting.sweep(keys, Swept { from, to });
-        self.count(self.share.group());
+        self.count(self.share.group);
     }
 
     pub(crate) fn is_current(&self, round: Round) -> bool {
@@ -229,11 +229,11 @@ impl Overlay {
     }
 
     pub(crate) fn keys(&self) -> usize {
-        self.share.layers().keys
+        self.share.layers.keys
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.share.layers().bytes
+        self.share.layers.bytes
     }
 
     pub(crate) fn events(&self) -> u64 {
@@ -251,7 +251,7 @@ impl Overlay {
     /// Counts what the open group has, in keys and in bytes of keys and values, and says whether it has to be closed.
     pub(crate) fn closes_group(&mut self, keys: usize, bytes: usize) -> bool {
         self.count(Size { keys, bytes });
-        self.share.is_exceeded()
+        self.share.is_exceeded(&self.limits, true)
     }
 
     /// The open group was given up.
@@ -263,7 +263,7 @@ impl Overlay {
     pub(crate) fn wants_flush(&self) -> bool {
         self.has_work()
             && (self.waiting.size().keys >= self.limits.flush_at
-                || self.share.is_exceeded_by_layers()
+                || self.share.is_exceeded(&self.limits, false)
                 || self.events() > self.limits.events_max / 2
                 || self.log_bytes > self.limits.log_bytes_max / 2)
     }
@@ -278,7 +278,11 @@ impl Overlay {
     pub(crate) fn backlog(&self) -> Option<Busy> {
         let (unflushed, events, bytes) = (self.keys(), self.events(), self.log_bytes);
         let far = events > self.limits.events_max || bytes > self.limits.log_bytes_max;
-        (far || self.share.is_exceeded_by_layers()).then_some(Busy::Backlogged { unflushed, events, bytes })
+        (far || self.share.is_exceeded(&self.limits, false)).then_some(Busy::Backlogged {
+            unflushed,
+            events,
+            bytes,
+        })
     }
 
     /// Hands out everything that waits, to be written.
@@ -304,7 +308,7 @@ impl Overlay {
             self.swept = writing.layer.swept.map(|swept| swept.to).or(self.swept);
             self.log_bytes -= writing.log_bytes;
         }
-        self.count(self.share.group());
+        self.count(self.share.group);
     }
 
     /// The write has failed, or nobody knows: what it held waits again, unless it has changed since.
@@ -313,6 +317,6 @@ impl Overlay {
         if self.filling {
             self.waiting.put_older(&writing.layer);
         }
-        self.count(self.share.group());
+        self.count(self.share.group);
     }
 }

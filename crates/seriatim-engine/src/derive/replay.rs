@@ -14,8 +14,8 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use seriatim_env::{Env, Task};
-use seriatim_sequencer::{FoldError, IgnoredNumbers, Numbers};
-use seriatim_storage::{Entry, Log, LogError, ReadEntries, ReadLimit};
+use seriatim_sequencer::{BadValue, FoldError, IgnoredNumbers, Numbers, ReadError};
+use seriatim_storage::{Entry, Log, LogError, ReadEntries, ReadLimit, StoreError};
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
 
 use super::fetched::{Fetched, Fetching};
@@ -47,18 +47,18 @@ pub(crate) trait Target: Send {
     /// Waits until a chunk more can be kept.
     fn make_room(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// The numbers of those workspaces that have any.
+    /// The numbers of workspaces, in their order.
     fn read_numbers(
         &mut self,
         workspaces: &[WorkspaceId],
-    ) -> impl Future<Output = Result<HashMap<WorkspaceId, Numbers>, Self::Error>> + Send;
+    ) -> impl Future<Output = Vec<Result<Option<Numbers>, ReadError>>> + Send;
 
     /// Reads values until so many bytes are read, about: what is left counts as unread.
     fn fetch(
         &mut self,
         fetching: Fetching,
         bytes_max: usize,
-    ) -> impl Future<Output = Result<Fetched, Self::Error>> + Send;
+    ) -> impl Future<Output = Result<Fetched, StoreError>> + Send;
 
     /// Takes what a chunk came to. After an error the replay is where it was before the chunk.
     fn keep(&mut self, chunk: Chunk) -> impl Future<Output = Result<(), Self::Error>> + Send;
@@ -82,6 +82,13 @@ pub(crate) struct Chunk {
 pub(crate) enum ReplayError {
     #[error(transparent)]
     Log(#[from] LogError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the numbers of workspace {workspace} are damaged: {problem}")]
+    BadNumbers { workspace: WorkspaceId, problem: BadValue },
+    /// The numbers of a workspace have seen an event that the replay does not come to.
+    #[error("workspace {workspace} has seen event {folded}, and the replay ends at {to}")]
+    Folded { workspace: WorkspaceId, folded: PartitionOffset, to: PartitionOffset },
     #[error("event {at}: {fault}")]
     Event { at: PartitionOffset, fault: Fault },
 }
@@ -149,7 +156,7 @@ impl Replay<'_> {
             while !left.is_empty() {
                 target.make_room().await?;
                 let chunk = &left[..left.len().min(size)];
-                let applied = self.apply(chunk, target).await?;
+                let applied = self.apply(chunk, to, target).await?;
                 // Where values are large, the next chunk reads about as many as it will apply.
                 size = if applied < chunk.len() { applied } else { CHUNK_ENTRIES.min(size * 2) };
                 left = &left[applied..];
@@ -174,15 +181,18 @@ impl Replay<'_> {
 
     /// Applies a chunk of entries, numbers and everything else. Returns how many: fewer than there are if a lot of bytes
     /// follow from them, but at least one.
-    async fn apply<T: Target>(&mut self, chunk: &Entries<'_>, target: &mut T) -> Result<usize, T::Error> {
-        let mut workspaces: Vec<WorkspaceId> = chunk.iter().map(|(_, entry)| entry.workspace()).collect();
-        workspaces.sort_unstable();
-        workspaces.dedup();
-        let mut numbers = target.read_numbers(&workspaces).await?;
+    async fn apply<T: Target>(
+        &mut self,
+        chunk: &Entries<'_>,
+        to: PartitionOffset,
+        target: &mut T,
+    ) -> Result<usize, T::Error> {
+        let mut numbers = read_numbers(chunk, to, target).await?;
         let events = self.decode(chunk)?;
         // What is left is read when its event's turn comes.
         let wanted = self.dry_run(&events, target.overlay());
-        let mut fetched = target.fetch(Fetching::begin(target.overlay(), &wanted), LOAD_BYTES_MAX).await?;
+        let fetched = target.fetch(Fetching::begin(target.overlay(), &wanted), LOAD_BYTES_MAX).await;
+        let mut fetched = fetched.map_err(ReplayError::Store)?;
         let (mut values, mut draft) = (Values::new(), Draft::default());
         let (mut next, mut applied, mut bytes, mut derived) = (self.at, 0, 0, 0);
         let definition = self.derivation.schema.sequences();
@@ -201,7 +211,7 @@ impl Replay<'_> {
                     return Err(Fault::at(*at)(Fault::Endless).into());
                 }
                 let fetching = Fetching::begin(target.overlay(), &unread);
-                fetched.extend(target.fetch(fetching, usize::MAX).await?);
+                fetched.extend(target.fetch(fetching, usize::MAX).await.map_err(ReplayError::Store)?);
             }
             derived += draft.writes.iter().map(|(_, value)| value.len()).sum::<usize>();
             values.extend(draft.writes.drain(..));
@@ -261,6 +271,31 @@ impl Replay<'_> {
         applied.map_err(Fault::at(place.partition_offset))?;
         Ok(true)
     }
+}
+
+/// The numbers of those of a chunk's workspaces that have any.
+async fn read_numbers<T: Target>(
+    chunk: &Entries<'_>,
+    to: PartitionOffset,
+    target: &mut T,
+) -> Result<HashMap<WorkspaceId, Numbers>, ReplayError> {
+    let mut workspaces: Vec<WorkspaceId> = chunk.iter().map(|(_, entry)| entry.workspace()).collect();
+    workspaces.sort_unstable();
+    workspaces.dedup();
+    let read = target.read_numbers(&workspaces).await;
+    let mut numbers = HashMap::with_capacity(workspaces.len());
+    for (workspace, read) in workspaces.into_iter().zip(read) {
+        let found = read.map_err(|error| match error {
+            ReadError::Store(error) => ReplayError::Store(error),
+            ReadError::Bad(problem) => ReplayError::BadNumbers { workspace, problem },
+        })?;
+        let Some(found) = found else { continue };
+        if let Some(folded) = found.folded().filter(|folded| *folded >= to) {
+            return Err(ReplayError::Folded { workspace, folded, to });
+        }
+        numbers.insert(workspace, found);
+    }
+    Ok(numbers)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use seriatim_types::{ApplicationId, Timestamp, WorkspaceKind, WorkspaceOffset};
 
 use super::*;
 use crate::definition::{Accepted, Schema, shop};
-use crate::derive::{Budget, Limits, lock};
+use crate::derive::{Limits, lock};
 use crate::event::Argument;
 use crate::projector::{Projected, Rows, projector};
 
@@ -108,8 +108,7 @@ struct Memory<'a> {
 
 impl<'a> Memory<'a> {
     fn new(world: &'a World) -> Self {
-        let limits = Limits { flush_at: 0, events_max: 0, log_bytes_max: 0, own_keys: 0, own_bytes: 0 };
-        let overlay = Mutex::new(Overlay::new(limits, Arc::new(Budget::new(0, 0))));
+        let overlay = Mutex::new(Overlay::new(Limits::default(), Arc::default()));
         let (values, numbers) = (Values::new(), HashMap::new());
         Self { world, overlay, values, numbers, events: 0, refused: 0, flushes: 0, reads: Vec::new() }
     }
@@ -126,15 +125,11 @@ impl Target for Memory<'_> {
         Ok(())
     }
 
-    async fn read_numbers(
-        &mut self,
-        workspaces: &[WorkspaceId],
-    ) -> Result<HashMap<WorkspaceId, Numbers>, ReplayError> {
-        let known = |id: &WorkspaceId| Some((*id, self.numbers.get(id)?.clone()));
-        Ok(workspaces.iter().filter_map(known).collect())
+    async fn read_numbers(&mut self, workspaces: &[WorkspaceId]) -> Vec<Result<Option<Numbers>, ReadError>> {
+        workspaces.iter().map(|workspace| Ok(self.numbers.get(workspace).cloned())).collect()
     }
 
-    async fn fetch(&mut self, fetching: Fetching, _: usize) -> Result<Fetched, ReplayError> {
+    async fn fetch(&mut self, fetching: Fetching, _: usize) -> Result<Fetched, StoreError> {
         let found = fetching.keys().iter().map(|key| self.values.get(key).cloned()).collect();
         if self.flushes > 0 {
             self.flushes -= 1;

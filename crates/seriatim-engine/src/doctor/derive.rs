@@ -1,6 +1,5 @@
 //! Deriving everything anew from a partition's log, into the scratch store.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use seriatim_env::Env;
@@ -10,9 +9,7 @@ use seriatim_types::{ApplicationId, Partition, PartitionOffset, WorkspaceId};
 
 use super::{DoctorError, Progress, Report, Telling};
 use crate::apply::Derivation;
-use crate::derive::{
-    Bodies, Budget, Chunk, Fetched, Fetching, Limits, Overlay, Replay, ReplayError, Splits, Target,
-};
+use crate::derive::{Bodies, Chunk, Fetched, Fetching, Limits, Overlay, Replay, ReplayError, Splits, Target};
 
 /// A look at one partition.
 pub(super) struct Examination<'a> {
@@ -42,8 +39,7 @@ impl<'a> Examination<'a> {
         partition: Partition,
         derivation: &'a Derivation,
     ) -> Self {
-        let limits = Limits { flush_at: 0, events_max: 0, log_bytes_max: 0, own_keys: 0, own_bytes: 0 };
-        let overlay = Mutex::new(Overlay::new(limits, Arc::new(Budget::new(0, 0))));
+        let overlay = Mutex::new(Overlay::new(Limits::default(), Arc::default()));
         let (at, splits) = (PartitionOffset::FIRST, Splits::default());
         let (marked, fenced) = (false, false);
         Self { env, log, store, scratch, partition, derivation, at, overlay, splits, marked, fenced }
@@ -108,28 +104,13 @@ impl Target for Deriving<'_> {
         Ok(())
     }
 
-    async fn read_numbers(
-        &mut self,
-        workspaces: &[WorkspaceId],
-    ) -> Result<HashMap<WorkspaceId, Numbers>, DoctorError> {
-        let Examination { scratch, derivation, .. } = *self.examination;
-        let (application, definition) = (self.examination.application(), derivation.schema.sequences());
-        let unknown = vec![None; workspaces.len()];
-        let found = Numbers::read_missing(scratch, application, definition, workspaces, unknown).await;
-        let mut numbers = HashMap::with_capacity(workspaces.len());
-        for (workspace, found) in workspaces.iter().zip(found) {
-            let found = found.map_err(|error| match error {
-                ReadError::Store(error) => error,
-                ReadError::Bad(problem) => {
-                    StoreError::Corrupt(format!("scratch numbers of workspace {workspace}: {problem}"))
-                }
-            })?;
-            numbers.extend(found.map(|found| (*workspace, found)));
-        }
-        Ok(numbers)
+    async fn read_numbers(&mut self, workspaces: &[WorkspaceId]) -> Vec<Result<Option<Numbers>, ReadError>> {
+        let Examination { scratch, partition, derivation, .. } = *self.examination;
+        let (definition, unknown) = (derivation.schema.sequences(), vec![None; workspaces.len()]);
+        Numbers::read_missing(scratch, partition.application, definition, workspaces, unknown).await
     }
 
-    async fn fetch(&mut self, fetching: Fetching, bytes_max: usize) -> Result<Fetched, DoctorError> {
+    async fn fetch(&mut self, fetching: Fetching, bytes_max: usize) -> Result<Fetched, StoreError> {
         let Examination { scratch, splits, .. } = self.examination;
         let found = splits.get_within(scratch, fetching.keys(), bytes_max).await?;
         Ok(fetching.finish(found))
@@ -161,7 +142,11 @@ impl From<ReplayError> for DoctorError {
     fn from(error: ReplayError) -> Self {
         match error {
             ReplayError::Log(error) => Self::Log(error),
+            ReplayError::Store(error) => Self::Store(error),
             ReplayError::Event { at, fault } => Self::Damaged { offset: at, reason: fault.to_string() },
+            ReplayError::BadNumbers { .. } | ReplayError::Folded { .. } => {
+                Self::Store(StoreError::Corrupt(format!("the scratch store: {error}")))
+            }
         }
     }
 }

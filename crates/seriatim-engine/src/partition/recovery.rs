@@ -1,11 +1,10 @@
 //! Makes everything derived agree with the log: one scan from the checkpoint.
 
-use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use seriatim_sequencer::{IgnoredNumbers, Numbers, ReadError, Recovery, StopReason};
-use seriatim_storage::Durability;
+use seriatim_storage::{Durability, StoreError};
 use seriatim_types::{PartitionOffset, WorkspaceId};
 
 use super::Shared;
@@ -33,6 +32,13 @@ impl From<ReplayError> for Halt {
     fn from(error: ReplayError) -> Self {
         match error {
             ReplayError::Log(error) => StopReason::Log(error).into(),
+            ReplayError::Store(error) => StopReason::Store(error).into(),
+            ReplayError::BadNumbers { workspace, problem } => {
+                Self::Stop(StopReason::BadNumbers { workspace, problem })
+            }
+            ReplayError::Folded { workspace, folded, to } => {
+                Self::Stop(StopReason::FoldedBeyondTail { workspace, folded, tail: to })
+            }
             ReplayError::Event { fault: Fault::Fold(error), .. } => Self::Stop(error.into()),
             ReplayError::Event { .. } => Self::Stop(StopReason::Internal(error.to_string())),
         }
@@ -43,25 +49,18 @@ impl From<ReplayError> for Halt {
 pub(crate) async fn run(shared: Arc<Shared>, recovery: Recovery, round: Round) {
     let stop = shared.stop.clone();
     let recovering = stop.run_until_cancelled(recover(&shared, &recovery, round));
-    match shared.guard("recovery", recovering).await {
-        Ok(Some(End::Recovered)) => recovery.recovered(),
-        Ok(Some(End::Stopped(reason))) => recovery.stopped(reason),
-        Ok(Some(End::Superseded) | None) => {}
+    match shared.guard("recovery", recovering).await.map(Option::flatten) {
+        Ok(Some(Ok(()))) => recovery.recovered(),
+        Ok(Some(Err(reason))) => recovery.stopped(reason),
+        Ok(None) => {}
         Err(panic) => recovery.stopped(StopReason::Internal(panic)),
     }
     shared.notify();
     shared.watchers.wake_all();
 }
 
-/// How a recovery ends.
-enum End {
-    Recovered,
-    /// A later one has begun, or the partition has stopped.
-    Superseded,
-    Stopped(StopReason),
-}
-
-async fn recover(shared: &Arc<Shared>, recovery: &Recovery, round: Round) -> End {
+/// Why it cannot be done, if so; `None` if a later recovery has begun, or the partition has stopped.
+async fn recover(shared: &Arc<Shared>, recovery: &Recovery, round: Round) -> Option<Result<(), StopReason>> {
     let mut filling = Filling { shared, recovery, round, from: None };
     let mut replay = Replay {
         env: &shared.env,
@@ -74,10 +73,10 @@ async fn recover(shared: &Arc<Shared>, recovery: &Recovery, round: Round) -> End
     };
     while let Err(halt) = filling.fill(&mut replay).await {
         match halt {
-            Halt::Superseded => return End::Superseded,
+            Halt::Superseded => return None,
             Halt::Stop(reason) => {
                 tracing::error!(partition = %shared.partition, %reason, "recovery cannot continue");
-                return End::Stopped(reason);
+                return Some(Err(reason));
             }
             Halt::Retry(reason) => {
                 tracing::warn!(partition = %shared.partition, %reason, "recovery waits for storage");
@@ -86,7 +85,7 @@ async fn recover(shared: &Arc<Shared>, recovery: &Recovery, round: Round) -> End
                 }
                 shared.env.sleep(shared.env.jitter(shared.options.retry)).await;
                 if shared.is_store_renewed() && !filling.begin_again() {
-                    return End::Superseded;
+                    return None;
                 }
             }
         }
@@ -97,7 +96,7 @@ async fn recover(shared: &Arc<Shared>, recovery: &Recovery, round: Round) -> End
         tracing::warn!(partition = %shared.partition, count, ?first, "numbers out of range ignored");
     }
     shared.wake.notify_one();
-    End::Recovered
+    Some(Ok(()))
 }
 
 /// Fills the overlay from the log, for one recovery.
@@ -193,30 +192,12 @@ impl Target for Filling<'_> {
         }
     }
 
-    async fn read_numbers(
-        &mut self,
-        workspaces: &[WorkspaceId],
-    ) -> Result<HashMap<WorkspaceId, Numbers>, Halt> {
-        let found = self.shared.read_numbers(workspaces).await;
-        let mut numbers = HashMap::with_capacity(workspaces.len());
-        let tail = self.recovery.tail();
-        for (&workspace, found) in workspaces.iter().zip(found) {
-            let found = found.map_err(|error| match error {
-                ReadError::Store(error) => Halt::from(StopReason::Store(error)),
-                ReadError::Bad(problem) => Halt::Stop(StopReason::BadNumbers { workspace, problem }),
-            })?;
-            let Some(found) = found else { continue };
-            if let Some(folded) = found.folded().filter(|folded| *folded >= tail) {
-                return Err(Halt::Stop(StopReason::FoldedBeyondTail { workspace, folded, tail }));
-            }
-            numbers.insert(workspace, found);
-        }
-        Ok(numbers)
+    async fn read_numbers(&mut self, workspaces: &[WorkspaceId]) -> Vec<Result<Option<Numbers>, ReadError>> {
+        self.shared.read_numbers(workspaces).await
     }
 
-    async fn fetch(&mut self, fetching: Fetching, bytes_max: usize) -> Result<Fetched, Halt> {
-        let fetched = self.shared.read_fetching_within(fetching, bytes_max).await;
-        fetched.map(|(fetched, _)| fetched).map_err(|error| StopReason::Store(error).into())
+    async fn fetch(&mut self, fetching: Fetching, bytes_max: usize) -> Result<Fetched, StoreError> {
+        self.shared.read_fetching_within(fetching, bytes_max).await.map(|(fetched, _)| fetched)
     }
 
     async fn keep(&mut self, chunk: Chunk) -> Result<(), Halt> {
