@@ -247,6 +247,24 @@ fn what_is_wrong_with_an_event_is_named() {
     });
 }
 
+#[test]
+fn numbers_that_have_seen_more_than_the_replay_will_are_refused() {
+    simulate(1, |env| async move {
+        let mut world = World::new(env, nothing).await;
+        world.append_events(3, "").await;
+        let mut memory = Memory::new(&world);
+        world.replay(Bodies::Trusted).run(end(), &mut memory).await.unwrap();
+        for (to, is_fine) in [(3, false), (4, true)] {
+            let to = PartitionOffset::new(to).unwrap();
+            match world.replay(Bodies::Trusted).run(to, &mut memory).await {
+                Ok(()) => assert!(is_fine),
+                Err(ReplayError::Folded { folded, .. }) => assert!(!is_fine && folded.get() == 3),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    });
+}
+
 /// Reads as many rows as the event names, each only when the one before is known.
 fn chained(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
     let count: i64 = event.event.result.as_deref().unwrap_or_default().parse().unwrap_or(0);
