@@ -9,11 +9,11 @@ use seriatim_types::{PartitionOffset, Timestamp};
 
 use crate::codec::BadBytes;
 use crate::definition::{DocumentKind, DocumentSchema, Schema};
+use crate::derive::{Found, State};
 use crate::event::{Argument, Change, Event, Place, Row};
 use crate::keys::{StoreKey, WorkspaceKeys};
 use crate::projector::{Projected, Projector, Rows};
 use crate::record::{self, Record, Registered};
-use crate::state::{Found, State};
 
 /// Why nothing follows from an event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

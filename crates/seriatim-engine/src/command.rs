@@ -9,12 +9,12 @@ use seriatim_types::{ErrorKind, Number, RecordId, WorkspaceId, WorkspaceOffset};
 
 use crate::codec::BadBytes;
 use crate::definition::{DocumentKind, DocumentSchema, Schema};
+use crate::derive::{State, Unread};
 use crate::error::RequestError;
 use crate::event::{Argument, Change, Place, Row};
 use crate::keys::{StoreKey, WorkspaceKeys};
 use crate::prepare::read_fields;
 use crate::record::{Record, Registered};
-use crate::state::{State, Unread};
 use crate::value::Value;
 use crate::view::{self, BadRow, KeyPart};
 

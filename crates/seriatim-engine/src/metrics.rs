@@ -3,7 +3,7 @@
 use metrics::{Counter, Gauge, Histogram, Label, counter, gauge, histogram};
 use seriatim_types::Partition;
 
-use crate::overlay::Overlay;
+use crate::derive::Overlay;
 
 /// Metrics of one partition.
 #[derive(Debug)]

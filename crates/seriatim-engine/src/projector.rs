@@ -8,9 +8,9 @@ use serde_json::Value as Json;
 use seriatim_types::{PartitionId, PartitionOffset};
 
 use crate::definition::Schema;
+use crate::derive::{Found, REMOVED, State};
 use crate::event::{Event, Place};
 use crate::keys::{StoreKey, WorkspaceKeys};
-use crate::state::{Found, REMOVED, State};
 use crate::view::{self, KeyPart};
 
 /// Keeps a view, in step with the log: what it writes for an event is seen by the next command.

@@ -7,7 +7,8 @@ use serde_json::json;
 use seriatim_engine::definition::shop;
 use seriatim_engine::doctor::{Doctor, DoctorError, Finding, Progress, Report, Treatment, Trouble};
 use seriatim_engine::{
-    App, Change, Engine, Options, Projected, Request, Rows, StoreKey, SubmitError, Unfence, projector,
+    App, Change, Engine, Options, PartitionStatus, Projected, Request, Rows, StoreKey, SubmitError, Unfence,
+    projector,
 };
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
@@ -374,6 +375,55 @@ fn checkpoint_key(world: &World, partition: u16) -> StoreKey {
     key.extend(world.application.to_be_bytes());
     key.extend(partition.to_be_bytes());
     StoreKey::new(&key, b"")
+}
+
+/// A stored checkpoint of which the bytes before the checksum are given.
+fn with_checksum(bytes: &[u8]) -> Vec<u8> {
+    [bytes, &crc32fast::hash(bytes).to_be_bytes()].concat()
+}
+
+#[test]
+fn a_checkpoint_of_before_there_were_versions_is_whole_and_is_recovered_from() {
+    simulate(1, |env| async move {
+        let world = World::new(env).await;
+        let key = checkpoint_key(&world, 0);
+        let present = world.get(&key).await;
+        let (version, offset) = present[..9].split_first().unwrap();
+        assert_eq!((*version, &present[9..]), (1, &with_checksum(&present[..9])[9..]));
+        world.set(&key, Some(&with_checksum(offset))).await;
+        assert!(world.run(Treatment::Check).await.is_clean());
+        let engine = world.open().await;
+        goes_on(&engine, &world.workspaces).await;
+        engine.close().await;
+        assert_eq!(world.get(&key).await[0], 1);
+    });
+}
+
+#[test]
+fn a_newer_checkpoint_stops_its_partition_and_no_treatment_changes_it() {
+    simulate(1, |env| async move {
+        let world = World::new(env).await;
+        let (key, newer) = (checkpoint_key(&world, 0), with_checksum(b"\x02 how far, and more"));
+        world.set(&key, Some(&newer)).await;
+        for treatment in [Treatment::Check, Treatment::Repair, Treatment::Rebuild] {
+            let report = world.run(treatment).await;
+            let [problem] = &report.problems[..] else { panic!("{report:?}") };
+            assert!(matches!(problem.error, DoctorError::NewerCheckpoint(_)), "{report:?}");
+            assert_eq!(world.get(&key).await, newer);
+        }
+        let (log, store) = (world.log.clone(), world.store.clone());
+        let engine = Engine::open(world.env.clone(), log, store, [app()], Options::default()).await.unwrap();
+        assert!(!engine.wait_ready(Duration::from_secs(60)).await);
+        let stopped = engine.partitions("shop").unwrap().into_iter().filter_map(|state| match state.status {
+            PartitionStatus::Stopped(reason) => Some(reason),
+            _ => None,
+        });
+        let [reason] = &stopped.collect::<Vec<_>>()[..] else { panic!("one partition") };
+        assert!(reason.contains("version 2") && reason.contains("use a newer one"), "{reason}");
+        assert!(!reason.contains("damaged"), "{reason}");
+        engine.close().await;
+        assert_eq!(world.get(&key).await, newer);
+    });
 }
 
 fn words(report: &Report) -> Vec<(Trouble, &str)> {

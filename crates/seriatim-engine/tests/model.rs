@@ -3,13 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(dead_code, unreachable_pub, reason = "the model uses parts of the sources")]
 
-#[path = "../src/fetched.rs"]
+#[path = "../src/derive/budget.rs"]
+mod budget;
+#[path = "../src/derive/fetched.rs"]
 mod fetched;
 #[path = "../src/keys.rs"]
 mod keys;
-#[path = "../src/overlay.rs"]
+#[path = "../src/derive/layer.rs"]
+mod layer;
+#[path = "../src/derive/overlay.rs"]
 mod overlay;
-#[path = "../src/state.rs"]
+#[path = "../src/derive/state.rs"]
 mod state;
 
 mod definition {
@@ -20,12 +24,13 @@ mod sync {
     pub(crate) use loom::sync::{Mutex, MutexGuard};
 }
 
+use budget::{Budget, Limits};
 use bytes::Bytes;
 use fetched::{Fetched, Fetching};
 use keys::StoreKey;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
-use overlay::{Budget, FlushStart, Limits, Overlay, Writing};
+use overlay::{FlushStart, Overlay, Writing};
 use seriatim_types::PartitionOffset;
 use state::{Base, Draft, State, Values, lock};
 

@@ -73,7 +73,7 @@ pub enum StopReason {
         problem: BadValue,
     },
     /// The checkpoint cannot be read.
-    #[error("the stored checkpoint is damaged: {0}")]
+    #[error("the stored checkpoint cannot be read: {0}")]
     BadCheckpoint(BadValue),
     /// The log does not work any more.
     #[error(transparent)]

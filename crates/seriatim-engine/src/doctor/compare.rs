@@ -3,18 +3,18 @@
 use std::cmp::Ordering;
 
 use bytes::Bytes;
-use seriatim_sequencer::{Numbers, NumbersKey};
+use seriatim_sequencer::{BadValue, Numbers, NumbersKey};
 use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Pair};
 use seriatim_types::{PartitionOffset, WorkspaceId};
 
-use super::derive::{Examination, Marks};
-use super::report::Checkpoint;
+use super::derive::Examination;
+use super::marks::Marks;
 use super::{DoctorError, Finding, Progress, Report, Telling, Treatment, Trouble};
 use crate::apply::{KeyUse, decode_offset};
+use crate::derive::{Checkpoint, split};
 use crate::keys::{self, StoreKey};
-use crate::partition::{Position, decode_checkpoint, encode_checkpoint};
+use crate::partition::Position;
 use crate::record;
-use crate::split;
 use crate::view;
 
 /// Writes and removals of one batch of a repair.
@@ -60,7 +60,7 @@ impl Examination<'_> {
             (_, Checkpoint::At(checkpoint)) if checkpoint > tail && !self.fenced => {
                 return Err(DoctorError::CheckpointBeyondTail { checkpoint, tail });
             }
-            (Treatment::Rebuild, _) | (_, Checkpoint::Absent | Checkpoint::Damaged) => tail,
+            (Treatment::Rebuild, _) | (_, Checkpoint::Absent | Checkpoint::Bad(_)) => tail,
             (_, Checkpoint::At(checkpoint)) => checkpoint,
         };
         // A running partition was derived from already, up to where it stood a moment ago.
@@ -75,11 +75,10 @@ impl Examination<'_> {
     }
 
     pub(super) async fn checkpoint(&self) -> Result<Checkpoint, DoctorError> {
-        let stored = self.store.get(keys::checkpoint(self.partition).as_key()).await?;
-        Ok(match stored {
-            None => Checkpoint::Absent,
-            Some(bytes) => decode_checkpoint(&bytes).map_or(Checkpoint::Damaged, Checkpoint::At),
-        })
+        match Checkpoint::read(self.store, self.partition).await? {
+            Checkpoint::Bad(newer @ BadValue::Newer { .. }) => Err(DoctorError::NewerCheckpoint(newer)),
+            checkpoint => Ok(checkpoint),
+        }
     }
 
     /// How far idempotency keys are swept; `None` if that is damaged, or beyond the end of the log.
@@ -167,7 +166,7 @@ impl Examination<'_> {
         let trouble = match checkpoint {
             Checkpoint::Absent if to == PartitionOffset::FIRST || is_empty => None,
             Checkpoint::Absent => Some(Trouble::Missing),
-            Checkpoint::Damaged => Some(Trouble::Different),
+            Checkpoint::Bad(_) => Some(Trouble::Different),
             Checkpoint::At(checkpoint) => (checkpoint > to).then_some(Trouble::Different),
         };
         let key = keys::checkpoint(self.partition);
@@ -179,7 +178,7 @@ impl Examination<'_> {
             return;
         }
         if to > PartitionOffset::FIRST {
-            comparison.batch.put(key.as_key(), &encode_checkpoint(to));
+            Checkpoint::put(&mut comparison.batch, self.partition, to);
             report.written += u64::from(trouble.is_some());
         } else if trouble.is_some() {
             // The log has no events, so there is nothing to have a checkpoint of.

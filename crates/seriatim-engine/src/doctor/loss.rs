@@ -7,9 +7,10 @@ use seriatim_sequencer::{Numbers, NumbersKey};
 use seriatim_storage::{ClusteringRange, Key, Store};
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
 
-use super::derive::{Examination, Marks};
-use super::report::Checkpoint;
+use super::derive::Examination;
+use super::marks::Marks;
 use super::{DoctorError, Report, Telling};
+use crate::derive::Checkpoint;
 use crate::keys::StoreKey;
 use crate::registry::{self, OWN_NAMES, Registry};
 use crate::series;

@@ -20,6 +20,7 @@ mod compare;
 mod derive;
 mod describe;
 mod loss;
+mod marks;
 mod report;
 mod running;
 
@@ -28,6 +29,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use seriatim_env::Env;
+use seriatim_sequencer::BadValue;
 use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Log, LogError, Store, StoreError};
 use seriatim_types::{ErrorKind, Partition, PartitionOffset, WorkspaceId};
 
@@ -38,11 +40,11 @@ pub use report::{Checked, Finding, Problem, Progress, Report, Treatment, Trouble
 use crate::app::App;
 use crate::apply::Derivation;
 use crate::definition::{Accepted, DefinitionError, Schema};
+use crate::derive::Checkpoint;
 use crate::engine::{Engine, OpenError, built_in};
 use crate::error::SubmitError;
-use crate::keys::{self, StoreKey};
+use crate::keys::StoreKey;
 use crate::limits::APPLICATIONS_MAX;
-use crate::partition::encode_checkpoint;
 use crate::registry;
 use crate::view;
 use derive::Examination;
@@ -76,6 +78,9 @@ pub enum DoctorError {
         /// What is wrong.
         reason: String,
     },
+    /// A newer Seriatim wrote the checkpoint, and knows what else it has written. Nothing was changed.
+    #[error("the stored checkpoint cannot be read: {0}")]
+    NewerCheckpoint(BadValue),
     /// The checkpoint is beyond the end of the log.
     #[error(
         "the checkpoint is {checkpoint}, and the log ends at {tail}: the log has lost events; \
@@ -119,9 +124,10 @@ impl DoctorError {
             Self::Definition(error) => error.kind(),
             Self::Log(error) => error.kind(),
             Self::Store(error) => error.kind(),
-            Self::Damaged { .. } | Self::CheckpointBeyondTail { .. } | Self::FoldedBeyondTail { .. } => {
-                ErrorKind::Corrupt
-            }
+            Self::Damaged { .. }
+            | Self::NewerCheckpoint(_)
+            | Self::CheckpointBeyondTail { .. }
+            | Self::FoldedBeyondTail { .. } => ErrorKind::Corrupt,
             Self::NotFenced(error) => error.kind(),
             Self::NotHeld(error) => error.kind(),
         }
@@ -262,11 +268,19 @@ impl Doctor {
         Ok(derivations)
     }
 
+    fn examination<'a>(
+        &'a self,
+        scratch: &'a Store,
+        partition: Partition,
+        derivation: &'a Derivation,
+    ) -> Examination<'a> {
+        Examination::new(&self.env, (&self.log, &self.store), scratch, partition, derivation)
+    }
+
     /// Derives the partitions of an application, and finds out which of their logs have lost events.
     async fn survey(&self, derivation: &Derivation, looking: &mut Looking<'_>) {
         for partition in partitions_of(derivation) {
-            let mut examination =
-                Examination::new(&self.log, &self.store, looking.scratch, partition, derivation);
+            let mut examination = self.examination(looking.scratch, partition, derivation);
             let Looking { lost, report, tell, .. } = looking;
             match examination.survey(lost, report, *tell).await {
                 Ok(()) => drop(looking.derived.insert(partition, examination.at)),
@@ -301,8 +315,7 @@ impl Doctor {
     async fn look(&self, derivation: &Derivation, looking: &mut Looking<'_>) {
         for partition in partitions_of(derivation) {
             looking.unknown.retain(|unknown| *unknown != partition);
-            let mut examination =
-                Examination::new(&self.log, &self.store, looking.scratch, partition, derivation);
+            let mut examination = self.examination(looking.scratch, partition, derivation);
             if looking.treatment == Treatment::Rebuild {
                 let Some(at) = looking.derived.get(&partition) else { continue };
                 examination.continues_after_a_survey(*at, looking.report.lost.is_some());
@@ -322,7 +335,7 @@ fn partitions_of(derivation: &Derivation) -> impl Iterator<Item = Partition> {
 
 async fn put_checkpoint(store: &Store, partition: Partition, at: PartitionOffset) -> Result<(), DoctorError> {
     let mut batch = Batch::new();
-    batch.put(keys::checkpoint(partition).as_key(), &encode_checkpoint(at));
+    Checkpoint::put(&mut batch, partition, at);
     Ok(store.write(batch, Durability::Synced).await?)
 }
 

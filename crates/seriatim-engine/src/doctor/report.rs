@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use seriatim_types::{Partition, PartitionOffset};
+use seriatim_types::Partition;
 
 use super::{DoctorError, Lost};
 use crate::keys::StoreKey;
@@ -189,15 +189,4 @@ impl Report {
         self.found = found;
         self.findings.truncate(kept);
     }
-}
-
-/// Where a partition's store stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Checkpoint {
-    /// Nothing was written yet.
-    Absent,
-    /// Everything before this offset is in the store.
-    At(PartitionOffset),
-    /// It cannot be read.
-    Damaged,
 }

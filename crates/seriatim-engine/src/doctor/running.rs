@@ -53,8 +53,9 @@ async fn look(
     tell: Telling<'_>,
 ) -> Result<(), DoctorError> {
     let shared = &handle.shared;
-    let (log, store, partition) = (&shared.log, &shared.store, shared.partition);
-    let mut examination = Examination::new(log, store, scratch, partition, &running.derivation);
+    let storage = (&shared.log, &shared.store);
+    let mut examination =
+        Examination::new(&shared.env, storage, scratch, shared.partition, &running.derivation);
     handle.wait_ready().await.map_err(DoctorError::NotHeld)?;
     let tail = examination.tail().await?;
     examination.derive(tail, report, tell).await?;

@@ -9,10 +9,10 @@ use seriatim_types::{ErrorKind, PartitionOffset};
 use super::Shared;
 use super::worker::{Held, Pending, Staged, Submission, Worker};
 use crate::apply::KeyUse;
+use crate::derive::lock;
 use crate::error::SubmitError;
 use crate::event::{Event, Place};
 use crate::request::Answer;
-use crate::state::lock;
 
 impl Worker {
     /// Appends a group; meanwhile the next commands are loaded.

@@ -3,16 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use seriatim_sequencer::NumbersKey;
 use seriatim_storage::{Batch, Durability, StoreError};
-use seriatim_types::PartitionOffset;
 
 use super::Shared;
 use super::shared::renewed;
 use super::sweep::{self, Position};
+use crate::derive::{Checkpoint, FlushStart, Swept, Writing, lock};
 use crate::keys;
-use crate::overlay::{FlushStart, Swept, Writing};
-use crate::state::lock;
 
 /// Flushes when enough waits or has waited long enough, until it is stopped.
 pub(crate) async fn run(shared: Arc<Shared>) {
@@ -124,12 +121,8 @@ async fn write(shared: &Shared, writing: &Writing, durability: Durability) -> Re
     for (key, value) in &writing.layer.values {
         collected.put(key, value);
     }
-    let mut bytes = Vec::new();
-    for (workspace, numbers) in &writing.layer.numbers {
-        bytes.clear();
-        numbers.encode(shared.derivation.schema.sequences(), &mut bytes);
-        collected.values.put(NumbersKey::new(shared.partition.application, *workspace).as_key(), &bytes);
-    }
+    let definition = shared.derivation.schema.sequences();
+    collected.put_numbers(shared.partition.application, definition, writing.layer.numbers.iter());
     let swept = writing.layer.swept;
     if let Some(Swept { from, to }) = swept {
         // What is written in part must not be taken for a loss.
@@ -149,7 +142,7 @@ async fn write(shared: &Shared, writing: &Writing, durability: Durability) -> Re
     if let Some(Swept { to, .. }) = swept {
         put_swept(&mut batch, shared, Position { done: to, reach: to });
     }
-    put_checkpoint(&mut batch, shared, writing.next);
+    Checkpoint::put(&mut batch, shared.partition, writing.next);
     shared.store.write(batch.only_in(generation), durability).await?;
     shared.splits.settle(collected.changed);
     Ok(())
@@ -157,25 +150,4 @@ async fn write(shared: &Shared, writing: &Writing, durability: Durability) -> Re
 
 fn put_swept(batch: &mut Batch, shared: &Shared, position: Position) {
     batch.put(keys::sweep(shared.partition).as_key(), &position.encode());
-}
-
-fn put_checkpoint(batch: &mut Batch, shared: &Shared, next: PartitionOffset) {
-    batch.put(keys::checkpoint(shared.partition).as_key(), &encode_checkpoint(next));
-}
-
-/// The stored form of a checkpoint.
-pub(crate) fn encode_checkpoint(next: PartitionOffset) -> [u8; 12] {
-    let mut value = [0; 12];
-    value[..8].copy_from_slice(&next.get().to_be_bytes());
-    let checksum = crc32fast::hash(&value[..8]);
-    value[8..].copy_from_slice(&checksum.to_be_bytes());
-    value
-}
-
-/// Reads a stored checkpoint; `None` if it is damaged.
-pub(crate) fn decode_checkpoint(bytes: &[u8]) -> Option<PartitionOffset> {
-    let (offset, checksum) = bytes.split_first_chunk::<8>()?;
-    let checksum: [u8; 4] = checksum.try_into().ok()?;
-    (crc32fast::hash(offset) == u32::from_be_bytes(checksum)).then_some(())?;
-    PartitionOffset::new(u64::from_be_bytes(*offset))
 }

@@ -23,6 +23,7 @@ use seriatim_types::Partition;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::apply::Derivation;
+use crate::derive::{Budget, Limits, Overlay, Splits, Values, lock};
 use crate::error::SubmitError;
 use crate::event_clock::EventClock;
 use crate::fence::Fence;
@@ -30,13 +31,9 @@ use crate::follow::Watchers;
 use crate::follower::{self, AsyncProjector};
 use crate::metrics::PartitionMetrics;
 use crate::options::Options;
-use crate::overlay::{Budget, Limits, Overlay};
 use crate::prepare::Prepared;
 use crate::request::Answer;
-use crate::split::Splits;
-use crate::state::{Values, lock};
 
-pub(crate) use flusher::{decode_checkpoint, encode_checkpoint};
 pub(crate) use queue_budget::QueueBudget;
 use queue_budget::QueueShare;
 pub(crate) use shared::Shared;

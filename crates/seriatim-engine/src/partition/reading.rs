@@ -17,10 +17,9 @@ use seriatim_storage::ClusteringRange;
 use seriatim_types::WorkspaceId;
 
 use super::PartitionHandle;
+use crate::derive::{Round, lock};
 use crate::error::{SubmitError, stopped};
 use crate::keys::StoreKey;
-use crate::overlay::Round;
-use crate::state::lock;
 
 impl PartitionHandle {
     /// The present values of keys. Waits for a recovery, no longer than `begin_wait`.

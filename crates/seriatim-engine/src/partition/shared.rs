@@ -17,16 +17,13 @@ use tokio::sync::{Notify, watch};
 use super::recovery;
 use super::sweep::Sweeper;
 use crate::apply::{Derivation, panic_text};
+use crate::derive::{Fetched, Fetching, Overlay, REMOVED, Splits, Values, lock};
 use crate::event_clock::EventClock;
 use crate::fence::Fence;
-use crate::fetched::{Fetched, Fetching};
 use crate::follow::Watchers;
 use crate::keys::StoreKey;
 use crate::metrics::PartitionMetrics;
 use crate::options::Options;
-use crate::overlay::Overlay;
-use crate::split::Splits;
-use crate::state::{REMOVED, Values, lock};
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -139,19 +136,7 @@ impl Shared {
         entry.map(|(_, entry)| entry.time()).ok_or_else(missing)
     }
 
-    /// Reads keys from the store, those that the overlay does not have.
-    pub(super) async fn fetch(&self, keys: &[StoreKey]) -> Result<Fetched, StoreError> {
-        self.read_fetching(Fetching::begin(&self.overlay, keys)).await
-    }
-
-    /// The second half of a fetch.
-    pub(super) async fn read_fetching(&self, fetching: Fetching) -> Result<Fetched, StoreError> {
-        let found = self.get_many(fetching.keys()).await?;
-        self.check_generation()?;
-        Ok(fetching.finish(found))
-    }
-
-    /// As [`Self::read_fetching`], until so many bytes are read, about: what is left counts as unread. Whether all was read.
+    /// The second half of a fetch, until so many bytes are read, about: what is left counts as unread. Whether all was read.
     pub(crate) async fn read_fetching_within(
         &self,
         fetching: Fetching,

@@ -10,6 +10,7 @@ use super::Shared;
 use crate::apply::{KeyUse, Pass, panic_text};
 use crate::codec::BadBytes;
 use crate::command::{CommandError, Context, draw_fields};
+use crate::derive::{Base, Draft, State};
 use crate::doctor::describe;
 use crate::error::{RequestError, SubmitError};
 use crate::event::{Argument, Change, Event, Place, Row};
@@ -18,7 +19,6 @@ use crate::keys::{StoreKey, WorkspaceKeys};
 use crate::limits::{COMMAND_DERIVED_BYTES_MAX, DERIVED_VALUE_BYTES_MAX, ROW_KEY_BYTES_MAX};
 use crate::prepare::Prepared;
 use crate::request::Answer;
-use crate::state::{Base, Draft, State};
 use crate::value::Value;
 
 /// What became of a command in its turn.

@@ -21,9 +21,9 @@ use seriatim_types::{PartitionOffset, Timestamp};
 
 use super::Shared;
 use crate::apply::KeyUse;
+use crate::derive::{REMOVED, lock};
 use crate::event::{Event, Place};
 use crate::keys::{self, StoreKey, WorkspaceKeys};
-use crate::state::{REMOVED, lock};
 
 /// Events of one page: their keys wait to be removed, and many partitions may sweep at once.
 const PAGE_ENTRIES_MAX: usize = 4_096;

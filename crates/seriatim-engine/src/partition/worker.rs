@@ -17,15 +17,13 @@ use super::flusher;
 use super::queue_budget::Permit;
 use super::stage::{Outcome, Stage};
 use super::taken::{self, NewKey};
+use crate::derive::{Base, Draft, Fetched, Fetching, Round, Values, lock};
 use crate::error::{SubmitError, stopped};
-use crate::fetched::{Fetched, Fetching};
 use crate::limits::{
     COMMAND_DERIVED_BYTES_MAX, GROUP_BYTES_MAX, GROUP_COMMANDS_MAX, LOAD_BYTES_MAX, READ_ROUNDS_MAX,
 };
-use crate::overlay::Round;
 use crate::prepare::Prepared;
 use crate::request::Answer;
-use crate::state::{Base, Draft, Values, lock};
 
 /// What a usual command writes: room for it is made at once.
 const KEYS_OF_A_COMMAND: usize = 4;

@@ -5,9 +5,9 @@ use std::sync::PoisonError;
 
 use bytes::Bytes;
 
-use crate::fetched::Fetched;
+use super::fetched::Fetched;
+use super::overlay::Overlay;
 use crate::keys::StoreKey;
-use crate::overlay::Overlay;
 use crate::sync::{Mutex, MutexGuard};
 
 /// What stands for a value that was removed and is still in the store. No value is empty.

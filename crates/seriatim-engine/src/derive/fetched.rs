@@ -14,9 +14,9 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
+use super::overlay::{Generation, Overlay};
+use super::state::lock;
 use crate::keys::StoreKey;
-use crate::overlay::{Generation, Overlay};
-use crate::state::lock;
 use crate::sync::Mutex;
 
 /// Keys that are about to be read from the store.

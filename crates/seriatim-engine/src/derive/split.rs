@@ -18,14 +18,15 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::{Buf, BufMut, Bytes};
-use seriatim_storage::{Batch, Key, Pair, Store, StoreError, Write};
+use seriatim_storage::{Key, Pair, Store, StoreError};
 use seriatim_types::limits::VALUE_BYTES_MAX;
 
+use super::collected::Collected;
+use super::state::REMOVED;
 use crate::keys::{self, StoreKey};
-use crate::state::REMOVED;
 
 /// Bytes of one part: as many as a page of a scan or of the log.
-const PART_BYTES: usize = 4 << 20;
+pub(super) const PART_BYTES: usize = 4 << 20;
 
 /// Keys of a bounded read before it is known how large values are.
 const FIRST_PAGE_KEYS: usize = 16;
@@ -40,13 +41,13 @@ pub(crate) struct Header {
     /// The event that the value has folded in last.
     pub(crate) folded: u64,
     length: u64,
-    parts: u32,
+    pub(super) parts: u32,
     checksum: u32,
 }
 
 impl Header {
     /// The header of a value; `None` if it is small enough to be stored whole.
-    fn of(key: &StoreKey, value: &[u8]) -> Option<Self> {
+    pub(super) fn of(key: &StoreKey, value: &[u8]) -> Option<Self> {
         if value.len() <= VALUE_BYTES_MAX {
             return None;
         }
@@ -60,7 +61,7 @@ impl Header {
         })
     }
 
-    fn encode(self) -> Bytes {
+    pub(super) fn encode(self) -> Bytes {
         let mut bytes = Vec::with_capacity(HEADER_BYTES);
         bytes.put_u8(MARK);
         bytes.put_u64(self.folded);
@@ -87,7 +88,7 @@ impl Header {
         fits.then_some(Self { folded, length, parts, checksum })
     }
 
-    fn part_keys(self, key: Key<'_>) -> impl Iterator<Item = StoreKey> + use<'_> {
+    pub(super) fn part_keys(self, key: Key<'_>) -> impl Iterator<Item = StoreKey> + use<'_> {
         (0..self.parts).map(move |number| keys::part_of_value(key, self.folded, number))
     }
 
@@ -103,7 +104,7 @@ impl Header {
     }
 }
 
-type Known = HashMap<StoreKey, Vec<Header>>;
+pub(super) type Known = HashMap<StoreKey, Vec<Header>>;
 
 /// Which values a store has in parts, or may have: those that were read and those that were written. What is replaced
 /// has been read before, because it is folded, so its parts are known and can be removed. A value larger than a store
@@ -153,7 +154,7 @@ impl Splits {
         // be if all values are like the largest.
         let (mut bytes, mut largest, mut page) = (0, 1, FIRST_PAGE_KEYS);
         while found.len() < keys.len() && bytes < bytes_max {
-            let end = keys.len().min(found.len() + page);
+            let end = keys.len().min(found.len().saturating_add(page));
             let asked: Vec<Key<'_>> = keys[found.len()..end].iter().map(StoreKey::as_key).collect();
             for value in self.get_many(store, &asked).await? {
                 let size = value.as_ref().map_or(0, Bytes::len);
@@ -210,7 +211,7 @@ impl Splits {
 
     /// Begins to collect what is to be written.
     pub(crate) fn collect(&self) -> Collected {
-        Collected { known: self.known().clone(), ..Collected::default() }
+        Collected::new(self.known().clone())
     }
 
     /// Before a write: what it makes may be there from now on, whatever becomes of the write.
@@ -237,171 +238,6 @@ impl Splits {
     }
 }
 
-/// What one flush writes. Where a batch may be there in part, parts are durable before values, and values before
-/// anything is removed.
-#[derive(Debug, Default)]
-pub(crate) struct Collected {
-    known: Known,
-    pub(crate) parts: Batch,
-    pub(crate) values: Batch,
-    pub(crate) removals: Batch,
-    /// Values that are kept in parts, and those that no longer are.
-    pub(crate) changed: Vec<(StoreKey, Option<Header>)>,
-}
-
-impl Collected {
-    /// Adds a value; [`REMOVED`] removes it.
-    pub(crate) fn put(&mut self, key: &StoreKey, value: &Bytes) {
-        let Key { partition, clustering } = key.as_key();
-        let [partition, clustering] = [partition, clustering].map(Bytes::copy_from_slice);
-        let header = Header::of(key, value);
-        let stored = match header {
-            Some(header) => Some(header.encode()),
-            None => (*value != REMOVED).then(|| value.clone()),
-        };
-        self.values.push(Write { partition, clustering, value: stored });
-        if let Some(header) = header {
-            self.put_parts(key, header, value);
-        }
-        let older = if self.known.is_empty() { None } else { self.known.get(key) };
-        for old in older.into_iter().flatten() {
-            // Written again, its parts are the same.
-            let kept = header.filter(|header| header.folded == old.folded).map_or(0, |header| header.parts);
-            for part in old.part_keys(key.as_key()).skip(kept as usize) {
-                self.removals.remove(part.as_key());
-            }
-        }
-        if header.is_some() || older.is_some() {
-            self.changed.push((key.clone(), header));
-        }
-    }
-
-    fn put_parts(&mut self, key: &StoreKey, header: Header, value: &Bytes) {
-        for (part, from) in header.part_keys(key.as_key()).zip((0..).step_by(PART_BYTES)) {
-            let Key { partition, clustering } = part.as_key();
-            let [partition, clustering] = [partition, clustering].map(Bytes::copy_from_slice);
-            let bytes = value.slice(from..value.len().min(from + PART_BYTES));
-            self.parts.push(Write { partition, clustering, value: Some(bytes) });
-        }
-    }
-
-    /// All of it as one batch, for a store that has it whole or not at all. Takes it out.
-    pub(crate) fn take_all(&mut self) -> Batch {
-        let mut batch = std::mem::take(&mut self.values);
-        for other in [&mut self.parts, &mut self.removals] {
-            std::mem::take(other).into_iter().for_each(|write| batch.push(write));
-        }
-        batch
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use seriatim_env::simulate;
-    use seriatim_storage::Durability;
-    use seriatim_storage::memory::MemoryStore;
-
-    use super::*;
-
-    fn row(folded: u64, length: usize) -> Bytes {
-        let mut bytes = vec![b'x'; length];
-        bytes[..8].copy_from_slice(&folded.to_be_bytes());
-        bytes.into()
-    }
-
-    #[test]
-    fn a_header_round_trips_and_no_other_value_is_taken_for_one() {
-        let key = StoreKey::new(b"ev1", b"row");
-        assert_eq!(Header::of(&key, &row(7, VALUE_BYTES_MAX)), None);
-        let value = row(7, VALUE_BYTES_MAX + 1);
-        let header = Header::of(&key, &value).unwrap();
-        let bytes = header.encode();
-        assert_eq!(bytes.len(), HEADER_BYTES);
-        assert_eq!(
-            bytes[..22],
-            *b"\xff\0\0\0\0\0\0\0\x07\x01\0\0\0\0\x01\0\0\x01\0\0\0\x05",
-            "mark, offset, version, length, parts"
-        );
-        assert_eq!(Header::decode(&bytes), Some(header));
-        for end in 0..bytes.len() {
-            assert_eq!(Header::decode(&bytes[..end]), None);
-        }
-        assert_eq!(Header::decode(&row(7, HEADER_BYTES)), None);
-    }
-
-    async fn write(store: &Store, splits: &Splits, key: &StoreKey, value: &Bytes) {
-        let mut collected = splits.collect();
-        collected.put(key, value);
-        splits.expect(&collected);
-        store.write(collected.take_all(), Durability::Buffered).await.unwrap();
-        splits.settle(collected.changed);
-    }
-
-    #[test]
-    fn a_large_value_is_read_as_it_was_written_and_leaves_no_part_of_an_older_one() {
-        simulate(1, |_| async move {
-            let store = Store::new(MemoryStore::new());
-            let key = StoreKey::new(b"ev1", b"row");
-            let parts = async || {
-                let range = seriatim_storage::ClusteringRange::all();
-                store.scan(b"ezev1", range).take(100).await.unwrap().len()
-            };
-            // What another process has written is known once it was read.
-            write(&store, &Splits::default(), &key, &row(1, 21 << 20)).await;
-            let splits = Splits::default();
-            for (folded, length, expected) in
-                [(1, 21 << 20, 6), (2, 17 << 20, 5), (2, 17 << 20, 5), (3, 30 << 20, 8), (4, 100, 0)]
-            {
-                let value = row(folded, length);
-                splits.get_many(&store, &[key.as_key()]).await.unwrap();
-                write(&store, &splits, &key, &value).await;
-                assert_eq!(parts().await, expected);
-                let found = splits.get_many(&store, &[key.as_key()]).await.unwrap();
-                assert!(found[0].as_ref() == Some(&value));
-            }
-            assert!(splits.known().is_empty());
-        });
-    }
-
-    #[test]
-    fn where_batches_may_be_there_in_part_a_crash_leaves_the_old_value_or_the_new_one() {
-        simulate(1, |_| async move {
-            let key = StoreKey::new(b"ev1", b"row");
-            let old = row(1, 17 << 20);
-            for new in [row(2, (17 << 20) - 1), row(2, 100)] {
-                for written in 0.. {
-                    let (store, splits) = (Store::new(MemoryStore::new()), Splits::default());
-                    write(&store, &splits, &key, &old).await;
-                    let mut collected = splits.collect();
-                    collected.put(&key, &new);
-                    let Collected { parts, values, removals, .. } = collected;
-                    let all: Vec<Write> = parts.into_iter().chain(values).chain(removals).collect();
-                    let mut batch = Batch::new();
-                    all[..written].iter().for_each(|write| batch.push(write.clone()));
-                    store.write(batch, Durability::Buffered).await.unwrap();
-                    let found = Splits::default().get_many(&store, &[key.as_key()]).await.unwrap();
-                    let found = found[0].as_ref().unwrap();
-                    assert!(found == &old || found == &new, "after {written} writes");
-                    if written == all.len() {
-                        assert!(found == &new);
-                        break;
-                    }
-                }
-            }
-        });
-    }
-
-    #[test]
-    fn a_value_whose_parts_are_gone_is_damaged() {
-        simulate(1, |_| async move {
-            let store = Store::new(MemoryStore::new());
-            let (key, splits) = (StoreKey::new(b"ev1", b"row"), Splits::default());
-            write(&store, &splits, &key, &row(1, 17 << 20)).await;
-            let mut batch = Batch::new();
-            batch.remove(keys::part_of_value(key.as_key(), 1, 2).as_key());
-            store.write(batch, Durability::Buffered).await.unwrap();
-            let error = splits.get_many(&store, &[key.as_key()]).await.unwrap_err();
-            assert!(matches!(error, StoreError::Corrupt(_)), "{error}");
-        });
-    }
-}
+#[path = "split_tests.rs"]
+mod tests;

@@ -6,76 +6,16 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use seriatim_sequencer::{Busy, Numbers};
 use seriatim_storage::ClusteringRange;
 use seriatim_types::{PartitionOffset, WorkspaceId};
 
+use super::budget::{Budget, Limits, Share, Size};
+use super::layer::{Layer, Swept};
 use crate::keys::StoreKey;
-use crate::state::REMOVED;
-
-/// Values of one stretch of the log: the last one of each key.
-#[derive(Debug, Default)]
-pub(crate) struct Layer {
-    pub(crate) values: BTreeMap<StoreKey, Bytes>,
-    /// In order, so that what is written does not depend on chance.
-    pub(crate) numbers: BTreeMap<WorkspaceId, Numbers>,
-    /// Which events' idempotency keys were swept: the values have the removals.
-    pub(crate) swept: Option<Swept>,
-    /// Bytes of keys and values, about.
-    bytes: usize,
-}
-
-/// A stretch of the log whose idempotency keys were swept: from the first event to the one before `to`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Swept {
-    pub(crate) from: PartitionOffset,
-    pub(crate) to: PartitionOffset,
-}
-
-/// What a workspace's numbers take, about.
-const NUMBERS_BYTES: usize = 200;
-
-impl Layer {
-    fn put(&mut self, key: StoreKey, value: Bytes) {
-        let (key_bytes, value_bytes) = (key.size(), value.len());
-        match self.values.insert(key, value) {
-            None => self.bytes += key_bytes + value_bytes,
-            Some(old) => self.bytes = self.bytes + value_bytes - old.len(),
-        }
-    }
-
-    fn put_numbers(&mut self, workspace: WorkspaceId, numbers: &Numbers) {
-        match self.numbers.get_mut(&workspace) {
-            Some(present) => present.clone_from(numbers),
-            None => {
-                self.numbers.insert(workspace, numbers.clone());
-                self.bytes += NUMBERS_BYTES;
-            }
-        }
-    }
-
-    fn keys(&self) -> usize {
-        self.values.len() + self.numbers.len()
-    }
-
-    fn snapshot(&self, partition: &[u8], range: &ClusteringRange, into: &mut BTreeMap<Bytes, Bytes>) {
-        let start = StoreKey::new(partition, &range.start);
-        if range.is_absurd() {
-            return;
-        }
-        for (key, value) in self.values.range((Bound::Included(start), Bound::Unbounded)) {
-            if key.partition() != partition || !range.contains(key.clustering()) {
-                break;
-            }
-            into.insert(Bytes::copy_from_slice(key.clustering()), value.clone());
-        }
-    }
-}
 
 /// What the flusher is writing.
 #[derive(Debug)]
@@ -97,32 +37,6 @@ pub(crate) enum FlushStart {
     Nothing,
 }
 
-/// How much may wait, and when it is flushed.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    pub(crate) flush_at: usize,
-    pub(crate) events_max: u64,
-    pub(crate) log_bytes_max: u64,
-    /// What this partition may have waiting however much waits elsewhere.
-    pub(crate) own_keys: usize,
-    pub(crate) own_bytes: usize,
-}
-
-/// What all partitions together have waiting, and may.
-#[derive(Debug)]
-pub(crate) struct Budget {
-    keys: AtomicUsize,
-    bytes: AtomicUsize,
-    pub(crate) keys_max: usize,
-    pub(crate) bytes_max: usize,
-}
-
-impl Budget {
-    pub(crate) fn new(keys_max: usize, bytes_max: usize) -> Self {
-        Self { keys: AtomicUsize::new(0), bytes: AtomicUsize::new(0), keys_max, bytes_max }
-    }
-}
-
 /// How often values have left the overlay. A value that was read from the store in one generation may be outdated in the
 /// next: it was newer in the overlay, and has left it since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,11 +50,8 @@ pub(crate) struct Round(u64);
 #[derive(Debug)]
 pub(crate) struct Overlay {
     limits: Limits,
-    budget: Arc<Budget>,
-    /// What this partition has put into the budget: the layers and the open group, in keys and bytes.
-    counted: (usize, usize),
-    /// What the open group has, until it is published or given up.
-    staged: (usize, usize),
+    /// The layers and the open group, as the budget has them.
+    share: Share,
     round: u64,
     /// Whether a recovery has begun to fill it.
     filling: bool,
@@ -169,9 +80,7 @@ impl Overlay {
     pub(crate) fn new(limits: Limits, budget: Arc<Budget>) -> Self {
         Self {
             limits,
-            budget,
-            counted: (0, 0),
-            staged: (0, 0),
+            share: Share::new(budget),
             round: 0,
             filling: false,
             target: None,
@@ -195,10 +104,9 @@ impl Overlay {
         self.filling = false;
         self.target = None;
         self.waiting = Layer::default();
-        self.staged = (0, 0);
         self.log_bytes = 0;
         self.swept = None;
-        self.count();
+        self.count(Size::NONE);
         Round(self.round)
     }
 
@@ -237,12 +145,8 @@ impl Overlay {
 
     /// Removes idempotency keys of a stretch of the log.
     pub(crate) fn sweep(&mut self, keys: Vec<StoreKey>, from: PartitionOffset, to: PartitionOffset) {
-        for key in keys {
-            self.waiting.put(key, REMOVED);
-        }
-        let from = self.waiting.swept.map_or(from, |swept| swept.from);
-        self.waiting.swept = Some(Swept { from, to });
-        self.count();
+        self.waiting.sweep(keys, Swept { from, to });
+        self.count(self.share.group);
     }
 
     pub(crate) fn is_current(&self, round: Round) -> bool {
@@ -260,15 +164,10 @@ impl Overlay {
         (self.filling && reached).then_some(Round(self.round))
     }
 
-    /// Tells the budget what has changed.
-    fn count(&mut self) {
-        let writing = self.writing.as_ref().map(|writing| &writing.layer);
-        let keys = self.waiting.keys() + writing.map_or(0, Layer::keys) + self.staged.0;
-        let bytes = self.waiting.bytes + writing.map_or(0, |layer| layer.bytes) + self.staged.1;
-        // Wrapping differences: each partition takes out just what it has put in.
-        self.budget.keys.fetch_add(keys.wrapping_sub(self.counted.0), Ordering::Relaxed);
-        self.budget.bytes.fetch_add(bytes.wrapping_sub(self.counted.1), Ordering::Relaxed);
-        self.counted = (keys, bytes);
+    /// Tells the budget what has changed, with what the open group has.
+    fn count(&mut self, group: Size) {
+        let writing = self.writing.as_ref().map_or(Size::NONE, |writing| writing.layer.size());
+        self.share.set(self.waiting.size().plus(writing), group);
     }
 
     pub(crate) fn get(&self, key: &StoreKey) -> Option<&Bytes> {
@@ -300,7 +199,6 @@ impl Overlay {
         log_bytes: usize,
     ) {
         debug_assert!(next >= self.next);
-        self.staged = (0, 0);
         for (key, value) in values {
             self.waiting.put(key, value);
         }
@@ -309,7 +207,7 @@ impl Overlay {
         }
         self.next = next;
         self.log_bytes += log_bytes as u64;
-        self.count();
+        self.count(Size::NONE);
     }
 
     pub(crate) fn generation(&self) -> Generation {
@@ -331,11 +229,11 @@ impl Overlay {
     }
 
     pub(crate) fn keys(&self) -> usize {
-        self.counted.0 - self.staged.0
+        self.share.layers.keys
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.counted.1 - self.staged.1
+        self.share.layers.bytes
     }
 
     pub(crate) fn events(&self) -> u64 {
@@ -350,33 +248,22 @@ impl Overlay {
         self.writing.is_some()
     }
 
-    /// Whether more waits than may, this partition's open group left out: (keys, bytes).
-    fn passes_budget(&self, (left_out_keys, left_out_bytes): (usize, usize)) -> bool {
-        let budget = &self.budget;
-        let all_keys = budget.keys.load(Ordering::Relaxed).saturating_sub(left_out_keys);
-        let all_bytes = budget.bytes.load(Ordering::Relaxed).saturating_sub(left_out_bytes);
-        (self.counted.0 - left_out_keys > self.limits.own_keys && all_keys > budget.keys_max)
-            || (self.counted.1 - left_out_bytes > self.limits.own_bytes && all_bytes > budget.bytes_max)
-    }
-
     /// Counts what the open group has, in keys and in bytes of keys and values, and says whether it has to be closed.
     pub(crate) fn closes_group(&mut self, keys: usize, bytes: usize) -> bool {
-        self.staged = (keys, bytes);
-        self.count();
-        self.passes_budget((0, 0))
+        self.count(Size { keys, bytes });
+        self.share.is_exceeded(&self.limits, true)
     }
 
     /// The open group was given up.
     pub(crate) fn drop_group(&mut self) {
-        self.staged = (0, 0);
-        self.count();
+        self.count(Size::NONE);
     }
 
     /// Whether so much waits that a flush should not wait for the timer.
     pub(crate) fn wants_flush(&self) -> bool {
         self.has_work()
-            && (self.waiting.keys() >= self.limits.flush_at
-                || self.passes_budget(self.staged)
+            && (self.waiting.size().keys >= self.limits.flush_at
+                || self.share.is_exceeded(&self.limits, false)
                 || self.events() > self.limits.events_max / 2
                 || self.log_bytes > self.limits.log_bytes_max / 2)
     }
@@ -391,7 +278,11 @@ impl Overlay {
     pub(crate) fn backlog(&self) -> Option<Busy> {
         let (unflushed, events, bytes) = (self.keys(), self.events(), self.log_bytes);
         let far = events > self.limits.events_max || bytes > self.limits.log_bytes_max;
-        (far || self.passes_budget(self.staged)).then_some(Busy::Backlogged { unflushed, events, bytes })
+        (far || self.share.is_exceeded(&self.limits, false)).then_some(Busy::Backlogged {
+            unflushed,
+            events,
+            bytes,
+        })
     }
 
     /// Hands out everything that waits, to be written.
@@ -417,37 +308,15 @@ impl Overlay {
             self.swept = writing.layer.swept.map(|swept| swept.to).or(self.swept);
             self.log_bytes -= writing.log_bytes;
         }
-        self.count();
+        self.count(self.share.group);
     }
 
     /// The write has failed, or nobody knows: what it held waits again, unless it has changed since.
     pub(crate) fn failed(&mut self, writing: &Writing) {
         self.writing = None;
         if self.filling {
-            if let Some(Swept { from, to }) = writing.layer.swept {
-                let to = self.waiting.swept.map_or(to, |later| later.to);
-                self.waiting.swept = Some(Swept { from, to });
-            }
-            for (key, value) in &writing.layer.values {
-                if !self.waiting.values.contains_key(key) {
-                    self.waiting.put(key.clone(), value.clone());
-                }
-            }
-            for (workspace, numbers) in &writing.layer.numbers {
-                if !self.waiting.numbers.contains_key(workspace) {
-                    self.waiting.put_numbers(*workspace, numbers);
-                }
-            }
+            self.waiting.put_older(&writing.layer);
         }
-        self.count();
-    }
-}
-
-impl Drop for Overlay {
-    fn drop(&mut self) {
-        self.waiting = Layer::default();
-        self.writing = None;
-        self.staged = (0, 0);
-        self.count();
+        self.count(self.share.group);
     }
 }

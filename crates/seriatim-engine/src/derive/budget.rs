@@ -1,0 +1,86 @@
+//! How much may wait between the log and the store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How much may wait, and when it is flushed.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) flush_at: usize,
+    pub(crate) events_max: u64,
+    pub(crate) log_bytes_max: u64,
+    /// What this partition may have waiting however much waits elsewhere.
+    pub(crate) own_keys: usize,
+    pub(crate) own_bytes: usize,
+}
+
+/// What all partitions together have waiting, and may.
+#[derive(Debug, Default)]
+pub(crate) struct Budget {
+    keys: AtomicUsize,
+    bytes: AtomicUsize,
+    pub(crate) keys_max: usize,
+    pub(crate) bytes_max: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(keys_max: usize, bytes_max: usize) -> Self {
+        Self { keys: AtomicUsize::new(0), bytes: AtomicUsize::new(0), keys_max, bytes_max }
+    }
+}
+
+/// Keys, and bytes of keys and values.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) keys: usize,
+    pub(crate) bytes: usize,
+}
+
+impl Size {
+    pub(crate) const NONE: Self = Self { keys: 0, bytes: 0 };
+
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self { keys: self.keys + other.keys, bytes: self.bytes + other.bytes }
+    }
+}
+
+/// What a partition has put into the budget. When it is dropped, all of it is taken out.
+#[derive(Debug)]
+pub(crate) struct Share {
+    budget: Arc<Budget>,
+    pub(crate) layers: Size,
+    /// What the open group has, until it is published or given up.
+    pub(crate) group: Size,
+}
+
+impl Share {
+    pub(crate) fn new(budget: Arc<Budget>) -> Self {
+        Self { budget, layers: Size::NONE, group: Size::NONE }
+    }
+
+    /// Tells the budget what has changed.
+    pub(crate) fn set(&mut self, layers: Size, group: Size) {
+        let (now, before) = (layers.plus(group), self.layers.plus(self.group));
+        // Wrapping differences: each partition takes out just what it has put in.
+        self.budget.keys.fetch_add(now.keys.wrapping_sub(before.keys), Ordering::Relaxed);
+        self.budget.bytes.fetch_add(now.bytes.wrapping_sub(before.bytes), Ordering::Relaxed);
+        (self.layers, self.group) = (layers, group);
+    }
+
+    /// Whether more waits than may, with or without this partition's open group.
+    pub(crate) fn is_exceeded(&self, limits: &Limits, with_group: bool) -> bool {
+        let (counted, left_out) =
+            if with_group { (self.group, Size::NONE) } else { (Size::NONE, self.group) };
+        let (own, budget) = (self.layers.plus(counted), &*self.budget);
+        let all_keys = budget.keys.load(Ordering::Relaxed).saturating_sub(left_out.keys);
+        let all_bytes = budget.bytes.load(Ordering::Relaxed).saturating_sub(left_out.bytes);
+        (own.keys > limits.own_keys && all_keys > budget.keys_max)
+            || (own.bytes > limits.own_bytes && all_bytes > budget.bytes_max)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.set(Size::NONE, Size::NONE);
+    }
+}

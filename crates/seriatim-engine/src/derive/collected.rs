@@ -1,0 +1,87 @@
+//! What one flush writes.
+
+use bytes::Bytes;
+use seriatim_sequencer::{Definition, Numbers, NumbersKey};
+use seriatim_storage::{Batch, Key, Write};
+use seriatim_types::{ApplicationId, WorkspaceId};
+
+use super::split::{Header, Known, PART_BYTES};
+use super::state::REMOVED;
+use crate::keys::StoreKey;
+
+/// What one flush writes. Where a batch may be there in part, parts are durable before values, and values before
+/// anything is removed.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    known: Known,
+    pub(crate) parts: Batch,
+    pub(crate) values: Batch,
+    pub(crate) removals: Batch,
+    /// Values that are kept in parts, and those that no longer are.
+    pub(crate) changed: Vec<(StoreKey, Option<Header>)>,
+}
+
+impl Collected {
+    pub(super) fn new(known: Known) -> Self {
+        Self { known, ..Self::default() }
+    }
+
+    /// Adds a value; [`REMOVED`] removes it.
+    pub(crate) fn put(&mut self, key: &StoreKey, value: &Bytes) {
+        let Key { partition, clustering } = key.as_key();
+        let [partition, clustering] = [partition, clustering].map(Bytes::copy_from_slice);
+        let header = Header::of(key, value);
+        let stored = match header {
+            Some(header) => Some(header.encode()),
+            None => (*value != REMOVED).then(|| value.clone()),
+        };
+        self.values.push(Write { partition, clustering, value: stored });
+        if let Some(header) = header {
+            self.put_parts(key, header, value);
+        }
+        let older = if self.known.is_empty() { None } else { self.known.get(key) };
+        for old in older.into_iter().flatten() {
+            // Written again, its parts are the same.
+            let kept = header.filter(|header| header.folded == old.folded).map_or(0, |header| header.parts);
+            for part in old.part_keys(key.as_key()).skip(kept as usize) {
+                self.removals.remove(part.as_key());
+            }
+        }
+        if header.is_some() || older.is_some() {
+            self.changed.push((key.clone(), header));
+        }
+    }
+
+    /// Adds numbers of workspaces.
+    pub(crate) fn put_numbers<'a>(
+        &mut self,
+        application: ApplicationId,
+        definition: &Definition,
+        numbers: impl Iterator<Item = (&'a WorkspaceId, &'a Numbers)>,
+    ) {
+        let mut bytes = Vec::new();
+        for (workspace, numbers) in numbers {
+            bytes.clear();
+            numbers.encode(definition, &mut bytes);
+            self.values.put(NumbersKey::new(application, *workspace).as_key(), &bytes);
+        }
+    }
+
+    fn put_parts(&mut self, key: &StoreKey, header: Header, value: &Bytes) {
+        for (part, from) in header.part_keys(key.as_key()).zip((0..).step_by(PART_BYTES)) {
+            let Key { partition, clustering } = part.as_key();
+            let [partition, clustering] = [partition, clustering].map(Bytes::copy_from_slice);
+            let bytes = value.slice(from..value.len().min(from + PART_BYTES));
+            self.parts.push(Write { partition, clustering, value: Some(bytes) });
+        }
+    }
+
+    /// All of it as one batch, for a store that has it whole or not at all. Takes it out.
+    pub(crate) fn take_all(&mut self) -> Batch {
+        let mut batch = std::mem::take(&mut self.values);
+        for other in [&mut self.parts, &mut self.removals] {
+            std::mem::take(other).into_iter().for_each(|write| batch.push(write));
+        }
+        batch
+    }
+}

@@ -1,0 +1,105 @@
+//! What follows from one stretch of the log.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use bytes::Bytes;
+use seriatim_sequencer::Numbers;
+use seriatim_storage::ClusteringRange;
+use seriatim_types::{PartitionOffset, WorkspaceId};
+
+use super::budget::Size;
+use super::state::REMOVED;
+use crate::keys::StoreKey;
+
+/// Values of one stretch of the log: the last one of each key.
+#[derive(Debug, Default)]
+pub(crate) struct Layer {
+    pub(crate) values: BTreeMap<StoreKey, Bytes>,
+    /// In order, so that what is written does not depend on chance.
+    pub(crate) numbers: BTreeMap<WorkspaceId, Numbers>,
+    /// Which events' idempotency keys were swept: the values have the removals.
+    pub(crate) swept: Option<Swept>,
+    /// Bytes of keys and values, about.
+    bytes: usize,
+}
+
+/// A stretch of the log whose idempotency keys were swept: from the first event to the one before `to`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Swept {
+    pub(crate) from: PartitionOffset,
+    pub(crate) to: PartitionOffset,
+}
+
+/// What a workspace's numbers take, about.
+const NUMBERS_BYTES: usize = 200;
+
+impl Layer {
+    pub(crate) fn put(&mut self, key: StoreKey, value: Bytes) {
+        let (key_bytes, value_bytes) = (key.size(), value.len());
+        match self.values.insert(key, value) {
+            None => self.bytes += key_bytes + value_bytes,
+            Some(old) => self.bytes = self.bytes + value_bytes - old.len(),
+        }
+    }
+
+    pub(crate) fn put_numbers(&mut self, workspace: WorkspaceId, numbers: &Numbers) {
+        match self.numbers.get_mut(&workspace) {
+            Some(present) => present.clone_from(numbers),
+            None => {
+                self.numbers.insert(workspace, numbers.clone());
+                self.bytes += NUMBERS_BYTES;
+            }
+        }
+    }
+
+    /// Removes idempotency keys of a stretch of the log.
+    pub(crate) fn sweep(&mut self, keys: Vec<StoreKey>, swept: Swept) {
+        for key in keys {
+            self.put(key, REMOVED);
+        }
+        let from = self.swept.map_or(swept.from, |earlier| earlier.from);
+        self.swept = Some(Swept { from, ..swept });
+    }
+
+    /// Takes in what an older layer has and this one does not.
+    pub(crate) fn put_older(&mut self, older: &Self) {
+        if let Some(Swept { from, to }) = older.swept {
+            let to = self.swept.map_or(to, |later| later.to);
+            self.swept = Some(Swept { from, to });
+        }
+        for (key, value) in &older.values {
+            if !self.values.contains_key(key) {
+                self.put(key.clone(), value.clone());
+            }
+        }
+        for (workspace, numbers) in &older.numbers {
+            if !self.numbers.contains_key(workspace) {
+                self.put_numbers(*workspace, numbers);
+            }
+        }
+    }
+
+    pub(crate) fn size(&self) -> Size {
+        Size { keys: self.values.len() + self.numbers.len(), bytes: self.bytes }
+    }
+
+    /// Adds what it has of a range.
+    pub(crate) fn snapshot(
+        &self,
+        partition: &[u8],
+        range: &ClusteringRange,
+        into: &mut BTreeMap<Bytes, Bytes>,
+    ) {
+        let start = StoreKey::new(partition, &range.start);
+        if range.is_absurd() {
+            return;
+        }
+        for (key, value) in self.values.range((Bound::Included(start), Bound::Unbounded)) {
+            if key.partition() != partition || !range.contains(key.clustering()) {
+                break;
+            }
+            into.insert(Bytes::copy_from_slice(key.clustering()), value.clone());
+        }
+    }
+}

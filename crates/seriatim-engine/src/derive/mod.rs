@@ -1,0 +1,40 @@
+//! How everything but the log follows from the log.
+//!
+//! ```text
+//!                       apply (crate::apply): what follows from one event
+//!                         │ finds values through State: draft, open group, overlay, fetched
+//!                         ▼
+//! a command is staged ──► values,   ──► overlay: waiting layer ─► writing layer ──► store: values,
+//! the log is replayed ──► numbers,                                   flush                 then the checkpoint
+//!                         next offset
+//! ```
+//!
+//! A recovery replays the log from the checkpoint into the overlay, and a doctor replays all of it into a scratch store.
+//!
+//! To be read in this order:
+//!
+//! 1. `state`: what an event sees and what it changes;
+//! 2. `layer` and `overlay`: what is derived and not in the store yet, and `budget`: how much of it there may be;
+//! 3. `fetched`: what was read from the store before its turn;
+//! 4. `replay`: applying the log again;
+//! 5. `checkpoint`: how far the store is;
+//! 6. `split` and `collected`: values larger than a store takes, and what a flush writes.
+
+mod budget;
+mod checkpoint;
+mod collected;
+mod fetched;
+mod layer;
+mod overlay;
+mod replay;
+pub(crate) mod split;
+mod state;
+
+pub(crate) use budget::{Budget, Limits};
+pub(crate) use checkpoint::Checkpoint;
+pub(crate) use fetched::{Fetched, Fetching};
+pub(crate) use layer::Swept;
+pub(crate) use overlay::{FlushStart, Overlay, Round, Writing};
+pub(crate) use replay::{Bodies, Chunk, Fault, Replay, ReplayError, Target};
+pub(crate) use split::Splits;
+pub(crate) use state::{Base, Draft, Found, REMOVED, State, Unread, Values, lock};

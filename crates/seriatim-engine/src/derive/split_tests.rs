@@ -1,0 +1,117 @@
+use seriatim_env::simulate;
+use seriatim_storage::memory::MemoryStore;
+use seriatim_storage::{Batch, Durability, Write};
+
+use super::*;
+
+fn row(folded: u64, length: usize) -> Bytes {
+    let mut bytes = vec![b'x'; length];
+    bytes[..8].copy_from_slice(&folded.to_be_bytes());
+    bytes.into()
+}
+
+#[test]
+fn a_header_round_trips_and_no_other_value_is_taken_for_one() {
+    let key = StoreKey::new(b"ev1", b"row");
+    assert_eq!(Header::of(&key, &row(7, VALUE_BYTES_MAX)), None);
+    let value = row(7, VALUE_BYTES_MAX + 1);
+    let header = Header::of(&key, &value).unwrap();
+    let bytes = header.encode();
+    assert_eq!(bytes.len(), HEADER_BYTES);
+    assert_eq!(
+        bytes[..22],
+        *b"\xff\0\0\0\0\0\0\0\x07\x01\0\0\0\0\x01\0\0\x01\0\0\0\x05",
+        "mark, offset, version, length, parts"
+    );
+    assert_eq!(Header::decode(&bytes), Some(header));
+    for end in 0..bytes.len() {
+        assert_eq!(Header::decode(&bytes[..end]), None);
+    }
+    assert_eq!(Header::decode(&row(7, HEADER_BYTES)), None);
+}
+
+async fn write(store: &Store, splits: &Splits, key: &StoreKey, value: &Bytes) {
+    let mut collected = splits.collect();
+    collected.put(key, value);
+    splits.expect(&collected);
+    store.write(collected.take_all(), Durability::Buffered).await.unwrap();
+    splits.settle(collected.changed);
+}
+
+#[test]
+fn a_large_value_is_read_as_it_was_written_and_leaves_no_part_of_an_older_one() {
+    simulate(1, |_| async move {
+        let store = Store::new(MemoryStore::new());
+        let key = StoreKey::new(b"ev1", b"row");
+        let parts = async || {
+            let range = seriatim_storage::ClusteringRange::all();
+            store.scan(b"ezev1", range).take(100).await.unwrap().len()
+        };
+        // What another process has written is known once it was read.
+        write(&store, &Splits::default(), &key, &row(1, 21 << 20)).await;
+        let splits = Splits::default();
+        for (folded, length, expected) in
+            [(1, 21 << 20, 6), (2, 17 << 20, 5), (2, 17 << 20, 5), (3, 30 << 20, 8), (4, 100, 0)]
+        {
+            let value = row(folded, length);
+            splits.get_many(&store, &[key.as_key()]).await.unwrap();
+            write(&store, &splits, &key, &value).await;
+            assert_eq!(parts().await, expected);
+            let found = splits.get_many(&store, &[key.as_key()]).await.unwrap();
+            assert!(found[0].as_ref() == Some(&value));
+        }
+        assert!(splits.known().is_empty());
+    });
+}
+
+#[test]
+fn where_batches_may_be_there_in_part_a_crash_leaves_the_old_value_or_the_new_one() {
+    simulate(1, |_| async move {
+        let key = StoreKey::new(b"ev1", b"row");
+        let old = row(1, 17 << 20);
+        for new in [row(2, (17 << 20) - 1), row(2, 100)] {
+            for written in 0.. {
+                let (store, splits) = (Store::new(MemoryStore::new()), Splits::default());
+                write(&store, &splits, &key, &old).await;
+                let mut collected = splits.collect();
+                collected.put(&key, &new);
+                let Collected { parts, values, removals, .. } = collected;
+                let all: Vec<Write> = parts.into_iter().chain(values).chain(removals).collect();
+                let mut batch = Batch::new();
+                all[..written].iter().for_each(|write| batch.push(write.clone()));
+                store.write(batch, Durability::Buffered).await.unwrap();
+                let found = Splits::default().get_many(&store, &[key.as_key()]).await.unwrap();
+                let found = found[0].as_ref().unwrap();
+                assert!(found == &old || found == &new, "after {written} writes");
+                if written == all.len() {
+                    assert!(found == &new);
+                    break;
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn many_values_that_are_not_there_are_read_without_a_bound() {
+    simulate(1, |_| async move {
+        let keys: Vec<StoreKey> = (0..40).map(|number| StoreKey::new(b"ev1", &[number])).collect();
+        let store = Store::new(MemoryStore::new());
+        let found = Splits::default().get_within(&store, &keys, usize::MAX).await.unwrap();
+        assert_eq!(found, vec![None; 40]);
+    });
+}
+
+#[test]
+fn a_value_whose_parts_are_gone_is_damaged() {
+    simulate(1, |_| async move {
+        let store = Store::new(MemoryStore::new());
+        let (key, splits) = (StoreKey::new(b"ev1", b"row"), Splits::default());
+        write(&store, &splits, &key, &row(1, 17 << 20)).await;
+        let mut batch = Batch::new();
+        batch.remove(keys::part_of_value(key.as_key(), 1, 2).as_key());
+        store.write(batch, Durability::Buffered).await.unwrap();
+        let error = splits.get_many(&store, &[key.as_key()]).await.unwrap_err();
+        assert!(matches!(error, StoreError::Corrupt(_)), "{error}");
+    });
+}
