@@ -123,6 +123,7 @@ async fn read_answer(shared: &Shared, offset: PartitionOffset) -> Result<Answer,
     let event =
         Event::decode(entry.body()).map_err(|problem| damaged(format!("event {offset}: {problem}")))?;
     let place = Place::of(offset, &entry);
-    let answer = Answer::of(&shared.derivation.schema, shared.partition.id, place, &event, true);
-    answer.map_err(|problem| damaged(format!("event {offset}: {problem}")))
+    let result = event.read_result().map_err(|problem| damaged(format!("event {offset}: {problem}")))?;
+    let answer = Answer::of(&shared.derivation.schema, shared.partition.id, place, &event, result);
+    Ok(Answer { repeated: true, ..answer })
 }

@@ -132,13 +132,13 @@ impl PartitionTask {
         };
         // Bytes of keys and values: a small change of a large record writes all of it.
         let (mut bytes, mut full) = (0, false);
-        for (place, (submission, pin)) in batch.commands.iter().enumerate() {
+        for (place, (submission, pin)) in batch.commands.iter_mut().enumerate() {
             if full || group.bytes() >= GROUP_BYTES_MAX {
                 break;
             }
             let base = Base { group: &values, overlay: &self.shared.overlay, fetched: &batch.fetched };
             let mut stage = Stage { shared: &self.shared, base, now, body: &mut self.body };
-            let outcome = stage.run(&submission.prepared, &mut group, pin, &mut self.draft);
+            let outcome = stage.run(&mut submission.prepared, &mut group, pin, &mut self.draft);
             if matches!(outcome, Outcome::Staged(_)) {
                 note_new_keys(self.shared.options.trust_level, &self.draft, place, &mut new_keys);
                 for (key, value) in self.draft.writes.drain(..) {
