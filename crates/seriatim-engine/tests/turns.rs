@@ -19,14 +19,14 @@ fn ids_numbers_and_references_of_an_earlier_turn_are_replaced() {
         let log = Log::new(MemoryLog::new());
         let engine = open_with(&env, log.clone(), Store::new(MemoryStore::new()), options()).await;
         let shop = workspace(&engine, "shop").await;
-        let first = engine.submit("till", shop, &customer("A")).await.unwrap();
-        let known = first.id(1).unwrap();
+        let known = engine.submit("till", shop, &customer("A")).await.unwrap().id(1).unwrap();
+        let other = engine.submit("till", shop, &customer("B")).await.unwrap().id(1).unwrap();
         // Everything is in the store alone, and the command finds out about it one by one: first the count, which the other
-        // command reads too, then the customer. In its second turn it has drawn what the other one takes then.
+        // command reads too, then the customers. In its second turn it has drawn what the other one takes then.
         env.sleep(Duration::from_secs(1)).await;
-        let mut slow = Request::new("Bill").args(json!({"customers": [known.get()]}));
+        let mut slow = Request::new("Bill").args(json!({"customers": [known.get(), other.get()]}));
         slow.changes = vec![
-            Change::create("Customer", 1).field("name", "B"),
+            Change::create("Customer", 1).field("name", "C"),
             Change::create("Invoice", 2).field("customer", 1).field("corrects", 4).field("total", "1.00"),
             Change::create("InvoiceLine", 3).parent(2).field("text", "tea"),
             Change::create("Invoice", 4).field("customer", known.get()),
@@ -46,8 +46,8 @@ fn ids_numbers_and_references_of_an_earlier_turn_are_replaced() {
         let (_, entry) = read.iter().next().unwrap();
         let event = Event::decode(entry.body()).unwrap();
         let rows: Vec<_> = event.changes.iter().map(EventChange::row).collect();
-        // Four of the request, and the two that the command adds in each turn.
-        assert_eq!(rows.len(), 6);
+        // Four of the request, and two for each customer, which the command adds anew in each turn.
+        assert_eq!(rows.len(), 8);
         let id = |raw: u16| slow.id(raw).unwrap();
         assert_eq!([rows[0].id, rows[1].id, rows[2].id, rows[3].id], [1, 2, 3, 4].map(id));
         assert_eq!(rows[2].parent, Some(id(2)));
