@@ -1,4 +1,5 @@
 //! What a group changes besides numbers is published with it, or not at all.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
