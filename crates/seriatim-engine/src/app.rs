@@ -1,10 +1,10 @@
 //! An application: its definition and its code.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use seriatim_storage::Digest;
 use seriatim_types::{PartitionId, WorkspaceId, WorkspaceKind};
 
 use crate::apply::Derivation;
@@ -88,19 +88,28 @@ impl Running {
         &self,
         workspace: WorkspaceId,
         kind: WorkspaceKind,
-        request: &Request,
+        request: Cow<'_, Request>,
+        identity: Option<&str>,
     ) -> Result<Prepared, SubmitError> {
         let kind = self.schema.kind(kind).ok_or(SubmitError::UnknownWorkspace(workspace))?;
         let handler = self.commands.get(&request.command);
         let mut known = Known::new();
-        loop {
-            let preparation = Preparation::new(&self.schema, workspace, kind, &known);
-            match preparation.run(request, handler) {
-                Ok(prepared) => return Ok(prepared),
+        let mut prepared = loop {
+            let preparation = Preparation::new(&self.schema, workspace, kind, &known, identity);
+            match preparation.run(&request, handler) {
+                Ok(prepared) => break prepared,
                 Err(Unprepared::Wrong(error)) => return Err(error.into()),
                 Err(Unprepared::Lookup(ids)) => known.extend(self.lookup(workspace, ids).await?),
             }
+        };
+        if handler.is_some() {
+            let (args, unlogged) = match request {
+                Cow::Owned(request) => (request.args, request.unlogged_args),
+                Cow::Borrowed(request) => (request.args.clone(), request.unlogged_args.clone()),
+            };
+            (prepared.args, prepared.unlogged) = (args.unwrap_or_default(), unlogged);
         }
+        Ok(prepared)
     }
 
     /// What ids lead to.
@@ -149,13 +158,14 @@ impl Running {
         Ok(row.map(|row| view::read_row(view, key, row)).transpose()?)
     }
 
+    /// Does a command. A request that is handed over is not copied.
     pub(crate) async fn submit(
         &self,
         workspace: WorkspaceId,
         kind: WorkspaceKind,
-        request: &Request,
+        request: Cow<'_, Request>,
     ) -> Result<Answer, SubmitError> {
-        let prepared = self.prepare(workspace, kind, request).await?;
+        let prepared = self.prepare(workspace, kind, request, None).await?;
         self.partition_of(workspace).submit(prepared).await
     }
 
@@ -165,13 +175,10 @@ impl Running {
         &self,
         workspace: WorkspaceId,
         kind: WorkspaceKind,
-        request: &Request,
+        request: Request,
         identity: &str,
     ) -> Result<Answer, SubmitError> {
-        let mut prepared = self.prepare(workspace, kind, request).await?;
-        if let Some(idempotency) = &mut prepared.idempotency {
-            idempotency.request = Digest::of(identity.as_bytes());
-        }
+        let prepared = self.prepare(workspace, kind, Cow::Owned(request), Some(identity)).await?;
         self.partition_of(workspace).submit(prepared).await
     }
 

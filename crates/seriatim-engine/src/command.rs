@@ -344,7 +344,11 @@ pub(crate) fn draw_fields(
         let number = transaction.draw(sequence)?;
         // A field holds what fits a signed integer; a sequence that goes beyond has no more numbers for it.
         let value = i64::try_from(number.get()).map_err(|_| DrawError::Exhausted { sequence })?;
-        fields.push((field.id, Value::Integer(value)));
+        // No request gives such a field, so one that is there is of an earlier turn.
+        match fields.iter_mut().find(|(id, _)| *id == field.id) {
+            Some((_, drawn)) => *drawn = Value::Integer(value),
+            None => fields.push((field.id, Value::Integer(value))),
+        }
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The engine: applications on one log and one store.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -615,7 +616,7 @@ impl Engine {
             return Err(RequestError::Refused(text.to_owned()).into());
         }
         let kind = self.kind_of(running, workspace).await?;
-        running.submit(workspace, kind, request).await
+        running.submit(workspace, kind, Cow::Borrowed(request)).await
     }
 
     /// A look at every partition, with the name of its application: of the registry, of the built-in applications, and of the

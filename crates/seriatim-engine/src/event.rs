@@ -83,6 +83,12 @@ impl Change {
             Self::Create(row) | Self::Update(row) => row,
         }
     }
+
+    fn row_mut(&mut self) -> &mut Row {
+        match self {
+            Self::Create(row) | Self::Update(row) => row,
+        }
+    }
 }
 
 /// What makes a command happen once, however often it is sent.
@@ -272,6 +278,12 @@ impl Event {
         self.result.as_deref().and_then(|text| serde_json::from_str(text).ok())
     }
 
+    /// What it answered, or that it cannot be read.
+    pub(crate) fn read_result(&self) -> Result<Option<Json>, BadBytes> {
+        let result = self.result.as_deref().map(serde_json::from_str).transpose();
+        result.map_err(|_| BadBytes("result"))
+    }
+
     /// The argument's fields. One that is missing or has another type is an error.
     pub(crate) fn argument_as<T: DeserializeOwned>(&self) -> Result<T, String> {
         let Argument::Json(text) = &self.argument else {
@@ -286,17 +298,47 @@ impl Event {
         serde_json::from_str(text).map_err(|error| format!("its result: {error}"))
     }
 
+    /// All its rows: those of the argument, then those of the changes.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.argument_rows().iter().chain(self.changes.iter().map(Change::row))
+    }
+
+    /// One of its rows, in the order of [`Event::rows`].
+    pub(crate) fn row_mut(&mut self, place: usize) -> Option<&mut Row> {
+        let in_argument = self.argument_rows().len();
+        match &mut self.argument {
+            Argument::Document(rows) if place < in_argument => rows.get_mut(place),
+            _ => self.changes.get_mut(place - in_argument).map(Change::row_mut),
+        }
+    }
+
+    /// The rows that it creates, in the order of [`Event::created`].
+    pub(crate) fn created_mut(&mut self) -> impl Iterator<Item = &mut Row> {
+        let argument = match &mut self.argument {
+            Argument::Document(rows) => &mut rows[..],
+            Argument::None | Argument::Json(_) => &mut [],
+        };
+        let changes = self.changes.iter_mut().filter_map(|change| match change {
+            Change::Create(row) => Some(row),
+            Change::Update(_) => None,
+        });
+        argument.iter_mut().chain(changes)
+    }
+
+    fn argument_rows(&self) -> &[Row] {
+        match &self.argument {
+            Argument::Document(rows) => rows,
+            Argument::None | Argument::Json(_) => &[],
+        }
+    }
+
     /// The rows that it creates: those of the argument, then those of the changes.
     pub fn created(&self) -> impl Iterator<Item = &Row> {
-        let argument = match &self.argument {
-            Argument::Document(rows) => &rows[..],
-            Argument::None | Argument::Json(_) => &[],
-        };
         let changes = self.changes.iter().filter_map(|change| match change {
             Change::Create(row) => Some(row),
             Change::Update(_) => None,
         });
-        argument.iter().chain(changes)
+        self.argument_rows().iter().chain(changes)
     }
 }
 

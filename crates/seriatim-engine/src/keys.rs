@@ -21,6 +21,7 @@
 //! a storage partition at 4,096 values at most.
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::BufMut;
 use seriatim_storage::Key;
@@ -33,9 +34,10 @@ pub(crate) const LOW_BITS: u32 = 12;
 const LOW_MASK: u64 = (1 << LOW_BITS) - 1;
 
 /// A key of the store, both parts in one piece of memory: the length of the first part, the first part, the second.
-/// Ordered by it, keys of one storage partition lie together and ascend by their clustering part.
+/// Ordered by it, keys of one storage partition lie together and ascend by their clustering part. It is built once and handed
+/// on: a clone shares the memory.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StoreKey(Box<[u8]>);
+pub struct StoreKey(Arc<[u8]>);
 
 impl StoreKey {
     /// The key with these parts.
@@ -45,11 +47,8 @@ impl StoreKey {
     /// If the partition part has more than 65,535 bytes, which no store takes.
     #[must_use]
     pub fn new(partition: &[u8], clustering: &[u8]) -> Self {
-        let mut bytes = Vec::with_capacity(2 + partition.len() + clustering.len());
-        bytes.put_u16(u16::try_from(partition.len()).expect("a store takes 4,096 bytes"));
-        bytes.put_slice(partition);
-        bytes.put_slice(clustering);
-        Self(bytes.into_boxed_slice())
+        let length = u16::try_from(partition.len()).expect("a store takes 4,096 bytes").to_be_bytes();
+        Self(length.iter().chain(partition).chain(clustering).copied().collect())
     }
 
     fn split(&self) -> usize {
@@ -120,17 +119,18 @@ fn scope(family: [u8; 2], application: ApplicationId, workspace: WorkspaceId) ->
 }
 
 /// A key whose last number is split, in one allocation.
-fn split_key(scope: &[u8], kind: Option<TypeId>, number: u64) -> StoreKey {
+fn split_key(scope: &[u8; SCOPE_BYTES], kind: Option<TypeId>, number: u64) -> StoreKey {
     let partition = scope.len() + if kind.is_some() { 2 } else { 0 } + 8;
-    let mut bytes = Vec::with_capacity(2 + partition + 2);
-    bytes.put_u16(u16::try_from(partition).expect("a few bytes"));
-    bytes.put_slice(scope);
+    let mut bytes = [0; 2 + SCOPE_BYTES + 2 + 8 + 2];
+    let mut rest = &mut bytes[..];
+    rest.put_u16(u16::try_from(partition).expect("a few bytes"));
+    rest.put_slice(scope);
     if let Some(kind) = kind {
-        bytes.put_u16(kind.get());
+        rest.put_u16(kind.get());
     }
-    bytes.put_u64(number >> LOW_BITS);
-    bytes.put_u16(low(number));
-    StoreKey(bytes.into_boxed_slice())
+    rest.put_u64(number >> LOW_BITS);
+    rest.put_u16(low(number));
+    StoreKey(bytes[..2 + partition + 2].into())
 }
 
 fn low(number: u64) -> u16 {

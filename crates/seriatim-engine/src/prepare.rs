@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
+use seriatim_storage::Digest;
 use seriatim_types::{RecordId, WorkspaceId, WorkspaceKind};
 
 use crate::command::Command;
@@ -12,7 +13,7 @@ use crate::definition::{
     KindSchema, Schema, TypeId,
 };
 use crate::error::RequestError;
-use crate::event::{Argument, Change, Fields, Idempotency, Row};
+use crate::event::{Argument, Change, Event, Fields, Idempotency, Row};
 use crate::keys::{StoreKey, WorkspaceKeys};
 use crate::limits::{ARGUMENT_ROWS_MAX, CHANGES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 use crate::record::Registered;
@@ -20,25 +21,56 @@ use crate::request::{self, CHANGE, Request};
 use crate::value::Value;
 use crate::view::encode_key;
 
-/// A request that fits the definition. Rows still have raw ids.
+/// A request that fits the definition.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) workspace: WorkspaceId,
     pub(crate) kind: WorkspaceKind,
-    pub(crate) command: Box<str>,
+    /// The event that it becomes. Each turn gives its rows their ids and numbers anew, in place.
+    pub(crate) event: Event,
+    /// How many changes the request has: the application's code adds its own after them.
+    pub(crate) requested: usize,
+    /// Where the event refers to what it creates.
+    pub(crate) references: Vec<RawReference>,
     /// The application's code; none if the command just logs its argument and makes its changes.
     pub(crate) handler: Option<Arc<dyn Command>>,
-    pub(crate) argument: Argument,
     /// The argument as the application's code sees it.
     pub(crate) args: Json,
     pub(crate) unlogged: Option<Json>,
-    pub(crate) changes: Vec<Change>,
-    pub(crate) idempotency: Option<Idempotency>,
+    /// Where the use of its idempotency key is stored.
+    pub(crate) key: Option<StoreKey>,
     pub(crate) expected: Option<u64>,
     /// What staging it will want to read.
     pub(crate) reads: Vec<StoreKey>,
     /// Whether it is part of unfencing, and passes the fence.
     pub(crate) unfencing: bool,
+}
+
+/// A place of an event that refers to one of its own rows by a raw id.
+#[derive(Debug)]
+pub(crate) struct RawReference {
+    /// Which of the event's rows has it, in the order of [`Event::rows`].
+    row: usize,
+    /// Which of the row's fields has it; none: it is the row's parent.
+    field: Option<usize>,
+    raw: RecordId,
+}
+
+impl RawReference {
+    /// All of an event that has no real ids yet.
+    fn all(event: &Event) -> Vec<Self> {
+        let mut found = Vec::new();
+        for (place, row) in event.rows().enumerate() {
+            let parent = row.parent.map(|id| (None, id));
+            let fields = row.fields.iter().enumerate().filter_map(|(field, (_, value))| match value {
+                Value::Reference(id) => Some((Some(field), *id)),
+                _ => None,
+            });
+            let raw = parent.into_iter().chain(fields).filter(|(_, id)| id.is_raw());
+            found.extend(raw.map(|(field, raw)| Self { row: place, field, raw }));
+        }
+        found
+    }
 }
 
 impl Prepared {
@@ -47,15 +79,33 @@ impl Prepared {
         let row = |row: &Row| {
             size_of::<Row>() + row.fields.iter().map(|(_, value)| value.size_max()).sum::<usize>()
         };
-        let argument = match &self.argument {
-            Argument::None => 0,
-            Argument::Document(rows) => rows.iter().map(row).sum(),
-            Argument::Json(text) => text.len(),
-        };
-        let changes = self.changes.iter().map(|change| row(change.row())).sum::<usize>();
+        let rows = self.event.rows().map(row).sum::<usize>();
+        let text = if let Argument::Json(text) = &self.event.argument { text.len() } else { 0 };
         let json = json_size(&self.args) + self.unlogged.as_ref().map_or(0, json_size);
         let reads = self.reads.iter().map(StoreKey::size).sum::<usize>();
-        size_of::<Self>() + argument + changes + json + reads
+        size_of::<Self>() + rows + text + json + reads
+    }
+
+    /// Takes back what an earlier turn has added to the event.
+    pub(crate) fn begin_turn(&mut self) {
+        self.event.changes.truncate(self.requested);
+        self.event.result = None;
+    }
+
+    /// Puts real ids where the event refers to its own rows, once those have their ids.
+    pub(crate) fn resolve_references(&mut self) {
+        if self.references.is_empty() {
+            return;
+        }
+        let created = self.event.created().filter_map(|row| Some((u64::from(row.raw?), row.id)));
+        let real: BTreeMap<u64, RecordId> = created.collect();
+        for RawReference { row, field, raw } in &self.references {
+            let Some((row, id)) = self.event.row_mut(*row).zip(real.get(&raw.get())) else { continue };
+            match field {
+                None => row.parent = Some(*id),
+                Some(field) => row.fields[*field].1 = Value::Reference(*id),
+            }
+        }
     }
 }
 
@@ -92,6 +142,8 @@ pub(crate) struct Preparation<'a> {
     pub(crate) workspace: WorkspaceId,
     pub(crate) kind: &'a KindSchema,
     pub(crate) known: &'a Known,
+    /// What tells the request from another one with its idempotency key, in place of everything that it says.
+    identity: Option<&'a str>,
     /// What the command creates, by raw id.
     raw: BTreeMap<u64, TypeId>,
     lookups: Vec<RecordId>,
@@ -104,15 +156,17 @@ impl<'a> Preparation<'a> {
         workspace: WorkspaceId,
         kind: &'a KindSchema,
         known: &'a Known,
+        identity: Option<&'a str>,
     ) -> Self {
-        Self { schema, workspace, kind, known, raw: BTreeMap::new(), lookups: Vec::new(), reads: Vec::new() }
+        let (raw, lookups, reads) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self { schema, workspace, kind, known, identity, raw, lookups, reads }
     }
 
     fn keys(&self) -> WorkspaceKeys {
         WorkspaceKeys::new(self.schema.id(), self.workspace)
     }
 
-    /// Checks everything that can be known now.
+    /// Checks everything that can be known now. The arguments for the application's code are still the request's.
     pub(crate) fn run(
         mut self,
         request: &Request,
@@ -126,7 +180,7 @@ impl<'a> Preparation<'a> {
         if request.command == CHANGE && request.changes.is_empty() {
             return Err(RequestError::Nothing.into());
         }
-        let idempotency = self.idempotency(request)?;
+        let (idempotency, key) = self.idempotency(request)?.unzip();
         let tree = self.argument_tree(command, request)?;
         // Everything that is created is known before anything refers to it: a reference may point forward.
         for row in tree.iter().flatten() {
@@ -156,16 +210,24 @@ impl<'a> Preparation<'a> {
         for (view, key) in handler.map(|handler| handler.reads(args)).unwrap_or_default() {
             self.reads.push(StoreKey::new(&self.keys().view(view), &encode_key(&key)));
         }
+        let event = Event {
+            command: request.command.as_str().into(),
+            argument,
+            unlogged: request.unlogged_args.is_some(),
+            changes,
+            result: None,
+            idempotency,
+        };
         Ok(Prepared {
             workspace: self.workspace,
             kind: self.kind.id,
-            command: request.command.as_str().into(),
+            requested: event.changes.len(),
+            references: RawReference::all(&event),
+            event,
             handler: handler.cloned(),
-            argument,
-            args: if handler.is_some() { request.args.clone().unwrap_or(Json::Null) } else { Json::Null },
-            unlogged: request.unlogged_args.clone(),
-            changes,
-            idempotency,
+            args: Json::Null,
+            unlogged: None,
+            key,
             expected: request.expected_offset,
             reads: self.reads,
             unfencing: false,
@@ -193,11 +255,14 @@ impl<'a> Preparation<'a> {
         Ok(Some(command))
     }
 
-    fn idempotency(&mut self, request: &Request) -> Result<Option<Idempotency>, RequestError> {
+    fn idempotency(&mut self, request: &Request) -> Result<Option<(Idempotency, StoreKey)>, RequestError> {
         let Some(key) = &request.idempotency_key else { return Ok(None) };
         check_key(key)?;
-        self.reads.push(self.keys().idempotency(key));
-        Ok(Some(Idempotency { key: key.as_str().into(), request: request.digest() }))
+        let stored = self.keys().idempotency(key);
+        self.reads.push(stored.clone());
+        let digest =
+            self.identity.map_or_else(|| request.digest(), |identity| Digest::of(identity.as_bytes()));
+        Ok(Some((Idempotency { key: key.as_str().into(), request: digest }, stored)))
     }
 
     fn document(&self, name: &str) -> Result<&'a DocumentSchema, RequestError> {

@@ -6,7 +6,6 @@ use serde_json::{Map, Value as Json};
 use seriatim_storage::{Digest, LogError};
 use seriatim_types::{PartitionId, PartitionOffset, RecordId, WorkspaceOffset};
 
-use crate::codec::BadBytes;
 use crate::definition::Schema;
 use crate::error::SubmitError;
 use crate::event::{Event, Place};
@@ -144,8 +143,30 @@ impl Request {
 
     /// What tells this request from another: everything but what is not kept.
     pub(crate) fn digest(&self) -> Digest {
-        let parts = serde_json::json!([self.command, self.args, self.changes]);
-        Digest::of(parts.to_string().as_bytes())
+        let changes: Vec<_> = self.changes.iter().map(DigestedChange::from).collect();
+        let text = serde_json::to_vec(&(&self.command, &self.args, changes));
+        Digest::of(&text.expect("keys of JSON objects are strings"))
+    }
+}
+
+/// A change as it is digested: in the order of the names, which is kept for ever because digests are.
+#[derive(Serialize)]
+struct DigestedChange<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    create: Option<&'a str>,
+    fields: &'a Map<String, Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    update: Option<u64>,
+}
+
+impl<'a> From<&'a Change> for DigestedChange<'a> {
+    fn from(change: &'a Change) -> Self {
+        let Change { create, update, id, parent, fields } = change;
+        Self { create: create.as_deref(), fields, id: *id, parent: *parent, update: *update }
     }
 }
 
@@ -181,14 +202,14 @@ impl Answer {
         })
     }
 
-    /// The answer that an event gives, the first time and every time.
+    /// The answer that an event gives, the first time and every time; `result` is what its command's code answered.
     pub(crate) fn of(
         schema: &Schema,
         partition: PartitionId,
         place: Place,
         event: &Event,
-        repeated: bool,
-    ) -> Result<Self, BadBytes> {
+        result: Option<Json>,
+    ) -> Self {
         let mut ids = Vec::new();
         let mut numbers = Vec::new();
         for row in event.created() {
@@ -209,16 +230,15 @@ impl Answer {
                 numbers.push((raw, drawn));
             }
         }
-        let result = event.result.as_deref().map(serde_json::from_str).transpose();
-        Ok(Self {
+        Self {
             partition,
             partition_offset: place.partition_offset,
             workspace_offset: place.workspace_offset,
             ids,
             numbers,
-            result: result.map_err(|_| BadBytes("result"))?,
-            repeated,
-        })
+            result,
+            repeated: false,
+        }
     }
 
     /// The real id of a raw id.
@@ -232,5 +252,28 @@ impl Answer {
     pub fn number(&self, raw: u16, field: &str) -> Option<i64> {
         let (_, fields) = self.numbers.iter().find(|(found, _)| *found == raw)?;
         fields.iter().find(|(name, _)| &**name == field).map(|(_, number)| *number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_digest_of_a_request_stays_what_it_is() {
+        let create = Change::create("Invoice", 1).parent(7).field("total", "99.50").field("count", 3);
+        let update =
+            Change::update(RecordId::new(200_000)).field("extra", json!({"b": [1.5, null], "a": "ä\""}));
+        let args = json!({"z": 1, "a": [true]});
+        for request in [
+            Request::new("Ping"),
+            Request::new("Note").args(args).idempotency_key("k"),
+            Request::changes([create, update, Change::default()]),
+        ] {
+            let text = json!([request.command, request.args, request.changes]).to_string();
+            assert_eq!(request.digest(), Digest::of(text.as_bytes()), "{text}");
+        }
     }
 }

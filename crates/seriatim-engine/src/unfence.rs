@@ -21,7 +21,7 @@ use crate::app::Running;
 use crate::command::{Command, CommandError, Context};
 use crate::engine::Engine;
 use crate::error::{RequestError, SubmitError};
-use crate::event::Argument;
+use crate::event::{Argument, Event};
 use crate::fence::{FenceState, Opened, sequence_key};
 use crate::prepare::Prepared;
 use crate::registry::{self, APPLICATION_NUMBER, BLOCKS_VIEW, WORKSPACE_IDS};
@@ -294,13 +294,17 @@ fn raising(workspace: WorkspaceId, kind: WorkspaceKind, args: &Json, command: Ra
     Prepared {
         workspace,
         kind,
-        command: RAISE.into(),
+        event: Event {
+            command: RAISE.into(),
+            argument: Argument::Json(args.to_string().into()),
+            ..Event::default()
+        },
+        requested: 0,
+        references: Vec::new(),
         handler: Some(Arc::new(command)),
-        argument: Argument::Json(args.to_string().into()),
         args: Json::Null,
         unlogged: None,
-        changes: Vec::new(),
-        idempotency: None,
+        key: None,
         expected: None,
         reads: Vec::new(),
         unfencing: true,

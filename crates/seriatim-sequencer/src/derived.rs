@@ -15,6 +15,9 @@ use crate::{BadValue, Busy, Numbers, StopReason};
 /// An overlay in front of a store, with its flusher and checkpoint: [`Stored`](crate::Stored) where the sequencer is
 /// used alone, the engine's own where numbers are one of many things that are derived from the log.
 pub trait Derived: Send + Sync + 'static {
+    /// What a group changes besides numbers. It is sealed with the group, and published or dropped with it.
+    type Values: Send;
+
     /// The numbers of workspaces, in their order: from the overlay, else from the store, in one read. `None` means that
     /// the workspace has no event; what cannot be read is an error, never `None`.
     fn read(
@@ -22,8 +25,9 @@ pub trait Derived: Send + Sync + 'static {
         workspaces: Vec<WorkspaceId>,
     ) -> impl Future<Output = Vec<Result<Option<Numbers>, ReadError>>> + Send + 'static;
 
-    /// Takes over what a group has changed, values and offset in one step. Does not wait for storage.
-    fn publish(&self, committed: &Committed<'_>);
+    /// Takes over what a group has changed: its numbers, the values that it was sealed with and its offset, in one step.
+    /// Does not wait for storage. Never called for a group that is discarded or in doubt.
+    fn publish(&self, committed: &Committed<'_>, values: Self::Values);
 
     /// Why no group may be opened just now.
     fn backlog(&self) -> Option<Busy>;

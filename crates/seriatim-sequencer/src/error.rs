@@ -306,14 +306,14 @@ impl StageError {
 /// A receipt, or a group, that does not belong here. Nothing was changed; the group comes back.
 #[derive(Debug, thiserror::Error)]
 #[error("{problem}")]
-pub struct CommitError {
+pub struct CommitError<V = ()> {
     /// The group, as it was.
-    pub sealed: Sealed,
+    pub sealed: Sealed<V>,
     /// What does not fit.
     pub problem: Mismatch,
 }
 
-impl CommitError {
+impl<V> CommitError<V> {
     /// What the caller can do about it.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
@@ -344,14 +344,14 @@ pub enum Mismatch {
 /// Why the outcome of a group could not be found out. The group comes back: settle it again.
 #[derive(Debug, thiserror::Error)]
 #[error("the group at {} is still in doubt: {error}", sealed.at())]
-pub struct SettleError {
+pub struct SettleError<V = ()> {
     /// The group, as it was.
-    pub sealed: Sealed,
+    pub sealed: Sealed<V>,
     /// What went wrong.
     pub error: SettleProblem,
 }
 
-impl SettleError {
+impl<V> SettleError<V> {
     /// What the caller can do about it.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

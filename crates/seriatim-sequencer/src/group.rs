@@ -91,9 +91,16 @@ impl<'a> Group<'a> {
 
     /// Closes the group: its entries are ready for the log, and nothing is staged until its outcome is known.
     #[inline]
-    pub fn seal(mut self) -> Sealed {
+    pub fn seal(self) -> Sealed {
+        self.seal_with(())
+    }
+
+    /// Closes the group as [`Group::seal`] does. What it changes besides numbers goes with it, to be published or dropped.
+    #[inline]
+    pub fn seal_with<V>(mut self, values: V) -> Sealed<V> {
         self.core.seal();
-        Sealed { generation: self.core.generation, carried: self.carried.take() }
+        let undecided = Undecided { generation: self.core.generation, carried: self.carried.take() };
+        Sealed { undecided, values }
     }
 }
 
@@ -110,25 +117,39 @@ impl Drop for Group<'_> {
 
 /// A closed group on its way to the log. It ends by `commit`, `discard` or `settle`; dropped without one of these its
 /// outcome is in doubt, and the sequencer gives out nothing more until it has recovered.
+///
+/// `V` is what it changes besides numbers ([`Derived::Values`](crate::Derived::Values)).
 #[derive(Debug)]
 #[must_use = "commit, discard or settle it"]
-pub struct Sealed {
-    pub(crate) generation: Generation,
+pub struct Sealed<V = ()> {
+    undecided: Undecided,
+    values: V,
+}
+
+/// A group without an outcome.
+#[derive(Debug)]
+struct Undecided {
+    generation: Generation,
     /// `None` only once its outcome is known.
     carried: Option<Box<Carried>>,
 }
 
-impl Sealed {
+impl<V> Sealed<V> {
     #[inline]
     pub(crate) fn buffers(&self) -> &Buffers {
-        let carried = self.carried.as_deref();
+        let carried = self.undecided.carried.as_deref();
         &carried.expect("only an outcome takes it, and it takes the group too").buffers
+    }
+
+    #[inline]
+    pub(crate) fn generation(&self) -> Generation {
+        self.undecided.generation
     }
 
     /// Ends the doubt: whoever calls this knows the outcome.
     #[inline]
-    pub(crate) fn into_carried(mut self) -> Option<Box<Carried>> {
-        self.carried.take()
+    pub(crate) fn into_parts(mut self) -> (Option<Box<Carried>>, V) {
+        (self.undecided.carried.take(), self.values)
     }
 
     /// The owner that the entries are to be appended with.
@@ -167,7 +188,7 @@ impl Sealed {
     }
 }
 
-impl Drop for Sealed {
+impl Drop for Undecided {
     #[inline]
     fn drop(&mut self) {
         if let Some(carried) = &self.carried {

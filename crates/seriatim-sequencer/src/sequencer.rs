@@ -131,6 +131,15 @@ impl<D: Derived> Sequencer<D> {
         (self.core.phase != Phase::Recovering).then_some(self.core.next)
     }
 
+    /// Whether a group can be opened now. Takes over what a recovery has found, if one has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`]: why not.
+    pub fn check_room(&mut self) -> Result<(), Busy> {
+        self.ready().and_then(|()| self.room())
+    }
+
     /// Waits until a group can be opened, but no longer than `within`. Cancel-safe.
     ///
     /// # Errors
@@ -141,7 +150,7 @@ impl<D: Derived> Sequencer<D> {
         let deadline = self.env.instant() + within;
         loop {
             changes.mark_unchanged();
-            let busy = match self.ready().and_then(|()| self.room()) {
+            let busy = match self.check_room() {
                 Ok(()) => return Ok(()),
                 Err(busy @ (Busy::Recovering | Busy::Backlogged { .. })) => busy,
                 Err(busy) => return Err(busy),
@@ -264,7 +273,7 @@ impl<D: Derived> Sequencer<D> {
     ///
     /// [`Busy`]: why not.
     pub fn group(&mut self) -> Result<Group<'_>, Busy> {
-        if let Err(busy) = self.ready().and_then(|()| self.room()) {
+        if let Err(busy) = self.check_room() {
             self.metrics.refused(&busy);
             return Err(busy);
         }
@@ -277,7 +286,11 @@ impl<D: Derived> Sequencer<D> {
     ///
     /// [`CommitError`] if the receipt is for something else; the group comes back and nothing has changed.
     #[expect(clippy::needless_pass_by_value, reason = "a receipt is used up: it proves one group")]
-    pub fn commit(&mut self, sealed: Sealed, receipt: Receipt) -> Result<(), CommitError> {
+    pub fn commit(
+        &mut self,
+        sealed: Sealed<D::Values>,
+        receipt: Receipt,
+    ) -> Result<(), CommitError<D::Values>> {
         if let Err(problem) = self.check_receipt(&sealed, &receipt) {
             return Err(CommitError { sealed, problem });
         }
@@ -285,7 +298,7 @@ impl<D: Derived> Sequencer<D> {
         Ok(())
     }
 
-    fn check_receipt(&self, sealed: &Sealed, receipt: &Receipt) -> Result<(), Mismatch> {
+    fn check_receipt(&self, sealed: &Sealed<D::Values>, receipt: &Receipt) -> Result<(), Mismatch> {
         self.check_group(sealed)?;
         if receipt.log() != sealed.owner().log() {
             Err(Mismatch::Log)
@@ -300,17 +313,17 @@ impl<D: Derived> Sequencer<D> {
         }
     }
 
-    pub(crate) fn check_group(&self, sealed: &Sealed) -> Result<(), Mismatch> {
-        if sealed.generation == self.core.generation { Ok(()) } else { Err(Mismatch::Group) }
+    pub(crate) fn check_group(&self, sealed: &Sealed<D::Values>) -> Result<(), Mismatch> {
+        if sealed.generation() == self.core.generation { Ok(()) } else { Err(Mismatch::Group) }
     }
 
-    /// Makes the group's numbers the truth, in the overlay and in memory.
-    pub(crate) fn publish(&mut self, sealed: Sealed) {
-        let Some(mut carried) = sealed.into_carried() else {
+    /// Makes the group's numbers and values the truth, in the overlay and in memory.
+    pub(crate) fn publish(&mut self, sealed: Sealed<D::Values>) {
+        let (Some(mut carried), values) = sealed.into_parts() else {
             return;
         };
         let buffers = &mut carried.buffers;
-        self.derived.publish(&Committed::new(buffers));
+        self.derived.publish(&Committed::new(buffers), values);
         self.metrics.draws.increment(buffers.staged_draws);
         self.metrics.events.increment(buffers.entries.len() as u64);
         self.core.commit(buffers);
@@ -320,9 +333,9 @@ impl<D: Derived> Sequencer<D> {
 
     /// Drops a group that the log has refused: none of its numbers was used. For an append that is in doubt, use
     /// [`Sequencer::settle`].
-    pub fn discard(&mut self, sealed: Sealed) {
+    pub fn discard(&mut self, sealed: Sealed<D::Values>) {
         let ours = self.check_group(&sealed).is_ok();
-        let Some(carried) = sealed.into_carried() else {
+        let (Some(carried), _) = sealed.into_parts() else {
             return;
         };
         if ours {

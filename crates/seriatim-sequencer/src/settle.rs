@@ -24,7 +24,11 @@ impl<D: Derived> Sequencer<D> {
     ///
     /// [`SettleError`] brings the group back, still in doubt: settle it again. Cancelled half-way, the group is lost,
     /// and [`Sequencer::recover`] is the way on.
-    pub async fn settle(&mut self, sealed: Sealed, log: &Log) -> Result<Settled, SettleError> {
+    pub async fn settle(
+        &mut self,
+        sealed: Sealed<D::Values>,
+        log: &Log,
+    ) -> Result<Settled, SettleError<D::Values>> {
         if let Err(problem) = self.check_settle(&sealed, log) {
             let error = SettleProblem::Mismatch(problem);
             return Err(SettleError { sealed, error });
@@ -41,12 +45,12 @@ impl<D: Derived> Sequencer<D> {
         }
     }
 
-    fn check_settle(&self, sealed: &Sealed, log: &Log) -> Result<(), Mismatch> {
+    fn check_settle(&self, sealed: &Sealed<D::Values>, log: &Log) -> Result<(), Mismatch> {
         self.check_group(sealed)?;
         if log.id() == sealed.owner().log() { Ok(()) } else { Err(Mismatch::Log) }
     }
 
-    async fn ask(&mut self, sealed: &Sealed, log: &Log) -> Result<Settled, LogError> {
+    async fn ask(&mut self, sealed: &Sealed<D::Values>, log: &Log) -> Result<Settled, LogError> {
         let owner = log.take(sealed.partition()).await?;
         self.owner = Arc::new(owner);
         let found = log.read(sealed.partition(), sealed.at(), ReadLimit::entries(1)).await?;
@@ -55,7 +59,7 @@ impl<D: Derived> Sequencer<D> {
         Ok(if is_ours { Settled::Committed } else { Settled::Discarded })
     }
 
-    fn settled(&mut self, sealed: Sealed, settled: Settled) {
+    fn settled(&mut self, sealed: Sealed<D::Values>, settled: Settled) {
         let expected = match settled {
             Settled::Committed => sealed.next(),
             Settled::Discarded => sealed.at(),

@@ -184,6 +184,8 @@ impl Stored {
 }
 
 impl Derived for Stored {
+    type Values = ();
+
     async fn read(self: Arc<Self>, workspaces: Vec<WorkspaceId>) -> Vec<Result<Option<Numbers>, ReadError>> {
         match workspaces[..] {
             [workspace] => vec![self.read_one(workspace).await],
@@ -191,7 +193,7 @@ impl Derived for Stored {
         }
     }
 
-    fn publish(&self, committed: &Committed<'_>) {
+    fn publish(&self, committed: &Committed<'_>, (): ()) {
         let wants_flush = {
             let mut unflushed = self.unflushed();
             for (workspace, numbers) in committed.numbers() {

@@ -1,7 +1,13 @@
 //! A partition: one task owns its log, its sequencer and its overlay.
 
 mod append;
+mod collect;
+mod conclude;
 mod flusher;
+mod group;
+mod hold;
+mod load;
+mod message;
 mod queue_budget;
 mod reading;
 mod recovery;
@@ -9,9 +15,9 @@ mod shared;
 mod stage;
 mod sweep;
 mod taken;
+mod task;
 #[cfg(test)]
 mod tests;
-mod worker;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -23,7 +29,7 @@ use seriatim_types::Partition;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::apply::Derivation;
-use crate::derive::{Budget, Limits, Overlay, Splits, Values, lock};
+use crate::derive::{Budget, Limits, Overlay, Splits, lock};
 use crate::error::SubmitError;
 use crate::event_clock::EventClock;
 use crate::fence::Fence;
@@ -34,12 +40,13 @@ use crate::options::Options;
 use crate::prepare::Prepared;
 use crate::request::Answer;
 
+use message::{Hold, Message, Submission};
 pub(crate) use queue_budget::QueueBudget;
 use queue_budget::QueueShare;
 pub(crate) use shared::Shared;
 pub(crate) use sweep::Position;
 use sweep::Sweeper;
-use worker::{Hold, Message, Submission, Worker};
+use task::PartitionTask;
 
 /// A handle on a partition. Its task ends when it is closed, or when the last handle is gone.
 #[derive(Debug)]
@@ -134,7 +141,6 @@ impl PartitionHandle {
             derivation,
             options,
             overlay: std::sync::Mutex::new(Overlay::new(limits, budget)),
-            sealed: std::sync::Mutex::new(Values::new()),
             wake: Notify::new(),
             store_failure: std::sync::Mutex::default(),
             store_generation: AtomicU64::new(0),
@@ -155,8 +161,8 @@ impl PartitionHandle {
         let status = sequencer.status_handle();
         let (queue, commands) = mpsc::channel(options.queue_max);
         let flusher = env.spawn(flusher::run(shared.clone()));
-        let worker = Worker::new(shared.clone(), sequencer, commands, flusher);
-        let task = env.spawn(worker.run());
+        let task = PartitionTask::new(shared.clone(), sequencer, commands, flusher);
+        let task = env.spawn(task.run());
         let task = std::sync::Mutex::new(Some(task));
         Self { shared, queue, queue_bytes, status, task, followers: std::sync::Mutex::default() }
     }

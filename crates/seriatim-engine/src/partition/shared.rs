@@ -34,8 +34,6 @@ pub(crate) struct Shared {
     pub(crate) derivation: Arc<Derivation>,
     pub(crate) options: Options,
     pub(crate) overlay: Mutex<Overlay>,
-    /// What the sealed group changes besides numbers, until the sequencer publishes it.
-    pub(crate) sealed: Mutex<Values>,
     /// Tells the flusher that enough waits.
     pub(crate) wake: Notify,
     /// Why the last flush failed, until one succeeds or nothing is left to be written.
@@ -241,12 +239,13 @@ pub(super) fn renewed() -> StoreError {
 }
 
 impl Derived for Shared {
+    type Values = Values;
+
     async fn read(self: Arc<Self>, workspaces: Vec<WorkspaceId>) -> Vec<Result<Option<Numbers>, ReadError>> {
         self.read_numbers(&workspaces).await
     }
 
-    fn publish(&self, committed: &Committed<'_>) {
-        let values = std::mem::take(&mut *self.sealed.lock().unwrap_or_else(PoisonError::into_inner));
+    fn publish(&self, committed: &Committed<'_>, values: Values) {
         let wants_flush = {
             let mut overlay = lock(&self.overlay);
             overlay.publish(values.into_iter(), committed.numbers(), committed.next(), committed.bytes());

@@ -1,8 +1,8 @@
 //! Turns a prepared command into an event of the open group.
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use serde_json::Value as Json;
 use seriatim_sequencer::{Event as NewEvent, Group, Pin, Transaction};
 use seriatim_types::{ApplicationId, RecordId, SequenceId, Timestamp, WorkspaceOffset};
 
@@ -13,13 +13,15 @@ use crate::command::{CommandError, Context, draw_fields};
 use crate::derive::{Base, Draft, State};
 use crate::doctor::describe;
 use crate::error::{RequestError, SubmitError};
-use crate::event::{Argument, Change, Event, Place, Row};
+use crate::event::{Event, Place, Row};
 use crate::fence::{FenceState, sequence_key};
 use crate::keys::{StoreKey, WorkspaceKeys};
 use crate::limits::{COMMAND_DERIVED_BYTES_MAX, DERIVED_VALUE_BYTES_MAX, ROW_KEY_BYTES_MAX};
 use crate::prepare::Prepared;
 use crate::request::Answer;
-use crate::value::Value;
+
+/// How deep a result may be that is answered as it is: less than what is read back from its text.
+const RESULT_DEPTH: u8 = 100;
 
 /// What became of a command in its turn.
 #[derive(Debug)]
@@ -70,7 +72,7 @@ impl Stage<'_> {
     /// Stages a command. What it changes is in the draft if it was staged, and counts for nothing otherwise.
     pub(crate) fn run(
         &mut self,
-        prepared: &Prepared,
+        prepared: &mut Prepared,
         group: &mut Group<'_>,
         pin: &Pin,
         draft: &mut Draft,
@@ -85,7 +87,7 @@ impl Stage<'_> {
             return Outcome::Refused(SubmitError::Fenced(workspace));
         }
         let keys = WorkspaceKeys::new(application, prepared.workspace);
-        match self.repeated(prepared, keys, draft) {
+        match self.repeated(prepared, draft) {
             Ok(None) => {}
             Ok(Some(outcome)) => return outcome,
             Err(error) => return Outcome::Refused(error),
@@ -118,7 +120,7 @@ impl Stage<'_> {
         {
             return Outcome::Refused(error.into());
         }
-        let event = self.decide(prepared, keys, place, &mut transaction, draft);
+        let result = self.decide(prepared, keys, place, &mut transaction, draft);
         if let Some(fence) = &fence
             && let Some(sequence) = fenced_draw(fence, application, &transaction)
         {
@@ -130,7 +132,8 @@ impl Stage<'_> {
         if !draft.unread.is_empty() {
             return Outcome::Unread(std::mem::take(&mut draft.unread));
         }
-        let answer = event.and_then(|event| self.finish(place, &event, transaction, draft));
+        let answer =
+            result.and_then(|result| self.finish(place, &prepared.event, result, transaction, draft));
         // First of all: a projector that has not seen a row may have refused the event for that alone.
         if !draft.unread.is_empty() {
             return Outcome::Unread(std::mem::take(&mut draft.unread));
@@ -142,19 +145,15 @@ impl Stage<'_> {
     }
 
     /// Whether the command's key was used before.
-    fn repeated(
-        &self,
-        prepared: &Prepared,
-        keys: WorkspaceKeys,
-        draft: &mut Draft,
-    ) -> Result<Option<Outcome>, SubmitError> {
-        let Some(idempotency) = &prepared.idempotency else { return Ok(None) };
-        let key = keys.idempotency(&idempotency.key);
-        let Ok(found) = (State { base: self.base, draft }).find(&key) else {
+    fn repeated(&self, prepared: &Prepared, draft: &mut Draft) -> Result<Option<Outcome>, SubmitError> {
+        let Some((idempotency, key)) = prepared.event.idempotency.as_ref().zip(prepared.key.as_ref()) else {
+            return Ok(None);
+        };
+        let Ok(found) = (State { base: self.base, draft }).find(key) else {
             return Ok(None);
         };
         let Some(bytes) = found.into_value() else { return Ok(None) };
-        let used = KeyUse::decode(&bytes).map_err(|problem| damaged(key, problem))?;
+        let used = KeyUse::decode(&bytes).map_err(|problem| damaged(key.clone(), problem))?;
         let window = self.shared.options.idempotency_window;
         if window.is_some_and(|window| used.time.after(window) < self.now) {
             return Ok(None);
@@ -165,66 +164,50 @@ impl Stage<'_> {
         Ok(Some(Outcome::Repeated(used)))
     }
 
-    /// Draws ids and numbers, rewrites what refers to them, and lets the application's code decide.
+    /// Draws ids and numbers, puts them into the event, and lets the application's code decide: what it answers.
     fn decide(
         &self,
-        prepared: &Prepared,
+        prepared: &mut Prepared,
         keys: WorkspaceKeys,
         place: Place,
         transaction: &mut Transaction<'_>,
         draft: &mut Draft,
-    ) -> Result<Event, SubmitError> {
-        let mut argument = prepared.argument.clone();
-        let mut changes = prepared.changes.clone();
-        let mut real = BTreeMap::new();
+    ) -> Result<Option<Json>, SubmitError> {
+        prepared.begin_turn();
         let mut state = State { base: self.base, draft };
-        if let Argument::Document(rows) = &mut argument {
-            for row in rows {
-                self.draw_row(keys, row, transaction, &mut state, &mut real)?;
-            }
+        let mut singletons = Vec::new();
+        for row in prepared.event.created_mut() {
+            self.draw_row(keys, row, transaction, &mut state, &mut singletons)?;
         }
-        for change in &mut changes {
-            if let Change::Create(row) = change {
-                self.draw_row(keys, row, transaction, &mut state, &mut real)?;
-            }
+        prepared.resolve_references();
+        let Some(handler) = &prepared.handler else { return Ok(None) };
+        let event = &mut prepared.event;
+        let mut context = Context {
+            schema: &self.shared.derivation.schema,
+            place,
+            transaction,
+            state: state.reborrow(),
+            args: &prepared.args,
+            unlogged: prepared.unlogged.as_ref(),
+            argument: &event.argument,
+            changes: &mut event.changes,
+        };
+        // A panic of the application's code ends this command, not the partition: nothing of it is staged.
+        let ran = catch_unwind(AssertUnwindSafe(|| handler.run(&mut context)));
+        let value = ran.map_err(|panic| SubmitError::Panicked {
+            command: event.command.to_string(),
+            reason: panic_text(&*panic).to_owned(),
+        })??;
+        if value.is_null() {
+            return Ok(None);
         }
-        if !real.is_empty() {
-            if let Argument::Document(rows) = &mut argument {
-                rows.iter_mut().for_each(|row| rewrite(row, &real));
-            }
-            for change in &mut changes {
-                let (Change::Create(row) | Change::Update(row)) = change;
-                rewrite(row, &real);
-            }
+        event.result = Some(value.to_string().into());
+        if reads_back(&value, RESULT_DEPTH) {
+            return Ok(Some(value));
         }
-        let mut result = None;
-        if let Some(handler) = &prepared.handler {
-            let mut context = Context {
-                schema: &self.shared.derivation.schema,
-                place,
-                transaction,
-                state: state.reborrow(),
-                args: &prepared.args,
-                unlogged: prepared.unlogged.as_ref(),
-                argument: &argument,
-                changes: &mut changes,
-            };
-            // A panic of the application's code ends this command, not the partition: nothing of it is staged.
-            let ran = catch_unwind(AssertUnwindSafe(|| handler.run(&mut context)));
-            let value = ran.map_err(|panic| SubmitError::Panicked {
-                command: prepared.command.to_string(),
-                reason: panic_text(&*panic).to_owned(),
-            })??;
-            result = (!value.is_null()).then(|| value.to_string().into());
-        }
-        Ok(Event {
-            command: prepared.command.clone(),
-            argument,
-            unlogged: prepared.unlogged.is_some(),
-            changes,
-            result,
-            idempotency: prepared.idempotency.clone(),
-        })
+        event
+            .read_result()
+            .map_err(|problem| SubmitError::Request(RequestError::Refused(problem.to_string())))
     }
 
     /// Gives a new row its real id and its numbers.
@@ -234,7 +217,7 @@ impl Stage<'_> {
         row: &mut Row,
         transaction: &mut Transaction<'_>,
         state: &mut State<'_>,
-        real: &mut BTreeMap<u64, RecordId>,
+        singletons: &mut Vec<RecordId>,
     ) -> Result<(), SubmitError> {
         let schema = &self.shared.derivation.schema;
         let unknown = || RequestError::UnknownDocument(row.document.to_string());
@@ -242,17 +225,14 @@ impl Stage<'_> {
         match document.singleton {
             Some(id) => {
                 let exists = state.find(&keys.id(id)).is_ok_and(|found| found.into_value().is_some());
-                let twice = real.values().any(|taken| *taken == id);
-                if exists || twice {
+                if exists || singletons.contains(&id) {
                     let document = document.name.to_string();
                     return Err(SubmitError::SingletonExists { document, id });
                 }
+                singletons.push(id);
                 row.id = id;
             }
             None => row.id = RecordId::new(transaction.draw(document.record_sequence)?.get()),
-        }
-        if let Some(raw) = row.raw {
-            real.insert(u64::from(raw), row.id);
         }
         draw_fields(document, transaction, &mut row.fields)?;
         Ok(())
@@ -263,6 +243,7 @@ impl Stage<'_> {
         &mut self,
         place: Place,
         event: &Event,
+        result: Option<Json>,
         transaction: Transaction<'_>,
         draft: &mut Draft,
     ) -> Result<Answer, SubmitError> {
@@ -270,9 +251,7 @@ impl Stage<'_> {
         let mut state = State { base: self.base, draft };
         derivation.apply(place, event, Pass::First, &mut state)?;
         let partition = self.shared.partition.id;
-        let answer = Answer::of(&derivation.schema, partition, place, event, false);
-        let answer =
-            answer.map_err(|problem| SubmitError::Request(RequestError::Refused(problem.to_string())))?;
+        let answer = Answer::of(&derivation.schema, partition, place, event, result);
         if draft.unread.is_empty() {
             self.check_sizes(draft)?;
         }
@@ -343,19 +322,35 @@ fn fenced_draw(
     transaction.drawn().find(|sequence| !fence.admits_draw(sequence_key(application, workspace, *sequence)))
 }
 
-/// Replaces raw ids by real ones.
-fn rewrite(row: &mut Row, real: &BTreeMap<u64, RecordId>) {
-    let replace = |id: &mut RecordId| {
-        if let Some(found) = id.is_raw().then(|| real.get(&id.get())).flatten() {
-            *id = *found;
-        }
-    };
-    if let Some(parent) = &mut row.parent {
-        replace(parent);
+/// Whether the text of a result is known to be read back as the same. What is very deep is not read back at all, and a
+/// fraction may be read back with another last digit.
+fn reads_back(json: &Json, depth: u8) -> bool {
+    let inside = |json: &Json| depth > 0 && reads_back(json, depth - 1);
+    match json {
+        Json::Null | Json::Bool(_) | Json::String(_) => true,
+        Json::Number(number) => !number.is_f64(),
+        Json::Array(items) => items.iter().all(inside),
+        Json::Object(fields) => fields.values().all(inside),
     }
-    for (_, value) in &mut row.fields {
-        if let Value::Reference(id) = value {
-            replace(id);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_read_back_as_the_same_is_answered_as_it_is() {
+        let nested = |depth: u8| (1..depth).fold(json!([]), |inside, _| json!([inside]));
+        let written = |json: &Json| serde_json::from_str::<Json>(&json.to_string()).ok();
+        for plain in [json!(null), json!({"a": [u64::MAX, i64::MIN, "ä", true, {}]}), nested(RESULT_DEPTH)] {
+            assert!(reads_back(&plain, RESULT_DEPTH), "{plain}");
+            assert_eq!(written(&plain), Some(plain));
         }
+        assert!(!reads_back(&json!({"a": [0.5]}), RESULT_DEPTH));
+        let (deep, unreadable) = (nested(RESULT_DEPTH + 2), nested(u8::MAX));
+        assert!(!reads_back(&deep, RESULT_DEPTH) && !reads_back(&unreadable, RESULT_DEPTH));
+        assert_eq!(written(&unreadable), None);
     }
 }

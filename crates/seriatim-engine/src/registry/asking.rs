@@ -1,5 +1,7 @@
 //! Asking the registry, and telling it.
 
+use std::borrow::Cow;
+
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 use seriatim_blocks::Demand;
@@ -58,7 +60,7 @@ pub(crate) struct Registry<'a> {
 
 impl Registry<'_> {
     pub(crate) async fn submit(&self, request: &Request) -> Result<Answer, SubmitError> {
-        self.sys.submit(WORKSPACE, self.kind()?, request).await
+        self.sys.submit(WORKSPACE, self.kind()?, Cow::Borrowed(request)).await
     }
 
     /// Submits under a user's idempotency key. All of them end up in one workspace, so `what` tells the same key for one thing
@@ -73,7 +75,7 @@ impl Registry<'_> {
         check_key(key)?;
         let own = Digest::of(json!([what, key]).to_string().as_bytes()).to_string();
         let request = request.idempotency_key(own);
-        let answer = self.sys.submit_as(WORKSPACE, self.kind()?, &request, &identity.to_string()).await;
+        let answer = self.sys.submit_as(WORKSPACE, self.kind()?, request, &identity.to_string()).await;
         answer.map_err(|error| match error {
             SubmitError::KeyReused(_) => SubmitError::KeyReused(key.to_owned()),
             other => other,

@@ -1,5 +1,7 @@
 //! What callers do with series.
 
+use std::borrow::Cow;
+
 use serde_json::{Value as Json, json};
 use seriatim_types::{Number, Timestamp, WorkspaceId, WorkspaceKind};
 
@@ -139,7 +141,7 @@ impl Series<'_> {
 
     async fn submit(&self, workspace: WorkspaceId, request: Request) -> Result<Answer, SubmitError> {
         let (running, kind) = self.running()?;
-        running.submit(workspace, kind, &request).await
+        running.submit(workspace, kind, Cow::Owned(request)).await
     }
 
     /// Takes the next numbers of a series, which is there from its first use on. Durable when it answers; they follow

@@ -1,5 +1,6 @@
 //! What a host of workflows does with the engine.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -209,7 +210,7 @@ impl<'a> Workflows<'a> {
         request.idempotency_key = idempotency_key;
         request.expected_offset = expected_offset;
         let (running, kind) = self.running()?;
-        running.submit_as(workspace, kind, &request, &identity).await
+        running.submit_as(workspace, kind, request, &identity).await
     }
 
     /// What an event of [`Workflows::advance`] says, in the host's own form; none if it is another event.
@@ -229,7 +230,7 @@ impl<'a> Workflows<'a> {
     /// [`SubmitError`].
     pub async fn settle(&self, workspace: WorkspaceId) -> Result<Answer, SubmitError> {
         let (running, kind) = self.running()?;
-        running.submit(workspace, kind, &Request::new(SETTLE)).await
+        running.submit(workspace, kind, Cow::Owned(Request::new(SETTLE))).await
     }
 
     /// The event that was sent with an idempotency key.

@@ -1,0 +1,103 @@
+//! First part of the step: commands come from the queue, and there is room for a group.
+
+use std::pin::pin;
+
+use futures_util::future::{Either, select};
+use seriatim_sequencer::{Busy, StopReason};
+
+use super::message::Message;
+use super::task::PartitionTask;
+use crate::error::{SubmitError, stopped};
+use crate::limits::GROUP_COMMANDS_MAX;
+
+impl PartitionTask {
+    /// Waits until there is something to do and a group can be opened for it. `false`: nothing more will come.
+    pub(super) async fn collect(&mut self) -> Result<bool, SubmitError> {
+        loop {
+            self.renew().await?;
+            // A hold that came while commands were under way is not to wait for another message.
+            if self.is_idle() && self.hold.is_none() {
+                if self.ending {
+                    return Ok(false);
+                }
+                let next = match select(pin!(self.queue.recv()), pin!(self.shared.renewed.notified())).await {
+                    Either::Left((message, _)) => message,
+                    Either::Right(_) => continue,
+                };
+                let Some(message) = next else { return Ok(false) };
+                self.take(message);
+            }
+            // Callers that were just answered are ready to run, and may send the next command: a group of all of them
+            // costs one write, where the first of them alone would make the others wait for a write of its own.
+            tokio::task::yield_now().await;
+            self.drain();
+            if self.is_idle()
+                && let Some(hold) = self.hold.take()
+            {
+                self.stand_still(hold).await?;
+                continue;
+            }
+            match self.wait_for_room().await {
+                Ok(()) => return Ok(true),
+                Err(Busy::Stopped(reason)) => return Err(stopped(self.shared.partition, &reason)),
+                Err(busy) => {
+                    self.give_up_loading().await;
+                    self.refuse_all(&SubmitError::Busy(busy));
+                }
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.batch.commands.is_empty() && self.loading.is_none()
+    }
+
+    pub(super) fn take(&mut self, message: Message) {
+        match message {
+            Message::Command(submission) => self.waiting.push(submission),
+            Message::Hold(hold) => self.hold = Some(hold),
+            Message::Stop => self.ending = true,
+        }
+    }
+
+    /// Takes what has come, up to what fits a group. Nothing after a hold or a stop.
+    pub(super) fn drain(&mut self) {
+        while self.hold.is_none()
+            && !self.ending
+            && self.waiting.len() + self.batch.commands.len() < GROUP_COMMANDS_MAX
+            && let Ok(message) = self.queue.try_recv()
+        {
+            self.take(message);
+        }
+    }
+
+    /// Refuses all commands that are not staged.
+    pub(super) fn refuse_all(&mut self, error: &SubmitError) {
+        let loaded = self.batch.commands.drain(..).map(|(submission, _)| submission);
+        for submission in self.waiting.drain(..).chain(loaded) {
+            self.shared.metrics.refused.increment(1);
+            submission.answer(Err(error.clone()));
+        }
+    }
+
+    /// Waits until a group can be opened, no longer than `begin_wait`.
+    pub(super) async fn wait_for_room(&mut self) -> Result<(), Busy> {
+        let mut changes = self.shared.changes.subscribe();
+        let deadline = self.shared.env.instant() + self.shared.options.begin_wait;
+        loop {
+            changes.mark_unchanged();
+            if let Some(reason) = self.shared.halted() {
+                return Err(Busy::Stopped(StopReason::Internal(reason)));
+            }
+            let busy = match self.sequencer.check_room() {
+                Ok(()) => return Ok(()),
+                Err(busy @ (Busy::Recovering | Busy::Backlogged { .. })) => busy,
+                Err(busy) => return Err(busy),
+            };
+            let left = deadline.saturating_duration_since(self.shared.env.instant());
+            if self.shared.env.timeout(left, changes.changed()).await.is_err() {
+                return Err(busy);
+            }
+        }
+    }
+}

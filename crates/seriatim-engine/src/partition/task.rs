@@ -1,0 +1,124 @@
+//! The task that owns a partition. It does one thing, again and again:
+//!
+//! ```text
+//! collect ───► load ───► stage ───► append ───► conclude
+//! commands,    what      one        to the      publish what it changes,
+//! and room     they      group      log         answer its callers
+//! for a group  read
+//! ```
+//!
+//! While a group is at the log, the next commands are taken from the queue and loaded.
+
+use std::sync::Arc;
+
+use seriatim_env::Task;
+use seriatim_sequencer::Sequencer;
+use seriatim_types::Timestamp;
+use tokio::sync::mpsc;
+
+use super::Shared;
+use super::flusher;
+use super::load::{Batch, Loading};
+use super::message::{Hold, Message, Submission};
+use crate::derive::{Draft, Round};
+use crate::error::SubmitError;
+
+pub(crate) struct PartitionTask {
+    pub(super) shared: Arc<Shared>,
+    pub(super) sequencer: Sequencer<Shared>,
+    pub(super) queue: mpsc::Receiver<Message>,
+    flusher: Task<()>,
+    /// Commands that are not loaded yet.
+    pub(super) waiting: Vec<Submission>,
+    /// Commands whose workspaces are being read.
+    pub(super) loading: Option<Loading>,
+    /// Commands that can be staged.
+    pub(super) batch: Batch,
+    /// A hold that was asked for.
+    pub(super) hold: Option<Hold>,
+    pub(super) ending: bool,
+    /// The time of the last event: time does not go back in a partition.
+    pub(super) last_time: Timestamp,
+    /// The recovery after which it was read from the log.
+    pub(super) timed: Option<Round>,
+    /// Memory for what a command changes, kept from command to command.
+    pub(super) draft: Draft,
+    /// Memory for the body of an event.
+    pub(super) body: Vec<u8>,
+}
+
+impl PartitionTask {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        sequencer: Sequencer<Shared>,
+        queue: mpsc::Receiver<Message>,
+        flusher: Task<()>,
+    ) -> Self {
+        Self {
+            shared,
+            sequencer,
+            queue,
+            flusher,
+            waiting: Vec::new(),
+            loading: None,
+            batch: Batch::default(),
+            hold: None,
+            ending: false,
+            last_time: Timestamp::from_millis(0),
+            timed: None,
+            draft: Draft::default(),
+            body: Vec::new(),
+        }
+    }
+
+    /// Until it is stopped, or stops because something is wrong.
+    pub(crate) async fn run(mut self) {
+        let (shared, stop) = (self.shared.clone(), self.shared.stop.clone());
+        let worked = shared.guard("the partition's task", stop.run_until_cancelled(self.work())).await;
+        let end = match worked {
+            Ok(Some(Ok(())) | None) => SubmitError::Closed,
+            Ok(Some(Err(reason))) => {
+                tracing::error!(partition = %shared.partition, %reason, "the partition has stopped");
+                match &reason {
+                    SubmitError::Stopped { reason, .. } => shared.halt(reason),
+                    other => shared.halt(&other.to_string()),
+                }
+                reason
+            }
+            Err(panic) => self.defect(&panic),
+        };
+        self.queue.close();
+        self.give_up_loading().await;
+        while let Ok(message) = self.queue.try_recv() {
+            self.take(message);
+        }
+        // None of them was staged: nothing of them was done.
+        self.refuse_all(&end);
+        if let Some(hold) = self.hold.take() {
+            // The caller may have gone.
+            let _ = hold.ready.send(Err(end));
+        }
+        self.flusher.cancel();
+        // What is committed and not flushed is in the log; writing it now just makes the next start quick. Not after a stop:
+        // another owner may have written to the store by now.
+        if shared.halted().is_none() {
+            // An error was logged, and the next recovery will find everything.
+            let _ = flusher::flush_all(&shared).await;
+        }
+    }
+
+    async fn work(&mut self) -> Result<(), SubmitError> {
+        while self.collect().await? {
+            self.load().await?;
+            let Some(staged) = self.stage().await else { continue };
+            let appended = self.append(&staged).await;
+            self.conclude(staged, appended).await?;
+        }
+        Ok(())
+    }
+
+    /// The partition stops for a reason that no caller can help.
+    pub(super) fn defect(&self, reason: &str) -> SubmitError {
+        SubmitError::Stopped { partition: self.shared.partition.to_string(), reason: reason.to_owned() }
+    }
+}

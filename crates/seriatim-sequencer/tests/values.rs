@@ -1,0 +1,109 @@
+//! What a group changes besides numbers is published with it, or not at all.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+
+use seriatim_sequencer::{
+    Busy, Committed, Derived, Numbers, ReadError, Recovery, Sealed, Sequencer, Settled,
+};
+use seriatim_storage::faulty::{Fault, Operation};
+use seriatim_types::WorkspaceId;
+
+use common::{Desk, INVOICE, KIND, PATIENCE, event, on_memory, workspace};
+
+/// Keeps what is published: the offset after each group, and its values.
+#[derive(Debug, Default)]
+struct Published(Mutex<Vec<(u64, Vec<&'static str>)>>);
+
+impl Published {
+    fn all(&self) -> Vec<(u64, Vec<&'static str>)> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Derived for Published {
+    type Values = Vec<&'static str>;
+
+    async fn read(self: Arc<Self>, workspaces: Vec<WorkspaceId>) -> Vec<Result<Option<Numbers>, ReadError>> {
+        workspaces.iter().map(|_| Ok(None)).collect()
+    }
+
+    fn publish(&self, committed: &Committed<'_>, values: Self::Values) {
+        self.0.lock().unwrap().push((committed.next().get(), values));
+    }
+
+    fn backlog(&self) -> Option<Busy> {
+        None
+    }
+
+    fn recover(self: Arc<Self>, recovery: Recovery) {
+        recovery.recovered();
+    }
+}
+
+async fn open(desk: &Desk) -> (Sequencer<Published>, Arc<Published>) {
+    let owner = desk.log.take(desk.partition).await.unwrap();
+    let published = Arc::new(Published::default());
+    let mut sequencer =
+        Sequencer::new(desk.env.clone(), owner, desk.definition.clone(), 1_000, published.clone());
+    sequencer.wait(PATIENCE).await.unwrap();
+    (sequencer, published)
+}
+
+async fn seal(sequencer: &mut Sequencer<Published>, value: &'static str) -> Sealed<Vec<&'static str>> {
+    let pin = sequencer.load(KIND, workspace(1)).await.unwrap();
+    let mut group = sequencer.group().unwrap();
+    let mut transaction = group.begin(&pin).unwrap();
+    transaction.draw(INVOICE).unwrap();
+    transaction.stage(&event()).unwrap();
+    group.seal_with(vec![value])
+}
+
+#[test]
+fn values_are_published_with_their_own_group() {
+    on_memory(|desk| async move {
+        let (mut sequencer, published) = open(&desk).await;
+        for value in ["first", "second"] {
+            let sealed = seal(&mut sequencer, value).await;
+            let receipt = desk.log.append(sealed.owner(), sealed.at(), sealed.entries()).await.unwrap();
+            sequencer.commit(sealed, receipt).unwrap();
+        }
+        assert_eq!(published.all(), [(2, vec!["first"]), (3, vec!["second"])]);
+    });
+}
+
+#[test]
+fn values_of_a_discarded_group_are_not_published_with_the_next() {
+    on_memory(|desk| async move {
+        let (mut sequencer, published) = open(&desk).await;
+        let sealed = seal(&mut sequencer, "discarded").await;
+        sequencer.discard(sealed);
+        let sealed = seal(&mut sequencer, "next").await;
+        let receipt = desk.log.append(sealed.owner(), sealed.at(), sealed.entries()).await.unwrap();
+        sequencer.commit(sealed, receipt).unwrap();
+        assert_eq!(published.all(), [(2, vec!["next"])]);
+    });
+}
+
+#[test]
+fn values_of_a_group_in_doubt_wait_until_the_log_has_told() {
+    for (fault, settled, expected) in [
+        (Fault::LoseReply, Settled::Committed, vec![(2, vec!["in doubt"])]),
+        (Fault::LoseRequest, Settled::Discarded, vec![]),
+    ] {
+        on_memory(|desk| async move {
+            let (mut sequencer, published) = open(&desk).await;
+            let sealed = seal(&mut sequencer, "in doubt").await;
+            desk.faults.fail_nth(Operation::Append, 1, fault);
+            desk.log.append(sealed.owner(), sealed.at(), sealed.entries()).await.unwrap_err();
+            desk.faults.fail(Operation::Take, Fault::Refuse);
+            let unsettled = sequencer.settle(sealed, &desk.log).await.unwrap_err();
+            assert_eq!(published.all(), []);
+            desk.faults.heal();
+            assert_eq!(sequencer.settle(unsettled.sealed, &desk.log).await.unwrap(), settled);
+            assert_eq!(published.all(), expected);
+        });
+    }
+}
