@@ -27,6 +27,7 @@ mod options;
 mod overlay;
 mod partition;
 mod prepare;
+mod prepared;
 mod projector;
 mod read;
 mod record;

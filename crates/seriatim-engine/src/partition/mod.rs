@@ -37,7 +37,7 @@ use crate::follower::{self, AsyncProjector};
 use crate::metrics::PartitionMetrics;
 use crate::options::Options;
 use crate::overlay::{Budget, Limits, Overlay};
-use crate::prepare::Prepared;
+use crate::prepared::Prepared;
 use crate::request::Answer;
 use crate::split::Splits;
 use crate::state::lock;

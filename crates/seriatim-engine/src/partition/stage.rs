@@ -16,7 +16,7 @@ use crate::event::{Event, Place, Row};
 use crate::fence::{FenceState, sequence_key};
 use crate::keys::{StoreKey, WorkspaceKeys};
 use crate::limits::{COMMAND_DERIVED_BYTES_MAX, DERIVED_VALUE_BYTES_MAX, ROW_KEY_BYTES_MAX};
-use crate::prepare::Prepared;
+use crate::prepared::Prepared;
 use crate::request::Answer;
 use crate::state::{Base, Draft, State};
 
