@@ -26,6 +26,7 @@ mod named_blocks;
 mod options;
 mod partition;
 mod prepare;
+mod prepared;
 mod projector;
 mod read;
 mod record;

@@ -23,7 +23,7 @@ use crate::engine::Engine;
 use crate::error::{RequestError, SubmitError};
 use crate::event::{Argument, Event};
 use crate::fence::{FenceState, Opened, sequence_key};
-use crate::prepare::Prepared;
+use crate::prepared::Prepared;
 use crate::registry::{self, APPLICATION_NUMBER, BLOCKS_VIEW, WORKSPACE_IDS};
 use crate::series;
 use crate::view::BadRow;

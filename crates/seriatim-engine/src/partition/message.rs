@@ -4,7 +4,7 @@ use tokio::sync::oneshot;
 
 use super::queue_budget::Permit;
 use crate::error::SubmitError;
-use crate::prepare::Prepared;
+use crate::prepared::Prepared;
 use crate::request::Answer;
 
 /// A message to the task.

@@ -37,7 +37,7 @@ use crate::follow::Watchers;
 use crate::follower::{self, AsyncProjector};
 use crate::metrics::PartitionMetrics;
 use crate::options::Options;
-use crate::prepare::Prepared;
+use crate::prepared::Prepared;
 use crate::request::Answer;
 
 use message::{Hold, Message, Submission};

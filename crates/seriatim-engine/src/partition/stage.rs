@@ -17,7 +17,7 @@ use crate::event::{Event, Place, Row};
 use crate::fence::{FenceState, sequence_key};
 use crate::keys::{StoreKey, WorkspaceKeys};
 use crate::limits::{COMMAND_DERIVED_BYTES_MAX, DERIVED_VALUE_BYTES_MAX, ROW_KEY_BYTES_MAX};
-use crate::prepare::Prepared;
+use crate::prepared::Prepared;
 use crate::request::Answer;
 
 /// How deep a result may be that is answered as it is: less than what is read back from its text.
