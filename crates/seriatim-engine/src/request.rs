@@ -149,7 +149,7 @@ impl Request {
     }
 }
 
-/// A change as it is digested: in the order of the names, which is kept for ever because digests are.
+/// A change as it is digested: in the order of the names. The order may not change, because digests are stored.
 #[derive(Serialize)]
 struct DigestedChange<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]

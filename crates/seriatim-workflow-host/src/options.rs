@@ -48,7 +48,8 @@ pub struct HostOptions {
     pub activations_max: u32,
     /// Bytes of history that a run may have, by estimate; the host ends one that has more.
     pub history_bytes_max: usize,
-    /// Threads that run workflow code, apart from those of the rest of the process and with a lower priority.
+    /// Threads that run workflow code, apart from those of the rest of the process and with a lower priority. One that is at
+    /// an activation for more than 20 ms is not counted: another one takes what waits.
     pub workflow_threads: usize,
     /// An activation that has not returned for so long is given up: its run is stuck, with the place in its code.
     pub activation_timeout: Duration,

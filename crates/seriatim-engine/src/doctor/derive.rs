@@ -71,7 +71,7 @@ impl<'a> Examination<'a> {
         tell: Telling<'_>,
     ) -> Result<(), DoctorError> {
         let Self { env, log, partition, derivation, at, .. } = *self;
-        // Nobody is told of ignored numbers: the engine has told when it recovered.
+        // Ignored numbers are not reported here: the engine logs them when it recovers.
         let ignored = IgnoredNumbers::default();
         let mut replay = Replay { env, log, partition, derivation, bodies: Bodies::Compared, at, ignored };
         let result = replay.run(to, &mut Deriving { examination: self, to, report, tell }).await;
