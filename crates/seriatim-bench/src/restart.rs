@@ -50,7 +50,7 @@ impl Ending {
     fn most_ms(self) -> f64 {
         match self {
             Self::Close => 300.0,
-            Self::Kill => 1_000.0,
+            Self::Kill => 300.0,
         }
     }
 }
