@@ -56,7 +56,7 @@ impl fmt::Debug for dyn AsyncProjector {
 
 /// Follows one partition until it is closed, or has stopped.
 pub(crate) async fn run(shared: Arc<Shared>, status: StatusHandle, projector: Arc<dyn AsyncProjector>) {
-    let stop = shared.stop.clone();
+    let stop = shared.derived.stop.clone();
     let mut progress = Progress::new(&shared, projector.name());
     let has_stopped = {
         let following = pin!(follow(&shared, &*projector, &mut progress));
@@ -86,10 +86,10 @@ async fn follow(shared: &Shared, projector: &dyn AsyncProjector, progress: &mut 
 
 /// Returns when the partition has stopped, by itself or in a recovery.
 async fn until_stopped(shared: &Shared, status: &StatusHandle) {
-    let mut changes = shared.changes.subscribe();
+    let mut changes = shared.derived.changes.subscribe();
     loop {
         changes.mark_unchanged();
-        if shared.halted().is_some() || matches!(status.status(), Status::Stopped(_)) {
+        if shared.derived.halted().is_some() || matches!(status.status(), Status::Stopped(_)) {
             return;
         }
         // Only the partition's end closes it, and that ends this task too.
@@ -193,13 +193,13 @@ impl Progress {
     /// An offset that an earlier program has kept in the store. It moves to the bulletin, once.
     async fn take_over(&self, shared: &Shared, name: &str) -> Result<Option<Bytes>, String> {
         let key = keys::projector(shared.partition, name);
-        let found = shared.store.get(key.as_key()).await.map_err(|error| error.to_string())?;
+        let found = shared.derived.store.get(key.as_key()).await.map_err(|error| error.to_string())?;
         let Some(found) = found else { return Ok(None) };
         self.bulletin.put(&self.key, &found).await.map_err(|error| error.to_string())?;
         let mut batch = Batch::new();
         batch.remove(key.as_key());
         // What an error leaves there is not used: the bulletin has an offset.
-        let _ = shared.store.write(batch, Durability::Buffered).await;
+        let _ = shared.derived.store.write(batch, Durability::Buffered).await;
         tracing::info!(partition = %shared.partition, projector = name, "its offset has moved from the store to the bulletin");
         Ok(Some(found))
     }

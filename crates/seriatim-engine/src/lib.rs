@@ -3,6 +3,7 @@
 //! The partition log is the truth; records, views, the workspace log and numbers are derived from it.
 #![forbid(unsafe_code)]
 
+pub mod alone;
 mod app;
 mod apply;
 pub mod audit;

@@ -37,8 +37,6 @@ enum Kept {
     All,
     None,
     Some(usize),
-    /// Only the last one: a store whose batches are not atomic promises no order among what is not synced.
-    Last,
 }
 
 /// The machine: it counts writes, and stops.
@@ -158,8 +156,7 @@ impl LogBackend for DyingLog {
     }
 }
 
-/// What the store has on disk, and what it has told and would lose: batches, or single writes where a batch is not
-/// atomic.
+/// What the store has on disk, and the batches that it has told and would lose.
 #[derive(Debug, Default)]
 struct Disk {
     synced: Vec<Write>,
@@ -173,7 +170,6 @@ struct DyingStore {
     seen: MemoryStore,
     disk: Arc<Mutex<Disk>>,
     machine: Arc<Machine>,
-    atomic: bool,
 }
 
 fn no_store() -> StoreError {
@@ -202,7 +198,7 @@ impl DyingStore {
 #[async_trait]
 impl StoreBackend for DyingStore {
     fn batches_are_atomic(&self) -> bool {
-        self.atomic
+        true
     }
 
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
@@ -226,19 +222,12 @@ impl StoreBackend for DyingStore {
     }
 
     async fn write(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
-        let parts: Vec<Vec<Write>> = if self.atomic {
-            vec![batch.into_iter().collect()]
-        } else {
-            batch.into_iter().map(|write| vec![write]).collect()
-        };
-        for part in parts {
-            let (happens, told) = self.machine.write();
-            if happens {
-                self.apply(part).await;
-            }
-            if !told {
-                return Err(StoreError::InDoubt("the machine has stopped".to_owned()));
-            }
+        let (happens, told) = self.machine.write();
+        if happens {
+            self.apply(batch.into_iter().collect()).await;
+        }
+        if !told {
+            return Err(StoreError::InDoubt("the machine has stopped".to_owned()));
         }
         if durability == Durability::Synced {
             self.sync().await?;
@@ -274,12 +263,11 @@ struct World {
     env: Env,
     log: MemoryLog,
     disk: Arc<Mutex<Disk>>,
-    atomic: bool,
 }
 
 impl World {
-    fn new(env: &Env, atomic: bool) -> Self {
-        Self { env: env.clone(), log: MemoryLog::new(), disk: Arc::default(), atomic }
+    fn new(env: &Env) -> Self {
+        Self { env: env.clone(), log: MemoryLog::new(), disk: Arc::default() }
     }
 
     /// The machine has stopped: this much is left of what was buffered.
@@ -291,7 +279,6 @@ impl World {
             Kept::All => 0..count,
             Kept::None => 0..0,
             Kept::Some(kept) => 0..kept.min(count),
-            Kept::Last => count.saturating_sub(1)..count,
         };
         disk.synced.extend(buffered[kept].iter().flatten().cloned());
     }
@@ -308,8 +295,7 @@ impl World {
         self.disk.lock().unwrap().synced.iter().for_each(|write| batch.push(write.clone()));
         seen.write(batch, Durability::Synced).await.unwrap();
         let log = Log::new(DyingLog { log: self.log.clone(), machine: machine.clone() });
-        let (disk, atomic) = (self.disk.clone(), self.atomic);
-        let store = Store::new(DyingStore { seen, disk, machine: machine.clone(), atomic });
+        let store = Store::new(DyingStore { seen, disk: self.disk.clone(), machine: machine.clone() });
         (machine, log, store)
     }
 
@@ -506,15 +492,9 @@ async fn check(world: &World, engine: &Engine, promises: &Promises) -> usize {
 
 /// Lives until the crash, once more until a second one if there is one, then lives on and looks at everything. Says
 /// how many writes the first life made, the second life made before it was ready, and what was buffered at the crash.
-fn scenario(
-    seed: u64,
-    atomic: bool,
-    first: Option<(u64, Moment)>,
-    kept: Kept,
-    second: Option<(u64, Moment)>,
-) -> Lives {
+fn scenario(seed: u64, first: Option<(u64, Moment)>, kept: Kept, second: Option<(u64, Moment)>) -> Lives {
     simulate(seed, |env| async move {
-        let world = World::new(&env, atomic);
+        let world = World::new(&env);
         let promises = Arc::new(Mutex::new(Promises::new()));
         let (machine, log, store) = world.start(first).await;
         if let Some(engine) = world.open(&machine, log, store).await {
@@ -557,68 +537,51 @@ const MOMENTS: [Moment; 3] = [Moment::Before, Moment::Inside, Moment::Behind];
 
 /// What a crash keeps of so many buffered writes besides all of them: nothing and every prefix, of which a quick run
 /// takes one.
-fn prefixes(atomic: bool, at: u64, buffered: usize) -> Vec<Kept> {
+fn prefixes(at: u64, buffered: usize) -> Vec<Kept> {
     let all = 1..buffered;
     let picked: Vec<usize> = match std::env::var_os("SERIATIM_FULL") {
         Some(_) => all.collect(),
         None => all.cycle().nth(usize::try_from(at).unwrap()).into_iter().collect(),
     };
-    let last = (!atomic && buffered > 1).then_some(Kept::Last);
-    std::iter::once(Kept::None).chain(last).chain(picked.into_iter().map(Kept::Some)).collect()
+    std::iter::once(Kept::None).chain(picked.into_iter().map(Kept::Some)).collect()
 }
 
 /// Every write, each moment, and every prefix of what is buffered then.
-fn one_crash(atomic: bool) {
+#[test]
+fn a_crash_at_every_write() {
     let mut points = 0;
-    let writes = scenario(1, atomic, None, Kept::All, None).writes;
+    let writes = scenario(1, None, Kept::All, None).writes;
     for at in 1..=writes {
         for moment in MOMENTS {
-            let lives = scenario(1, atomic, Some((at, moment)), Kept::All, None);
+            let lives = scenario(1, Some((at, moment)), Kept::All, None);
             assert!(lives.crashed, "write {at} of {writes}");
             points += 1;
-            for kept in prefixes(atomic, at, lives.buffered) {
-                scenario(1, atomic, Some((at, moment)), kept, None);
+            for kept in prefixes(at, lives.buffered) {
+                scenario(1, Some((at, moment)), kept, None);
                 points += 1;
             }
         }
     }
-    println!("atomic batches: {atomic}: {writes} writes, {points} crash points");
+    println!("{writes} writes, {points} crash points");
     assert!(writes > 30 && points > 200, "{writes} writes, {points} points");
-}
-
-#[test]
-fn a_crash_at_every_write_with_atomic_batches() {
-    one_crash(true);
-}
-
-#[test]
-fn a_crash_at_every_write_with_batches_that_are_not_atomic() {
-    one_crash(false);
 }
 
 #[test]
 fn a_second_crash_at_every_write_of_the_recovery_from_the_first() {
     let mut points = 0;
-    for atomic in [true, false] {
-        let writes = scenario(1, atomic, None, Kept::All, None).writes;
-        // Early, in the middle, and late in the first life; nothing, something and all of the buffered writes kept.
-        let every = usize::try_from(writes / 5).unwrap();
-        for first in (1..=writes).step_by(every) {
-            for kept in [Kept::None, Kept::Some(1), Kept::All] {
-                let first = Some((first, Moment::Inside));
-                let recovery = scenario(2, atomic, first, kept, None).recovery;
-                // A quick run takes every other one.
-                let step = if std::env::var_os("SERIATIM_FULL").is_some() { 1 } else { 2 };
-                for second in (1..=recovery + 6).step_by(step) {
-                    scenario(
-                        2,
-                        atomic,
-                        first,
-                        kept,
-                        Some((second, MOMENTS[usize::try_from(second % 3).unwrap()])),
-                    );
-                    points += 1;
-                }
+    let writes = scenario(1, None, Kept::All, None).writes;
+    // Early, in the middle, and late in the first life; nothing, something and all of the buffered writes kept.
+    let every = usize::try_from(writes / 10).unwrap().max(1);
+    for first in (1..=writes).step_by(every) {
+        for kept in [Kept::None, Kept::Some(1), Kept::All] {
+            let first = Some((first, Moment::Inside));
+            let recovery = scenario(2, first, kept, None).recovery;
+            // A quick run takes every other one.
+            let step = if std::env::var_os("SERIATIM_FULL").is_some() { 1 } else { 2 };
+            for second in (1..=recovery + 6).step_by(step) {
+                let moment = MOMENTS[usize::try_from(second % 3).unwrap()];
+                scenario(2, first, kept, Some((second, moment)));
+                points += 1;
             }
         }
     }

@@ -23,8 +23,6 @@ struct Desk {
     log: MemoryLog,
     store: MemoryStore,
     faults: Faults,
-    /// The engine's own store, faults included.
-    faulty: Store,
     engine: Engine,
     shop: WorkspaceId,
 }
@@ -39,10 +37,9 @@ impl Desk {
         let faults = Faults::new(&env);
         let faulty_log = Log::new(FaultyLog::new(Arc::new(log.reopen()), &faults));
         let faulty_store = Store::new(FaultyStore::new(Arc::new(store.reopen()), &faults));
-        let faulty = faulty_store.clone();
         let engine = open_with(&env, faulty_log, faulty_store, options).await;
         let shop = workspace(&engine, "shop").await;
-        Self { env, log, store, faults, faulty, engine, shop }
+        Self { env, log, store, faults, engine, shop }
     }
 
     async fn submit(&self, request: &Request) -> Result<Answer, SubmitError> {
@@ -52,19 +49,6 @@ impl Desk {
     fn spawn(&self, request: Request) -> Task<Result<Answer, SubmitError>> {
         let (engine, shop) = (self.engine.clone(), self.shop);
         self.env.spawn(async move { engine.submit("till", shop, &request).await })
-    }
-
-    /// Sends a request until it is not refused as busy or unavailable.
-    async fn insist(&self, request: &Request) -> Answer {
-        loop {
-            match self.submit(request).await {
-                Ok(answer) => return answer,
-                Err(error) if matches!(error.kind(), ErrorKind::Busy | ErrorKind::Unavailable) => {
-                    self.env.sleep(Duration::from_millis(10)).await;
-                }
-                Err(error) => panic!("{error}"),
-            }
-        }
     }
 
     fn status(&self) -> PartitionStatus {
@@ -295,127 +279,6 @@ fn a_store_that_refuses_writes_is_named_until_one_succeeds() {
         desk.flushed().await;
         assert_eq!(failing(), Vec::<String>::new());
         desk.engine.close().await;
-    });
-}
-
-#[test]
-fn a_store_that_failed_is_named_until_it_was_opened_again_and_has_everything() {
-    with_desk(options(), |desk| async move {
-        let state = || {
-            let partition = desk.engine.partition_of("till", desk.shop).unwrap();
-            desk.engine.partitions("till").unwrap().swap_remove(usize::from(partition.get()))
-        };
-        desk.submit(&invoice("1")).await.unwrap();
-        desk.flushed().await;
-        desk.faults.poison_at(Operation::Write, 1, Fault::Refuse);
-        desk.submit(&invoice("2")).await.unwrap();
-        while state().store_failure.is_none() {
-            desk.env.sleep(Duration::from_millis(1)).await;
-        }
-        // Whatever it does meanwhile, it is well when the store has all of it.
-        while state().store_failure.is_some() {
-            desk.env.sleep(Duration::from_millis(1)).await;
-        }
-        let PartitionState { status, next_offset, checkpoint, .. } = state();
-        assert_eq!((status, checkpoint), (PartitionStatus::Ready, next_offset));
-        assert!(!desk.faults.is_poisoned());
-        desk.engine.close().await;
-    });
-}
-
-#[test]
-fn a_store_that_failed_is_opened_again_and_the_partition_recovers() {
-    // How many batches that had returned are lost with it.
-    for lost in [0, 1, 3] {
-        with_desk(options(), move |desk| async move {
-            desk.faults.lose_on_reopen(lost);
-            for _ in 0..5 {
-                desk.submit(&invoice("1").idempotency_key("only once")).await.unwrap();
-                desk.submit(&invoice("2")).await.unwrap();
-                desk.flushed().await;
-            }
-            desk.faults.poison_at(Operation::Write, 1, Fault::Refuse);
-            for number in 0..20 {
-                desk.insist(&invoice("3").idempotency_key(format!("key {number}"))).await;
-                let again = desk.insist(&invoice("1").idempotency_key("only once")).await;
-                assert!(again.repeated, "the key was executed twice");
-                desk.env.sleep(Duration::from_millis(17)).await;
-            }
-            while desk.faults.is_poisoned() {
-                desk.env.sleep(Duration::from_millis(10)).await;
-            }
-            let repeated = desk.insist(&invoice("1").idempotency_key("only once")).await;
-            assert!(repeated.repeated);
-            desk.flushed().await;
-            assert_eq!(desk.count().await, json!(26));
-            desk.assert_clean().await;
-            desk.engine.close().await;
-        });
-    }
-}
-
-#[test]
-fn an_idle_partition_recovers_too_when_the_store_was_opened_again() {
-    with_desk(options(), |desk| async move {
-        desk.faults.lose_on_reopen(2);
-        for _ in 0..3 {
-            desk.submit(&invoice("1")).await.unwrap();
-            desk.flushed().await;
-        }
-        desk.faults.poison_store();
-        // A command of another application: the till is idle.
-        let series = desk.engine.series();
-        while desk.faults.is_poisoned() {
-            let _ = series.next("elsewhere", &seriatim_engine::NextRequest::default()).await;
-            desk.env.sleep(Duration::from_millis(20)).await;
-        }
-        desk.env.sleep(Duration::from_secs(5)).await;
-        assert_eq!(desk.count().await, json!(3));
-        desk.assert_clean().await;
-    });
-}
-
-#[test]
-fn what_is_read_after_a_recovery_that_began_again_is_not_refused() {
-    with_desk(options(), |desk| async move {
-        desk.submit(&invoice("1")).await.unwrap();
-        desk.flushed().await;
-        // The next flush fails and the store is opened again, so the partition recovers, from a checkpoint that is held.
-        desk.faults.poison_at(Operation::Write, 1, Fault::Refuse);
-        desk.submit(&invoice("2")).await.unwrap();
-        let hold = desk.faults.hold(Operation::Get);
-        hold.reached(1).await;
-        desk.env.sleep(Duration::from_secs(10)).await;
-        // Meanwhile the store fails once more, and something else opens it again.
-        desk.faults.poison_store();
-        desk.faulty.reopen().await.unwrap();
-        hold.release();
-        desk.insist(&invoice("3")).await;
-        let rows = desk.engine.view("till", desk.shop, "count", &[], None, 10).await;
-        assert_eq!(rows.map(|rows| rows[0].1.clone()).ok(), Some(json!(3)));
-        desk.flushed().await;
-        desk.assert_clean().await;
-    });
-}
-
-#[test]
-fn a_flush_that_began_before_the_store_was_opened_again_does_not_reach_it() {
-    with_desk(options(), |desk| async move {
-        desk.flushed().await;
-        desk.faults.lose_on_reopen(10);
-        desk.submit(&invoice("1")).await.unwrap();
-        desk.flushed().await;
-        // This flush waits for its turn while the store is opened again, without the one before.
-        let hold = desk.faults.hold(Operation::Write);
-        desk.submit(&invoice("2")).await.unwrap();
-        hold.reached(1).await;
-        desk.faults.poison_store();
-        desk.faulty.reopen().await.unwrap();
-        hold.release();
-        desk.insist(&invoice("3")).await;
-        desk.flushed().await;
-        assert_eq!(desk.count().await, json!(3));
-        desk.assert_clean().await;
     });
 }
 

@@ -232,12 +232,11 @@ fn keys_of_workflows_never_leave() {
     });
 }
 
-/// A store that stops to write after so many writes. Batches are whole, or are written one by one.
+/// A store that stops to write after so many writes.
 #[derive(Debug)]
 struct Dying {
     store: MemoryStore,
     left: AtomicUsize,
-    atomic: bool,
 }
 
 impl Dying {
@@ -250,7 +249,7 @@ impl Dying {
 #[async_trait]
 impl StoreBackend for Dying {
     fn batches_are_atomic(&self) -> bool {
-        self.atomic
+        true
     }
 
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
@@ -272,18 +271,7 @@ impl StoreBackend for Dying {
 
     async fn write(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
         let dead = || StoreError::Unavailable("it has stopped".to_owned());
-        if self.atomic {
-            return if self.lives() { self.store.write(batch, durability).await } else { Err(dead()) };
-        }
-        for write in batch {
-            let mut one = Batch::new();
-            one.push(write);
-            if !self.lives() {
-                return Err(dead());
-            }
-            self.store.write(one, durability).await?;
-        }
-        Ok(())
+        if self.lives() { self.store.write(batch, durability).await } else { Err(dead()) }
     }
 
     async fn compare_and_set(
@@ -305,7 +293,7 @@ impl StoreBackend for Dying {
 }
 
 /// Lives on a store that stops after so many writes, then begins again with what is there. Whether it came to the end.
-async fn live_and_recover(env: &Env, writes: usize, atomic: bool) -> bool {
+async fn live_and_recover(env: &Env, writes: usize) -> bool {
     let desk = Desk::open(env).await;
     for number in 0..6 {
         desk.repeats(&keyed(format!("key {number}"))).await;
@@ -314,7 +302,7 @@ async fn live_and_recover(env: &Env, writes: usize, atomic: bool) -> bool {
     desk.repeats(&keyed("later")).await;
     desk.engine.close().await;
     env.sleep(WINDOW / 2 + Duration::from_secs(1)).await;
-    let dying = Arc::new(Dying { store: desk.store.reopen(), left: AtomicUsize::new(writes), atomic });
+    let dying = Arc::new(Dying { store: desk.store.reopen(), left: AtomicUsize::new(writes) });
     let short = Options { close_patience: Duration::from_secs(1), ..with_window() };
     let engine = open_with(env, Log::new(desk.log.reopen()), Store::from_arc(dying.clone()), short).await;
     // Swept from here on, while some keys are used again.
@@ -324,30 +312,28 @@ async fn live_and_recover(env: &Env, writes: usize, atomic: bool) -> bool {
     }
     engine.close().await;
     let came_to_the_end = dying.left.load(Ordering::Relaxed) > 0;
-    let left = Dying { store: desk.store.reopen(), left: AtomicUsize::new(0), atomic };
+    let left = Dying { store: desk.store.reopen(), left: AtomicUsize::new(0) };
     let report = examine_store(env, &desk.log, Store::new(left), Treatment::Check).await;
-    assert!(report.is_clean(), "{writes} writes, atomic {atomic}: {report:?}");
+    assert!(report.is_clean(), "{writes} writes: {report:?}");
     let desk = Desk::open_on(env, desk.log, desk.store).await;
     for key in ["key 1", "key 2", "new", "newer", "later"] {
         assert!(desk.repeats(&keyed(key)).await, "{key} was done before, {writes} writes");
     }
     desk.has_only(["key 1", "key 2", "later", "new", "newer"]).await;
     let report = desk.doctor(Treatment::Check).await;
-    assert!(report.is_clean(), "{writes} writes, atomic {atomic}: {report:?}");
+    assert!(report.is_clean(), "{writes} writes: {report:?}");
     desk.engine.close().await;
     came_to_the_end
 }
 
 #[test]
 fn a_crash_at_any_write_of_a_sweep_is_harmless() {
-    for atomic in [true, false] {
-        let mut writes = 0;
-        while !simulate(1, |env| async move { live_and_recover(&env, writes, atomic).await }) {
-            writes += 1;
-            assert!(writes < 1_000);
-        }
-        assert!(writes >= if atomic { 4 } else { 20 }, "there are only {writes} writes");
+    let mut writes = 0;
+    while !simulate(1, |env| async move { live_and_recover(&env, writes).await }) {
+        writes += 1;
+        assert!(writes < 1_000);
     }
+    assert!(writes >= 4, "there are only {writes} writes");
 }
 
 #[test]

@@ -47,7 +47,6 @@ impl Slot {
 
 /// Least recently used goes first; what is held or staged does not go, so that holds may exceed the bound.
 #[derive(Debug)]
-#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Cache {
     slots: Vec<Slot>,
     free: Vec<u32>,

@@ -5,19 +5,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::Sequence;
 
-/// A copy for another world, where nobody holds anything yet.
-impl Clone for Slot {
-    fn clone(&self) -> Self {
-        Self { numbers: self.numbers.clone(), held: Arc::new(()), ..*self }
-    }
-}
-
-impl Cache {
-    pub(crate) fn weight_max_mut(&mut self) -> &mut usize {
-        &mut self.weight_max
-    }
-}
-
 const KIND: WorkspaceKind = WorkspaceKind::new(1);
 
 /// One sequence and the workspace offset: a weight of 2.

@@ -3,17 +3,16 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use seriatim_env::{Env, Task};
-use seriatim_storage::{Log, LogError, ReadEntries, ReadLimit, StoreError};
+use seriatim_storage::StoreError;
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
+use tokio::sync::watch;
 
-use crate::cache::Cache;
 use crate::core::{Buffers, Generation};
-use crate::shared::{Recovered, Shared};
+use crate::shared::Shared;
 use crate::{BadValue, Busy, Numbers, StopReason};
 
-/// An overlay in front of a store, with its flusher and checkpoint: [`Stored`](crate::Stored) where the sequencer is
-/// used alone, the engine's own where numbers are one of many things that are derived from the log.
+/// Where committed numbers live, and everything else that is derived from the log: an overlay in front of a store, with its
+/// flusher and checkpoint, or a test's map.
 pub trait Derived: Send + Sync + 'static {
     /// What a group changes besides numbers. It is sealed with the group, and published or dropped with it.
     type Values: Send;
@@ -31,6 +30,9 @@ pub trait Derived: Send + Sync + 'static {
 
     /// Why no group may be opened just now.
     fn backlog(&self) -> Option<Busy>;
+
+    /// Told when room may have been made, and when a recovery has ended.
+    fn subscribe(&self) -> watch::Receiver<()>;
 
     /// Starts to make everything derived agree with the log, from the checkpoint on, and returns at once. Whatever an
     /// earlier recovery still does counts no more.
@@ -77,10 +79,6 @@ impl<'a> Committed<'a> {
     }
 }
 
-/// What one read of a recovery asks for. More than a large frame, because a frame that a page ends in is read and checked
-/// again for the next one; not much more, because two pages are what a recovery holds of the log.
-const PAGE: ReadLimit = ReadLimit { entries: 4_096, bytes: 512 << 10 };
-
 /// A recovery under way, in the hands of whoever does it. When a later one has begun, nothing that is said here counts.
 #[derive(Debug)]
 pub struct Recovery {
@@ -100,10 +98,6 @@ impl Recovery {
         Self { shared, generation, partition, tail }
     }
 
-    pub(crate) fn generation(&self) -> Generation {
-        self.generation
-    }
-
     /// The partition.
     #[must_use]
     pub fn partition(&self) -> Partition {
@@ -116,28 +110,6 @@ impl Recovery {
         self.tail
     }
 
-    /// Starts to read the log from an offset, in a task of its own, so that a page is read while the one before it is
-    /// taken in; nothing at the tail.
-    #[must_use]
-    pub fn start_reading(
-        &self,
-        env: &Env,
-        log: &Log,
-        from: PartitionOffset,
-    ) -> Option<Task<Result<ReadEntries, LogError>>> {
-        let left = self.tail.since(from).filter(|left| *left > 0)?;
-        let entries = usize::try_from(left).unwrap_or(usize::MAX).min(PAGE.entries);
-        let (log, partition) = (log.clone(), self.partition);
-        let read = async move { log.read(partition, from, ReadLimit { entries, ..PAGE }).await };
-        Some(env.spawn(read))
-    }
-
-    /// Whether no later recovery has begun.
-    #[must_use]
-    pub fn is_current(&self) -> bool {
-        self.shared.is_current(self.generation)
-    }
-
     /// Tells how far it is: from where it began, and which event comes next.
     pub fn progress(&self, from: PartitionOffset, at: PartitionOffset) {
         self.shared.progress(self.generation, from, at);
@@ -145,12 +117,7 @@ impl Recovery {
 
     /// Everything up to the tail is applied: groups may be opened.
     pub fn recovered(self) {
-        self.recovered_with(None);
-    }
-
-    pub(crate) fn recovered_with(self, cache: Option<Cache>) {
-        let next = self.tail;
-        self.shared.end_recovery(self.generation, Ok(Recovered { next, cache }));
+        self.shared.end_recovery(self.generation, Ok(self.tail));
     }
 
     /// There is no going on: groups are refused with this reason.

@@ -372,21 +372,3 @@ pub enum SettleProblem {
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
 }
-
-/// The clean-up ended with work left over. Nothing is lost: the log has it, and recovery will read it from there.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the sequencer ended with {unflushed} workspaces not flushed: {reason}")]
-pub struct FinishError {
-    /// Workspaces whose numbers are not in the store.
-    pub unflushed: usize,
-    /// What kept them from being flushed.
-    pub reason: String,
-}
-
-impl FinishError {
-    /// What the caller can do about it.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        ErrorKind::Unavailable
-    }
-}

@@ -3,37 +3,66 @@
 //! A number exists if and only if its event is in the log. Draws, positions and raises go into the header of the event
 //! that they are for; the stored counters are derived from there, and can be deleted.
 //!
+//! This crate decides and stores nothing. Where committed numbers live is a [`Derived`]: `seriatim_engine::alone` has them in
+//! a store, with flusher, checkpoint and recovery, and the engine derives much more from the same log. Here it is a map:
+//!
 //! ```
-//! use std::{error::Error, time::Duration};
+//! use std::{collections::HashMap, error::Error, sync::{Arc, Mutex}, time::Duration};
 //!
 //! use seriatim_env::Env;
-//! use seriatim_sequencer::{Definition, Event, Factory, Options, Sequence};
-//! use seriatim_storage::{Log, Store, memory::{MemoryLog, MemoryStore}};
-//! use seriatim_types::{ApplicationId, PartitionCount, PartitionId, SequenceId, WorkspaceId, WorkspaceKind};
+//! use seriatim_sequencer::{
+//!     Busy, Committed, Definition, Derived, Event, Numbers, ReadError, Recovery, Sequence, Sequencer,
+//! };
+//! use seriatim_storage::{Log, memory::MemoryLog};
+//! use seriatim_types::{Partition, SequenceId, WorkspaceId, WorkspaceKind};
+//! use tokio::sync::watch;
+//!
+//! #[derive(Debug, Default)]
+//! struct Map(Mutex<HashMap<WorkspaceId, Numbers>>, watch::Sender<()>);
+//!
+//! impl Derived for Map {
+//!     type Values = ();
+//!
+//!     async fn read(self: Arc<Self>, ids: Vec<WorkspaceId>) -> Vec<Result<Option<Numbers>, ReadError>> {
+//!         ids.iter().map(|id| Ok(self.0.lock().unwrap().get(id).cloned())).collect()
+//!     }
+//!
+//!     fn publish(&self, committed: &Committed<'_>, (): ()) {
+//!         let numbers = committed.numbers().map(|(id, numbers)| (id, numbers.clone()));
+//!         self.0.lock().unwrap().extend(numbers);
+//!     }
+//!
+//!     fn backlog(&self) -> Option<Busy> {
+//!         None
+//!     }
+//!
+//!     fn subscribe(&self) -> watch::Receiver<()> {
+//!         self.1.subscribe()
+//!     }
+//!
+//!     fn recover(self: Arc<Self>, recovery: Recovery) {
+//!         recovery.recovered(); // the log is new: it has nothing
+//!     }
+//! }
 //!
 //! const SHOP: WorkspaceKind = WorkspaceKind::new(1);
 //! const INVOICE: SequenceId = SequenceId::new(20);
 //!
 //! async fn run(env: Env) -> Result<(), Box<dyn Error>> {
-//!     let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
-//!     let definition = Definition::new([(SHOP, vec![Sequence::new(INVOICE, 1)])])?;
-//!     let (application, one, options) = (ApplicationId::new(1), PartitionCount::ONE, Options::default());
-//!     let factory = Factory::new(env.clone(), log.clone(), store, application, one, definition, options);
-//!     let mut sequencer = factory.open(PartitionId::new(0)).await?;
+//!     let log = Log::new(MemoryLog::new());
+//!     let owner = log.take(Partition::new(1, 0)).await?;
+//!     let definition = Arc::new(Definition::new([(SHOP, vec![Sequence::new(INVOICE, 1)])])?);
+//!     let mut sequencer = Sequencer::new(env.clone(), owner, definition, 1_000, Arc::new(Map::default()));
 //!     sequencer.wait(Duration::from_secs(1)).await?;
 //!
-//!     let shop = sequencer.load(SHOP, WorkspaceId::FIRST).await?;          // at most one read
-//!     let mut group = sequencer.group()?;                                  // Err: recovering, or backlogged
-//!     let mut transaction = group.begin(&shop)?;                           // one at a time
-//!     let invoice = transaction.draw(INVOICE)?;                            // no I/O
-//!     transaction.stage(&Event::new(env.now(), b"an invoice"))?;           // or drop it: free
+//!     let shop = sequencer.load(SHOP, WorkspaceId::FIRST).await?;
+//!     let mut group = sequencer.group()?;
+//!     let mut transaction = group.begin(&shop)?;
+//!     assert_eq!(transaction.draw(INVOICE)?.get(), 1);
+//!     transaction.stage(&Event::new(env.now(), b"an invoice"))?;
 //!     let sealed = group.seal();
-//!     match log.append(sealed.owner(), sealed.at(), sealed.entries()).await {
-//!         Ok(receipt) => sequencer.commit(sealed, receipt)?,               // only the log can make a receipt
-//!         Err(error) if error.is_refused() => sequencer.discard(sealed),   // nothing was written
-//!         Err(_) => { sequencer.settle(sealed, &log).await?; }             // in doubt: the log is asked
-//!     }
-//!     assert_eq!(invoice.get(), 1);
+//!     let receipt = log.append(sealed.owner(), sealed.at(), sealed.entries()).await?;
+//!     sequencer.commit(sealed, receipt)?;
 //!     Ok(())
 //! }
 //!
@@ -45,14 +74,11 @@
 
 pub mod builtin;
 mod cache;
-mod checkpoint;
 mod core;
 mod definition;
 mod derived;
 mod error;
 mod event;
-mod factory;
-mod flusher;
 mod fold;
 mod group;
 mod loading;
@@ -61,37 +87,30 @@ pub mod misuse;
 mod nexts;
 mod numbers;
 mod numbers_codec;
-mod options;
 mod pin;
-mod recovery;
 mod sequence;
 mod sequencer;
 mod settle;
 mod shared;
 mod status;
-mod stored;
 mod transaction;
-mod unflushed;
 mod workspace_map;
 
 pub use definition::{Definition, DefinitionError, Kind, RangesProblem};
 pub use derived::{Committed, Derived, ReadError, Recovery};
 pub use error::{
-    BadValue, Busy, CommitError, DrawError, FinishError, LoadError, Mismatch, SettleError, SettleProblem,
-    StageError, Stale, StopReason,
+    BadValue, Busy, CommitError, DrawError, LoadError, Mismatch, SettleError, SettleProblem, StageError,
+    Stale, StopReason,
 };
 pub use event::{Event, Staged};
-pub use factory::Factory;
 pub use fold::{FoldError, Ignored, IgnoredNumbers, IgnoredReason};
 pub use group::{Group, Sealed};
 pub use loading::{Loaded, Loading};
 pub use numbers::Numbers;
 pub use numbers_codec::NumbersKey;
-pub use options::Options;
 pub use pin::Pin;
 pub use sequence::{IdSpace, Range, Sequence};
 pub use sequencer::Sequencer;
 pub use settle::Settled;
 pub use status::{Status, StatusHandle};
-pub use stored::Stored;
 pub use transaction::Transaction;

@@ -1,6 +1,6 @@
 //! Every metric of the sequencer. Handles are made once, because looking one up costs more than drawing a number.
 
-use metrics::{Counter, Gauge, Histogram, Label, Unit};
+use metrics::{Counter, Gauge, Label};
 use seriatim_types::Partition;
 
 use crate::Busy;
@@ -16,30 +16,6 @@ pub fn describe() {
         "loads that read the overlay or the store"
     );
     metrics::describe_gauge!("seriatim_sequencer_cache_numbers", "numbers in the cache");
-    metrics::describe_gauge!("seriatim_sequencer_unflushed", "workspaces whose numbers are not in the store");
-    metrics::describe_gauge!("seriatim_sequencer_uncheckpointed_events", "events ahead of the checkpoint");
-    metrics::describe_gauge!(
-        "seriatim_sequencer_uncheckpointed_bytes",
-        Unit::Bytes,
-        "bytes of the log ahead of the checkpoint"
-    );
-    metrics::describe_histogram!(
-        "seriatim_sequencer_flush_seconds",
-        Unit::Seconds,
-        "how long a flush took, failed ones included"
-    );
-    metrics::describe_counter!("seriatim_sequencer_flush_failures_total", "flushes that failed");
-    metrics::describe_gauge!("seriatim_sequencer_recovery_offset", "the event that recovery applies next");
-    metrics::describe_gauge!("seriatim_sequencer_recovery_tail", "where recovery will end");
-    metrics::describe_counter!("seriatim_sequencer_recovered_events_total", "events applied by recovery");
-    metrics::describe_counter!(
-        "seriatim_sequencer_recovery_retries_total",
-        "times that recovery had to try again"
-    );
-    metrics::describe_counter!(
-        "seriatim_sequencer_ignored_numbers_total",
-        "numbers in the log outside every range of their sequence"
-    );
 }
 
 /// The owner's metrics.
@@ -77,39 +53,6 @@ impl OwnerMetrics {
         let [application, partition] = &self.labels;
         let labels = [application.clone(), partition.clone(), Label::new("reason", busy.reason())];
         metrics::counter!("seriatim_sequencer_groups_refused_total", labels.iter()).increment(1);
-    }
-}
-
-/// The metrics of the flusher and of recovery.
-#[derive(Debug)]
-pub(crate) struct TaskMetrics {
-    pub(crate) unflushed: Gauge,
-    pub(crate) events: Gauge,
-    pub(crate) bytes: Gauge,
-    pub(crate) flush_seconds: Histogram,
-    pub(crate) flush_failures: Counter,
-    pub(crate) recovery_offset: Gauge,
-    pub(crate) recovery_tail: Gauge,
-    pub(crate) recovered: Counter,
-    pub(crate) recovery_retries: Counter,
-    pub(crate) ignored: Counter,
-}
-
-impl TaskMetrics {
-    pub(crate) fn new(partition: Partition) -> Self {
-        let labels = labels(partition);
-        Self {
-            unflushed: metrics::gauge!("seriatim_sequencer_unflushed", labels.iter()),
-            events: metrics::gauge!("seriatim_sequencer_uncheckpointed_events", labels.iter()),
-            bytes: metrics::gauge!("seriatim_sequencer_uncheckpointed_bytes", labels.iter()),
-            flush_seconds: metrics::histogram!("seriatim_sequencer_flush_seconds", labels.iter()),
-            flush_failures: metrics::counter!("seriatim_sequencer_flush_failures_total", labels.iter()),
-            recovery_offset: metrics::gauge!("seriatim_sequencer_recovery_offset", labels.iter()),
-            recovery_tail: metrics::gauge!("seriatim_sequencer_recovery_tail", labels.iter()),
-            recovered: metrics::counter!("seriatim_sequencer_recovered_events_total", labels.iter()),
-            recovery_retries: metrics::counter!("seriatim_sequencer_recovery_retries_total", labels.iter()),
-            ignored: metrics::counter!("seriatim_sequencer_ignored_numbers_total", labels.iter()),
-        }
     }
 }
 

@@ -6,8 +6,8 @@
 //! # Two transactions at once
 //!
 //! ```compile_fail,E0499
-//! # use seriatim_sequencer::{Pin, Sequencer, builtin};
-//! fn number(sequencer: &mut Sequencer, pin: &Pin) {
+//! # use seriatim_sequencer::{Derived, Pin, Sequencer, builtin};
+//! fn number<D: Derived>(sequencer: &mut Sequencer<D>, pin: &Pin) {
 //!     let mut group = sequencer.group().unwrap();
 //!     let mut one = group.begin(pin).unwrap();
 //!     let mut other = group.begin(pin).unwrap();
@@ -16,8 +16,8 @@
 //! ```
 //!
 //! ```
-//! # use seriatim_sequencer::{Pin, Sequencer, builtin};
-//! fn number(sequencer: &mut Sequencer, pin: &Pin) {
+//! # use seriatim_sequencer::{Derived, Pin, Sequencer, builtin};
+//! fn number<D: Derived>(sequencer: &mut Sequencer<D>, pin: &Pin) {
 //!     let mut group = sequencer.group().unwrap();
 //!     let mut one = group.begin(pin).unwrap();
 //!     one.draw(builtin::RECORD_ID).unwrap();
@@ -27,8 +27,8 @@
 //! # Draw after stage
 //!
 //! ```compile_fail,E0382
-//! # use seriatim_sequencer::{Event, Pin, Sequencer, builtin};
-//! fn number(sequencer: &mut Sequencer, pin: &Pin, event: &Event<'_>) {
+//! # use seriatim_sequencer::{Derived, Event, Pin, Sequencer, builtin};
+//! fn number<D: Derived>(sequencer: &mut Sequencer<D>, pin: &Pin, event: &Event<'_>) {
 //!     let mut group = sequencer.group().unwrap();
 //!     let mut transaction = group.begin(pin).unwrap();
 //!     transaction.stage(event).unwrap();
@@ -37,8 +37,8 @@
 //! ```
 //!
 //! ```
-//! # use seriatim_sequencer::{Event, Pin, Sequencer, builtin};
-//! fn number(sequencer: &mut Sequencer, pin: &Pin, event: &Event<'_>) {
+//! # use seriatim_sequencer::{Derived, Event, Pin, Sequencer, builtin};
+//! fn number<D: Derived>(sequencer: &mut Sequencer<D>, pin: &Pin, event: &Event<'_>) {
 //!     let mut group = sequencer.group().unwrap();
 //!     let mut transaction = group.begin(pin).unwrap();
 //!     transaction.stage(event).unwrap();
@@ -48,8 +48,8 @@
 //! # Begin after seal
 //!
 //! ```compile_fail,E0382
-//! # use seriatim_sequencer::{Pin, Sealed, Sequencer};
-//! fn number(sequencer: &mut Sequencer, pin: &Pin) -> Sealed {
+//! # use seriatim_sequencer::{Derived, Pin, Sealed, Sequencer};
+//! fn number<D: Derived>(sequencer: &mut Sequencer<D>, pin: &Pin) -> Sealed {
 //!     let mut group = sequencer.group().unwrap();
 //!     let sealed = group.seal();
 //!     group.begin(pin).unwrap();
@@ -58,8 +58,8 @@
 //! ```
 //!
 //! ```
-//! # use seriatim_sequencer::{Pin, Sealed, Sequencer};
-//! fn number(sequencer: &mut Sequencer, pin: &Pin) -> Sealed {
+//! # use seriatim_sequencer::{Derived, Pin, Sealed, Sequencer};
+//! fn number<D: Derived>(sequencer: &mut Sequencer<D>, pin: &Pin) -> Sealed {
 //!     let mut group = sequencer.group().unwrap();
 //!     let sealed = group.seal();
 //!     sealed
@@ -69,17 +69,17 @@
 //! # Commit without a receipt
 //!
 //! ```compile_fail,E0061
-//! # use seriatim_sequencer::{Sealed, Sequencer};
+//! # use seriatim_sequencer::{Derived, Sealed, Sequencer};
 //! # use seriatim_storage::Receipt;
-//! fn publish(sequencer: &mut Sequencer, sealed: Sealed, receipt: Receipt) {
+//! fn publish<D: Derived<Values = ()>>(sequencer: &mut Sequencer<D>, sealed: Sealed, receipt: Receipt) {
 //!     sequencer.commit(sealed).unwrap();
 //! }
 //! ```
 //!
 //! ```
-//! # use seriatim_sequencer::{Sealed, Sequencer};
+//! # use seriatim_sequencer::{Derived, Sealed, Sequencer};
 //! # use seriatim_storage::Receipt;
-//! fn publish(sequencer: &mut Sequencer, sealed: Sealed, receipt: Receipt) {
+//! fn publish<D: Derived<Values = ()>>(sequencer: &mut Sequencer<D>, sealed: Sealed, receipt: Receipt) {
 //!     sequencer.commit(sealed, receipt).unwrap();
 //! }
 //! ```
@@ -87,18 +87,18 @@
 //! # Commit twice
 //!
 //! ```compile_fail,E0382
-//! # use seriatim_sequencer::{Sealed, Sequencer};
+//! # use seriatim_sequencer::{Derived, Sealed, Sequencer};
 //! # use seriatim_storage::Receipt;
-//! fn publish(sequencer: &mut Sequencer, sealed: Sealed, one: Receipt, other: Receipt) {
+//! fn publish<D: Derived<Values = ()>>(sequencer: &mut Sequencer<D>, sealed: Sealed, one: Receipt, other: Receipt) {
 //!     sequencer.commit(sealed, one).unwrap();
 //!     sequencer.commit(sealed, other).unwrap();
 //! }
 //! ```
 //!
 //! ```
-//! # use seriatim_sequencer::{Sealed, Sequencer};
+//! # use seriatim_sequencer::{Derived, Sealed, Sequencer};
 //! # use seriatim_storage::Receipt;
-//! fn publish(sequencer: &mut Sequencer, sealed: Sealed, one: Receipt, other: Receipt) {
+//! fn publish<D: Derived<Values = ()>>(sequencer: &mut Sequencer<D>, sealed: Sealed, one: Receipt, other: Receipt) {
 //!     sequencer.commit(sealed, one).unwrap();
 //! }
 //! ```

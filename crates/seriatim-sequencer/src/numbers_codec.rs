@@ -16,14 +16,14 @@
 //!
 //! All integers are big-endian. The split of the key keeps a storage partition at 4,096 workspaces at most.
 
-use bytes::{Buf, BufMut, Bytes};
-use seriatim_storage::{Digest, Key, Store};
+use bytes::{Buf, BufMut};
+use seriatim_storage::{Digest, Key};
 use seriatim_types::{
     ApplicationId, Number, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind, WorkspaceOffset,
 };
 
 use crate::definition::Definition;
-use crate::{BadValue, Numbers, ReadError};
+use crate::{BadValue, Numbers};
 
 const VERSION: u8 = 1;
 const FIXED_BYTES: usize = 53;
@@ -80,36 +80,6 @@ impl NumbersKey {
 }
 
 impl Numbers {
-    /// The numbers of workspaces, in their order: those that are known, and for the others what the store has, in one
-    /// read.
-    pub async fn read_missing(
-        store: &Store,
-        application: ApplicationId,
-        definition: &Definition,
-        workspaces: &[WorkspaceId],
-        known: Vec<Option<Self>>,
-    ) -> Vec<Result<Option<Self>, ReadError>> {
-        let missing = workspaces.iter().zip(&known).filter(|(_, known)| known.is_none());
-        let keys: Vec<NumbersKey> =
-            missing.map(|(workspace, _)| NumbersKey::new(application, *workspace)).collect();
-        let mut found: Vec<Result<Option<Self>, ReadError>> = known.into_iter().map(Ok).collect();
-        if keys.is_empty() {
-            return found;
-        }
-        let keys: Vec<Key<'_>> = keys.iter().map(NumbersKey::as_key).collect();
-        let places = found.iter_mut().filter(|found| matches!(found, Ok(None)));
-        match store.get_many(&keys).await {
-            Ok(values) => {
-                for (place, value) in places.zip(values) {
-                    let decode = |bytes: Bytes| Self::decode(definition, &bytes);
-                    *place = value.map(decode).transpose().map_err(ReadError::Bad);
-                }
-            }
-            Err(error) => places.for_each(|place| *place = Err(ReadError::Store(error.clone()))),
-        }
-        found
-    }
-
     /// Writes the stored form to the end of `buffer`.
     ///
     /// # Panics

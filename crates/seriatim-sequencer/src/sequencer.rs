@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seriatim_env::Env;
-use seriatim_storage::{Log, Owner, Receipt, Store};
+use seriatim_storage::{Owner, Receipt};
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId, WorkspaceKind};
 
 use crate::core::{Core, Generation, Phase};
@@ -14,18 +14,16 @@ use crate::group::Carried;
 use crate::loading::{Held, Loaded, Loading};
 use crate::metrics::OwnerMetrics;
 use crate::shared::Shared;
-use crate::stored::{Parts, Stored};
 use crate::{
-    Busy, CommitError, FinishError, Group, IgnoredNumbers, LoadError, Mismatch, Numbers, Options, Pin,
-    Sealed, Status, StatusHandle, StopReason,
+    Busy, CommitError, Group, LoadError, Mismatch, Numbers, Pin, Sealed, Status, StatusHandle, StopReason,
 };
 
 /// Gives out the numbers of one partition. It belongs to the partition's task, which is why it is `&mut` nearly
 /// everywhere; others may hold a [`StatusHandle`].
 ///
-/// `D` is where committed numbers live: [`Stored`] unless an engine brings its own.
+/// `D` is where committed numbers live.
 #[derive(Debug)]
-pub struct Sequencer<D: Derived = Stored> {
+pub struct Sequencer<D: Derived> {
     pub(crate) env: Env,
     pub(crate) core: Core,
     pub(crate) derived: Arc<D>,
@@ -36,56 +34,8 @@ pub struct Sequencer<D: Derived = Stored> {
     metrics: OwnerMetrics,
 }
 
-impl Sequencer<Stored> {
-    /// Starts recovery and a flusher, and returns at once.
-    #[must_use]
-    pub fn open(
-        env: Env,
-        log: Log,
-        store: Store,
-        owner: Owner,
-        definition: Arc<Definition>,
-        options: Options,
-    ) -> Self {
-        let generation = Generation::unique();
-        let shared = Arc::new(Shared::new(generation, env.shutdown().child_token()));
-        let cache_numbers = options.cache_numbers;
-        let parts = Parts {
-            env: env.clone(),
-            log,
-            store,
-            partition: owner.partition(),
-            definition: definition.clone(),
-            options,
-            shared: shared.clone(),
-        };
-        let stored = Stored::start(parts);
-        let core = Core::new(definition, cache_numbers, generation);
-        let mut sequencer = Self::with_parts(env, owner, stored, core, shared);
-        sequencer.start_recovery();
-        sequencer
-    }
-
-    /// Numbers in the log that recovery has ignored, because no range of their sequence has them.
-    #[must_use]
-    pub fn ignored_numbers(&self) -> IgnoredNumbers {
-        self.derived.ignored()
-    }
-
-    /// Cleans up: ends recovery, flushes once more, and ends the flusher. Takes no longer than `patience`, whatever
-    /// storage does.
-    ///
-    /// # Errors
-    ///
-    /// [`FinishError`] if something was not flushed. Nothing is lost by that: the log has it. If the store did not
-    /// answer in time, close it before the partition is opened again, because a write may still be under way in it.
-    pub async fn finish(self, patience: Duration) -> Result<(), FinishError> {
-        self.derived.finish(patience).await
-    }
-}
-
 impl<D: Derived> Sequencer<D> {
-    /// A sequencer on an overlay of the caller's own; recovery starts at once.
+    /// A sequencer on what the caller derives; recovery starts at once.
     #[must_use]
     pub fn new(
         env: Env,
@@ -95,16 +45,13 @@ impl<D: Derived> Sequencer<D> {
         derived: Arc<D>,
     ) -> Self {
         let generation = Generation::unique();
-        let shared = Arc::new(Shared::new(generation, env.shutdown().child_token()));
+        let shared = Arc::new(Shared::new(generation));
         let core = Core::new(definition, cache_numbers, generation);
-        let mut sequencer = Self::with_parts(env, owner, derived, core, shared);
+        let metrics = OwnerMetrics::new(owner.partition());
+        let owner = Arc::new(owner);
+        let mut sequencer = Self { env, core, derived, shared, owner, spare: None, metrics };
         sequencer.start_recovery();
         sequencer
-    }
-
-    fn with_parts(env: Env, owner: Owner, derived: Arc<D>, core: Core, shared: Arc<Shared>) -> Self {
-        let metrics = OwnerMetrics::new(owner.partition());
-        Self { env, core, derived, shared, owner: Arc::new(owner), spare: None, metrics }
     }
 
     /// The partition.
@@ -146,7 +93,7 @@ impl<D: Derived> Sequencer<D> {
     ///
     /// [`Busy`]: why not, at the end of that time or as soon as waiting does not help.
     pub async fn wait(&mut self, within: Duration) -> Result<(), Busy> {
-        let mut changes = self.shared.subscribe();
+        let mut changes = self.derived.subscribe();
         let deadline = self.env.instant() + within;
         loop {
             changes.mark_unchanged();
@@ -164,14 +111,11 @@ impl<D: Derived> Sequencer<D> {
 
     /// Takes over what recovery has found, if it has ended; says why not, if nothing can be done.
     fn ready(&mut self) -> Result<(), Busy> {
-        if self.shared.is_poisoned() {
-            return Err(Busy::Stopped(Shared::poison_reason()));
-        }
         if self.core.phase == Phase::Recovering {
-            let Some(recovered) = self.shared.take_recovered(self.core.generation) else {
+            let Some(next) = self.shared.take_recovered(self.core.generation) else {
                 return Err(self.shared.stopped().map_or(Busy::Recovering, Busy::Stopped));
             };
-            self.core.recovered(recovered.next, recovered.cache);
+            self.core.recovered(next);
         }
         Ok(())
     }

@@ -1,13 +1,11 @@
-//! What a sequencer shares with its tasks and with everybody who watches it.
+//! What a sequencer shares with its recovery and with those who read its status.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use seriatim_env::Shutdown;
 use seriatim_types::PartitionOffset;
 use tokio::sync::watch;
 
-use crate::cache::Cache;
 use crate::core::Generation;
 use crate::{Status, StopReason};
 
@@ -22,13 +20,9 @@ const FINISHED: u8 = 5;
 #[derive(Debug)]
 pub(crate) struct Shared {
     phase: AtomicU8,
-    /// Set when a task has panicked, for good.
-    poisoned: AtomicBool,
     inner: Mutex<Inner>,
-    /// Told when something that a caller may wait for has changed: recovery ended, or a flush did.
+    /// Told when a recovery has ended, and when the sequencer has.
     changes: watch::Sender<()>,
-    /// Ends the tasks.
-    pub(crate) stop: Shutdown,
 }
 
 #[derive(Debug)]
@@ -38,26 +32,17 @@ struct Inner {
     from: PartitionOffset,
     at: PartitionOffset,
     tail: PartitionOffset,
-    /// What an ended recovery has found, until the owner takes it.
-    recovered: Option<Recovered>,
+    /// Where the log ends, as an ended recovery has found, until the owner takes it.
+    recovered: Option<PartitionOffset>,
     stopped: Option<StopReason>,
     /// Whether a sealed group of this generation was dropped without an outcome.
     abandoned: bool,
 }
 
-/// The result of a recovery.
-#[derive(Debug)]
-pub(crate) struct Recovered {
-    pub(crate) next: PartitionOffset,
-    /// What is warm already.
-    pub(crate) cache: Option<Cache>,
-}
-
 impl Shared {
-    pub(crate) fn new(generation: Generation, stop: Shutdown) -> Self {
+    pub(crate) fn new(generation: Generation) -> Self {
         Self {
             phase: AtomicU8::new(NONE),
-            poisoned: AtomicBool::new(false),
             inner: Mutex::new(Inner {
                 generation,
                 from: PartitionOffset::FIRST,
@@ -68,7 +53,6 @@ impl Shared {
                 abandoned: false,
             }),
             changes: watch::Sender::new(()),
-            stop,
         }
     }
 
@@ -86,7 +70,6 @@ impl Shared {
     pub(crate) fn status(&self) -> Status {
         match self.phase.load(Ordering::Acquire) {
             FINISHED => Status::Finished,
-            _ if self.is_poisoned() => Status::Stopped(Self::poison_reason()),
             NONE => Status::None,
             RECOVERING => {
                 let inner = self.lock();
@@ -100,21 +83,6 @@ impl Shared {
             },
             _ => Status::Finished,
         }
-    }
-
-    /// A task has panicked: the partition gives out nothing more.
-    pub(crate) fn poison(&self) {
-        self.poisoned.store(true, Ordering::Release);
-        self.notify();
-    }
-
-    #[inline]
-    pub(crate) fn is_poisoned(&self) -> bool {
-        self.poisoned.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn poison_reason() -> StopReason {
-        StopReason::Internal("a task of it has panicked".to_owned())
     }
 
     pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
@@ -144,14 +112,14 @@ impl Shared {
         }
     }
 
-    pub(crate) fn end_recovery(&self, generation: Generation, result: Result<Recovered, StopReason>) {
+    pub(crate) fn end_recovery(&self, generation: Generation, result: Result<PartitionOffset, StopReason>) {
         let mut inner = self.lock();
         if inner.generation != generation {
             return;
         }
         match result {
-            Ok(recovered) => {
-                inner.recovered = Some(recovered);
+            Ok(next) => {
+                inner.recovered = Some(next);
                 self.set_phase(READY);
             }
             Err(reason) => {
@@ -164,7 +132,7 @@ impl Shared {
     }
 
     /// What the recovery of this generation has found, once.
-    pub(crate) fn take_recovered(&self, generation: Generation) -> Option<Recovered> {
+    pub(crate) fn take_recovered(&self, generation: Generation) -> Option<PartitionOffset> {
         let mut inner = self.lock();
         if inner.generation != generation {
             return None;
@@ -174,10 +142,6 @@ impl Shared {
 
     pub(crate) fn stopped(&self) -> Option<StopReason> {
         self.lock().stopped.clone()
-    }
-
-    pub(crate) fn is_current(&self, generation: Generation) -> bool {
-        self.lock().generation == generation
     }
 
     // Only the owner enters and leaves, and only between recoveries: a plain store cannot overwrite anything else.
@@ -205,7 +169,6 @@ impl Shared {
 
     pub(crate) fn finish(&self) {
         self.phase.store(FINISHED, Ordering::Release);
-        self.stop.cancel();
         self.notify();
     }
 }

@@ -1,25 +1,52 @@
 //! What a group changes besides numbers is published with it, or not at all.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
+use std::future::Future;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use seriatim_env::{Env, SIMULATION_START, simulate};
 use seriatim_sequencer::{
-    Busy, Committed, Derived, Numbers, ReadError, Recovery, Sealed, Sequencer, Settled,
+    Busy, Committed, Definition, Derived, Event, Numbers, ReadError, Recovery, Sealed, Sequence, Sequencer,
+    Settled,
 };
-use seriatim_storage::faulty::{Fault, Operation};
-use seriatim_types::WorkspaceId;
+use seriatim_storage::Log;
+use seriatim_storage::faulty::{Fault, Faults, FaultyLog, Operation};
+use seriatim_storage::memory::MemoryLog;
+use seriatim_types::{Partition, SequenceId, WorkspaceId, WorkspaceKind};
+use tokio::sync::watch;
 
-use common::{Desk, INVOICE, KIND, PATIENCE, event, on_memory, workspace};
+const KIND: WorkspaceKind = WorkspaceKind::new(1);
+const INVOICE: SequenceId = SequenceId::new(20);
 
-/// Keeps what is published: the offset after each group, and its values.
+/// A log, and what goes wrong with it.
+struct Desk {
+    env: Env,
+    log: Log,
+    faults: Faults,
+}
+
+fn on_memory<F: Future<Output = ()>>(scenario: impl FnOnce(Desk) -> F) {
+    simulate(1, |env| {
+        let faults = Faults::new(&env);
+        let log = Log::new(FaultyLog::new(Arc::new(MemoryLog::new()), &faults));
+        scenario(Desk { env, log, faults })
+    });
+}
+
+/// What was published: the offset after each group, and its values.
+type Groups = Vec<(u64, Vec<&'static str>)>;
+
+/// Keeps what is published.
 #[derive(Debug, Default)]
-struct Published(Mutex<Vec<(u64, Vec<&'static str>)>>);
+struct Published {
+    groups: Mutex<Groups>,
+    changes: watch::Sender<()>,
+}
 
 impl Published {
-    fn all(&self) -> Vec<(u64, Vec<&'static str>)> {
-        self.0.lock().unwrap().clone()
+    fn all(&self) -> Groups {
+        self.groups.lock().unwrap().clone()
     }
 }
 
@@ -31,11 +58,15 @@ impl Derived for Published {
     }
 
     fn publish(&self, committed: &Committed<'_>, values: Self::Values) {
-        self.0.lock().unwrap().push((committed.next().get(), values));
+        self.groups.lock().unwrap().push((committed.next().get(), values));
     }
 
     fn backlog(&self) -> Option<Busy> {
         None
+    }
+
+    fn subscribe(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
     }
 
     fn recover(self: Arc<Self>, recovery: Recovery) {
@@ -44,20 +75,20 @@ impl Derived for Published {
 }
 
 async fn open(desk: &Desk) -> (Sequencer<Published>, Arc<Published>) {
-    let owner = desk.log.take(desk.partition).await.unwrap();
+    let owner = desk.log.take(Partition::new(1, 0)).await.unwrap();
     let published = Arc::new(Published::default());
-    let mut sequencer =
-        Sequencer::new(desk.env.clone(), owner, desk.definition.clone(), 1_000, published.clone());
-    sequencer.wait(PATIENCE).await.unwrap();
+    let definition = Definition::new([(KIND, vec![Sequence::new(INVOICE, 1)])]).unwrap().into();
+    let mut sequencer = Sequencer::new(desk.env.clone(), owner, definition, 1_000, published.clone());
+    sequencer.wait(Duration::from_secs(20)).await.unwrap();
     (sequencer, published)
 }
 
 async fn seal(sequencer: &mut Sequencer<Published>, value: &'static str) -> Sealed<Vec<&'static str>> {
-    let pin = sequencer.load(KIND, workspace(1)).await.unwrap();
+    let pin = sequencer.load(KIND, WorkspaceId::FIRST).await.unwrap();
     let mut group = sequencer.group().unwrap();
     let mut transaction = group.begin(&pin).unwrap();
     transaction.draw(INVOICE).unwrap();
-    transaction.stage(&event()).unwrap();
+    transaction.stage(&Event::new(SIMULATION_START, b"event")).unwrap();
     group.seal_with(vec![value])
 }
 

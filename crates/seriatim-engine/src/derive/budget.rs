@@ -79,6 +79,15 @@ impl Share {
     }
 }
 
+impl Share {
+    /// How many keys more may wait.
+    pub(crate) fn room(&self, limits: &Limits) -> usize {
+        let own = limits.own_keys.saturating_sub(self.layers.keys);
+        let all = self.budget.keys_max.saturating_sub(self.budget.keys.load(Ordering::Relaxed));
+        own.max(all)
+    }
+}
+
 impl Drop for Share {
     fn drop(&mut self) {
         self.set(Size::NONE, Size::NONE);

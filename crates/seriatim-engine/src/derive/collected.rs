@@ -9,14 +9,11 @@ use super::split::{Header, Known, PART_BYTES};
 use super::state::REMOVED;
 use crate::keys::StoreKey;
 
-/// What one flush writes. Where a batch may be there in part, parts are durable before values, and values before
-/// anything is removed.
+/// What one flush writes, as one batch.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     known: Known,
-    pub(crate) parts: Batch,
-    pub(crate) values: Batch,
-    pub(crate) removals: Batch,
+    batch: Batch,
     /// Values that are kept in parts, and those that no longer are.
     pub(crate) changed: Vec<(StoreKey, Option<Header>)>,
 }
@@ -35,7 +32,7 @@ impl Collected {
             Some(header) => Some(header.encode()),
             None => (*value != REMOVED).then(|| value.clone()),
         };
-        self.values.push(Write { partition, clustering, value: stored });
+        self.batch.push(Write { partition, clustering, value: stored });
         if let Some(header) = header {
             self.put_parts(key, header, value);
         }
@@ -44,7 +41,7 @@ impl Collected {
             // Written again, its parts are the same.
             let kept = header.filter(|header| header.folded == old.folded).map_or(0, |header| header.parts);
             for part in old.part_keys(key.as_key()).skip(kept as usize) {
-                self.removals.remove(part.as_key());
+                self.batch.remove(part.as_key());
             }
         }
         if header.is_some() || older.is_some() {
@@ -63,7 +60,7 @@ impl Collected {
         for (workspace, numbers) in numbers {
             bytes.clear();
             numbers.encode(definition, &mut bytes);
-            self.values.put(NumbersKey::new(application, *workspace).as_key(), &bytes);
+            self.batch.put(NumbersKey::new(application, *workspace).as_key(), &bytes);
         }
     }
 
@@ -72,16 +69,12 @@ impl Collected {
             let Key { partition, clustering } = part.as_key();
             let [partition, clustering] = [partition, clustering].map(Bytes::copy_from_slice);
             let bytes = value.slice(from..value.len().min(from + PART_BYTES));
-            self.parts.push(Write { partition, clustering, value: Some(bytes) });
+            self.batch.push(Write { partition, clustering, value: Some(bytes) });
         }
     }
 
-    /// All of it as one batch, for a store that has it whole or not at all. Takes it out.
+    /// Takes the batch out.
     pub(crate) fn take_all(&mut self) -> Batch {
-        let mut batch = std::mem::take(&mut self.values);
-        for other in [&mut self.parts, &mut self.removals] {
-            std::mem::take(other).into_iter().for_each(|write| batch.push(write));
-        }
-        batch
+        std::mem::take(&mut self.batch)
     }
 }

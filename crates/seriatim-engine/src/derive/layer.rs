@@ -6,10 +6,9 @@ use std::ops::Bound;
 use bytes::Bytes;
 use seriatim_sequencer::Numbers;
 use seriatim_storage::ClusteringRange;
-use seriatim_types::{PartitionOffset, WorkspaceId};
+use seriatim_types::WorkspaceId;
 
 use super::budget::Size;
-use super::state::REMOVED;
 use crate::keys::StoreKey;
 
 /// Values of one stretch of the log: the last one of each key.
@@ -18,17 +17,8 @@ pub(crate) struct Layer {
     pub(crate) values: BTreeMap<StoreKey, Bytes>,
     /// In order, so that what is written does not depend on chance.
     pub(crate) numbers: BTreeMap<WorkspaceId, Numbers>,
-    /// Which events' idempotency keys were swept: the values have the removals.
-    pub(crate) swept: Option<Swept>,
     /// Bytes of keys and values, about.
     bytes: usize,
-}
-
-/// A stretch of the log whose idempotency keys were swept: from the first event to the one before `to`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Swept {
-    pub(crate) from: PartitionOffset,
-    pub(crate) to: PartitionOffset,
 }
 
 /// What a workspace's numbers take, about.
@@ -53,21 +43,8 @@ impl Layer {
         }
     }
 
-    /// Removes idempotency keys of a stretch of the log.
-    pub(crate) fn sweep(&mut self, keys: Vec<StoreKey>, swept: Swept) {
-        for key in keys {
-            self.put(key, REMOVED);
-        }
-        let from = self.swept.map_or(swept.from, |earlier| earlier.from);
-        self.swept = Some(Swept { from, ..swept });
-    }
-
     /// Takes in what an older layer has and this one does not.
     pub(crate) fn put_older(&mut self, older: &Self) {
-        if let Some(Swept { from, to }) = older.swept {
-            let to = self.swept.map_or(to, |later| later.to);
-            self.swept = Some(Swept { from, to });
-        }
         for (key, value) in &older.values {
             if !self.values.contains_key(key) {
                 self.put(key.clone(), value.clone());

@@ -23,18 +23,28 @@
 mod budget;
 mod checkpoint;
 mod collected;
+mod derives;
 mod fetched;
+pub(crate) mod flusher;
 mod layer;
 mod overlay;
+mod partition;
+pub(crate) mod recovery;
 mod replay;
 pub(crate) mod split;
 mod state;
 
 pub(crate) use budget::{Budget, Limits};
 pub(crate) use checkpoint::Checkpoint;
+pub(crate) use derives::NumbersOnly;
 pub(crate) use fetched::{Fetched, Fetching};
-pub(crate) use layer::Swept;
-pub(crate) use overlay::{FlushStart, Overlay, Round, Writing};
-pub(crate) use replay::{Bodies, Chunk, Fault, Replay, ReplayError, Target};
+pub(crate) use overlay::{Overlay, Round};
+pub(crate) use partition::{DerivedPartition, Parts, read_missing_numbers};
+pub(crate) use replay::{Bodies, Chunk, Replay, ReplayError, Target};
 pub(crate) use split::Splits;
 pub(crate) use state::{Base, Draft, Found, REMOVED, State, Unread, Values, lock};
+
+#[cfg(test)]
+mod overlay_tests;
+#[cfg(test)]
+mod world_tests;

@@ -14,7 +14,7 @@ use seriatim_storage::ClusteringRange;
 use seriatim_types::{PartitionOffset, WorkspaceId};
 
 use super::budget::{Budget, Limits, Share, Size};
-use super::layer::{Layer, Swept};
+use super::layer::Layer;
 use crate::keys::StoreKey;
 
 /// What the flusher is writing.
@@ -65,8 +65,6 @@ pub(crate) struct Overlay {
     checkpoint: PartitionOffset,
     /// Bytes of the log from the checkpoint up to `next`.
     log_bytes: u64,
-    /// Up to where the store is swept, once it was read.
-    swept: Option<PartitionOffset>,
     /// Raised whenever something leaves: when a flush has ended, and when a recovery begins.
     generation: u64,
     /// Whether the partition is held: what is stored is looked at from outside, and must not change.
@@ -89,7 +87,6 @@ impl Overlay {
             next: PartitionOffset::FIRST,
             checkpoint: PartitionOffset::FIRST,
             log_bytes: 0,
-            swept: None,
             generation: 0,
             held: false,
             retired: false,
@@ -105,7 +102,6 @@ impl Overlay {
         self.target = None;
         self.waiting = Layer::default();
         self.log_bytes = 0;
-        self.swept = None;
         self.count(Size::NONE);
         Round(self.round)
     }
@@ -132,20 +128,11 @@ impl Overlay {
         (self.filling && !self.held && !self.retired).then_some(Round(self.round))
     }
 
-    /// Up to where idempotency keys are swept, what waits included; `None` if the store has to be asked.
-    pub(crate) fn swept(&self) -> Option<PartitionOffset> {
-        let writing = self.writing.as_ref().and_then(|writing| writing.layer.swept);
-        self.waiting.swept.or(writing).map(|swept| swept.to).or(self.swept)
-    }
-
-    /// The store is swept up to here.
-    pub(crate) fn found_swept(&mut self, swept: PartitionOffset) {
-        self.swept = Some(swept);
-    }
-
-    /// Removes idempotency keys of a stretch of the log.
-    pub(crate) fn sweep(&mut self, keys: Vec<StoreKey>, from: PartitionOffset, to: PartitionOffset) {
-        self.waiting.sweep(keys, Swept { from, to });
+    /// Changes values that follow from no new event.
+    pub(crate) fn put(&mut self, values: impl Iterator<Item = (StoreKey, Bytes)>) {
+        for (key, value) in values {
+            self.waiting.put(key, value);
+        }
         self.count(self.share.group);
     }
 
@@ -219,6 +206,10 @@ impl Overlay {
         self.retired = true;
     }
 
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired
+    }
+
     pub(crate) fn checkpoint(&self) -> PartitionOffset {
         self.checkpoint
     }
@@ -261,16 +252,25 @@ impl Overlay {
 
     /// Whether so much waits that a flush should not wait for the timer.
     pub(crate) fn wants_flush(&self) -> bool {
-        self.has_work()
-            && (self.waiting.size().keys >= self.limits.flush_at
-                || self.share.is_exceeded(&self.limits, false)
-                || self.events() > self.limits.events_max / 2
-                || self.log_bytes > self.limits.log_bytes_max / 2)
+        self.has_work() && (self.waiting.size().keys >= self.limits.flush_at || self.needs_flush())
+    }
+
+    /// Whether so much waits that a recovery flushes before it continues. Not `flush_at`: what comes again is then written
+    /// once.
+    pub(crate) fn needs_flush(&self) -> bool {
+        self.share.is_exceeded(&self.limits, false)
+            || self.events() > self.limits.events_max / 2
+            || self.log_bytes > self.limits.log_bytes_max / 2
+    }
+
+    /// How many keys may come before a flush is needed, and one more.
+    pub(crate) fn room(&self) -> usize {
+        self.share.room(&self.limits) + 1
     }
 
     /// Whether anything waits at all.
     pub(crate) fn has_work(&self) -> bool {
-        let changed = self.next > self.checkpoint || self.waiting.swept.is_some();
+        let changed = self.next > self.checkpoint || self.waiting.size() != Size::NONE;
         self.filling && !self.retired && self.writing.is_none() && changed
     }
 
@@ -305,7 +305,6 @@ impl Overlay {
         self.generation += 1;
         if self.filling {
             self.checkpoint = writing.next;
-            self.swept = writing.layer.swept.map(|swept| swept.to).or(self.swept);
             self.log_bytes -= writing.log_bytes;
         }
         self.count(self.share.group);

@@ -18,12 +18,14 @@ use seriatim_sequencer::{BadValue, FoldError, IgnoredNumbers, Numbers, ReadError
 use seriatim_storage::{Entry, Log, LogError, ReadEntries, ReadLimit, StoreError};
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
 
+use super::derives::Derives;
 use super::fetched::{Fetched, Fetching};
 use super::overlay::Overlay;
 use super::state::{Base, Draft, State, Values};
-use crate::apply::{ApplyError, Derivation, Pass};
+use crate::apply::ApplyError;
 use crate::codec::BadBytes;
-use crate::event::{Event, Place};
+use crate::event::Place;
+use crate::keys::StoreKey;
 use crate::limits::{LOAD_BYTES_MAX, READ_ROUNDS_MAX};
 use crate::sync::Mutex;
 
@@ -33,6 +35,9 @@ const PAGE: ReadLimit = ReadLimit { entries: 4_096, bytes: 512 << 10 };
 
 /// Entries whose values are read together.
 const CHUNK_ENTRIES: usize = 512;
+
+/// Workspaces whose numbers are kept from chunk to chunk: some megabytes.
+const NUMBERS_MAX: usize = 16_384;
 
 /// Entries of the log, with their offsets.
 type Entries<'a> = [(PartitionOffset, Entry<'a>)];
@@ -46,6 +51,11 @@ pub(crate) trait Target: Send {
 
     /// Waits until a chunk more can be kept.
     fn make_room(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// How many events may be kept before room has to be made again.
+    fn room(&self) -> usize {
+        usize::MAX
+    }
 
     /// The numbers of workspaces, in their order.
     fn read_numbers(
@@ -124,18 +134,33 @@ pub(crate) enum Bodies {
 
 /// A pass through the log of one partition.
 #[derive(Debug)]
-pub(crate) struct Replay<'a> {
-    pub(crate) env: &'a Env,
-    pub(crate) log: &'a Log,
-    pub(crate) partition: Partition,
-    pub(crate) derivation: &'a Derivation,
-    pub(crate) bodies: Bodies,
+pub(crate) struct Replay<'a, D> {
+    env: &'a Env,
+    log: &'a Log,
+    partition: Partition,
+    derivation: &'a D,
+    bodies: Bodies,
     /// Everything before this offset was kept.
     pub(crate) at: PartitionOffset,
     pub(crate) ignored: IgnoredNumbers,
+    /// Numbers of workspaces as of `at`: of those that came last, so that one that comes again is not read again.
+    numbers: HashMap<WorkspaceId, Numbers>,
 }
 
-impl Replay<'_> {
+impl<'a, D: Derives> Replay<'a, D> {
+    /// A pass that begins at an offset.
+    pub(crate) fn new(
+        env: &'a Env,
+        log: &'a Log,
+        partition: Partition,
+        derivation: &'a D,
+        bodies: Bodies,
+        at: PartitionOffset,
+    ) -> Self {
+        let (ignored, numbers) = (IgnoredNumbers::default(), HashMap::new());
+        Self { env, log, partition, derivation, bodies, at, ignored, numbers }
+    }
+
     /// Applies what the log has, up to an offset or to where it ends: [`at`](Self::at) says which came first. After an error
     /// it can be run again.
     pub(crate) async fn run<T: Target>(
@@ -155,8 +180,13 @@ impl Replay<'_> {
             let (mut left, mut size) = (&entries[..], CHUNK_ENTRIES);
             while !left.is_empty() {
                 target.make_room().await?;
-                let chunk = &left[..left.len().min(size)];
-                let applied = self.apply(chunk, to, target).await?;
+                let chunk = &left[..left.len().min(size).min(target.room())];
+                let applied = self.apply(chunk, to, target).await;
+                if applied.is_err() || self.numbers.len() > NUMBERS_MAX {
+                    // After an error they may be ahead of what was kept.
+                    self.numbers.clear();
+                }
+                let applied = applied?;
                 // Where values are large, the next chunk reads about as many as it will apply.
                 size = if applied < chunk.len() { applied } else { CHUNK_ENTRIES.min(size * 2) };
                 left = &left[applied..];
@@ -187,21 +217,26 @@ impl Replay<'_> {
         to: PartitionOffset,
         target: &mut T,
     ) -> Result<usize, T::Error> {
-        let mut numbers = read_numbers(chunk, to, target).await?;
-        let events = self.decode(chunk)?;
+        let workspaces = self.read_numbers(chunk, to, target).await?;
+        let events = if D::VALUES { self.decode(chunk)? } else { Vec::new() };
         // What is left is read when its event's turn comes.
         let wanted = self.dry_run(&events, target.overlay());
-        let fetched = target.fetch(Fetching::begin(target.overlay(), &wanted), LOAD_BYTES_MAX).await;
-        let mut fetched = fetched.map_err(ReplayError::Store)?;
+        let mut fetched = Fetched::default();
+        if !wanted.is_empty() {
+            let fetching = Fetching::begin(target.overlay(), &wanted);
+            fetched = target.fetch(fetching, LOAD_BYTES_MAX).await.map_err(ReplayError::Store)?;
+        }
         let (mut values, mut draft) = (Values::new(), Draft::default());
         let (mut next, mut applied, mut bytes, mut derived) = (self.at, 0, 0, 0);
-        let definition = self.derivation.schema.sequences();
-        for ((at, entry), (place, event)) in chunk.iter().zip(&events) {
+        let definition = self.derivation.sequences();
+        for (number, (at, entry)) in chunk.iter().enumerate() {
             let (workspace, kind) = (entry.workspace(), definition.kind(entry.kind()));
-            let known = numbers.entry(workspace).or_insert_with(|| Numbers::fresh(entry.kind(), kind));
+            let known = self.numbers.entry(workspace).or_insert_with(|| Numbers::fresh(entry.kind(), kind));
             known.fold(kind, *at, entry, &mut self.ignored).map_err(Fault::at(*at))?;
             let mut rounds = 0;
-            while !self.derive(*place, event, target.overlay(), &values, &fetched, &mut draft)? {
+            while let Some((place, event)) = events.get(number)
+                && !self.derive(*place, event, target.overlay(), &values, &fetched, &mut draft)?
+            {
                 let unread = std::mem::take(&mut draft.unread);
                 // Either the dry run did not come that far, which is counted. Or a flush has ended since the key was
                 // fetched: at most two can, because nothing is published before the chunk is applied, and those of a
@@ -220,26 +255,28 @@ impl Replay<'_> {
                 break;
             }
         }
-        numbers.retain(|_, numbers| numbers.folded() >= Some(self.at));
-        let numbers = numbers.into_iter().collect();
+        let known = |workspace| self.numbers.get(&workspace).map(|numbers| (workspace, numbers));
+        let moved = workspaces.into_iter().filter_map(known);
+        let moved = moved.filter(|(_, numbers)| numbers.folded() >= Some(self.at));
+        let numbers = moved.map(|(workspace, numbers)| (workspace, numbers.clone())).collect();
         target.keep(Chunk { values, numbers, next, events: applied, bytes }).await?;
         self.at = next;
         Ok(applied)
     }
 
-    fn decode(&self, chunk: &Entries<'_>) -> Result<Vec<(Place, Event)>, ReplayError> {
+    fn decode(&self, chunk: &Entries<'_>) -> Result<Vec<(Place, D::Event)>, ReplayError> {
         let decode = |(at, entry): &(PartitionOffset, Entry<'_>)| {
             if self.bodies == Bodies::Compared && !entry.body_is_intact() {
                 return Err(Fault::at(*at)(Fault::Body));
             }
-            let event = Event::decode(entry.body()).map_err(Fault::at(*at))?;
+            let event = self.derivation.read(entry.body()).map_err(Fault::at(*at))?;
             Ok((Place::of(*at, entry), event))
         };
         chunk.iter().map(decode).collect()
     }
 
     /// Which values the events will want, as far as that shows without them.
-    fn dry_run(&self, events: &[(Place, Event)], overlay: &Mutex<Overlay>) -> Vec<crate::keys::StoreKey> {
+    fn dry_run(&self, events: &[(Place, D::Event)], overlay: &Mutex<Overlay>) -> Vec<StoreKey> {
         let (nothing, none) = (Values::new(), Fetched::default());
         let mut draft = Draft::default();
         let mut keys = Vec::new();
@@ -256,7 +293,7 @@ impl Replay<'_> {
     fn derive(
         &self,
         place: Place,
-        event: &Event,
+        event: &D::Event,
         overlay: &Mutex<Overlay>,
         group: &Values,
         fetched: &Fetched,
@@ -264,38 +301,43 @@ impl Replay<'_> {
     ) -> Result<bool, ReplayError> {
         draft.clear();
         let mut state = State { base: Base { group, overlay, fetched }, draft };
-        let applied = self.derivation.apply(place, event, Pass::Again, &mut state);
+        let applied = self.derivation.apply(place, event, &mut state);
         if !draft.unread.is_empty() {
             return Ok(false);
         }
         applied.map_err(Fault::at(place.partition_offset))?;
         Ok(true)
     }
-}
 
-/// The numbers of those of a chunk's workspaces that have any.
-async fn read_numbers<T: Target>(
-    chunk: &Entries<'_>,
-    to: PartitionOffset,
-    target: &mut T,
-) -> Result<HashMap<WorkspaceId, Numbers>, ReplayError> {
-    let mut workspaces: Vec<WorkspaceId> = chunk.iter().map(|(_, entry)| entry.workspace()).collect();
-    workspaces.sort_unstable();
-    workspaces.dedup();
-    let read = target.read_numbers(&workspaces).await;
-    let mut numbers = HashMap::with_capacity(workspaces.len());
-    for (workspace, read) in workspaces.into_iter().zip(read) {
-        let found = read.map_err(|error| match error {
-            ReadError::Store(error) => ReplayError::Store(error),
-            ReadError::Bad(problem) => ReplayError::BadNumbers { workspace, problem },
-        })?;
-        let Some(found) = found else { continue };
-        if let Some(folded) = found.folded().filter(|folded| *folded >= to) {
-            return Err(ReplayError::Folded { workspace, folded, to });
+    /// Has the numbers of those of a chunk's workspaces that have any. Returns the workspaces, each once.
+    async fn read_numbers<T: Target>(
+        &mut self,
+        chunk: &Entries<'_>,
+        to: PartitionOffset,
+        target: &mut T,
+    ) -> Result<Vec<WorkspaceId>, ReplayError> {
+        let mut workspaces: Vec<WorkspaceId> = chunk.iter().map(|(_, entry)| entry.workspace()).collect();
+        workspaces.sort_unstable();
+        workspaces.dedup();
+        let unknown = workspaces.iter().filter(|workspace| !self.numbers.contains_key(workspace));
+        let unknown: Vec<WorkspaceId> = unknown.copied().collect();
+        if unknown.is_empty() {
+            return Ok(workspaces);
         }
-        numbers.insert(workspace, found);
+        let read = target.read_numbers(&unknown).await;
+        for (workspace, read) in unknown.into_iter().zip(read) {
+            let found = read.map_err(|error| match error {
+                ReadError::Store(error) => ReplayError::Store(error),
+                ReadError::Bad(problem) => ReplayError::BadNumbers { workspace, problem },
+            })?;
+            let Some(found) = found else { continue };
+            if let Some(folded) = found.folded().filter(|folded| *folded >= to) {
+                return Err(ReplayError::Folded { workspace, folded, to });
+            }
+            self.numbers.insert(workspace, found);
+        }
+        Ok(workspaces)
     }
-    Ok(numbers)
 }
 
 #[cfg(test)]

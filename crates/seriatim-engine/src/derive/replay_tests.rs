@@ -7,9 +7,10 @@ use seriatim_storage::{Digest, Entries as Appended, Header, Owner};
 use seriatim_types::{ApplicationId, Timestamp, WorkspaceKind, WorkspaceOffset};
 
 use super::*;
+use crate::apply::Derivation;
 use crate::definition::{Accepted, Schema, shop};
 use crate::derive::{Limits, lock};
-use crate::event::Argument;
+use crate::event::{Argument, Event};
 use crate::projector::{Projected, Rows, projector};
 
 const WORKSPACE: WorkspaceId = WorkspaceId::FIRST;
@@ -79,16 +80,9 @@ impl World {
         }
     }
 
-    fn replay(&self, bodies: Bodies) -> Replay<'_> {
-        Replay {
-            env: &self.env,
-            log: &self.log,
-            partition: self.owner.partition(),
-            derivation: &self.derivation,
-            bodies,
-            at: PartitionOffset::FIRST,
-            ignored: IgnoredNumbers::default(),
-        }
+    fn replay(&self, bodies: Bodies) -> Replay<'_, Derivation> {
+        let (partition, first) = (self.owner.partition(), PartitionOffset::FIRST);
+        Replay::new(&self.env, &self.log, partition, &self.derivation, bodies, first)
     }
 }
 

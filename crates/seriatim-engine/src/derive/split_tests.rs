@@ -1,6 +1,6 @@
 use seriatim_env::simulate;
 use seriatim_storage::memory::MemoryStore;
-use seriatim_storage::{Batch, Durability, Write};
+use seriatim_storage::{Batch, Durability};
 
 use super::*;
 
@@ -61,34 +61,6 @@ fn a_large_value_is_read_as_it_was_written_and_leaves_no_part_of_an_older_one() 
             assert!(found[0].as_ref() == Some(&value));
         }
         assert!(splits.known().is_empty());
-    });
-}
-
-#[test]
-fn where_batches_may_be_there_in_part_a_crash_leaves_the_old_value_or_the_new_one() {
-    simulate(1, |_| async move {
-        let key = StoreKey::new(b"ev1", b"row");
-        let old = row(1, 17 << 20);
-        for new in [row(2, (17 << 20) - 1), row(2, 100)] {
-            for written in 0.. {
-                let (store, splits) = (Store::new(MemoryStore::new()), Splits::default());
-                write(&store, &splits, &key, &old).await;
-                let mut collected = splits.collect();
-                collected.put(&key, &new);
-                let Collected { parts, values, removals, .. } = collected;
-                let all: Vec<Write> = parts.into_iter().chain(values).chain(removals).collect();
-                let mut batch = Batch::new();
-                all[..written].iter().for_each(|write| batch.push(write.clone()));
-                store.write(batch, Durability::Buffered).await.unwrap();
-                let found = Splits::default().get_many(&store, &[key.as_key()]).await.unwrap();
-                let found = found[0].as_ref().unwrap();
-                assert!(found == &old || found == &new, "after {written} writes");
-                if written == all.len() {
-                    assert!(found == &new);
-                    break;
-                }
-            }
-        }
     });
 }
 

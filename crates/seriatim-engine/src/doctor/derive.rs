@@ -3,13 +3,16 @@
 use std::sync::{Arc, Mutex};
 
 use seriatim_env::Env;
-use seriatim_sequencer::{IgnoredNumbers, Numbers, ReadError};
+use seriatim_sequencer::{Numbers, ReadError};
 use seriatim_storage::{Durability, Log, Store, StoreError};
 use seriatim_types::{ApplicationId, Partition, PartitionOffset, WorkspaceId};
 
 use super::{DoctorError, Progress, Report, Telling};
 use crate::apply::Derivation;
-use crate::derive::{Bodies, Chunk, Fetched, Fetching, Limits, Overlay, Replay, ReplayError, Splits, Target};
+use crate::derive::{
+    Bodies, Chunk, Fetched, Fetching, Limits, Overlay, Replay, ReplayError, Splits, Target,
+    read_missing_numbers,
+};
 
 /// A look at one partition.
 pub(super) struct Examination<'a> {
@@ -72,8 +75,7 @@ impl<'a> Examination<'a> {
     ) -> Result<(), DoctorError> {
         let Self { env, log, partition, derivation, at, .. } = *self;
         // Ignored numbers are not reported here: the engine logs them when it recovers.
-        let ignored = IgnoredNumbers::default();
-        let mut replay = Replay { env, log, partition, derivation, bodies: Bodies::Compared, at, ignored };
+        let mut replay = Replay::new(env, log, partition, derivation, Bodies::Compared, at);
         let result = replay.run(to, &mut Deriving { examination: self, to, report, tell }).await;
         self.at = replay.at;
         result?;
@@ -107,7 +109,7 @@ impl Target for Deriving<'_> {
     async fn read_numbers(&mut self, workspaces: &[WorkspaceId]) -> Vec<Result<Option<Numbers>, ReadError>> {
         let Examination { scratch, partition, derivation, .. } = *self.examination;
         let (definition, unknown) = (derivation.schema.sequences(), vec![None; workspaces.len()]);
-        Numbers::read_missing(scratch, partition.application, definition, workspaces, unknown).await
+        read_missing_numbers(scratch, partition.application, definition, workspaces, unknown).await
     }
 
     async fn fetch(&mut self, fetching: Fetching, bytes_max: usize) -> Result<Fetched, StoreError> {

@@ -53,7 +53,7 @@ async fn look(
     tell: Telling<'_>,
 ) -> Result<(), DoctorError> {
     let shared = &handle.shared;
-    let storage = (&shared.log, &shared.store);
+    let storage = (&shared.log, &shared.derived.store);
     let mut examination =
         Examination::new(&shared.env, storage, scratch, shared.partition, &running.derivation);
     handle.wait_ready().await.map_err(DoctorError::NotHeld)?;

@@ -1,8 +1,5 @@
 //! First part of the step: commands come from the queue, and there is room for a group.
 
-use std::pin::pin;
-
-use futures_util::future::{Either, select};
 use seriatim_sequencer::{Busy, StopReason};
 
 use super::message::Message;
@@ -14,17 +11,12 @@ impl PartitionTask {
     /// Waits until there is something to do and a group can be opened for it. `false`: nothing more will come.
     pub(super) async fn collect(&mut self) -> Result<bool, SubmitError> {
         loop {
-            self.renew().await?;
             // A hold that came while commands were under way is not to wait for another message.
             if self.is_idle() && self.hold.is_none() {
                 if self.ending {
                     return Ok(false);
                 }
-                let next = match select(pin!(self.queue.recv()), pin!(self.shared.renewed.notified())).await {
-                    Either::Left((message, _)) => message,
-                    Either::Right(_) => continue,
-                };
-                let Some(message) = next else { return Ok(false) };
+                let Some(message) = self.queue.recv().await else { return Ok(false) };
                 self.take(message);
             }
             // Callers that were just answered are ready to run, and may send the next command: a group of all of them
@@ -82,11 +74,11 @@ impl PartitionTask {
 
     /// Waits until a group can be opened, no longer than `begin_wait`.
     pub(super) async fn wait_for_room(&mut self) -> Result<(), Busy> {
-        let mut changes = self.shared.changes.subscribe();
+        let mut changes = self.shared.derived.changes.subscribe();
         let deadline = self.shared.env.instant() + self.shared.options.begin_wait;
         loop {
             changes.mark_unchanged();
-            if let Some(reason) = self.shared.halted() {
+            if let Some(reason) = self.shared.derived.halted() {
                 return Err(Busy::Stopped(StopReason::Internal(reason)));
             }
             let busy = match self.sequencer.check_room() {

@@ -38,7 +38,7 @@ impl PartitionTask {
         let stops = matches!(error, AppendError::Conflict { .. } | AppendError::StaleEpoch { .. });
         if stops {
             // Before the answers: the state that callers see after theirs is the stopped one.
-            self.shared.halt(&error.to_string());
+            self.shared.derived.halt(&error.to_string());
         }
         self.refuse(staged.answers, &SubmitError::Append(error.clone()));
         // Another owner is at work on this partition.
@@ -56,7 +56,7 @@ impl PartitionTask {
                     return Ok(());
                 }
                 Ok(Settled::Discarded) => {
-                    lock(&self.shared.overlay).drop_group();
+                    lock(&self.shared.derived.overlay).drop_group();
                     self.refuse(answers, &SubmitError::NotWritten(error.to_string()));
                     return Ok(());
                 }

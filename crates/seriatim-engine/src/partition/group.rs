@@ -68,7 +68,7 @@ impl PartitionTask {
         let mut batch = std::mem::take(&mut self.batch);
         loop {
             let Attempt { sealed, outcomes, mut new_keys } = self.attempt(&mut batch, now)?;
-            match taken::find(&self.shared.store, &new_keys).await {
+            match taken::find(&self.shared.derived.store, &new_keys).await {
                 Ok(None) => {
                     let answers = self.sort_out(outcomes, &mut batch, Some(sealed.at()));
                     if !batch.commands.is_empty() {
@@ -98,13 +98,13 @@ impl PartitionTask {
     /// Gives a group up that is not in the log, which is free: none of its numbers was used.
     pub(super) fn drop_group(&mut self, sealed: Sealed<Values>) {
         self.sequencer.discard(sealed);
-        lock(&self.shared.overlay).drop_group();
+        lock(&self.shared.derived.overlay).drop_group();
     }
 
     /// The time of the next events: not before the last event of the log, also after a restart.
     async fn event_time(&mut self) -> Result<Timestamp, LogError> {
         let (round, next) = {
-            let overlay = lock(&self.shared.overlay);
+            let overlay = lock(&self.shared.derived.overlay);
             (overlay.caught_up(), overlay.next())
         };
         if round.is_none() || self.timed != round {
@@ -136,7 +136,8 @@ impl PartitionTask {
             if full || group.bytes() >= GROUP_BYTES_MAX {
                 break;
             }
-            let base = Base { group: &values, overlay: &self.shared.overlay, fetched: &batch.fetched };
+            let base =
+                Base { group: &values, overlay: &self.shared.derived.overlay, fetched: &batch.fetched };
             let mut stage = Stage { shared: &self.shared, base, now, body: &mut self.body };
             let outcome = stage.run(&mut submission.prepared, &mut group, pin, &mut self.draft);
             if matches!(outcome, Outcome::Staged(_)) {
@@ -148,7 +149,7 @@ impl PartitionTask {
                         Some(old) => bytes = bytes + value_bytes - old.len(),
                     }
                 }
-                full = lock(&self.shared.overlay).closes_group(values.len(), bytes);
+                full = lock(&self.shared.derived.overlay).closes_group(values.len(), bytes);
             }
             outcomes.push(outcome);
         }

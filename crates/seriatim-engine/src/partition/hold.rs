@@ -3,10 +3,9 @@
 use seriatim_sequencer::Busy;
 use seriatim_types::ErrorKind;
 
-use super::flusher;
 use super::message::Hold;
 use super::task::PartitionTask;
-use crate::derive::{Fetched, lock};
+use crate::derive::{Fetched, flusher, lock};
 use crate::error::SubmitError;
 
 impl PartitionTask {
@@ -14,36 +13,21 @@ impl PartitionTask {
     pub(super) async fn stand_still(&mut self, hold: Hold) -> Result<(), SubmitError> {
         let Hold { ready, release } = hold;
         // Before the flush: what is swept after it would change what is stored.
-        lock(&self.shared.overlay).hold(true);
+        lock(&self.shared.derived.overlay).hold(true);
         let settled = match self.wait_for_room().await {
             Ok(()) | Err(Busy::Backlogged { .. }) => {
-                flusher::flush_all(&self.shared).await.map_err(SubmitError::Store)
+                flusher::flush_all(&self.shared.derived).await.map_err(SubmitError::Store)
             }
             Err(busy) => Err(SubmitError::Busy(busy)),
         };
         let begun = if ready.send(settled).is_ok() { release.await.ok() } else { None };
-        lock(&self.shared.overlay).hold(false);
+        lock(&self.shared.derived.overlay).hold(false);
         if let Some(begun) = begun {
             self.recover().await?;
             // The one who asked may have gone.
             let _ = begun.send(());
         }
         Ok(())
-    }
-
-    /// Recovers if the store was opened again, unless a recovery is under way, which begins again by itself.
-    pub(super) async fn renew(&mut self) -> Result<(), SubmitError> {
-        if !self.shared.is_store_renewed() {
-            return Ok(());
-        }
-        // Takes in a recovery that has ended; what it says does not matter here.
-        let _ = self.sequencer.check_room();
-        if self.sequencer.next_offset().is_none() {
-            return Ok(());
-        }
-        let partition = self.shared.partition;
-        tracing::warn!(%partition, "the store was opened again; the partition recovers from its checkpoint");
-        self.recover().await
     }
 
     /// Forgets everything and begins again from the checkpoint, because what is stored was changed from outside.

@@ -62,7 +62,7 @@ impl PartitionTask {
         let Ok(loading) = self.sequencer.loading(&wanted) else { return };
         let commands = std::mem::take(&mut self.waiting);
         let reads = commands.iter().flat_map(|command| &command.prepared.reads);
-        let fetching = Fetching::begin(&self.shared.overlay, reads);
+        let fetching = Fetching::begin(&self.shared.derived.overlay, reads);
         let loading = if fetching.is_empty() {
             match loading.complete() {
                 Ok(loaded) => return self.admit(commands, loaded, ReadValues::default()),
@@ -113,11 +113,11 @@ async fn load_values(
     fetching: Fetching,
     commands: &[Submission],
 ) -> Result<ReadValues, StoreError> {
-    let (mut fetched, is_all) = shared.read_fetching_within(fetching, LOAD_BYTES_MAX).await?;
+    let (mut fetched, is_all) = shared.derived.read_fetching_within(fetching, LOAD_BYTES_MAX).await?;
     if !is_all && let Some(first) = commands.first() {
         let left = first.prepared.reads.iter().filter(|key| !fetched.has_asked(key));
-        let left = Fetching::begin(&shared.overlay, left);
-        let (rest, is_all) = shared.read_fetching_within(left, COMMAND_DERIVED_BYTES_MAX).await?;
+        let left = Fetching::begin(&shared.derived.overlay, left);
+        let (rest, is_all) = shared.derived.read_fetching_within(left, COMMAND_DERIVED_BYTES_MAX).await?;
         if !is_all {
             let (what, max) = ("what the command reads".to_owned(), COMMAND_DERIVED_BYTES_MAX);
             let refused = SubmitError::TooLarge { what, max, found: rest.bytes() };

@@ -3,14 +3,12 @@
 mod append;
 mod collect;
 mod conclude;
-mod flusher;
 mod group;
 mod hold;
 mod load;
 mod message;
 mod queue_budget;
 mod reading;
-mod recovery;
 mod shared;
 mod stage;
 mod sweep;
@@ -20,22 +18,21 @@ mod task;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use seriatim_env::{Env, Task};
 use seriatim_sequencer::{Sequencer, Status, StatusHandle};
 use seriatim_storage::{Log, Owner, Store};
 use seriatim_types::Partition;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::apply::Derivation;
-use crate::derive::{Budget, Limits, Overlay, Splits, lock};
+use crate::derive::{self, Budget, DerivedPartition, Limits, flusher, lock};
 use crate::error::SubmitError;
 use crate::event_clock::EventClock;
 use crate::fence::Fence;
 use crate::follow::Watchers;
 use crate::follower::{self, AsyncProjector};
-use crate::metrics::PartitionMetrics;
+use crate::metrics::{DerivedMetrics, PartitionMetrics};
 use crate::options::Options;
 use crate::prepared::Prepared;
 use crate::request::Answer;
@@ -133,26 +130,29 @@ impl PartitionHandle {
             own_bytes: options.unflushed_bytes_max / 2 / sharing,
         };
         let queue_bytes = queue.share(sharing);
+        let derived = Arc::new(DerivedPartition::new(derive::Parts {
+            env: env.clone(),
+            log: log.clone(),
+            store,
+            partition,
+            derivation: derivation.clone(),
+            limits,
+            budget,
+            flush_interval: options.flush_interval,
+            retry: options.retry,
+            metrics: DerivedMetrics::new("seriatim_engine", partition),
+        }));
         let shared = Arc::new(Shared {
             env: env.clone(),
             log,
-            store,
             partition,
             derivation,
             options,
-            overlay: std::sync::Mutex::new(Overlay::new(limits, budget)),
-            wake: Notify::new(),
-            store_failure: std::sync::Mutex::default(),
-            store_generation: AtomicU64::new(0),
-            renewed: Notify::new(),
-            changes: watch::Sender::new(()),
+            derived,
             watchers: Watchers::default(),
-            stop: env.shutdown().child_token(),
-            stopped: watch::Sender::new(None),
             metrics: PartitionMetrics::new(partition),
             fence,
             clock,
-            splits: Splits::default(),
             sweeper: Sweeper::default(),
         });
         let definition = shared.derivation.schema.sequences().clone();
@@ -160,7 +160,10 @@ impl PartitionHandle {
         let sequencer = Sequencer::new(env.clone(), owner, definition, cache, shared.clone());
         let status = sequencer.status_handle();
         let (queue, commands) = mpsc::channel(options.queue_max);
-        let flusher = env.spawn(flusher::run(shared.clone()));
+        let flusher = env.spawn({
+            let shared = shared.clone();
+            async move { flusher::run(&shared.derived, || sweep::run(&shared)).await }
+        });
         let task = PartitionTask::new(shared.clone(), sequencer, commands, flusher);
         let task = env.spawn(task.run());
         let task = std::sync::Mutex::new(Some(task));
@@ -207,13 +210,13 @@ impl PartitionHandle {
 
     fn closed(&self) -> SubmitError {
         let partition = self.shared.partition.to_string();
-        let stopped = self.shared.halted();
+        let stopped = self.shared.derived.halted();
         stopped.map_or(SubmitError::Closed, |reason| SubmitError::Stopped { partition, reason })
     }
 
     /// Waits until a recovery has ended.
     pub(crate) async fn wait_ready(&self) -> Result<(), SubmitError> {
-        let mut changes = self.shared.changes.subscribe();
+        let mut changes = self.shared.derived.changes.subscribe();
         loop {
             changes.mark_unchanged();
             match self.state().status {
@@ -261,12 +264,12 @@ impl PartitionHandle {
             tracing::warn!(partition = %self.shared.partition, "storage does not answer; closing without it");
         }
         self.shared.watchers.close();
-        self.shared.stop.cancel();
+        self.shared.derived.stop.cancel();
         self.end_followers().await;
     }
 
     pub(crate) fn state(&self) -> PartitionState {
-        let status = match (self.shared.halted(), self.status.status()) {
+        let status = match (self.shared.derived.halted(), self.status.status()) {
             (Some(reason), _) => PartitionStatus::Stopped(reason),
             (None, Status::None) => PartitionStatus::Recovering { from: 1, at: 1, tail: 1 },
             (None, Status::Recovering { from, at, tail }) => {
@@ -277,9 +280,8 @@ impl PartitionHandle {
             (None, Status::Finished) => PartitionStatus::Stopped("it is closed".to_owned()),
         };
         let in_group = usize::from(matches!(self.status.status(), Status::InTransaction));
-        let failure = self.shared.store_failure.lock();
-        let store_failure = failure.unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        let overlay = lock(&self.shared.overlay);
+        let store_failure = self.shared.derived.store_failure();
+        let overlay = lock(&self.shared.derived.overlay);
         PartitionState {
             partition: self.shared.partition,
             status,

@@ -8,7 +8,8 @@
 //!          in the store       applied     not yet       readable once next has reached the target
 //! ```
 //!
-//! What is in [`Shared`] does not wait: recovery and the partition's own loads use it, and would wait for themselves.
+//! What [`Shared`](super::Shared) reads does not wait: recovery and the partition's own loads use it, and would wait for
+//! themselves.
 
 use bytes::Bytes;
 use seriatim_env::Instant;
@@ -32,7 +33,7 @@ impl PartitionHandle {
         let deadline = self.read_deadline();
         loop {
             let round = self.caught_up(deadline).await?;
-            let found = self.shared.read(keys).await?;
+            let found = self.shared.derived.read(keys).await?;
             if self.is_current(round) {
                 return Ok(found);
             }
@@ -49,7 +50,7 @@ impl PartitionHandle {
         let deadline = self.read_deadline();
         loop {
             let round = self.caught_up(deadline).await?;
-            let found = self.shared.scan(partition, range.clone(), limit).await?;
+            let found = self.shared.derived.scan(partition, range.clone(), limit).await?;
             if self.is_current(round) {
                 return Ok(found);
             }
@@ -61,7 +62,7 @@ impl PartitionHandle {
         let deadline = self.read_deadline();
         loop {
             let round = self.caught_up(deadline).await?;
-            let found = self.shared.read_numbers(&[workspace]).await.pop();
+            let found = self.shared.derived.read_numbers(&[workspace]).await.pop();
             if !self.is_current(round) {
                 continue;
             }
@@ -80,18 +81,14 @@ impl PartitionHandle {
         self.shared.env.instant() + self.shared.options.begin_wait
     }
 
-    /// Whether no recovery has begun since, and none has to: what was read then is of one piece.
+    /// Whether no recovery has begun since: what was read then is of one piece.
     fn is_current(&self, round: Round) -> bool {
-        !self.shared.is_store_renewed() && lock(&self.shared.overlay).is_current(round)
+        lock(&self.shared.derived.overlay).is_current(round)
     }
 
-    /// The present recovery, if it has come to its end, on the store as it is now.
+    /// The present recovery, if it has come to its end.
     fn recovered(&self) -> Option<Round> {
-        if self.shared.is_store_renewed() {
-            self.shared.renewed.notify_one();
-            return None;
-        }
-        lock(&self.shared.overlay).caught_up()
+        lock(&self.shared.derived.overlay).caught_up()
     }
 
     /// Waits until everything that was in the log when it was taken is in the overlay or the store.
@@ -99,7 +96,7 @@ impl PartitionHandle {
         if let Some(round) = self.recovered() {
             return Ok(round);
         }
-        let mut changes = self.shared.changes.subscribe();
+        let mut changes = self.shared.derived.changes.subscribe();
         let mut late = false;
         loop {
             changes.mark_unchanged();
@@ -119,7 +116,7 @@ impl PartitionHandle {
 
     /// Why a recovery that has not ended will not end.
     fn ended(&self) -> Option<SubmitError> {
-        if self.shared.halted().is_some() {
+        if self.shared.derived.halted().is_some() {
             return Some(self.closed());
         }
         match self.status.status() {

@@ -15,13 +15,13 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::{Buf, BufMut};
+use bytes::Bytes;
 use seriatim_storage::ReadLimit;
 use seriatim_types::{PartitionOffset, Timestamp};
 
 use super::Shared;
 use crate::apply::KeyUse;
-use crate::derive::{REMOVED, lock};
+use crate::derive::{REMOVED, Round, lock};
 use crate::event::{Event, Place};
 use crate::keys::{self, StoreKey, WorkspaceKeys};
 
@@ -35,35 +35,26 @@ const PAGES_MAX: usize = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Position {
     /// Keys of events before this one were removed, unless they were used again.
-    pub(crate) done: PartitionOffset,
-    /// Keys of events before this one may have been removed. The same as `done`, but while a flush is under way in a
-    /// store whose batches are not atomic.
     pub(crate) reach: PartitionOffset,
 }
 
 impl Position {
-    const BYTES: usize = 20;
-
     /// Nothing is swept.
-    pub(crate) const START: Self = Self { done: PartitionOffset::FIRST, reach: PartitionOffset::FIRST };
+    pub(crate) const START: Self = Self { reach: PartitionOffset::FIRST };
 
-    pub(crate) fn encode(self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(Self::BYTES);
-        bytes.put_u64(self.done.get());
-        bytes.put_u64(self.reach.get());
-        bytes.put_u32(crc32fast::hash(&bytes));
-        bytes
+    fn encode(self) -> Bytes {
+        let offset = self.reach.get().to_be_bytes();
+        [offset.as_slice(), &crc32fast::hash(&offset).to_be_bytes()].concat().into()
     }
 
     /// Reads a stored position; `None` if it is damaged.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let (mut offsets, checksum) = bytes.split_last_chunk().filter(|(rest, _)| rest.len() == 16)?;
-        if crc32fast::hash(offsets) != u32::from_be_bytes(*checksum) {
+        let (offset, checksum) = bytes.split_last_chunk()?;
+        if crc32fast::hash(offset) != u32::from_be_bytes(*checksum) {
             return None;
         }
-        let done = PartitionOffset::new(offsets.get_u64())?;
-        let reach = PartitionOffset::new(offsets.get_u64())?;
-        (done <= reach).then_some(Self { done, reach })
+        let offset = PartitionOffset::new(u64::from_be_bytes(offset.try_into().ok()?))?;
+        Some(Self { reach: offset })
     }
 }
 
@@ -75,6 +66,8 @@ pub(crate) struct Sweeper {
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Known {
+    /// The recovery that is swept after, and how far: in the overlay or in the store.
+    swept: Option<(Round, PartitionOffset)>,
     /// The time of the first event that is not swept.
     first: Option<(PartitionOffset, Timestamp)>,
     /// The time of the last event of all.
@@ -91,11 +84,15 @@ impl Sweeper {
     }
 }
 
-/// Sweeps what is due, within bounds. What fails is tried again with the next flush.
+/// Sweeps what is due, within bounds. What fails is tried again with the next flush. A panic stops the partition.
 pub(super) async fn run(shared: &Shared) {
+    let _ = shared.derived.guard("a sweep", sweep(shared)).await;
+}
+
+async fn sweep(shared: &Shared) {
     let Some(window) = shared.options.idempotency_window else { return };
     for page in 0..PAGES_MAX {
-        if page > 0 && lock(&shared.overlay).wants_flush() {
+        if page > 0 && lock(&shared.derived.overlay).wants_flush() {
             return;
         }
         match sweep_page(shared, window).await {
@@ -111,21 +108,17 @@ pub(super) async fn run(shared: &Shared) {
 
 /// Sweeps a page. Whether there may be more to do.
 async fn sweep_page(shared: &Shared, window: Duration) -> Result<bool, String> {
-    let (round, at, next, generation) = {
-        let overlay = lock(&shared.overlay);
+    let (round, next, generation) = {
+        let overlay = lock(&shared.derived.overlay);
         let Some(round) = overlay.filled() else { return Ok(false) };
-        (round, overlay.swept(), overlay.next(), overlay.generation())
+        (round, overlay.next(), overlay.generation())
     };
-    let from = match at {
-        Some(at) => at,
+    let from = match shared.sweeper.known().swept.filter(|(known, _)| *known == round) {
+        Some((_, from)) => from,
         None => {
-            let stored = read_position(shared).await?.done;
-            let mut overlay = lock(&shared.overlay);
-            if overlay.filled() != Some(round) {
-                return Ok(false);
-            }
-            overlay.found_swept(stored);
-            stored
+            let Position { reach } = read_position(shared).await?;
+            shared.sweeper.remember(|known| known.swept = Some((round, reach)));
+            reach
         }
     };
     let Some(last) = PartitionOffset::new(next.get() - 1).filter(|last| from <= *last) else {
@@ -158,32 +151,31 @@ async fn sweep_page(shared: &Shared, window: Duration) -> Result<bool, String> {
         return Ok(false);
     }
     let keys: Vec<StoreKey> = uses.iter().map(|(key, _)| key.clone()).collect();
-    let found = shared.get_many(&keys).await.map_err(|error| error.to_string())?;
-    if shared.is_store_renewed() {
-        return Ok(false);
-    }
-    let mut overlay = lock(&shared.overlay);
-    if overlay.filled() != Some(round) || overlay.generation() != generation || overlay.swept() != Some(from)
-    {
+    let found = shared.derived.get_many(&keys).await.map_err(|error| error.to_string())?;
+    let mut overlay = lock(&shared.derived.overlay);
+    if overlay.filled() != Some(round) || overlay.generation() != generation {
         // What was read may be outdated: a flush has ended meanwhile, or a recovery has begun.
         return Ok(false);
     }
-    let mut removed = Vec::new();
+    let mut swept = Vec::with_capacity(uses.len() + 1);
     for ((key, offset), found) in uses.into_iter().zip(found) {
         // The overlay first: what it has is newer, and the key may have been used again.
         let present = overlay.get(&key).cloned().or(found).filter(|bytes| *bytes != REMOVED);
         let used = present.and_then(|bytes| KeyUse::decode(&bytes).ok());
         if used.is_some_and(|used| used.offset == offset) {
-            removed.push(key);
+            swept.push((key, REMOVED));
         }
     }
-    overlay.sweep(removed, from, to);
+    swept.push((keys::sweep(shared.partition), Position { reach: to }.encode()));
+    overlay.put(swept.into_iter());
+    drop(overlay);
+    shared.sweeper.remember(|known| known.swept = Some((round, to)));
     Ok(!ended)
 }
 
 async fn read_position(shared: &Shared) -> Result<Position, String> {
-    let key = keys::sweep(shared.partition);
-    let stored = shared.store.get(key.as_key()).await.map_err(|error| error.to_string())?;
+    let stored = shared.derived.read(&[keys::sweep(shared.partition)]).await;
+    let stored = stored.map_err(|error| error.to_string())?.pop().flatten();
     // Damaged, it is made anew by sweeping from the beginning.
     Ok(stored.and_then(|bytes| Position::decode(&bytes)).unwrap_or(Position::START))
 }
@@ -206,17 +198,15 @@ mod tests {
 
     #[test]
     fn a_position_round_trips_and_a_damaged_one_is_none() {
-        let at = |offset| PartitionOffset::new(offset).unwrap();
-        let position = Position { done: at(3), reach: at(7) };
-        let bytes = position.encode();
-        assert_eq!(bytes[..16], *b"\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x07");
-        assert_eq!((bytes.len(), Position::decode(&bytes)), (Position::BYTES, Some(position)));
+        let position = Position { reach: PartitionOffset::new(7).unwrap() };
+        let bytes = position.encode().to_vec();
+        assert_eq!(bytes[..8], *b"\0\0\0\0\0\0\0\x07");
+        assert_eq!((bytes.len(), Position::decode(&bytes)), (12, Some(position)));
         for place in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[place] ^= 1;
             assert_eq!(Position::decode(&damaged), None);
             assert_eq!(Position::decode(&bytes[..place]), None);
         }
-        assert_eq!(Position::decode(&Position { done: at(8), reach: at(7) }.encode()), None);
     }
 }

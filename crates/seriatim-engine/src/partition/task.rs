@@ -17,10 +17,9 @@ use seriatim_types::Timestamp;
 use tokio::sync::mpsc;
 
 use super::Shared;
-use super::flusher;
 use super::load::{Batch, Loading};
 use super::message::{Hold, Message, Submission};
-use crate::derive::{Draft, Round};
+use crate::derive::{Draft, Round, flusher};
 use crate::error::SubmitError;
 
 pub(crate) struct PartitionTask {
@@ -73,15 +72,16 @@ impl PartitionTask {
 
     /// Until it is stopped, or stops because something is wrong.
     pub(crate) async fn run(mut self) {
-        let (shared, stop) = (self.shared.clone(), self.shared.stop.clone());
-        let worked = shared.guard("the partition's task", stop.run_until_cancelled(self.work())).await;
+        let (shared, stop) = (self.shared.clone(), self.shared.derived.stop.clone());
+        let worked =
+            shared.derived.guard("the partition's task", stop.run_until_cancelled(self.work())).await;
         let end = match worked {
             Ok(Some(Ok(())) | None) => SubmitError::Closed,
             Ok(Some(Err(reason))) => {
                 tracing::error!(partition = %shared.partition, %reason, "the partition has stopped");
                 match &reason {
-                    SubmitError::Stopped { reason, .. } => shared.halt(reason),
-                    other => shared.halt(&other.to_string()),
+                    SubmitError::Stopped { reason, .. } => shared.derived.halt(reason),
+                    other => shared.derived.halt(&other.to_string()),
                 }
                 reason
             }
@@ -101,9 +101,9 @@ impl PartitionTask {
         self.flusher.cancel();
         // What is committed and not flushed is in the log; writing it now just makes the next start quick. Not after a stop:
         // another owner may have written to the store by now.
-        if shared.halted().is_none() {
+        if shared.derived.halted().is_none() {
             // An error was logged, and the next recovery will find everything.
-            let _ = flusher::flush_all(&shared).await;
+            let _ = flusher::flush_all(&shared.derived).await;
         }
     }
 

@@ -19,7 +19,6 @@ pub(crate) struct Changed {
 
 /// Everything that belongs to one group.
 #[derive(Debug)]
-#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Buffers {
     /// Who may append the entries. Travels with the group, so that no group counts references anew.
     pub(crate) owner: Arc<Owner>,

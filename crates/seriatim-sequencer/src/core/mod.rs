@@ -7,6 +7,3 @@ mod state;
 pub(crate) use buffers::Buffers;
 pub(crate) use phase::Phase;
 pub(crate) use state::{Core, Generation, draw, next, raise};
-
-#[cfg(test)]
-mod world_tests;

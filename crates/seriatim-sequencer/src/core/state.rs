@@ -25,7 +25,6 @@ impl Generation {
 }
 
 #[derive(Debug)]
-#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Core {
     pub(crate) definition: Arc<Definition>,
     pub(crate) cache: Cache,
@@ -54,10 +53,7 @@ impl Core {
     }
 
     /// Goes on behind what recovery has found.
-    pub(crate) fn recovered(&mut self, next: PartitionOffset, cache: Option<Cache>) {
-        if let Some(cache) = cache {
-            self.cache = cache;
-        }
+    pub(crate) fn recovered(&mut self, next: PartitionOffset) {
         self.next = next;
         self.phase = Phase::Ready;
     }

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use seriatim_engine::alone::{Options, Sequencer};
 use seriatim_env::{Env, simulate};
-use seriatim_sequencer::{Definition, Event, Options, Pin, Sealed, Sequence, Sequencer, Settled, builtin};
+use seriatim_sequencer::{Definition, Event, Pin, Sealed, Sequence, Settled, builtin};
 use seriatim_storage::faulty::{Faults, FaultyLog, FaultyStore, Operations};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
-use seriatim_storage::{Log, ReadLimit, Store, StoreBackend};
+use seriatim_storage::{Key, Log, ReadLimit, Store, StoreBackend};
 use seriatim_storage_file::{FileOptions, FileStorage, FjallStore, StoreOptions};
 use seriatim_types::{Number, Partition, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind};
 
@@ -39,6 +40,18 @@ pub fn workspace(number: u64) -> WorkspaceId {
 
 pub fn offset(number: u64) -> PartitionOffset {
     PartitionOffset::new(number).unwrap()
+}
+
+/// Under which key a partition's checkpoint is stored; the clustering part is empty.
+pub fn checkpoint_key(partition: Partition) -> Vec<u8> {
+    let (application, id) = (partition.application.get().to_be_bytes(), partition.id.get().to_be_bytes());
+    [&b"ek"[..], &application, &id].concat()
+}
+
+/// The stored checkpoint, from its documented bytes.
+pub async fn stored_checkpoint(store: &Store, partition: Partition) -> u64 {
+    let stored = store.get(Key::new(&checkpoint_key(partition), b"")).await.unwrap();
+    stored.map_or(1, |bytes| u64::from_be_bytes(bytes[1..9].try_into().unwrap()))
 }
 
 /// A log and a store, a handle on what goes wrong with them, and what is opened on them.
@@ -226,17 +239,17 @@ macro_rules! on_every_storage {
         mod $name {
             #[test]
             fn on_memory() {
-                super::common::on_memory(super::$name);
+                super::alone_support::on_memory(super::$name);
             }
 
             #[test]
             fn on_slow_memory() {
-                super::common::on_slow_memory(super::$name);
+                super::alone_support::on_slow_memory(super::$name);
             }
 
             #[test]
             fn on_files() {
-                super::common::on_files(super::$name);
+                super::alone_support::on_files(super::$name);
             }
         }
     )*};

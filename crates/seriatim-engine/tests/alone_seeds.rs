@@ -2,18 +2,17 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[macro_use]
-mod common;
+mod alone_support;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Desk, INVOICE, KIND, PATIENCE, offset, seal_one, workspace};
-use seriatim_sequencer::{
-    Busy, Definition, LoadError, Numbers, Options, Sequencer, Settled, Status, builtin,
-};
+use alone_support::{Desk, INVOICE, KIND, PATIENCE, offset, seal_one, stored_checkpoint, workspace};
+use seriatim_engine::alone::{Options, Sequencer};
+use seriatim_sequencer::{Busy, Definition, LoadError, Numbers, Settled, Status, builtin};
 use seriatim_storage::faulty::{Fault, Operation};
-use seriatim_storage::{Key, Log, ReadLimit, Store};
+use seriatim_storage::{Log, ReadLimit, Store};
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
 
 on_every_storage! {
@@ -87,15 +86,6 @@ impl Watcher {
         Self { log, store, partition, definition, checkpoint: 1, folded }
     }
 
-    /// The stored checkpoint, from its documented bytes.
-    async fn stored_checkpoint(&self) -> u64 {
-        let application = self.partition.application.get().to_be_bytes();
-        let clustering = self.partition.id.get().to_be_bytes();
-        let key = [&b"sc"[..], &application].concat();
-        let value = self.store.get(Key::new(&key, &clustering)).await.unwrap();
-        value.map_or(1, |bytes| u64::from_be_bytes(bytes[1..9].try_into().unwrap()))
-    }
-
     /// Where each workspace has its last event in front of an offset.
     async fn logged_before(&self, end: u64) -> BTreeMap<WorkspaceId, u64> {
         let mut last = BTreeMap::new();
@@ -111,7 +101,7 @@ impl Watcher {
 
     async fn look(&mut self) {
         // What is read later may be newer than the checkpoint, and never older.
-        let checkpoint = self.stored_checkpoint().await;
+        let checkpoint = stored_checkpoint(&self.store, self.partition).await;
         assert!(checkpoint >= self.checkpoint, "a checkpoint goes back");
         self.checkpoint = checkpoint;
         let logged = self.logged_before(checkpoint).await;

@@ -1,16 +1,16 @@
 //! What can be watched from outside.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+mod alone_support;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use common::{Desk, INVOICE, KIND, PATIENCE, TICKET, workspace};
+use alone_support::{Desk, INVOICE, KIND, PATIENCE, TICKET, workspace};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use seriatim_engine::alone::{self, Options};
 use seriatim_env::simulate;
-use seriatim_sequencer::Options;
 use seriatim_storage::faulty::{Fault, Operation};
 
 /// Keeps what is told by name, labels left out but for the reason.
@@ -128,7 +128,7 @@ fn everything_that_happens_is_counted() {
 fn every_metric_is_described() {
     let kept = Kept::default();
     metrics::with_local_recorder(&kept, || {
-        seriatim_sequencer::metrics::describe();
+        alone::describe_metrics();
         simulate(1, |env| async move {
             let sequencer = Desk::memory(&env).open_ready().await;
             sequencer.finish(PATIENCE).await.unwrap();

@@ -1,14 +1,18 @@
 //! What went wrong elsewhere, each as a test of its own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+mod alone_support;
 
 use std::time::Duration;
 
-use common::{Desk, INVOICE, KIND, PARTITION, PATIENCE, TICKET, offset, on_memory, seal_one, workspace};
-use seriatim_sequencer::{IgnoredReason, LoadError, NumbersKey, Options, Status, builtin};
+use alone_support::{
+    Desk, INVOICE, KIND, PARTITION, PATIENCE, TICKET, checkpoint_key, offset, on_memory, seal_one,
+    stored_checkpoint, workspace,
+};
+use seriatim_engine::alone::Options;
+use seriatim_sequencer::{IgnoredReason, LoadError, NumbersKey, Status, builtin};
 use seriatim_storage::faulty::{Fault, Operation, Operations};
-use seriatim_storage::{Digest, Draw, Entries, Header};
+use seriatim_storage::{Digest, Draw, Entries, Header, Key};
 use seriatim_types::{
     ApplicationId, ErrorKind, Number, Partition, SequenceId, Timestamp, WorkspaceId, WorkspaceOffset,
 };
@@ -99,7 +103,7 @@ fn values_and_offset_are_never_published_in_two_steps() {
             let mut sequencer = desk.open_ready().await;
             for number in 0..20 {
                 desk.invoice(&mut sequencer, workspace(number % 3)).await;
-                let checkpoint = raw_checkpoint(&desk).await;
+                let checkpoint = stored_checkpoint(&desk.store, desk.partition).await;
                 for id in (0..3).map(workspace) {
                     let events = desk.events().await;
                     let last =
@@ -117,19 +121,6 @@ async fn stored_folded(desk: &Desk, id: WorkspaceId) -> Option<u64> {
     let bytes = desk.store.get(key.as_key()).await.unwrap()?;
     let numbers = seriatim_sequencer::Numbers::decode(&desk.definition, &bytes).unwrap();
     numbers.folded().map(seriatim_types::PartitionOffset::get)
-}
-
-/// The checkpoint's key, as the byte layout says.
-fn checkpoint_key(partition: Partition) -> (Vec<u8>, Vec<u8>) {
-    let key = [&b"sc"[..], &partition.application.get().to_be_bytes()].concat();
-    (key, partition.id.get().to_be_bytes().to_vec())
-}
-
-async fn raw_checkpoint(desk: &Desk) -> u64 {
-    let (partition, clustering) = checkpoint_key(desk.partition);
-    let key = seriatim_storage::Key::new(&partition, &clustering);
-    let stored = desk.store.get(key).await.unwrap();
-    stored.map_or(1, |bytes| u64::from_be_bytes(bytes[1..9].try_into().unwrap()))
 }
 
 #[test]
@@ -295,10 +286,9 @@ fn a_damaged_value_is_corrupt_and_not_a_fresh_workspace() {
             sequencer.load(KIND, workspace(2)).await.unwrap();
         }
         // Deleted, it comes back from the log, like everything derived.
-        let (partition, clustering) = checkpoint_key(PARTITION);
         let mut batch = seriatim_storage::Batch::new();
         batch.remove(key.as_key());
-        batch.remove(seriatim_storage::Key::new(&partition, &clustering));
+        batch.remove(Key::new(&checkpoint_key(PARTITION), b""));
         desk.store.write(batch, seriatim_storage::Durability::Synced).await.unwrap();
         let mut sequencer = desk.open_ready().await;
         assert_eq!(desk.invoice(&mut sequencer, workspace(1)).await, 2);
@@ -341,9 +331,8 @@ fn a_checkpoint_or_a_value_beyond_the_end_of_the_log_is_corrupt() {
         assert!(busy.to_string().contains("the checkpoint is 6, and the log ends at 1"), "{busy}");
 
         // The same without the checkpoint: the value tells, when it is loaded and when it is recovered.
-        let (partition, clustering) = checkpoint_key(PARTITION);
         let mut batch = seriatim_storage::Batch::new();
-        batch.remove(seriatim_storage::Key::new(&partition, &clustering));
+        batch.remove(Key::new(&checkpoint_key(PARTITION), b""));
         desk.store.write(batch, seriatim_storage::Durability::Synced).await.unwrap();
         let mut sequencer = lost.open_ready().await;
         let error = sequencer.load(KIND, workspace(1)).await.unwrap_err();

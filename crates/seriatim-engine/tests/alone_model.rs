@@ -1,15 +1,16 @@
 //! The sequencer beside a model of twenty lines.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+mod alone_support;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use common::{Desk, INVOICE, KIND, PATIENCE, TICKET, event, workspace};
+use alone_support::{Desk, INVOICE, KIND, PATIENCE, TICKET, event, workspace};
 use proptest::prelude::*;
+use seriatim_engine::alone::{Options, Sequencer};
 use seriatim_env::simulate;
-use seriatim_sequencer::{Options, Sequencer, Settled};
+use seriatim_sequencer::Settled;
 use seriatim_types::{Number, SequenceId};
 
 /// What is true of numbers: a committed event's are used, everybody else's are not.

@@ -1,31 +1,29 @@
 //! A crash before, between and behind every write leaves nothing repeated and nothing skipped.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+mod alone_support;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use alone_support::{Desk, INVOICE, KIND, StoreOver, TICKET, event, workspace};
 use async_trait::async_trait;
 use bytes::Bytes;
-use common::{Desk, INVOICE, KIND, StoreOver, TICKET, event, workspace};
+use seriatim_engine::alone::{Options, Sequencer};
 use seriatim_env::{Env, simulate};
-use seriatim_sequencer::{Options, Sequencer};
 use seriatim_storage::faulty::{Fault, Faults, FaultyLog, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Log, Pair, Store, StoreBackend, StoreError};
 use seriatim_types::WorkspaceId;
 
-/// A store that writes one value at a time and dies in front of the write that `left` counts down to.
+/// A store that dies in front of the write that `left` counts down to.
 #[derive(Debug)]
 struct Dying {
     store: StoreOver,
     left: AtomicUsize,
     dead: AtomicBool,
-    /// Whether a batch is written whole or not at all.
-    atomic: bool,
 }
 
 impl Dying {
@@ -49,7 +47,7 @@ impl Dying {
 #[async_trait]
 impl StoreBackend for Dying {
     fn batches_are_atomic(&self) -> bool {
-        self.atomic
+        true
     }
 
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
@@ -67,18 +65,8 @@ impl StoreBackend for Dying {
     }
 
     async fn write(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
-        assert_eq!(durability, Durability::Synced, "a checkpoint says that what it covers is durable");
-        if self.atomic {
-            self.count_write()?;
-            return self.store.write(batch, durability).await;
-        }
-        for write in batch {
-            self.count_write()?;
-            let mut one = Batch::new();
-            one.push(write);
-            self.store.write(one, durability).await?;
-        }
-        Ok(())
+        self.count_write()?;
+        self.store.write(batch, durability).await
     }
 
     async fn compare_and_set(
@@ -113,10 +101,10 @@ impl Disk {
     }
 
     /// A life that ends in front of the store's write number `writes`, or by a fault of the log.
-    fn life(&self, writes: usize, atomic: bool) -> (Desk, Arc<Dying>) {
+    fn life(&self, writes: usize) -> (Desk, Arc<Dying>) {
         let store = StoreOver(self.store.clone());
         let (left, dead) = (AtomicUsize::new(writes), AtomicBool::new(false));
-        let dying = Arc::new(Dying { store, left, dead, atomic });
+        let dying = Arc::new(Dying { store, left, dead });
         let faults = Faults::new(&self.env);
         let log = Log::new(FaultyLog::new(self.log.clone(), &faults));
         let mut desk = Desk::new(&self.env, log, Store::from_arc(dying.clone()), faults);
@@ -193,10 +181,10 @@ async fn check(desk: &Desk) -> u64 {
 }
 
 /// Crashes at write `point`, works again, and looks at what the log has. Says whether the crash came.
-fn crash_at_write(point: usize, atomic: bool, clean_stop: bool) -> bool {
+fn crash_at_write(point: usize, clean_stop: bool) -> bool {
     simulate(point as u64, |env| async move {
         let disk = Disk::new(&env);
-        let (desk, dying) = disk.life(point, atomic);
+        let (desk, dying) = disk.life(point);
         let mut sequencer = desk.open().await;
         work(&desk, &mut sequencer, 14).await;
         let stopped =
@@ -205,13 +193,13 @@ fn crash_at_write(point: usize, atomic: bool, clean_stop: bool) -> bool {
         let before = check(&desk).await;
         // Two lives after it, of which one dies early too.
         for (life, writes) in [(0, point / 2 + 1), (1, usize::MAX)] {
-            let (desk, _) = disk.life(writes, atomic);
+            let (desk, _) = disk.life(writes);
             let mut sequencer = desk.open().await;
             work(&desk, &mut sequencer, 8).await;
             let after = check(&desk).await;
             assert!(after >= before, "life {life}");
         }
-        let (desk, _) = disk.life(usize::MAX, atomic);
+        let (desk, _) = disk.life(usize::MAX);
         assert!(check(&desk).await >= before + events_of(8), "the last life does all of its work");
         dying.has_died()
     })
@@ -219,16 +207,16 @@ fn crash_at_write(point: usize, atomic: bool, clean_stop: bool) -> bool {
 
 #[test]
 fn a_crash_at_every_write_of_the_store() {
-    for (atomic, clean_stop) in [(false, false), (false, true), (true, false), (true, true)] {
+    for clean_stop in [false, true] {
         let mut points = 0;
         for point in 0.. {
-            let crashed = crash_at_write(point, atomic, clean_stop);
+            let crashed = crash_at_write(point, clean_stop);
             points += usize::from(crashed);
             if !crashed {
                 break;
             }
         }
-        println!("atomic batches: {atomic}, clean stop: {clean_stop}: {points} crash points");
+        println!("clean stop: {clean_stop}: {points} crash points");
         assert!(points >= 4, "{points}");
     }
 }
@@ -239,13 +227,13 @@ fn a_crash_before_and_behind_every_append() {
         for nth in 1..=14 {
             simulate(nth, |env| async move {
                 let disk = Disk::new(&env);
-                let (desk, _) = disk.life(usize::MAX, true);
+                let (desk, _) = disk.life(usize::MAX);
                 desk.faults.crash_at(Operation::Append, nth, fault);
                 let mut sequencer = desk.open().await;
                 work(&desk, &mut sequencer, 14).await;
                 assert!(desk.faults.has_crashed());
                 drop(sequencer);
-                let (desk, _) = disk.life(usize::MAX, true);
+                let (desk, _) = disk.life(usize::MAX);
                 let logged = check(&desk).await;
                 assert_eq!(logged, events_of(nth - u64::from(fault == Fault::LoseRequest)));
                 let mut sequencer = desk.open().await;
@@ -258,39 +246,37 @@ fn a_crash_before_and_behind_every_append() {
 
 #[test]
 fn a_crash_in_the_middle_of_recovery() {
-    for atomic in [false, true] {
-        let mut points = 0;
-        for point in 0.. {
-            let crashed = simulate(point as u64, |env| async move {
-                let disk = Disk::new(&env);
-                let (mut desk, _) = disk.life(usize::MAX, atomic);
-                // A first life that flushes nothing.
-                desk.options = Options { unflushed_max: 100, flush_at: 100, ..desk.options };
-                let mut sequencer = desk.open().await;
-                for number in 0..12 {
-                    desk.invoice_when_ready(&mut sequencer, workspace(number)).await;
-                }
-                drop(sequencer);
-                let (mut desk, dying) = disk.life(point, atomic);
-                desk.options.unflushed_max = 2;
-                let mut sequencer = desk.open().await;
-                let ended = sequencer.wait(Duration::from_secs(2)).await;
-                // The last flush is not waited for.
-                assert!(ended.is_ok() || dying.has_died());
-                drop(sequencer);
-                let (desk, _) = disk.life(usize::MAX, atomic);
-                let mut sequencer = desk.open().await;
-                for number in 0..12 {
-                    assert_eq!(desk.invoice_when_ready(&mut sequencer, workspace(number)).await, 2);
-                }
-                dying.has_died()
-            });
-            points += usize::from(crashed);
-            if !crashed {
-                break;
+    let mut points = 0;
+    for point in 0.. {
+        let crashed = simulate(point as u64, |env| async move {
+            let disk = Disk::new(&env);
+            let (mut desk, _) = disk.life(usize::MAX);
+            // A first life that flushes nothing.
+            desk.options = Options { unflushed_max: 100, flush_at: 100, ..desk.options };
+            let mut sequencer = desk.open().await;
+            for number in 0..12 {
+                desk.invoice_when_ready(&mut sequencer, workspace(number)).await;
             }
+            drop(sequencer);
+            let (mut desk, dying) = disk.life(point);
+            desk.options.unflushed_max = 2;
+            let mut sequencer = desk.open().await;
+            let ended = sequencer.wait(Duration::from_secs(2)).await;
+            // The last flush is not waited for.
+            assert!(ended.is_ok() || dying.has_died());
+            drop(sequencer);
+            let (desk, _) = disk.life(usize::MAX);
+            let mut sequencer = desk.open().await;
+            for number in 0..12 {
+                assert_eq!(desk.invoice_when_ready(&mut sequencer, workspace(number)).await, 2);
+            }
+            dying.has_died()
+        });
+        points += usize::from(crashed);
+        if !crashed {
+            break;
         }
-        println!("atomic batches: {atomic}: {points} crash points in recovery");
-        assert!(points >= 2, "{points}");
     }
+    println!("{points} crash points in recovery");
+    assert!(points >= 2, "{points}");
 }

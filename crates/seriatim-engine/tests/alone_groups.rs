@@ -1,11 +1,13 @@
 //! What a group does to the numbers: staged, dropped, refused, in doubt.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+mod alone_support;
 
 use std::time::Duration;
 
-use common::{Desk, INVOICE, KIND, PARTITION, PATIENCE, TICKET, event, on_memory, seal_one, workspace};
+use alone_support::{
+    Desk, INVOICE, KIND, PARTITION, PATIENCE, TICKET, event, on_memory, seal_one, workspace,
+};
 use seriatim_sequencer::{Busy, DrawError, LoadError, Mismatch, Settled, Stale, Status, builtin};
 use seriatim_storage::faulty::{Fault, Operation, Operations};
 use seriatim_storage::memory::MemoryLog;

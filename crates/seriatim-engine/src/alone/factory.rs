@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use seriatim_env::Env;
+use seriatim_sequencer::Definition;
 use seriatim_storage::{Log, LogError, Owner, Store};
 use seriatim_types::{ApplicationId, Partition, PartitionCount, PartitionId};
 
-use crate::definition::Definition;
-use crate::{Options, Sequencer};
+use super::{Options, Sequencer};
 
 /// Makes the sequencers of an application, which share one bound on cached numbers.
 #[derive(Debug, Clone)]

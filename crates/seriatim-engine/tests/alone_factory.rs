@@ -1,11 +1,11 @@
 //! The sequencers of an application's partitions.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+mod alone_support;
 
-use common::{Desk, KIND, PATIENCE, definition, workspace};
+use alone_support::{Desk, KIND, PATIENCE, definition, workspace};
+use seriatim_engine::alone::{Factory, Options, Sequencer};
 use seriatim_env::simulate;
-use seriatim_sequencer::{Factory, Options, Sequencer};
 use seriatim_storage::faulty::Operation;
 use seriatim_types::{ApplicationId, PartitionCount};
 

@@ -1,17 +1,20 @@
 //! Makes everything derived agree with the log: one scan from the checkpoint.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use seriatim_sequencer::{IgnoredNumbers, Numbers, ReadError, Recovery, StopReason};
-use seriatim_storage::{Durability, StoreError};
+use seriatim_sequencer::{Numbers, ReadError, Recovery, StopReason};
+use seriatim_storage::StoreError;
 use seriatim_types::{PartitionOffset, WorkspaceId};
 
-use super::Shared;
+use super::checkpoint::Checkpoint;
+use super::derives::Derives;
+use super::fetched::{Fetched, Fetching};
 use super::flusher;
-use crate::derive::{
-    Bodies, Checkpoint, Chunk, Fault, Fetched, Fetching, Overlay, Replay, ReplayError, Round, Target, lock,
-};
+use super::overlay::{Overlay, Round};
+use super::partition::DerivedPartition;
+use super::replay::{Bodies, Chunk, Fault, Replay, ReplayError, Target};
+use super::state::lock;
+use crate::metrics::float;
 
 enum Halt {
     /// A later recovery has begun.
@@ -45,72 +48,88 @@ impl From<ReplayError> for Halt {
     }
 }
 
-/// Recovers, and tries again for as long as storage fails. Ends when the partition does.
-pub(crate) async fn run(shared: Arc<Shared>, recovery: Recovery, round: Round) {
-    let stop = shared.stop.clone();
-    let recovering = stop.run_until_cancelled(recover(&shared, &recovery, round));
-    match shared.guard("recovery", recovering).await.map(Option::flatten) {
-        Ok(Some(Ok(()))) => recovery.recovered(),
-        Ok(Some(Err(reason))) => recovery.stopped(reason),
-        Ok(None) => {}
-        Err(panic) => recovery.stopped(StopReason::Internal(panic)),
+/// Begins a recovery: what waits is forgotten at once. The future does the rest, and ends when the partition does; whatever
+/// an earlier one still does counts no more.
+pub(crate) fn start<D: Derives>(
+    derived: Arc<DerivedPartition<D>>,
+    recovery: Recovery,
+) -> impl Future<Output = ()> + Send {
+    let round = {
+        let mut overlay = lock(&derived.overlay);
+        let round = overlay.suspend();
+        overlay.catch_up_to(recovery.tail());
+        round
+    };
+    async move {
+        let stop = derived.stop.clone();
+        let recovering = stop.run_until_cancelled(recover(&derived, &recovery, round));
+        match derived.guard("recovery", recovering).await.map(Option::flatten) {
+            Ok(Some(Ok(()))) => recovery.recovered(),
+            Ok(Some(Err(reason))) => recovery.stopped(reason),
+            // A later recovery has begun, and this one counts no more; or it has stopped.
+            Ok(None) => {
+                if let Some(reason) = derived.halted() {
+                    recovery.stopped(StopReason::Internal(reason));
+                }
+            }
+            Err(panic) => recovery.stopped(StopReason::Internal(panic)),
+        }
+        derived.notify();
     }
-    shared.notify();
-    shared.watchers.wake_all();
 }
 
-/// Why it cannot be done, if so; `None` if a later recovery has begun, or the partition has stopped.
-async fn recover(shared: &Arc<Shared>, recovery: &Recovery, round: Round) -> Option<Result<(), StopReason>> {
-    let mut filling = Filling { shared, recovery, round, from: None };
-    let mut replay = Replay {
-        env: &shared.env,
-        log: &shared.log,
-        partition: shared.partition,
-        derivation: &shared.derivation,
-        bodies: Bodies::Trusted,
-        at: PartitionOffset::FIRST,
-        ignored: IgnoredNumbers::default(),
-    };
+/// Recovers, and tries again for as long as storage fails. Why it cannot be done, if so; `None` if a later recovery has
+/// begun, or the partition has stopped.
+async fn recover<D: Derives>(
+    derived: &Arc<DerivedPartition<D>>,
+    recovery: &Recovery,
+    round: Round,
+) -> Option<Result<(), StopReason>> {
+    let mut filling = Filling { derived, recovery, round, from: None };
+    let first = PartitionOffset::FIRST;
+    let mut replay = Replay::new(
+        &derived.env,
+        &derived.log,
+        derived.partition,
+        &*derived.derivation,
+        Bodies::Trusted,
+        first,
+    );
     while let Err(halt) = filling.fill(&mut replay).await {
         match halt {
             Halt::Superseded => return None,
             Halt::Stop(reason) => {
-                tracing::error!(partition = %shared.partition, %reason, "recovery cannot continue");
+                tracing::error!(partition = %derived.partition, %reason, "recovery cannot continue");
                 return Some(Err(reason));
             }
             Halt::Retry(reason) => {
-                tracing::warn!(partition = %shared.partition, %reason, "recovery waits for storage");
-                if matches!(reason, StopReason::Store(_)) {
-                    shared.reopen_store().await;
-                }
-                shared.env.sleep(shared.env.jitter(shared.options.retry)).await;
-                if shared.is_store_renewed() && !filling.begin_again() {
-                    return None;
-                }
+                tracing::warn!(partition = %derived.partition, %reason, "recovery waits for storage");
+                derived.metrics.recovery_retries.increment(1);
+                derived.env.sleep(derived.env.jitter(derived.retry)).await;
             }
         }
     }
     if let Some(first) = replay.ignored.examples.first() {
         let count = replay.ignored.count;
-        shared.metrics.ignored_numbers.increment(count);
-        tracing::warn!(partition = %shared.partition, count, ?first, "numbers out of range ignored");
+        tracing::warn!(partition = %derived.partition, count, ?first, "numbers out of range ignored");
     }
-    shared.wake.notify_one();
+    derived.note_ignored(replay.ignored);
+    derived.wake.notify_one();
     Some(Ok(()))
 }
 
 /// Fills the overlay from the log, for one recovery.
-struct Filling<'a> {
-    shared: &'a Arc<Shared>,
+struct Filling<'a, D> {
+    derived: &'a Arc<DerivedPartition<D>>,
     recovery: &'a Recovery,
     round: Round,
     /// The checkpoint that it began from, once it is known.
     from: Option<PartitionOffset>,
 }
 
-impl Filling<'_> {
+impl<D: Derives> Filling<'_, D> {
     /// Continues from where it was.
-    async fn fill(&mut self, replay: &mut Replay<'_>) -> Result<(), Halt> {
+    async fn fill(&mut self, replay: &mut Replay<'_, D>) -> Result<(), Halt> {
         if self.from.is_none() {
             replay.at = self.begin().await?;
         }
@@ -124,14 +143,12 @@ impl Filling<'_> {
 
     /// Waits until an earlier flush has returned, so that nothing older can be written behind what is read here.
     async fn begin(&mut self) -> Result<PartitionOffset, Halt> {
-        let mut changes = self.shared.changes.subscribe();
-        while lock(&self.shared.overlay).is_writing() {
+        let mut changes = self.derived.changes.subscribe();
+        while lock(&self.derived.overlay).is_writing() {
             // Only the partition's end closes it, and that ends this task too.
             let _ = changes.changed().await;
         }
-        // Before anything is read: what is read of a later generation is noticed.
-        self.shared.store_generation.store(self.shared.store.generation(), Ordering::Release);
-        let stored = Checkpoint::read(&self.shared.store, self.shared.partition).await;
+        let stored = Checkpoint::read(&self.derived.store, self.derived.partition).await;
         let checkpoint = match stored.map_err(StopReason::Store)? {
             Checkpoint::Absent => PartitionOffset::FIRST,
             Checkpoint::At(checkpoint) => checkpoint,
@@ -141,68 +158,61 @@ impl Filling<'_> {
         if checkpoint > tail {
             return Err(Halt::Stop(StopReason::CheckpointBeyondTail { checkpoint, tail }));
         }
-        if !lock(&self.shared.overlay).restart(self.round, checkpoint) {
+        if !lock(&self.derived.overlay).restart(self.round, checkpoint) {
             return Err(Halt::Superseded);
         }
         self.from = Some(checkpoint);
         self.recovery.progress(checkpoint, checkpoint);
+        self.derived.metrics.recovery_tail.set(float(tail.get()));
         Ok(checkpoint)
-    }
-
-    /// Forgets how far it came, because the store was opened again. `false` if a later recovery has begun.
-    fn begin_again(&mut self) -> bool {
-        let mut overlay = lock(&self.shared.overlay);
-        if !overlay.is_current(self.round) {
-            return false;
-        }
-        self.round = overlay.suspend();
-        overlay.catch_up_to(self.recovery.tail());
-        self.from = None;
-        true
     }
 }
 
-impl Target for Filling<'_> {
+impl<D: Derives> Target for Filling<'_, D> {
     type Error = Halt;
 
     fn overlay(&self) -> &Mutex<Overlay> {
-        &self.shared.overlay
+        &self.derived.overlay
     }
 
     /// Flushes here, where it is waited for anyway, unless the flusher is at it.
     async fn make_room(&mut self) -> Result<(), Halt> {
-        let mut changes = self.shared.changes.subscribe();
+        let mut changes = self.derived.changes.subscribe();
         loop {
             changes.mark_unchanged();
-            if self.shared.halted().is_some() {
+            if self.derived.halted().is_some() {
                 return Err(Halt::Superseded);
             }
             let (full, writing) = {
-                let overlay = lock(&self.shared.overlay);
-                (overlay.backlog().is_some() || overlay.wants_flush(), overlay.is_writing())
+                let overlay = lock(&self.derived.overlay);
+                (overlay.needs_flush(), overlay.is_writing())
             };
             match (full, writing) {
                 (false, _) => return Ok(()),
                 (true, true) => drop(changes.changed().await),
                 (true, false) => {
-                    let flushed = flusher::flush(self.shared, Durability::Buffered).await;
+                    let flushed = flusher::flush(self.derived).await;
                     flushed.map_err(|error| Halt::Retry(StopReason::Store(error)))?;
                 }
             }
         }
     }
 
+    fn room(&self) -> usize {
+        lock(&self.derived.overlay).room()
+    }
+
     async fn read_numbers(&mut self, workspaces: &[WorkspaceId]) -> Vec<Result<Option<Numbers>, ReadError>> {
-        self.shared.read_numbers(workspaces).await
+        self.derived.read_numbers(workspaces).await
     }
 
     async fn fetch(&mut self, fetching: Fetching, bytes_max: usize) -> Result<Fetched, StoreError> {
-        self.shared.read_fetching_within(fetching, bytes_max).await.map(|(fetched, _)| fetched)
+        self.derived.read_fetching_within(fetching, bytes_max).await.map(|(fetched, _)| fetched)
     }
 
     async fn keep(&mut self, chunk: Chunk) -> Result<(), Halt> {
-        let Chunk { values, numbers, next, bytes, .. } = chunk;
-        let mut overlay = lock(&self.shared.overlay);
+        let Chunk { values, numbers, next, events, bytes } = chunk;
+        let mut overlay = lock(&self.derived.overlay);
         if !overlay.is_current(self.round) {
             return Err(Halt::Superseded);
         }
@@ -210,6 +220,8 @@ impl Target for Filling<'_> {
         overlay.publish(values.into_iter(), numbers, next, bytes);
         drop(overlay);
         self.recovery.progress(self.from.unwrap_or(next), next);
+        self.derived.metrics.recovery_offset.set(float(next.get()));
+        self.derived.metrics.recovered.increment(events as u64);
         Ok(())
     }
 }

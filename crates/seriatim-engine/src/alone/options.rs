@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How a sequencer that is used alone behaves. The engine brings its own overlay, and uses the cache's size only.
+/// How a sequencer that is used alone behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// No group is opened while more workspaces than this wait to be flushed. Bounds memory and one write.
@@ -15,7 +15,7 @@ pub struct Options {
     pub uncheckpointed_events_max: u64,
     /// The same, in bytes.
     pub uncheckpointed_bytes_max: u64,
-    /// How many numbers the cache keeps. [`Factory`](crate::Factory) divides it among its partitions.
+    /// How many numbers the cache keeps. [`Factory`](super::Factory) divides it among its partitions.
     pub cache_numbers: usize,
     /// How long to wait after storage has failed, give or take a quarter.
     pub retry: Duration,

@@ -1,9 +1,9 @@
 //! A warm transaction allocates nothing.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+mod alone_support;
 
-use common::{INVOICE, KIND, event, on_memory, workspace};
+use alone_support::{INVOICE, KIND, event, on_memory, workspace};
 use seriatim_sequencer::{Definition, Sequence, builtin};
 use seriatim_types::SequenceId;
 

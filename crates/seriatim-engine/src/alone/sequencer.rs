@@ -1,0 +1,157 @@
+//! The sequencer of one partition, with its overlay, flusher and checkpoint.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::Duration;
+
+use seriatim_env::Env;
+use seriatim_sequencer::{
+    Busy, Committed, Definition, Derived, IgnoredNumbers, Numbers, ReadError, Recovery,
+};
+use seriatim_storage::{Log, Owner, Store};
+use seriatim_types::{ErrorKind, WorkspaceId};
+use tokio::sync::watch;
+
+use super::Options;
+use crate::derive::{Budget, DerivedPartition, Limits, NumbersOnly, Parts, flusher, lock, recovery};
+use crate::metrics::DerivedMetrics;
+
+/// Numbers in a [`Store`], with an overlay in front of it and a task that flushes the overlay.
+#[derive(Debug)]
+pub struct Stored(pub(crate) Arc<DerivedPartition<NumbersOnly>>);
+
+impl Derived for Stored {
+    type Values = ();
+
+    async fn read(self: Arc<Self>, workspaces: Vec<WorkspaceId>) -> Vec<Result<Option<Numbers>, ReadError>> {
+        self.0.read_numbers(&workspaces).await
+    }
+
+    fn publish(&self, committed: &Committed<'_>, (): ()) {
+        self.0.publish(committed, ());
+    }
+
+    fn backlog(&self) -> Option<Busy> {
+        self.0.backlog()
+    }
+
+    fn subscribe(&self) -> watch::Receiver<()> {
+        self.0.changes.subscribe()
+    }
+
+    fn recover(self: Arc<Self>, recovery: Recovery) {
+        drop(self.0.env.spawn(recovery::start(self.0.clone(), recovery)));
+    }
+}
+
+/// A [`Sequencer`](seriatim_sequencer::Sequencer) that keeps its numbers in a store.
+///
+/// Dropped, it flushes nothing more: the partition may be open elsewhere by then, and the log has everything.
+#[derive(Debug)]
+pub struct Sequencer {
+    core: seriatim_sequencer::Sequencer<Stored>,
+    derived: Arc<DerivedPartition<NumbersOnly>>,
+}
+
+impl Sequencer {
+    /// Starts recovery and a flusher, and returns at once.
+    #[must_use]
+    pub fn open(
+        env: Env,
+        log: Log,
+        store: Store,
+        owner: Owner,
+        definition: Arc<Definition>,
+        options: Options,
+    ) -> Self {
+        let partition = owner.partition();
+        let limits = Limits {
+            flush_at: options.flush_at,
+            events_max: options.uncheckpointed_events_max,
+            log_bytes_max: options.uncheckpointed_bytes_max,
+            own_keys: 0,
+            own_bytes: 0,
+        };
+        let derived = Arc::new(DerivedPartition::new(Parts {
+            env: env.clone(),
+            log,
+            store,
+            partition,
+            derivation: Arc::new(NumbersOnly(definition.clone())),
+            limits,
+            // Numbers are small, and there are at most so many of them.
+            budget: Arc::new(Budget::new(options.unflushed_max, usize::MAX)),
+            flush_interval: options.flush_interval,
+            retry: options.retry,
+            metrics: DerivedMetrics::new("seriatim_sequencer", partition),
+        }));
+        let flushed = derived.clone();
+        drop(env.spawn(async move { flusher::run(&flushed, || std::future::ready(())).await }));
+        let stored = Arc::new(Stored(derived.clone()));
+        let core = seriatim_sequencer::Sequencer::new(env, owner, definition, options.cache_numbers, stored);
+        Self { core, derived }
+    }
+
+    /// Numbers in the log that recovery has ignored, because no range of their sequence has them.
+    #[must_use]
+    pub fn ignored_numbers(&self) -> IgnoredNumbers {
+        self.derived.ignored()
+    }
+
+    /// Cleans up: ends recovery, flushes once more, and ends the flusher. Takes no longer than `within`, whatever storage
+    /// does.
+    ///
+    /// # Errors
+    ///
+    /// [`FinishError`] if something was not flushed. Nothing is lost by that: the log has it. If the store did not answer
+    /// in time, close it before the partition is opened again, because a write may still be under way in it.
+    pub async fn finish(self, within: Duration) -> Result<(), FinishError> {
+        let derived = &self.derived;
+        derived.stop.cancel();
+        let reason = match derived.env.timeout(within, flusher::flush_all(derived)).await {
+            Ok(Ok(())) => derived.halted(),
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some(format!("the store did not answer within {within:?}")),
+        };
+        let unflushed = lock(&derived.overlay).keys();
+        reason.map_or(Ok(()), |reason| Err(FinishError { unflushed, reason }))
+    }
+}
+
+impl Deref for Sequencer {
+    type Target = seriatim_sequencer::Sequencer<Stored>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.core
+    }
+}
+
+impl DerefMut for Sequencer {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.core
+    }
+}
+
+impl Drop for Sequencer {
+    fn drop(&mut self) {
+        self.derived.stop.cancel();
+    }
+}
+
+/// The clean-up ended with work left over. Nothing is lost: the log has it, and recovery will read it from there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the sequencer ended with {unflushed} workspaces not flushed: {reason}")]
+pub struct FinishError {
+    /// Workspaces whose numbers are not in the store.
+    pub unflushed: usize,
+    /// What kept them from being flushed.
+    pub reason: String,
+}
+
+impl FinishError {
+    /// What the caller can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        ErrorKind::Unavailable
+    }
+}

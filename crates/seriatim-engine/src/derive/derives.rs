@@ -1,0 +1,85 @@
+//! What is derived from an event besides numbers.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use seriatim_sequencer::Definition;
+
+use super::state::{State, Values};
+use crate::apply::{ApplyError, Derivation, Pass};
+use crate::codec::BadBytes;
+use crate::event::{Event, Place};
+use crate::keys::StoreKey;
+
+/// What is derived from an event besides numbers.
+pub(crate) trait Derives: fmt::Debug + Send + Sync + 'static {
+    /// Whether anything is. If not, bodies are not looked at.
+    const VALUES: bool;
+
+    /// What a group changes besides numbers, as it is sealed with the group.
+    type Values: Send;
+
+    /// An event that was read from its body.
+    type Event: Send + Sync;
+
+    fn sequences(&self) -> &Definition;
+
+    fn read(&self, body: &[u8]) -> Result<Self::Event, BadBytes>;
+
+    /// Writes to the draft what follows from an event of the log. If something has to be read first, the draft says what,
+    /// and what it holds counts for nothing.
+    fn apply(&self, place: Place, event: &Self::Event, state: &mut State<'_>) -> Result<(), ApplyError>;
+
+    fn writes(values: Self::Values) -> impl Iterator<Item = (StoreKey, Bytes)>;
+}
+
+impl Derives for Derivation {
+    const VALUES: bool = true;
+
+    type Values = Values;
+    type Event = Event;
+
+    fn sequences(&self) -> &Definition {
+        self.schema.sequences()
+    }
+
+    fn read(&self, body: &[u8]) -> Result<Event, BadBytes> {
+        Event::decode(body)
+    }
+
+    fn apply(&self, place: Place, event: &Event, state: &mut State<'_>) -> Result<(), ApplyError> {
+        self.apply(place, event, Pass::Again, state)
+    }
+
+    fn writes(values: Values) -> impl Iterator<Item = (StoreKey, Bytes)> {
+        values.into_iter()
+    }
+}
+
+/// Numbers alone: they follow from the headers.
+#[derive(Debug)]
+pub(crate) struct NumbersOnly(pub(crate) Arc<Definition>);
+
+impl Derives for NumbersOnly {
+    const VALUES: bool = false;
+
+    type Values = ();
+    type Event = ();
+
+    fn sequences(&self) -> &Definition {
+        &self.0
+    }
+
+    fn read(&self, _: &[u8]) -> Result<(), BadBytes> {
+        Ok(())
+    }
+
+    fn apply(&self, _: Place, (): &(), _: &mut State<'_>) -> Result<(), ApplyError> {
+        Ok(())
+    }
+
+    fn writes((): ()) -> impl Iterator<Item = (StoreKey, Bytes)> {
+        std::iter::empty()
+    }
+}

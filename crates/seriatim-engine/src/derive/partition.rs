@@ -1,0 +1,301 @@
+//! What is derived from the log of one partition.
+//!
+//! It is shared by those who publish, by a flusher, by a recovery and by everything that reads. What is here does not wait
+//! for a recovery: the recovery itself and the partition's own loads use it, and would wait for themselves.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use seriatim_env::{Env, Shutdown};
+use seriatim_sequencer::{
+    Busy, Committed, Definition, IgnoredNumbers, Numbers, NumbersKey, ReadError, StopReason,
+};
+use seriatim_storage::{ClusteringRange, Key, Log, Store, StoreError};
+use seriatim_types::{ApplicationId, Partition, WorkspaceId};
+use tokio::sync::{Notify, watch};
+
+use super::budget::{Budget, Limits};
+use super::derives::Derives;
+use super::fetched::{Fetched, Fetching};
+use super::overlay::Overlay;
+use super::split::Splits;
+use super::state::{REMOVED, lock};
+use crate::apply::panic_text;
+use crate::keys::StoreKey;
+use crate::metrics::DerivedMetrics;
+
+/// What a [`DerivedPartition`] is made of.
+#[derive(Debug)]
+pub(crate) struct Parts<D> {
+    pub(crate) env: Env,
+    pub(crate) log: Log,
+    pub(crate) store: Store,
+    pub(crate) partition: Partition,
+    pub(crate) derivation: Arc<D>,
+    pub(crate) limits: Limits,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) flush_interval: Duration,
+    pub(crate) retry: Duration,
+    pub(crate) metrics: DerivedMetrics,
+}
+
+/// The overlay of a partition in front of its store, and what its tasks share.
+#[derive(Debug)]
+pub(crate) struct DerivedPartition<D> {
+    pub(crate) env: Env,
+    pub(crate) log: Log,
+    pub(crate) store: Store,
+    pub(crate) partition: Partition,
+    pub(crate) derivation: Arc<D>,
+    pub(super) flush_interval: Duration,
+    pub(super) retry: Duration,
+    pub(crate) overlay: Mutex<Overlay>,
+    /// Tells the flusher that enough waits.
+    pub(super) wake: Notify,
+    /// Why the last flush failed, until one succeeds or nothing is left to be written.
+    store_failure: Mutex<Option<String>>,
+    /// Told when a flush or a recovery has ended, and when it stops.
+    pub(crate) changes: watch::Sender<()>,
+    /// Ends the tasks.
+    pub(crate) stop: Shutdown,
+    /// Why nothing more is derived. The first reason stays.
+    stopped: watch::Sender<Option<String>>,
+    /// Numbers in the log that the last recovery has ignored.
+    ignored: Mutex<IgnoredNumbers>,
+    /// Which values the store has in parts.
+    pub(super) splits: Splits,
+    pub(super) metrics: DerivedMetrics,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<D: Derives> DerivedPartition<D> {
+    /// Nothing is derived yet: a recovery begins it.
+    pub(crate) fn new(parts: Parts<D>) -> Self {
+        Self {
+            stop: parts.env.shutdown().child_token(),
+            env: parts.env,
+            log: parts.log,
+            store: parts.store,
+            partition: parts.partition,
+            derivation: parts.derivation,
+            flush_interval: parts.flush_interval,
+            retry: parts.retry,
+            overlay: Mutex::new(Overlay::new(parts.limits, parts.budget)),
+            wake: Notify::new(),
+            store_failure: Mutex::default(),
+            changes: watch::Sender::new(()),
+            stopped: watch::Sender::new(None),
+            ignored: Mutex::default(),
+            splits: Splits::default(),
+            metrics: parts.metrics,
+        }
+    }
+
+    /// Takes in what a group has changed, values and offset in one step.
+    pub(crate) fn publish(&self, committed: &Committed<'_>, values: D::Values) {
+        let wants_flush = {
+            let mut overlay = lock(&self.overlay);
+            overlay.publish(D::writes(values), committed.numbers(), committed.next(), committed.bytes());
+            overlay.wants_flush()
+        };
+        if wants_flush {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Why no group may be opened just now.
+    pub(crate) fn backlog(&self) -> Option<Busy> {
+        let overlay = lock(&self.overlay);
+        if overlay.is_retired() {
+            drop(overlay);
+            return self.halted().map(|reason| Busy::Stopped(StopReason::Internal(reason)));
+        }
+        overlay.backlog()
+    }
+
+    pub(super) fn notify(&self) {
+        self.changes.send_replace(());
+    }
+
+    /// Stops it: nothing more is written to the store. What the log has, the next recovery finds there.
+    pub(crate) fn halt(&self, reason: &str) {
+        self.stopped.send_if_modified(|present| {
+            let first = present.is_none();
+            if first {
+                *present = Some(reason.to_owned());
+            }
+            first
+        });
+        lock(&self.overlay).retire();
+        self.notify();
+    }
+
+    /// Why it was stopped, if it was.
+    pub(crate) fn halted(&self) -> Option<String> {
+        self.stopped.borrow().clone()
+    }
+
+    /// Runs a part of the partition. If it panics, the partition stops and says so, and the panic's message comes back.
+    pub(crate) async fn guard<F: Future>(&self, what: &str, work: F) -> Result<F::Output, String> {
+        AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| {
+            let reason = format!("{what} panicked: {}", panic_text(&*panic));
+            tracing::error!(partition = %self.partition, %reason, "the partition stops");
+            self.halt(&reason);
+            reason
+        })
+    }
+
+    /// Remembers how a flush ended, for those who ask whether the partition is well.
+    pub(super) fn note_flush(&self, result: &Result<(), StoreError>) {
+        *locked(&self.store_failure) = result.as_ref().err().map(ToString::to_string);
+    }
+
+    pub(crate) fn store_failure(&self) -> Option<String> {
+        locked(&self.store_failure).clone()
+    }
+
+    pub(super) fn note_ignored(&self, found: IgnoredNumbers) {
+        let mut ignored = locked(&self.ignored);
+        self.metrics.ignored_numbers.increment(found.count.saturating_sub(ignored.count));
+        *ignored = found;
+    }
+
+    /// Numbers in the log that the last recovery has ignored, because no range of their sequence has them.
+    pub(crate) fn ignored(&self) -> IgnoredNumbers {
+        locked(&self.ignored).clone()
+    }
+
+    /// The second half of a fetch, until so many bytes are read, about: what is left counts as unread. Whether all was read.
+    pub(crate) async fn read_fetching_within(
+        &self,
+        fetching: Fetching,
+        bytes_max: usize,
+    ) -> Result<(Fetched, bool), StoreError> {
+        let found = self.splits.get_within(&self.store, fetching.keys(), bytes_max).await?;
+        let is_all = found.len() == fetching.keys().len();
+        Ok((fetching.finish(found), is_all))
+    }
+
+    /// Reads keys from the store alone.
+    pub(crate) async fn get_many(&self, keys: &[StoreKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keys: Vec<Key<'_>> = keys.iter().map(StoreKey::as_key).collect();
+        self.splits.get_many(&self.store, &keys).await
+    }
+
+    /// The present values of keys, overlay first: what it does not have is in the store already. Not while a recovery
+    /// runs.
+    pub(crate) async fn read(&self, keys: &[StoreKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
+        let mut values: Vec<Option<Bytes>> = {
+            let overlay = lock(&self.overlay);
+            keys.iter().map(|key| overlay.get(key).cloned()).collect()
+        };
+        let missing = keys.iter().zip(&values).filter(|(_, value)| value.is_none());
+        let missing: Vec<StoreKey> = missing.map(|(key, _)| key.clone()).collect();
+        let found = self.get_many(&missing).await?;
+        values
+            .iter_mut()
+            .filter(|value| value.is_none())
+            .zip(found)
+            .for_each(|(place, value)| *place = value);
+        Ok(values.into_iter().map(|value| value.filter(|value| *value != REMOVED)).collect())
+    }
+
+    /// Up to `limit` pairs of a storage partition, ascending: the overlay laid over the store. Fewer: there are no more.
+    /// Not while a recovery runs.
+    pub(crate) async fn scan(
+        &self,
+        partition: &[u8],
+        mut range: ClusteringRange,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
+        let mut found = Vec::new();
+        loop {
+            let wanted = limit - found.len();
+            let page = self.scan_page(partition, range.clone(), wanted).await?;
+            let last = page.last().filter(|_| page.len() == wanted).map(|(key, _)| key.clone());
+            // What was removed and is still in the store takes a place of the page.
+            found.extend(page.into_iter().filter(|(_, value)| *value != REMOVED));
+            match last {
+                Some(last) if found.len() < limit => range.start = [&last[..], &[0]].concat().into(),
+                _ => return Ok(found),
+            }
+        }
+    }
+
+    async fn scan_page(
+        &self,
+        partition: &[u8],
+        range: ClusteringRange,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
+        // Taken first: what leaves it meanwhile is in the store.
+        let over: BTreeMap<Bytes, Bytes> = lock(&self.overlay).snapshot(partition, &range);
+        let mut under = self.store.scan(partition, range).take(limit).await?;
+        self.splits.join_page(&self.store, partition, &mut under).await?;
+        if over.is_empty() {
+            return Ok(under);
+        }
+        // Beyond the last pair of a full page the store may have more: what the overlay has there has to wait.
+        let end = if under.len() == limit { under.last().map(|(key, _)| key.clone()) } else { None };
+        let mut merged: BTreeMap<Bytes, Bytes> = under.into_iter().collect();
+        merged.extend(over.into_iter().filter(|(key, _)| end.as_ref().is_none_or(|end| key <= end)));
+        Ok(merged.into_iter().take(limit).collect())
+    }
+
+    /// The numbers of workspaces, overlay first. While a recovery runs, for that recovery alone.
+    pub(crate) async fn read_numbers(
+        &self,
+        workspaces: &[WorkspaceId],
+    ) -> Vec<Result<Option<Numbers>, ReadError>> {
+        let known: Vec<Option<Numbers>> = {
+            let overlay = lock(&self.overlay);
+            workspaces.iter().map(|workspace| overlay.numbers(*workspace).cloned()).collect()
+        };
+        let (application, definition) = (self.partition.application, self.derivation.sequences());
+        read_missing_numbers(&self.store, application, definition, workspaces, known).await
+    }
+}
+
+/// The numbers of workspaces, in their order: those that are known, and for the others what the store has, in one read.
+pub(crate) async fn read_missing_numbers(
+    store: &Store,
+    application: ApplicationId,
+    definition: &Definition,
+    workspaces: &[WorkspaceId],
+    known: Vec<Option<Numbers>>,
+) -> Vec<Result<Option<Numbers>, ReadError>> {
+    let missing = workspaces.iter().zip(&known).filter(|(_, known)| known.is_none());
+    let keys: Vec<NumbersKey> =
+        missing.map(|(workspace, _)| NumbersKey::new(application, *workspace)).collect();
+    let mut found: Vec<Result<Option<Numbers>, ReadError>> = known.into_iter().map(Ok).collect();
+    let read = match &keys[..] {
+        [] => return found,
+        [key] => store.get(key.as_key()).await.map(|value| vec![value]),
+        keys => {
+            let keys: Vec<Key<'_>> = keys.iter().map(NumbersKey::as_key).collect();
+            store.get_many(&keys).await
+        }
+    };
+    let places = found.iter_mut().filter(|found| matches!(found, Ok(None)));
+    match read {
+        Ok(values) => {
+            for (place, value) in places.zip(values) {
+                let decode = |bytes: Bytes| Numbers::decode(definition, &bytes);
+                *place = value.map(decode).transpose().map_err(ReadError::Bad);
+            }
+        }
+        Err(error) => places.for_each(|place| *place = Err(ReadError::Store(error.clone()))),
+    }
+    found
+}
