@@ -80,7 +80,7 @@ async fn write(stored: &Stored, writing: &Writing) -> Result<(), StoreError> {
     for (workspace, numbers) in values {
         value.clear();
         numbers.encode(&stored.definition, &mut value);
-        let key = NumbersKey::new(stored.partition.application, *workspace);
+        let key = NumbersKey::new(stored.partition, *workspace);
         // Workspaces that lie together share this part of their keys.
         if partition != key.as_key().partition {
             partition = Bytes::copy_from_slice(key.as_key().partition);

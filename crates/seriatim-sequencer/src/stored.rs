@@ -139,7 +139,7 @@ impl Stored {
         if let Some(numbers) = self.unflushed().get(workspace) {
             return Ok(Some(numbers.clone()));
         }
-        let key = NumbersKey::new(self.partition.application, workspace);
+        let key = NumbersKey::new(self.partition, workspace);
         let value = self.store.get(key.as_key()).await?;
         Ok(value.map(|bytes| Numbers::decode(&self.definition, &bytes)).transpose()?)
     }
@@ -153,8 +153,7 @@ impl Stored {
             let unflushed = self.unflushed();
             workspaces.iter().map(|workspace| unflushed.get(*workspace).cloned()).collect()
         };
-        let (application, definition) = (self.partition.application, &self.definition);
-        Numbers::read_missing(&self.store, application, definition, workspaces, known).await
+        Numbers::read_missing(&self.store, self.partition, &self.definition, workspaces, known).await
     }
 
     /// Ends the tasks after a last flush, within `patience` whatever storage does.

@@ -264,7 +264,7 @@ impl Replay<'_> {
     ) -> Result<bool, ReplayError> {
         draft.clear();
         let mut state = State { base: Base { group, overlay, fetched }, draft };
-        let applied = self.derivation.apply(place, event, Pass::Again, &mut state);
+        let applied = self.derivation.apply(self.partition, place, event, Pass::Again, &mut state);
         if !draft.unread.is_empty() {
             return Ok(false);
         }

@@ -122,7 +122,7 @@ async fn write(shared: &Shared, writing: &Writing, durability: Durability) -> Re
         collected.put(key, value);
     }
     let definition = shared.derivation.schema.sequences();
-    collected.put_numbers(shared.partition.application, definition, writing.layer.numbers.iter());
+    collected.put_numbers(shared.partition, definition, writing.layer.numbers.iter());
     let swept = writing.layer.swept;
     if let Some(Swept { from, to }) = swept {
         // What is written in part must not be taken for a loss.

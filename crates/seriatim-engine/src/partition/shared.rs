@@ -202,7 +202,7 @@ impl Shared {
         limit: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
         // Taken first: what leaves it meanwhile is in the store.
-        let over: BTreeMap<Bytes, Bytes> = lock(&self.overlay).snapshot(partition, &range);
+        let over: BTreeMap<Bytes, Bytes> = lock(&self.overlay).snapshot(partition, &range, limit);
         let mut under = self.store.scan(partition, range).take(limit).await?;
         self.splits.join_page(&self.store, partition, &mut under).await?;
         if over.is_empty() {
@@ -224,8 +224,8 @@ impl Shared {
             let overlay = lock(&self.overlay);
             workspaces.iter().map(|workspace| overlay.numbers(*workspace).cloned()).collect()
         };
-        let (application, definition) = (self.partition.application, self.derivation.schema.sequences());
-        let read = Numbers::read_missing(&self.store, application, definition, workspaces, known).await;
+        let (partition, definition) = (self.partition, self.derivation.schema.sequences());
+        let read = Numbers::read_missing(&self.store, partition, definition, workspaces, known).await;
         match self.check_generation() {
             Ok(()) => read,
             Err(error) => workspaces.iter().map(|_| Err(ReadError::Store(error.clone()))).collect(),

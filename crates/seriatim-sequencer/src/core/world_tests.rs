@@ -321,7 +321,7 @@ impl World {
         for (workspace, numbers) in &self.stored {
             let mut value = Vec::new();
             numbers.encode(&self.core.definition, &mut value);
-            batch.put(NumbersKey::new(PARTITION.application, *workspace).as_key(), &value);
+            batch.put(NumbersKey::new(PARTITION, *workspace).as_key(), &value);
         }
         if self.checkpoint > PartitionOffset::FIRST {
             batch.put(CheckpointKey::new(PARTITION).as_key(), &checkpoint::encode(self.checkpoint));
@@ -370,7 +370,7 @@ impl World {
         self.unflushed = stored.unflushed().clone();
         self.checkpoint = stored.read_checkpoint().await.unwrap();
         for workspace in WORKSPACES {
-            let key = NumbersKey::new(PARTITION.application, workspace);
+            let key = NumbersKey::new(PARTITION, workspace);
             if let Some(bytes) = stored.store.get(key.as_key()).await.unwrap() {
                 let numbers = Numbers::decode(&self.core.definition, &bytes).unwrap();
                 self.stored.insert(workspace, numbers);
