@@ -12,14 +12,14 @@ use crate::command::Command;
 use crate::definition::{Application, Schema};
 use crate::error::SubmitError;
 use crate::follower::AsyncProjector;
-use crate::keys::{StoreKey, WorkspaceKeys};
+use crate::keys::WorkspaceKeys;
 use crate::partition::PartitionHandle;
 use crate::prepare::{Known, Preparation, Unprepared};
 use crate::prepared::Prepared;
 use crate::projector::Projector;
 use crate::record::Registered;
 use crate::request::{Answer, Request};
-use crate::view::{self, KeyPart};
+use crate::view::{self, KeyPart, ViewKeys};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use seriatim_types::RecordId;
@@ -80,6 +80,11 @@ impl Running {
         &self.partitions[usize::from(id.get())]
     }
 
+    /// The keys of a workspace.
+    pub(crate) fn keys(&self, workspace: WorkspaceId) -> WorkspaceKeys {
+        WorkspaceKeys::new(self.schema.partition_of(workspace), workspace)
+    }
+
     pub(crate) fn partition(&self, id: PartitionId) -> Option<&PartitionHandle> {
         self.partitions.get(usize::from(id.get()))
     }
@@ -119,7 +124,7 @@ impl Running {
         workspace: WorkspaceId,
         ids: Vec<RecordId>,
     ) -> Result<Vec<(RecordId, Option<Registered>)>, SubmitError> {
-        let keys = WorkspaceKeys::new(self.schema.id(), workspace);
+        let keys = self.keys(workspace);
         let keys: Vec<_> = ids.iter().map(|id| keys.id(*id)).collect();
         let found = self.partition_of(workspace).read(&keys).await?;
         let mut registered = Vec::with_capacity(ids.len());
@@ -138,8 +143,7 @@ impl Running {
         view: &str,
         key: &[KeyPart],
     ) -> Result<Option<Json>, SubmitError> {
-        let partition = WorkspaceKeys::new(self.schema.id(), workspace).view(view);
-        let key = StoreKey::new(&partition, &view::encode_key(key));
+        let key = ViewKeys::new(self.keys(workspace), view).row(key);
         let found = self.partition_of(workspace).read(std::slice::from_ref(&key)).await?;
         let Some(bytes) = found.into_iter().next().flatten() else { return Ok(None) };
         let row = view::decode_row(&bytes);

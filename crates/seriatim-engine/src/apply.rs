@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use seriatim_storage::Digest;
-use seriatim_types::{PartitionOffset, Timestamp};
+use seriatim_types::{Partition, PartitionOffset, Timestamp};
 
 use crate::codec::BadBytes;
 use crate::definition::{DocumentKind, DocumentSchema, Schema};
@@ -97,16 +97,17 @@ pub(crate) fn decode_offset(bytes: &[u8]) -> Result<PartitionOffset, BadBytes> {
 }
 
 impl Derivation {
-    /// Writes to the draft what follows from an event. If something has to be read first, the draft says what, and what it
+    /// Writes to the draft what follows from an event in the log of a partition. If something has to be read first, the draft says what, and what it
     /// holds counts for nothing.
     pub(crate) fn apply(
         &self,
+        partition: Partition,
         place: Place,
         event: &Event,
         pass: Pass,
         state: &mut State<'_>,
     ) -> Result<(), ApplyError> {
-        let keys = WorkspaceKeys::new(self.schema.id(), place.workspace);
+        let keys = WorkspaceKeys::new(partition, place.workspace);
         state.draft.new_event = Some(state.draft.writes.len());
         state.put(keys.event(place.workspace_offset), encode_offset(place.partition_offset));
         if let Some(idempotency) = &event.idempotency {
@@ -122,7 +123,10 @@ impl Derivation {
         for change in &event.changes {
             match change {
                 Change::Create(row) => self.create(keys, place, row, pass, state)?,
-                Change::Update(row) => update(keys, place, row, state)?,
+                Change::Update(row) => {
+                    let key = keys.record(self.document(row)?.kind, row.document, row.id);
+                    update(key, place, row, state)?;
+                }
             }
         }
         self.project(keys, place, event, state)
@@ -146,8 +150,7 @@ impl Derivation {
         if document.kind == DocumentKind::O {
             return Ok(());
         }
-        state.put(keys.part(row.document, row.id), Bytes::from_static(&[1]));
-        let key = keys.record(row.document, row.id);
+        let key = keys.record(document.kind, row.document, row.id);
         if pass == Pass::Again && is_newer(&key, place.partition_offset, state) {
             return Ok(());
         }
@@ -191,8 +194,7 @@ fn is_newer(key: &StoreKey, offset: PartitionOffset, state: &mut State<'_>) -> b
     }
 }
 
-fn update(keys: WorkspaceKeys, place: Place, row: &Row, state: &mut State<'_>) -> Result<(), ApplyError> {
-    let key = keys.record(row.document, row.id);
+fn update(key: StoreKey, place: Place, row: &Row, state: &mut State<'_>) -> Result<(), ApplyError> {
     let Ok(found) = state.find(&key) else {
         return Ok(());
     };

@@ -16,7 +16,7 @@ use crate::keys::{StoreKey, WorkspaceKeys};
 use crate::prepare::read_fields;
 use crate::record::{Record, Registered};
 use crate::value::Value;
-use crate::view::{self, BadRow, KeyPart};
+use crate::view::{self, BadRow, KeyPart, ViewKeys};
 
 /// Decides what a command does, in its turn: nothing happens in its workspace meanwhile.
 ///
@@ -121,6 +121,7 @@ impl From<RequestError> for CommandError {
 pub struct Context<'c, 'g> {
     pub(crate) schema: &'c Schema,
     pub(crate) place: Place,
+    pub(crate) keys: WorkspaceKeys,
     pub(crate) transaction: &'c mut Transaction<'g>,
     pub(crate) state: State<'c>,
     pub(crate) args: &'c Json,
@@ -181,10 +182,6 @@ impl<'c> Context<'c, '_> {
         self.changes
     }
 
-    fn keys(&self) -> WorkspaceKeys {
-        WorkspaceKeys::new(self.schema.id(), self.place.workspace)
-    }
-
     fn stored<T>(
         &mut self,
         key: &StoreKey,
@@ -201,7 +198,7 @@ impl<'c> Context<'c, '_> {
     ///
     /// Pass it on.
     pub fn registered(&mut self, id: RecordId) -> Result<Option<Registered>, CommandError> {
-        let key = self.keys().id(id);
+        let key = self.keys.id(id);
         self.stored(&key, Registered::decode)
     }
 
@@ -212,7 +209,8 @@ impl<'c> Context<'c, '_> {
     /// Pass it on.
     pub fn record(&mut self, id: RecordId) -> Result<Option<Record>, CommandError> {
         let Some(registered) = self.registered(id)? else { return Ok(None) };
-        let key = self.keys().record(registered.document, id);
+        let Some(document) = self.schema.document(registered.document) else { return Ok(None) };
+        let key = self.keys.record(document.kind, document.id, id);
         self.stored(&key, |bytes| Record::decode(registered.document, id, bytes))
     }
 
@@ -222,7 +220,7 @@ impl<'c> Context<'c, '_> {
     ///
     /// Pass it on.
     pub fn row(&mut self, view: &str, key: &[KeyPart]) -> Result<Option<Json>, CommandError> {
-        let key = StoreKey::new(&self.keys().view(view), &view::encode_key(key));
+        let key = ViewKeys::new(self.keys, view).row(key);
         let row = self.stored(&key, view::decode_row)?;
         Ok(row.and_then(|(_, row)| row))
     }

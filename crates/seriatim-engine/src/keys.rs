@@ -1,37 +1,36 @@
 //! Keys of what is derived.
 //!
+//! The partition part of every key is `application 4, partition 2`: everything that is derived from one log is one range of
+//! the store, and can be scanned, streamed, measured and dropped as such. The clustering part begins with the family's letter:
+//!
 //! ```text
-//! what                partition part                                          clustering part
-//! checkpoint          "ek" application 4, partition 2                         (empty)
-//! workspace log       "el" application 4, workspace 8, offset >> 12: 8        offset & 4095: 2
-//! registry of ids     "ei" application 4, workspace 8, id >> 12: 8            id & 4095: 2
-//! records of a type   "er" application 4, workspace 8, type 2, id >> 12: 8    id & 4095: 2
-//! parts of a type     "ep" application 4, workspace 8, type 2, id >> 24: 8    (id >> 12) & 4095: 2
-//! idempotency keys    "ex" application 4, workspace 8                         the key's bytes
-//! views               "ev" application 4, workspace 8, name                   parts of the row's key
-//! offset of a         "eo" application 4, partition 2                         its name
-//!   projector         (of earlier programs: it is on the log's bulletin)
-//! sweep of            "es" application 4, partition 2                         (empty)
-//!   idempotency keys
-//! parts of a value    "ez" partition part of the value's key                  clustering part of the value's key,
-//!   (see `split`)                                                               offset 8, number of the part 4
+//! what                            clustering part
+//! C records                       "c" workspace 8, id 8, type 2
+//! registry of ids                 "i" workspace 8, id 8
+//! checkpoint                      "k"
+//! workspace log                   "l" workspace 8, offset 8
+//! numbers of a workspace          "n" workspace 8                        (the sequencer's `NumbersKey`)
+//! sweep of idempotency keys       "s"
+//! rows of a view                  "v" workspace 8, length of the view's name 2, name, parts of the row's key
+//! W records                       "w" workspace 8, type 2, id 8
+//! idempotency keys                "x" workspace 8, the key's bytes
+//! parts of a value (see `split`)  "z" clustering part of the value's key, offset 8, number of the part 4
 //! ```
 //!
-//! All integers are big-endian. The numbers of a workspace are the sequencer's (`NumbersKey`). The split by 12 bits keeps
-//! a storage partition at 4,096 values at most.
+//! All integers are big-endian. C records lie in the order of their ids, so that all of a workspace are one scan; W records
+//! lie type by type, so that those of a type are one.
+//!
+//! Earlier programs kept the offset of a projector in the store: `"eo" application 4, partition 2` and its name. It is on the
+//! log's bulletin now.
 
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::BufMut;
-use seriatim_storage::Key;
+use bytes::Buf;
+use seriatim_storage::{ClusteringRange, Key};
 use seriatim_types::{ApplicationId, Partition, PartitionId, RecordId, WorkspaceId, WorkspaceOffset};
 
-use crate::definition::TypeId;
-
-/// Bits of an offset or id that are in the clustering part.
-pub(crate) const LOW_BITS: u32 = 12;
-const LOW_MASK: u64 = (1 << LOW_BITS) - 1;
+use crate::definition::{DocumentKind, TypeId};
 
 /// A key of the store, both parts in one piece of memory: the length of the first part, the first part, the second.
 /// Ordered by it, keys of one storage partition lie together and ascend by their clustering part. It is built once and handed
@@ -78,12 +77,6 @@ impl StoreKey {
     pub(crate) fn size(&self) -> usize {
         self.0.len()
     }
-
-    /// The kind of what it leads to: the two letters in front.
-    pub(crate) fn family(&self) -> &[u8] {
-        let partition = self.partition();
-        &partition[..partition.len().min(2)]
-    }
 }
 
 impl fmt::Debug for StoreKey {
@@ -92,192 +85,255 @@ impl fmt::Debug for StoreKey {
     }
 }
 
-/// The family's letters, then both parts in hexadecimal.
+/// Application and partition, the family's letter, and the rest in hexadecimal.
 impl fmt::Display for StoreKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let family = self.family();
+        match read_partition(self.partition()) {
+            Some(partition) => write!(f, "{partition}/")?,
+            None => write!(f, "{}/", self.partition().escape_ascii())?,
+        }
+        let Some((family, rest)) = self.clustering().split_first() else { return Ok(()) };
         write!(f, "{}:", family.escape_ascii())?;
-        for byte in &self.partition()[family.len()..] {
-            write!(f, "{byte:02x}")?;
-        }
-        write!(f, "/")?;
-        for byte in self.clustering() {
-            write!(f, "{byte:02x}")?;
-        }
-        Ok(())
+        rest.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-const SCOPE_BYTES: usize = 14;
+const C_RECORD: u8 = b'c';
+const ID: u8 = b'i';
+const CHECKPOINT: u8 = b'k';
+const EVENT: u8 = b'l';
+const NUMBERS: u8 = b'n';
+const SWEEP: u8 = b's';
+const ROW: u8 = b'v';
+const W_RECORD: u8 = b'w';
+const IDEMPOTENCY: u8 = b'x';
+const PART: u8 = b'z';
 
-fn scope(family: [u8; 2], application: ApplicationId, workspace: WorkspaceId) -> [u8; SCOPE_BYTES] {
-    let mut bytes = [0; SCOPE_BYTES];
-    bytes[..2].copy_from_slice(&family);
-    bytes[2..6].copy_from_slice(&application.get().to_be_bytes());
-    bytes[6..].copy_from_slice(&workspace.get().to_be_bytes());
+/// The storage partition of everything that is derived from a partition's log.
+pub(crate) fn storage(partition: Partition) -> [u8; 6] {
+    let mut bytes = [0; 6];
+    bytes[..4].copy_from_slice(&partition.application.get().to_be_bytes());
+    bytes[4..].copy_from_slice(&partition.id.get().to_be_bytes());
     bytes
 }
 
-/// A key whose last number is split, in one allocation.
-fn split_key(scope: &[u8; SCOPE_BYTES], kind: Option<TypeId>, number: u64) -> StoreKey {
-    let partition = scope.len() + if kind.is_some() { 2 } else { 0 } + 8;
-    let mut bytes = [0; 2 + SCOPE_BYTES + 2 + 8 + 2];
-    let mut rest = &mut bytes[..];
-    rest.put_u16(u16::try_from(partition).expect("a few bytes"));
-    rest.put_slice(scope);
-    if let Some(kind) = kind {
-        rest.put_u16(kind.get());
-    }
-    rest.put_u64(number >> LOW_BITS);
-    rest.put_u16(low(number));
-    StoreKey(bytes[..2 + partition + 2].into())
+fn read_partition(storage: &[u8]) -> Option<Partition> {
+    let mut bytes: &[u8] = &<[u8; 6]>::try_from(storage).ok()?;
+    let (application, id) = (ApplicationId::new(bytes.get_u32()), PartitionId::new(bytes.get_u16()));
+    Some(Partition { application, id })
 }
 
-fn low(number: u64) -> u16 {
-    u16::try_from(number & LOW_MASK).expect("12 bits")
+/// Where the numbers of a partition's workspaces lie.
+pub(crate) fn numbers() -> ClusteringRange {
+    ClusteringRange::prefix(&[NUMBERS])
+}
+
+/// Everything of a partition, numbers first.
+pub(crate) fn numbers_first() -> [ClusteringRange; 3] {
+    [numbers(), ClusteringRange::until(&[NUMBERS]), ClusteringRange::from(&[NUMBERS + 1])]
 }
 
 /// Keys of one workspace.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WorkspaceKeys {
-    pub(crate) application: ApplicationId,
-    pub(crate) workspace: WorkspaceId,
+    /// The one whose log has the workspace's events.
+    partition: Partition,
+    workspace: WorkspaceId,
 }
 
+/// The longest clustering part of those whose length is fixed.
+const FIXED_BYTES: usize = SCOPE_BYTES + 10;
+/// A family's letter and a workspace.
+const SCOPE_BYTES: usize = 9;
+
 impl WorkspaceKeys {
-    pub(crate) fn new(application: ApplicationId, workspace: WorkspaceId) -> Self {
-        Self { application, workspace }
+    pub(crate) fn new(partition: Partition, workspace: WorkspaceId) -> Self {
+        Self { partition, workspace }
     }
 
     /// Keys of what all workspaces of a partition have in common: no workspace has so small an id.
-    pub(crate) fn of_partition(application: ApplicationId, partition: PartitionId) -> Self {
-        Self::new(application, WorkspaceId::new(u64::from(partition.get())))
+    pub(crate) fn of_partition(partition: Partition) -> Self {
+        Self::new(partition, WorkspaceId::new(partition.id.get().into()))
     }
 
-    fn scope(self, family: [u8; 2]) -> [u8; SCOPE_BYTES] {
-        scope(family, self.application, self.workspace)
+    /// The same for the partition of these.
+    pub(crate) fn in_common(self) -> Self {
+        Self::of_partition(self.partition)
+    }
+
+    /// The storage partition that they all are in.
+    pub(crate) fn storage(self) -> [u8; 6] {
+        storage(self.partition)
+    }
+
+    fn scope(self, family: u8) -> [u8; SCOPE_BYTES] {
+        let mut bytes = [family; SCOPE_BYTES];
+        bytes[1..].copy_from_slice(&self.workspace.get().to_be_bytes());
+        bytes
+    }
+
+    fn fixed(self, family: u8, rest: &[u8]) -> StoreKey {
+        let mut bytes = [0; FIXED_BYTES];
+        let end = SCOPE_BYTES + rest.len();
+        bytes[..SCOPE_BYTES].copy_from_slice(&self.scope(family));
+        bytes[SCOPE_BYTES..end].copy_from_slice(rest);
+        StoreKey::new(&self.storage(), &bytes[..end])
+    }
+
+    /// The keys of a scope from one of them on.
+    fn range(scope: &[u8], first: &StoreKey) -> ClusteringRange {
+        ClusteringRange { start: first.clustering().to_vec().into(), ..ClusteringRange::prefix(scope) }
     }
 
     /// An event in the workspace's log.
     pub(crate) fn event(self, offset: WorkspaceOffset) -> StoreKey {
-        split_key(&self.scope(*b"el"), None, offset.get())
+        self.fixed(EVENT, &offset.get().to_be_bytes())
+    }
+
+    /// Events from an offset on.
+    pub(crate) fn events(self, from: WorkspaceOffset) -> ClusteringRange {
+        Self::range(&self.scope(EVENT), &self.event(from))
     }
 
     /// What an id leads to.
     pub(crate) fn id(self, id: RecordId) -> StoreKey {
-        split_key(&self.scope(*b"ei"), None, id.get())
+        self.fixed(ID, &id.get().to_be_bytes())
     }
 
-    /// A record.
-    pub(crate) fn record(self, kind: TypeId, id: RecordId) -> StoreKey {
-        split_key(&self.scope(*b"er"), Some(kind), id.get())
+    /// A record. An O document is in its event and has none: nothing is ever there.
+    pub(crate) fn record(self, kind: DocumentKind, document: TypeId, id: RecordId) -> StoreKey {
+        match kind {
+            DocumentKind::C => self.c_record(document, id),
+            DocumentKind::W | DocumentKind::O => self.w_record(document, id),
+        }
     }
 
-    /// Says that a part of a type's records has something in it.
-    pub(crate) fn part(self, kind: TypeId, id: RecordId) -> StoreKey {
-        split_key(&self.scope(*b"ep"), Some(kind), id.get() >> LOW_BITS)
+    fn c_record(self, document: TypeId, id: RecordId) -> StoreKey {
+        let mut rest = [0; 10];
+        rest[..8].copy_from_slice(&id.get().to_be_bytes());
+        rest[8..].copy_from_slice(&document.get().to_be_bytes());
+        self.fixed(C_RECORD, &rest)
+    }
+
+    fn w_record(self, document: TypeId, id: RecordId) -> StoreKey {
+        let mut rest = [0; 10];
+        rest[..2].copy_from_slice(&document.get().to_be_bytes());
+        rest[2..].copy_from_slice(&id.get().to_be_bytes());
+        self.fixed(W_RECORD, &rest)
+    }
+
+    /// C records of all types from an id on.
+    pub(crate) fn c_records(self, from: RecordId) -> ClusteringRange {
+        Self::range(&self.scope(C_RECORD), &self.c_record(TypeId::new(0), from))
+    }
+
+    /// W records of a type from an id on.
+    pub(crate) fn w_records(self, document: TypeId, from: RecordId) -> ClusteringRange {
+        let first = self.w_record(document, from);
+        Self::range(&first.clustering()[..SCOPE_BYTES + 2], &first)
     }
 
     /// The event that was sent with an idempotency key.
     pub(crate) fn idempotency(self, key: &str) -> StoreKey {
-        StoreKey::new(&self.scope(*b"ex"), key.as_bytes())
+        StoreKey::new(&self.storage(), &[&self.scope(IDEMPOTENCY), key.as_bytes()].concat())
     }
 
-    /// The storage partition of a view's rows.
+    /// What the clustering parts of a view's rows begin with.
+    ///
+    /// # Panics
+    ///
+    /// If the name has more than 65,535 bytes: a view's has 100.
     pub(crate) fn view(self, name: &str) -> Vec<u8> {
-        let mut partition = self.scope(*b"ev").to_vec();
-        partition.put_slice(name.as_bytes());
-        partition
+        let length = u16::try_from(name.len()).expect("a name of a view has 100 bytes at most");
+        [&self.scope(ROW)[..], &length.to_be_bytes(), name.as_bytes()].concat()
     }
-}
-
-fn partition_key(family: [u8; 2], partition: Partition, clustering: &[u8]) -> StoreKey {
-    let mut bytes = [0; 8];
-    bytes[..2].copy_from_slice(&family);
-    bytes[2..6].copy_from_slice(&partition.application.get().to_be_bytes());
-    bytes[6..].copy_from_slice(&partition.id.get().to_be_bytes());
-    StoreKey::new(&bytes, clustering)
 }
 
 /// The checkpoint of a partition.
 pub(crate) fn checkpoint(partition: Partition) -> StoreKey {
-    partition_key(*b"ek", partition, &[])
+    StoreKey::new(&storage(partition), &[CHECKPOINT])
 }
 
 /// How far a partition's idempotency keys are swept.
 pub(crate) fn sweep(partition: Partition) -> StoreKey {
-    partition_key(*b"es", partition, &[])
+    StoreKey::new(&storage(partition), &[SWEEP])
 }
 
 /// A part of a value that a store does not take whole, as of the event folded last. Its last twelve bytes have a fixed
 /// size, so no two values share a part.
 pub(crate) fn part_of_value(key: Key<'_>, folded: u64, number: u32) -> StoreKey {
-    let partition = [b"ez", key.partition].concat();
-    let clustering = [key.clustering, &folded.to_be_bytes(), &number.to_be_bytes()].concat();
-    StoreKey::new(&partition, &clustering)
-}
-
-/// The key of the value that a part belongs to, and the number of the part.
-pub(crate) fn value_of_part(part: Key<'_>) -> Option<(Key<'_>, u32)> {
-    let partition = part.partition.strip_prefix(b"ez")?;
-    let (clustering, number) = part.clustering.split_last_chunk()?;
-    let (clustering, _folded) = clustering.split_last_chunk::<8>()?;
-    Some((Key::new(partition, clustering), u32::from_be_bytes(*number)))
+    let clustering = [&[PART][..], key.clustering, &folded.to_be_bytes(), &number.to_be_bytes()].concat();
+    StoreKey::new(key.partition, &clustering)
 }
 
 /// How far an asynchronous projector had come, where earlier programs kept it.
 pub(crate) fn projector(partition: Partition, name: &str) -> StoreKey {
-    partition_key(*b"eo", partition, name.as_bytes())
+    StoreKey::new(&[&b"eo"[..], &storage(partition)].concat(), name.as_bytes())
+}
+
+/// What a key leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Family<'a> {
+    Checkpoint,
+    Sweep,
+    Numbers(WorkspaceId),
+    Event(WorkspaceId, u64),
+    Id(WorkspaceId, RecordId),
+    /// A C or W document, or a child record of one.
+    Record(WorkspaceId, TypeId, RecordId),
+    Idempotency(WorkspaceId, &'a [u8]),
+    Row {
+        workspace: WorkspaceId,
+        view: &'a [u8],
+        /// Its parts, encoded.
+        key: &'a [u8],
+    },
+    Part {
+        /// The clustering part of the value's key.
+        value: &'a [u8],
+        number: u32,
+    },
+}
+
+impl<'a> Family<'a> {
+    /// Reads the clustering part of a key; `None` if the engine writes no such key.
+    pub(crate) fn of(clustering: &'a [u8]) -> Option<Self> {
+        let (family, mut rest) = clustering.split_first()?;
+        match *family {
+            CHECKPOINT => return rest.is_empty().then_some(Self::Checkpoint),
+            SWEEP => return rest.is_empty().then_some(Self::Sweep),
+            PART => {
+                let (value, number) = rest.split_last_chunk()?;
+                let (value, _folded) = value.split_last_chunk::<8>()?;
+                return Some(Self::Part { value, number: u32::from_be_bytes(*number) });
+            }
+            _ => {}
+        }
+        let workspace = WorkspaceId::new(rest.try_get_u64().ok()?);
+        let found = match *family {
+            NUMBERS => Self::Numbers(workspace),
+            EVENT => Self::Event(workspace, rest.try_get_u64().ok()?),
+            ID => Self::Id(workspace, RecordId::new(rest.try_get_u64().ok()?)),
+            C_RECORD => {
+                let id = RecordId::new(rest.try_get_u64().ok()?);
+                Self::Record(workspace, TypeId::new(rest.try_get_u16().ok()?), id)
+            }
+            W_RECORD => {
+                let document = TypeId::new(rest.try_get_u16().ok()?);
+                Self::Record(workspace, document, RecordId::new(rest.try_get_u64().ok()?))
+            }
+            IDEMPOTENCY => return Some(Self::Idempotency(workspace, rest)),
+            ROW => {
+                let length = rest.try_get_u16().ok()?;
+                let (view, key) = rest.split_at_checked(length.into())?;
+                return Some(Self::Row { workspace, view, key });
+            }
+            _ => return None,
+        };
+        rest.is_empty().then_some(found)
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const KEYS: WorkspaceKeys =
-        WorkspaceKeys { application: ApplicationId::new(0x0102_0304), workspace: WorkspaceId::new(0x1122) };
-
-    #[test]
-    fn the_bytes_of_each_family() {
-        let at = |number: u64| RecordId::new(number);
-        let kind = TypeId::new(0x0708);
-        for (key, text) in [
-            (
-                KEYS.event(WorkspaceOffset::new(0x5678).expect("not zero")),
-                "el:0102030400000000000011220000000000000005/0678",
-            ),
-            (KEYS.id(at(0x5678)), "ei:0102030400000000000011220000000000000005/0678"),
-            (KEYS.record(kind, at(0x5678)), "er:01020304000000000000112207080000000000000005/0678"),
-            (KEYS.part(kind, at(0x0123_4567)), "ep:01020304000000000000112207080000000000000001/0234"),
-            (KEYS.idempotency("ab"), "ex:010203040000000000001122/6162"),
-            (checkpoint(Partition::new(1, 2)), "ek:000000010002/"),
-            (projector(Partition::new(1, 2), "mail"), "eo:000000010002/6d61696c"),
-            (sweep(Partition::new(1, 2)), "es:000000010002/"),
-            (
-                part_of_value(KEYS.idempotency("ab").as_key(), 0x10, 3),
-                "ez:6578010203040000000000001122/6162000000000000001000000003",
-            ),
-        ] {
-            assert_eq!(key.to_string(), text);
-            assert_eq!(StoreKey::new(key.partition(), key.clustering()), key);
-        }
-    }
-
-    #[test]
-    fn a_part_leads_to_its_value() {
-        let key = KEYS.record(TypeId::new(7), RecordId::new(70_000));
-        let part = part_of_value(key.as_key(), 5, 9);
-        assert_eq!(value_of_part(part.as_key()), Some((key.as_key(), 9)));
-        assert_eq!(value_of_part(key.as_key()), None);
-        assert_eq!(value_of_part(Key::new(b"ezer", b"short")), None);
-    }
-
-    #[test]
-    fn keys_of_one_partition_lie_together() {
-        let (a, b) = (StoreKey::new(b"ab", b"c"), StoreKey::new(b"a", b"bc"));
-        assert_ne!(a, b);
-        let mut keys = [StoreKey::new(b"b", b"1"), StoreKey::new(b"aa", b"2"), StoreKey::new(b"b", b"0")];
-        keys.sort();
-        assert_eq!(keys.map(|key| key.to_string()), ["b:/30", "b:/31", "aa:/32"]);
-    }
-}
+#[path = "keys_tests.rs"]
+mod tests;

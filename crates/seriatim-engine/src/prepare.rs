@@ -20,7 +20,7 @@ use crate::prepared::{Prepared, RawReference};
 use crate::record::Registered;
 use crate::request::{self, CHANGE, Request};
 use crate::value::Value;
-use crate::view::encode_key;
+use crate::view::ViewKeys;
 
 /// What ids lead to, as far as it was looked up; `None`: nowhere. An id that leads somewhere does so for ever.
 pub(crate) type Known = HashMap<RecordId, Option<Registered>>;
@@ -66,7 +66,7 @@ impl<'a> Preparation<'a> {
     }
 
     fn keys(&self) -> WorkspaceKeys {
-        WorkspaceKeys::new(self.schema.id(), self.workspace)
+        WorkspaceKeys::new(self.schema.partition_of(self.workspace), self.workspace)
     }
 
     /// Checks everything that can be known now. The arguments for the application's code are still the request's.
@@ -111,7 +111,7 @@ impl<'a> Preparation<'a> {
         }
         let args = request.args.as_ref().unwrap_or(&Json::Null);
         for (view, key) in handler.map(|handler| handler.reads(args)).unwrap_or_default() {
-            self.reads.push(StoreKey::new(&self.keys().view(view), &encode_key(&key)));
+            self.reads.push(ViewKeys::new(self.keys(), view).row(&key));
         }
         let event = Event {
             command: request.command.as_str().into(),
@@ -339,7 +339,7 @@ impl<'a> Preparation<'a> {
             return Err(RequestError::NotUpdatable { id, document: document.name.to_string() });
         }
         let fields = self.fields(document, fields, false)?;
-        self.reads.push(self.keys().record(document.id, id));
+        self.reads.push(self.keys().record(document.kind, document.id, id));
         Ok(Some(Change::Update(Row { document: document.id, id, raw: None, parent: None, fields })))
     }
 

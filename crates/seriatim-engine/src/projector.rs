@@ -5,13 +5,13 @@ use std::fmt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
-use seriatim_types::{PartitionId, PartitionOffset};
+use seriatim_types::PartitionOffset;
 
 use crate::definition::Schema;
 use crate::derive::{Found, REMOVED, State};
 use crate::event::{Event, Place};
 use crate::keys::{StoreKey, WorkspaceKeys};
-use crate::view::{self, KeyPart};
+use crate::view::{self, KeyPart, ViewKeys};
 
 /// Keeps a view, in step with the log: what it writes for an event is seen by the next command.
 ///
@@ -79,37 +79,36 @@ pub struct Rows<'a> {
     state: State<'a>,
     keys: WorkspaceKeys,
     view: &'a str,
-    partition: Vec<u8>,
+    rows: ViewKeys,
     offset: PartitionOffset,
     bad: Option<StoreKey>,
 }
 
 impl<'a> Rows<'a> {
     pub(crate) fn new(state: State<'a>, keys: WorkspaceKeys, view: &'a str, offset: PartitionOffset) -> Self {
-        Self { state, keys, view, partition: keys.view(view), offset, bad: None }
+        Self { state, keys, view, rows: ViewKeys::new(keys, view), offset, bad: None }
     }
 
-    /// The rows of the same view that all workspaces of a partition have in common.
-    pub(crate) fn of_partition(&mut self, partition: PartitionId) -> Rows<'_> {
-        let keys = WorkspaceKeys::of_partition(self.keys.application, partition);
-        Rows::new(self.state.reborrow(), keys, self.view, self.offset)
+    /// The rows of the same view that all workspaces of the partition have in common.
+    pub(crate) fn in_common(&mut self) -> Rows<'_> {
+        Rows::new(self.state.reborrow(), self.keys.in_common(), self.view, self.offset)
     }
 
     /// Sets a row, whatever it was. Applied again, it is set again, and so is whatever a later event makes of it.
     pub(crate) fn put(&mut self, key: &[KeyPart], row: &Json) {
-        let key = StoreKey::new(&self.partition, &view::encode_key(key));
+        let key = self.rows.row(key);
         self.state.put(key, view::encode_row(self.offset, Some(row)));
     }
 
     /// Removes a row, whatever it was: unlike one that is folded away, nothing of it stays.
     pub(crate) fn remove(&mut self, key: &[KeyPart]) {
-        let key = StoreKey::new(&self.partition, &view::encode_key(key));
+        let key = self.rows.row(key);
         self.state.put(key, REMOVED);
     }
 
     /// Changes a row: `change` gets what it is (`None`: there is none) and returns what it becomes (`None`: it goes).
     pub fn fold(&mut self, key: &[KeyPart], change: impl FnOnce(Option<Json>) -> Option<Json>) {
-        let key = StoreKey::new(&self.partition, &view::encode_key(key));
+        let key = self.rows.row(key);
         let Ok(found) = self.state.find(&key) else {
             return;
         };

@@ -1,10 +1,10 @@
 //! Reading: events, records, views and sequences.
 
+use bytes::Bytes;
 use serde_json::Value as Json;
 use seriatim_storage::{ClusteringRange, Entry, LogError, ReadEntries, ReadLimit};
 use seriatim_types::{
-    Number, Partition, PartitionId, PartitionOffset, RecordId, SequenceId, WorkspaceId, WorkspaceKind,
-    WorkspaceOffset,
+    Number, Partition, PartitionId, PartitionOffset, RecordId, SequenceId, WorkspaceId, WorkspaceOffset,
 };
 
 use crate::app::Running;
@@ -14,9 +14,9 @@ use crate::definition::{DocumentKind, TypeId};
 use crate::engine::Engine;
 use crate::error::{RequestError, SubmitError};
 use crate::event::{Argument, Event, Place, Row};
-use crate::keys::{LOW_BITS, StoreKey, WorkspaceKeys};
+use crate::keys::{Family, StoreKey, WorkspaceKeys};
 use crate::record::Record;
-use crate::view::{self, KeyPart};
+use crate::view::{self, KeyPart, ViewKeys};
 
 /// An event, with its place.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,8 +58,9 @@ pub struct SequenceState {
     pub remaining: u64,
 }
 
-fn bad(key: &StoreKey, problem: BadBytes) -> SubmitError {
-    SubmitError::Apply(ApplyError::Bad { key: key.clone(), problem })
+/// A stored value of a partition that cannot be read.
+fn bad(keys: WorkspaceKeys, clustering: &[u8], problem: BadBytes) -> SubmitError {
+    SubmitError::Apply(ApplyError::Bad { key: StoreKey::new(&keys.storage(), clustering), problem })
 }
 
 /// Reads the bodies of entries.
@@ -153,24 +154,12 @@ impl Engine {
         from: WorkspaceOffset,
         limit: usize,
     ) -> Result<Vec<PartitionOffset>, SubmitError> {
-        let keys = WorkspaceKeys::new(running.schema.id(), workspace);
-        let handle = running.partition_of(workspace);
-        let mut offsets: Vec<PartitionOffset> = Vec::new();
-        let mut at = Some(from);
-        while let Some(start) = at.filter(|_| offsets.len() < limit) {
-            let key = keys.event(start);
-            let range = ClusteringRange::from(key.clustering());
-            let pairs = handle.scan(key.partition(), range, limit - offsets.len()).await?;
-            let found = pairs.len();
-            for (_, value) in pairs {
-                offsets.push(decode_offset(&value).map_err(|problem| bad(&key, problem))?);
-            }
-            // Dense, so a part that is not full to its edge is the last one.
-            let edge = ((start.get() >> LOW_BITS) + 1) << LOW_BITS;
-            let full = start.get() + found as u64 >= edge;
-            at = if full { WorkspaceOffset::new(edge) } else { None };
-        }
-        Ok(offsets)
+        let keys = running.keys(workspace);
+        let pairs = running.partition_of(workspace).scan(keys.events(from), limit).await?;
+        let read = |(clustering, value): (Bytes, Bytes)| {
+            decode_offset(&value).map_err(|problem| bad(keys, &clustering, problem))
+        };
+        pairs.into_iter().map(read).collect()
     }
 
     /// What an id leads to.
@@ -189,13 +178,12 @@ impl Engine {
         let registered = running.lookup(workspace, vec![id]).await?;
         let Some((_, Some(registered))) = registered.into_iter().next() else { return Ok(None) };
         let document = running.schema.document(registered.document);
-        let is_o = document.is_none_or(|document| document.kind == DocumentKind::O);
-        if !is_o {
-            let key = WorkspaceKeys::new(running.schema.id(), workspace).record(registered.document, id);
+        if let Some(document) = document.filter(|document| document.kind != DocumentKind::O) {
+            let key = running.keys(workspace).record(document.kind, document.id, id);
             let found = running.partition_of(workspace).read(std::slice::from_ref(&key)).await?;
             let Some(bytes) = found.into_iter().next().flatten() else { return Ok(None) };
-            let record =
-                Record::decode(registered.document, id, &bytes).map_err(|problem| bad(&key, problem))?;
+            let record = Record::decode(document.id, id, &bytes);
+            let record = record.map_err(|problem| ApplyError::Bad { key, problem })?;
             return Ok(Some(Found::Record(record)));
         }
         let events = self.events(application, workspace, registered.created, 1).await?;
@@ -204,7 +192,7 @@ impl Engine {
         Ok(rows.into_iter().find(|row| row.id == id).map(|row| Found::InEvent { row, place }))
     }
 
-    /// Up to `limit` C or W documents, or child records, of a type, behind an id, ascending.
+    /// Up to `limit` C or W documents, or child records, of a type, after an id, ascending.
     ///
     /// # Errors
     ///
@@ -221,7 +209,16 @@ impl Engine {
         self.kind_of(running, workspace).await?;
         let unknown = || RequestError::UnknownDocument(document.to_owned());
         let schema = running.schema.document_by_name(document).ok_or_else(unknown)?;
-        self.records_of(running, workspace, schema.id, after, limit).await
+        let (from, keys) = (first_after(after), running.keys(workspace));
+        let range = match (schema.kind, schema.singleton) {
+            (DocumentKind::C, None) => keys.c_records(from),
+            (DocumentKind::C, Some(only)) => ClusteringRange {
+                finish: Some(keys.c_records(first_after(Some(only))).start),
+                ..keys.c_records(from.max(only))
+            },
+            (DocumentKind::W | DocumentKind::O, _) => keys.w_records(schema.id, from),
+        };
+        scan_records(running, workspace, range, limit, |found, _| found == schema.id).await
     }
 
     /// Up to `limit` C records of a workspace, after an id, ascending: documents, singletons and child records of all
@@ -238,103 +235,19 @@ impl Engine {
         limit: usize,
     ) -> Result<Vec<Record>, SubmitError> {
         let running = self.running(application)?;
-        // Types are read one after the other. An id that is drawn meanwhile could be on the page of a type that is read
-        // later, and a lower one be missed of a type that was read before: neither is on this page.
+        // What is drawn while pages are read could be on a later one, and a lower id be missed on a page that was read before:
+        // neither is told.
         let sequences = self.sequence_states(running, workspace).await?;
-        let next_of = |sequence: SequenceId| {
-            let state = sequences.iter().find(|state| state.id == sequence);
+        let next_of = |document: TypeId| {
+            let sequence = running.schema.document(document).map(|document| document.record_sequence);
+            let state = sequences.iter().find(|state| Some(state.id) == sequence);
             state.and_then(|state| state.next).map_or(u64::MAX, Number::get)
         };
-        let mut records: Vec<Record> = Vec::new();
-        for document in running.schema.documents().iter().filter(|one| one.kind == DocumentKind::C) {
-            let next = next_of(document.record_sequence);
-            let found = self.records_of(running, workspace, document.id, after, limit).await?;
-            records.extend(found.into_iter().filter(|record| record.id.get() < next));
-            records.sort_unstable_by_key(|record| record.id);
-            records.truncate(limit);
-        }
-        Ok(records)
+        let range = running.keys(workspace).c_records(first_after(after));
+        scan_records(running, workspace, range, limit, |document, id| id.get() < next_of(document)).await
     }
 
-    async fn records_of(
-        &self,
-        running: &Running,
-        workspace: WorkspaceId,
-        document: TypeId,
-        after: Option<RecordId>,
-        limit: usize,
-    ) -> Result<Vec<Record>, SubmitError> {
-        let keys = WorkspaceKeys::new(running.schema.id(), workspace);
-        let handle = running.partition_of(workspace);
-        let mut records = Vec::new();
-        let mut next = after.map_or(0, |after| after.get().saturating_add(1));
-        while records.len() < limit {
-            let Some(part) = self.next_part(running, keys, document, next).await? else { break };
-            let start = next.max(part << LOW_BITS);
-            let key = keys.record(document, RecordId::new(start));
-            let range = ClusteringRange::from(key.clustering());
-            for (clustering, value) in handle.scan(key.partition(), range, limit - records.len()).await? {
-                let low = <[u8; 2]>::try_from(&clustering[..]).map_err(|_| bad(&key, BadBytes("key")))?;
-                let id = RecordId::new(part << LOW_BITS | u64::from(u16::from_be_bytes(low)));
-                records.push(Record::decode(document, id, &value).map_err(|problem| bad(&key, problem))?);
-            }
-            match part.checked_add(1).and_then(|part| part.checked_mul(1 << LOW_BITS)) {
-                Some(following) => next = following,
-                None => break,
-            }
-        }
-        Ok(records)
-    }
-
-    /// The first part of a type's records, at or behind the one of an id, that has something in it.
-    async fn next_part(
-        &self,
-        running: &Running,
-        keys: WorkspaceKeys,
-        document: TypeId,
-        id: u64,
-    ) -> Result<Option<u64>, SubmitError> {
-        let handle = running.partition_of(keys.workspace);
-        // Ids come from a few ranges; between them lie billions of empty parts, which are jumped over by asking where
-        // ids of this type can be at all.
-        let kind = self.kind_of(running, keys.workspace).await?;
-        for (first, last) in id_ranges(running, kind, document) {
-            if last < id {
-                continue;
-            }
-            let mut part = id.max(first) >> LOW_BITS;
-            loop {
-                let key = keys.part(document, RecordId::new(part << LOW_BITS));
-                let range = ClusteringRange::from(key.clustering());
-                let found = handle.scan(key.partition(), range, 1).await?;
-                if let Some((clustering, _)) = found.into_iter().next() {
-                    let low = <[u8; 2]>::try_from(&clustering[..]).map_err(|_| bad(&key, BadBytes("key")))?;
-                    return Ok(Some(part >> LOW_BITS << LOW_BITS | u64::from(u16::from_be_bytes(low))));
-                }
-                part = ((part >> LOW_BITS) + 1) << LOW_BITS;
-                let behind = self.behind(running, keys.workspace, document).await?;
-                if part > last >> LOW_BITS || part << LOW_BITS >= behind.max(first + 1) {
-                    break;
-                }
-            }
-        }
-        Ok(None)
-    }
-
-    /// The id that a type's sequence gives next: none is there or behind.
-    async fn behind(
-        &self,
-        running: &Running,
-        workspace: WorkspaceId,
-        document: TypeId,
-    ) -> Result<u64, SubmitError> {
-        let sequences = self.sequence_states(running, workspace).await?;
-        let sequence = running.schema.document(document).map(|document| document.record_sequence);
-        let state = sequences.iter().find(|state| Some(state.id) == sequence);
-        Ok(state.and_then(|state| state.next).map_or(u64::MAX, Number::get))
-    }
-
-    /// Up to `limit` rows of a view whose keys begin with `prefix`, behind a key, ascending.
+    /// Up to `limit` rows of a view whose keys begin with `prefix`, after a key, ascending.
     ///
     /// # Errors
     ///
@@ -353,33 +266,22 @@ impl Engine {
         if !running.derivation.projectors.iter().any(|projector| projector.view() == view) {
             return Err(SubmitError::NotFound(format!("application {application} has no view {view}")));
         }
-        let partition = WorkspaceKeys::new(running.schema.id(), workspace).view(view);
-        let mut range = ClusteringRange::prefix(&view::encode_key(prefix));
-        if let Some(after) = after {
-            let mut start = view::encode_key(after);
-            start.push(0);
-            range.start = range.start.max(start.into());
-        }
+        let keys = ViewKeys::new(running.keys(workspace), view);
+        let mut range = keys.range(prefix, after);
         let handle = running.partition_of(workspace);
         let mut rows = Vec::new();
         // Rows that were removed take place without being shown.
         while rows.len() < limit {
-            let page = handle.scan(&partition, range.clone(), limit).await?;
-            let (count, last) = (page.len(), page.last().map(|(key, _)| key.clone()));
+            let page = handle.scan(range.clone(), limit).await?;
+            let next = page.last().filter(|_| page.len() == limit).map(|(last, _)| behind(last));
             for (clustering, value) in page {
-                let key = StoreKey::new(&partition, &clustering);
-                let (_, row) = view::decode_row(&value).map_err(|problem| bad(&key, problem))?;
-                let parts = view::decode_key(&clustering).map_err(|problem| bad(&key, problem))?;
+                let bad = |problem| bad(running.keys(workspace), &clustering, problem);
+                let (_, row) = view::decode_row(&value).map_err(bad)?;
+                let parts = keys.read(&clustering).map_err(bad)?;
                 rows.extend(row.map(|row| (parts, row)));
             }
-            match last {
-                Some(last) if count == limit => {
-                    let mut start = last.to_vec();
-                    start.push(0);
-                    range.start = start.into();
-                }
-                _ => break,
-            }
+            let Some(next) = next else { break };
+            range.start = next;
         }
         rows.truncate(limit);
         Ok(rows)
@@ -427,14 +329,45 @@ impl Engine {
     }
 }
 
-/// Where ids of a type can be: a singleton's one, or the ranges of its sequence.
-fn id_ranges(running: &Running, kind: WorkspaceKind, document: TypeId) -> Vec<(u64, u64)> {
-    let Some(schema) = running.schema.document(document) else { return Vec::new() };
-    if let Some(id) = schema.singleton {
-        return vec![(id.get(), id.get())];
+/// The first id after one.
+fn first_after(after: Option<RecordId>) -> RecordId {
+    RecordId::new(after.map_or(0, |after| after.get().saturating_add(1)))
+}
+
+/// The first key after one.
+fn behind(clustering: &[u8]) -> Bytes {
+    [clustering, &[0]].concat().into()
+}
+
+/// Records of a page that is read where not all of them are wanted.
+const PAGE_RECORDS_MIN: usize = 32;
+
+/// Up to `limit` records of a range that are wanted, ascending.
+async fn scan_records(
+    running: &Running,
+    workspace: WorkspaceId,
+    mut range: ClusteringRange,
+    limit: usize,
+    is_wanted: impl Fn(TypeId, RecordId) -> bool,
+) -> Result<Vec<Record>, SubmitError> {
+    let (handle, keys) = (running.partition_of(workspace), running.keys(workspace));
+    let mut records = Vec::new();
+    let mut wanted = limit;
+    while records.len() < limit {
+        let page = handle.scan(range.clone(), wanted).await?;
+        let next = page.last().filter(|_| page.len() == wanted).map(|(last, _)| behind(last));
+        for (clustering, value) in page {
+            let bad = |problem| bad(keys, &clustering, problem);
+            let Some(Family::Record(_, document, id)) = Family::of(&clustering) else {
+                return Err(bad(BadBytes("key")));
+            };
+            if is_wanted(document, id) {
+                records.push(Record::decode(document, id, &value).map_err(bad)?);
+            }
+        }
+        let Some(next) = next else { break };
+        (range.start, wanted) = (next, (limit - records.len().min(limit)).max(PAGE_RECORDS_MIN));
     }
-    let sequences = running.schema.sequences().kind(kind).map(|kind| kind.sequences()).unwrap_or_default();
-    let sequence = sequences.iter().find(|sequence| sequence.id() == schema.record_sequence);
-    let ranges = sequence.map(seriatim_sequencer::Sequence::ranges).unwrap_or_default();
-    ranges.iter().map(|range| (range.first.get(), range.last.get())).collect()
+    records.truncate(limit);
+    Ok(records)
 }

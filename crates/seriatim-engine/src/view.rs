@@ -10,9 +10,11 @@
 use bytes::{BufMut, Bytes};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
+use seriatim_storage::ClusteringRange;
 use seriatim_types::PartitionOffset;
 
 use crate::codec::BadBytes;
+use crate::keys::{StoreKey, WorkspaceKeys};
 
 /// One part of a row's key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,8 +75,58 @@ pub(crate) fn read_row<T: DeserializeOwned>(view: &str, key: &[KeyPart], row: Js
 const INTEGER: u8 = 1;
 const TEXT: u8 = 2;
 
-pub(crate) fn encode_key(parts: &[KeyPart]) -> Vec<u8> {
-    let mut bytes = Vec::new();
+/// Keys of a view's rows in one workspace, or of those that the workspaces of a partition have in common.
+#[derive(Debug)]
+pub(crate) struct ViewKeys {
+    pub(crate) storage: [u8; 6],
+    /// What their clustering parts begin with.
+    scope: Vec<u8>,
+}
+
+impl ViewKeys {
+    pub(crate) fn new(keys: WorkspaceKeys, view: &str) -> Self {
+        Self { storage: keys.storage(), scope: keys.view(view) }
+    }
+
+    fn clustering(&self, parts: &[KeyPart]) -> Vec<u8> {
+        let mut bytes = self.scope.clone();
+        put_key(&mut bytes, parts);
+        bytes
+    }
+
+    /// A row.
+    pub(crate) fn row(&self, parts: &[KeyPart]) -> StoreKey {
+        StoreKey::new(&self.storage, &self.clustering(parts))
+    }
+
+    /// Rows whose keys begin with `prefix`, after a key.
+    pub(crate) fn range(&self, prefix: &[KeyPart], after: Option<&[KeyPart]>) -> ClusteringRange {
+        let mut range = ClusteringRange::prefix(&self.clustering(prefix));
+        if let Some(after) = after {
+            range.start = range.start.max(self.behind(after));
+        }
+        range
+    }
+
+    /// From one row to another, both included.
+    pub(crate) fn between(&self, first: &[KeyPart], last: &[KeyPart]) -> ClusteringRange {
+        ClusteringRange { start: self.clustering(first).into(), finish: Some(self.behind(last)) }
+    }
+
+    /// The first place after a row: every part of a longer key begins with 1 or more.
+    fn behind(&self, parts: &[KeyPart]) -> Bytes {
+        let mut bytes = self.clustering(parts);
+        bytes.push(0);
+        bytes.into()
+    }
+
+    /// Reads the row's key from the clustering part of one of these.
+    pub(crate) fn read(&self, clustering: &[u8]) -> Result<Vec<KeyPart>, BadBytes> {
+        decode_key(clustering.strip_prefix(&self.scope[..]).ok_or(BadBytes("view of a key"))?)
+    }
+}
+
+fn put_key(bytes: &mut Vec<u8>, parts: &[KeyPart]) {
     for part in parts {
         match part {
             KeyPart::Integer(value) => {
@@ -93,7 +145,6 @@ pub(crate) fn encode_key(parts: &[KeyPart]) -> Vec<u8> {
             }
         }
     }
-    bytes
 }
 
 pub(crate) fn decode_key(mut bytes: &[u8]) -> Result<Vec<KeyPart>, BadBytes> {
@@ -174,7 +225,12 @@ mod tests {
             a in proptest::collection::vec(any_part(), 0..4),
             b in proptest::collection::vec(any_part(), 0..4),
         ) {
-            let (bytes_a, bytes_b) = (encode_key(&a), encode_key(&b));
+            let encode = |parts: &[KeyPart]| {
+                let mut bytes = Vec::new();
+                put_key(&mut bytes, parts);
+                bytes
+            };
+            let (bytes_a, bytes_b) = (encode(&a), encode(&b));
             prop_assert_eq!(decode_key(&bytes_a), Ok(a.clone()));
             prop_assert_eq!(bytes_a.cmp(&bytes_b), a.cmp(&b));
         }

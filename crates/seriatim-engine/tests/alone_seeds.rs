@@ -46,7 +46,7 @@ async fn stored(desk: &Desk, count: u64) {
 async fn stored_now(desk: &Desk) -> u64 {
     let mut found = 0;
     for number in 0..100 {
-        let key = seriatim_sequencer::NumbersKey::new(desk.partition.application, workspace(number));
+        let key = seriatim_sequencer::NumbersKey::new(desk.partition, workspace(number));
         found += u64::from(desk.store.get(key.as_key()).await.unwrap().is_some());
     }
     found
@@ -107,7 +107,7 @@ impl Watcher {
         let logged = self.logged_before(checkpoint).await;
         for number in 0..RACING {
             let id = workspace(number);
-            let key = seriatim_sequencer::NumbersKey::new(self.partition.application, id);
+            let key = seriatim_sequencer::NumbersKey::new(self.partition, id);
             let value = self.store.get(key.as_key()).await.unwrap();
             let numbers = value.map(|bytes| Numbers::decode(&self.definition, &bytes).unwrap());
             let folded = numbers.and_then(|numbers| numbers.folded()).map_or(0, PartitionOffset::get);
@@ -284,7 +284,7 @@ async fn flush_permanently_fails_for_one_hot_workspace(mut desk: Desk) {
 
 /// Waits until the store has the numbers of a workspace.
 async fn stored_one(desk: &Desk, number: u64) {
-    let key = seriatim_sequencer::NumbersKey::new(desk.partition.application, workspace(number));
+    let key = seriatim_sequencer::NumbersKey::new(desk.partition, workspace(number));
     let stored = async {
         while desk.store.get(key.as_key()).await.unwrap().is_none() {
             desk.env.sleep(Duration::from_millis(1)).await;

@@ -65,7 +65,7 @@ fn next_and_last_do_not_mix() {
         let mut sequencer = desk.open_ready().await;
         assert_eq!(desk.invoice(&mut sequencer, workspace(1)).await, 1);
         sequencer.finish(PATIENCE).await.unwrap();
-        let key = NumbersKey::new(PARTITION.application, workspace(1));
+        let key = NumbersKey::new(PARTITION, workspace(1));
         let stored = desk.store.get(key.as_key()).await.unwrap().unwrap();
         let numbers = seriatim_sequencer::Numbers::decode(&desk.definition, &stored).unwrap();
         assert_eq!(numbers.next(desk.definition.kind(KIND), INVOICE), Some(Number::new(2)));
@@ -117,7 +117,7 @@ fn values_and_offset_are_never_published_in_two_steps() {
 }
 
 async fn stored_folded(desk: &Desk, id: WorkspaceId) -> Option<u64> {
-    let key = NumbersKey::new(PARTITION.application, id);
+    let key = NumbersKey::new(PARTITION, id);
     let bytes = desk.store.get(key.as_key()).await.unwrap()?;
     let numbers = seriatim_sequencer::Numbers::decode(&desk.definition, &bytes).unwrap();
     numbers.folded().map(seriatim_types::PartitionOffset::get)
@@ -276,7 +276,7 @@ fn a_damaged_value_is_corrupt_and_not_a_fresh_workspace() {
         let mut sequencer = desk.open_ready().await;
         desk.invoice(&mut sequencer, workspace(1)).await;
         sequencer.finish(PATIENCE).await.unwrap();
-        let key = NumbersKey::new(PARTITION.application, workspace(1));
+        let key = NumbersKey::new(PARTITION, workspace(1));
         for damage in [&b""[..], b"garbage", &[0; 80]] {
             desk.store.put(key.as_key(), damage).await.unwrap();
             let mut sequencer = desk.open_ready().await;

@@ -294,7 +294,8 @@ fn an_engine_that_runs_does_not_remove_what_its_store_knows_of_lost_events() {
         let engine = world.open().await.unwrap();
         let corner = named(&engine, "corner").await;
         let application = engine.schema("shop").unwrap().id();
-        let key = seriatim_sequencer::NumbersKey::new(application, corner);
+        let id = engine.partition_of("shop", corner).unwrap();
+        let key = seriatim_sequencer::NumbersKey::new(Partition { application, id }, corner);
         let key = StoreKey::new(key.as_key().partition, key.as_key().clustering);
         let store = Store::new(world.store.reopen());
         let mut bytes = store.get(key.as_key()).await.unwrap().unwrap().to_vec();
@@ -307,7 +308,6 @@ fn an_engine_that_runs_does_not_remove_what_its_store_knows_of_lost_events() {
         store.write(batch, Durability::Synced).await.unwrap();
         let scratch = Store::new(MemoryStore::new());
         let report = engine.doctor(&scratch, Treatment::Rebuild, &mut |_| {}).await.unwrap();
-        let id = engine.partition_of("shop", corner).unwrap();
         assert_eq!(report.problems.len(), 1, "{report:?}");
         assert_eq!(report.problems[0].partition, Partition { application, id });
         assert!(matches!(report.problems[0].error, DoctorError::FoldedBeyondTail { .. }), "{report:?}");

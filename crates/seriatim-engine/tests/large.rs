@@ -213,24 +213,16 @@ impl Vault {
         self.engine.doctor(&scratch, treatment, &mut |_| {}).await.unwrap()
     }
 
-    /// Everything that the store has in storage partitions whose key begins like this.
+    /// The storage partition of everything that is derived.
+    fn storage(&self) -> Vec<u8> {
+        let Partition { application, id } = self.partition();
+        [&application.get().to_be_bytes()[..], &id.get().to_be_bytes()].concat()
+    }
+
+    /// How many parts of values the store has.
     async fn parts(&self) -> usize {
-        let album = self.engine.schema("vault").unwrap().document_by_name("Album").unwrap();
-        let mut record = b"er".to_vec();
-        record.extend(self.partition().application.get().to_be_bytes());
-        record.extend(self.workspace.get().to_be_bytes());
-        let mut row = record.clone();
-        row[1] = b'v';
-        record.extend(album.id.get().to_be_bytes());
-        record.extend((self.album.get() >> 12).to_be_bytes());
-        row.extend(b"pile");
         let store = Store::new(self.store.clone());
-        let mut found = 0;
-        for main in [record, row] {
-            let storage = [&b"ez"[..], &main].concat();
-            found += store.scan(&storage, ClusteringRange::all()).take(1_000).await.unwrap().len();
-        }
-        found
+        store.scan(&self.storage(), ClusteringRange::prefix(b"z")).take(1_000).await.unwrap().len()
     }
 }
 
@@ -388,10 +380,9 @@ fn the_doctor_finds_and_restores_what_is_missing_of_an_oversized_record() {
         let (log, store) = (Log::new(vault.log.reopen()), Store::new(vault.store.reopen()));
         let scratch = || Store::new(MemoryStore::new());
         // One part is lost: found, and restored.
-        let (storage, clustering, _) =
-            expected.iter().find(|(storage, ..)| storage.starts_with(b"ez")).unwrap();
-        let mut batch = Batch::new();
-        batch.remove(Key::new(storage, clustering));
+        let (clustering, _) = expected.iter().find(|(clustering, _)| clustering.starts_with(b"z")).unwrap();
+        let (storage, mut batch) = (vault.storage(), Batch::new());
+        batch.remove(Key::new(&storage, clustering));
         store.write(batch, Durability::Synced).await.unwrap();
         let doctor = || Doctor::new(vault.env.clone(), log.clone(), store.clone(), [app()]);
         let report = doctor().run(&scratch(), Treatment::Repair, &mut |_| {}).await.unwrap();
@@ -403,9 +394,9 @@ fn the_doctor_finds_and_restores_what_is_missing_of_an_oversized_record() {
         let rebuilt = Doctor::new(vault.env.clone(), log.clone(), emptied.clone(), [app()]);
         let report = rebuilt.run(&scratch(), Treatment::Rebuild, &mut |_| {}).await.unwrap();
         assert!(report.is_mended(), "{report:?}");
-        for (storage, clustering, value) in &expected {
-            let found = emptied.get(Key::new(storage, clustering)).await.unwrap();
-            assert!(found.as_deref() == Some(&value[..]), "{}", storage.escape_ascii());
+        for (clustering, value) in &expected {
+            let found = emptied.get(Key::new(&storage, clustering)).await.unwrap();
+            assert!(found.as_deref() == Some(&value[..]), "{}", clustering.escape_ascii());
         }
         let check = Doctor::new(vault.env.clone(), log.clone(), emptied, [app()]);
         assert!(check.run(&scratch(), Treatment::Check, &mut |_| {}).await.unwrap().is_clean());
@@ -565,18 +556,14 @@ fn a_recovery_of_small_changes_of_large_records_keeps_to_the_bounds_of_bytes() {
 }
 
 /// The album and everything that belongs to it, as it is stored.
-async fn all(vault: &Vault) -> Vec<(Vec<u8>, Vec<u8>, Vec<u8>)> {
-    let album = vault.engine.schema("vault").unwrap().document_by_name("Album").unwrap();
-    let mut record = b"er".to_vec();
-    record.extend(vault.partition().application.get().to_be_bytes());
-    record.extend(vault.workspace.get().to_be_bytes());
-    record.extend(album.id.get().to_be_bytes());
-    record.extend((vault.album.get() >> 12).to_be_bytes());
+async fn all(vault: &Vault) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let scope = [b"c", &vault.workspace.get().to_be_bytes()[..]].concat();
     let store = Store::new(vault.store.reopen());
     let mut found = Vec::new();
-    for storage in [record.clone(), [&b"ez"[..], &record].concat()] {
-        let pairs = store.scan(&storage, ClusteringRange::all()).take(1_000).await.unwrap();
-        found.extend(pairs.into_iter().map(|(key, value)| (storage.clone(), key.to_vec(), value.to_vec())));
+    for scope in [scope.clone(), [b"z", &scope[..]].concat()] {
+        let range = ClusteringRange::prefix(&scope);
+        let pairs = store.scan(&vault.storage(), range).take(1_000).await.unwrap();
+        found.extend(pairs.into_iter().map(|(key, value)| (key.to_vec(), value.to_vec())));
     }
     found
 }

@@ -17,7 +17,7 @@ mod overlay;
 mod state;
 
 mod definition {
-    pub(crate) use seriatim_engine::definition::TypeId;
+    pub(crate) use seriatim_engine::definition::{DocumentKind, TypeId};
 }
 
 mod sync {

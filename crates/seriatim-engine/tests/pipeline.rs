@@ -882,13 +882,11 @@ fn what_comes_after_the_end_is_told_so() {
 /// Puts a value where the next invoice goes.
 async fn sabotage_next_invoice(desk: &Desk, next: u64) {
     let schema = desk.engine.schema("till").unwrap();
-    let mut partition = b"er".to_vec();
-    partition.extend(schema.id().get().to_be_bytes());
-    partition.extend(desk.shop.get().to_be_bytes());
-    partition.extend(schema.document_by_name("Invoice").unwrap().id.get().to_be_bytes());
-    partition.extend((next >> 12).to_be_bytes());
-    let clustering = u16::try_from(next & 4095).unwrap().to_be_bytes();
-    let key = seriatim_storage::Key::new(&partition, &clustering);
+    let partition = desk.engine.partition_of("till", desk.shop).unwrap();
+    let storage = [&schema.id().get().to_be_bytes()[..], &partition.get().to_be_bytes()].concat();
+    let kind = schema.document_by_name("Invoice").unwrap().id.get().to_be_bytes();
+    let clustering = [&b"w"[..], &desk.shop.get().to_be_bytes(), &kind, &next.to_be_bytes()].concat();
+    let key = seriatim_storage::Key::new(&storage, &clustering);
     Store::new(desk.store.clone()).put(key, &[1]).await.unwrap();
 }
 
@@ -963,9 +961,8 @@ fn a_record_does_not_go_back_while_a_recovery_applies_its_changes_again() {
             application: desk.engine.schema("till").unwrap().id(),
             id: desk.engine.partition_of("till", desk.shop).unwrap(),
         };
-        let mut checkpoint = b"ek".to_vec();
-        checkpoint.extend(partition.application.get().to_be_bytes());
-        checkpoint.extend(partition.id.get().to_be_bytes());
+        let storage =
+            [&partition.application.get().to_be_bytes()[..], &partition.id.get().to_be_bytes()].concat();
         for n in 1..5_000 {
             let rename = Request::changes([Change::update(ada).field("name", n.to_string())]);
             desk.submit(&rename).await.unwrap();
@@ -973,7 +970,7 @@ fn a_record_does_not_go_back_while_a_recovery_applies_its_changes_again() {
         desk.engine.close().await;
         // The checkpoint is lost, the values are not: everything is applied again, one page of the log at a time.
         let mut batch = seriatim_storage::Batch::new();
-        batch.remove(seriatim_storage::Key::new(&checkpoint, &[]));
+        batch.remove(seriatim_storage::Key::new(&storage, b"k"));
         let store = Store::new(desk.store.reopen());
         store.write(batch, seriatim_storage::Durability::Synced).await.unwrap();
         let faults = Faults::new(&desk.env);

@@ -17,7 +17,7 @@ use seriatim_env::{Env, simulate};
 use seriatim_storage::faulty::{Faults, FaultyStore, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Log, Pair, Store, StoreBackend, StoreError};
-use seriatim_types::{ApplicationId, WorkspaceId};
+use seriatim_types::{Partition, WorkspaceId};
 use support::{invoice, open_with, options, till, workspace};
 
 const WINDOW: Duration = Duration::from_secs(60);
@@ -31,12 +31,19 @@ fn keyed(key: impl Into<String>) -> Request {
 }
 
 /// The idempotency keys that a store has of a workspace.
-async fn keys(store: &Store, application: ApplicationId, workspace: WorkspaceId) -> BTreeSet<String> {
-    let mut storage = b"ex".to_vec();
-    storage.extend(application.get().to_be_bytes());
-    storage.extend(workspace.get().to_be_bytes());
-    let pairs = store.scan(&storage, ClusteringRange::all()).take(10_000).await.unwrap();
-    pairs.iter().map(|(key, _)| String::from_utf8(key.to_vec()).unwrap()).collect()
+async fn keys(store: &Store, partition: Partition, workspace: WorkspaceId) -> BTreeSet<String> {
+    let scope = scope(workspace);
+    let pairs = store.scan(&storage(partition), ClusteringRange::prefix(&scope)).take(10_000).await.unwrap();
+    pairs.iter().map(|(key, _)| String::from_utf8(key[scope.len()..].to_vec()).unwrap()).collect()
+}
+
+fn storage(partition: Partition) -> Vec<u8> {
+    [&partition.application.get().to_be_bytes()[..], &partition.id.get().to_be_bytes()].concat()
+}
+
+/// What the clustering parts of a workspace's idempotency keys begin with.
+fn scope(workspace: WorkspaceId) -> Vec<u8> {
+    [&b"x"[..], &workspace.get().to_be_bytes()].concat()
 }
 
 fn set<const N: usize>(keys: [&str; N]) -> BTreeSet<String> {
@@ -73,9 +80,13 @@ impl Desk {
         self.engine.submit("till", self.shop, request).await.unwrap().repeated
     }
 
-    async fn keys(&self) -> BTreeSet<String> {
+    fn partition(&self) -> Partition {
         let application = self.engine.schema("till").unwrap().id();
-        keys(&Store::new(self.store.clone()), application, self.shop).await
+        Partition { application, id: self.engine.partition_of("till", self.shop).unwrap() }
+    }
+
+    async fn keys(&self) -> BTreeSet<String> {
+        keys(&Store::new(self.store.clone()), self.partition(), self.shop).await
     }
 
     /// Waits until the store has just these keys.
@@ -138,8 +149,7 @@ fn keys_leave_the_store_after_their_window_and_one_that_was_used_again_stays() {
         // What was swept does not come back when everything is in order.
         let report = examine(&env, &desk.log, &desk.store, Treatment::Rebuild).await;
         assert!(report.is_clean() && report.written == 0, "{report:?}");
-        let application = desk.engine.schema("till").unwrap().id();
-        let left = keys(&Store::new(desk.store.reopen()), application, desk.shop).await;
+        let left = keys(&Store::new(desk.store.reopen()), desk.partition(), desk.shop).await;
         assert_eq!(left, set(["last", "key 3"]));
     });
 }
@@ -175,30 +185,23 @@ fn the_doctor_misses_a_key_that_nothing_has_swept() {
         desk.repeats(&keyed("new")).await;
         desk.has_only(["new"]).await;
         desk.engine.close().await;
-        let application = desk.engine.schema("till").unwrap().id();
-        let partition = desk.engine.partition_of("till", desk.shop).unwrap();
-        let mut storage = b"ex".to_vec();
-        storage.extend(application.get().to_be_bytes());
-        storage.extend(desk.shop.get().to_be_bytes());
+        let storage = storage(desk.partition());
         let mut batch = Batch::new();
-        batch.remove(Key::new(&storage, b"new"));
+        batch.remove(Key::new(&storage, &[&scope(desk.shop)[..], b"new"].concat()));
         let store = Store::new(desk.store.reopen());
         store.write(batch, Durability::Synced).await.unwrap();
         let report = examine(&env, &desk.log, &desk.store, Treatment::Repair).await;
         assert_eq!((report.found, report.findings[0].trouble), (1, Trouble::Missing), "{report:?}");
         assert!(report.findings[0].what.starts_with("idempotency key \"new\""), "{report:?}");
         // Where the position cannot be read, nothing counts as swept, and the expired key is restored.
-        let mut storage = b"es".to_vec();
-        storage.extend(application.get().to_be_bytes());
-        storage.extend(partition.get().to_be_bytes());
-        let position = Key::new(&storage, b"");
+        let position = Key::new(&storage, b"s");
         let mut damaged = store.get(position).await.unwrap().expect("it is stored").to_vec();
         damaged[7] += 1;
         store.put(position, &damaged).await.unwrap();
         let report = examine(&env, &desk.log, &desk.store, Treatment::Repair).await;
         assert!(report.is_mended() && report.found == 2, "{report:?}");
         assert!(examine(&env, &desk.log, &desk.store, Treatment::Check).await.is_clean());
-        let left = keys(&store, application, desk.shop).await;
+        let left = keys(&store, desk.partition(), desk.shop).await;
         assert_eq!(left, set(["new", "old"]));
         let desk = Desk::open_on(&env, desk.log, desk.store).await;
         desk.has_only(["new"]).await;

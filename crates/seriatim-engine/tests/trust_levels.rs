@@ -55,20 +55,17 @@ impl Place {
         Partition { application, id: self.engine.partition_of("till", self.victim).unwrap() }
     }
 
-    /// The key of a family, as `keys.rs` lays it out: the number is split by 12 bits.
-    fn key(&self, family: &[u8; 2], kind: &[u8], number: u64) -> StoreKey {
-        let application = self.engine.schema("till").unwrap().id();
-        let mut partition = family.to_vec();
-        partition.extend(application.get().to_be_bytes());
-        partition.extend(self.victim.get().to_be_bytes());
-        partition.extend(kind);
-        partition.extend((number >> 12).to_be_bytes());
-        StoreKey::new(&partition, &u16::try_from(number & 4095).unwrap().to_be_bytes())
+    /// The key of a family, as `keys.rs` lays it out.
+    fn key(&self, family: u8, kind: &[u8], number: u64) -> StoreKey {
+        let Partition { application, id } = self.partition();
+        let storage = [&application.get().to_be_bytes()[..], &id.get().to_be_bytes()].concat();
+        let workspace = self.victim.get().to_be_bytes();
+        StoreKey::new(&storage, &[&[family][..], &workspace, kind, &number.to_be_bytes()].concat())
     }
 
     fn record_key(&self, id: u64) -> StoreKey {
         let kind = self.engine.schema("till").unwrap().document_by_name("Invoice").unwrap().id;
-        self.key(b"er", &kind.get().to_be_bytes(), id)
+        self.key(b'w', &kind.get().to_be_bytes(), id)
     }
 
     async fn invoice(&self, workspace: WorkspaceId) -> Result<(i64, u64, u64), SubmitError> {
@@ -136,7 +133,7 @@ impl Place {
 
     async fn sabotage_workspace_log(self) {
         let first = self.invoice(self.victim).await.unwrap();
-        let key = self.key(b"el", &[], first.2 + 1);
+        let key = self.key(b'l', &[], first.2 + 1);
         self.store.put(key.as_key(), &[1]).await.unwrap();
         if self.level.verifies_events() {
             self.is_refused(&key, "event of the workspace's log", first).await;

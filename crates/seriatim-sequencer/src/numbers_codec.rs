@@ -1,8 +1,8 @@
 //! The stored numbers of a workspace, byte by byte.
 //!
 //! ```text
-//! key        partition part: "sn", application 4, workspace without its low 12 bits 8
-//!            clustering part: the low 12 bits 2
+//! key        partition part: application 4, partition 2
+//!            clustering part: "n", workspace 8
 //! offset  size  field
 //!      0     1  version, 1
 //!      1     2  kind of the workspace
@@ -14,12 +14,12 @@
 //!            4  CRC-32 of everything before
 //! ```
 //!
-//! All integers are big-endian. The split of the key keeps a storage partition at 4,096 workspaces at most.
+//! All integers are big-endian.
 
 use bytes::{Buf, BufMut};
 use seriatim_storage::{Digest, Key};
 use seriatim_types::{
-    ApplicationId, Number, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind, WorkspaceOffset,
+    Number, Partition, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind, WorkspaceOffset,
 };
 
 use crate::definition::Definition;
@@ -30,52 +30,31 @@ const FIXED_BYTES: usize = 53;
 const SEQUENCE_BYTES: usize = 10;
 const CHECKSUM_BYTES: usize = 4;
 
-/// Bits of a workspace id that are in the clustering part of its key.
-const LOW_BITS: u32 = 12;
+/// What the clustering part of the key begins with.
+const FAMILY: u8 = b'n';
 
 /// The key of a workspace's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NumbersKey {
-    partition: [u8; 14],
-    clustering: [u8; 2],
+    partition: [u8; 6],
+    clustering: [u8; 9],
 }
 
 impl NumbersKey {
-    /// The key of a workspace of an application. Workspaces of two applications never meet.
-    ///
-    /// # Panics
-    ///
-    /// Never: 12 bits fit 16.
+    /// The key of a workspace whose events are in the log of this partition. Workspaces of two applications never meet.
     #[must_use]
-    pub fn new(application: ApplicationId, workspace: WorkspaceId) -> Self {
-        let low = u16::try_from(workspace.get() & ((1 << LOW_BITS) - 1)).expect("masked");
-        let mut partition = [0; 14];
-        let mut rest = &mut partition[..];
-        rest.put_slice(b"sn");
-        rest.put_u32(application.get());
-        rest.put_u64(workspace.get() >> LOW_BITS);
-        Self { partition, clustering: low.to_be_bytes() }
+    pub fn new(partition: Partition, workspace: WorkspaceId) -> Self {
+        let mut key = Self { partition: [0; 6], clustering: [FAMILY; 9] };
+        key.partition[..4].copy_from_slice(&partition.application.get().to_be_bytes());
+        key.partition[4..].copy_from_slice(&partition.id.get().to_be_bytes());
+        key.clustering[1..].copy_from_slice(&workspace.get().to_be_bytes());
+        key
     }
 
     /// As the store takes it.
     #[must_use]
     pub fn as_key(&self) -> Key<'_> {
         Key::new(&self.partition, &self.clustering)
-    }
-
-    /// Reads a key back; `None` if it is not one of these.
-    #[must_use]
-    pub fn decode(key: Key<'_>) -> Option<(ApplicationId, WorkspaceId)> {
-        let (partition, clustering): ([u8; 14], [u8; 2]) =
-            (key.partition.try_into().ok()?, key.clustering.try_into().ok()?);
-        let mut rest = partition.strip_prefix(b"sn")?;
-        let (application, high) = (rest.get_u32(), rest.get_u64());
-        let low = u16::from_be_bytes(clustering);
-        if low >> LOW_BITS != 0 || high.leading_zeros() < LOW_BITS {
-            return None;
-        }
-        let workspace = WorkspaceId::new(high << LOW_BITS | u64::from(low));
-        Some((ApplicationId::new(application), workspace))
     }
 }
 

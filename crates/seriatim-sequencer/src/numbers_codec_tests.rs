@@ -42,14 +42,14 @@ fn the_bytes_of_version_1_stay_as_they_are() {
 }
 
 #[test]
-fn a_key_reads_back_and_two_applications_never_meet() {
-    for workspace in [0, 1, 4_095, 4_096, WorkspaceId::FIRST.get(), u64::MAX] {
-        let (application, workspace) = (ApplicationId::new(7), WorkspaceId::new(workspace));
-        let key = NumbersKey::new(application, workspace);
-        assert_eq!(NumbersKey::decode(key.as_key()), Some((application, workspace)));
-        assert_ne!(key, NumbersKey::new(ApplicationId::new(8), workspace));
+fn a_key_has_these_bytes_and_two_partitions_never_meet() {
+    let workspace = WorkspaceId::FIRST;
+    let key = NumbersKey::new(Partition::new(7, 3), workspace);
+    assert_eq!(key.as_key(), Key::new(b"\0\0\0\x07\0\x03", b"n\0\0\x80\0\0\x02\0\0"));
+    for other in [Partition::new(8, 3), Partition::new(7, 4)] {
+        assert_ne!(key, NumbersKey::new(other, workspace));
     }
-    assert_eq!(NumbersKey::decode(Key::new(b"sn", b"xx")), None);
+    assert_ne!(key, NumbersKey::new(Partition::new(7, 3), WorkspaceId::new(workspace.get() + 1)));
 }
 
 #[test]

@@ -167,16 +167,14 @@ fn the_doctor_finds_damage_and_mends_it_through_the_server_or_without() {
             let env = Env::real();
             let data = folder.join("seriatim-data");
             let storage = FileStorage::open(&env, &data, FileOptions::default()).await.unwrap();
-            // The place of the first event in the log of the workspace: family, application, workspace, high bits.
-            let key =
-                [&b"el"[..], &16_u32.to_be_bytes(), &workspace.to_be_bytes(), &0_u64.to_be_bytes()].concat();
-            let (key, first) = (key.as_slice(), 1_u16.to_be_bytes());
-            assert!(
-                storage.store().get(Key::new(key, &first)).await.unwrap().is_some(),
-                "the test knows the layout"
-            );
+            // The place of the first event in the workspace's log: application, partition; family, workspace, offset.
+            let partition = u16::try_from(workspace % 4).unwrap().to_be_bytes();
+            let derived = [&16_u32.to_be_bytes()[..], &partition].concat();
+            let first = [&b"l"[..], &workspace.to_be_bytes(), &1_u64.to_be_bytes()].concat();
+            let key = Key::new(&derived, &first);
+            assert!(storage.store().get(key).await.unwrap().is_some(), "the test knows the layout");
             let mut batch = Batch::new();
-            batch.remove(Key::new(key, &first));
+            batch.remove(key);
             storage.store().write(batch, Durability::Synced).await.unwrap();
             storage.close().await.unwrap();
         });

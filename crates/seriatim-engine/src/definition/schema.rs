@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use seriatim_types::{ApplicationId, PartitionCount, SequenceId, WorkspaceKind};
+use seriatim_types::{ApplicationId, Partition, PartitionCount, SequenceId, WorkspaceId, WorkspaceKind};
 
 use super::compile::compile;
 use super::{Accepted, CommandSchema, DefinitionError, DocumentSchema, KindSchema, SequenceSchema, TypeId};
@@ -54,6 +54,12 @@ impl Schema {
     #[must_use]
     pub fn partitions(&self) -> PartitionCount {
         self.partitions
+    }
+
+    /// The partition that owns a workspace.
+    #[must_use]
+    pub fn partition_of(&self, workspace: WorkspaceId) -> Partition {
+        Partition { application: self.id, id: self.partitions.partition_of(workspace) }
     }
 
     /// The kind of workspace with this number; a retired one is found.

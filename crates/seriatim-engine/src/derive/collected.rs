@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use seriatim_sequencer::{Definition, Numbers, NumbersKey};
 use seriatim_storage::{Batch, Key, Write};
-use seriatim_types::{ApplicationId, WorkspaceId};
+use seriatim_types::{Partition, WorkspaceId};
 
 use super::split::{Header, Known, PART_BYTES};
 use super::state::REMOVED;
@@ -52,7 +52,7 @@ impl Collected {
     /// Adds numbers of workspaces.
     pub(crate) fn put_numbers<'a>(
         &mut self,
-        application: ApplicationId,
+        partition: Partition,
         definition: &Definition,
         numbers: impl Iterator<Item = (&'a WorkspaceId, &'a Numbers)>,
     ) {
@@ -60,7 +60,7 @@ impl Collected {
         for (workspace, numbers) in numbers {
             bytes.clear();
             numbers.encode(definition, &mut bytes);
-            self.batch.put(NumbersKey::new(application, *workspace).as_key(), &bytes);
+            self.batch.put(NumbersKey::new(partition, *workspace).as_key(), &bytes);
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use seriatim_sequencer::Definition;
+use seriatim_types::Partition;
 
 use super::state::{State, Values};
 use crate::apply::{ApplyError, Derivation, Pass};
@@ -29,7 +30,13 @@ pub(crate) trait Derives: fmt::Debug + Send + Sync + 'static {
 
     /// Writes to the draft what follows from an event of the log. If something has to be read first, the draft says what,
     /// and what it holds counts for nothing.
-    fn apply(&self, place: Place, event: &Self::Event, state: &mut State<'_>) -> Result<(), ApplyError>;
+    fn apply(
+        &self,
+        partition: Partition,
+        place: Place,
+        event: &Self::Event,
+        state: &mut State<'_>,
+    ) -> Result<(), ApplyError>;
 
     fn writes(values: Self::Values) -> impl Iterator<Item = (StoreKey, Bytes)>;
 }
@@ -48,8 +55,14 @@ impl Derives for Derivation {
         Event::decode(body)
     }
 
-    fn apply(&self, place: Place, event: &Event, state: &mut State<'_>) -> Result<(), ApplyError> {
-        self.apply(place, event, Pass::Again, state)
+    fn apply(
+        &self,
+        partition: Partition,
+        place: Place,
+        event: &Event,
+        state: &mut State<'_>,
+    ) -> Result<(), ApplyError> {
+        self.apply(partition, place, event, Pass::Again, state)
     }
 
     fn writes(values: Values) -> impl Iterator<Item = (StoreKey, Bytes)> {
@@ -75,7 +88,7 @@ impl Derives for NumbersOnly {
         Ok(())
     }
 
-    fn apply(&self, _: Place, (): &(), _: &mut State<'_>) -> Result<(), ApplyError> {
+    fn apply(&self, _: Partition, _: Place, (): &(), _: &mut State<'_>) -> Result<(), ApplyError> {
         Ok(())
     }
 

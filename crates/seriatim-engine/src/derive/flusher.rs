@@ -113,7 +113,7 @@ pub(super) async fn write<D: Derives>(
         collected.put(key, value);
     }
     let definition = derived.derivation.sequences();
-    collected.put_numbers(derived.partition.application, definition, writing.layer.numbers.iter());
+    collected.put_numbers(derived.partition, definition, writing.layer.numbers.iter());
     derived.splits.expect(&collected);
     let mut batch = collected.take_all();
     Checkpoint::put(&mut batch, derived.partition, writing.next);

@@ -61,18 +61,19 @@ impl Layer {
         Size { keys: self.values.len() + self.numbers.len(), bytes: self.bytes }
     }
 
-    /// Adds what it has of a range.
+    /// Adds the first of what it has of a range, up to `limit`.
     pub(crate) fn snapshot(
         &self,
         partition: &[u8],
         range: &ClusteringRange,
+        limit: usize,
         into: &mut BTreeMap<Bytes, Bytes>,
     ) {
         let start = StoreKey::new(partition, &range.start);
         if range.is_absurd() {
             return;
         }
-        for (key, value) in self.values.range((Bound::Included(start), Bound::Unbounded)) {
+        for (key, value) in self.values.range((Bound::Included(start), Bound::Unbounded)).take(limit) {
             if key.partition() != partition || !range.contains(key.clustering()) {
                 break;
             }

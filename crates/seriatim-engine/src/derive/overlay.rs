@@ -167,13 +167,18 @@ impl Overlay {
         self.waiting.numbers.get(&workspace).or_else(writing)
     }
 
-    /// What it has of a range, to be laid over what the store has.
-    pub(crate) fn snapshot(&self, partition: &[u8], range: &ClusteringRange) -> BTreeMap<Bytes, Bytes> {
+    /// What it has of a range, to be laid over what the store has: all that is among the first `limit` of both.
+    pub(crate) fn snapshot(
+        &self,
+        partition: &[u8],
+        range: &ClusteringRange,
+        limit: usize,
+    ) -> BTreeMap<Bytes, Bytes> {
         let mut found = BTreeMap::new();
         if let Some(writing) = &self.writing {
-            writing.layer.snapshot(partition, range, &mut found);
+            writing.layer.snapshot(partition, range, limit, &mut found);
         }
-        self.waiting.snapshot(partition, range, &mut found);
+        self.waiting.snapshot(partition, range, limit, &mut found);
         found
     }
 

@@ -16,7 +16,7 @@ use seriatim_sequencer::{
     Busy, Committed, Definition, IgnoredNumbers, Numbers, NumbersKey, ReadError, StopReason,
 };
 use seriatim_storage::{ClusteringRange, Key, Log, Store, StoreError};
-use seriatim_types::{ApplicationId, Partition, WorkspaceId};
+use seriatim_types::{Partition, WorkspaceId};
 use tokio::sync::{Notify, watch};
 
 use super::budget::{Budget, Limits};
@@ -240,7 +240,7 @@ impl<D: Derives> DerivedPartition<D> {
         limit: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
         // Taken first: what leaves it meanwhile is in the store.
-        let over: BTreeMap<Bytes, Bytes> = lock(&self.overlay).snapshot(partition, &range);
+        let over: BTreeMap<Bytes, Bytes> = lock(&self.overlay).snapshot(partition, &range, limit);
         let mut under = self.store.scan(partition, range).take(limit).await?;
         self.splits.join_page(&self.store, partition, &mut under).await?;
         if over.is_empty() {
@@ -262,22 +262,22 @@ impl<D: Derives> DerivedPartition<D> {
             let overlay = lock(&self.overlay);
             workspaces.iter().map(|workspace| overlay.numbers(*workspace).cloned()).collect()
         };
-        let (application, definition) = (self.partition.application, self.derivation.sequences());
-        read_missing_numbers(&self.store, application, definition, workspaces, known).await
+        let (partition, definition) = (self.partition, self.derivation.sequences());
+        read_missing_numbers(&self.store, partition, definition, workspaces, known).await
     }
 }
 
 /// The numbers of workspaces, in their order: those that are known, and for the others what the store has, in one read.
 pub(crate) async fn read_missing_numbers(
     store: &Store,
-    application: ApplicationId,
+    partition: Partition,
     definition: &Definition,
     workspaces: &[WorkspaceId],
     known: Vec<Option<Numbers>>,
 ) -> Vec<Result<Option<Numbers>, ReadError>> {
     let missing = workspaces.iter().zip(&known).filter(|(_, known)| known.is_none());
     let keys: Vec<NumbersKey> =
-        missing.map(|(workspace, _)| NumbersKey::new(application, *workspace)).collect();
+        missing.map(|(workspace, _)| NumbersKey::new(partition, *workspace)).collect();
     let mut found: Vec<Result<Option<Numbers>, ReadError>> = known.into_iter().map(Ok).collect();
     let read = match &keys[..] {
         [] => return found,

@@ -301,7 +301,7 @@ impl<'a, D: Derives> Replay<'a, D> {
     ) -> Result<bool, ReplayError> {
         draft.clear();
         let mut state = State { base: Base { group, overlay, fetched }, draft };
-        let applied = self.derivation.apply(place, event, &mut state);
+        let applied = self.derivation.apply(self.partition, place, event, &mut state);
         if !draft.unread.is_empty() {
             return Ok(false);
         }

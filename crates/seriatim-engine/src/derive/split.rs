@@ -3,8 +3,8 @@
 //! ```text
 //! under the value's key:  header: 255, offset folded last 8, version 1, length 8, number of parts 4, CRC-32 of the value 4
 //! under keys of its own:  the parts, 4 MiB each, the last one shorter
-//! a part's key:           partition   "ez", partition of the value's key
-//!                         clustering  clustering of the value's key, offset folded last 8, number of the part from 0: 4
+//! a part's key:           partition   that of the value's key
+//!                         clustering  "z", clustering of the value's key, offset folded last 8, number of the part from 0: 4
 //! ```
 //!
 //! A part's key names the event that was folded last, so that parts of a newer value do not overwrite those of the older
@@ -23,7 +23,7 @@ use seriatim_types::limits::VALUE_BYTES_MAX;
 
 use super::collected::Collected;
 use super::state::REMOVED;
-use crate::keys::{self, StoreKey};
+use crate::keys::{self, Family, StoreKey};
 
 /// Bytes of one part: as many as a page of a scan or of the log.
 pub(super) const PART_BYTES: usize = 4 << 20;
@@ -52,7 +52,8 @@ impl Header {
             return None;
         }
         // A record begins with a version, a row does not.
-        let mut offset = &value[usize::from(key.family() == b"er")..];
+        let is_record = matches!(Family::of(key.clustering()), Some(Family::Record(..)));
+        let mut offset = &value[usize::from(is_record)..];
         Some(Self {
             folded: offset.get_u64(),
             length: value.len() as u64,

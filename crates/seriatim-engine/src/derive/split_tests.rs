@@ -4,6 +4,13 @@ use seriatim_storage::{Batch, Durability};
 
 use super::*;
 
+const STORAGE: &[u8] = b"\0\0\0\x10\0\x01";
+
+/// The key of a row.
+fn key_of(row: &[u8]) -> StoreKey {
+    StoreKey::new(STORAGE, &[b"v\0\0\0\0\0\0\0\x07\0\x01v", row].concat())
+}
+
 fn row(folded: u64, length: usize) -> Bytes {
     let mut bytes = vec![b'x'; length];
     bytes[..8].copy_from_slice(&folded.to_be_bytes());
@@ -12,7 +19,7 @@ fn row(folded: u64, length: usize) -> Bytes {
 
 #[test]
 fn a_header_round_trips_and_no_other_value_is_taken_for_one() {
-    let key = StoreKey::new(b"ev1", b"row");
+    let key = key_of(b"row");
     assert_eq!(Header::of(&key, &row(7, VALUE_BYTES_MAX)), None);
     let value = row(7, VALUE_BYTES_MAX + 1);
     let header = Header::of(&key, &value).unwrap();
@@ -42,10 +49,10 @@ async fn write(store: &Store, splits: &Splits, key: &StoreKey, value: &Bytes) {
 fn a_large_value_is_read_as_it_was_written_and_leaves_no_part_of_an_older_one() {
     simulate(1, |_| async move {
         let store = Store::new(MemoryStore::new());
-        let key = StoreKey::new(b"ev1", b"row");
+        let key = key_of(b"row");
         let parts = async || {
-            let range = seriatim_storage::ClusteringRange::all();
-            store.scan(b"ezev1", range).take(100).await.unwrap().len()
+            let range = seriatim_storage::ClusteringRange::prefix(b"z");
+            store.scan(STORAGE, range).take(100).await.unwrap().len()
         };
         // What another process has written is known once it was read.
         write(&store, &Splits::default(), &key, &row(1, 21 << 20)).await;
@@ -67,7 +74,7 @@ fn a_large_value_is_read_as_it_was_written_and_leaves_no_part_of_an_older_one() 
 #[test]
 fn many_values_that_are_not_there_are_read_without_a_bound() {
     simulate(1, |_| async move {
-        let keys: Vec<StoreKey> = (0..40).map(|number| StoreKey::new(b"ev1", &[number])).collect();
+        let keys: Vec<StoreKey> = (0..40).map(|number| key_of(&[number])).collect();
         let store = Store::new(MemoryStore::new());
         let found = Splits::default().get_within(&store, &keys, usize::MAX).await.unwrap();
         assert_eq!(found, vec![None; 40]);
@@ -78,7 +85,7 @@ fn many_values_that_are_not_there_are_read_without_a_bound() {
 fn a_value_whose_parts_are_gone_is_damaged() {
     simulate(1, |_| async move {
         let store = Store::new(MemoryStore::new());
-        let (key, splits) = (StoreKey::new(b"ev1", b"row"), Splits::default());
+        let (key, splits) = (key_of(b"row"), Splits::default());
         write(&store, &splits, &key, &row(1, 17 << 20)).await;
         let mut batch = Batch::new();
         batch.remove(keys::part_of_value(key.as_key(), 1, 2).as_key());

@@ -227,9 +227,9 @@ impl Rest {
         };
         assert!(checkpoint <= tail);
         let at_checkpoint = &self.truths[usize::try_from(checkpoint.get() - 1).unwrap()];
-        let (application, nothing) = (PARTITION.application, vec![None; 2]);
+        let nothing = vec![None; 2];
         let stored =
-            read_missing_numbers(&self.store, application, &self.definition, &WORKSPACES, nothing).await;
+            read_missing_numbers(&self.store, PARTITION, &self.definition, &WORKSPACES, nothing).await;
         let found = self.derived.read_numbers(&WORKSPACES).await;
         for (place, (stored, found)) in stored.into_iter().zip(found).enumerate() {
             let folded = stored.unwrap().as_ref().and_then(Numbers::folded);

@@ -3,22 +3,23 @@
 use std::cmp::Ordering;
 
 use bytes::Bytes;
-use seriatim_sequencer::{BadValue, Numbers, NumbersKey};
-use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Pair};
+use seriatim_sequencer::{BadValue, Numbers};
+use seriatim_storage::{Batch, ClusteringRange, Durability, Pair};
 use seriatim_types::{PartitionOffset, WorkspaceId};
 
 use super::derive::Examination;
-use super::marks::Marks;
-use super::{DoctorError, Finding, Progress, Report, Telling, Treatment, Trouble};
+use super::{DoctorError, Finding, Progress, Report, Telling, Treatment, Trouble, describe};
 use crate::apply::{KeyUse, decode_offset};
 use crate::derive::{Checkpoint, split};
-use crate::keys::{self, StoreKey};
+use crate::keys::{self, Family, StoreKey};
 use crate::partition::Position;
 use crate::record;
 use crate::view;
 
 /// Writes and removals of one batch of a repair.
 const BATCH_WRITES: usize = 1_000;
+/// Values between two times that it says how far it is.
+const TELL_VALUES: u64 = 1_000;
 /// A value of so many bytes ends a batch. Bounds memory.
 const LARGE_BYTES: usize = 1 << 20;
 
@@ -105,24 +106,9 @@ impl Examination<'_> {
         let mut comparison =
             Comparison { to, tail, swept, treatment, generation, may_be_ahead, present, batch };
         let (found, kept) = (report.found, report.findings.len());
-        self.mark_nexts().await?;
-        // Numbers first: where they are ahead of the log, there may be more to look at.
-        let (numbers, others) = (ClusteringRange::prefix(b"sn"), ClusteringRange::new(b"e", b"ez"));
-        // Parts last: which values are kept in parts shows when these are compared.
-        for range in [numbers, others, ClusteringRange::prefix(b"ez")] {
-            let mut marks = self.scratch.scan(&self.marks_key(), range);
-            while let Some((storage, _)) = marks.next().await? {
-                self.compare_storage(&storage, &mut comparison, report).await?;
-                if !self.store.batches_are_atomic()
-                    && (storage.starts_with(b"er") || storage.starts_with(b"ev"))
-                {
-                    // A crash may have left parts that no value leads to.
-                    self.mark_parts(&storage).await?;
-                }
-                let done = self.at.get() - PartitionOffset::FIRST.get();
-                let compared = report.checked.values();
-                tell(Progress { partition: self.partition, done, total: done, compared });
-            }
+        // Numbers first: if they have seen an event that the log does not have, nothing is mended.
+        for range in keys::numbers_first() {
+            self.compare_range(range, &mut comparison, report, tell).await?;
         }
         let is_empty = checkpoint == Checkpoint::Absent && comparison.present == 0;
         if is_empty && treatment == Treatment::Check {
@@ -132,9 +118,8 @@ impl Examination<'_> {
             return Ok(());
         }
         if position.is_none() {
-            let (key, what) = (keys::sweep(self.partition), "how far idempotency keys are swept".to_owned());
-            let (partition, trouble) = (self.partition, Trouble::Different);
-            report.note(|| Finding { partition, trouble, what, key: key.clone() });
+            let key = keys::sweep(self.partition);
+            report.note(|| self.finding(Trouble::Different, &key));
             if comparison.mends() {
                 // What it had removed is restored, and swept again.
                 comparison.batch.remove(key.as_key());
@@ -154,7 +139,7 @@ impl Examination<'_> {
         Ok(self.store.write(batch, durability).await?)
     }
 
-    /// The checkpoint is written behind everything else.
+    /// The checkpoint is written after everything else.
     fn compare_checkpoint(
         &self,
         checkpoint: Checkpoint,
@@ -171,8 +156,7 @@ impl Examination<'_> {
         };
         let key = keys::checkpoint(self.partition);
         if let Some(trouble) = trouble {
-            let (partition, what) = (self.partition, "the checkpoint".to_owned());
-            report.note(|| Finding { partition, trouble, what, key: key.clone() });
+            report.note(|| self.finding(trouble, &key));
         }
         if !comparison.mends() || checkpoint == Checkpoint::At(to) {
             return;
@@ -187,16 +171,19 @@ impl Examination<'_> {
         }
     }
 
-    async fn compare_storage(
+    /// Goes through a range of the partition's keys in both stores at the same time.
+    async fn compare_range(
         &self,
-        storage: &[u8],
+        range: ClusteringRange,
         comparison: &mut Comparison,
         report: &mut Report,
+        tell: Telling<'_>,
     ) -> Result<(), DoctorError> {
-        let mut expected = self.scratch.scan(storage, ClusteringRange::all());
-        let mut actual = self.store.scan(storage, ClusteringRange::all());
+        let storage = keys::storage(self.partition);
+        let mut expected = self.scratch.scan(&storage, range.clone());
+        let mut actual = self.store.scan(&storage, range);
         let (mut left, mut right) = (expected.next().await?, actual.next().await?);
-        loop {
+        for judged in 1_u64.. {
             let order = match (&left, &right) {
                 (None, None) => break,
                 (Some(_), None) => Ordering::Less,
@@ -214,9 +201,34 @@ impl Examination<'_> {
                 break;
             };
             let values = (wanted.map(|(_, value)| value), there.map(|(_, value)| value));
-            self.judge(StoreKey::new(storage, &clustering), values, comparison, report).await?;
+            self.judge(StoreKey::new(&storage, &clustering), values, comparison, report).await?;
+            if judged % TELL_VALUES == 0 {
+                self.tell(report, tell);
+            }
         }
+        self.tell(report, tell);
         Ok(())
+    }
+
+    fn tell(&self, report: &Report, tell: Telling<'_>) {
+        let done = self.at.get() - PartitionOffset::FIRST.get();
+        let compared = report.checked.values();
+        tell(Progress { partition: self.partition, done, total: done, compared });
+    }
+
+    /// Whether the given code has nothing to do with a value: what keeps its view is not known here, or is no more.
+    fn is_foreign(&self, family: Family<'_>) -> bool {
+        match family {
+            Family::Row { view, .. } => {
+                !self.derivation.projectors.iter().any(|projector| projector.view().as_bytes() == view)
+            }
+            Family::Part { value, .. } => {
+                matches!(Family::of(value), Some(row @ Family::Row { .. }) if self.is_foreign(row))
+            }
+            // These two are compared at the end.
+            Family::Checkpoint | Family::Sweep => true,
+            _ => false,
+        }
     }
 
     /// Compares one value with what it should be.
@@ -227,33 +239,26 @@ impl Examination<'_> {
         comparison: &mut Comparison,
         report: &mut Report,
     ) -> Result<(), DoctorError> {
-        let workspace = NumbersKey::decode(key.as_key()).map(|(_, workspace)| workspace);
-        if workspace.is_some_and(|workspace| !self.owns(workspace)) {
+        let family = Family::of(key.clustering());
+        if family.is_some_and(|family| self.is_foreign(family)) {
             return Ok(());
         }
-        report.checked.count(key.family());
+        family.into_iter().for_each(|family| report.checked.count(family));
         comparison.present += u64::from(there.is_some());
-        if let (Some(workspace), Some(there)) = (workspace, &there) {
+        if let (Some(Family::Numbers(workspace)), Some(there)) = (family, &there) {
             self.check_folded(workspace, there, comparison)?;
         }
-        if there.as_deref().and_then(split::Header::decode).is_some() {
-            self.mark_parts(key.partition()).await?;
-        }
         let trouble = match (&wanted, &there) {
-            (Some(wanted), Some(there)) if self.is_same(key.family(), wanted, there) => return Ok(()),
+            (Some(wanted), Some(there)) if self.is_same(family, wanted, there) => return Ok(()),
             (Some(_), Some(_)) => Trouble::Different,
-            (Some(wanted), None) if is_swept(&key, wanted, comparison.swept) => return Ok(()),
+            (Some(wanted), None) if is_swept(family, wanted, comparison.swept) => return Ok(()),
             (Some(_), None) => Trouble::Missing,
             (None, _) => Trouble::Unexplained,
         };
-        if there.as_ref().is_some_and(|there| self.is_ahead(&key, there, comparison)) {
+        if there.as_ref().is_some_and(|there| self.is_ahead(family, there, comparison)) {
             return Ok(());
         }
-        if let (Some(workspace), Some(there)) = (workspace, &there) {
-            self.mark_ahead(workspace, wanted.as_ref(), there).await?;
-        }
-        let what = || self.describe(&key);
-        report.note(|| Finding { partition: self.partition, trouble, what: what(), key: key.clone() });
+        report.note(|| self.finding(trouble, &key));
         if comparison.mends() {
             let large = wanted.as_ref().is_some_and(|wanted| wanted.len() >= LARGE_BYTES);
             match wanted {
@@ -293,61 +298,48 @@ impl Examination<'_> {
 
     /// Whether two stored values say the same. Numbers and rows may be written in more than one way: a definition that
     /// has got a new sequence reads older numbers as if they had it, and a row is JSON.
-    fn is_same(&self, family: &[u8], wanted: &[u8], there: &[u8]) -> bool {
+    fn is_same(&self, family: Option<Family<'_>>, wanted: &[u8], there: &[u8]) -> bool {
         wanted == there
             || match family {
-                b"sn" => self.numbers(there).is_some_and(|there| Some(there) == self.numbers(wanted)),
-                b"ev" => view::decode_row(there).is_ok_and(|there| Ok(there) == view::decode_row(wanted)),
+                Some(Family::Numbers(_)) => {
+                    self.numbers(there).is_some_and(|there| Some(there) == self.numbers(wanted))
+                }
+                Some(Family::Row { .. }) => {
+                    view::decode_row(there).is_ok_and(|there| Ok(there) == view::decode_row(wanted))
+                }
                 _ => false,
             }
     }
 
-    /// Whether a value comes from an event behind the checkpoint: a flush was under way.
-    fn is_ahead(&self, key: &StoreKey, there: &[u8], comparison: &Comparison) -> bool {
+    /// Whether a value comes from an event after the checkpoint: a flush was under way.
+    fn is_ahead(&self, family: Option<Family<'_>>, there: &[u8], comparison: &Comparison) -> bool {
         if !comparison.may_be_ahead {
             return false;
         }
-        let in_parts = split::Header::decode(there).and_then(|header| PartitionOffset::new(header.folded));
-        let event = match key.family() {
-            b"er" | b"ev" if in_parts.is_some() => in_parts,
-            b"sn" => self.numbers(there).and_then(|numbers| numbers.folded()),
-            b"el" => decode_offset(there).ok(),
-            b"er" => record::folded(there).ok(),
-            b"ex" => KeyUse::decode(there).ok().map(|used| used.offset),
-            b"ev" => view::decode_row(there).ok().map(|(folded, _)| folded),
+        let in_parts = || split::Header::decode(there).and_then(|header| PartitionOffset::new(header.folded));
+        let event = match family {
+            Some(Family::Numbers(_)) => self.numbers(there).and_then(|numbers| numbers.folded()),
+            Some(Family::Event(..)) => decode_offset(there).ok(),
+            Some(Family::Record(..)) => in_parts().or_else(|| record::folded(there).ok()),
+            Some(Family::Idempotency(..)) => KeyUse::decode(there).ok().map(|used| used.offset),
+            Some(Family::Row { .. }) => {
+                in_parts().or_else(|| view::decode_row(there).ok().map(|(folded, _)| folded))
+            }
             // These do not say which event they come from.
-            _ => Some(comparison.to),
+            Some(Family::Id(..) | Family::Part { .. }) => Some(comparison.to),
+            Some(Family::Checkpoint | Family::Sweep) | None => None,
         };
         event.is_some_and(|event| comparison.to <= event && event < comparison.tail)
     }
 
-    /// Stored numbers that are ahead of the log may have had events and records that the log has lost.
-    async fn mark_ahead(
-        &self,
-        workspace: WorkspaceId,
-        wanted: Option<&Bytes>,
-        there: &[u8],
-    ) -> Result<(), DoctorError> {
-        let Some(there) = self.numbers(there) else { return Ok(()) };
-        let fresh = || Numbers::fresh(there.kind(), self.derivation.schema.sequences().kind(there.kind()));
-        let wanted = wanted.and_then(|wanted| self.numbers(wanted)).unwrap_or_else(fresh);
-        let mut marks = Marks::new();
-        self.mark_between(workspace, &wanted, &there, &mut marks);
-        self.write_marks(&mut marks, true).await
-    }
-
-    /// Marks where the parts of values of a storage partition lie.
-    async fn mark_parts(&self, storage: &[u8]) -> Result<(), DoctorError> {
-        self.write_marks(&mut Marks::from([[b"ez", storage].concat()]), true).await
-    }
-
-    /// What a key leads to, in words.
-    fn describe(&self, key: &StoreKey) -> String {
-        super::describe::describe(&self.derivation.schema, Key::new(key.partition(), key.clustering()))
+    fn finding(&self, trouble: Trouble, key: &StoreKey) -> Finding {
+        let what = describe(&self.derivation.schema, key.clustering());
+        Finding { partition: self.partition, trouble, what, key: key.clone() }
     }
 }
 
 /// Whether a value that is not there is an idempotency key that was swept, because its window was over.
-fn is_swept(key: &StoreKey, wanted: &[u8], swept: PartitionOffset) -> bool {
-    key.family() == b"ex" && KeyUse::decode(wanted).is_ok_and(|used| used.offset < swept)
+fn is_swept(family: Option<Family<'_>>, wanted: &[u8], swept: PartitionOffset) -> bool {
+    matches!(family, Some(Family::Idempotency(..)))
+        && KeyUse::decode(wanted).is_ok_and(|used| used.offset < swept)
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use seriatim_env::Env;
 use seriatim_sequencer::{Numbers, ReadError};
 use seriatim_storage::{Durability, Log, Store, StoreError};
-use seriatim_types::{ApplicationId, Partition, PartitionOffset, WorkspaceId};
+use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
 
 use super::{DoctorError, Progress, Report, Telling};
 use crate::apply::Derivation;
@@ -28,8 +28,6 @@ pub(super) struct Examination<'a> {
     overlay: Mutex<Overlay>,
     /// Which values the scratch store has in parts.
     splits: Splits,
-    /// Whether what is to be compared was marked already.
-    pub(super) marked: bool,
     /// Whether the storage is fenced, so that what the store knows of lost events may be removed.
     pub(super) fenced: bool,
 }
@@ -44,26 +42,16 @@ impl<'a> Examination<'a> {
     ) -> Self {
         let overlay = Mutex::new(Overlay::new(Limits::default(), Arc::default()));
         let (at, splits) = (PartitionOffset::FIRST, Splits::default());
-        let (marked, fenced) = (false, false);
-        Self { env, log, store, scratch, partition, derivation, at, overlay, splits, marked, fenced }
+        Self { env, log, store, scratch, partition, derivation, at, overlay, splits, fenced: false }
     }
 
     /// Begins where a survey has ended, which may have found that the log has lost events.
     pub(super) fn continues_after_a_survey(&mut self, at: PartitionOffset, fenced: bool) {
-        (self.at, self.marked, self.fenced) = (at, true, fenced);
-    }
-
-    pub(super) fn application(&self) -> ApplicationId {
-        self.partition.application
+        (self.at, self.fenced) = (at, fenced);
     }
 
     pub(super) async fn tail(&self) -> Result<PartitionOffset, DoctorError> {
         Ok(self.log.tail(self.partition).await?)
-    }
-
-    /// Whether a workspace's events are in this partition.
-    pub(super) fn owns(&self, workspace: WorkspaceId) -> bool {
-        self.derivation.schema.partitions().partition_of(workspace) == self.partition.id
     }
 
     /// Derives up to an offset.
@@ -109,7 +97,7 @@ impl Target for Deriving<'_> {
     async fn read_numbers(&mut self, workspaces: &[WorkspaceId]) -> Vec<Result<Option<Numbers>, ReadError>> {
         let Examination { scratch, partition, derivation, .. } = *self.examination;
         let (definition, unknown) = (derivation.schema.sequences(), vec![None; workspaces.len()]);
-        read_missing_numbers(scratch, partition.application, definition, workspaces, unknown).await
+        read_missing_numbers(scratch, partition, definition, workspaces, unknown).await
     }
 
     async fn fetch(&mut self, fetching: Fetching, bytes_max: usize) -> Result<Fetched, StoreError> {
@@ -118,24 +106,21 @@ impl Target for Deriving<'_> {
         Ok(fetching.finish(found))
     }
 
-    /// Writes to the scratch store what follows from a chunk, and where it lies.
+    /// Writes to the scratch store what follows from a chunk.
     async fn keep(&mut self, chunk: Chunk) -> Result<(), DoctorError> {
-        let Examination { scratch, derivation, splits, .. } = self.examination;
+        let Examination { scratch, partition, derivation, splits, .. } = self.examination;
         let mut collected = splits.collect();
         for (key, value) in &chunk.values {
             collected.put(key, value);
         }
         let numbers = chunk.numbers.iter().map(|(workspace, numbers)| (workspace, numbers));
-        collected.put_numbers(self.examination.application(), derivation.schema.sequences(), numbers);
-        let mut batch = collected.take_all();
-        let mut marks = batch.iter().map(|write| write.partition.to_vec()).collect();
-        self.examination.put_marks(&mut batch, &mut marks);
-        scratch.write(batch, Durability::Buffered).await?;
+        collected.put_numbers(*partition, derivation.schema.sequences(), numbers);
+        scratch.write(collected.take_all(), Durability::Buffered).await?;
         splits.settle(collected.changed);
         self.report.checked.events += chunk.events as u64;
         let behind = |offset: PartitionOffset| offset.get() - PartitionOffset::FIRST.get();
         let (done, total, compared) = (behind(chunk.next), behind(self.to), self.report.checked.values());
-        (self.tell)(Progress { partition: self.examination.partition, done, total, compared });
+        (self.tell)(Progress { partition: *partition, done, total, compared });
         Ok(())
     }
 }

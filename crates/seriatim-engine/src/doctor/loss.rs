@@ -4,14 +4,13 @@
 //! removes what the log cannot explain, and this evidence with it, so all of it is looked at first.
 
 use seriatim_sequencer::{Numbers, NumbersKey};
-use seriatim_storage::{ClusteringRange, Key, Store};
+use seriatim_storage::{Key, Store};
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
 
 use super::derive::Examination;
-use super::marks::Marks;
 use super::{DoctorError, Report, Telling};
 use crate::derive::Checkpoint;
-use crate::keys::StoreKey;
+use crate::keys::{self, Family};
 use crate::registry::{self, OWN_NAMES, Registry};
 use crate::series;
 use crate::view::{self, KeyPart};
@@ -67,13 +66,6 @@ impl Examination<'_> {
     ) -> Result<(), DoctorError> {
         let tail = self.tail().await?;
         self.derive(tail, report, tell).await?;
-        self.mark_nexts().await?;
-        if lost.has_lost(registry::PARTITION) {
-            // Workspaces that only the store knows.
-            let mut marks = Marks::new();
-            self.mark_registered(self.store, &mut marks).await?;
-            self.write_marks(&mut marks, true).await?;
-        }
         let is_beyond = matches!(self.checkpoint().await?, Checkpoint::At(checkpoint) if checkpoint > tail);
         let has_seen_more = self.survey_numbers(tail, lost).await?;
         if is_beyond || has_seen_more {
@@ -88,18 +80,14 @@ impl Examination<'_> {
     /// Whether the numbers of a workspace have seen an event that the log does not have.
     async fn survey_numbers(&self, tail: PartitionOffset, lost: &mut Lost) -> Result<bool, DoctorError> {
         let mut has_seen_more = false;
-        let mut marks = self.scratch.scan(&self.marks_key(), ClusteringRange::prefix(b"sn"));
-        while let Some((storage, _)) = marks.next().await? {
-            let mut stored = self.store.scan(&storage, ClusteringRange::all());
-            while let Some((clustering, value)) = stored.next().await? {
-                let workspace = NumbersKey::decode(Key::new(&storage, &clustering)).map(|(_, id)| id);
-                let Some(workspace) = workspace.filter(|id| self.owns(*id)) else { continue };
-                let numbers = self.numbers(&value);
-                let ahead = numbers.filter(|numbers| numbers.folded().is_some_and(|folded| folded >= tail));
-                if let Some(numbers) = ahead {
-                    has_seen_more = true;
-                    self.survey_workspace(workspace, &numbers, lost).await?;
-                }
+        let mut stored = self.store.scan(&keys::storage(self.partition), keys::numbers());
+        while let Some((clustering, value)) = stored.next().await? {
+            let Some(Family::Numbers(workspace)) = Family::of(&clustering) else { continue };
+            let numbers = self.numbers(&value);
+            let ahead = numbers.filter(|numbers| numbers.folded().is_some_and(|folded| folded >= tail));
+            if let Some(numbers) = ahead {
+                has_seen_more = true;
+                self.survey_workspace(workspace, &numbers, lost).await?;
             }
         }
         Ok(has_seen_more)
@@ -118,7 +106,7 @@ impl Examination<'_> {
             return Ok(());
         }
         let kind = schema.sequences().kind(there.kind());
-        let key = NumbersKey::new(self.application(), workspace);
+        let key = NumbersKey::new(self.partition, workspace);
         let derived = self.scratch.get(key.as_key()).await?.and_then(|bytes| self.numbers(&bytes));
         let derived = derived.unwrap_or_else(|| Numbers::fresh(there.kind(), kind));
         let (place, known) = self.place(workspace).await?;
@@ -145,8 +133,8 @@ impl Examination<'_> {
     /// The name of a workspace, else its id, and whether the log knows it.
     async fn place(&self, workspace: WorkspaceId) -> Result<(String, bool), DoctorError> {
         let id = i64::try_from(workspace.get()).unwrap_or(i64::MAX);
-        let key = view::encode_key(&[i64::from(self.application().get()).into(), id.into()]);
-        let key = StoreKey::new(&Registry::view("workspaces"), &key);
+        let application = i64::from(self.partition.application.get());
+        let key = Registry::view("workspaces").row(&[application.into(), id.into()]);
         let mut is_known = true;
         for store in [self.scratch, self.store] {
             let row = store.get(key.as_key()).await?.and_then(|row| view::decode_row(&row).ok()?.1);
@@ -165,12 +153,12 @@ impl Examination<'_> {
             let (folded, row) = view::decode_row(bytes).ok()?;
             Some((folded, row?["next"].as_u64()?))
         };
-        let mut stored = self.store.scan(&view, ClusteringRange::all());
+        let mut stored = self.store.scan(&view.storage, view.range(&[], None));
         while let Some((clustering, value)) = stored.next().await? {
-            let name = view::decode_key(&clustering).ok().and_then(|mut parts| parts.pop());
+            let name = view.read(&clustering).ok().and_then(|mut parts| parts.pop());
             let Some(KeyPart::Text(name)) = name.filter(|name| !is_own(name)) else { continue };
             let Some((_, next)) = next_of(&value).filter(|(folded, _)| *folded >= tail) else { continue };
-            let derived = self.scratch.get(Key::new(&view, &clustering)).await?;
+            let derived = self.scratch.get(Key::new(&view.storage, &clustering)).await?;
             let derived = derived.and_then(|bytes| next_of(&bytes)).map(|(_, next)| next);
             if let Some(highest) =
                 next.checked_sub(1).filter(|_| derived.is_none_or(|derived| next > derived))

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! log ──► derived anew, into a scratch store ──┐
-//!                                              ├── compared, storage partition by storage partition
+//!                                              ├── compared: two scans of the partition's keys, side by side
 //! store, as it is ─────────────────────────────┘
 //! ```
 //!
-//! The scratch store also remembers which storage partitions there are to compare, so that memory is bounded by pages,
-//! whatever the log has. Where the next numbers lead is looked at too: what lies there no event explains.
+//! Everything that is derived from a partition's log is one range of keys, so nothing is missed, and memory is bounded by
+//! pages, whatever the log has. Rows of views that the given code does not keep are left alone.
 //!
 //! A rebuild of a log that has lost events fences the storage, because the next numbers have been given out before:
 //!
@@ -20,7 +20,6 @@ mod compare;
 mod derive;
 mod describe;
 mod loss;
-mod marks;
 mod report;
 mod running;
 
@@ -30,7 +29,7 @@ use std::sync::Arc;
 
 use seriatim_env::Env;
 use seriatim_sequencer::BadValue;
-use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Log, LogError, Store, StoreError};
+use seriatim_storage::{Batch, Durability, Key, Log, LogError, Store, StoreError};
 use seriatim_types::{ErrorKind, Partition, PartitionOffset, WorkspaceId};
 
 pub(crate) use describe::describe;
@@ -43,7 +42,6 @@ use crate::definition::{Accepted, DefinitionError, Schema};
 use crate::derive::Checkpoint;
 use crate::engine::{Engine, OpenError, built_in};
 use crate::error::SubmitError;
-use crate::keys::StoreKey;
 use crate::limits::APPLICATIONS_MAX;
 use crate::registry;
 use crate::view;
@@ -176,7 +174,7 @@ impl Doctor {
     }
 
     /// Looks also at applications that were not given, by the definition that the registry's log has of them. Right for
-    /// those without code: rows that a projector made would be taken for unexplained.
+    /// those without code: rows that a projector made are not looked at.
     #[must_use]
     pub fn with_accepted(mut self) -> Self {
         self.with_accepted = true;
@@ -351,7 +349,7 @@ async fn begin(scratch: &Store) -> Result<(), DoctorError> {
 
 /// What the registry's log says of an application.
 async fn accepted_of(scratch: &Store, name: &str) -> Result<Option<Accepted>, DoctorError> {
-    let key = StoreKey::new(&registry::Registry::view("applications"), &view::encode_key(&[name.into()]));
+    let key = registry::Registry::view("applications").row(&[name.into()]);
     let Some(bytes) = scratch.get(key.as_key()).await? else { return Ok(None) };
     read_accepted(name, &bytes).map(Some)
 }
@@ -359,8 +357,12 @@ async fn accepted_of(scratch: &Store, name: &str) -> Result<Option<Accepted>, Do
 /// What the registry's log says of all applications.
 async fn all_accepted(scratch: &Store) -> Result<Vec<Accepted>, DoctorError> {
     let view = registry::Registry::view("applications");
-    let rows = scratch.scan(&view, ClusteringRange::all()).take(APPLICATIONS_MAX).await?;
-    rows.iter().map(|(key, bytes)| read_accepted(&key.escape_ascii().to_string(), bytes)).collect()
+    let rows = scratch.scan(&view.storage, view.range(&[], None)).take(APPLICATIONS_MAX).await?;
+    let name = |key: &[u8]| -> String {
+        let parts = view.read(key).unwrap_or_default();
+        parts.iter().map(|part| part.to_json().to_string()).collect()
+    };
+    rows.iter().map(|(key, bytes)| read_accepted(&name(key), bytes)).collect()
 }
 
 fn read_accepted(name: &str, bytes: &[u8]) -> Result<Accepted, DoctorError> {

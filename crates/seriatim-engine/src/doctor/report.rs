@@ -5,7 +5,7 @@ use std::fmt;
 use seriatim_types::Partition;
 
 use super::{DoctorError, Lost};
-use crate::keys::StoreKey;
+use crate::keys::{Family, StoreKey};
 
 /// What to do about differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,8 +96,6 @@ pub struct Checked {
     pub ids: u64,
     /// Records.
     pub records: u64,
-    /// Parts of types.
-    pub parts: u64,
     /// Idempotency keys.
     pub idempotency_keys: u64,
     /// Rows of views.
@@ -108,26 +106,19 @@ impl Checked {
     /// Values compared.
     #[must_use]
     pub fn values(&self) -> u64 {
-        self.numbers
-            + self.workspace_log
-            + self.ids
-            + self.records
-            + self.parts
-            + self.idempotency_keys
-            + self.rows
+        self.numbers + self.workspace_log + self.ids + self.records + self.idempotency_keys + self.rows
     }
 
-    pub(crate) fn count(&mut self, family: &[u8]) {
+    pub(crate) fn count(&mut self, family: Family<'_>) {
         let counter = match family {
-            b"sn" => &mut self.numbers,
-            b"el" => &mut self.workspace_log,
-            b"ei" => &mut self.ids,
-            b"er" => &mut self.records,
-            b"ep" => &mut self.parts,
-            b"ex" => &mut self.idempotency_keys,
-            // Counted with the value that it is a part of.
-            b"ez" => return,
-            _ => &mut self.rows,
+            Family::Numbers(_) => &mut self.numbers,
+            Family::Event(..) => &mut self.workspace_log,
+            Family::Id(..) => &mut self.ids,
+            Family::Record(..) => &mut self.records,
+            Family::Idempotency(..) => &mut self.idempotency_keys,
+            Family::Row { .. } => &mut self.rows,
+            // A part is counted with its value.
+            Family::Part { .. } | Family::Checkpoint | Family::Sweep => return,
         };
         *counter += 1;
     }

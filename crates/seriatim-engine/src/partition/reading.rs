@@ -20,7 +20,7 @@ use seriatim_types::WorkspaceId;
 use super::PartitionHandle;
 use crate::derive::{Round, lock};
 use crate::error::{SubmitError, stopped};
-use crate::keys::StoreKey;
+use crate::keys::{self, StoreKey};
 
 impl PartitionHandle {
     /// The present values of keys. Waits for a recovery, no longer than `begin_wait`.
@@ -40,17 +40,17 @@ impl PartitionHandle {
         }
     }
 
-    /// Up to `limit` pairs of a storage partition, ascending. Fewer: there are no more. Waits as [`Self::read`] does.
+    /// Up to `limit` pairs of a range of the partition's keys, ascending. Fewer: there are no more. Waits as [`Self::read`]
+    /// does.
     pub(crate) async fn scan(
         &self,
-        partition: &[u8],
         range: ClusteringRange,
         limit: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, SubmitError> {
-        let deadline = self.read_deadline();
+        let (storage, deadline) = (keys::storage(self.shared.partition), self.read_deadline());
         loop {
             let round = self.caught_up(deadline).await?;
-            let found = self.shared.derived.scan(partition, range.clone(), limit).await?;
+            let found = self.shared.derived.scan(&storage, range.clone(), limit).await?;
             if self.is_current(round) {
                 return Ok(found);
             }

@@ -15,7 +15,7 @@ use crate::doctor::describe;
 use crate::error::{RequestError, SubmitError};
 use crate::event::{Event, Place, Row};
 use crate::fence::{FenceState, sequence_key};
-use crate::keys::{StoreKey, WorkspaceKeys};
+use crate::keys::{Family, StoreKey, WorkspaceKeys};
 use crate::limits::{COMMAND_DERIVED_BYTES_MAX, DERIVED_VALUE_BYTES_MAX, ROW_KEY_BYTES_MAX};
 use crate::prepared::Prepared;
 use crate::request::Answer;
@@ -86,7 +86,7 @@ impl Stage<'_> {
             let workspace = format!("numbers of workspace {}", prepared.workspace);
             return Outcome::Refused(SubmitError::Fenced(workspace));
         }
-        let keys = WorkspaceKeys::new(application, prepared.workspace);
+        let keys = WorkspaceKeys::new(self.shared.partition, prepared.workspace);
         match self.repeated(prepared, draft) {
             Ok(None) => {}
             Ok(Some(outcome)) => return outcome,
@@ -185,6 +185,7 @@ impl Stage<'_> {
         let mut context = Context {
             schema: &self.shared.derivation.schema,
             place,
+            keys,
             transaction,
             state: state.reborrow(),
             args: &prepared.args,
@@ -249,7 +250,7 @@ impl Stage<'_> {
     ) -> Result<Answer, SubmitError> {
         let derivation = &self.shared.derivation;
         let mut state = State { base: self.base, draft };
-        derivation.apply(place, event, Pass::First, &mut state)?;
+        derivation.apply(self.shared.partition, place, event, Pass::First, &mut state)?;
         let partition = self.shared.partition.id;
         let answer = Answer::of(&derivation.schema, partition, place, event, result);
         if draft.unread.is_empty() {
@@ -270,7 +271,11 @@ impl Stage<'_> {
         for (place, (key, value)) in draft.writes.iter().enumerate() {
             // One that is larger than allowed does not grow here, and counts as if it were not.
             all += key.size() + value.len().min(DERIVED_VALUE_BYTES_MAX);
-            let (key_bytes, value_bytes) = (key.clustering().len(), value.len());
+            let key_bytes = match Family::of(key.clustering()) {
+                Some(Family::Row { key, .. }) => key.len(),
+                _ => 0,
+            };
+            let value_bytes = value.len();
             if key_bytes <= ROW_KEY_BYTES_MAX && value_bytes <= DERIVED_VALUE_BYTES_MAX {
                 continue;
             }
@@ -283,7 +288,7 @@ impl Stage<'_> {
                 continue;
             };
             let before = before.into_value();
-            let what = || shortened(describe(&self.shared.derivation.schema, key.as_key()));
+            let what = || shortened(describe(&self.shared.derivation.schema, key.clustering()));
             if before.is_none() && key_bytes > ROW_KEY_BYTES_MAX {
                 let (what, max) = (format!("the key of {}", what()), ROW_KEY_BYTES_MAX);
                 return Err(SubmitError::TooLarge { what, max, found: key_bytes });

@@ -142,7 +142,7 @@ async fn sweep_page(shared: &Shared, window: Duration) -> Result<bool, String> {
         let event = Event::decode(entry.body()).map_err(|problem| format!("event {offset}: {problem}"))?;
         if let Some(idempotency) = event.idempotency {
             let place = Place::of(offset, &entry);
-            let keys = WorkspaceKeys::new(shared.partition.application, place.workspace);
+            let keys = WorkspaceKeys::new(shared.partition, place.workspace);
             uses.push((keys.idempotency(&idempotency.key), offset));
         }
         to = offset.next().unwrap_or(offset);

@@ -7,15 +7,20 @@ use crate::keys::StoreKey;
 /// A key that must be new: the place of its command in the batch, and what is to be written there.
 pub(super) type NewKey = (StoreKey, usize, &'static str);
 
-/// From so many keys of one storage partition on, one scan is cheaper than as many gets.
+/// From so many keys of one run on, one scan is cheaper than as many gets.
 const RUN_KEYS_MIN: usize = 4;
+
+/// Keys that are equal up to so many bytes before their end are in one run: what is drawn one after the other is close together.
+const RUN_BYTES: usize = 4;
 
 /// Among how many of the last runs a key looks for its own. The new keys of a hot workspace alternate between a few.
 const RUNS_LOOKED_AT: usize = 8;
 
-/// Keys of one storage partition.
+/// Keys that lie close together.
 struct Run<'a> {
     partition: &'a [u8],
+    /// What their clustering parts begin with.
+    scope: &'a [u8],
     first: &'a [u8],
     last: &'a [u8],
     keys: usize,
@@ -48,14 +53,15 @@ async fn has_any(store: &Store, run: &Run<'_>) -> Result<bool, StoreError> {
     Ok(!found.is_empty())
 }
 
-/// Puts keys into runs, and says which run each key is in. A storage partition may have more than one run.
+/// Puts keys into runs, and says which run each key is in. Keys with the same beginning may be in more than one.
 fn runs(keys: &[NewKey]) -> (Vec<Run<'_>>, Vec<usize>) {
     let mut runs: Vec<Run<'_>> = Vec::new();
     let mut run_of = Vec::with_capacity(keys.len());
     for (key, ..) in keys {
         let Key { partition, clustering } = key.as_key();
         let from = runs.len().saturating_sub(RUNS_LOOKED_AT);
-        let known = runs[from..].iter().rposition(|run| run.partition == partition);
+        let scope = &clustering[..clustering.len().saturating_sub(RUN_BYTES)];
+        let known = runs[from..].iter().rposition(|run| run.scope == scope && run.partition == partition);
         let place = known.map_or(runs.len(), |place| from + place);
         match runs.get_mut(place) {
             Some(run) => {
@@ -63,7 +69,7 @@ fn runs(keys: &[NewKey]) -> (Vec<Run<'_>>, Vec<usize>) {
                 run.last = run.last.max(clustering);
                 run.keys += 1;
             }
-            None => runs.push(Run { partition, first: clustering, last: clustering, keys: 1 }),
+            None => runs.push(Run { partition, scope, first: clustering, last: clustering, keys: 1 }),
         }
         run_of.push(place);
     }
@@ -75,15 +81,27 @@ mod tests {
     use seriatim_env::simulate;
     use seriatim_storage::Store;
     use seriatim_storage::memory::MemoryStore;
+    use seriatim_types::{Partition, RecordId, WorkspaceId, WorkspaceOffset};
 
     use super::*;
+    use crate::keys::WorkspaceKeys;
+
+    fn workspace(number: u64) -> WorkspaceKeys {
+        WorkspaceKeys::new(Partition::new(16, 0), WorkspaceId::new(number))
+    }
+
+    /// The first id of the invoices. Others have ids far from them.
+    const FIRST: u64 = 1_000;
 
     fn new_keys(count: u8) -> Vec<NewKey> {
-        // Two storage partitions in turn, as ids and events of one workspace come, and one key that is alone.
-        let mut keys = vec![(StoreKey::new(b"alone", b"x"), 0, "record")];
+        // Ids and events of one workspace in turn, as they come, and one id that is alone.
+        let keys_of = workspace(7);
+        let mut keys = vec![(keys_of.id(RecordId::new(1 << 40)), 0, "record")];
         for number in 0..count {
-            keys.push((StoreKey::new(b"ids", &[number]), usize::from(number), "record"));
-            keys.push((StoreKey::new(b"events", &[number]), usize::from(number), "event"));
+            let place = usize::from(number);
+            keys.push((keys_of.id(RecordId::new(FIRST + u64::from(number))), place, "record"));
+            let offset = WorkspaceOffset::new(u64::from(number) + 1).unwrap();
+            keys.push((keys_of.event(offset), place, "event"));
         }
         keys
     }
@@ -109,9 +127,13 @@ mod tests {
         simulate(1, |_| async move {
             let keys = new_keys(9);
             let store = Store::new(MemoryStore::new());
-            for clustering in [&[4, 0][..], &[9], &[]] {
-                store.put(Key::new(b"ids", clustering), b"there before").await.unwrap();
+            for number in [FIRST - 1, FIRST + 9, 1 << 39, (1 << 40) + 1] {
+                let key = workspace(7).id(RecordId::new(number));
+                store.put(key.as_key(), b"there before").await.unwrap();
             }
+            let between = workspace(7).id(RecordId::new(FIRST + 4));
+            let between = [between.clustering(), &[0]].concat();
+            store.put(Key::new(&workspace(7).storage(), &between), b"there before").await.unwrap();
             assert_eq!(find(&store, &keys).await.unwrap(), None);
             store.put(keys[7].0.as_key(), b"taken").await.unwrap();
             store.put(keys[4].0.as_key(), b"taken too").await.unwrap();
@@ -123,7 +145,7 @@ mod tests {
     fn a_hot_workspace_makes_few_runs_and_many_workspaces_make_many() {
         assert_eq!(runs(&new_keys(100)).0.len(), 3);
         let many: Vec<NewKey> =
-            (0..100).map(|number| (StoreKey::new(&[number], b"x"), 0, "record")).collect();
+            (0..100).map(|number| (workspace(number).id(RecordId::new(FIRST)), 0, "record")).collect();
         assert_eq!(runs(&many).0.len(), 100);
     }
 }

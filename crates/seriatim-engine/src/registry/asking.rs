@@ -9,9 +9,9 @@ use seriatim_storage::Digest;
 use seriatim_types::{ApplicationId, WorkspaceId, WorkspaceKind};
 
 use super::{
-    ACCEPT, ApplicationRow, BLOCKS_VIEW, BlocksRow, DEFINE_BLOCKS, Defined, FENCE, FENCE_VIEW, ID, NameRow,
-    RAISE_BLOCKS, REGISTER, RELEASE, RESERVE, Registered, Reserved, UNFENCE, WORKSPACE, WorkspaceRow,
-    fence_key, workspace_key,
+    ACCEPT, ApplicationRow, BLOCKS_VIEW, BlocksRow, DEFINE_BLOCKS, Defined, FENCE, FENCE_VIEW, NameRow,
+    PARTITION, RAISE_BLOCKS, REGISTER, RELEASE, RESERVE, Registered, Reserved, UNFENCE, WORKSPACE,
+    WorkspaceRow, fence_key, workspace_key,
 };
 use crate::app::Running;
 use crate::apply::ApplyError;
@@ -23,7 +23,7 @@ use crate::keys::{StoreKey, WorkspaceKeys};
 use crate::limits::APPLICATIONS_MAX;
 use crate::prepare::check_key;
 use crate::request::{Answer, Request};
-use crate::view::{self, BadRow, KeyPart};
+use crate::view::{self, BadRow, KeyPart, ViewKeys};
 
 /// What the registry knows of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,8 +87,9 @@ impl Registry<'_> {
         Ok(kind.ok_or(SubmitError::UnknownWorkspace(WORKSPACE))?.id)
     }
 
-    pub(crate) fn view(view: &str) -> Vec<u8> {
-        WorkspaceKeys::new(ID, WORKSPACE).view(view)
+    /// The keys of a view's rows.
+    pub(crate) fn view(view: &str) -> ViewKeys {
+        ViewKeys::new(WorkspaceKeys::new(PARTITION, WORKSPACE), view)
     }
 
     pub(crate) async fn row<T: DeserializeOwned>(
@@ -113,20 +114,14 @@ impl Registry<'_> {
         after: Option<&[KeyPart]>,
         limit: usize,
     ) -> Result<Vec<(KeyPart, T)>, SubmitError> {
-        let mut range = seriatim_storage::ClusteringRange::prefix(&view::encode_key(prefix));
-        if let Some(after) = after {
-            // Behind it: every longer key would begin with it, and there is none.
-            let mut start = view::encode_key(after);
-            start.push(0);
-            range.start = range.start.max(start.into());
-        }
-        let pairs = self.sys.partition_of(WORKSPACE).scan(&Self::view(view), range, limit).await?;
+        let keys = Self::view(view);
+        let pairs = self.sys.partition_of(WORKSPACE).scan(keys.range(prefix, after), limit).await?;
         let mut rows = Vec::with_capacity(pairs.len());
         for (key, value) in pairs {
             let bad = |problem| {
-                SubmitError::Apply(ApplyError::Bad { key: StoreKey::new(&Self::view(view), &key), problem })
+                SubmitError::Apply(ApplyError::Bad { key: StoreKey::new(&keys.storage, &key), problem })
             };
-            let parts = view::decode_key(&key).map_err(bad)?;
+            let parts = keys.read(&key).map_err(bad)?;
             let (_, row) = view::decode_row(&value).map_err(bad)?;
             let Some(row) = row else { continue };
             let row = view::read_row(view, &parts, row)?;

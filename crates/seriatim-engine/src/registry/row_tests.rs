@@ -3,12 +3,13 @@
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Batch, Durability, Log, Store};
-use seriatim_types::{ApplicationId, ErrorKind, WorkspaceId};
+use seriatim_types::{ErrorKind, Partition, WorkspaceId};
 
 use super::*;
 use crate::definition::shop;
 use crate::doctor::{Doctor, Treatment};
 use crate::keys::{StoreKey, WorkspaceKeys};
+use crate::view::ViewKeys;
 use crate::{Engine, NextRequest, OpenError, Options, Unfence, series, view};
 
 struct World {
@@ -51,12 +52,12 @@ impl World {
     }
 }
 
-fn row_key(application: ApplicationId, workspace: WorkspaceId, view: &str, key: &[KeyPart]) -> StoreKey {
-    StoreKey::new(&WorkspaceKeys::new(application, workspace).view(view), &view::encode_key(key))
+fn row_key(partition: Partition, workspace: WorkspaceId, view: &str, key: &[KeyPart]) -> StoreKey {
+    ViewKeys::new(WorkspaceKeys::new(partition, workspace), view).row(key)
 }
 
 fn sys_key(view: &str, key: &[KeyPart]) -> StoreKey {
-    row_key(ID, WORKSPACE, view, key)
+    row_key(PARTITION, WORKSPACE, view, key)
 }
 
 /// Waits until the registry has nothing unflushed: its rows are read from the store then.
@@ -210,7 +211,8 @@ fn rows_of_a_series_that_lack_a_field_are_damaged_and_not_the_defaults() {
         series.void("s", 100, "torn", None).await.unwrap();
         let workspace = series.state("s").await.unwrap().workspace;
         engine.close().await;
-        let key = |view: &str, part: KeyPart| row_key(series::ID, workspace, view, &[part]);
+        let partition = engine.schema(series::NAME).unwrap().partition_of(workspace);
+        let key = |view: &str, part: KeyPart| row_key(partition, workspace, view, &[part]);
         for (key, field) in [
             (key("settings", "settings".into()), "first"),
             (key("settings", "settings".into()), "format"),

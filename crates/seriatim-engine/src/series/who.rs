@@ -8,7 +8,6 @@ use super::{NAME, SEQUENCE, Series};
 use crate::apply::{ApplyError, decode_offset};
 use crate::error::SubmitError;
 use crate::event::{Event, Place};
-use crate::keys::WorkspaceKeys;
 use crate::value::moment;
 
 /// Who got a number, and when.
@@ -137,7 +136,7 @@ impl Series<'_> {
             SubmitError::Log(LogError::Corrupt(format!("event {offset} of workspace {workspace}: {problem}")))
         };
         let offset = WorkspaceOffset::new(offset).ok_or_else(|| corrupt("offsets begin at 1".to_owned()))?;
-        let key = WorkspaceKeys::new(running.schema.id(), workspace).event(offset);
+        let key = running.keys(workspace).event(offset);
         let found = handle.read(std::slice::from_ref(&key)).await?.into_iter().next().flatten();
         let found = found.ok_or_else(|| corrupt("the workspace's log does not have it".to_owned()))?;
         let at =

@@ -90,7 +90,7 @@ fn project_runs(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String
         return Ok(());
     }
     let mut head: Head = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let (place, partitions) = (event.place, event.schema.partitions());
+    let place = event.place;
     let here = place.workspace_offset.get();
     for row in &mut head.rows {
         row.from = if row.from == 0 { here } else { row.from };
@@ -98,7 +98,7 @@ fn project_runs(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String
         rows.put(&run_key(row.run), &to_json(row)?);
     }
     head.forgets.iter().for_each(|run| rows.remove(&run_key(*run)));
-    let mut index = rows.of_partition(partitions.partition_of(place.workspace));
+    let mut index = rows.in_common();
     for row in head.rows.iter().filter(|row| row.owes) {
         index.put(&owing_key(place.workspace, row.run), &to_json(row)?);
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value as Json, json};
-use seriatim_storage::ClusteringRange;
 use seriatim_types::{Number, PartitionId, WorkspaceId, WorkspaceKind, WorkspaceOffset};
 
 use super::commands::{ADVANCE, OWING, RUNS_VIEW, SETTLE, owing_key, status_key};
@@ -19,7 +18,7 @@ use crate::keys::WorkspaceKeys;
 use crate::limits::NAME_BYTES_MAX;
 use crate::read::Placed;
 use crate::request::{Answer, Request};
-use crate::view::{self, KeyPart};
+use crate::view::{self, KeyPart, ViewKeys};
 
 /// The log and the views of workflows, for the one host that drives them.
 #[derive(Debug, Clone, Copy)]
@@ -240,7 +239,7 @@ impl<'a> Workflows<'a> {
     /// [`SubmitError`].
     pub async fn sent_with(&self, workspace: WorkspaceId, key: &str) -> Result<Option<Placed>, SubmitError> {
         let (running, _) = self.running()?;
-        let key = WorkspaceKeys::new(running.schema.id(), workspace).idempotency(key);
+        let key = running.keys(workspace).idempotency(key);
         let found = running.partition_of(workspace).read(std::slice::from_ref(&key)).await?;
         let Some(bytes) = found.into_iter().next().flatten() else { return Ok(None) };
         let used = KeyUse::decode(&bytes)
@@ -279,12 +278,10 @@ impl<'a> Workflows<'a> {
         limit: usize,
     ) -> Result<Vec<RunRow>, SubmitError> {
         let (running, _) = self.running()?;
-        let view = WorkspaceKeys::new(running.schema.id(), workspace).view(RUNS_VIEW);
-        let mut range = ClusteringRange::all();
-        if let Some(before) = before {
-            range.start = behind(&super::commands::run_key(before));
-        }
-        let pairs = running.partition_of(workspace).scan(&view, range, limit).await?;
+        let rows = ViewKeys::new(running.keys(workspace), RUNS_VIEW);
+        let before = before.map(super::commands::run_key);
+        let range = rows.range(&[], before.as_ref().map(|key| &key[..]));
+        let pairs = running.partition_of(workspace).scan(range, limit).await?;
         Ok(pairs.into_iter().filter_map(|(_, row)| read_row(&row)).collect())
     }
 
@@ -302,13 +299,11 @@ impl<'a> Workflows<'a> {
     ) -> Result<Vec<(WorkspaceId, RunRow)>, SubmitError> {
         let (running, _) = self.running()?;
         let Some(handle) = running.partition(partition) else { return Ok(Vec::new()) };
-        let view = WorkspaceKeys::of_partition(running.schema.id(), partition).view(RUNS_VIEW);
-        let mut range = ClusteringRange::prefix(&view::encode_key(&[status.name().into()]));
-        if let Some(after) = after {
-            range.start = behind(&status_key(status, after)).max(range.start);
-        }
-        let pairs = handle.scan(&view, range, limit).await?;
-        let read = |(key, row): (bytes::Bytes, bytes::Bytes)| match view::decode_key(&key).ok()?.pop()? {
+        let rows = ViewKeys::new(WorkspaceKeys::of_partition(handle.shared.partition), RUNS_VIEW);
+        let after = after.map(|after| status_key(status, after));
+        let range = rows.range(&[status.name().into()], after.as_ref().map(|key| &key[..]));
+        let pairs = handle.scan(range, limit).await?;
+        let read = |(key, row): (bytes::Bytes, bytes::Bytes)| match rows.read(&key).ok()?.pop()? {
             KeyPart::Integer(id) => Some((WorkspaceId::new(u64::try_from(id).ok()?), read_row(&row)?)),
             KeyPart::Text(_) => None,
         };
@@ -328,13 +323,11 @@ impl<'a> Workflows<'a> {
     ) -> Result<Vec<(WorkspaceId, RunRow)>, SubmitError> {
         let (running, _) = self.running()?;
         let Some(handle) = running.partition(partition) else { return Ok(Vec::new()) };
-        let view = WorkspaceKeys::of_partition(running.schema.id(), partition).view(RUNS_VIEW);
-        let mut range = ClusteringRange::prefix(&view::encode_key(&[OWING.into()]));
-        if let Some((workspace, run)) = after {
-            range.start = behind(&owing_key(workspace, run)).max(range.start);
-        }
-        let pairs = handle.scan(&view, range, limit).await?;
-        let read = |(key, row): (bytes::Bytes, bytes::Bytes)| match view::decode_key(&key).ok()?[..] {
+        let rows = ViewKeys::new(WorkspaceKeys::of_partition(handle.shared.partition), RUNS_VIEW);
+        let after = after.map(|(workspace, run)| owing_key(workspace, run));
+        let range = rows.range(&[OWING.into()], after.as_ref().map(|key| &key[..]));
+        let pairs = handle.scan(range, limit).await?;
+        let read = |(key, row): (bytes::Bytes, bytes::Bytes)| match rows.read(&key).ok()?[..] {
             [_, KeyPart::Integer(id), _] => {
                 Some((WorkspaceId::new(u64::try_from(id).ok()?), read_row(&row)?))
             }
@@ -375,13 +368,6 @@ impl<'a> Workflows<'a> {
         let (running, _) = self.running()?;
         Ok(running.partitions.iter().map(|handle| handle.shared.partition.id).collect())
     }
-}
-
-/// Behind every key that begins with this one: none is longer.
-pub(super) fn behind(key: &[KeyPart]) -> bytes::Bytes {
-    let mut start = view::encode_key(key);
-    start.push(0);
-    start.into()
 }
 
 fn read_row(bytes: &[u8]) -> Option<RunRow> {

@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use seriatim_storage::ClusteringRange;
 use seriatim_types::{PartitionId, WorkspaceId};
 
 use super::commands::{RUNS_VIEW, waiting_key};
-use super::handle::{Workflows, behind};
+use super::handle::Workflows;
 use super::{RunRow, RunStatus};
 use crate::error::SubmitError;
 use crate::keys::WorkspaceKeys;
-use crate::view::{self, KeyPart};
+use crate::view::{self, KeyPart, ViewKeys};
 
 /// An open run that has nothing under way but timers that are due later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,12 +67,11 @@ impl Workflows<'_> {
     ) -> Result<BTreeMap<WorkspaceId, Waiting>, SubmitError> {
         let (running, _) = self.running()?;
         let Some(handle) = running.partition(partition) else { return Ok(BTreeMap::new()) };
-        let view = WorkspaceKeys::of_partition(running.schema.id(), partition).view(RUNS_VIEW);
-        let start = view::encode_key(&waiting_key(first));
-        let range = ClusteringRange::new(&start, &behind(&waiting_key(last)));
-        let pairs = handle.scan(&view, range, limit).await?;
+        let rows = ViewKeys::new(WorkspaceKeys::of_partition(handle.shared.partition), RUNS_VIEW);
+        let range = rows.between(&waiting_key(first), &waiting_key(last));
+        let pairs = handle.scan(range, limit).await?;
         let read = |(key, row): (bytes::Bytes, bytes::Bytes)| {
-            let KeyPart::Integer(id) = view::decode_key(&key).ok()?.pop()? else { return None };
+            let KeyPart::Integer(id) = rows.read(&key).ok()?.pop()? else { return None };
             let (_, row) = view::decode_row(&row).ok()?;
             Some((WorkspaceId::new(u64::try_from(id).ok()?), serde_json::from_value(row?).ok()?))
         };
