@@ -12,7 +12,7 @@ use alone_support::{
 use seriatim_engine::alone::Options;
 use seriatim_sequencer::{IgnoredReason, LoadError, NumbersKey, Status, builtin};
 use seriatim_storage::faulty::{Fault, Operation, Operations};
-use seriatim_storage::{Digest, Draw, Entries, Header, Key};
+use seriatim_storage::{Digest, Draw, Entries, Header};
 use seriatim_types::{
     ApplicationId, ErrorKind, Number, Partition, SequenceId, Timestamp, WorkspaceId, WorkspaceOffset,
 };
@@ -288,7 +288,7 @@ fn a_damaged_value_is_corrupt_and_not_a_fresh_workspace() {
         // Deleted, it comes back from the log, like everything derived.
         let mut batch = seriatim_storage::Batch::new();
         batch.remove(key.as_key());
-        batch.remove(Key::new(&checkpoint_key(PARTITION), b""));
+        batch.remove(checkpoint_key(PARTITION).as_key());
         desk.store.write(batch, seriatim_storage::Durability::Synced).await.unwrap();
         let mut sequencer = desk.open_ready().await;
         assert_eq!(desk.invoice(&mut sequencer, workspace(1)).await, 2);
@@ -332,7 +332,7 @@ fn a_checkpoint_or_a_value_beyond_the_end_of_the_log_is_corrupt() {
 
         // The same without the checkpoint: the value tells, when it is loaded and when it is recovered.
         let mut batch = seriatim_storage::Batch::new();
-        batch.remove(Key::new(&checkpoint_key(PARTITION), b""));
+        batch.remove(checkpoint_key(PARTITION).as_key());
         desk.store.write(batch, seriatim_storage::Durability::Synced).await.unwrap();
         let mut sequencer = lost.open_ready().await;
         let error = sequencer.load(KIND, workspace(1)).await.unwrap_err();

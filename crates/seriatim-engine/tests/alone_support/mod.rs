@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use seriatim_engine::StoreKey;
 use seriatim_engine::alone::{Options, Sequencer};
 use seriatim_env::{Env, simulate};
 use seriatim_sequencer::{Definition, Event, Pin, Sealed, Sequence, Settled, builtin};
 use seriatim_storage::faulty::{Faults, FaultyLog, FaultyStore, Operations};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
-use seriatim_storage::{Key, Log, ReadLimit, Store, StoreBackend};
+use seriatim_storage::{Log, ReadLimit, Store, StoreBackend};
 use seriatim_storage_file::{FileOptions, FileStorage, FjallStore, StoreOptions};
 use seriatim_types::{Number, Partition, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind};
 
@@ -42,15 +43,15 @@ pub fn offset(number: u64) -> PartitionOffset {
     PartitionOffset::new(number).unwrap()
 }
 
-/// Under which key a partition's checkpoint is stored; the clustering part is empty.
-pub fn checkpoint_key(partition: Partition) -> Vec<u8> {
+/// Under which key a partition's checkpoint is stored.
+pub fn checkpoint_key(partition: Partition) -> StoreKey {
     let (application, id) = (partition.application.get().to_be_bytes(), partition.id.get().to_be_bytes());
-    [&b"ek"[..], &application, &id].concat()
+    StoreKey::new(&[&application[..], &id].concat(), b"k")
 }
 
 /// The stored checkpoint, from its documented bytes.
 pub async fn stored_checkpoint(store: &Store, partition: Partition) -> u64 {
-    let stored = store.get(Key::new(&checkpoint_key(partition), b"")).await.unwrap();
+    let stored = store.get(checkpoint_key(partition).as_key()).await.unwrap();
     stored.map_or(1, |bytes| u64::from_be_bytes(bytes[1..9].try_into().unwrap()))
 }
 
