@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
+use seriatim_engine::alone::{Options, Sequencer};
 use seriatim_env::Env;
-use seriatim_sequencer::{Options, Sequencer};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, ReadLimit, Store};
 use seriatim_storage_file::{FileOptions, FileStorage};

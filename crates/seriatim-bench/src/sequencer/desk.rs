@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use seriatim_engine::alone::{Options, Sequencer};
 use seriatim_env::Env;
-use seriatim_sequencer::{Busy, Definition, Event, Options, Pin, Sealed, Sequence, Sequencer, builtin};
+use seriatim_sequencer::{Busy, Definition, Event, Pin, Sealed, Sequence, builtin};
 use seriatim_storage::{Log, Receipt, Store};
 use seriatim_types::{Partition, SequenceId, Timestamp, WorkspaceId, WorkspaceKind};
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use anyhow::Context;
-use seriatim_sequencer::Options;
+use seriatim_engine::alone::Options;
 use seriatim_storage::Store;
 use seriatim_types::WorkspaceId;
 

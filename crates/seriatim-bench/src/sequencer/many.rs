@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::ensure;
+use seriatim_engine::alone::Options;
 use seriatim_env::Env;
-use seriatim_sequencer::Options;
 use seriatim_storage::faulty::{Faults, FaultyStore, Operations};
 use seriatim_storage::{Store, memory::MemoryStore};
 use seriatim_types::WorkspaceId;

@@ -1,7 +1,7 @@
 //! The memory of a process that has touched very many workspaces.
 
 use anyhow::Context;
-use seriatim_sequencer::Options;
+use seriatim_engine::alone::Options;
 use seriatim_storage::Store;
 use seriatim_types::WorkspaceId;
 

@@ -5,7 +5,8 @@ use std::num::NonZeroUsize;
 use std::time::Instant;
 
 use lru::LruCache;
-use seriatim_sequencer::{Event, Options, Pin};
+use seriatim_engine::alone::Options;
+use seriatim_sequencer::{Event, Pin};
 use seriatim_storage::{Digest, Draw, Entries, Header, Store};
 use seriatim_types::{AppendId, Epoch, Number, SequenceId, WorkspaceId, WorkspaceOffset};
 
