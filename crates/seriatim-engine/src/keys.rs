@@ -20,11 +20,9 @@
 //! All integers are big-endian. The numbers of a workspace are the sequencer's (`NumbersKey`). The split by 12 bits keeps
 //! a storage partition at 4,096 values at most.
 
-use std::fmt;
-use std::sync::Arc;
-
 use bytes::BufMut;
 use seriatim_storage::Key;
+pub use seriatim_storage::StoreKey;
 use seriatim_types::{ApplicationId, Partition, PartitionId, RecordId, WorkspaceId, WorkspaceOffset};
 
 use crate::definition::TypeId;
@@ -32,81 +30,6 @@ use crate::definition::TypeId;
 /// Bits of an offset or id that are in the clustering part.
 pub(crate) const LOW_BITS: u32 = 12;
 const LOW_MASK: u64 = (1 << LOW_BITS) - 1;
-
-/// A key of the store, both parts in one piece of memory: the length of the first part, the first part, the second.
-/// Ordered by it, keys of one storage partition lie together and ascend by their clustering part. It is built once and handed
-/// on: a clone shares the memory.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StoreKey(Arc<[u8]>);
-
-impl StoreKey {
-    /// The key with these parts.
-    ///
-    /// # Panics
-    ///
-    /// If the partition part has more than 65,535 bytes, which no store takes.
-    #[must_use]
-    pub fn new(partition: &[u8], clustering: &[u8]) -> Self {
-        let length = u16::try_from(partition.len()).expect("a store takes 4,096 bytes").to_be_bytes();
-        Self(length.iter().chain(partition).chain(clustering).copied().collect())
-    }
-
-    fn split(&self) -> usize {
-        2 + usize::from(u16::from_be_bytes([self.0[0], self.0[1]]))
-    }
-
-    /// Which values lie together.
-    #[must_use]
-    pub fn partition(&self) -> &[u8] {
-        &self.0[2..self.split()]
-    }
-
-    /// What orders them.
-    #[must_use]
-    pub fn clustering(&self) -> &[u8] {
-        &self.0[self.split()..]
-    }
-
-    /// As the store takes it.
-    #[must_use]
-    pub fn as_key(&self) -> Key<'_> {
-        let (partition, clustering) = self.0.split_at(self.split());
-        Key::new(&partition[2..], clustering)
-    }
-
-    /// How many bytes it has.
-    pub(crate) fn size(&self) -> usize {
-        self.0.len()
-    }
-
-    /// The kind of what it leads to: the two letters in front.
-    pub(crate) fn family(&self) -> &[u8] {
-        let partition = self.partition();
-        &partition[..partition.len().min(2)]
-    }
-}
-
-impl fmt::Debug for StoreKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
-
-/// The family's letters, then both parts in hexadecimal.
-impl fmt::Display for StoreKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let family = self.family();
-        write!(f, "{}:", family.escape_ascii())?;
-        for byte in &self.partition()[family.len()..] {
-            write!(f, "{byte:02x}")?;
-        }
-        write!(f, "/")?;
-        for byte in self.clustering() {
-            write!(f, "{byte:02x}")?;
-        }
-        Ok(())
-    }
-}
 
 const SCOPE_BYTES: usize = 14;
 
@@ -130,7 +53,7 @@ fn split_key(scope: &[u8; SCOPE_BYTES], kind: Option<TypeId>, number: u64) -> St
     }
     rest.put_u64(number >> LOW_BITS);
     rest.put_u16(low(number));
-    StoreKey(bytes[..2 + partition + 2].into())
+    StoreKey::from_bytes(&bytes[..2 + partition + 2]).expect("a length and both parts")
 }
 
 fn low(number: u64) -> u16 {
@@ -270,14 +193,5 @@ mod tests {
         assert_eq!(value_of_part(part.as_key()), Some((key.as_key(), 9)));
         assert_eq!(value_of_part(key.as_key()), None);
         assert_eq!(value_of_part(Key::new(b"ezer", b"short")), None);
-    }
-
-    #[test]
-    fn keys_of_one_partition_lie_together() {
-        let (a, b) = (StoreKey::new(b"ab", b"c"), StoreKey::new(b"a", b"bc"));
-        assert_ne!(a, b);
-        let mut keys = [StoreKey::new(b"b", b"1"), StoreKey::new(b"aa", b"2"), StoreKey::new(b"b", b"0")];
-        keys.sort();
-        assert_eq!(keys.map(|key| key.to_string()), ["b:/30", "b:/31", "aa:/32"]);
     }
 }

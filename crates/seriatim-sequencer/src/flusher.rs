@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
-use seriatim_storage::{Batch, Durability, StoreError, Write};
+use seriatim_storage::{Batch, Durability, StoreError};
 
 use crate::Stored;
 use crate::checkpoint::{self, CheckpointKey};
@@ -73,7 +72,7 @@ pub(crate) async fn flush(stored: &Stored) -> Result<(), StoreError> {
 /// Values first, the checkpoint last; both at once only where a batch is there whole or not at all.
 async fn write(stored: &Stored, writing: &Writing) -> Result<(), StoreError> {
     let mut batch = Batch::new();
-    let (mut value, mut partition) = (Vec::new(), Bytes::new());
+    let mut value = Vec::new();
     let mut values: Vec<_> = writing.values.iter().collect();
     // Neighbours in the store one after another, which is where a store finds places fastest.
     values.sort_unstable_by_key(|(workspace, _)| **workspace);
@@ -81,15 +80,7 @@ async fn write(stored: &Stored, writing: &Writing) -> Result<(), StoreError> {
         value.clear();
         numbers.encode(&stored.definition, &mut value);
         let key = NumbersKey::new(stored.partition.application, *workspace);
-        // Workspaces that lie together share this part of their keys.
-        if partition != key.as_key().partition {
-            partition = Bytes::copy_from_slice(key.as_key().partition);
-        }
-        batch.push(Write {
-            partition: partition.clone(),
-            clustering: Bytes::copy_from_slice(key.as_key().clustering),
-            value: Some(Bytes::copy_from_slice(&value)),
-        });
+        batch.put(key.as_key(), &value);
     }
     if !stored.store.batches_are_atomic() && !batch.is_empty() {
         stored.store.write(batch, Durability::Synced).await?;

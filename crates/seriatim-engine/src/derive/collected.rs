@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use seriatim_sequencer::{Definition, Numbers, NumbersKey};
-use seriatim_storage::{Batch, Key, Write};
+use seriatim_storage::{Batch, Write};
 use seriatim_types::{ApplicationId, WorkspaceId};
 
 use super::split::{Header, Known, PART_BYTES};
@@ -28,14 +28,12 @@ impl Collected {
 
     /// Adds a value; [`REMOVED`] removes it.
     pub(crate) fn put(&mut self, key: &StoreKey, value: &Bytes) {
-        let Key { partition, clustering } = key.as_key();
-        let [partition, clustering] = [partition, clustering].map(Bytes::copy_from_slice);
         let header = Header::of(key, value);
         let stored = match header {
             Some(header) => Some(header.encode()),
             None => (*value != REMOVED).then(|| value.clone()),
         };
-        self.values.push(Write { partition, clustering, value: stored });
+        self.values.push(Write { key: key.clone(), value: stored });
         if let Some(header) = header {
             self.put_parts(key, header, value);
         }
@@ -69,10 +67,8 @@ impl Collected {
 
     fn put_parts(&mut self, key: &StoreKey, header: Header, value: &Bytes) {
         for (part, from) in header.part_keys(key.as_key()).zip((0..).step_by(PART_BYTES)) {
-            let Key { partition, clustering } = part.as_key();
-            let [partition, clustering] = [partition, clustering].map(Bytes::copy_from_slice);
             let bytes = value.slice(from..value.len().min(from + PART_BYTES));
-            self.parts.push(Write { partition, clustering, value: Some(bytes) });
+            self.parts.push(Write { key: part, value: Some(bytes) });
         }
     }
 

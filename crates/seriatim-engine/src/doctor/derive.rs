@@ -126,7 +126,7 @@ impl Target for Deriving<'_> {
         let numbers = chunk.numbers.iter().map(|(workspace, numbers)| (workspace, numbers));
         collected.put_numbers(self.examination.application(), derivation.schema.sequences(), numbers);
         let mut batch = collected.take_all();
-        let mut marks = batch.iter().map(|write| write.partition.to_vec()).collect();
+        let mut marks = batch.iter().map(|write| write.key.partition().to_vec()).collect();
         self.examination.put_marks(&mut batch, &mut marks);
         scratch.write(batch, Durability::Buffered).await?;
         splits.settle(collected.changed);
