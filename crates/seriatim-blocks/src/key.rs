@@ -32,7 +32,7 @@ impl BlockKey {
     }
 
     pub(crate) fn removal(&self) -> Write {
-        Write { partition: self.partition.clone(), clustering: self.clustering.clone(), value: None }
+        Write { key: self.as_key().into(), value: None }
     }
 }
 

@@ -23,80 +23,12 @@
 //! Earlier programs kept the offset of a projector in the store: `"eo" application 4, partition 2` and its name. It is on the
 //! log's bulletin now.
 
-use std::fmt;
-use std::sync::Arc;
-
 use bytes::Buf;
+pub use seriatim_storage::StoreKey;
 use seriatim_storage::{ClusteringRange, Key};
 use seriatim_types::{ApplicationId, Partition, PartitionId, RecordId, WorkspaceId, WorkspaceOffset};
 
 use crate::definition::{DocumentKind, TypeId};
-
-/// A key of the store, both parts in one piece of memory: the length of the first part, the first part, the second.
-/// Ordered by it, keys of one storage partition lie together and ascend by their clustering part. It is built once and handed
-/// on: a clone shares the memory.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StoreKey(Arc<[u8]>);
-
-impl StoreKey {
-    /// The key with these parts.
-    ///
-    /// # Panics
-    ///
-    /// If the partition part has more than 65,535 bytes, which no store takes.
-    #[must_use]
-    pub fn new(partition: &[u8], clustering: &[u8]) -> Self {
-        let length = u16::try_from(partition.len()).expect("a store takes 4,096 bytes").to_be_bytes();
-        Self(length.iter().chain(partition).chain(clustering).copied().collect())
-    }
-
-    fn split(&self) -> usize {
-        2 + usize::from(u16::from_be_bytes([self.0[0], self.0[1]]))
-    }
-
-    /// Which values lie together.
-    #[must_use]
-    pub fn partition(&self) -> &[u8] {
-        &self.0[2..self.split()]
-    }
-
-    /// What orders them.
-    #[must_use]
-    pub fn clustering(&self) -> &[u8] {
-        &self.0[self.split()..]
-    }
-
-    /// As the store takes it.
-    #[must_use]
-    pub fn as_key(&self) -> Key<'_> {
-        let (partition, clustering) = self.0.split_at(self.split());
-        Key::new(&partition[2..], clustering)
-    }
-
-    /// How many bytes it has.
-    pub(crate) fn size(&self) -> usize {
-        self.0.len()
-    }
-}
-
-impl fmt::Debug for StoreKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
-
-/// Application and partition, the family's letter, and the rest in hexadecimal.
-impl fmt::Display for StoreKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match read_partition(self.partition()) {
-            Some(partition) => write!(f, "{partition}/")?,
-            None => write!(f, "{}/", self.partition().escape_ascii())?,
-        }
-        let Some((family, rest)) = self.clustering().split_first() else { return Ok(()) };
-        write!(f, "{}:", family.escape_ascii())?;
-        rest.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
 
 const C_RECORD: u8 = b'c';
 const ID: u8 = b'i';
@@ -115,12 +47,6 @@ pub(crate) fn storage(partition: Partition) -> [u8; 6] {
     bytes[..4].copy_from_slice(&partition.application.get().to_be_bytes());
     bytes[4..].copy_from_slice(&partition.id.get().to_be_bytes());
     bytes
-}
-
-fn read_partition(storage: &[u8]) -> Option<Partition> {
-    let mut bytes: &[u8] = &<[u8; 6]>::try_from(storage).ok()?;
-    let (application, id) = (ApplicationId::new(bytes.get_u32()), PartitionId::new(bytes.get_u16()));
-    Some(Partition { application, id })
 }
 
 /// Where the numbers of a partition's workspaces lie.

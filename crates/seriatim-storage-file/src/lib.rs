@@ -34,5 +34,5 @@ pub use log::{FileLog, LogOptions};
 pub use scratch::ScratchStore;
 pub use space::SpaceProbe;
 pub use storage::{FileOptions, FileStorage, Room};
-pub use store::{FjallStore, SpaceCheck, StoreOptions};
+pub use store::{SpaceCheck, StoreOptions, TreeStore};
 pub use url::{ParseStorageUrlError, Storage, StorageUrl};

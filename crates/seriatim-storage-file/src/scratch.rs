@@ -6,7 +6,7 @@ use seriatim_env::Env;
 use seriatim_storage::memory::MemoryStore;
 use seriatim_storage::{Store, StoreError};
 
-use crate::{FileStorage, FjallStore, Storage, StoreOptions};
+use crate::{FileStorage, Storage, StoreOptions, TreeStore};
 
 /// Where a storage keeps it.
 const SCRATCH: &str = "scratch";
@@ -56,7 +56,7 @@ impl FileStorage {
             let fail =
                 |error: std::io::Error| StoreError::Unavailable(format!("{}: {error}", directory.display()));
             std::fs::create_dir(&directory).map_err(fail)?;
-            let store = FjallStore::open(env.clone(), &directory, StoreOptions::default())?;
+            let store = TreeStore::open(env.clone(), &directory, StoreOptions::default())?;
             Ok(ScratchStore { env, store: Store::new(store), directory: Some(directory) })
         };
         self.env().blocking(work).await

@@ -13,7 +13,7 @@ use crate::log::Before;
 use crate::scratch::remove_scratch;
 use crate::space::{FreeSpace, NearlyFull, SpaceProbe};
 use crate::store::{discard, remove_discarded};
-use crate::{BackupError, BackupReport, FileLog, FjallStore, LogOptions, OpenError, StoreOptions};
+use crate::{BackupError, BackupReport, FileLog, LogOptions, OpenError, StoreOptions, TreeStore};
 
 const LOG: &str = "log";
 const STORE: &str = "store";
@@ -157,7 +157,7 @@ impl FileStorage {
         }
         remove_discarded(directory)?;
         remove_scratch(directory)?;
-        let store = FjallStore::open(env.clone(), &directory.join(STORE), store)?;
+        let store = TreeStore::open(env.clone(), &directory.join(STORE), store)?;
         let (disk, log) = (Arc::new(RealDisk), directory.join(LOG));
         let segments = FileLog::open(env, disk, &log, options.log, space.clone(), before, Some(lock))?;
         let segments = Arc::new(segments);

@@ -3,7 +3,7 @@
 use seriatim_env::Env;
 use seriatim_storage::Store;
 use seriatim_storage::conformance::StoreFixture;
-use seriatim_storage_file::{FjallStore, StoreOptions};
+use seriatim_storage_file::{StoreOptions, TreeStore};
 
 struct Folder(tempfile::TempDir);
 
@@ -13,7 +13,7 @@ impl StoreFixture for Folder {
         let directory = self.0.path().join("store");
         let open = {
             let env = env.clone();
-            move || FjallStore::open(env, &directory, StoreOptions::default())
+            move || TreeStore::open(env, &directory, StoreOptions::default())
         };
         Store::new(env.blocking(open).await.expect("it opens"))
     }

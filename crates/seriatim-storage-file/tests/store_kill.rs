@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use seriatim_env::Env;
 use seriatim_storage::{Batch, Durability, Key, Store};
-use seriatim_storage_file::{FjallStore, StoreOptions};
+use seriatim_storage_file::{StoreOptions, TreeStore};
 use seriatim_types::ErrorKind;
 
 /// Set in the process that writes: where.
@@ -19,7 +19,7 @@ const BATCH: u64 = 5;
 /// A small memtable, so that kills hit flushes too.
 fn open(directory: &Path) -> Store {
     let options = StoreOptions { memtable_bytes: 128 << 10, ..StoreOptions::default() };
-    Store::new(FjallStore::open(Env::real(), directory, options).unwrap())
+    Store::new(TreeStore::open(Env::real(), directory, options).unwrap())
 }
 
 fn rounds() -> u64 {
@@ -145,7 +145,7 @@ async fn a_write_that_the_disk_refuses_is_in_doubt_and_the_last_one() {
     if let Some(directory) = directory_of_child() {
         // A large memtable: the journal has to meet the limit, not a flush.
         let options = StoreOptions::default();
-        let store = Store::new(FjallStore::open(Env::real(), &directory, options).unwrap());
+        let store = Store::new(TreeStore::open(Env::real(), &directory, options).unwrap());
         return write_until_refused(&store).await;
     }
     let directory = tempfile::tempdir().unwrap();

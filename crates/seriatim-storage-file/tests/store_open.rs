@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use fjall::{Database, KeyspaceCreateOptions};
 use seriatim_env::Env;
 use seriatim_storage::{Batch, Durability, Key, Store, StoreError};
-use seriatim_storage_file::{FjallStore, StoreOptions};
+use seriatim_storage_file::{StoreOptions, TreeStore};
 
 const KEYS: u32 = 2_000;
 
 fn open(directory: &Path) -> Result<Store, StoreError> {
-    FjallStore::open(Env::real(), directory, StoreOptions::default()).map(Store::new)
+    TreeStore::open(Env::real(), directory, StoreOptions::default()).map(Store::new)
 }
 
 fn key(number: u32) -> [u8; 4] {
@@ -78,7 +78,7 @@ async fn a_store_that_was_dropped_opens_with_all_that_was_written() {
 async fn memtables_of_any_size_lose_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let options = StoreOptions { memtable_bytes: 64 << 10, ..StoreOptions::default() };
-    let store = Store::new(FjallStore::open(Env::real(), directory.path(), options).unwrap());
+    let store = Store::new(TreeStore::open(Env::real(), directory.path(), options).unwrap());
     for round in 0..100_u32 {
         let mut batch = Batch::new();
         (0..200).for_each(|number| batch.put(Key::new(&key(number), &key(round)), &[7; 500]));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use seriatim_env::Env;
 use seriatim_storage::{Batch, Durability, Key, Store, StoreError};
-use seriatim_storage_file::{FjallStore, StoreOptions};
+use seriatim_storage_file::{StoreOptions, TreeStore};
 
 #[tokio::test]
 async fn a_nearly_full_disk_refuses_writes_and_reads_go_on() {
@@ -17,7 +17,7 @@ async fn a_nearly_full_disk_refuses_writes_and_reads_go_on() {
         move || if full.load(Ordering::Relaxed) { Err((10, 20)) } else { Ok(()) }
     };
     let options = StoreOptions { space_check: Some(Arc::new(space_check)), ..StoreOptions::default() };
-    let store = Store::new(FjallStore::open(Env::real(), directory.path(), options).unwrap());
+    let store = Store::new(TreeStore::open(Env::real(), directory.path(), options).unwrap());
     let (tea, milk) = (Key::new(b"p", b"tea"), Key::new(b"p", b"milk"));
     store.put(tea, b"1").await.unwrap();
 

@@ -61,5 +61,5 @@ pub use log::{
     Taken,
 };
 pub use store::{
-    Batch, ClusteringRange, Durability, Key, Pair, Scan, Store, StoreBackend, StoreError, Write,
+    Batch, ClusteringRange, Durability, Key, Pair, Scan, Store, StoreBackend, StoreError, StoreKey, Write,
 };

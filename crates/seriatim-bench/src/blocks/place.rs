@@ -9,7 +9,7 @@ use seriatim_blocks::{
 use seriatim_env::Env;
 use seriatim_storage::Store;
 use seriatim_storage::memory::MemoryStore;
-use seriatim_storage_file::{FjallStore, StoreOptions};
+use seriatim_storage_file::{StoreOptions, TreeStore};
 
 /// A store in memory.
 pub(super) fn in_memory() -> Store {
@@ -18,7 +18,7 @@ pub(super) fn in_memory() -> Store {
 
 /// A store on files. Must be called inside a runtime.
 pub(super) fn on_files(directory: &Path) -> anyhow::Result<Store> {
-    Ok(Store::new(FjallStore::open(Env::real(), directory, StoreOptions::default())?))
+    Ok(Store::new(TreeStore::open(Env::real(), directory, StoreOptions::default())?))
 }
 
 /// The block sequence of this name.

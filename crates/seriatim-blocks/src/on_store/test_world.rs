@@ -90,7 +90,7 @@ impl Odd {
     pub(super) async fn land(&self) -> bool {
         let (expected, write) = self.kept.lock().unwrap().clone().unwrap();
         let value = write.value.as_deref();
-        self.memory.compare_and_set(write.key(), expected.as_deref(), value).await.unwrap()
+        self.memory.compare_and_set(write.key.as_key(), expected.as_deref(), value).await.unwrap()
     }
 }
 
@@ -131,8 +131,7 @@ impl StoreBackend for Odd {
         match self.manner {
             Manner::AlwaysTaken => Ok(false),
             Manner::Late(nth) if nth == asked => {
-                let (partition, clustering) = (key.partition.to_vec().into(), key.clustering.to_vec().into());
-                let write = Write { partition, clustering, value: value.map(Bytes::copy_from_slice) };
+                let write = Write { key: key.into(), value: value.map(Bytes::copy_from_slice) };
                 *self.kept.lock().unwrap() = Some((expected.map(Bytes::copy_from_slice), write));
                 Err(StoreError::InDoubt("it is on its way".to_owned()))
             }

@@ -12,7 +12,7 @@ use seriatim_env::{Env, simulate};
 use seriatim_storage::faulty::{Faults, FaultyStore, Operation};
 use seriatim_storage::memory::MemoryStore;
 use seriatim_storage::{Key, Store, StoreBackend};
-use seriatim_storage_file::{FjallStore, StoreOptions};
+use seriatim_storage_file::{StoreOptions, TreeStore};
 use seriatim_types::Number;
 
 pub const KEY: Key<'static> = Key::new(b"ids", b"orders");
@@ -118,7 +118,7 @@ pub fn on_files<F: Future<Output = ()>>(scenario: impl FnOnce(Place) -> F) {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
     runtime.block_on(async {
         let env = Env::real();
-        let store = FjallStore::open(env.clone(), directory.path(), StoreOptions::default()).unwrap();
+        let store = TreeStore::open(env.clone(), directory.path(), StoreOptions::default()).unwrap();
         let place = Place::new(env, Arc::new(store));
         let raw = place.raw();
         scenario(place).await;

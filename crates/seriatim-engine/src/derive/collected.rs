@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use seriatim_sequencer::{Definition, Numbers, NumbersKey};
-use seriatim_storage::{Batch, Key, Write};
+use seriatim_storage::{Batch, Write};
 use seriatim_types::{Partition, WorkspaceId};
 
 use super::split::{Header, Known, PART_BYTES};
@@ -25,14 +25,12 @@ impl Collected {
 
     /// Adds a value; [`REMOVED`] removes it.
     pub(crate) fn put(&mut self, key: &StoreKey, value: &Bytes) {
-        let Key { partition, clustering } = key.as_key();
-        let [partition, clustering] = [partition, clustering].map(Bytes::copy_from_slice);
         let header = Header::of(key, value);
         let stored = match header {
             Some(header) => Some(header.encode()),
             None => (*value != REMOVED).then(|| value.clone()),
         };
-        self.batch.push(Write { partition, clustering, value: stored });
+        self.batch.push(Write { key: key.clone(), value: stored });
         if let Some(header) = header {
             self.put_parts(key, header, value);
         }
@@ -66,10 +64,8 @@ impl Collected {
 
     fn put_parts(&mut self, key: &StoreKey, header: Header, value: &Bytes) {
         for (part, from) in header.part_keys(key.as_key()).zip((0..).step_by(PART_BYTES)) {
-            let Key { partition, clustering } = part.as_key();
-            let [partition, clustering] = [partition, clustering].map(Bytes::copy_from_slice);
             let bytes = value.slice(from..value.len().min(from + PART_BYTES));
-            self.batch.push(Write { partition, clustering, value: Some(bytes) });
+            self.batch.push(Write { key: part, value: Some(bytes) });
         }
     }
 

@@ -15,7 +15,7 @@ use seriatim_sequencer::{Definition, Event, Pin, Sealed, Sequence, Settled, buil
 use seriatim_storage::faulty::{Faults, FaultyLog, FaultyStore, Operations};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, ReadLimit, Store, StoreBackend};
-use seriatim_storage_file::{FileOptions, FileStorage, FjallStore, StoreOptions};
+use seriatim_storage_file::{FileOptions, FileStorage, StoreOptions, TreeStore};
 use seriatim_types::{Number, Partition, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind};
 
 pub use store_over::StoreOver;
@@ -226,7 +226,7 @@ pub fn on_files<F: Future<Output = ()>>(scenario: impl FnOnce(Desk) -> F) {
         let (place, made) = (directory.path().to_owned(), AtomicUsize::new(0));
         desk.new_store = Arc::new(move || {
             let path = place.join(format!("another-store-{}", made.fetch_add(1, Ordering::Relaxed)));
-            Arc::new(FjallStore::open(env.clone(), &path, StoreOptions::default()).unwrap())
+            Arc::new(TreeStore::open(env.clone(), &path, StoreOptions::default()).unwrap())
         });
         scenario(desk).await;
         storage.close().await.unwrap();

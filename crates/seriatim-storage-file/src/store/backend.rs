@@ -1,41 +1,51 @@
-//! The port on the engine.
+//! The port on layers and tables.
+
+use std::ops::Range;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use fjall::{Readable as _, Snapshot};
 use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Pair, StoreBackend, StoreError};
-use seriatim_types::limits;
 
-use super::conditional::{self, Request};
-use super::engine::{Commit, Engine};
-use super::{FjallStore, close, error, key, reopen, value};
+use super::layers::{Moment, Pushed};
+use super::run::Run;
+use super::shared::Shared;
+use super::{TreeStore, ingest, key, read};
 
-/// Up to how many keys or pairs a read stays on the caller's thread: far less than a millisecond when
-/// blocks are cached.
+/// Up to how many keys or pairs something stays on the caller's thread: far less than a millisecond when blocks are cached.
 const INLINE_MAX: usize = 64;
 
+/// Up to how many writes a batch is sorted on the caller's thread.
+const SORT_INLINE_MAX: usize = 2_048;
+
 #[async_trait]
-impl StoreBackend for FjallStore {
-    /// A batch is one checksummed record of the engine's journal, whatever its size.
+impl StoreBackend for TreeStore {
+    /// A batch is one run, and a run is in one ingestion, whatever its size.
     fn batches_are_atomic(&self) -> bool {
         true
     }
 
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
-        self.shared.engine(|engine| read(engine, &engine.snapshot(), &key::encode(key)))
+        read_at(&self.shared, |moment| read::get(moment, &key::encode(key)))
     }
 
     async fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Bytes>>, StoreError> {
-        let physical: Vec<_> = keys.iter().map(|key| key::encode(*key)).collect();
-        let read_all = move |engine: &Engine| {
-            let snapshot = engine.snapshot();
-            physical.iter().map(|physical| read(engine, &snapshot, physical)).collect()
-        };
         if keys.len() <= INLINE_MAX {
-            self.shared.engine(read_all)
-        } else {
-            self.shared.blocking(read_all).await
+            let mut physical = Vec::new();
+            return read_at(&self.shared, |moment| {
+                let mut get = |key: &Key<'_>| {
+                    key::encode_into(*key, &mut physical);
+                    read::get(moment, &physical)
+                };
+                keys.iter().map(&mut get).collect()
+            });
         }
+        let physical: Vec<_> = keys.iter().map(|key| key::encode(*key)).collect();
+        let shared = self.shared.clone();
+        let get_all = move || {
+            read_at(&shared, |moment| physical.iter().map(|physical| read::get(moment, physical)).collect())
+        };
+        self.shared.env.blocking(get_all).await
     }
 
     async fn scan_page(
@@ -44,16 +54,27 @@ impl StoreBackend for FjallStore {
         range: &ClusteringRange,
         limit: usize,
     ) -> Result<Vec<Pair>, StoreError> {
-        let range = key::range(partition, range);
-        let page = move |engine: &Engine| read_page(engine, range, limit);
-        if limit <= INLINE_MAX { self.shared.engine(page) } else { self.shared.blocking(page).await }
+        let range: Range<Vec<u8>> = key::range(partition, range);
+        let shared = self.shared.clone();
+        let page = move || read_at(&shared, |moment| read::page(moment, &range, limit));
+        if limit <= INLINE_MAX { page() } else { self.shared.env.blocking(page).await }
     }
 
     async fn write(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
-        let commit = self.shared.write(move |engine| write(engine, &batch)).await?;
+        if durability == Durability::Synced {
+            // While it is still certain that nothing was written.
+            self.shared.check_space()?;
+        }
+        let number = if batch.is_empty() { self.written() } else { push(&self.shared, batch).await? };
         match durability {
             Durability::Buffered => Ok(()),
-            Durability::Synced => self.shared.sync(commit).await,
+            Durability::Synced => {
+                let synced = ingest::make_durable(&self.shared, number).await;
+                synced.map_err(|error| match error {
+                    StoreError::Closed => error,
+                    _ => StoreError::InDoubt(format!("written, but not known to be durable: {error}")),
+                })
+            }
         }
     }
 
@@ -63,77 +84,84 @@ impl StoreBackend for FjallStore {
         expected: Option<&[u8]>,
         value: Option<&[u8]>,
     ) -> Result<bool, StoreError> {
-        let request = Request {
-            physical: key::encode(key),
-            expected: expected.map(<[u8]>::to_vec),
-            value: value.map(<[u8]>::to_vec),
-        };
-        conditional::compare_and_set(&self.shared, request).await
+        let _turn = self.shared.conditional.lock().await;
+        if self.get(key).await?.as_deref() != expected {
+            return Ok(false);
+        }
+        let mut batch = Batch::new();
+        match value {
+            Some(value) => batch.put(key, value),
+            None => batch.remove(key),
+        }
+        self.write(batch, Durability::Synced).await.map(|()| true)
     }
 
     async fn sync(&self) -> Result<(), StoreError> {
-        self.shared.blocking(|engine| engine.sync(engine.last_commit())).await
+        self.shared.layers.moment()?;
+        ingest::make_durable(&self.shared, self.written()).await
     }
 
-    fn generation(&self) -> u64 {
-        self.shared.generation()
+    fn written(&self) -> u64 {
+        self.shared.layers.written()
     }
 
-    async fn reopen(&self) -> Result<u64, StoreError> {
-        reopen::reopen(&self.shared).await
+    fn durable(&self) -> u64 {
+        self.shared.layers.durable()
     }
 
+    /// Ingests all that is gathered, waits for a step of compaction that is under way, and releases the directory. Once
+    /// begun it continues to its end, also if the caller is gone.
     async fn close(&self) -> Result<(), StoreError> {
-        close::close(&self.shared).await
+        let shared = self.shared.clone();
+        shared.layers.close_writes();
+        shared.stop.cancel();
+        let closing = self.shared.env.spawn(async move {
+            if shared.layers.moment().is_err() {
+                return Ok(());
+            }
+            let ingested = ingest::make_durable(&shared, shared.layers.written()).await;
+            let own = shared.clone();
+            shared.env.blocking(move || own.shut()).await;
+            // Of two that close at once the later one finds it closed.
+            ingested.or_else(|error| if error == StoreError::Closed { Ok(()) } else { Err(error) })
+        });
+        closing.await.map_err(|error| StoreError::Unavailable(error.to_string()))?
     }
 }
 
-fn read(engine: &Engine, snapshot: &Snapshot, physical: &[u8]) -> Result<Option<Bytes>, StoreError> {
-    let bytes = snapshot.get(&engine.pairs, physical).map_err(|error| error::of_read(&error))?;
-    // Copied: the engine's slices keep a whole block in memory.
-    Ok(bytes.as_deref().map(value::decode).transpose()?.map(Bytes::copy_from_slice))
+/// Puts what a batch leaves on top of all else, when there is room. Returns which write it was.
+async fn push(shared: &Arc<Shared>, batch: Batch) -> Result<u64, StoreError> {
+    let mut run = if batch.len() <= SORT_INLINE_MAX {
+        Run::new(batch)
+    } else {
+        shared.env.blocking(move || Run::new(batch)).await
+    };
+    loop {
+        match shared.layers.push(run, shared.env.instant())? {
+            Pushed::Done { number, keeper } => {
+                ingest::keep(shared, keeper);
+                return Ok(number);
+            }
+            Pushed::Full(back) => {
+                ingest::make_room(shared).await?;
+                run = back;
+            }
+        }
+    }
 }
 
-fn read_page(
-    engine: &Engine,
-    range: std::ops::Range<Vec<u8>>,
-    limit: usize,
-) -> Result<Vec<Pair>, StoreError> {
-    let limit = limit.min(limits::SCAN_PAGE_PAIRS_MAX);
-    let (mut page, mut bytes) = (Vec::new(), 0);
-    if range.is_empty() || limit == 0 {
-        return Ok(page);
-    }
-    for entry in engine.snapshot().range(&engine.pairs, range) {
-        let (physical, value) = entry.into_inner().map_err(|error| error::of_read(&error))?;
-        let value = value::decode(&value)?;
-        let Key { clustering, .. } = key::decode(&physical)
-            .ok_or_else(|| StoreError::Corrupt(format!("{physical:02x?} is no physical key")))?;
-        bytes += clustering.len() + value.len();
-        if bytes > limits::SCAN_PAGE_BYTES_MAX && !page.is_empty() {
-            break;
-        }
-        page.push((Bytes::copy_from_slice(clustering), Bytes::copy_from_slice(value)));
-        if page.len() == limit {
-            break;
-        }
-    }
-    Ok(page)
-}
-
-fn write(engine: &Engine, batch: &Batch) -> Result<Commit, StoreError> {
-    batch.check_generation(engine.generation())?;
-    if batch.is_empty() {
-        return Ok(engine.last_commit());
-    }
-    // Of two writes to one key in one record the engine keeps the later one.
-    let mut record = engine.batch(batch.len());
-    for write in batch.iter() {
-        let physical = key::encode(write.key());
-        match &write.value {
-            Some(value) => record.insert(&engine.pairs, physical, value::encode(value)),
-            None => record.remove(&engine.pairs, physical),
-        }
-    }
-    engine.commit(record)
+/// Reads the store as it is at one moment.
+fn read_at<T>(
+    shared: &Shared,
+    mut read: impl FnMut(&Moment) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let moment = shared.layers.moment()?;
+    let failed = match read(&moment) {
+        Err(error) => error,
+        done => return done,
+    };
+    // Opening the tree again removes tables that only former moments have. It is waited for here.
+    drop(shared.tree()?);
+    let later = shared.layers.moment()?;
+    if later.tables.is_of_same_tree(&moment.tables) { Err(failed) } else { read(&later) }
 }

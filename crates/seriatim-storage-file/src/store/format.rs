@@ -1,108 +1,131 @@
-//! Whose directory it is, and of which format.
+//! Whose directory it is, of which format, and who has it open.
 //!
-//! The engine has a version marker of its own. Ours is a key in the keyspace `meta`: `format` -> version: u32.
+//! ```text
+//! store/
+//!   lock      held by the process that has it open
+//!   format    "seriatim store", and the version; written when all else is there
+//!   tree/     lsm-tree
+//! ```
 
-use std::fs;
-use std::io;
-use std::path::Path;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use seriatim_storage::StoreError;
 
-use super::error;
-
 /// The format that this program writes, and the newest that it reads.
-pub(super) const FORMAT_VERSION: u32 = 1;
+pub(super) const FORMAT_VERSION: u32 = 2;
 
-const META: &str = "meta";
-const FORMAT_KEY: &[u8] = b"format";
+pub(super) const TREE: &str = "tree";
+const LOCK: &str = "lock";
+const MARKER: &str = "format";
+/// The marker while it is being written.
+const NEW_MARKER: &str = "format.new";
+const MARKER_TITLE: &str = "seriatim store";
 
-/// The engine's file that says which format it has: these bytes, then its version.
-const ENGINE_MARKER: &str = "version";
-const ENGINE_MAGIC: &[u8] = b"FJL";
-const ENGINE_VERSION: u8 = 3;
-/// Everything that the engine makes before its marker.
-const UNFINISHED: [&str; 3] = ["lock", "keyspaces", "0.jnl"];
+/// Everything that is made before the marker.
+const UNFINISHED: [&str; 3] = [LOCK, NEW_MARKER, TREE];
 
-/// Looks at a directory from outside, before the engine touches it: it may be missing, empty or the engine's.
-pub(super) fn check_directory(directory: &Path) -> Result<(), StoreError> {
-    let unavailable = |error: io::Error| StoreError::Unavailable(format!("{}: {error}", directory.display()));
-    match fs::read(directory.join(ENGINE_MARKER)) {
-        Ok(marker) => check_engine_marker(directory, &marker),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let names = match fs::read_dir(directory) {
-                Ok(entries) => entries
-                    .map(|entry| Ok(entry?.file_name()))
-                    .collect::<io::Result<Vec<_>>>()
-                    .map_err(unavailable)?,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                Err(error) => return Err(unavailable(error)),
-            };
-            if let Some(other) = names.iter().find(|name| !UNFINISHED.iter().any(|ours| name == ours)) {
-                return Err(foreign(directory, &format!("it holds {} and no store", other.display())));
-            }
-            remove_unfinished(directory).map_err(unavailable)
+/// A directory that no other process has open.
+#[derive(Debug)]
+pub(super) struct Claim {
+    directory: PathBuf,
+    /// Whether it has to be marked.
+    is_new: bool,
+    _lock: File,
+}
+
+/// Makes a directory ours: it may be missing, empty, or a store's.
+pub(super) fn claim(directory: &Path) -> Result<Claim, StoreError> {
+    let unavailable = |error: io::Error| unavailable(directory, &error);
+    // Before anything is made in a directory that is someone else's.
+    is_marked(directory)?;
+    fs::create_dir_all(directory).map_err(unavailable)?;
+    let lock = OpenOptions::new().write(true).create(true).truncate(false).open(directory.join(LOCK));
+    let lock = lock.map_err(unavailable)?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            return Err(StoreError::Unavailable(format!(
+                "{} is open in another process: stop that one first, or name another directory",
+                directory.display()
+            )));
         }
-        Err(error) => Err(unavailable(error)),
+        Err(TryLockError::Error(error)) => return Err(unavailable(error)),
+    }
+    // The process that held it before may have marked it since.
+    let is_new = !is_marked(directory)?;
+    if is_new {
+        // Of a process that ended before anything could be stored.
+        remove(&directory.join(TREE)).map_err(unavailable)?;
+    }
+    Ok(Claim { directory: directory.to_owned(), is_new, _lock: lock })
+}
+
+impl Claim {
+    /// Marks a directory that is new, durably: its tree is there.
+    pub(super) fn finish(self) -> Result<Self, StoreError> {
+        if self.is_new {
+            mark(&self.directory).map_err(|error| unavailable(&self.directory, &error))?;
+        }
+        Ok(Self { is_new: false, ..self })
     }
 }
 
-fn check_engine_marker(directory: &Path, marker: &[u8]) -> Result<(), StoreError> {
-    match marker.strip_prefix(ENGINE_MAGIC) {
-        Some([ENGINE_VERSION]) => Ok(()),
-        Some([version]) if *version > ENGINE_VERSION => {
-            Err(StoreError::Newer { found: u32::from(*version), known: u32::from(ENGINE_VERSION) })
+/// Whether the directory has our mark. If not, there is nothing in it that anyone could miss.
+fn is_marked(directory: &Path) -> Result<bool, StoreError> {
+    match fs::read_to_string(directory.join(MARKER)) {
+        Ok(text) => return check_marker(directory, &text).map(|()| true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            return Err(foreign(directory, &format!("its {MARKER} file is none of ours")));
         }
-        _ => Err(foreign(directory, &format!("its {ENGINE_MARKER} file is none of ours"))),
+        Err(error) => return Err(unavailable(directory, &error)),
+    }
+    let names = match fs::read_dir(directory) {
+        Ok(entries) => entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => Err(error),
+    };
+    let names = names.map_err(|error| unavailable(directory, &error))?;
+    match names.iter().find(|name| !UNFINISHED.iter().any(|ours| name == ours)) {
+        Some(other) => Err(foreign(directory, &format!("it holds {} and no {MARKER}", other.display()))),
+        None => Ok(false),
     }
 }
 
-/// Clears away what a crash left of the engine's first moments, when nothing could have been stored; the engine would
-/// stumble over it.
-fn remove_unfinished(directory: &Path) -> io::Result<()> {
-    match fs::remove_file(directory.join("0.jnl")) {
+fn check_marker(directory: &Path, text: &str) -> Result<(), StoreError> {
+    let version = text.strip_prefix(MARKER_TITLE).and_then(|rest| rest.trim().strip_prefix("format "));
+    match version.and_then(|version| version.trim().parse::<u32>().ok()) {
+        Some(FORMAT_VERSION) => Ok(()),
+        Some(found) if found > FORMAT_VERSION => Err(StoreError::Newer { found, known: FORMAT_VERSION }),
+        _ => Err(foreign(directory, &format!("its {MARKER} file does not say what it is"))),
+    }
+}
+
+fn mark(directory: &Path) -> io::Result<()> {
+    let (new, marker) = (directory.join(NEW_MARKER), directory.join(MARKER));
+    let mut file = File::create(&new)?;
+    writeln!(file, "{MARKER_TITLE}\nformat {FORMAT_VERSION}")?;
+    file.sync_all()?;
+    fs::rename(new, marker)?;
+    File::open(directory)?.sync_all()?;
+    // And the directory itself.
+    match directory.parent() {
+        Some(parent) if parent != Path::new("") => File::open(parent)?.sync_all(),
+        _ => File::open(".")?.sync_all(),
+    }
+}
+
+fn remove(directory: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(directory) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
 }
 
-/// Marks a new database as ours, or checks the mark of an old one; gives the keyspace that has it.
-pub(super) fn claim(directory: &Path, database: &Database) -> Result<Keyspace, StoreError> {
-    let failed = |error| error::of_open(directory, &error);
-    let strangers = database.list_keyspace_names().iter().any(|name| &**name != META);
-    if !database.keyspace_exists(META) && strangers {
-        return Err(foreign(directory, "another program's database is in it"));
-    }
-    // A keyspace without the key: made, and then the process ended.
-    let meta = database.keyspace(META, KeyspaceCreateOptions::default).map_err(failed)?;
-    match meta.get(FORMAT_KEY).map_err(failed)? {
-        Some(bytes) => check_version(directory, &bytes)?,
-        None if strangers => return Err(foreign(directory, "its format is not told")),
-        None => {
-            meta.insert(FORMAT_KEY, FORMAT_VERSION.to_be_bytes()).map_err(failed)?;
-            database.persist(PersistMode::SyncAll).map_err(failed)?;
-            // As long as it is in a memtable, no journal could go.
-            meta.rotate_memtable().map_err(failed)?;
-            sync_parent(directory).map_err(|error| failed(error.into()))?;
-        }
-    }
-    Ok(meta)
-}
-
-fn check_version(directory: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    match bytes.try_into().map(u32::from_be_bytes) {
-        Ok(FORMAT_VERSION) => Ok(()),
-        Ok(found) if found > FORMAT_VERSION => Err(StoreError::Newer { found, known: FORMAT_VERSION }),
-        _ => Err(StoreError::Corrupt(format!("{}: {bytes:02x?} is no format version", directory.display()))),
-    }
-}
-
-/// Makes the directory itself durable: the engine syncs what is in it.
-fn sync_parent(directory: &Path) -> io::Result<()> {
-    match directory.parent() {
-        Some(parent) if parent != Path::new("") => fs::File::open(parent)?.sync_all(),
-        _ => fs::File::open(".")?.sync_all(),
-    }
+fn unavailable(directory: &Path, error: &io::Error) -> StoreError {
+    StoreError::Unavailable(format!("{}: {error}", directory.display()))
 }
 
 fn foreign(directory: &Path, reason: &str) -> StoreError {

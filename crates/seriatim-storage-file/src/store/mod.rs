@@ -1,23 +1,26 @@
-//! The store, on fjall.
+//! The store: runs in memory, sorted tables on disk, no journal.
 //!
-//! Two keyspaces: `pairs` (physical key -> stored value) and `meta` (the format).
-//! Writes are buffered; a sync makes the engine's journal durable. One writer at a time; reads are never held up.
-//! Batches are atomic, whatever their size.
+//! Everything in a store follows from the log, so what a crash loses is read from there again. A write becomes a sorted run
+//! in memory and returns; runs of all writers together become one ingestion into the tree of tables, in the background or
+//! when someone asks for it, and it is durable and atomic. One task compacts. Reads take the runs and the tables of one
+//! moment and are never held up by any of it.
 
 mod backend;
-mod close;
-mod conditional;
+mod compact;
 mod discard;
-mod engine;
 mod error;
+mod fault;
+mod filter;
 mod format;
+mod ingest;
 mod key;
+mod layers;
 mod options;
-mod reopen;
+mod read;
+mod run;
 mod shared;
-#[cfg(test)]
-mod standstill_tests;
-mod value;
+mod tables;
+mod tree;
 
 use std::fmt;
 use std::path::Path;
@@ -31,37 +34,36 @@ pub use options::{SpaceCheck, StoreOptions};
 
 /// A store in a directory of its own.
 ///
-/// Dropped without being closed, it is as after a crash: nothing that was written is lost, and opening it again takes
-/// longer.
+/// Dropped without being closed, it is as after a crash: what was not synced may be gone. Dropping waits for a step of
+/// ingestion or compaction that is under way.
 ///
-/// After a failed write or sync it reads, and refuses writes, until it is opened again:
-/// [`reopen`](seriatim_storage::StoreBackend::reopen) does so in place.
-pub struct FjallStore {
+/// If an ingestion fails, what was to be written stays in memory and can be read, and it is tried again: with the next sync,
+/// with a write that finds too much in memory, and after a while by itself.
+pub struct TreeStore {
     shared: Arc<shared::Shared>,
 }
 
-impl FjallStore {
-    /// Opens the store in this directory, or makes one there. Reads from disk on the calling thread; replays what a
-    /// crash has left.
+impl TreeStore {
+    /// Opens the store in this directory, or makes one there. Reads from disk on the calling thread.
     ///
     /// # Errors
     ///
     /// - [`StoreError::Unavailable`]: another process has it open, or the file system refuses.
-    /// - [`StoreError::Newer`]: a newer Seriatim, or a newer engine, wrote it.
+    /// - [`StoreError::Newer`]: a newer Seriatim wrote it.
     /// - [`StoreError::Corrupt`]: it is somebody else's directory, or damaged.
     pub fn open(env: Env, directory: &Path, options: StoreOptions) -> Result<Self, StoreError> {
-        Ok(Self { shared: shared::Shared::open(env, directory.to_owned(), options)? })
+        Ok(Self { shared: shared::Shared::open(env, directory, options)? })
     }
 }
 
-impl Drop for FjallStore {
+impl Drop for TreeStore {
     fn drop(&mut self) {
-        self.shared.stop.cancel();
+        self.shared.shut();
     }
 }
 
-impl fmt::Debug for FjallStore {
+impl fmt::Debug for TreeStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FjallStore").field("directory", &self.shared.directory).finish_non_exhaustive()
+        f.debug_struct("TreeStore").field("directory", &self.shared.directory).finish_non_exhaustive()
     }
 }

@@ -1,141 +1,72 @@
-//! What all clones of a store and its background task share.
+//! What all clones of a store and its background tasks share.
 
-use std::panic::{self, AssertUnwindSafe};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, TryLockError};
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use lsm_tree::Cache;
 use seriatim_env::{Env, Shutdown};
 use seriatim_storage::StoreError;
-use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+use tokio::sync::{Mutex as AsyncMutex, Notify};
 
-use super::StoreOptions;
-use super::conditional::Conditional;
-use super::engine::{Commit, Engine};
-
-/// The interval in which a writer that has to wait checks again. A memtable is flushed in about 100 ms.
-const BEHIND_POLL: Duration = Duration::from_millis(5);
-
-/// How long a writer waits while flushing and compaction make no progress. A step of them takes seconds at worst.
-const BEHIND_WAIT_MAX: Duration = Duration::from_secs(60);
+use super::compact::Compaction;
+use super::format::Claim;
+use super::ingest::Attempts;
+use super::layers::{Layers, Limits};
+use super::tree::SortedTree;
+use super::{StoreOptions, format};
 
 pub(super) struct Shared {
     pub(super) env: Env,
+    /// Where the tree is.
     pub(super) directory: PathBuf,
     pub(super) options: StoreOptions,
-    /// Held for reading by what uses the engine, and for writing only to take it out or to replace it.
-    engine: RwLock<State>,
-    /// How often the engine has been replaced.
-    generation: AtomicU64,
-    /// One writer at a time, so that a compare and its write are one. Not held over a sync.
-    writer: Arc<AsyncMutex<Turn>>,
-    pub(super) conditional: Conditional,
-    /// It is being closed.
+    pub(super) cache: Arc<Cache>,
+    pub(super) layers: Layers,
+    /// `None`: closed. Held for reading by an ingestion and by a compaction, and for writing to open the tree again or to
+    /// close it. Readers of the store do not need it.
+    tree: RwLock<Option<SortedTree>>,
+    /// Held by the one ingestion that is under way.
+    pub(super) ingestion: Arc<AsyncMutex<Attempts>>,
+    /// How many ingestions have ended.
+    pub(super) ingestions: AtomicU64,
+    pub(super) compaction: Compaction,
+    pub(super) conditional: AsyncMutex<()>,
+    /// Wakes the task that takes care of gathered runs.
+    pub(super) keeper: Notify,
+    /// It is being closed, or was dropped.
     pub(super) stop: Shutdown,
-    /// Held to close the store or to open it again.
-    pub(super) lifecycle: Arc<AsyncMutex<()>>,
-}
-
-/// Whether there is an engine.
-enum State {
-    Open(Engine),
-    /// It failed, and could not be opened again for this reason.
-    Failed(StoreError),
-    Closed,
-}
-
-/// A writer's turn.
-#[derive(Debug, Default)]
-pub(super) struct Turn {
-    /// Whether the last write found flushing and compaction behind. The next one waits.
-    behind: bool,
+    /// Keeps other processes out.
+    claim: Mutex<Option<Claim>>,
 }
 
 impl Shared {
-    pub(super) fn open(env: Env, directory: PathBuf, options: StoreOptions) -> Result<Arc<Self>, StoreError> {
-        let engine = Engine::open(&directory, &options, 0)?;
-        // What was left when the store was closed or killed has to be done before the first write.
-        let turn = Turn { behind: engine.is_behind() };
+    pub(super) fn open(env: Env, directory: &Path, options: StoreOptions) -> Result<Arc<Self>, StoreError> {
+        let claim = format::claim(directory)?;
+        let cache = Arc::new(Cache::with_capacity_bytes(options.cache_bytes));
+        let tree_directory = directory.join(format::TREE);
+        let tree = SortedTree::open(&tree_directory, &cache)?;
+        let claim = claim.finish()?;
+        let limits = Limits {
+            gather_bytes: options.gather_bytes,
+            memory_bytes: options.gather_bytes * 2,
+            gather_time: options.gather_time,
+        };
         Ok(Arc::new(Self {
             env,
-            directory,
+            directory: tree_directory,
             options,
-            engine: RwLock::new(State::Open(engine)),
-            generation: AtomicU64::new(0),
-            writer: Arc::new(AsyncMutex::new(turn)),
-            conditional: Conditional::default(),
+            cache,
+            layers: Layers::new(tree.tables()?, limits),
+            tree: RwLock::new(Some(tree)),
+            ingestion: Arc::default(),
+            ingestions: AtomicU64::new(0),
+            compaction: Compaction::default(),
+            conditional: AsyncMutex::default(),
+            keeper: Notify::new(),
             stop: Shutdown::new(),
-            lifecycle: Arc::default(),
+            claim: Mutex::new(Some(claim)),
         }))
-    }
-
-    pub(super) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
-    }
-
-    /// Does something with the engine, if it is open. Never waits: only closing and opening again hold the lock against
-    /// readers.
-    pub(super) fn engine<T>(
-        &self,
-        work: impl FnOnce(&Engine) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        let engine = match self.engine.try_read() {
-            Ok(engine) => engine,
-            Err(TryLockError::Poisoned(engine)) => engine.into_inner(),
-            Err(TryLockError::WouldBlock) if self.stop.is_cancelled() => return Err(StoreError::Closed),
-            Err(TryLockError::WouldBlock) => {
-                return Err(StoreError::Unavailable("it is being opened again after a failure".to_owned()));
-            }
-        };
-        match &*engine {
-            State::Open(engine) => work(engine),
-            State::Failed(reason) => {
-                Err(StoreError::Unavailable(format!("it failed and could not be opened again: {reason}")))
-            }
-            State::Closed => Err(StoreError::Closed),
-        }
-    }
-
-    /// Does something with the engine where it holds up no task.
-    pub(super) async fn blocking<T: Send + 'static>(
-        self: &Arc<Self>,
-        work: impl FnOnce(&Engine) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let shared = self.clone();
-        self.env.blocking(move || shared.engine(work)).await
-    }
-
-    /// Takes the engine out for good, once nothing uses it any more.
-    pub(super) fn take_engine(&self) -> Option<Engine> {
-        let mut state = self.engine.write().unwrap_or_else(PoisonError::into_inner);
-        match std::mem::replace(&mut *state, State::Closed) {
-            State::Open(engine) => Some(engine),
-            State::Failed(_) | State::Closed => None,
-        }
-    }
-
-    /// Opens the directory again if its engine has failed, once nothing uses it any more. The caller has a writer's turn.
-    pub(super) fn replace_failed_engine(&self, turn: &mut Turn) -> Result<(), StoreError> {
-        let mut state = self.engine.write().unwrap_or_else(PoisonError::into_inner);
-        match &*state {
-            State::Open(engine) if engine.check_alive().is_ok() => return Ok(()),
-            State::Open(_) | State::Failed(_) => {}
-            State::Closed => return Err(StoreError::Closed),
-        }
-        // The old one first: it holds the engine's lock file. A worker that panicked may make it panic too; then that file
-        // may stay locked, and opening says so.
-        let unopened = State::Failed(StoreError::Unavailable("opening it did not end".to_owned()));
-        let failed = std::mem::replace(&mut *state, unopened);
-        let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(failed)));
-        let generation = self.generation() + 1;
-        let opened = Engine::open(&self.directory, &self.options, generation);
-        let engine = opened.inspect_err(|error| *state = State::Failed(error.clone()))?;
-        tracing::warn!(generation, "the store failed and has been opened again");
-        turn.behind = engine.is_behind();
-        self.generation.store(generation, Ordering::Release);
-        *state = State::Open(engine);
-        Ok(())
     }
 
     pub(super) fn check_space(&self) -> Result<(), StoreError> {
@@ -148,63 +79,33 @@ impl Shared {
         }
     }
 
-    /// Waits until no one else writes.
-    pub(super) async fn wait_for_turn(&self) -> OwnedMutexGuard<Turn> {
-        self.writer.clone().lock_owned().await
+    /// The tree, which stays open for as long as this is held.
+    pub(super) fn tree(&self) -> Result<OpenTree<'_>, StoreError> {
+        let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
+        if tree.is_some() { Ok(OpenTree(tree)) } else { Err(StoreError::Closed) }
     }
 
-    /// Waits for a writer's turn, and until flushing and compaction can take one more write. It does itself what it waits
-    /// for: nothing says that a worker will.
-    pub(super) async fn turn(self: &Arc<Self>) -> Result<OwnedMutexGuard<Turn>, StoreError> {
-        let mut turn = self.wait_for_turn().await;
-        let (mut progress_at, mut backlog) = (self.env.instant(), None);
-        while turn.behind {
-            let relieve = |engine: &Engine| {
-                engine.relieve()?;
-                Ok((engine.is_behind(), engine.backlog()))
-            };
-            let (behind, left) = self.blocking(relieve).await?;
-            turn.behind = behind;
-            if !behind {
-                break;
-            }
-            let left = Some(left);
-            if backlog != left {
-                (progress_at, backlog) = (self.env.instant(), left);
-            } else if self.env.instant() - progress_at > BEHIND_WAIT_MAX {
-                return Err(StoreError::Unavailable(format!(
-                    "flushing and compaction have made no progress for {BEHIND_WAIT_MAX:?}: check the disk"
-                )));
-            }
-            self.env.sleep(BEHIND_POLL).await;
-        }
-        Ok(turn)
+    /// The place of the tree, once nothing uses it.
+    pub(super) fn tree_mut(&self) -> RwLockWriteGuard<'_, Option<SortedTree>> {
+        self.tree.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes in a turn of its own. Once begun it continues to its end, also if the caller is gone.
-    pub(super) async fn write<T: Send + 'static>(
-        self: &Arc<Self>,
-        work: impl FnOnce(&Engine) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        self.check_space()?;
-        let mut turn = self.turn().await?;
-        self.blocking(move |engine| turn.with(engine, work)).await
-    }
-
-    pub(super) async fn sync(self: &Arc<Self>, commit: Commit) -> Result<(), StoreError> {
-        self.blocking(move |engine| engine.sync(commit)).await
+    /// Closes everything at once: what is only in memory is gone. Waits for an ingestion or a compaction that is under way.
+    pub(super) fn shut(&self) {
+        self.stop.cancel();
+        self.layers.close();
+        drop(self.tree_mut().take());
+        drop(self.claim.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 
-impl Turn {
-    /// Writes, and notes whether the next turn has to wait.
-    pub(super) fn with<T>(
-        &mut self,
-        engine: &Engine,
-        work: impl FnOnce(&Engine) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        let result = work(engine);
-        self.behind = engine.is_behind();
-        result
+/// A tree that is open.
+pub(super) struct OpenTree<'a>(RwLockReadGuard<'a, Option<SortedTree>>);
+
+impl std::ops::Deref for OpenTree<'_> {
+    type Target = SortedTree;
+
+    fn deref(&self) -> &SortedTree {
+        self.0.as_ref().expect("checked when it was taken")
     }
 }

@@ -48,7 +48,7 @@ impl FaultyStore {
 
     /// The batch that brings back what these keys have.
     async fn undo(&self, batch: &Batch) -> Result<Batch, StoreError> {
-        let keys: Vec<_> = batch.iter().map(|write| write.key()).collect();
+        let keys: Vec<_> = batch.iter().map(|write| write.key.as_key()).collect();
         let mut undo = Batch::new();
         for (key, value) in keys.iter().zip(self.backend.get_many(&keys).await?) {
             match value {
@@ -151,6 +151,14 @@ impl StoreBackend for FaultyStore {
             Ok(())
         };
         self.faults.around(Operation::Sync, sync, unwritten).await
+    }
+
+    fn written(&self) -> u64 {
+        self.backend.written()
+    }
+
+    fn durable(&self) -> u64 {
+        self.backend.durable()
     }
 
     fn generation(&self) -> u64 {

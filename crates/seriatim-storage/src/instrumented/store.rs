@@ -67,7 +67,7 @@ impl StoreBackend for InstrumentedStore {
     }
 
     async fn write(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
-        let written = |write: &Write| size(write.key(), write.value.as_deref());
+        let written = |write: &Write| size(write.key.as_key(), write.value.as_deref());
         let (keys, bytes) = (batch.len(), batch.iter().map(written).sum());
         let span = debug_span!("store.write", keys, bytes, ?durability);
         let write = self.backend.write(batch, durability);
@@ -96,6 +96,14 @@ impl StoreBackend for InstrumentedStore {
     async fn sync(&self) -> Result<(), StoreError> {
         let span = debug_span!("store.sync");
         self.meter.measure("sync", self.backend.sync(), StoreError::kind).instrument(span).await
+    }
+
+    fn written(&self) -> u64 {
+        self.backend.written()
+    }
+
+    fn durable(&self) -> u64 {
+        self.backend.durable()
     }
 
     fn generation(&self) -> u64 {

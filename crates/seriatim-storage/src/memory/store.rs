@@ -29,15 +29,17 @@ impl Shared {
     }
 
     fn set(&mut self, write: Write) {
-        let Write { partition, clustering, value } = write;
-        match value {
+        let Key { partition, clustering } = write.key.as_key();
+        let pairs = match self.partitions.get_mut(partition) {
+            Some(pairs) => pairs,
+            None => self.partitions.entry(Bytes::copy_from_slice(partition)).or_default(),
+        };
+        match write.value {
             Some(value) => {
-                self.partitions.entry(partition).or_default().insert(clustering, value);
+                pairs.insert(Bytes::copy_from_slice(clustering), value);
             }
             None => {
-                if let Some(pairs) = self.partitions.get_mut(&partition) {
-                    pairs.remove(&clustering);
-                }
+                pairs.remove(clustering);
             }
         }
     }
@@ -122,12 +124,7 @@ impl StoreBackend for MemoryStore {
         if shared.get(key).map(|value| &value[..]) != expected {
             return Ok(false);
         }
-        let write = Write {
-            partition: Bytes::copy_from_slice(key.partition),
-            clustering: Bytes::copy_from_slice(key.clustering),
-            value: value.map(Bytes::copy_from_slice),
-        };
-        shared.set(write);
+        shared.set(Write { key: key.into(), value: value.map(Bytes::copy_from_slice) });
         Ok(true)
     }
 

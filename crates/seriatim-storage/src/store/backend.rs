@@ -58,6 +58,17 @@ pub trait StoreBackend: Send + Sync + fmt::Debug + 'static {
     /// Makes every write that has returned durable.
     async fn sync(&self) -> Result<(), StoreError>;
 
+    /// How many writes have returned, counted before they return; see [`StoreBackend::durable`].
+    fn written(&self) -> u64 {
+        0
+    }
+
+    /// The number of writes that are durable: all up to this one. A buffered write that is as durable as it will ever be
+    /// when it returns, as in memory, need not be counted: both stay 0.
+    fn durable(&self) -> u64 {
+        0
+    }
+
     /// How often the store has been opened again since it was first opened: see [`StoreBackend::reopen`].
     fn generation(&self) -> u64 {
         0

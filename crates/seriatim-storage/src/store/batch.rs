@@ -3,31 +3,23 @@
 use bytes::Bytes;
 use seriatim_types::limits;
 
-use super::{Key, StoreError, check_size};
+use super::{Key, StoreError, StoreKey, check_size};
 
-/// One write of a batch.
+/// One write of a batch. Key and value are handed to the store by reference count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
-    /// The partition key.
-    pub partition: Bytes,
-    /// The clustering key.
-    pub clustering: Bytes,
+    /// The key.
+    pub key: StoreKey,
     /// The new value, or `None` to remove the key.
     pub value: Option<Bytes>,
-}
-
-impl Write {
-    /// The key as one thing.
-    #[must_use]
-    pub fn key(&self) -> Key<'_> {
-        Key::new(&self.partition, &self.clustering)
-    }
 }
 
 /// Writes over any number of partitions. Later writes to the same key win.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
     writes: Vec<Write>,
+    /// The length of a partition key that is too long even to be kept. The batch is refused for it.
+    too_long: Option<usize>,
     /// The generation of the store that it is meant for; `None`: any.
     generation: Option<u64>,
 }
@@ -62,23 +54,23 @@ impl Batch {
 
     /// Sets a value, copying it.
     pub fn put(&mut self, key: Key<'_>, value: &[u8]) {
-        self.push(Write { value: Some(Bytes::copy_from_slice(value)), ..Self::removal(key) });
+        self.set(key, Some(Bytes::copy_from_slice(value)));
     }
 
     /// Removes a key; one that is not there is fine.
     pub fn remove(&mut self, key: Key<'_>) {
-        self.push(Self::removal(key));
+        self.set(key, None);
     }
 
-    fn removal(key: Key<'_>) -> Write {
-        Write {
-            partition: Bytes::copy_from_slice(key.partition),
-            clustering: Bytes::copy_from_slice(key.clustering),
-            value: None,
+    fn set(&mut self, key: Key<'_>, value: Option<Bytes>) {
+        if key.partition.len() > usize::from(u16::MAX) {
+            self.too_long = Some(key.partition.len());
+        } else {
+            self.push(Write { key: key.into(), value });
         }
     }
 
-    /// Adds a write whose parts are owned already.
+    /// Adds a write, copying nothing.
     pub fn push(&mut self, write: Write) {
         self.writes.push(write);
     }
@@ -101,8 +93,11 @@ impl Batch {
     }
 
     pub(super) fn check(&self) -> Result<(), StoreError> {
+        if let Some(found) = self.too_long {
+            check_size("partition key", limits::PARTITION_KEY_BYTES_MAX, found)?;
+        }
         self.writes.iter().try_for_each(|write| {
-            write.key().check()?;
+            write.key.as_key().check()?;
             check_size("value", limits::VALUE_BYTES_MAX, write.value.as_ref().map_or(0, Bytes::len))
         })
     }

@@ -9,6 +9,7 @@ mod batch;
 mod error;
 mod key;
 mod scan;
+mod store_key;
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ pub use batch::{Batch, Write};
 pub use error::StoreError;
 pub use key::{ClusteringRange, Key};
 pub use scan::Scan;
+pub use store_key::StoreKey;
 
 /// A store. Clones are the same store.
 ///
@@ -151,6 +153,20 @@ impl Store {
     /// [`StoreError`]; nothing buffered can be trusted to be durable then.
     pub async fn sync(&self) -> Result<(), StoreError> {
         self.backend.sync().await
+    }
+
+    /// How many writes have returned. What was written is counted before its write returns.
+    ///
+    /// Always 0 for a store whose writes are as durable as they will ever be when they return.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.backend.written()
+    }
+
+    /// How many of the first [`Store::written`] writes are durable: all of them up to this number.
+    #[must_use]
+    pub fn durable(&self) -> u64 {
+        self.backend.durable()
     }
 
     /// How often the store has been opened again by [`Store::reopen`]. It is raised before the first read or write on the

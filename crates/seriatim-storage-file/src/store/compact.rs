@@ -1,0 +1,74 @@
+//! Compaction: one task, for as long as there is something to do.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use seriatim_storage::StoreError;
+
+use super::shared::Shared;
+
+/// Who compacts.
+#[derive(Debug, Default)]
+pub(super) struct Compaction {
+    task: Mutex<Task>,
+    /// Held for one step, by that task or by an ingestion that waits for it.
+    step: Mutex<()>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    #[default]
+    None,
+    Running,
+    /// Something has changed since it last looked.
+    RunningAgain,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Compacts in the background until nothing is left to do.
+pub(super) fn start(shared: &Arc<Shared>) {
+    let mut task = lock(&shared.compaction.task);
+    if *task == Task::None && !shared.stop.is_cancelled() {
+        *task = Task::Running;
+        shared.env.spawn(compact(shared.clone()));
+    } else if *task == Task::Running {
+        *task = Task::RunningAgain;
+    }
+}
+
+async fn compact(shared: Arc<Shared>) {
+    loop {
+        let own = shared.clone();
+        let more = shared.env.blocking(move || step(&own)).await;
+        if let Err(error) = &more
+            && *error != StoreError::Closed
+        {
+            tracing::warn!(%error, "a compaction of the store failed; the next write to it opens its tree again");
+        }
+        let mut task = lock(&shared.compaction.task);
+        if shared.stop.is_cancelled() || (!matches!(more, Ok(true)) && *task == Task::Running) {
+            *task = Task::None;
+            return;
+        }
+        *task = Task::Running;
+    }
+}
+
+/// One step. Says whether it has changed anything.
+pub(super) fn step(shared: &Shared) -> Result<bool, StoreError> {
+    let _step = lock(&shared.compaction.step);
+    if shared.stop.is_cancelled() {
+        return Ok(false);
+    }
+    let tree = shared.tree()?;
+    if tree.has_failed() {
+        return Ok(false);
+    }
+    let changed = tree.compact()?;
+    if changed {
+        shared.layers.publish(tree.tables()?);
+    }
+    Ok(changed)
+}

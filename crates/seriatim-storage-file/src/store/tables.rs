@@ -1,0 +1,93 @@
+//! What the tree's tables hold at one moment.
+//!
+//! A version of the tree is an immutable list of tables; a newer one is made by every ingestion and every compaction. Who
+//! holds a version holds its tables: their files are removed when the last holder lets go. So a reader that has taken the
+//! version needs nothing else from the tree: no lock, which ingestions and compactions hold while they sync, and no
+//! sequence number, below which the tree may have forgotten its versions (it panics if asked for one of those).
+//!
+//! Therefore compaction may drop every value that is overwritten, and the tree may forget every version but the last: the
+//! watermark of both is the newest sequence number.
+
+use std::fmt;
+use std::ops::Range;
+
+use lsm_tree::table::filter::standard_bloom::Builder;
+use lsm_tree::{AbstractTree as _, InternalValue, SeqNo, Tree, UserValue};
+
+type Found = lsm_tree::Result<Option<InternalValue>>;
+type Entries = Box<dyn Iterator<Item = lsm_tree::Result<InternalValue>>>;
+
+/// The tables of one version of a tree. It is behind closures because the engine's types for it have no public name.
+pub(super) struct Tables {
+    /// Which tree and which of its versions: a later one has all that an earlier one has, but for what was overwritten.
+    order: (u64, u64),
+    level_0_runs: usize,
+    get: Box<dyn Fn(&[u8], u64) -> Found + Send + Sync>,
+    range: Box<dyn Fn(&Range<Vec<u8>>) -> Entries + Send + Sync>,
+}
+
+impl Tables {
+    /// The newest version. `opening` counts the trees that were opened in this directory.
+    pub(super) fn of(tree: &Tree, opening: u64) -> Self {
+        // The same version in both of its forms: if it is the newest before and after, it is the newest between.
+        let (version, state) = loop {
+            let before = tree.current_version();
+            let state = tree.get_version_history_lock().latest_version();
+            if tree.current_version().id() == before.id() {
+                break (before, state);
+            }
+        };
+        let order = (opening, version.id());
+        let level_0_runs = version.l0().run_count();
+        // Everything in a version is to be seen: bounds are exclusive.
+        let get = move |key: &[u8], hash: u64| {
+            let runs = version.iter_levels().flat_map(|level| level.iter());
+            for table in runs.filter_map(|run| run.get_for_key(key)) {
+                if let Some(entry) = table.get(key, SeqNo::MAX, hash)? {
+                    return Ok(Some(entry));
+                }
+            }
+            Ok(None)
+        };
+        let range = move |range: &Range<Vec<u8>>| -> Entries {
+            Box::new(Tree::create_internal_range(state.clone(), range, SeqNo::MAX, None))
+        };
+        Self { order, level_0_runs, get: Box::new(get), range: Box::new(range) }
+    }
+
+    /// Whether it is a later version than another one.
+    pub(super) fn is_after(&self, other: &Self) -> bool {
+        self.order > other.order
+    }
+
+    /// Whether both are of the same tree.
+    pub(super) fn is_of_same_tree(&self, other: &Self) -> bool {
+        self.order.0 == other.order.0
+    }
+
+    /// Runs in level 0, which compaction has not reached yet.
+    pub(super) fn level_0_runs(&self) -> usize {
+        self.level_0_runs
+    }
+
+    /// The value of a physical key with this hash.
+    pub(super) fn get(&self, key: &[u8], hash: u64) -> lsm_tree::Result<Option<UserValue>> {
+        debug_assert_eq!(hash, Builder::get_hash(key), "the tables' filters take the same hash");
+        let entry = (self.get)(key, hash)?;
+        Ok(entry.filter(|entry| !entry.is_tombstone()).map(|entry| entry.value))
+    }
+
+    /// The pairs of a range of physical keys, ascending.
+    pub(super) fn range(
+        &self,
+        range: &Range<Vec<u8>>,
+    ) -> impl Iterator<Item = lsm_tree::Result<(UserValue, UserValue)>> + use<> {
+        (self.range)(range).map(|entry| entry.map(|entry| (entry.key.user_key, entry.value)))
+    }
+}
+
+impl fmt::Debug for Tables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tables").field("order", &self.order).finish_non_exhaustive()
+    }
+}
