@@ -89,7 +89,8 @@ impl ViewKeys {
     }
 
     fn clustering(&self, parts: &[KeyPart]) -> Vec<u8> {
-        let mut bytes = self.scope.clone();
+        let mut bytes = Vec::with_capacity(self.scope.len() + 32);
+        bytes.extend_from_slice(&self.scope);
         put_key(&mut bytes, parts);
         bytes
     }
