@@ -97,8 +97,8 @@ pub(crate) fn decode_offset(bytes: &[u8]) -> Result<PartitionOffset, BadBytes> {
 }
 
 impl Derivation {
-    /// Writes to the draft what follows from an event in the log of a partition. If something has to be read first, the draft says what, and what it
-    /// holds counts for nothing.
+    /// Writes to the draft what follows from an event in the log of a partition. If something has to be read first, the draft
+    /// says what, and what it holds counts for nothing.
     pub(crate) fn apply(
         &self,
         partition: Partition,

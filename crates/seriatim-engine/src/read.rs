@@ -235,8 +235,8 @@ impl Engine {
         limit: usize,
     ) -> Result<Vec<Record>, SubmitError> {
         let running = self.running(application)?;
-        // What is drawn while pages are read could be on a later one, and a lower id be missed on a page that was read before:
-        // neither is told.
+        // The store is read page by page. An id that is drawn meanwhile could be on a later page, and a lower one be missed on
+        // an earlier page: neither is told.
         let sequences = self.sequence_states(running, workspace).await?;
         let next_of = |document: TypeId| {
             let sequence = running.schema.document(document).map(|document| document.record_sequence);
@@ -273,7 +273,7 @@ impl Engine {
         // Rows that were removed take place without being shown.
         while rows.len() < limit {
             let page = handle.scan(range.clone(), limit).await?;
-            let next = page.last().filter(|_| page.len() == limit).map(|(last, _)| behind(last));
+            let next = page.last().filter(|_| page.len() == limit).map(|(last, _)| key_after(last));
             for (clustering, value) in page {
                 let bad = |problem| bad(running.keys(workspace), &clustering, problem);
                 let (_, row) = view::decode_row(&value).map_err(bad)?;
@@ -335,7 +335,7 @@ fn first_after(after: Option<RecordId>) -> RecordId {
 }
 
 /// The first key after one.
-fn behind(clustering: &[u8]) -> Bytes {
+fn key_after(clustering: &[u8]) -> Bytes {
     [clustering, &[0]].concat().into()
 }
 
@@ -355,7 +355,7 @@ async fn scan_records(
     let mut wanted = limit;
     while records.len() < limit {
         let page = handle.scan(range.clone(), wanted).await?;
-        let next = page.last().filter(|_| page.len() == wanted).map(|(last, _)| behind(last));
+        let next = page.last().filter(|_| page.len() == wanted).map(|(last, _)| key_after(last));
         for (clustering, value) in page {
             let bad = |problem| bad(keys, &clustering, problem);
             let Some(Family::Record(_, document, id)) = Family::of(&clustering) else {

@@ -89,7 +89,8 @@ impl ViewKeys {
     }
 
     fn clustering(&self, parts: &[KeyPart]) -> Vec<u8> {
-        let mut bytes = self.scope.clone();
+        let mut bytes = Vec::with_capacity(self.scope.len() + 32);
+        bytes.extend_from_slice(&self.scope);
         put_key(&mut bytes, parts);
         bytes
     }
@@ -103,18 +104,18 @@ impl ViewKeys {
     pub(crate) fn range(&self, prefix: &[KeyPart], after: Option<&[KeyPart]>) -> ClusteringRange {
         let mut range = ClusteringRange::prefix(&self.clustering(prefix));
         if let Some(after) = after {
-            range.start = range.start.max(self.behind(after));
+            range.start = range.start.max(self.first_after(after));
         }
         range
     }
 
     /// From one row to another, both included.
     pub(crate) fn between(&self, first: &[KeyPart], last: &[KeyPart]) -> ClusteringRange {
-        ClusteringRange { start: self.clustering(first).into(), finish: Some(self.behind(last)) }
+        ClusteringRange { start: self.clustering(first).into(), finish: Some(self.first_after(last)) }
     }
 
     /// The first place after a row: every part of a longer key begins with 1 or more.
-    fn behind(&self, parts: &[KeyPart]) -> Bytes {
+    fn first_after(&self, parts: &[KeyPart]) -> Bytes {
         let mut bytes = self.clustering(parts);
         bytes.push(0);
         bytes.into()

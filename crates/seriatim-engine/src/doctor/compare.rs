@@ -216,16 +216,16 @@ impl Examination<'_> {
         tell(Progress { partition: self.partition, done, total: done, compared });
     }
 
-    /// Whether the given code has nothing to do with a value: what keeps its view is not known here, or is no more.
-    fn is_foreign(&self, family: Family<'_>) -> bool {
+    /// Whether a value is not compared here: the checkpoint and how far keys are swept come at the end, and a row whose view the
+    /// given code does not keep may be that of other code.
+    fn is_left_out(&self, family: Family<'_>) -> bool {
         match family {
             Family::Row { view, .. } => {
                 !self.derivation.projectors.iter().any(|projector| projector.view().as_bytes() == view)
             }
             Family::Part { value, .. } => {
-                matches!(Family::of(value), Some(row @ Family::Row { .. }) if self.is_foreign(row))
+                matches!(Family::of(value), Some(row @ Family::Row { .. }) if self.is_left_out(row))
             }
-            // These two are compared at the end.
             Family::Checkpoint | Family::Sweep => true,
             _ => false,
         }
@@ -240,7 +240,7 @@ impl Examination<'_> {
         report: &mut Report,
     ) -> Result<(), DoctorError> {
         let family = Family::of(key.clustering());
-        if family.is_some_and(|family| self.is_foreign(family)) {
+        if family.is_some_and(|family| self.is_left_out(family)) {
             return Ok(());
         }
         family.into_iter().for_each(|family| report.checked.count(family));
