@@ -153,6 +153,14 @@ impl StoreBackend for FaultyStore {
         self.faults.around(Operation::Sync, sync, unwritten).await
     }
 
+    fn written(&self) -> u64 {
+        self.backend.written()
+    }
+
+    fn durable(&self) -> u64 {
+        self.backend.durable()
+    }
+
     fn generation(&self) -> u64 {
         self.backend.generation() + self.faults.reopened()
     }

@@ -98,6 +98,14 @@ impl StoreBackend for InstrumentedStore {
         self.meter.measure("sync", self.backend.sync(), StoreError::kind).instrument(span).await
     }
 
+    fn written(&self) -> u64 {
+        self.backend.written()
+    }
+
+    fn durable(&self) -> u64 {
+        self.backend.durable()
+    }
+
     fn generation(&self) -> u64 {
         self.backend.generation()
     }

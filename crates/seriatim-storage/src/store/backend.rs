@@ -58,6 +58,16 @@ pub trait StoreBackend: Send + Sync + fmt::Debug + 'static {
     /// Makes every write that has returned durable.
     async fn sync(&self) -> Result<(), StoreError>;
 
+    /// How many writes have returned.
+    fn written(&self) -> u64 {
+        0
+    }
+
+    /// All writes up to this number are durable.
+    fn durable(&self) -> u64 {
+        0
+    }
+
     /// How often the store has been opened again since it was first opened: see [`StoreBackend::reopen`].
     fn generation(&self) -> u64 {
         0

@@ -153,6 +153,18 @@ impl Store {
         self.backend.sync().await
     }
 
+    /// How many writes have returned. A store that does not count says 0, and its writes count as durable.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.backend.written()
+    }
+
+    /// All writes up to this number of [`Store::written`] are durable.
+    #[must_use]
+    pub fn durable(&self) -> u64 {
+        self.backend.durable()
+    }
+
     /// How often the store has been opened again by [`Store::reopen`]. It is raised before the first read or write on the
     /// store that was opened again.
     ///
