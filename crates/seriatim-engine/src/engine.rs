@@ -17,7 +17,7 @@ use crate::app::{App, Running};
 use crate::apply::Derivation;
 use crate::blocks::RegistryBlocks;
 use crate::definition::{Accepted, Application, DefinitionError, Schema};
-use crate::derive::Budget;
+use crate::derive::{Budget, Stretch};
 use crate::error::{RequestError, SubmitError};
 use crate::event_clock::EventClock;
 use crate::fence::{Fence, FenceState};
@@ -202,6 +202,12 @@ async fn check_applications(registry: &Registry<'_>, apps: &[App]) -> Result<(),
     Ok(())
 }
 
+/// What all partitions may have waiting.
+fn budget(options: &Options) -> Budget {
+    let (events, bytes) = (options.uncheckpointed_events_max, options.uncheckpointed_bytes_max);
+    Budget::new(options.unflushed_max, options.unflushed_bytes_max, Stretch { events, bytes })
+}
+
 fn partitions_of(accepted: &Accepted) -> Vec<Partition> {
     let application = accepted.id();
     let count = accepted.application().partitions;
@@ -230,7 +236,7 @@ impl Engine {
             log: &log,
             store: &store,
             options,
-            budget: Arc::new(Budget::new(options.unflushed_max, options.unflushed_bytes_max)),
+            budget: Arc::new(budget(&options)),
             queue: Arc::new(QueueBudget::new(options.queue_bytes_max)),
             sharing: partitions + 1,
             fence: Arc::default(),
@@ -345,7 +351,7 @@ impl Engine {
             log,
             store,
             options,
-            budget: Arc::new(Budget::new(options.unflushed_max, options.unflushed_bytes_max)),
+            budget: Arc::new(budget(&options)),
             queue: Arc::new(QueueBudget::new(options.queue_bytes_max)),
             sharing: 1,
             fence: Arc::default(),
@@ -657,12 +663,19 @@ impl Engine {
 
     /// Ends everything: what is queued is done, and what waits is flushed. Storage stays open; it is the caller's.
     ///
-    /// Three steps, because each needs the next: the applications, the blocks, the registry. If storage does not answer, each
-    /// takes [`Options::close_patience`] at the most.
+    /// Four steps, because each needs the one before: the applications, the blocks, the registry, and one sync of the store for
+    /// all of them. If storage does not answer, each takes [`Options::close_patience`] at the most.
     pub async fn close(&self) {
         join_all(self.inner.applications.values().map(|running| running.close())).await;
         join(self.inner.open_blocks.close(), self.close_workspace_ids()).await;
         self.inner.sys.close().await;
+        let syncing = self.inner.store.sync();
+        match self.inner.env.timeout(self.inner.options.close_patience, syncing).await {
+            Ok(Ok(())) => {}
+            // The next start replays what is not durable.
+            Ok(Err(error)) => tracing::warn!(%error, "the store was not synced"),
+            Err(_) => tracing::warn!("storage does not answer; closing without a sync"),
+        }
     }
 
     async fn close_workspace_ids(&self) {

@@ -3,7 +3,7 @@
 use metrics::{Counter, Gauge, Histogram, Label, counter, gauge, histogram};
 use seriatim_types::Partition;
 
-use crate::derive::Overlay;
+use crate::derive::{Overlay, Stretch};
 
 /// Metrics of one partition.
 #[derive(Debug)]
@@ -78,8 +78,9 @@ impl DerivedMetrics {
     pub(crate) fn set_unflushed(&self, overlay: &Overlay) {
         self.unflushed.set(float(overlay.keys() as u64));
         self.unflushed_bytes.set(float(overlay.bytes() as u64));
-        self.uncheckpointed_events.set(float(overlay.events()));
-        self.uncheckpointed_bytes.set(float(overlay.log_bytes()));
+        let Stretch { events, bytes } = overlay.ahead();
+        self.uncheckpointed_events.set(float(events));
+        self.uncheckpointed_bytes.set(float(bytes));
     }
 }
 

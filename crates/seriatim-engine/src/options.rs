@@ -9,15 +9,16 @@ use seriatim_types::TrustLevel;
 pub struct Options {
     /// Which writes look first whether something is there.
     pub trust_level: TrustLevel,
-    /// Values that may wait to be flushed, over all partitions. Bounds memory.
+    /// Values that may wait to be handed to the store, over all partitions. Bounds memory.
     pub unflushed_max: usize,
     /// The same, in bytes.
     pub unflushed_bytes_max: usize,
     /// So many waiting values of a partition start a flush.
     pub flush_at: usize,
-    /// What waits is flushed after so long at the latest.
+    /// What waits is handed to the store after so long at the latest. That does not sync the store.
     pub flush_interval: Duration,
-    /// No group is opened while a partition's log is more events than this ahead of its checkpoint. Bounds recovery.
+    /// No group is opened while the logs of all partitions together are more events than this ahead of what the store has made
+    /// durable; at half of it the store is synced. A partition has a share of its own. Bounds recovery after a crash.
     pub uncheckpointed_events_max: u64,
     /// The same, in bytes.
     pub uncheckpointed_bytes_max: u64,
@@ -49,7 +50,8 @@ impl Default for Options {
         Self {
             trust_level: TrustLevel::VerifyAll,
             unflushed_max: 50_000,
-            unflushed_bytes_max: 64 << 20,
+            // The store on files gathers as much again before it writes it.
+            unflushed_bytes_max: 32 << 20,
             flush_at: 10_000,
             flush_interval: Duration::from_millis(500),
             uncheckpointed_events_max: 200_000,
@@ -57,7 +59,7 @@ impl Default for Options {
             cache_numbers: 100_000,
             begin_wait: Duration::from_millis(200),
             queue_max: 4_096,
-            // As much as may wait for the store: some eight of the largest commands, or all of the usual ones.
+            // Some eight of the largest commands, or all of the usual ones.
             queue_bytes_max: 64 << 20,
             idempotency_window: None,
             retry: Duration::from_millis(500),

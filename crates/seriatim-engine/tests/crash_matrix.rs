@@ -161,6 +161,8 @@ impl LogBackend for DyingLog {
 struct Disk {
     synced: Vec<Write>,
     buffered: Vec<Vec<Write>>,
+    /// How many batches were synced.
+    durable: u64,
 }
 
 /// A store that stops with its machine. What is buffered is seen at once and lost in a crash, from any point on.
@@ -191,6 +193,7 @@ impl DyingStore {
     fn sync_now(&self) {
         let mut disk = self.disk.lock().unwrap();
         let buffered = std::mem::take(&mut disk.buffered);
+        disk.durable += buffered.len() as u64;
         disk.synced.extend(buffered.into_iter().flatten());
     }
 }
@@ -252,6 +255,15 @@ impl StoreBackend for DyingStore {
         if told { Ok(()) } else { Err(no_store()) }
     }
 
+    fn written(&self) -> u64 {
+        let disk = self.disk.lock().unwrap();
+        disk.durable + disk.buffered.len() as u64
+    }
+
+    fn durable(&self) -> u64 {
+        self.disk.lock().unwrap().durable
+    }
+
     async fn close(&self) -> Result<(), StoreError> {
         Ok(())
     }
@@ -304,6 +316,8 @@ impl World {
         // Small, so that much is flushed in a short life.
         let options = Options {
             unflushed_max: 30,
+            // So that the store is synced on the way.
+            uncheckpointed_events_max: 12,
             flush_at: 6,
             flush_interval: Duration::from_millis(20),
             begin_wait: Duration::from_secs(1),

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(dead_code, unreachable_pub, reason = "the model uses parts of the sources")]
 
+#[path = "../src/derive/ahead.rs"]
+mod ahead;
 #[path = "../src/derive/budget.rs"]
 mod budget;
 #[path = "../src/derive/fetched.rs"]
@@ -24,6 +26,7 @@ mod sync {
     pub(crate) use loom::sync::{Mutex, MutexGuard};
 }
 
+use ahead::Stretch;
 use budget::{Budget, Limits};
 use bytes::Bytes;
 use fetched::{Fetched, Fetching};
@@ -43,9 +46,10 @@ struct World {
 
 impl World {
     fn new() -> Arc<Self> {
-        let limits =
-            Limits { flush_at: 1, events_max: 100, log_bytes_max: 1_000, own_keys: 100, own_bytes: 1_000 };
-        let mut overlay = Overlay::new(limits, std::sync::Arc::new(Budget::new(1_000, 1_000)));
+        let own_ahead = Stretch { events: 100, bytes: 1_000 };
+        let limits = Limits { flush_at: 1, own_keys: 100, own_bytes: 1_000, own_ahead };
+        let budget = Budget::new(1_000, 1_000, own_ahead);
+        let mut overlay = Overlay::new(limits, std::sync::Arc::new(budget));
         let round = overlay.suspend();
         assert!(overlay.restart(round, PartitionOffset::FIRST));
         let key = StoreKey::new(b"keys", b"of a command");
@@ -115,7 +119,7 @@ impl World {
             *self.store.lock().unwrap() = Some(value.clone());
         }
         let mut overlay = lock(&self.overlay);
-        if works { overlay.flushed(writing) } else { overlay.failed(writing) }
+        if works { overlay.flushed(writing, 0) } else { overlay.failed(writing) }
     }
 }
 

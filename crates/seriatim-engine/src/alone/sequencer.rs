@@ -8,12 +8,12 @@ use seriatim_env::Env;
 use seriatim_sequencer::{
     Busy, Committed, Definition, Derived, IgnoredNumbers, Numbers, ReadError, Recovery,
 };
-use seriatim_storage::{Log, Owner, Store};
+use seriatim_storage::{Log, Owner, Store, StoreError};
 use seriatim_types::{ErrorKind, WorkspaceId};
 use tokio::sync::watch;
 
 use super::Options;
-use crate::derive::{Budget, DerivedPartition, Limits, NumbersOnly, Parts, flusher, lock, recovery};
+use crate::derive::{Budget, DerivedPartition, Limits, NumbersOnly, Parts, Stretch, flusher, lock, recovery};
 use crate::metrics::DerivedMetrics;
 
 /// Numbers in a [`Store`], with an overlay in front of it and a task that flushes the overlay.
@@ -65,12 +65,13 @@ impl Sequencer {
         options: Options,
     ) -> Self {
         let partition = owner.partition();
+        let (events, bytes) = (options.uncheckpointed_events_max, options.uncheckpointed_bytes_max);
+        let ahead_max = Stretch { events, bytes };
         let limits = Limits {
             flush_at: options.flush_at,
-            events_max: options.uncheckpointed_events_max,
-            log_bytes_max: options.uncheckpointed_bytes_max,
             own_keys: 0,
             own_bytes: 0,
+            own_ahead: Stretch { events: ahead_max.events / 2, bytes: ahead_max.bytes / 2 },
         };
         let derived = Arc::new(DerivedPartition::new(Parts {
             env: env.clone(),
@@ -80,7 +81,7 @@ impl Sequencer {
             derivation: Arc::new(NumbersOnly(definition.clone())),
             limits,
             // Numbers are small, and there are at most so many of them.
-            budget: Arc::new(Budget::new(options.unflushed_max, usize::MAX)),
+            budget: Arc::new(Budget::new(options.unflushed_max, usize::MAX, ahead_max)),
             flush_interval: options.flush_interval,
             retry: options.retry,
             metrics: DerivedMetrics::new("seriatim_sequencer", partition),
@@ -108,7 +109,7 @@ impl Sequencer {
     pub async fn finish(self, within: Duration) -> Result<(), FinishError> {
         let derived = &self.derived;
         derived.stop.cancel();
-        let reason = match derived.env.timeout(within, flusher::flush_all(derived)).await {
+        let reason = match derived.env.timeout(within, flush_and_sync(derived)).await {
             Ok(Ok(())) => derived.halted(),
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some(format!("the store did not answer within {within:?}")),
@@ -116,6 +117,11 @@ impl Sequencer {
         let unflushed = lock(&derived.overlay).keys();
         reason.map_or(Ok(()), |reason| Err(FinishError { unflushed, reason }))
     }
+}
+
+async fn flush_and_sync(derived: &Arc<DerivedPartition<NumbersOnly>>) -> Result<(), StoreError> {
+    flusher::flush_all(derived).await?;
+    derived.sync().await
 }
 
 impl Deref for Sequencer {

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::ahead::{AllAhead, Stretch};
+
 /// How much may wait, and when it is flushed.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) flush_at: usize,
-    pub(crate) events_max: u64,
-    pub(crate) log_bytes_max: u64,
     /// What this partition may have waiting however much waits elsewhere.
     pub(crate) own_keys: usize,
     pub(crate) own_bytes: usize,
+    /// How far its log may be ahead of what is durable, however far others are.
+    pub(crate) own_ahead: Stretch,
 }
 
 /// What all partitions together have waiting, and may.
@@ -19,13 +21,15 @@ pub(crate) struct Limits {
 pub(crate) struct Budget {
     keys: AtomicUsize,
     bytes: AtomicUsize,
-    pub(crate) keys_max: usize,
-    pub(crate) bytes_max: usize,
+    keys_max: usize,
+    bytes_max: usize,
+    pub(crate) ahead: AllAhead,
 }
 
 impl Budget {
-    pub(crate) fn new(keys_max: usize, bytes_max: usize) -> Self {
-        Self { keys: AtomicUsize::new(0), bytes: AtomicUsize::new(0), keys_max, bytes_max }
+    /// So many keys and bytes may wait for the store, and logs may be so far ahead of what is durable.
+    pub(crate) fn new(keys_max: usize, bytes_max: usize, ahead_max: Stretch) -> Self {
+        Self { keys_max, bytes_max, ahead: AllAhead::new(ahead_max), ..Self::default() }
     }
 }
 

@@ -33,41 +33,39 @@ pub(crate) async fn run<D: Derives, F: Future<Output = ()>>(
     .await;
 }
 
-/// Waits for a write that is under way, then writes everything that waits, and makes it durable. Nothing of a partition
-/// that has stopped.
+/// Waits for a write that is under way, then writes everything that waits. Nothing of a partition that has stopped.
 pub(crate) async fn flush_all<D: Derives>(derived: &Arc<DerivedPartition<D>>) -> Result<(), StoreError> {
     let mut changes = derived.changes.subscribe();
     loop {
         changes.mark_unchanged();
         let start = lock(&derived.overlay).start_flush();
         match start {
-            FlushStart::Begun(writing) => break finish(derived, writing).await?,
+            FlushStart::Begun(writing) => return finish(derived, writing).await,
             // Only the partition's end closes it.
             FlushStart::UnderWay => drop(changes.changed().await),
-            FlushStart::Nothing => break,
+            FlushStart::Nothing => return Ok(()),
         }
     }
-    derived.store.sync().await
 }
 
-/// Writes everything that waits; nothing if a write is under way. After an error all of it waits again. Dropping the future
-/// does not end a write that has begun.
+/// Writes everything that waits; nothing if a write is under way. Syncs the store if it was handed a lot. After an error what
+/// was not written waits again. Dropping the future does not end a write that has begun.
 pub(super) async fn flush<D: Derives>(derived: &Arc<DerivedPartition<D>>) -> Result<(), StoreError> {
     let (start, is_complete) = {
         let mut overlay = lock(&derived.overlay);
         (overlay.start_flush(), overlay.caught_up().is_some())
     };
-    match start {
-        FlushStart::Begun(writing) => finish(derived, writing).await,
-        FlushStart::UnderWay => Ok(()),
-        FlushStart::Nothing => {
-            if is_complete {
-                // A recovery found that the store has everything: an earlier failure is over.
-                derived.note_flush(&Ok(()));
-            }
-            Ok(())
-        }
+    let is_settled = matches!(start, FlushStart::Nothing) && is_complete;
+    if let FlushStart::Begun(writing) = start {
+        finish(derived, writing).await?;
     }
+    let synced = derived.sync_if_due().await;
+    if synced.is_err() || is_settled {
+        // If the store has everything, an earlier failure is over.
+        derived.note_flush(&synced);
+    }
+    derived.settle();
+    synced
 }
 
 /// Does a flush that has begun, in a task of its own: it is not dropped half-way if the caller is.
@@ -90,11 +88,12 @@ async fn write_out<D: Derives>(derived: &DerivedPartition<D>, writing: &Writing)
     {
         let mut overlay = lock(&derived.overlay);
         match &result {
-            Ok(()) => overlay.flushed(writing),
+            Ok(()) => overlay.flushed(writing, derived.store.written()),
             Err(_) => overlay.failed(writing),
         }
         derived.metrics.set_unflushed(&overlay);
     }
+    derived.settle();
     if let Err(error) = &result {
         derived.metrics.flush_failures.increment(1);
         tracing::warn!(partition = %derived.partition, %error, "a flush failed; what waits is kept and tried again");

@@ -20,6 +20,7 @@
 //! 5. `checkpoint`: how far the store is;
 //! 6. `split` and `collected`: values larger than a store takes, and what a flush writes.
 
+mod ahead;
 mod budget;
 mod checkpoint;
 mod collected;
@@ -34,6 +35,7 @@ mod replay;
 pub(crate) mod split;
 mod state;
 
+pub(crate) use ahead::Stretch;
 pub(crate) use budget::{Budget, Limits};
 pub(crate) use checkpoint::Checkpoint;
 pub(crate) use derives::NumbersOnly;

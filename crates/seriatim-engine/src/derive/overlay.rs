@@ -13,6 +13,7 @@ use seriatim_sequencer::{Busy, Numbers};
 use seriatim_storage::ClusteringRange;
 use seriatim_types::{PartitionOffset, WorkspaceId};
 
+use super::ahead::{Ahead, Stretch};
 use super::budget::{Budget, Limits, Share, Size};
 use super::layer::Layer;
 use crate::keys::StoreKey;
@@ -21,9 +22,9 @@ use crate::keys::StoreKey;
 #[derive(Debug)]
 pub(crate) struct Writing {
     pub(crate) layer: Layer,
-    /// The checkpoint, once the values are durable.
+    /// The checkpoint that is written with it.
     pub(crate) next: PartitionOffset,
-    log_bytes: u64,
+    stretch: Stretch,
 }
 
 /// How a flush begins.
@@ -63,8 +64,8 @@ pub(crate) struct Overlay {
     next: PartitionOffset,
     /// Everything before this offset is in the store.
     checkpoint: PartitionOffset,
-    /// Bytes of the log from the checkpoint up to `next`.
-    log_bytes: u64,
+    /// How far the log is ahead of what is durable.
+    ahead: Ahead,
     /// Raised whenever something leaves: when a flush has ended, and when a recovery begins.
     generation: u64,
     /// Whether the partition is held: what is stored is looked at from outside, and must not change.
@@ -78,6 +79,7 @@ impl Overlay {
     pub(crate) fn new(limits: Limits, budget: Arc<Budget>) -> Self {
         Self {
             limits,
+            ahead: Ahead::new(budget.clone(), limits.own_ahead),
             share: Share::new(budget),
             round: 0,
             filling: false,
@@ -86,7 +88,6 @@ impl Overlay {
             writing: None,
             next: PartitionOffset::FIRST,
             checkpoint: PartitionOffset::FIRST,
-            log_bytes: 0,
             generation: 0,
             held: false,
             retired: false,
@@ -101,7 +102,7 @@ impl Overlay {
         self.filling = false;
         self.target = None;
         self.waiting = Layer::default();
-        self.log_bytes = 0;
+        self.ahead.forget_waiting();
         self.count(Size::NONE);
         Round(self.round)
     }
@@ -197,8 +198,9 @@ impl Overlay {
         for (workspace, numbers) in numbers {
             self.waiting.put_numbers(workspace, numbers);
         }
+        let events = next.since(self.next).unwrap_or(0);
+        self.ahead.add(Stretch { events, bytes: log_bytes as u64 });
         self.next = next;
-        self.log_bytes += log_bytes as u64;
         self.count(Size::NONE);
     }
 
@@ -232,12 +234,14 @@ impl Overlay {
         self.share.layers.bytes
     }
 
-    pub(crate) fn events(&self) -> u64 {
-        self.next.since(self.checkpoint).unwrap_or(0)
+    /// Events and bytes of the log that are not derived durably.
+    pub(crate) fn ahead(&self) -> Stretch {
+        self.ahead.sum()
     }
 
-    pub(crate) fn log_bytes(&self) -> u64 {
-        self.log_bytes
+    /// The store has made so many writes durable. Whether that was news.
+    pub(crate) fn settle(&mut self, durable: u64) -> bool {
+        self.ahead.settle(durable)
     }
 
     pub(crate) fn is_writing(&self) -> bool {
@@ -263,9 +267,7 @@ impl Overlay {
     /// Whether so much waits that a recovery flushes before it continues. Not `flush_at`: what comes again is then written
     /// once.
     pub(crate) fn needs_flush(&self) -> bool {
-        self.share.is_exceeded(&self.limits, false)
-            || self.events() > self.limits.events_max / 2
-            || self.log_bytes > self.limits.log_bytes_max / 2
+        self.share.is_exceeded(&self.limits, false) || self.ahead.wants_flush()
     }
 
     /// How many keys may come before a flush is needed, and one more.
@@ -281,13 +283,9 @@ impl Overlay {
 
     /// Why no group may be opened.
     pub(crate) fn backlog(&self) -> Option<Busy> {
-        let (unflushed, events, bytes) = (self.keys(), self.events(), self.log_bytes);
-        let far = events > self.limits.events_max || bytes > self.limits.log_bytes_max;
-        (far || self.share.is_exceeded(&self.limits, false)).then_some(Busy::Backlogged {
-            unflushed,
-            events,
-            bytes,
-        })
+        let is_full = self.share.is_exceeded(&self.limits, false) || self.ahead.is_exceeded();
+        let (unflushed, Stretch { events, bytes }) = (self.keys(), self.ahead());
+        is_full.then_some(Busy::Backlogged { unflushed, events, bytes })
     }
 
     /// Hands out everything that waits, to be written.
@@ -299,18 +297,19 @@ impl Overlay {
             return FlushStart::Nothing;
         }
         let layer = std::mem::take(&mut self.waiting);
-        let writing = Arc::new(Writing { layer, next: self.next, log_bytes: self.log_bytes });
+        let writing = Arc::new(Writing { layer, next: self.next, stretch: self.ahead.waiting() });
         self.writing = Some(writing.clone());
         FlushStart::Begun(writing)
     }
 
-    /// The write has returned: what it held leaves; what has changed since waits in its own layer.
-    pub(crate) fn flushed(&mut self, writing: &Writing) {
+    /// The write has returned, as number `written` of the store: what it held leaves; what has changed since waits in its
+    /// own layer.
+    pub(crate) fn flushed(&mut self, writing: &Writing, written: u64) {
         self.writing = None;
         self.generation += 1;
+        self.ahead.hand(written, writing.stretch, self.filling);
         if self.filling {
             self.checkpoint = writing.next;
-            self.log_bytes -= writing.log_bytes;
         }
         self.count(self.share.group);
     }

@@ -4,6 +4,7 @@ use bytes::BufMut as _;
 use seriatim_sequencer::{Definition, Numbers};
 use seriatim_types::{PartitionOffset, WorkspaceId};
 
+use super::ahead::Stretch;
 use super::budget::{Budget, Limits};
 use super::overlay::{FlushStart, Overlay, Writing};
 
@@ -26,18 +27,20 @@ fn after(event: u64) -> Numbers {
 }
 
 fn limits() -> Limits {
-    Limits { flush_at: 100, events_max: 1_000, log_bytes_max: 1 << 20, own_keys: 0, own_bytes: 0 }
+    Limits { flush_at: 100, ..Limits::default() }
 }
 
-fn overlay_with(limits: Limits, keys_max: usize) -> Overlay {
-    let mut overlay = Overlay::new(limits, Arc::new(Budget::new(keys_max, usize::MAX)));
+const FAR: Stretch = Stretch { events: 1_000, bytes: 1 << 20 };
+
+fn overlay_with(limits: Limits, budget: Arc<Budget>) -> Overlay {
+    let mut overlay = Overlay::new(limits, budget);
     let round = overlay.suspend();
     assert!(overlay.restart(round, PartitionOffset::FIRST));
     overlay
 }
 
 fn overlay() -> Overlay {
-    overlay_with(limits(), 500)
+    overlay_with(limits(), Arc::new(Budget::new(500, usize::MAX, FAR)))
 }
 
 fn publish(overlay: &mut Overlay, workspace: WorkspaceId, event: u64) {
@@ -53,7 +56,7 @@ fn start_flush(overlay: &mut Overlay) -> Option<Arc<Writing>> {
 
 /// What waits: keys, and events and bytes of the log.
 fn waiting(overlay: &Overlay) -> (usize, u64, u64) {
-    (overlay.keys(), overlay.events(), overlay.log_bytes())
+    (overlay.keys(), overlay.ahead().events, overlay.ahead().bytes)
 }
 
 fn folded(numbers: Option<&Numbers>) -> Option<u64> {
@@ -71,7 +74,8 @@ fn a_value_leaves_only_when_it_is_written_and_has_not_changed_since() {
     assert_eq!(waiting(&overlay), (3, 3, 300), "what is written and has changed is there twice");
     assert_eq!(folded(overlay.numbers(HERE)), Some(3));
     assert_eq!(folded(overlay.numbers(THERE)), Some(2));
-    overlay.flushed(&writing);
+    overlay.flushed(&writing, 0);
+    assert!(overlay.settle(0), "a store that does not count has it durable");
     assert_eq!(waiting(&overlay), (1, 1, 100));
     assert_eq!((folded(overlay.numbers(HERE)), folded(overlay.numbers(THERE))), (Some(3), None));
 }
@@ -92,12 +96,12 @@ fn a_failed_write_leaves_the_newest_of_everything() {
 #[test]
 fn groups_are_refused_by_keys_by_events_and_by_bytes() {
     let table = [
-        (limits(), 1, 1),
-        (Limits { events_max: 3, ..limits() }, 9, 3),
-        (Limits { log_bytes_max: 250, ..limits() }, 9, 2),
+        (Budget::new(1, usize::MAX, FAR), 1),
+        (Budget::new(9, usize::MAX, Stretch { events: 3, ..FAR }), 3),
+        (Budget::new(9, usize::MAX, Stretch { bytes: 250, ..FAR }), 2),
     ];
-    for (limits, keys_max, fine) in table {
-        let mut overlay = overlay_with(limits, keys_max);
+    for (budget, fine) in table {
+        let mut overlay = overlay_with(limits(), Arc::new(budget));
         for event in 1..=fine {
             publish(&mut overlay, WorkspaceId::new(event), event);
             assert_eq!(overlay.backlog(), None, "{event} of {fine}");
@@ -119,7 +123,54 @@ fn a_write_that_returns_after_a_recovery_has_begun_changes_nothing() {
     overlay.failed(&writing);
     assert_eq!((overlay.keys(), overlay.numbers(HERE)), (0, None));
     assert!(overlay.restart(round, offset(2)));
-    assert_eq!((overlay.events(), overlay.log_bytes()), (0, 0));
+    assert_eq!(overlay.ahead(), Stretch::default());
+}
+
+#[test]
+fn what_the_store_was_handed_counts_until_it_is_durable() {
+    let budget = Arc::new(Budget::new(500, usize::MAX, Stretch { events: 4, ..FAR }));
+    let own_ahead = Stretch { events: 1, ..FAR };
+    let [mut busy, mut other] =
+        [0; 2].map(|_| overlay_with(Limits { own_ahead, ..limits() }, budget.clone()));
+    for event in 1..=4 {
+        publish(&mut busy, HERE, event);
+    }
+    assert!(busy.wants_flush(), "more than its share waits, and more than half of what may");
+    assert!(!budget.ahead.wants_sync(), "the store was handed nothing");
+    let writing = start_flush(&mut busy).unwrap();
+    busy.flushed(&writing, 7);
+    assert_eq!((waiting(&busy), busy.checkpoint()), ((0, 4, 400), offset(5)));
+    assert!(!busy.wants_flush() && budget.ahead.wants_sync());
+    publish(&mut busy, HERE, 5);
+    assert!(busy.backlog().is_some(), "all are too far ahead, and it has more than its share");
+    publish(&mut other, THERE, 1);
+    assert_eq!(other.backlog(), None, "it has no more than its share");
+    // Another partition's sync makes it durable.
+    budget.ahead.settle(6);
+    assert!(!busy.settle(6) && budget.ahead.wants_sync());
+    budget.ahead.settle(7);
+    assert!(!budget.ahead.wants_sync());
+    assert_eq!(busy.backlog(), None);
+    assert!(busy.settle(7));
+    assert_eq!(waiting(&busy), (1, 1, 100));
+}
+
+#[test]
+fn what_was_handed_over_counts_through_a_recovery_and_after_the_partition() {
+    let budget = Arc::new(Budget::new(500, usize::MAX, Stretch { events: 2, ..FAR }));
+    let mut overlay = overlay_with(limits(), budget.clone());
+    publish(&mut overlay, HERE, 1);
+    publish(&mut overlay, HERE, 2);
+    let writing = start_flush(&mut overlay).unwrap();
+    publish(&mut overlay, HERE, 3);
+    let round = overlay.suspend();
+    overlay.flushed(&writing, 1);
+    assert!(overlay.restart(round, offset(3)));
+    assert_eq!(overlay.ahead(), Stretch { events: 2, bytes: 200 });
+    drop(overlay);
+    assert!(budget.ahead.wants_sync());
+    budget.ahead.settle(1);
+    assert!(!budget.ahead.wants_sync());
 }
 
 /// Every way in which the owner's commits and reads can fall between the flusher's steps.
@@ -145,7 +196,7 @@ fn owner_and_flusher_agree_in_every_interleaving() {
             let value = folded(store.0.as_ref());
             assert!(value.is_some_and(|value| value + 1 >= store.1.get()), "{value:?} before {}", store.1);
         }
-        overlay.lock().unwrap().flushed(&writing);
+        overlay.lock().unwrap().flushed(&writing, 0);
     }
 
     for fails in [false, true] {

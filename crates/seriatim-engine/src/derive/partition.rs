@@ -54,6 +54,7 @@ pub(crate) struct DerivedPartition<D> {
     pub(crate) derivation: Arc<D>,
     pub(super) flush_interval: Duration,
     pub(super) retry: Duration,
+    budget: Arc<Budget>,
     pub(crate) overlay: Mutex<Overlay>,
     /// Tells the flusher that enough waits.
     pub(super) wake: Notify,
@@ -88,7 +89,8 @@ impl<D: Derives> DerivedPartition<D> {
             derivation: parts.derivation,
             flush_interval: parts.flush_interval,
             retry: parts.retry,
-            overlay: Mutex::new(Overlay::new(parts.limits, parts.budget)),
+            overlay: Mutex::new(Overlay::new(parts.limits, parts.budget.clone())),
+            budget: parts.budget,
             wake: Notify::new(),
             store_failure: Mutex::default(),
             changes: watch::Sender::new(()),
@@ -118,7 +120,37 @@ impl<D: Derives> DerivedPartition<D> {
             drop(overlay);
             return self.halted().map(|reason| Busy::Stopped(StopReason::Internal(reason)));
         }
-        overlay.backlog()
+        overlay.backlog()?;
+        drop(overlay);
+        // The store may have made something durable since this was last looked at.
+        self.settle();
+        lock(&self.overlay).backlog()
+    }
+
+    /// Counts what the store has made durable.
+    pub(crate) fn settle(&self) {
+        let durable = self.store.durable();
+        self.budget.ahead.settle(durable);
+        if lock(&self.overlay).settle(durable) {
+            self.notify();
+        }
+    }
+
+    /// Makes everything durable that the store was handed.
+    pub(crate) async fn sync(&self) -> Result<(), StoreError> {
+        self.store.sync().await?;
+        self.settle();
+        Ok(())
+    }
+
+    /// The same, if it is a lot. Of several partitions one does it, and the others wait for it.
+    pub(super) async fn sync_if_due(&self) -> Result<(), StoreError> {
+        if !self.budget.ahead.wants_sync() {
+            return Ok(());
+        }
+        let _turn = self.budget.ahead.sync.lock().await;
+        self.settle();
+        if self.budget.ahead.wants_sync() { self.sync().await } else { Ok(()) }
     }
 
     pub(super) fn notify(&self) {

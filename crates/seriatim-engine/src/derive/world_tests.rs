@@ -11,6 +11,7 @@ use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
 use seriatim_types::{Partition, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind};
 
+use super::ahead::Stretch;
 use super::budget::{Budget, Limits};
 use super::checkpoint::Checkpoint;
 use super::derives::NumbersOnly;
@@ -193,7 +194,7 @@ impl Rest {
             Step::FlushOk => {
                 let Some(writing) = self.writing.take() else { return };
                 flusher::write(&self.derived, &writing).await.unwrap();
-                lock(&self.derived.overlay).flushed(&writing);
+                lock(&self.derived.overlay).flushed(&writing, 0);
             }
             Step::FlushFails => {
                 if let Some(writing) = self.writing.take() {
@@ -403,16 +404,15 @@ async fn open(
     definition: &Arc<Definition>,
     (cache, keys_max): (usize, usize),
 ) -> (Sequencer<Stored>, Arc<DerivedPartition<NumbersOnly>>) {
-    let limits =
-        Limits { flush_at: 100, events_max: 1_000, log_bytes_max: 1 << 20, own_keys: 0, own_bytes: 0 };
+    let far = Stretch { events: 1_000, bytes: 1 << 20 };
     let derived = Arc::new(DerivedPartition::new(Parts {
         env: env.clone(),
         log: log.clone(),
         store: store.clone(),
         partition: PARTITION,
         derivation: Arc::new(NumbersOnly(definition.clone())),
-        limits,
-        budget: Arc::new(Budget::new(keys_max, usize::MAX)),
+        limits: Limits { flush_at: 100, own_ahead: far, ..Limits::default() },
+        budget: Arc::new(Budget::new(keys_max, usize::MAX, far)),
         flush_interval: Duration::from_secs(1),
         retry: Duration::from_secs(1),
         metrics: DerivedMetrics::new("seriatim_sequencer", PARTITION),

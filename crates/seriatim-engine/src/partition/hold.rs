@@ -16,7 +16,9 @@ impl PartitionTask {
         lock(&self.shared.derived.overlay).hold(true);
         let settled = match self.wait_for_room().await {
             Ok(()) | Err(Busy::Backlogged { .. }) => {
-                flusher::flush_all(&self.shared.derived).await.map_err(SubmitError::Store)
+                let flushed = flusher::flush_all(&self.shared.derived).await;
+                let synced = if flushed.is_ok() { self.shared.derived.sync().await } else { flushed };
+                synced.map_err(SubmitError::Store)
             }
             Err(busy) => Err(SubmitError::Busy(busy)),
         };

@@ -26,7 +26,7 @@ use seriatim_types::Partition;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::apply::Derivation;
-use crate::derive::{self, Budget, DerivedPartition, Limits, flusher, lock};
+use crate::derive::{self, Budget, DerivedPartition, Limits, Stretch, flusher, lock};
 use crate::error::SubmitError;
 use crate::event_clock::EventClock;
 use crate::fence::Fence;
@@ -101,11 +101,11 @@ pub struct PartitionState {
     pub status: PartitionStatus,
     /// Where the next event goes, as far as it is known.
     pub next_offset: u64,
-    /// Everything before this offset is in the store.
+    /// Everything before this offset was flushed: it is in the store, durable or not.
     pub checkpoint: u64,
     /// Values that wait to be flushed.
     pub unflushed: usize,
-    /// Bytes of the log between the checkpoint and the next offset.
+    /// Bytes of the log whose events are not derived durably: they are replayed after a crash.
     pub uncheckpointed_bytes: u64,
     /// Commands that wait, and the group that is under way.
     pub waiting: usize,
@@ -123,11 +123,13 @@ impl PartitionHandle {
         let sharing = sharing.max(1);
         let limits = Limits {
             flush_at: options.flush_at.min((options.unflushed_max / sharing).max(1)),
-            events_max: options.uncheckpointed_events_max,
-            log_bytes_max: options.uncheckpointed_bytes_max,
             // Half is divided, half is for whoever needs it.
             own_keys: options.unflushed_max / 2 / sharing,
             own_bytes: options.unflushed_bytes_max / 2 / sharing,
+            own_ahead: Stretch {
+                events: options.uncheckpointed_events_max / 2 / sharing as u64,
+                bytes: options.uncheckpointed_bytes_max / 2 / sharing as u64,
+            },
         };
         let queue_bytes = queue.share(sharing);
         let derived = Arc::new(DerivedPartition::new(derive::Parts {
@@ -281,6 +283,7 @@ impl PartitionHandle {
         };
         let in_group = usize::from(matches!(self.status.status(), Status::InTransaction));
         let store_failure = self.shared.derived.store_failure();
+        self.shared.derived.settle();
         let overlay = lock(&self.shared.derived.overlay);
         PartitionState {
             partition: self.shared.partition,
@@ -288,7 +291,7 @@ impl PartitionHandle {
             next_offset: overlay.next().get(),
             checkpoint: overlay.checkpoint().get(),
             unflushed: overlay.keys(),
-            uncheckpointed_bytes: overlay.log_bytes(),
+            uncheckpointed_bytes: overlay.ahead().bytes,
             waiting: self.queue.max_capacity() - self.queue.capacity() + in_group,
             store_failure,
         }

@@ -99,8 +99,8 @@ impl PartitionTask {
             let _ = hold.ready.send(Err(end));
         }
         self.flusher.cancel();
-        // What is committed and not flushed is in the log; writing it now just makes the next start quick. Not after a stop:
-        // another owner may have written to the store by now.
+        // What is committed and not flushed is in the log; writing it now just makes the next start quick. The engine syncs the
+        // store once, after all partitions. Not after a stop: another owner may have written to the store by now.
         if shared.derived.halted().is_none() {
             // An error was logged, and the next recovery will find everything.
             let _ = flusher::flush_all(&shared.derived).await;

@@ -13,6 +13,14 @@ impl StoreBackend for StoreOver {
         self.0.batches_are_atomic()
     }
 
+    fn written(&self) -> u64 {
+        self.0.written()
+    }
+
+    fn durable(&self) -> u64 {
+        self.0.durable()
+    }
+
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
         self.0.get(key).await
     }

@@ -1,0 +1,190 @@
+//! How far the log is ahead of what the store has made durable: so much is replayed after a crash.
+//!
+//! ```text
+//! log:  [ durable checkpoint ...... checkpoint ............ next )
+//!         durable              handed to the store    waiting in the overlay
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Mutex as Turn;
+
+use super::budget::Budget;
+
+/// Events, and bytes of their entries.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub(crate) events: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Stretch {
+    fn plus(self, other: Self) -> Self {
+        Self { events: self.events + other.events, bytes: self.bytes + other.bytes }
+    }
+
+    fn minus(self, other: Self) -> Self {
+        Self { events: self.events - other.events, bytes: self.bytes - other.bytes }
+    }
+
+    /// Whether it has more events or more bytes.
+    fn exceeds(self, other: Self) -> bool {
+        self.events > other.events || self.bytes > other.bytes
+    }
+
+    fn half(self) -> Self {
+        Self { events: self.events / 2, bytes: self.bytes / 2 }
+    }
+}
+
+/// A sum over all partitions.
+#[derive(Debug, Default)]
+struct Sum {
+    events: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Sum {
+    fn add(&self, more: Stretch) {
+        self.events.fetch_add(more.events, Ordering::Relaxed);
+        self.bytes.fetch_add(more.bytes, Ordering::Relaxed);
+    }
+
+    fn subtract(&self, less: Stretch) {
+        self.events.fetch_sub(less.events, Ordering::Relaxed);
+        self.bytes.fetch_sub(less.bytes, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Stretch {
+        Stretch { events: self.events.load(Ordering::Relaxed), bytes: self.bytes.load(Ordering::Relaxed) }
+    }
+}
+
+/// A flush whose write has returned: it is durable when the store has made so many writes durable.
+#[derive(Debug, Clone, Copy)]
+struct Handed {
+    written: u64,
+    stretch: Stretch,
+}
+
+/// Takes out what is durable; returns how much that was.
+fn settle(handed: &mut VecDeque<Handed>, durable: u64) -> Stretch {
+    let mut settled = Stretch::default();
+    while let Some(first) = handed.pop_front_if(|first| first.written <= durable) {
+        settled = settled.plus(first.stretch);
+    }
+    settled
+}
+
+/// How far the logs of all partitions together are ahead of what is durable, and may be.
+#[derive(Debug, Default)]
+pub(crate) struct AllAhead {
+    max: Stretch,
+    waiting: Sum,
+    handed_sum: Sum,
+    handed: Mutex<VecDeque<Handed>>,
+    /// Held by the one that syncs the store, for all.
+    pub(crate) sync: Turn<()>,
+}
+
+impl AllAhead {
+    pub(crate) fn new(max: Stretch) -> Self {
+        Self { max, ..Self::default() }
+    }
+
+    fn handed(&self) -> MutexGuard<'_, VecDeque<Handed>> {
+        self.handed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sum(&self) -> Stretch {
+        self.waiting.get().plus(self.handed_sum.get())
+    }
+
+    /// Whether the store has been handed so much that it is to be synced.
+    pub(crate) fn wants_sync(&self) -> bool {
+        self.handed_sum.get().exceeds(self.max.half())
+    }
+
+    /// The store has made so many writes durable.
+    pub(crate) fn settle(&self, durable: u64) {
+        let mut handed = self.handed();
+        self.handed_sum.subtract(settle(&mut handed, durable));
+    }
+}
+
+/// How far the log of one partition is ahead of what is durable.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    budget: Arc<Budget>,
+    /// What this partition may be ahead, however far others are.
+    own: Stretch,
+    waiting: Stretch,
+    handed_sum: Stretch,
+    handed: VecDeque<Handed>,
+}
+
+impl Ahead {
+    pub(crate) fn new(budget: Arc<Budget>, own: Stretch) -> Self {
+        let (waiting, handed_sum, handed) = (Stretch::default(), Stretch::default(), VecDeque::new());
+        Self { budget, own, waiting, handed_sum, handed }
+    }
+
+    pub(crate) fn sum(&self) -> Stretch {
+        self.waiting.plus(self.handed_sum)
+    }
+
+    /// What is not handed to the store.
+    pub(crate) fn waiting(&self) -> Stretch {
+        self.waiting
+    }
+
+    pub(crate) fn add(&mut self, more: Stretch) {
+        self.waiting = self.waiting.plus(more);
+        self.budget.ahead.waiting.add(more);
+    }
+
+    /// Forgets what waits: a recovery counts it again.
+    pub(crate) fn forget_waiting(&mut self) {
+        self.budget.ahead.waiting.subtract(self.waiting);
+        self.waiting = Stretch::default();
+    }
+
+    /// A write of so much has returned. `waits`: whether that was counted as waiting until now.
+    pub(crate) fn hand(&mut self, written: u64, stretch: Stretch, waits: bool) {
+        let all = &self.budget.ahead;
+        let handed = Handed { written, stretch };
+        self.handed.push_back(handed);
+        self.handed_sum = self.handed_sum.plus(stretch);
+        all.handed_sum.add(stretch);
+        all.handed().push_back(handed);
+        if waits {
+            self.waiting = self.waiting.minus(stretch);
+            all.waiting.subtract(stretch);
+        }
+    }
+
+    /// The store has made so many writes durable. Whether that was news.
+    pub(crate) fn settle(&mut self, durable: u64) -> bool {
+        let settled = settle(&mut self.handed, durable);
+        self.handed_sum = self.handed_sum.minus(settled);
+        settled != Stretch::default()
+    }
+
+    /// Whether it is time to hand over what waits.
+    pub(crate) fn wants_flush(&self) -> bool {
+        self.waiting.exceeds(self.own) && self.budget.ahead.sum().exceeds(self.budget.ahead.max.half())
+    }
+
+    /// Whether it is too far.
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.sum().exceeds(self.own) && self.budget.ahead.sum().exceeds(self.budget.ahead.max)
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.forget_waiting();
+    }
+}
