@@ -7,11 +7,11 @@
 //! ```
 //! use std::sync::Arc;
 //! use seriatim_blocks::{BlockAllocator, BlockKey, BlockOptions, NumberRange, StoredBlocks};
-//! use seriatim_storage::{Store, memory::MemoryStore};
+//! use seriatim_storage::{Cells, memory::MemoryCells};
 //!
 //! # seriatim_env::simulate(1, |env| async move {
-//! let store = Store::new(MemoryStore::new());
-//! let blocks = StoredBlocks::new(env.clone(), store, BlockKey::new(b"ids", b"orders"), NumberRange::default());
+//! let cells = Cells::new(MemoryCells::new());
+//! let blocks = StoredBlocks::new(env.clone(), cells, BlockKey::new(b"ids", b"orders"), NumberRange::default());
 //! let allocator = BlockAllocator::open(env, Arc::new(blocks), BlockOptions::default()).await?;
 //!
 //! assert_eq!(allocator.allocate_one().await?.get(), 0);
@@ -25,13 +25,13 @@
 //!
 //! The parts, in the order in which a number passes them:
 //!
-//! - [`BlockStore`] reserves blocks durably; [`StoredBlocks`] does so under a key of any [`Store`].
+//! - [`BlockStore`] reserves blocks durably; [`StoredBlocks`] does so in one of the [`Cells`] of a storage.
 //! - [`BlockAllocator`] fetches blocks ahead of time and hands out their numbers.
 //! - [`BatchedBlocks`] is for callers who write the block themselves, in a batch of their own.
 //!
 //! `docs/blocks.md` says when to use blocks, when a sequence and when a UUID, what is guaranteed and what is not.
 //!
-//! [`Store`]: seriatim_storage::Store
+//! [`Cells`]: seriatim_storage::Cells
 #![forbid(unsafe_code)]
 
 mod allocator;
@@ -42,7 +42,7 @@ mod error;
 mod key;
 mod line;
 mod metrics;
-mod on_store;
+mod on_cells;
 mod options;
 mod pace;
 mod range;
@@ -60,7 +60,7 @@ pub use block::{BadBlock, Block};
 pub use counts::Counts;
 pub use error::{AllocateError, BlockOptionsError, BlockStoreError, OpenError};
 pub use key::BlockKey;
-pub use on_store::StoredBlocks;
+pub use on_cells::StoredBlocks;
 pub use options::{ALLOCATE_MAX, BlockOptions, BlockSize, DEFAULT_BLOCK_SIZE};
 pub use range::NumberRange;
 pub use store::{BlockStore, Demand, LastBlock};

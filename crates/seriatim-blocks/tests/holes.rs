@@ -6,7 +6,7 @@ mod support;
 use seriatim_blocks::{BlockSize, NumberRange};
 use seriatim_storage::faulty::{Fault, Operation};
 use seriatim_types::ErrorKind;
-use support::{KEY, Place, block, one};
+use support::{Place, block, one};
 
 on_every_store! {
     a_failed_write_hands_out_nothing_and_no_number_twice
@@ -75,7 +75,7 @@ async fn the_end_of_the_integer_does_not_wrap(place: Place) {
 }
 
 async fn sixteen_bytes_of_garbage_do_not_load(place: Place) {
-    place.raw().put(KEY, &[0x5e; 16]).await.unwrap();
+    place.set(&[0x5e; 16]).await;
     let blocks = place.blocks(NumberRange::default());
     let error = place.open_blocks(blocks, BlockSize::default()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);

@@ -158,7 +158,7 @@ async fn each_key_is_a_sequence_of_its_own(place: Place) {
     for key in
         [BlockKey::new(b"\x01\x02", b""), BlockKey::new(b"\x01\x08", b""), BlockKey::new(b"\x01", b"\x02")]
     {
-        let blocks = StoredBlocks::new(place.env.clone(), place.store(), key, NumberRange::default());
+        let blocks = StoredBlocks::new(place.env.clone(), place.cells(), key, NumberRange::default());
         let allocator = BlockAllocator::open(place.env.clone(), Arc::new(blocks), BlockOptions::default());
         assert_eq!(one(&allocator.await.unwrap()).await, 0);
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use seriatim_blocks::BlockSize;
 use seriatim_env::Env;
-use seriatim_storage::memory::MemoryStore;
+use seriatim_storage::memory::MemoryCells;
 use support::Place;
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -19,7 +19,7 @@ fn threads_that_hammer_one_allocator_never_get_the_same_number() {
     const EACH: u64 = 100_000;
     runtime().block_on(async {
         let env = Env::real();
-        let place = Place::new(env.clone(), Arc::new(MemoryStore::new()));
+        let place = Place::new(env.clone(), Arc::new(MemoryCells::new()));
         // Small blocks, so that the end of one is met often.
         let allocator = Arc::new(place.open_sized(BlockSize::Fixed(50)).await);
         let tasks: Vec<_> = (0..4)

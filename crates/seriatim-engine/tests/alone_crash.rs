@@ -69,15 +69,6 @@ impl StoreBackend for Dying {
         self.store.write(batch, durability).await
     }
 
-    async fn compare_and_set(
-        &self,
-        _: Key<'_>,
-        _: Option<&[u8]>,
-        _: Option<&[u8]>,
-    ) -> Result<bool, StoreError> {
-        unreachable!("the sequencer compares nothing")
-    }
-
     async fn sync(&self) -> Result<(), StoreError> {
         self.alive()
     }

@@ -238,15 +238,6 @@ impl StoreBackend for DyingStore {
         Ok(())
     }
 
-    async fn compare_and_set(
-        &self,
-        _: Key<'_>,
-        _: Option<&[u8]>,
-        _: Option<&[u8]>,
-    ) -> Result<bool, StoreError> {
-        unreachable!("the engine compares nothing")
-    }
-
     async fn sync(&self) -> Result<(), StoreError> {
         let (happens, told) = self.machine.write();
         if happens {

@@ -442,15 +442,6 @@ impl StoreBackend for Weighed {
         self.store.write(batch, durability).await
     }
 
-    async fn compare_and_set(
-        &self,
-        key: Key<'_>,
-        expected: Option<&[u8]>,
-        value: Option<&[u8]>,
-    ) -> Result<bool, StoreError> {
-        self.store.compare_and_set(key, expected, value).await
-    }
-
     async fn sync(&self) -> Result<(), StoreError> {
         self.store.sync().await
     }

@@ -11,7 +11,7 @@ use seriatim_engine::{Engine, Found, Options, PartitionStatus, StoreKey, SubmitE
 use seriatim_env::{Env, simulate};
 use seriatim_storage::faulty::{Faults, FaultyLog, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
-use seriatim_storage::{AppendError, Digest, Entries, Header, Log, ReadLimit, Store};
+use seriatim_storage::{AppendError, Batch, Digest, Durability, Entries, Header, Log, ReadLimit, Store};
 use seriatim_storage_file::{FileOptions, FileStorage};
 use seriatim_types::TrustLevel::{self, TrustAll, VerifyAll, VerifyEvents};
 use seriatim_types::{
@@ -90,8 +90,11 @@ impl Place {
             assert!(error.to_string().contains(&key.to_string()), "{error}");
             self.others_go_on().await;
         }
-        let taken_away = self.store.compare_and_delete(key.as_key(), &[1]).await.unwrap();
-        assert!(taken_away, "what was in the way is still as it was");
+        let there = self.store.get(key.as_key()).await.unwrap();
+        assert_eq!(there.as_deref(), Some(&[1][..]), "what was in the way is still as it was");
+        let mut batch = Batch::new();
+        batch.remove(key.as_key());
+        self.store.write(batch, Durability::Buffered).await.unwrap();
         let next = self.invoice(self.victim).await.unwrap();
         assert_eq!(next, (first.0 + 1, first.1 + 1, first.2 + 1), "a refused command takes no number");
     }

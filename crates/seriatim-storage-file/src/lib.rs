@@ -1,21 +1,24 @@
-//! Both storage ports on local files: what `file:` means, and the default.
+//! The storage ports on local files: what `file:` means, and the default.
 //!
 //! ```text
 //!   seriatim-data/
 //!     SERIATIM     what this folder is, and its format
 //!     LOCK         held by the process that uses it
 //!     log/         segment files: the truth; and the bulletin
-//!     store/       fjall: everything that is derived
+//!     store/       sorted tables: everything that is derived
+//!     cells/       fjall: what is written on condition, if a program that embeds it does so
 //!     scratch/     while the doctor looks
 //! ```
 //!
-//! [`FileStorage::open`] gives a [`Log`](seriatim_storage::Log) and a [`Store`](seriatim_storage::Store);
+//! [`FileStorage::open`] gives a [`Log`](seriatim_storage::Log), a [`Store`](seriatim_storage::Store) and
+//! [`Cells`](seriatim_storage::Cells);
 //! [`Storage::open`] does so for any [`StorageUrl`]. [`FileStorage::backup`] copies the log while it is in use, and
 //! [`restore`] makes a new storage of such a copy. The bytes are described in `docs/storage-format.md`.
 #![forbid(unsafe_code)]
 
 mod backup;
 mod bulletin;
+mod cells;
 mod directory;
 pub mod disk;
 mod error;
@@ -29,6 +32,7 @@ mod url;
 pub use backup::{
     BackupError, BackupReport, DestinationError, RestoreError, StagedRestore, restore, stage_restore,
 };
+pub use cells::FileCells;
 pub use error::OpenError;
 pub use log::{FileLog, LogOptions};
 pub use scratch::ScratchStore;

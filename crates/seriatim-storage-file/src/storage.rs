@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seriatim_env::Env;
-use seriatim_storage::{Log, Store};
+use seriatim_storage::{Cells, Log, Store};
 
 use crate::backup::backup;
 use crate::directory::{DirectoryLock, claim, claim_existing, claim_restore, finish_marker, is_to_be_made};
@@ -13,10 +13,11 @@ use crate::log::Before;
 use crate::scratch::remove_scratch;
 use crate::space::{FreeSpace, NearlyFull, SpaceProbe};
 use crate::store::{discard, remove_discarded};
-use crate::{BackupError, BackupReport, FileLog, LogOptions, OpenError, StoreOptions, TreeStore};
+use crate::{BackupError, BackupReport, FileCells, FileLog, LogOptions, OpenError, StoreOptions, TreeStore};
 
 const LOG: &str = "log";
 const STORE: &str = "store";
+const CELLS: &str = "cells";
 
 /// Settings of a storage on files.
 #[derive(Debug, Clone)]
@@ -82,6 +83,7 @@ pub struct FileStorage {
     segments: Arc<FileLog>,
     log: Log,
     store: Store,
+    cells: Cells,
 }
 
 impl FileStorage {
@@ -157,26 +159,29 @@ impl FileStorage {
         }
         remove_discarded(directory)?;
         remove_scratch(directory)?;
-        let store = TreeStore::open(env.clone(), &directory.join(STORE), store)?;
+        let cells_directory = directory.join(CELLS);
+        let cells = FileCells::with_space_check(env.clone(), &cells_directory, store.space_check.clone());
+        let store = TreeStore::open_with_cells(env.clone(), &directory.join(STORE), &cells_directory, store)?;
         let (disk, log) = (Arc::new(RealDisk), directory.join(LOG));
         let segments = FileLog::open(env, disk, &log, options.log, space.clone(), before, Some(lock))?;
         let segments = Arc::new(segments);
-        let (log, store) = (Log::from_arc(segments.clone()), Store::new(store));
-        Ok(Self { env: env.clone(), directory: directory.to_owned(), space, segments, log, store })
+        let (log, store, cells) = (Log::from_arc(segments.clone()), Store::new(store), Cells::new(cells));
+        Ok(Self { env: env.clone(), directory: directory.to_owned(), space, segments, log, store, cells })
     }
 
     /// Throws away the store of a storage that nobody holds, so that it opens with an empty one and everything derived is
-    /// made anew from the log. The log is not touched. If this is cut short, the storage opens with its old store or
+    /// made anew from the log. The log and the cells are not touched; of a store of format 1, what was written on condition
+    /// becomes cells first. If this is cut short, the storage opens with its old store or
     /// with an empty one.
     ///
     /// # Errors
     ///
     /// [`OpenError`] if somebody holds the folder, or if it is no storage or a newer one.
     pub async fn discard_store(env: &Env, directory: &Path) -> Result<(), OpenError> {
-        let directory = directory.to_owned();
+        let (own, directory) = (env.clone(), directory.to_owned());
         let work = move || {
             let _lock = claim_existing(&directory)?;
-            Ok(discard(&directory, STORE)?)
+            Ok(discard(&own, &directory, STORE, CELLS)?)
         };
         env.blocking(work).await
     }
@@ -191,6 +196,13 @@ impl FileStorage {
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// The cells: for a program that embeds the storage. They are no part of the log, of a backup, or of what is made anew
+    /// from the log.
+    #[must_use]
+    pub fn cells(&self) -> &Cells {
+        &self.cells
     }
 
     /// How much room is left on its disk, and how much has to be.
@@ -236,8 +248,10 @@ impl FileStorage {
     /// [`OpenError`] with what the log or the store said; both are closed all the same.
     pub async fn close(self) -> Result<(), OpenError> {
         // The log holds the folder's lock, so it goes last.
+        let cells = self.cells.close().await;
         let store = self.store.close().await;
         self.log.close().await?;
+        cells?;
         store?;
         Ok(())
     }

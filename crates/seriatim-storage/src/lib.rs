@@ -2,9 +2,10 @@
 //!
 //! - [`Log`]: where the truth lives. Durable, append-only, one owner per partition.
 //! - [`Store`]: ordered key-value pairs for everything that is derived from the log.
+//! - [`Cells`]: values that several writers change on condition.
 //! - [`Bulletin`]: small durable values beside the log that are neither.
 //!
-//! Backends implement [`LogBackend`] and [`StoreBackend`]; [`memory`] has one of each. Whether a backend does what the
+//! Backends implement [`LogBackend`], [`StoreBackend`] and [`CellsBackend`]; [`memory`] has one of each. Whether a backend does what the
 //! ports promise is for the suites in [`conformance`] to say, and what its users do when it fails is tested with
 //! [`faulty`]. [`instrumented`] measures any of them.
 //!
@@ -40,6 +41,7 @@
 #![forbid(unsafe_code)]
 
 mod bulletin;
+mod cells;
 pub mod conformance;
 mod digest;
 mod entries;
@@ -53,6 +55,7 @@ mod store;
 pub use bulletin::{
     BULLETIN_KEY_BYTES_MAX, BULLETIN_VALUE_BYTES_MAX, Bulletin, BulletinBackend, BulletinError,
 };
+pub use cells::{Cells, CellsBackend};
 pub use digest::{Digest, ParseDigestError};
 pub use entries::{Entries, ReadEntries};
 pub use entry::{BadEntry, Draw, ENTRY_VERSION, Entry, EntryTooLarge, Header, Raise, chain_head};

@@ -1,15 +1,15 @@
-//! Both suites on every backend and wrapper of this crate.
+//! All suites on every backend and wrapper of this crate.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use seriatim_env::Env;
-use seriatim_storage::conformance::{LogFixture, StoreFixture};
-use seriatim_storage::faulty::{Faults, FaultyLog, FaultyStore, Operations};
+use seriatim_storage::conformance::{CellsFixture, LogFixture, StoreFixture};
+use seriatim_storage::faulty::{Faults, FaultyCells, FaultyLog, FaultyStore, Operations};
 use seriatim_storage::instrumented::{InstrumentedLog, InstrumentedStore};
-use seriatim_storage::memory::{MemoryLog, MemoryStore};
-use seriatim_storage::{Log, LogBackend, Store, StoreBackend};
+use seriatim_storage::memory::{MemoryCells, MemoryLog, MemoryStore};
+use seriatim_storage::{Cells, CellsBackend, Log, LogBackend, Store, StoreBackend};
 
 /// A memory backend behind a wrapper.
 struct Wrapped<M, W> {
@@ -31,6 +31,17 @@ impl<W: StoreBackend> StoreFixture for Wrapped<MemoryStore, W> {
     async fn open(&self) -> Store {
         Store::new((self.wrap)(self.memory.reopen()))
     }
+}
+
+impl<W: CellsBackend> CellsFixture for Wrapped<MemoryCells, W> {
+    async fn open(&self) -> Cells {
+        Cells::new((self.wrap)(self.memory.reopen()))
+    }
+}
+
+fn cells<W>(wrap: fn(MemoryCells) -> W) -> Wrapped<MemoryCells, W> {
+    let memory = MemoryCells::new();
+    Wrapped { memory, wrap }
 }
 
 fn log<W>(wrap: fn(MemoryLog) -> W) -> Wrapped<MemoryLog, W> {
@@ -55,6 +66,7 @@ mod memory {
 
     seriatim_storage::log_conformance!(log(|memory| memory));
     seriatim_storage::store_conformance!(store(|memory| memory));
+    seriatim_storage::cells_conformance!(cells(|memory| memory));
 }
 
 mod faulty {
@@ -62,6 +74,7 @@ mod faulty {
 
     seriatim_storage::log_conformance!(log(|memory| FaultyLog::new(Arc::new(memory), &delays())));
     seriatim_storage::store_conformance!(store(|memory| FaultyStore::new(Arc::new(memory), &delays())));
+    seriatim_storage::cells_conformance!(cells(|memory| FaultyCells::new(Arc::new(memory), &delays())));
 }
 
 mod instrumented {

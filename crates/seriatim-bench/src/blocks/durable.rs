@@ -24,11 +24,11 @@ pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     let directory = run.directory("blocks-")?;
     let (ours, theirs) = (directory.path().join("ours"), directory.path().join("theirs"));
     std::fs::create_dir(&theirs)?;
-    let store = runtime.block_on(async { place::on_files(&ours) })?;
-    let timed = Arc::new(Timed::new(place::blocks(&store, "fixed")));
+    let cells = place::on_files(&ours);
+    let timed = Arc::new(Timed::new(place::blocks(&cells, "fixed")));
     let contestants = runtime.block_on(async {
         let fixed = Ours(place::open(timed.clone(), BlockSize::default()).await?);
-        let following = Ours(place::allocator(&store, "following", FOLLOW).await?);
+        let following = Ours(place::allocator(&cells, "following", FOLLOW).await?);
         let memory = Ours(place::allocator(&place::in_memory(), "memory", FOLLOW).await?);
         let peer = TokioMutex::new(&storage(Some(&theirs)).await?, true).await?;
         anyhow::Ok((Arc::new(fixed), Arc::new(following), Arc::new(memory), Arc::new(peer)))
@@ -53,7 +53,7 @@ pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     runtime.block_on(async {
         fixed.0.close().await?;
         following.0.close().await?;
-        store.close().await?;
+        cells.close().await?;
         anyhow::Ok(())
     })?;
 

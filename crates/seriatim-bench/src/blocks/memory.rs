@@ -20,9 +20,9 @@ pub(super) const FOLLOW: BlockSize =
 pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     let runtime = run.runtime()?;
     let contestants = runtime.block_on(async {
-        let store = place::in_memory();
-        let following = Ours(place::allocator(&store, "following", FOLLOW).await?);
-        let fixed = Ours(place::allocator(&store, "fixed", BlockSize::default()).await?);
+        let cells = place::in_memory();
+        let following = Ours(place::allocator(&cells, "following", FOLLOW).await?);
+        let fixed = Ours(place::allocator(&cells, "fixed", BlockSize::default()).await?);
         let std_mutex = StdMutex::new(&storage(None).await?).await?;
         let tokio_mutex = TokioMutex::new(&storage(None).await?, false).await?;
         anyhow::Ok((Arc::new(following), Arc::new(fixed), Arc::new(std_mutex), Arc::new(tokio_mutex)))

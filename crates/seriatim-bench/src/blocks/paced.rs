@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use seriatim_blocks::{BlockSize, BlockStore, DEFAULT_BLOCK_SIZE, Demand};
-use seriatim_storage::Store;
+use seriatim_storage::Cells;
 use tokio::runtime::{Handle, Runtime};
 
 use super::contestants::{FetchAdd, Ours, TakeOne};
@@ -31,19 +31,19 @@ pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     run.progress("paced callers on files");
     let runtime = run.runtime()?;
     let directory = run.directory("paced-")?;
-    let store = runtime.block_on(async { place::on_files(directory.path()) })?;
-    let writes = runtime.block_on(writes_per_second(&place::blocks(&store, "writes")))?;
+    let cells = place::on_files(directory.path());
+    let writes = runtime.block_on(writes_per_second(&place::blocks(&cells, "writes")))?;
     let rate = as_float(DEFAULT_BLOCK_SIZE) * writes * PART_OF_THE_REFILL_RATE;
-    let mut measures = compare(run, &runtime, &store, "blocks of 4096", BlockSize::default(), rate)?;
-    measures.extend(compare(run, &runtime, &store, "size follows the rate", FOLLOW, rate)?);
-    runtime.block_on(store.close())?;
+    let mut measures = compare(run, &runtime, &cells, "blocks of 4096", BlockSize::default(), rate)?;
+    measures.extend(compare(run, &runtime, &cells, "size follows the rate", FOLLOW, rate)?);
+    runtime.block_on(cells.close())?;
     Ok(measures)
 }
 
 fn compare(
     run: &Run,
     runtime: &Runtime,
-    store: &Store,
+    cells: &Cells,
     size_name: &str,
     size: BlockSize,
     rate: f64,
@@ -51,7 +51,7 @@ fn compare(
     let duration = Duration::from_secs(run.pick(3, 10));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few hundred")]
     let burst = (rate * PAUSE.as_secs_f64() / f64::from(CALLERS)).ceil() as u64;
-    let blocks = Arc::new(Timed::new(place::blocks(store, size_name)));
+    let blocks = Arc::new(Timed::new(place::blocks(cells, size_name)));
     let allocator = runtime.block_on(place::open(blocks.clone(), size))?;
     let ours = Arc::new(Ours(allocator.clone()));
     timed(runtime.handle(), &ours, burst, duration / 2)?;

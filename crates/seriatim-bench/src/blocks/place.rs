@@ -7,33 +7,33 @@ use seriatim_blocks::{
     BlockAllocator, BlockKey, BlockOptions, BlockSize, BlockStore, NumberRange, StoredBlocks,
 };
 use seriatim_env::Env;
-use seriatim_storage::Store;
-use seriatim_storage::memory::MemoryStore;
-use seriatim_storage_file::{StoreOptions, TreeStore};
+use seriatim_storage::Cells;
+use seriatim_storage::memory::MemoryCells;
+use seriatim_storage_file::FileCells;
 
-/// A store in memory.
-pub(super) fn in_memory() -> Store {
-    Store::new(MemoryStore::new())
+/// Cells in memory.
+pub(super) fn in_memory() -> Cells {
+    Cells::new(MemoryCells::new())
 }
 
-/// A store on files. Must be called inside a runtime.
-pub(super) fn on_files(directory: &Path) -> anyhow::Result<Store> {
-    Ok(Store::new(TreeStore::open(Env::real(), directory, StoreOptions::default())?))
+/// Cells on files.
+pub(super) fn on_files(directory: &Path) -> Cells {
+    Cells::new(FileCells::new(Env::real(), directory))
 }
 
 /// The block sequence of this name.
-pub(super) fn blocks(store: &Store, name: &str) -> StoredBlocks {
+pub(super) fn blocks(cells: &Cells, name: &str) -> StoredBlocks {
     let key = BlockKey::new(b"bench", name.as_bytes());
-    StoredBlocks::new(Env::real(), store.clone(), key, NumberRange::default())
+    StoredBlocks::new(Env::real(), cells.clone(), key, NumberRange::default())
 }
 
 /// An allocator on the block sequence of this name, its first block reserved.
 pub(super) async fn allocator(
-    store: &Store,
+    cells: &Cells,
     name: &str,
     size: BlockSize,
 ) -> anyhow::Result<Arc<BlockAllocator>> {
-    open(Arc::new(blocks(store, name)), size).await
+    open(Arc::new(blocks(cells, name)), size).await
 }
 
 /// An allocator on these blocks, the first of them reserved.

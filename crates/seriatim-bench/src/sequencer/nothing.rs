@@ -101,15 +101,6 @@ impl StoreBackend for HashStore {
         Ok(())
     }
 
-    async fn compare_and_set(
-        &self,
-        _: Key<'_>,
-        _: Option<&[u8]>,
-        _: Option<&[u8]>,
-    ) -> Result<bool, StoreError> {
-        Err(StoreError::Unavailable("nobody compares here".to_owned()))
-    }
-
     async fn sync(&self) -> Result<(), StoreError> {
         Ok(())
     }
@@ -143,15 +134,6 @@ impl StoreBackend for NoStore {
 
     async fn write(&self, _: Batch, _: Durability) -> Result<(), StoreError> {
         Ok(())
-    }
-
-    async fn compare_and_set(
-        &self,
-        _: Key<'_>,
-        _: Option<&[u8]>,
-        _: Option<&[u8]>,
-    ) -> Result<bool, StoreError> {
-        Ok(true)
     }
 
     async fn sync(&self) -> Result<(), StoreError> {

@@ -1,4 +1,4 @@
-//! A place for blocks: a store with faults, in memory or on files, and allocators on it.
+//! A place for blocks: cells with faults, in memory or on files, and allocators on it.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use std::pin::Pin;
@@ -9,50 +9,56 @@ use seriatim_blocks::{
     Block, BlockAllocator, BlockKey, BlockOptions, BlockSize, NumberRange, OpenError, StoredBlocks,
 };
 use seriatim_env::{Env, simulate};
-use seriatim_storage::faulty::{Faults, FaultyStore, Operation};
-use seriatim_storage::memory::MemoryStore;
-use seriatim_storage::{Key, Store, StoreBackend};
-use seriatim_storage_file::{StoreOptions, TreeStore};
+use seriatim_storage::faulty::{Faults, FaultyCells, Operation};
+use seriatim_storage::memory::MemoryCells;
+use seriatim_storage::{Cells, CellsBackend, Key};
+use seriatim_storage_file::FileCells;
 use seriatim_types::Number;
 
 pub const KEY: Key<'static> = Key::new(b"ids", b"orders");
 
-/// A store and what can go wrong with it. Clones are the same place.
+/// Cells and what can go wrong with them. Clones are the same place.
 #[derive(Clone)]
 pub struct Place {
     pub env: Env,
     pub faults: Faults,
-    backend: Arc<dyn StoreBackend>,
+    backend: Arc<dyn CellsBackend>,
 }
 
 impl Place {
-    pub fn new(env: Env, backend: Arc<dyn StoreBackend>) -> Self {
+    pub fn new(env: Env, backend: Arc<dyn CellsBackend>) -> Self {
         let faults = Faults::new(&env);
         Self { env, faults, backend }
     }
 
     pub fn memory(env: Env) -> Self {
-        let backend = Arc::new(MemoryStore::new());
+        let backend = Arc::new(MemoryCells::new());
         Self::new(env, backend)
     }
 
-    /// The same store, with faults of its own: another process.
+    /// The same cells, with faults of its own: another process.
     pub fn elsewhere(&self) -> Self {
         Self::new(self.env.clone(), self.backend.clone())
     }
 
-    pub fn store(&self) -> Store {
-        Store::new(FaultyStore::new(self.backend.clone(), &self.faults))
+    pub fn cells(&self) -> Cells {
+        Cells::new(FaultyCells::new(self.backend.clone(), &self.faults))
     }
 
-    /// The store without faults and without being counted.
-    pub fn raw(&self) -> Store {
-        Store::from_arc(self.backend.clone())
+    /// The cells without faults and without being counted.
+    pub fn raw(&self) -> Cells {
+        Cells::from_arc(self.backend.clone())
+    }
+
+    /// Makes this the value of the key, whatever is there.
+    pub async fn set(&self, value: &[u8]) {
+        let there = self.raw().get(KEY).await.unwrap();
+        assert!(self.backend.compare_and_set(KEY, there.as_deref(), Some(value)).await.unwrap());
     }
 
     pub fn blocks(&self, range: NumberRange) -> StoredBlocks {
         let key = BlockKey::new(KEY.partition, KEY.clustering);
-        StoredBlocks::new(self.env.clone(), self.store(), key, range)
+        StoredBlocks::new(self.env.clone(), self.cells(), key, range)
     }
 
     pub async fn open(&self) -> BlockAllocator {
@@ -86,7 +92,7 @@ impl Place {
         self.faults.count(Operation::CompareAndSet)
     }
 
-    /// The block that the store holds: the first sixteen bytes of the value.
+    /// The block that is stored: the first sixteen bytes of the value.
     pub async fn stored(&self) -> Option<Block> {
         let value = self.raw().get(KEY).await.unwrap();
         value.map(|value| Block::decode(&value[..16]).unwrap())
@@ -118,15 +124,15 @@ pub fn on_files<F: Future<Output = ()>>(scenario: impl FnOnce(Place) -> F) {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
     runtime.block_on(async {
         let env = Env::real();
-        let store = TreeStore::open(env.clone(), directory.path(), StoreOptions::default()).unwrap();
-        let place = Place::new(env, Arc::new(store));
+        let cells = FileCells::new(env.clone(), directory.path());
+        let place = Place::new(env, Arc::new(cells));
         let raw = place.raw();
         scenario(place).await;
         raw.close().await.unwrap();
     });
 }
 
-/// Runs scenarios on every store: a new backend is a line here.
+/// Runs scenarios on all cells: a new backend is a line here.
 #[macro_export]
 macro_rules! on_every_store {
     ($($scenario:ident)*) => {

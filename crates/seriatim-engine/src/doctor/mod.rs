@@ -343,8 +343,11 @@ fn derivation(app: App, accepted: &Accepted) -> Result<Derivation, DefinitionErr
 
 /// Claims the scratch store.
 async fn begin(scratch: &Store) -> Result<(), DoctorError> {
-    let claimed = scratch.insert_if_absent(Key::new(b"dm", b""), &[1]).await?;
-    if claimed { Ok(()) } else { Err(DoctorError::ScratchUsed) }
+    let mark = Key::new(b"dm", b"");
+    if scratch.get(mark).await?.is_some() {
+        return Err(DoctorError::ScratchUsed);
+    }
+    Ok(scratch.put(mark, &[1]).await?)
 }
 
 /// What the registry's log says of an application.

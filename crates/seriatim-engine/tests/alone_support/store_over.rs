@@ -42,20 +42,6 @@ impl StoreBackend for StoreOver {
         self.0.write(batch, durability).await
     }
 
-    async fn compare_and_set(
-        &self,
-        key: Key<'_>,
-        expected: Option<&[u8]>,
-        value: Option<&[u8]>,
-    ) -> Result<bool, StoreError> {
-        match (expected, value) {
-            (None, Some(value)) => self.0.insert_if_absent(key, value).await,
-            (Some(expected), Some(value)) => self.0.compare_and_swap(key, expected, value).await,
-            (Some(expected), None) => self.0.compare_and_delete(key, expected).await,
-            (None, None) => Ok(self.0.get(key).await?.is_none()),
-        }
-    }
-
     async fn sync(&self) -> Result<(), StoreError> {
         self.0.sync().await
     }

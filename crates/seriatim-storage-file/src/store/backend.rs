@@ -78,24 +78,6 @@ impl StoreBackend for TreeStore {
         }
     }
 
-    async fn compare_and_set(
-        &self,
-        key: Key<'_>,
-        expected: Option<&[u8]>,
-        value: Option<&[u8]>,
-    ) -> Result<bool, StoreError> {
-        let _turn = self.shared.conditional.lock().await;
-        if self.get(key).await?.as_deref() != expected {
-            return Ok(false);
-        }
-        let mut batch = Batch::new();
-        match value {
-            Some(value) => batch.put(key, value),
-            None => batch.remove(key),
-        }
-        self.write(batch, Durability::Synced).await.map(|()| true)
-    }
-
     async fn sync(&self) -> Result<(), StoreError> {
         self.shared.layers.moment()?;
         ingest::make_durable(&self.shared, self.written()).await

@@ -4,19 +4,27 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::Path;
 
+use seriatim_env::Env;
 use seriatim_storage::StoreError;
+
+use super::format::LOCK;
+use super::{StoreOptions, TreeStore, migrate};
 
 /// What is no longer the store and not yet removed.
 const DISCARDED: &str = "store.discarded";
 
 /// Throws away the store of the storage in `storage`, which the caller holds: in one step it is no longer the store; then
 /// it is removed. If that is cut short, [`remove_discarded`] goes on.
-pub(crate) fn discard(storage: &Path, store: &str) -> Result<(), StoreError> {
+pub(crate) fn discard(env: &Env, storage: &Path, store: &str, cells: &str) -> Result<(), StoreError> {
     let directory = storage.join(store);
     let fail = |error: io::Error| StoreError::Unavailable(format!("{}: {error}", directory.display()));
     remove_discarded(storage)?;
-    // The engine's own lock: whoever dropped the storage a moment ago may still be writing.
-    let lock = match File::open(directory.join("lock")) {
+    if migrate::is_format_1(&directory)? {
+        let cells = storage.join(cells);
+        drop(TreeStore::open_with_cells(env.clone(), &directory, &cells, StoreOptions::default())?);
+    }
+    // A process that ended a moment ago may still be writing.
+    let lock = match File::open(directory.join(LOCK)) {
         Ok(lock) => Some(lock),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(fail(error)),

@@ -1,9 +1,63 @@
-//! Places in an ingestion where a test can make it fail or end the process.
+//! Places where a test can make a store fail, or look at its files.
+
+use std::path::Path;
 
 use seriatim_storage::StoreError;
 
-/// A place that an ingestion passes. Fails if the test on this thread wants it to.
-#[expect(clippy::unnecessary_wraps, reason = "only tests make it fail")]
-pub(super) fn reach(_place: &str) -> Result<(), StoreError> {
+/// Passes a place with the store in or above this directory.
+#[cfg(not(test))]
+#[expect(clippy::unnecessary_wraps, reason = "tests make it fail")]
+pub(super) fn reach(_directory: &Path, _place: &str) -> Result<(), StoreError> {
     Ok(())
+}
+
+#[cfg(test)]
+pub(super) use hooks::{Hook, reach};
+
+#[cfg(test)]
+mod hooks {
+    use std::path::PathBuf;
+    use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+    use super::*;
+
+    type Act = Arc<dyn Fn() -> Result<(), StoreError> + Send + Sync>;
+
+    static HOOKS: Mutex<Vec<(PathBuf, &'static str, Act)>> = Mutex::new(Vec::new());
+
+    fn hooks() -> MutexGuard<'static, Vec<(PathBuf, &'static str, Act)>> {
+        HOOKS.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something that is done at a place, until this is dropped.
+    pub(in crate::store) struct Hook(PathBuf);
+
+    impl Hook {
+        pub(in crate::store) fn new(
+            directory: &Path,
+            place: &'static str,
+            act: impl Fn() -> Result<(), StoreError> + Send + Sync + 'static,
+        ) -> Self {
+            hooks().push((directory.to_owned(), place, Arc::new(act)));
+            Self(directory.to_owned())
+        }
+
+        /// Fails at a place.
+        pub(in crate::store) fn failing(directory: &Path, place: &'static str) -> Self {
+            Self::new(directory, place, move || Err(StoreError::Unavailable(format!("cut {place}"))))
+        }
+    }
+
+    impl Drop for Hook {
+        fn drop(&mut self) {
+            hooks().retain(|(directory, ..)| *directory != self.0);
+        }
+    }
+
+    pub(in crate::store) fn reach(directory: &Path, place: &str) -> Result<(), StoreError> {
+        let is_here =
+            |hook: &&(PathBuf, &'static str, Act)| directory.starts_with(&hook.0) && hook.1 == place;
+        let act = hooks().iter().find(is_here).map(|(.., act)| act.clone());
+        act.map_or(Ok(()), |act| act())
+    }
 }

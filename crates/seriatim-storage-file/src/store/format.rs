@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! store/
-//!   lock      held by the process that has it open
+//!   in-use    held by the process that has it open
 //!   format    "seriatim store", and the version; written when all else is there
 //!   tree/     lsm-tree
 //! ```
@@ -13,33 +13,44 @@ use std::path::{Path, PathBuf};
 
 use seriatim_storage::StoreError;
 
+use super::{fault, migrate};
+
 /// The format that this program writes, and the newest that it reads.
 pub(super) const FORMAT_VERSION: u32 = 2;
 
 pub(super) const TREE: &str = "tree";
-const LOCK: &str = "lock";
+pub(super) const LOCK: &str = "in-use";
 const MARKER: &str = "format";
 /// The marker while it is being written.
 const NEW_MARKER: &str = "format.new";
 const MARKER_TITLE: &str = "seriatim store";
 
-/// Everything that is made before the marker.
-const UNFINISHED: [&str; 3] = [LOCK, NEW_MARKER, TREE];
+/// Everything that is made before the marker, and before that of format 1.
+const UNFINISHED: [&str; 6] = [LOCK, NEW_MARKER, TREE, "lock", "keyspaces", "0.jnl"];
 
 /// A directory that no other process has open.
 #[derive(Debug)]
 pub(super) struct Claim {
     directory: PathBuf,
-    /// Whether it has to be marked.
-    is_new: bool,
+    found: Found,
     _lock: File,
+}
+
+/// What a directory was when it was claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// There was nothing in it that anyone could miss.
+    Nothing,
+    /// A store of format 1.
+    Format1,
+    Store,
 }
 
 /// Makes a directory ours: it may be missing, empty, or a store's.
 pub(super) fn claim(directory: &Path) -> Result<Claim, StoreError> {
     let unavailable = |error: io::Error| unavailable(directory, &error);
     // Before anything is made in a directory that is someone else's.
-    is_marked(directory)?;
+    look(directory)?;
     fs::create_dir_all(directory).map_err(unavailable)?;
     let lock = OpenOptions::new().write(true).create(true).truncate(false).open(directory.join(LOCK));
     let lock = lock.map_err(unavailable)?;
@@ -54,43 +65,62 @@ pub(super) fn claim(directory: &Path) -> Result<Claim, StoreError> {
         Err(TryLockError::Error(error)) => return Err(unavailable(error)),
     }
     // The process that held it before may have marked it since.
-    let is_new = !is_marked(directory)?;
-    if is_new {
-        // Of a process that ended before anything could be stored.
+    let found = look(directory)?;
+    if found != Found::Store {
+        // Of a process that ended before it had finished.
         remove(&directory.join(TREE)).map_err(unavailable)?;
     }
-    Ok(Claim { directory: directory.to_owned(), is_new, _lock: lock })
+    Ok(Claim { directory: directory.to_owned(), found, _lock: lock })
 }
 
 impl Claim {
-    /// Marks a directory that is new, durably: its tree is there.
-    pub(super) fn finish(self) -> Result<Self, StoreError> {
-        if self.is_new {
-            mark(&self.directory).map_err(|error| unavailable(&self.directory, &error))?;
+    /// Copies what is kept of a store of format 1, if that is what was found: into the tree, and into cells.
+    pub(super) fn migrate(&self, cells: &Path) -> Result<(), StoreError> {
+        if self.found == Found::Format1 {
+            fault::reach(&self.directory, "before the copy")?;
+            migrate::copy(&self.directory, &self.directory.join(TREE), cells)?;
+            fault::reach(&self.directory, "after the copy")?;
         }
-        Ok(Self { is_new: false, ..self })
+        Ok(())
+    }
+
+    /// Marks a directory that is new, durably: its tree is there. Removes what is left of format 1.
+    pub(super) fn finish(self) -> Result<Self, StoreError> {
+        let unavailable = |error: io::Error| unavailable(&self.directory, &error);
+        if self.found != Found::Store {
+            mark(&self.directory).map_err(unavailable)?;
+            fault::reach(&self.directory, "after the mark")?;
+        }
+        if migrate::is_format_1(&self.directory)? {
+            migrate::remove(&self.directory).map_err(unavailable)?;
+            tracing::info!(store = %self.directory.display(), "the store has format {FORMAT_VERSION} now");
+        }
+        Ok(self)
     }
 }
 
-/// Whether the directory has our mark. If not, there is nothing in it that anyone could miss.
-fn is_marked(directory: &Path) -> Result<bool, StoreError> {
+/// What the directory is; an error if it is someone else's, or newer.
+fn look(directory: &Path) -> Result<Found, StoreError> {
     match fs::read_to_string(directory.join(MARKER)) {
-        Ok(text) => return check_marker(directory, &text).map(|()| true),
+        Ok(text) => return check_marker(directory, &text).map(|()| Found::Store),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             return Err(foreign(directory, &format!("its {MARKER} file is none of ours")));
         }
         Err(error) => return Err(unavailable(directory, &error)),
     }
+    if migrate::is_format_1(directory)? {
+        return Ok(Found::Format1);
+    }
     let names = match fs::read_dir(directory) {
         Ok(entries) => entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
         Err(error) => Err(error),
     };
     let names = names.map_err(|error| unavailable(directory, &error))?;
     match names.iter().find(|name| !UNFINISHED.iter().any(|ours| name == ours)) {
         Some(other) => Err(foreign(directory, &format!("it holds {} and no {MARKER}", other.display()))),
-        None => Ok(false),
+        None => Ok(Found::Nothing),
     }
 }
 
@@ -128,7 +158,7 @@ fn unavailable(directory: &Path, error: &io::Error) -> StoreError {
     StoreError::Unavailable(format!("{}: {error}", directory.display()))
 }
 
-fn foreign(directory: &Path, reason: &str) -> StoreError {
+pub(super) fn foreign(directory: &Path, reason: &str) -> StoreError {
     StoreError::Corrupt(format!(
         "{} is not a store of seriatim: {reason}; name an empty directory or one that does not exist",
         directory.display()

@@ -87,9 +87,9 @@ fn ingest(shared: &Arc<Shared>, taken: &Taken) -> Result<Tables, StoreError> {
     open_failed_again(shared)?;
     wait_for_compaction(shared)?;
     let tree = shared.tree()?;
-    fault::reach("before the tables")?;
+    fault::reach(&shared.directory, "before the tables")?;
     tree.ingest(merge_runs(&taken.runs))?;
-    fault::reach("after the ingestion")?;
+    fault::reach(&shared.directory, "after the ingestion")?;
     tree.forget_versions();
     tree.tables()
 }

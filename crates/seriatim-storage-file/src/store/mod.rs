@@ -15,6 +15,7 @@ mod format;
 mod ingest;
 mod key;
 mod layers;
+mod migrate;
 mod options;
 mod read;
 mod run;
@@ -46,13 +47,28 @@ pub struct TreeStore {
 impl TreeStore {
     /// Opens the store in this directory, or makes one there. Reads from disk on the calling thread.
     ///
+    /// A store of format 1 becomes one of format 2. What was written in it on condition is then in cells beside it, in a
+    /// directory with `-cells` added to its name.
+    ///
     /// # Errors
     ///
     /// - [`StoreError::Unavailable`]: another process has it open, or the file system refuses.
     /// - [`StoreError::Newer`]: a newer Seriatim wrote it.
     /// - [`StoreError::Corrupt`]: it is somebody else's directory, or damaged.
     pub fn open(env: Env, directory: &Path, options: StoreOptions) -> Result<Self, StoreError> {
-        Ok(Self { shared: shared::Shared::open(env, directory, options)? })
+        let mut cells = directory.as_os_str().to_owned();
+        cells.push("-cells");
+        Self::open_with_cells(env, directory, Path::new(&cells), options)
+    }
+
+    /// As [`TreeStore::open`], with another directory for cells.
+    pub(crate) fn open_with_cells(
+        env: Env,
+        directory: &Path,
+        cells: &Path,
+        options: StoreOptions,
+    ) -> Result<Self, StoreError> {
+        Ok(Self { shared: shared::Shared::open(env, directory, cells, options)? })
     }
 }
 

@@ -31,7 +31,6 @@ pub(super) struct Shared {
     /// How many ingestions have ended.
     pub(super) ingestions: AtomicU64,
     pub(super) compaction: Compaction,
-    pub(super) conditional: AsyncMutex<()>,
     /// Wakes the task that takes care of gathered runs.
     pub(super) keeper: Notify,
     /// It is being closed, or was dropped.
@@ -41,8 +40,14 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn open(env: Env, directory: &Path, options: StoreOptions) -> Result<Arc<Self>, StoreError> {
+    pub(super) fn open(
+        env: Env,
+        directory: &Path,
+        cells: &Path,
+        options: StoreOptions,
+    ) -> Result<Arc<Self>, StoreError> {
         let claim = format::claim(directory)?;
+        claim.migrate(cells)?;
         let cache = Arc::new(Cache::with_capacity_bytes(options.cache_bytes));
         let tree_directory = directory.join(format::TREE);
         let tree = SortedTree::open(&tree_directory, &cache)?;
@@ -62,7 +67,6 @@ impl Shared {
             ingestion: Arc::default(),
             ingestions: AtomicU64::new(0),
             compaction: Compaction::default(),
-            conditional: AsyncMutex::default(),
             keeper: Notify::new(),
             stop: Shutdown::new(),
             claim: Mutex::new(Some(claim)),

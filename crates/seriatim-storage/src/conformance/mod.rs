@@ -26,6 +26,8 @@
 //! two minutes. What only a crash can show (that an answer came after the sync) is for the backend's own tests.
 
 #[doc(hidden)]
+pub mod cells;
+#[doc(hidden)]
 pub mod log;
 #[doc(hidden)]
 pub mod store;
@@ -39,7 +41,7 @@ use std::time::Duration;
 
 use seriatim_env::{Env, Task};
 
-use crate::{Log, Store};
+use crate::{Cells, Log, Store};
 
 /// How long a clause may take before it counts as hanging. Far more than any needs, on a machine that does much else.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -64,6 +66,12 @@ pub trait StoreFixture: Send + Sync + 'static {
     fn open(&self) -> impl Future<Output = Store> + Send;
 }
 
+/// How to open the cells under test.
+pub trait CellsFixture: Send + Sync + 'static {
+    /// Opens the cells: empty at first, and after a close with everything that was written.
+    fn open(&self) -> impl Future<Output = Cells> + Send;
+}
+
 type Opening<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 trait Opener<T>: Send + Sync {
@@ -82,6 +90,14 @@ struct OpensStore<F>(F);
 
 impl<F: StoreFixture> Opener<Store> for OpensStore<F> {
     fn open(&self) -> Opening<'_, Store> {
+        Box::pin(self.0.open())
+    }
+}
+
+struct OpensCells<F>(F);
+
+impl<F: CellsFixture> Opener<Cells> for OpensCells<F> {
+    fn open(&self) -> Opening<'_, Cells> {
         Box::pin(self.0.open())
     }
 }
@@ -147,6 +163,11 @@ pub fn run_log<F: LogFixture>(fixture: impl FnOnce() -> F, clause: Clause<Log>) 
 #[doc(hidden)]
 pub fn run_store<F: StoreFixture>(fixture: impl FnOnce() -> F, clause: Clause<Store>) {
     run(|| (Box::new(OpensStore(fixture())), true), clause);
+}
+
+#[doc(hidden)]
+pub fn run_cells<F: CellsFixture>(fixture: impl FnOnce() -> F, clause: Clause<Cells>) {
+    run(|| (Box::new(OpensCells(fixture())), true), clause);
 }
 
 fn run<T>(fixture: impl FnOnce() -> (Box<dyn Opener<T>>, bool), clause: Clause<T>) {
@@ -279,21 +300,12 @@ macro_rules! store_conformance {
                 a_batch_of_tens_of_thousands_of_writes_is_taken
                 a_batch_of_many_megabytes_is_taken
                 buffered_and_synced_writes_are_seen_alike
-                batches_of_many_tasks_are_all_written;
+                batches_of_many_tasks_are_all_written
+                what_is_written_is_durable_when_it_says_so;
             close:
                 a_closed_store_says_so
                 a_store_may_be_closed_twice
                 what_is_acknowledged_while_the_store_closes_is_kept;
-            conditional:
-                an_insert_writes_only_where_nothing_is
-                a_swap_writes_only_over_what_it_expects
-                a_conditional_delete_removes_only_what_it_expects
-                conditional_writes_are_there_after_reopen
-                of_many_inserts_one_wins
-                of_many_deletes_one_wins
-                a_counter_that_is_swapped_loses_nothing
-                inserts_and_deletes_make_a_lock
-                a_put_among_swaps_is_not_lost;
             get:
                 a_value_that_was_put_can_be_got
                 an_empty_value_is_not_absence
@@ -344,6 +356,43 @@ macro_rules! store_conformance {
                 $crate::conformance::run_store(
                     || $fixture,
                     |subject| ::std::boxed::Box::pin($crate::conformance::store::$theme::$clause(subject)),
+                );
+            }
+        )*)*
+    };
+}
+
+/// Runs every clause of the Cells port on a [`CellsFixture`]: one `#[test]` per clause, each with a fresh fixture.
+#[macro_export]
+macro_rules! cells_conformance {
+    ($fixture:expr) => {
+        $crate::cells_conformance! { @($fixture)
+            close:
+                closed_cells_say_so
+                cells_may_be_closed_twice;
+            keys:
+                an_empty_cell_is_not_absence
+                empty_parts_of_a_key_are_parts
+                the_largest_cells_are_taken
+                a_cell_that_is_too_large_is_refused;
+            write:
+                an_insert_writes_only_where_nothing_is
+                a_swap_writes_only_over_what_it_expects
+                a_conditional_delete_removes_only_what_it_expects
+                what_was_written_is_there_after_reopen
+                of_many_inserts_one_wins
+                of_many_deletes_one_wins
+                a_counter_that_is_swapped_loses_nothing
+                inserts_and_deletes_make_a_lock;
+        }
+    };
+    (@($fixture:expr) $($theme:ident: $($clause:ident)*;)*) => {
+        $($(
+            #[test]
+            fn $clause() {
+                $crate::conformance::run_cells(
+                    || $fixture,
+                    |subject| ::std::boxed::Box::pin($crate::conformance::cells::$theme::$clause(subject)),
                 );
             }
         )*)*

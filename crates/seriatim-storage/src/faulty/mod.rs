@@ -1,6 +1,6 @@
 //! Storage that fails as it is told to: a wrapper around any backend, for tests.
 //!
-//! A [`Faults`] handle steers one [`FaultyLog`], one [`FaultyStore`] or several of them, counts what is asked of them,
+//! A [`Faults`] handle steers one [`FaultyLog`], one [`FaultyStore`], one [`FaultyCells`] or several of them, counts what is asked of them,
 //! and draws its chances from an [`Env`](seriatim_env::Env), so that in a simulation the seed decides.
 //!
 //! ```
@@ -22,12 +22,14 @@
 //! # });
 //! ```
 
+mod cells;
 mod faults;
 mod log;
 mod operation;
 mod plan;
 mod store;
 
+pub use cells::FaultyCells;
 pub use faults::{Faults, Hold};
 pub use log::FaultyLog;
 pub use operation::{Operation, Operations};

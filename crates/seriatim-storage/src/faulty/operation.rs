@@ -19,7 +19,7 @@ pub enum Operation {
     Partitions,
     /// Log: close.
     CloseLog,
-    /// Store: get one value.
+    /// Store, cells: get one value.
     Get,
     /// Store: get many values.
     GetMany,
@@ -27,13 +27,13 @@ pub enum Operation {
     ScanPage,
     /// Store: write a batch; a put is a batch of one.
     Write,
-    /// Store: insert if absent, compare and swap, compare and delete.
+    /// Cells: insert if absent, compare and swap, compare and delete.
     CompareAndSet,
     /// Store: sync.
     Sync,
     /// Store: open it again after a failure.
     Reopen,
-    /// Store: close.
+    /// Store, cells: close.
     CloseStore,
 }
 

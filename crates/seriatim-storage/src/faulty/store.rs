@@ -92,12 +92,12 @@ impl FaultyStore {
 }
 
 /// The error of something that only looked.
-fn unread(fault: Fault) -> StoreError {
+pub(super) fn unread(fault: Fault) -> StoreError {
     StoreError::Unavailable(fault.reason().to_owned())
 }
 
 /// The error of something that changes the store.
-fn unwritten(fault: Fault) -> StoreError {
+pub(super) fn unwritten(fault: Fault) -> StoreError {
     if fault.is_definite() { unread(fault) } else { StoreError::InDoubt(fault.reason().to_owned()) }
 }
 
@@ -128,20 +128,6 @@ impl StoreBackend for FaultyStore {
     async fn write(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
         let write = self.write_through(batch, durability);
         self.faults.around(Operation::Write, write, unwritten).await
-    }
-
-    async fn compare_and_set(
-        &self,
-        key: Key<'_>,
-        expected: Option<&[u8]>,
-        value: Option<&[u8]>,
-    ) -> Result<bool, StoreError> {
-        let set = async {
-            let done = self.backend.compare_and_set(key, expected, value).await?;
-            self.unsynced.lock().clear();
-            Ok(done)
-        };
-        self.faults.around(Operation::CompareAndSet, set, unwritten).await
     }
 
     async fn sync(&self) -> Result<(), StoreError> {

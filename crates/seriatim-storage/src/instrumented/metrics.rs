@@ -14,9 +14,8 @@
 //! | `seriatim_store_written_bytes_total` | counter | | bytes of their keys and values |
 //! | `seriatim_store_read_bytes_total` | counter | | bytes of values read, and of keys where they were scanned |
 //!
-//! An outcome is `ok` or the [kind](seriatim_types::ErrorKind) of the error. A compare-and-set that found something
-//! else is `ok`, and has written nothing. Waiting for an offset, as followers do, is not measured: it takes as long as
-//! nothing happens.
+//! An outcome is `ok` or the [kind](seriatim_types::ErrorKind) of the error. Waiting for an offset, as followers do, is not
+//! measured: it takes as long as nothing happens.
 
 use std::borrow::Cow;
 use std::future::Future;

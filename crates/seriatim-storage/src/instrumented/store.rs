@@ -77,22 +77,6 @@ impl StoreBackend for InstrumentedStore {
         Ok(())
     }
 
-    async fn compare_and_set(
-        &self,
-        key: Key<'_>,
-        expected: Option<&[u8]>,
-        value: Option<&[u8]>,
-    ) -> Result<bool, StoreError> {
-        let span = debug_span!("store.compare_and_set");
-        let set = self.backend.compare_and_set(key, expected, value);
-        let done = self.meter.measure("compare_and_set", set, StoreError::kind).instrument(span).await?;
-        if done {
-            metrics::add(metrics::STORE_WRITTEN_KEYS, 1);
-            metrics::add(metrics::STORE_WRITTEN_BYTES, size(key, value));
-        }
-        Ok(done)
-    }
-
     async fn sync(&self) -> Result<(), StoreError> {
         let span = debug_span!("store.sync");
         self.meter.measure("sync", self.backend.sync(), StoreError::kind).instrument(span).await

@@ -114,20 +114,6 @@ impl StoreBackend for MemoryStore {
         Ok(())
     }
 
-    async fn compare_and_set(
-        &self,
-        key: Key<'_>,
-        expected: Option<&[u8]>,
-        value: Option<&[u8]>,
-    ) -> Result<bool, StoreError> {
-        let mut shared = self.open()?;
-        if shared.get(key).map(|value| &value[..]) != expected {
-            return Ok(false);
-        }
-        shared.set(Write { key: key.into(), value: value.map(Bytes::copy_from_slice) });
-        Ok(true)
-    }
-
     async fn sync(&self) -> Result<(), StoreError> {
         self.open().map(|_| ())
     }

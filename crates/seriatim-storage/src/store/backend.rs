@@ -46,15 +46,6 @@ pub trait StoreBackend: Send + Sync + fmt::Debug + 'static {
     /// ([`Batch::check_generation`]) where no reopening can come between that and the write.
     async fn write(&self, batch: Batch, durability: Durability) -> Result<(), StoreError>;
 
-    /// If the key's value is `expected` (`None`: it has none), makes it `value` (`None`: removes it) and says `true`;
-    /// else changes nothing and says `false`. Atomic against every other write; durable when it returns.
-    async fn compare_and_set(
-        &self,
-        key: Key<'_>,
-        expected: Option<&[u8]>,
-        value: Option<&[u8]>,
-    ) -> Result<bool, StoreError>;
-
     /// Makes every write that has returned durable.
     async fn sync(&self) -> Result<(), StoreError>;
 

@@ -21,7 +21,7 @@ impl<'a> Key<'a> {
         Self { partition, clustering }
     }
 
-    pub(super) fn check(&self) -> Result<(), StoreError> {
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
         check_size("partition key", limits::PARTITION_KEY_BYTES_MAX, self.partition.len())?;
         check_size("clustering key", limits::CLUSTERING_KEY_BYTES_MAX, self.clustering.len())
     }

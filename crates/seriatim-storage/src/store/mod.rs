@@ -111,41 +111,6 @@ impl Store {
         self.backend.write(batch, durability).await
     }
 
-    /// Writes the value if the key has none; says whether it did. Durable when it returns.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`]; the write may have happened if the kind is in doubt.
-    pub async fn insert_if_absent(&self, key: Key<'_>, value: &[u8]) -> Result<bool, StoreError> {
-        check_write(key, value)?;
-        self.backend.compare_and_set(key, None, Some(value)).await
-    }
-
-    /// Writes the value if the key has the expected one; says whether it did. Durable when it returns.
-    ///
-    /// # Errors
-    ///
-    /// As [`Store::insert_if_absent`].
-    pub async fn compare_and_swap(
-        &self,
-        key: Key<'_>,
-        expected: &[u8],
-        value: &[u8],
-    ) -> Result<bool, StoreError> {
-        check_write(key, value)?;
-        self.backend.compare_and_set(key, Some(expected), Some(value)).await
-    }
-
-    /// Removes the key if it has the expected value; says whether it did. Durable when it returns.
-    ///
-    /// # Errors
-    ///
-    /// As [`Store::insert_if_absent`].
-    pub async fn compare_and_delete(&self, key: Key<'_>, expected: &[u8]) -> Result<bool, StoreError> {
-        key.check()?;
-        self.backend.compare_and_set(key, Some(expected), None).await
-    }
-
     /// Makes every write that has returned durable.
     ///
     /// # Errors
@@ -201,7 +166,7 @@ impl Store {
     }
 }
 
-fn check_write(key: Key<'_>, value: &[u8]) -> Result<(), StoreError> {
+pub(crate) fn check_write(key: Key<'_>, value: &[u8]) -> Result<(), StoreError> {
     key.check()?;
     check_size("value", limits::VALUE_BYTES_MAX, value.len())
 }

@@ -126,3 +126,16 @@ pub async fn batches_of_many_tasks_are_all_written(subject: Subject<Store>) {
         assert!(pairs.iter().enumerate().all(|(at, (_, value))| value[..] == nth(at / 20)));
     }
 }
+
+pub async fn what_is_written_is_durable_when_it_says_so(subject: Subject<Store>) {
+    let store = subject.open().await;
+    let mut last = store.written();
+    for round in 0..10 {
+        store.put(key(&nth(round)), b"value").await.unwrap();
+        assert!(store.written() >= last, "it only rises");
+        last = store.written();
+        assert!(store.durable() <= last);
+    }
+    store.sync().await.unwrap();
+    assert!(store.durable() >= last, "{} of {last}", store.durable());
+}

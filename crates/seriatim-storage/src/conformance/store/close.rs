@@ -19,9 +19,6 @@ pub async fn a_closed_store_says_so(subject: Subject<Store>) {
     let mut batch = Batch::new();
     batch.put(key(b"other"), b"new");
     assert_eq!(store.write(batch, Durability::Synced).await, Err(closed.clone()));
-    assert_eq!(store.insert_if_absent(key(b"other"), b"new").await, Err(closed.clone()));
-    assert_eq!(store.compare_and_swap(key(b"k"), b"value", b"new").await, Err(closed.clone()));
-    assert_eq!(store.compare_and_delete(key(b"k"), b"value").await, Err(closed.clone()));
     assert_eq!(store.sync().await, Err(closed));
     drop((scan, store));
     let store = subject.open().await;

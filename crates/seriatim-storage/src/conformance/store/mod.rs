@@ -8,7 +8,6 @@
 
 pub mod batch;
 pub mod close;
-pub mod conditional;
 pub mod get;
 pub mod limits;
 pub mod meanwhile;

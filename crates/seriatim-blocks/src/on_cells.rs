@@ -1,4 +1,4 @@
-//! Blocks on any store, by compare-and-swap.
+//! Blocks in cells, by compare-and-swap.
 
 #[cfg(test)]
 mod release_tests;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use seriatim_env::Env;
-use seriatim_storage::{Store, StoreError};
+use seriatim_storage::{Cells, StoreError};
 use seriatim_types::Number;
 use tokio::sync::Mutex;
 
@@ -29,18 +29,18 @@ const ATTEMPTS_AT_ONCE: u32 = 3;
 const PAUSE_FIRST: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(64);
 
-/// A block sequence under a key of a [`Store`]. Any number of processes may share the key: each reservation is one
+/// A block sequence in one of the [`Cells`]. Any number of processes may share the key: each reservation is one
 /// compare-and-swap, so blocks never overlap.
 ///
 /// ```
 /// use seriatim_blocks::{BlockKey, BlockStore, Demand, NumberRange, StoredBlocks};
-/// use seriatim_storage::{Store, memory::MemoryStore};
+/// use seriatim_storage::{Cells, memory::MemoryCells};
 ///
 /// # seriatim_env::simulate(1, |env| async move {
-/// let store = Store::new(MemoryStore::new());
+/// let cells = Cells::new(MemoryCells::new());
 /// let key = BlockKey::new(b"ids", b"orders");
-/// let here = StoredBlocks::new(env.clone(), store.clone(), key.clone(), NumberRange::default());
-/// let there = StoredBlocks::new(env, store, key, NumberRange::default());
+/// let here = StoredBlocks::new(env.clone(), cells.clone(), key.clone(), NumberRange::default());
+/// let there = StoredBlocks::new(env, cells, key, NumberRange::default());
 ///
 /// let demand = Demand { min: 1, want: 100, unused: 0 };
 /// assert_eq!(here.reserve(demand).await?.to_string(), "[0, 100)");
@@ -51,7 +51,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(64);
 #[derive(Debug)]
 pub struct StoredBlocks {
     env: Env,
-    store: Store,
+    cells: Cells,
     key: BlockKey,
     range: NumberRange,
     adopt_bare: bool,
@@ -71,10 +71,10 @@ struct Seen {
 impl StoredBlocks {
     /// The blocks under this key. Reads and writes nothing yet.
     #[must_use]
-    pub fn new(env: Env, store: Store, key: BlockKey, range: NumberRange) -> Self {
+    pub fn new(env: Env, cells: Cells, key: BlockKey, range: NumberRange) -> Self {
         Self {
             env,
-            store,
+            cells,
             key,
             range,
             adopt_bare: false,
@@ -93,7 +93,7 @@ impl StoredBlocks {
     }
 
     async fn read(&self) -> Result<Option<Seen>, BlockStoreError> {
-        let bytes = self.store.get(self.key.as_key()).await;
+        let bytes = self.cells.get(self.key.as_key()).await;
         let Some(bytes) = bytes.map_err(|error| self.error(error))? else {
             return Ok(None);
         };
@@ -109,9 +109,9 @@ impl StoredBlocks {
         let key = self.key.as_key();
         match (expected, value) {
             (None, None) => Ok(true),
-            (None, Some(value)) => self.store.insert_if_absent(key, value).await,
-            (Some(seen), Some(value)) => self.store.compare_and_swap(key, &seen.bytes, value).await,
-            (Some(seen), None) => self.store.compare_and_delete(key, &seen.bytes).await,
+            (None, Some(value)) => self.cells.insert_if_absent(key, value).await,
+            (Some(seen), Some(value)) => self.cells.compare_and_swap(key, &seen.bytes, value).await,
+            (Some(seen), None) => self.cells.compare_and_delete(key, &seen.bytes).await,
         }
     }
 

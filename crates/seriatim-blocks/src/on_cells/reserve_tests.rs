@@ -142,7 +142,7 @@ fn garbage_is_corrupt_names_the_key_and_stays_as_it_is() {
     for garbage in [&[0; 16][..], &[0xff; 16], &[7; 16], b"", b"garbage", &[1; 37], &[0; 64]] {
         world(|world| async move {
             let (blocks, _) = world.writer();
-            world.raw().put(KEY, garbage).await.unwrap();
+            world.set(Some(garbage)).await;
             let errors = [blocks.last().await.unwrap_err(), blocks.reserve(of(1)).await.unwrap_err()];
             for error in errors {
                 assert_eq!(error.kind(), ErrorKind::Corrupt, "{garbage:?}");
@@ -156,7 +156,7 @@ fn garbage_is_corrupt_names_the_key_and_stays_as_it_is() {
 #[test]
 fn a_bare_block_is_adopted_on_request_and_replaced_by_the_first_reservation() {
     world(|world| async move {
-        world.raw().put(KEY, &block(4_096, 4_096).encode()).await.unwrap();
+        world.set(Some(&block(4_096, 4_096).encode())).await;
         let blocks = world.writer().0.adopting_bare();
         let last = LastBlock { block: block(4_096, 4_096), unused: 4_096 };
         assert_eq!(blocks.last().await, Ok(Some(last)));
@@ -164,7 +164,7 @@ fn a_bare_block_is_adopted_on_request_and_replaced_by_the_first_reservation() {
         let (plain, _) = world.writer();
         assert_eq!(plain.reserve(of(1)).await, Ok(block(12_288, 1)));
         // Asked to adopt, it still refuses what is no block.
-        world.raw().put(KEY, &[0xff; 16]).await.unwrap();
+        world.set(Some(&[0xff; 16])).await;
         assert_eq!(world.writer().0.adopting_bare().last().await.unwrap_err().kind(), ErrorKind::Corrupt);
     });
 }
@@ -176,14 +176,12 @@ fn a_value_that_vanishes_or_goes_back_is_corrupt_and_never_a_fresh_start() {
         blocks.reserve(of(10)).await.unwrap();
         let early = world.raw().get(KEY).await.unwrap().unwrap();
         blocks.reserve(of(10)).await.unwrap();
-        world.raw().put(KEY, &early).await.unwrap();
+        world.set(Some(&early)).await;
         let error = blocks.reserve(of(10)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         let late = world.writer().0.reserve(of(5)).await.unwrap();
         assert_eq!(late, block(10, 5), "whoever has not seen the later value cannot know");
-        let mut batch = seriatim_storage::Batch::new();
-        batch.remove(KEY);
-        world.raw().write(batch, seriatim_storage::Durability::Synced).await.unwrap();
+        world.set(None).await;
         let error = blocks.reserve(of(10)).await.unwrap_err();
         assert!(error.to_string().contains("vanished"), "{error}");
     });

@@ -1,4 +1,4 @@
-//! A store that several writers share, each with faults of its own; and one with odd manners.
+//! Cells that several writers share, each with faults of its own; and some with odd manners.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -6,11 +6,9 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use seriatim_env::{Env, simulate};
-use seriatim_storage::faulty::{Faults, FaultyStore};
-use seriatim_storage::memory::MemoryStore;
-use seriatim_storage::{
-    Batch, ClusteringRange, Durability, Key, Pair, Store, StoreBackend, StoreError, Write,
-};
+use seriatim_storage::faulty::{Faults, FaultyCells};
+use seriatim_storage::memory::MemoryCells;
+use seriatim_storage::{Cells, CellsBackend, Key, StoreError, StoreKey};
 use seriatim_types::Number;
 
 use crate::{Block, BlockKey, Demand, NumberRange, StoredBlocks};
@@ -19,12 +17,12 @@ pub(super) const KEY: Key<'static> = Key::new(b"ids", b"orders");
 
 pub(super) struct World {
     pub(super) env: Env,
-    memory: MemoryStore,
+    memory: MemoryCells,
 }
 
 impl World {
     pub(super) fn new(env: Env) -> Self {
-        let memory = MemoryStore::new();
+        let memory = MemoryCells::new();
         Self { env, memory }
     }
 
@@ -34,18 +32,24 @@ impl World {
 
     pub(super) fn writer_of(&self, range: NumberRange) -> (StoredBlocks, Faults) {
         let faults = Faults::new(&self.env);
-        let store = Store::new(FaultyStore::new(Arc::new(self.memory.clone()), &faults));
-        (StoredBlocks::new(self.env.clone(), store, key(), range), faults)
+        let cells = Cells::new(FaultyCells::new(Arc::new(self.memory.clone()), &faults));
+        (StoredBlocks::new(self.env.clone(), cells, key(), range), faults)
     }
 
     pub(super) fn odd_writer(&self, manner: Manner) -> (StoredBlocks, Odd) {
         let odd = Odd { memory: self.memory.clone(), manner, asked: Arc::default(), kept: Arc::default() };
-        let store = Store::new(odd.clone());
-        (StoredBlocks::new(self.env.clone(), store, key(), NumberRange::default()), odd)
+        let cells = Cells::new(odd.clone());
+        (StoredBlocks::new(self.env.clone(), cells, key(), NumberRange::default()), odd)
     }
 
-    pub(super) fn raw(&self) -> Store {
-        Store::new(self.memory.clone())
+    /// Makes this the value, whatever is there.
+    pub(super) async fn set(&self, value: Option<&[u8]>) {
+        let there = self.memory.get(KEY).await.unwrap();
+        assert!(self.memory.compare_and_set(KEY, there.as_deref(), value).await.unwrap());
+    }
+
+    pub(super) fn raw(&self) -> Cells {
+        Cells::new(self.memory.clone())
     }
 }
 
@@ -73,13 +77,13 @@ pub(super) enum Manner {
     Late(u64),
 }
 
-/// A write, and the value that it expects.
-type Kept = (Option<Bytes>, Write);
+/// A key, the value that it is expected to have, and its new one.
+type Kept = (StoreKey, Option<Bytes>, Option<Bytes>);
 
-/// A store with odd manners.
+/// Cells with odd manners.
 #[derive(Debug, Clone)]
 pub(super) struct Odd {
-    memory: MemoryStore,
+    memory: MemoryCells,
     manner: Manner,
     asked: Arc<AtomicU64>,
     kept: Arc<Mutex<Option<Kept>>>,
@@ -88,37 +92,15 @@ pub(super) struct Odd {
 impl Odd {
     /// The late write happens now, if it still can: says whether it did.
     pub(super) async fn land(&self) -> bool {
-        let (expected, write) = self.kept.lock().unwrap().clone().unwrap();
-        let value = write.value.as_deref();
-        self.memory.compare_and_set(write.key.as_key(), expected.as_deref(), value).await.unwrap()
+        let (key, expected, value) = self.kept.lock().unwrap().clone().unwrap();
+        self.memory.compare_and_set(key.as_key(), expected.as_deref(), value.as_deref()).await.unwrap()
     }
 }
 
 #[async_trait]
-impl StoreBackend for Odd {
-    fn batches_are_atomic(&self) -> bool {
-        true
-    }
-
+impl CellsBackend for Odd {
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
         self.memory.get(key).await
-    }
-
-    async fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Bytes>>, StoreError> {
-        self.memory.get_many(keys).await
-    }
-
-    async fn scan_page(
-        &self,
-        partition: &[u8],
-        range: &ClusteringRange,
-        limit: usize,
-    ) -> Result<Vec<Pair>, StoreError> {
-        self.memory.scan_page(partition, range, limit).await
-    }
-
-    async fn write(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
-        self.memory.write(batch, durability).await
     }
 
     async fn compare_and_set(
@@ -131,16 +113,12 @@ impl StoreBackend for Odd {
         match self.manner {
             Manner::AlwaysTaken => Ok(false),
             Manner::Late(nth) if nth == asked => {
-                let write = Write { key: key.into(), value: value.map(Bytes::copy_from_slice) };
-                *self.kept.lock().unwrap() = Some((expected.map(Bytes::copy_from_slice), write));
+                let [expected, value] = [expected, value].map(|value| value.map(Bytes::copy_from_slice));
+                *self.kept.lock().unwrap() = Some((key.into(), expected, value));
                 Err(StoreError::InDoubt("it is on its way".to_owned()))
             }
             Manner::Late(_) => self.memory.compare_and_set(key, expected, value).await,
         }
-    }
-
-    async fn sync(&self) -> Result<(), StoreError> {
-        self.memory.sync().await
     }
 
     async fn close(&self) -> Result<(), StoreError> {

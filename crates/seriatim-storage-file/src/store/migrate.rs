@@ -1,0 +1,251 @@
+//! From format 1, a fjall database, to format 2.
+//!
+//! Derived values are left out: their keys have changed, and the engine, which finds no checkpoint, makes them anew from the
+//! log. What does not follow from the log is kept: block reservations and whatever else a program wrote on condition become
+//! [cells](crate::FileCells), and offsets of asynchronous projectors stay where they are.
+//!
+//! ```text
+//! 1. store/tree, cells     what is kept, durably; begun anew if it was cut short
+//! 2. store/format          from now on it has format 2
+//! 3. remove the database   continued if it was cut short
+//! ```
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::sync::Arc;
+
+use fjall::{KeyspaceCreateOptions, Readable as _};
+use lsm_tree::Cache;
+use seriatim_storage::{Batch, Key, StoreError, StoreKey};
+
+use super::fault;
+use super::run::{Run, merge_runs};
+use super::tree::SortedTree;
+use crate::cells;
+
+const META: &str = "meta";
+const PAIRS: &str = "pairs";
+const FORMAT_KEY: &[u8] = b"format";
+const FORMAT_1: [u8; 4] = 1_u32.to_be_bytes();
+
+/// Cells that are written at once.
+const CELLS_AT_ONCE: usize = 1_000;
+
+/// Everything that a store of format 1 has, but for its journals. The engine reads the marker first.
+const FILES: [&str; 3] = ["version", "lock", "keyspaces"];
+
+/// Whether a store of format 1 is in this directory.
+pub(super) fn is_format_1(directory: &Path) -> Result<bool, StoreError> {
+    cells::is_database(directory)
+}
+
+/// Copies what is kept of a store of format 1 into a tree, and into cells in their directory. The store itself is not changed.
+pub(super) fn copy(store: &Path, tree: &Path, cells: &Path) -> Result<(), StoreError> {
+    tracing::info!(store = %store.display(), "the store has format 1: what is derived is left out and made anew from the log");
+    let failed = |error: fjall::Error| {
+        StoreError::Unavailable(format!("{}, in format 1: {}", store.display(), cells::text(&error)))
+    };
+    let old = fjall::Database::builder(store).worker_threads(1).open().map_err(|error| match error {
+        fjall::Error::Locked => StoreError::Unavailable(format!(
+            "{} is open in another process: stop that one first, or name another directory",
+            store.display()
+        )),
+        error => failed(error),
+    })?;
+    let names = old.list_keyspace_names();
+    let is_foreign = !old.keyspace_exists(META) && !names.is_empty();
+    if is_foreign || names.iter().any(|name| &**name != META && &**name != PAIRS) {
+        return Err(super::format::foreign(store, "another program's database is in it"));
+    }
+    if names.is_empty() {
+        // Made, and then the process ended.
+        return copy_kept(tree, cells, std::iter::empty());
+    }
+    let meta = old.keyspace(META, KeyspaceCreateOptions::default).map_err(failed)?;
+    match meta.get(FORMAT_KEY).map_err(failed)?.as_deref() {
+        None if !old.keyspace_exists(PAIRS) => return copy_kept(tree, cells, std::iter::empty()),
+        Some(bytes) if *bytes == FORMAT_1 => {}
+        found => {
+            let found = found.map(<[u8]>::to_vec);
+            return Err(StoreError::Corrupt(format!(
+                "{}: {found:02x?} is no format version",
+                store.display()
+            )));
+        }
+    }
+    let pairs = old.keyspace(PAIRS, KeyspaceCreateOptions::default).map_err(failed)?;
+    let snapshot = old.snapshot();
+    let entries = snapshot.iter(&pairs).map(|entry| {
+        let (physical, stored) = entry.into_inner().map_err(failed)?;
+        let key = StoreKey::from_bytes(&physical)
+            .ok_or_else(|| StoreError::Corrupt(format!("{physical:02x?} is no physical key")))?;
+        Ok((key, stored))
+    });
+    let kept = entries.filter(|entry| entry.as_ref().map_or(true, |(key, _)| !is_derived(key.as_key())));
+    copy_kept(
+        tree,
+        cells,
+        kept.map(|entry| entry.and_then(|(key, stored)| Ok((key, decode(&stored)?.to_vec())))),
+    )
+}
+
+fn copy_kept(
+    tree: &Path,
+    directory: &Path,
+    kept: impl Iterator<Item = Result<(StoreKey, Vec<u8>), StoreError>>,
+) -> Result<(), StoreError> {
+    let (mut offsets, mut database) = (Batch::new(), None);
+    let (mut pending, mut count) = (Vec::new(), 0_usize);
+    let mut write = |pending: &mut Vec<(StoreKey, Vec<u8>)>| {
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let cells = match &mut database {
+            Some(cells) => cells,
+            none => none.insert(cells::Database::open(directory)?),
+        };
+        cells.write(pending.iter().map(|(key, value)| (key.as_bytes(), Some(&value[..]))))?;
+        pending.clear();
+        cells.sync().and_then(|()| cells.tidy())
+    };
+    for entry in kept {
+        let (key, value) = entry?;
+        if is_projector_offset(key.as_key()) {
+            offsets.put(key.as_key(), &value);
+            continue;
+        }
+        pending.push((key, value));
+        count += 1;
+        if pending.len() == CELLS_AT_ONCE {
+            write(&mut pending)?;
+        }
+    }
+    write(&mut pending)?;
+    fault::reach(tree, "between cells and tree")?;
+    tracing::info!(cells = count, offsets = offsets.len(), "what does not follow from the log is kept");
+    let tree = SortedTree::open(tree, &Arc::new(Cache::with_capacity_bytes(0)))?;
+    if offsets.is_empty() {
+        return Ok(());
+    }
+    tree.ingest(merge_runs(&[Arc::new(Run::new(offsets))]))
+}
+
+/// Removes a store of format 1, when format 2 is there.
+pub(super) fn remove(directory: &Path) -> io::Result<()> {
+    let unless_missing = |removed: io::Result<()>| match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    };
+    // The marker last, so that this is begun again if it is cut short.
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "jnl") {
+            unless_missing(fs::remove_file(path))?;
+        }
+    }
+    for name in FILES.iter().rev() {
+        let path = directory.join(name);
+        unless_missing(if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) })?;
+    }
+    Ok(())
+}
+
+/// The value that was stored: after a byte 0, or after a byte 1 and eight that have no meaning any more.
+fn decode(stored: &[u8]) -> Result<&[u8], StoreError> {
+    let value = match stored.split_first() {
+        Some((0, value)) => Some(value),
+        Some((1, rest)) => rest.split_first_chunk::<8>().map(|(_, value)| value),
+        _ => None,
+    };
+    value.ok_or_else(|| {
+        let start = stored.get(..9).unwrap_or(stored);
+        StoreError::Corrupt(format!("a stored value begins with {start:02x?}, which is none of ours"))
+    })
+}
+
+/// How far an asynchronous projector had come: "eo", application 4, partition 2; its name.
+fn is_projector_offset(key: Key<'_>) -> bool {
+    key.partition.len() == 8 && key.partition.starts_with(b"eo")
+}
+
+/// Whether a key of format 1 is one of the engine's or the sequencer's own, by its letters and its exact size. Anything else
+/// is someone else's.
+fn is_derived(key: Key<'_>) -> bool {
+    let Some((family, rest)) = key.partition.split_first_chunk::<2>() else { return false };
+    let (partition, clustering) = (rest.len(), key.clustering.len());
+    match family {
+        // Checkpoint, sweep: application 4, partition 2.
+        b"ek" | b"es" => partition == 6 && clustering == 0,
+        // Workspace log, registry of ids: application 4, workspace 8, number 8 and 2.
+        b"el" | b"ei" => partition == 20 && clustering == 2,
+        // Records and parts of a type: application 4, workspace 8, type 2, number 8 and 2.
+        b"er" | b"ep" => partition == 22 && clustering == 2,
+        // Idempotency keys: application 4, workspace 8; the key.
+        b"ex" => partition == 12 && clustering > 0,
+        // Views: application 4, workspace 8, name; the row's key.
+        b"ev" => partition > 12,
+        // Parts of a value: its partition key; its clustering key, offset 8, number 4.
+        b"ez" => key.clustering.split_last_chunk::<12>().is_some_and(|(clustering, _)| {
+            !rest.starts_with(b"ez") && is_derived(Key::new(rest, clustering))
+        }),
+        // Numbers of a workspace: application 4, workspace 8 and 2. The sequencer's checkpoint: application 4, partition 2.
+        b"sn" => partition == 12 && clustering == 2,
+        b"sc" => partition == 4 && clustering == 2,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_exact_shapes_are_derived() {
+        let bytes = |family: &[u8], more: usize| [family, &vec![7; more]].concat();
+        for (family, partition, clustering) in [
+            (b"ek", 6, 0),
+            (b"es", 6, 0),
+            (b"el", 20, 2),
+            (b"ei", 20, 2),
+            (b"er", 22, 2),
+            (b"ep", 22, 2),
+            (b"ex", 12, 5),
+            (b"ev", 15, 9),
+            (b"sn", 12, 2),
+            (b"sc", 4, 2),
+        ] {
+            let is = |partition: usize, clustering: usize| {
+                is_derived(Key::new(&bytes(family, partition), &vec![1; clustering]))
+            };
+            assert!(is(partition, clustering), "{family:?}");
+            assert!(!is(partition - 4, clustering), "{family:?}");
+            let part = bytes(b"ez", 0);
+            let part = [&part[..], &bytes(family, partition)].concat();
+            assert!(is_derived(Key::new(&part, &vec![1; clustering + 12])), "part of {family:?}");
+        }
+        for (partition, clustering) in [
+            (&b"ids"[..], &b"orders"[..]),
+            (b"", b""),
+            (b"e", b"x"),
+            (b"ek", b""),
+            (b"ez", b"twelve bytes"),
+            (b"ezids", b"orders and twelve"),
+        ] {
+            assert!(!is_derived(Key::new(partition, clustering)), "{partition:?}");
+        }
+        let offset = Key::new(b"eo\0\0\0\x01\0\x02", b"mail");
+        assert!(is_projector_offset(offset) && !is_derived(offset));
+        assert!(!is_projector_offset(Key::new(b"eo", b"mail")));
+    }
+
+    #[test]
+    fn values_of_format_1_are_read() {
+        assert_eq!(decode(b"\x00tea"), Ok(&b"tea"[..]));
+        assert_eq!(decode(b"\x00"), Ok(&b""[..]));
+        assert_eq!(decode(b"\x01\x00\x00\x00\x00\x01\x02\x03\x04tea"), Ok(&b"tea"[..]));
+        for bytes in [&b""[..], b"\x02tea", b"\x01\x00\x00\x00\x00\x01\x02\x03"] {
+            assert!(matches!(decode(bytes), Err(StoreError::Corrupt(_))), "{bytes:?}");
+        }
+    }
+}

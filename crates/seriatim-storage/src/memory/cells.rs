@@ -1,0 +1,74 @@
+//! Cells in memory.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::{CellsBackend, Key, StoreError, StoreKey};
+
+/// Cells in memory. Clones share them, so that they can be closed and opened again: [`MemoryCells::reopen`].
+#[derive(Debug, Clone, Default)]
+pub struct MemoryCells {
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    values: BTreeMap<StoreKey, Bytes>,
+    closed: bool,
+}
+
+impl MemoryCells {
+    /// No cells.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same values, open again after a close.
+    #[must_use]
+    pub fn reopen(&self) -> Self {
+        self.lock().closed = false;
+        self.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self) -> Result<MutexGuard<'_, Shared>, StoreError> {
+        let shared = self.lock();
+        if shared.closed { Err(StoreError::Closed) } else { Ok(shared) }
+    }
+}
+
+#[async_trait]
+impl CellsBackend for MemoryCells {
+    async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
+        Ok(self.open()?.values.get(&key.into()).cloned())
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: Key<'_>,
+        expected: Option<&[u8]>,
+        value: Option<&[u8]>,
+    ) -> Result<bool, StoreError> {
+        let (mut shared, key) = (self.open()?, StoreKey::from(key));
+        if shared.values.get(&key).map(|value| &value[..]) != expected {
+            return Ok(false);
+        }
+        match value {
+            Some(value) => shared.values.insert(key, Bytes::copy_from_slice(value)),
+            None => shared.values.remove(&key),
+        };
+        Ok(true)
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.lock().closed = true;
+        Ok(())
+    }
+}
