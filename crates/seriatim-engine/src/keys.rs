@@ -26,7 +26,7 @@
 use bytes::Buf;
 pub use seriatim_storage::StoreKey;
 use seriatim_storage::{ClusteringRange, Key};
-use seriatim_types::{ApplicationId, Partition, PartitionId, RecordId, WorkspaceId, WorkspaceOffset};
+use seriatim_types::{Partition, RecordId, WorkspaceId, WorkspaceOffset};
 
 use crate::definition::{DocumentKind, TypeId};
 

@@ -94,15 +94,6 @@ impl StoreBackend for Gathering {
         self.seen.write(batch, durability).await
     }
 
-    async fn compare_and_set(
-        &self,
-        _: Key<'_>,
-        _: Option<&[u8]>,
-        _: Option<&[u8]>,
-    ) -> Result<bool, StoreError> {
-        unreachable!("the engine compares nothing")
-    }
-
     async fn sync(&self) -> Result<(), StoreError> {
         let written = {
             let mut disk = self.disk()?;
