@@ -5,7 +5,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`engine`] | commands become numbered events; series, audits, the doctor |
-//! | [`sequencer`] | gap-free sequences derived from a log, alone |
+//! | [`engine::alone`], [`sequencer`] | gap-free sequences derived from a log, alone |
 //! | [`blocks`] | unique rising ids, leased in blocks |
 //! | [`storage`], [`storage_file`] | the two ports, Log and Store, and both on local files |
 //! | [`server`], [`client`], [`api`] | the HTTP API, a client of it, and what they say to each other |

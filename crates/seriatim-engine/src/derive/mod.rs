@@ -4,21 +4,23 @@
 //!                       apply (crate::apply): what follows from one event
 //!                         │ finds values through State: draft, open group, overlay, fetched
 //!                         ▼
-//! a command is staged ──► values,   ──► overlay: waiting layer ─► writing layer ──► store: values,
-//! the log is replayed ──► numbers,                                   flush                 then the checkpoint
+//! a command is staged ──► values,   ──► overlay: waiting layer ─► writing layer ──► store: values and
+//! the log is replayed ──► numbers,                                   flush                 checkpoint, one batch
 //!                         next offset
 //! ```
 //!
-//! A recovery replays the log from the checkpoint into the overlay, and a doctor replays all of it into a scratch store.
+//! A recovery replays the log from the checkpoint into the overlay, and a doctor replays all of it into a scratch store. What
+//! follows from an event is an engine's application, or numbers only, for a sequencer that is used alone.
 //!
 //! To be read in this order:
 //!
-//! 1. `state`: what an event sees and what it changes;
+//! 1. `derives`: what follows from an event besides numbers; `state`: what an event sees and what it changes;
 //! 2. `layer` and `overlay`: what is derived and not in the store yet, and `budget`: how much of it there may be;
 //! 3. `fetched`: what was read from the store before its turn;
-//! 4. `replay`: applying the log again;
-//! 5. `checkpoint`: how far the store is;
-//! 6. `split` and `collected`: values larger than a store takes, and what a flush writes.
+//! 4. `partition`: all of it for one partition, and how it is read;
+//! 5. `flusher` and `checkpoint`: writing it, and how far the store is; `ahead`: how much of that is durable;
+//! 6. `recovery` and `replay`: applying the log again;
+//! 7. `split` and `collected`: values larger than a store takes, and what a flush writes.
 
 mod ahead;
 mod budget;

@@ -1,8 +1,8 @@
 //! What is committed and applied, and not in the store yet.
 //!
 //! ```text
-//! log:  [ checkpoint ........ writing.next ........ next )
-//!         in the store behind here  being written    waiting
+//! log:  [ ........ checkpoint ........ writing.next ........ next )
+//!         in the store       being written         waiting
 //! ```
 
 use std::collections::BTreeMap;
@@ -94,7 +94,7 @@ impl Overlay {
         }
     }
 
-    /// Forgets what waits, because a recovery will find it in the log again. A write that is under way goes on, and must
+    /// Forgets what waits, because a recovery will find it in the log again. A write that is under way continues, and must
     /// have returned before the recovery reads: otherwise an older value could be written over a newer one.
     pub(crate) fn suspend(&mut self) -> Round {
         self.round += 1;
@@ -314,7 +314,7 @@ impl Overlay {
         self.count(self.share.group);
     }
 
-    /// The write has failed, or nobody knows: what it held waits again, unless it has changed since.
+    /// The write has failed, or is in doubt: what it held waits again, unless it has changed since.
     pub(crate) fn failed(&mut self, writing: &Writing) {
         self.writing = None;
         if self.filling {

@@ -19,7 +19,7 @@ use crate::metrics::float;
 enum Halt {
     /// A later recovery has begun.
     Superseded,
-    /// There is no going on.
+    /// It cannot continue.
     Stop(StopReason),
     /// Storage may work again.
     Retry(StopReason),
@@ -141,7 +141,7 @@ impl<D: Derives> Filling<'_, D> {
         Ok(())
     }
 
-    /// Waits until an earlier flush has returned, so that nothing older can be written behind what is read here.
+    /// Waits until an earlier flush has returned, so that nothing older can be written after what is read here.
     async fn begin(&mut self) -> Result<PartitionOffset, Halt> {
         let mut changes = self.derived.changes.subscribe();
         while lock(&self.derived.overlay).is_writing() {
