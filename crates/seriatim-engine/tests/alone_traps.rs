@@ -433,3 +433,24 @@ fn many_workspaces_and_a_small_cache_give_the_same_numbers() {
         }
     });
 }
+
+#[test]
+fn a_panic_in_a_flush_stops_the_sequencer_and_a_stop_says_so() {
+    on_memory(|mut desk| async move {
+        desk.options = Options { flush_at: 1, ..desk.options };
+        let mut sequencer = desk.open_ready().await;
+        desk.faults.fail_nth(Operation::Write, 1, Fault::Panic);
+        desk.invoice(&mut sequencer, workspace(1)).await;
+        let busy = loop {
+            match sequencer.check_room() {
+                Ok(()) => desk.env.sleep(Duration::from_millis(1)).await,
+                Err(busy) => break busy,
+            }
+        };
+        assert!(busy.to_string().contains("a flush panicked"), "{busy}");
+        let error = sequencer.finish(PATIENCE).await.unwrap_err();
+        assert!(error.reason.contains("a flush panicked") && error.unflushed == 1, "{error}");
+        let mut sequencer = desk.open_ready().await;
+        assert_eq!(desk.invoice(&mut sequencer, workspace(1)).await, 2);
+    });
+}

@@ -118,7 +118,8 @@ impl<D: Derives> DerivedPartition<D> {
         let overlay = lock(&self.overlay);
         if overlay.is_retired() {
             drop(overlay);
-            return self.halted().map(|reason| Busy::Stopped(StopReason::Internal(reason)));
+            let reason = self.halted().unwrap_or_else(|| "it is being stopped".to_owned());
+            return Some(Busy::Stopped(StopReason::Internal(reason)));
         }
         overlay.backlog()?;
         drop(overlay);
@@ -159,6 +160,8 @@ impl<D: Derives> DerivedPartition<D> {
 
     /// Stops it: nothing more is written to the store. What the log has, the next recovery finds there.
     pub(crate) fn halt(&self, reason: &str) {
+        // First: when the reason can be read, nothing more is handed out to be written.
+        lock(&self.overlay).retire();
         self.stopped.send_if_modified(|present| {
             let first = present.is_none();
             if first {
@@ -166,7 +169,6 @@ impl<D: Derives> DerivedPartition<D> {
             }
             first
         });
-        lock(&self.overlay).retire();
         self.notify();
     }
 

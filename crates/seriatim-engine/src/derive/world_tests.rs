@@ -92,7 +92,9 @@ impl Outline {
                 steps.extend((drawn < 2).then_some(Step::Draw));
             }
             (group, None) => {
-                steps.extend([Step::Begin(0), Step::Begin(1)]);
+                steps.push(Step::Begin(0));
+                // As long as nothing has happened, one workspace is like the other.
+                steps.extend(self.touched.then_some(Step::Begin(1)));
                 steps.extend(group.map(|_| Step::DropGroup));
                 steps.extend((self.staged > 0).then_some(Step::Seal));
             }
