@@ -58,10 +58,15 @@ async fn a_store_that_does_not_open_any_more_can_be_discarded() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     fill(directory).await;
-    fs::write(directory.join("store/version"), "nonsense").unwrap();
-    assert!(FileStorage::open(&Env::real(), directory, FileOptions::default()).await.is_err());
-    discard(directory).await.unwrap();
-    assert_eq!(open(directory).await.store().get(KEY).await.unwrap(), None);
+    for name in ["store/format", "store/version", "store/tree/current"] {
+        fs::write(directory.join(name), "nonsense").unwrap();
+        assert!(FileStorage::open(&Env::real(), directory, FileOptions::default()).await.is_err(), "{name}");
+        discard(directory).await.unwrap();
+        let storage = open(directory).await;
+        assert_eq!(storage.store().get(KEY).await.unwrap(), None);
+        storage.store().put(KEY, b"value").await.unwrap();
+        storage.close().await.unwrap();
+    }
 }
 
 #[tokio::test]
@@ -71,7 +76,7 @@ async fn whatever_a_crash_leaves_of_a_discarded_store_the_storage_opens() {
     fill(directory).await;
     // Renamed, and half removed.
     fs::rename(directory.join("store"), directory.join("store.discarded")).unwrap();
-    fs::remove_file(directory.join("store.discarded/version")).unwrap();
+    fs::remove_file(directory.join("store.discarded/format")).unwrap();
     let storage = open(directory).await;
     assert_eq!(storage.store().get(KEY).await.unwrap(), None);
     storage.store().put(KEY, b"new").await.unwrap();

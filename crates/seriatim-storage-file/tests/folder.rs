@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use seriatim_env::Env;
-use seriatim_storage::{AppendError, Digest, Entries, Header, Key, Owner, StoreError};
+use seriatim_storage::{AppendError, Batch, Digest, Durability, Entries, Header, Key, Owner, StoreError};
 use seriatim_storage_file::{FileOptions, FileStorage, LogOptions, OpenError};
 use seriatim_types::{ErrorKind, Partition, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset};
 
@@ -100,7 +100,7 @@ async fn a_full_segment_gets_an_index_that_opening_does_not_have_to_make_anew() 
 }
 
 #[tokio::test]
-async fn a_nearly_full_disk_refuses_writes_of_both_ports_and_reads_go_on() {
+async fn a_nearly_full_disk_refuses_what_has_to_be_durable_and_reads_go_on() {
     let directory = tempfile::tempdir().unwrap();
     let options = FileOptions { free_bytes_min: 1_000, ..FileOptions::default() };
     let made = FileStorage::open(&Env::real(), directory.path(), options.clone()).await.unwrap();
@@ -108,7 +108,9 @@ async fn a_nearly_full_disk_refuses_writes_of_both_ports_and_reads_go_on() {
     let probe = Box::new(|_: &Path| Ok(999));
     let storage = FileStorage::open_with_probe(&Env::real(), directory.path(), options, probe).await.unwrap();
     let key = Key::new(b"partition", b"");
-    let error = storage.store().put(key, b"value").await.unwrap_err();
+    let mut batch = Batch::new();
+    batch.put(key, b"value");
+    let error = storage.store().write(batch, Durability::Synced).await.unwrap_err();
     assert_eq!(error, StoreError::DiskNearlyFull { free_bytes: 999, needed_bytes: 1_000 });
     assert_eq!(storage.store().get(key).await.unwrap(), None);
 

@@ -19,22 +19,16 @@ fn key(number: u32) -> [u8; 4] {
     number.to_be_bytes()
 }
 
-async fn fill(store: &Store) {
+async fn fill(store: &Store, durability: Durability) {
     let mut batch = Batch::new();
     (0..KEYS).for_each(|number| batch.put(Key::new(b"p", &key(number)), &[7; 500]));
-    store.write(batch, Durability::Buffered).await.unwrap();
+    store.write(batch, durability).await.unwrap();
 }
 
 async fn check_filled(store: &Store) {
     for number in 0..KEYS {
         assert_eq!(store.get(Key::new(b"p", &key(number))).await.unwrap().unwrap(), &[7; 500][..]);
     }
-}
-
-fn journal_bytes(directory: &Path) -> u64 {
-    let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
-    let journals = files.filter(|file| file.path().extension().is_some_and(|extension| extension == "jnl"));
-    journals.map(|file| file.metadata().unwrap().len()).sum()
 }
 
 fn files_below(directory: &Path, found: &mut Vec<PathBuf>) {
@@ -45,45 +39,50 @@ fn files_below(directory: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[tokio::test]
-async fn a_clean_stop_leaves_nothing_to_replay() {
+async fn what_was_written_after_a_stop_is_newer_than_what_was_there() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path().join("store");
-    for _ in 0..3 {
+    for round in 0..3_u8 {
         let store = open(&directory).unwrap();
-        fill(&store).await;
-        store.insert_if_absent(Key::new(b"q", b""), b"1").await.unwrap();
+        fill(&store, Durability::Buffered).await;
+        store.put(Key::new(b"q", b""), &[round]).await.unwrap();
         store.close().await.unwrap();
-        assert_eq!(journal_bytes(&directory), 0);
     }
     let store = open(&directory).unwrap();
     check_filled(&store).await;
-    // What is written behind an emptied journal is newer than what was flushed before it.
+    assert_eq!(store.get(Key::new(b"q", b"")).await.unwrap().unwrap(), &[2][..]);
     store.put(Key::new(b"p", &key(1)), b"new").await.unwrap();
+    store.sync().await.unwrap();
     drop(store);
     let store = open(&directory).unwrap();
     assert_eq!(store.get(Key::new(b"p", &key(1))).await.unwrap().unwrap(), "new");
-    assert!(!store.insert_if_absent(Key::new(b"q", b""), b"2").await.unwrap());
 }
 
 #[tokio::test]
-async fn a_store_that_was_dropped_opens_with_all_that_was_written() {
+async fn a_store_that_was_dropped_opens_with_all_that_was_synced_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path()).unwrap();
-    fill(&store).await;
+    fill(&store, Durability::Synced).await;
+    store.put(Key::new(b"q", b""), b"buffered").await.unwrap();
+    assert_eq!((store.written(), store.durable()), (2, 1));
     drop(store);
-    check_filled(&open(directory.path()).unwrap()).await;
+    let store = open(directory.path()).unwrap();
+    check_filled(&store).await;
+    assert_eq!(store.get(Key::new(b"q", b"")).await.unwrap(), None);
+    assert_eq!((store.written(), store.durable()), (0, 0));
 }
 
-#[tokio::test]
-async fn memtables_of_any_size_lose_nothing() {
+#[tokio::test(flavor = "multi_thread")]
+async fn ingestions_of_any_size_lose_nothing() {
     let directory = tempfile::tempdir().unwrap();
-    let options = StoreOptions { memtable_bytes: 64 << 10, ..StoreOptions::default() };
+    let options = StoreOptions { gather_bytes: 64 << 10, ..StoreOptions::default() };
     let store = Store::new(TreeStore::open(Env::real(), directory.path(), options).unwrap());
     for round in 0..100_u32 {
         let mut batch = Batch::new();
         (0..200).for_each(|number| batch.put(Key::new(&key(number), &key(round)), &[7; 500]));
         store.write(batch, Durability::Buffered).await.unwrap();
     }
+    store.close().await.unwrap();
     drop(store);
     let store = open(directory.path()).unwrap();
     for number in 0..200 {
@@ -109,9 +108,12 @@ async fn a_directory_of_somebody_else_is_left_alone() {
     assert!(matches!(&error, StoreError::Corrupt(text) if text.contains("letter.txt")), "{error}");
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
 
-    let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("version"), "1.0.3").unwrap();
-    assert!(matches!(open(directory.path()), Err(StoreError::Corrupt(_))));
+    for (name, content) in [("version", &b"1.0.3"[..]), ("format", b"pdf"), ("format", &[0xff, 0xfe])] {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join(name), content).unwrap();
+        assert!(matches!(open(directory.path()), Err(StoreError::Corrupt(_))), "{name}");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
 }
 
 #[tokio::test]
@@ -121,50 +123,70 @@ async fn a_database_of_another_program_is_refused() {
     let theirs = database.keyspace("theirs", KeyspaceCreateOptions::default).unwrap();
     theirs.insert("a", "b").unwrap();
     drop((theirs, database));
-    let error = open(directory.path()).unwrap_err();
-    assert!(matches!(&error, StoreError::Corrupt(text) if text.contains("another program")), "{error}");
+    for _ in 0..2 {
+        let error = open(directory.path()).unwrap_err();
+        assert!(matches!(&error, StoreError::Corrupt(text) if text.contains("another program")), "{error}");
+    }
+    let database = Database::builder(directory.path()).open().unwrap();
+    let theirs = database.keyspace("theirs", KeyspaceCreateOptions::default).unwrap();
+    assert_eq!(&*theirs.get("a").unwrap().unwrap(), b"b");
 }
 
 #[tokio::test]
 async fn a_newer_format_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     open(directory.path()).unwrap().close().await.unwrap();
-    let database = Database::builder(directory.path()).open().unwrap();
-    let meta = database.keyspace("meta", KeyspaceCreateOptions::default).unwrap();
-    assert_eq!(*meta.get("format").unwrap().unwrap(), [0, 0, 0, 1]);
-    meta.insert("format", [0, 0, 0, 2]).unwrap();
-    drop((meta, database));
-    assert_eq!(open(directory.path()).unwrap_err(), StoreError::Newer { found: 2, known: 1 });
+    let marker = directory.path().join("format");
+    assert_eq!(fs::read_to_string(&marker).unwrap(), "seriatim store\nformat 2\n");
+    fs::write(&marker, "seriatim store\nformat 3\n").unwrap();
+    assert_eq!(open(directory.path()).unwrap_err(), StoreError::Newer { found: 3, known: 2 });
 
+    let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("version"), b"FJL\x04").unwrap();
     assert_eq!(open(directory.path()).unwrap_err(), StoreError::Newer { found: 4, known: 3 });
 }
 
 #[tokio::test]
 async fn a_store_that_was_never_finished_opens_empty() {
+    let whole = tempfile::tempdir().unwrap();
+    open(whole.path()).unwrap().close().await.unwrap();
+    // Cut short after each step: the lock, the tree, the marker under another name.
+    for names in [&["in-use"][..], &["in-use", "tree"], &["in-use", "tree", "format.new"]] {
+        let directory = tempfile::tempdir().unwrap();
+        for name in names {
+            match *name {
+                "tree" => fs::create_dir(directory.path().join(name)).unwrap(),
+                _ => fs::write(directory.path().join(name), "seria").unwrap(),
+            }
+        }
+        let store = open(directory.path()).unwrap();
+        fill(&store, Durability::Synced).await;
+        store.close().await.unwrap();
+        check_filled(&open(directory.path()).unwrap()).await;
+    }
+
+    // The first moments of format 1.
     let directory = tempfile::tempdir().unwrap();
     fs::create_dir(directory.path().join("keyspaces")).unwrap();
     fs::write(directory.path().join("lock"), "").unwrap();
     fs::write(directory.path().join("0.jnl"), [0; 100]).unwrap();
     let store = open(directory.path()).unwrap();
-    fill(&store).await;
+    fill(&store, Durability::Synced).await;
     store.close().await.unwrap();
-
-    // The engine's database is there, and our mark is not.
     let directory = tempfile::tempdir().unwrap();
     drop(Database::builder(directory.path()).open().unwrap());
-    fill(&open(directory.path()).unwrap()).await;
+    fill(&open(directory.path()).unwrap(), Durability::Synced).await;
 }
 
 #[tokio::test]
 async fn damage_is_told_and_never_read_as_a_value() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path()).unwrap();
-    fill(&store).await;
+    fill(&store, Durability::Buffered).await;
     store.close().await.unwrap();
     drop(store);
     let mut files = Vec::new();
-    files_below(&directory.path().join("keyspaces"), &mut files);
+    files_below(&directory.path().join("tree/tables"), &mut files);
     let largest = files.iter().max_by_key(|file| file.metadata().unwrap().len()).unwrap();
     let whole = fs::read(largest).unwrap();
 
@@ -186,6 +208,7 @@ async fn damage_is_told_and_never_read_as_a_value() {
             }
         }
         assert!(told > 0);
+        assert!(matches!(store.scan(b"p", Default::default()).all().await, Err(StoreError::Corrupt(_))));
     }
     fs::write(largest, whole).unwrap();
     check_filled(&open(directory.path()).unwrap()).await;

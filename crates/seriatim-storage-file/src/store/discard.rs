@@ -19,7 +19,8 @@ pub(crate) fn discard(env: &Env, storage: &Path, store: &str, cells: &str) -> Re
     let directory = storage.join(store);
     let fail = |error: io::Error| StoreError::Unavailable(format!("{}: {error}", directory.display()));
     remove_discarded(storage)?;
-    if migrate::is_format_1(&directory)? {
+    // Of a damaged one nothing can be kept.
+    if migrate::is_format_1(&directory).unwrap_or(false) {
         let cells = storage.join(cells);
         drop(TreeStore::open_with_cells(env.clone(), &directory, &cells, StoreOptions::default())?);
     }

@@ -54,8 +54,8 @@ pub(super) fn copy(store: &Path, tree: &Path, cells: &Path) -> Result<(), StoreE
         error => failed(error),
     })?;
     let names = old.list_keyspace_names();
-    let is_foreign = !old.keyspace_exists(META) && !names.is_empty();
-    if is_foreign || names.iter().any(|name| &**name != META && &**name != PAIRS) {
+    // There may be more of ours, from earlier programs, with nothing in them that anyone could miss.
+    if !old.keyspace_exists(META) && !names.is_empty() {
         return Err(super::format::foreign(store, "another program's database is in it"));
     }
     if names.is_empty() {

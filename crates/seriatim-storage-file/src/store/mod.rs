@@ -12,14 +12,20 @@ mod error;
 mod fault;
 mod filter;
 mod format;
+#[cfg(test)]
+mod image_tests;
 mod ingest;
 mod key;
 mod layers;
 mod migrate;
+#[cfg(test)]
+mod migrate_tests;
 mod options;
 mod read;
 mod run;
 mod shared;
+#[cfg(test)]
+mod standstill_tests;
 mod tables;
 mod tree;
 

@@ -33,6 +33,7 @@ pub(super) struct SortedTree {
     seqno: SequenceNumberCounter,
     /// How many trees were opened in this directory before this one.
     opening: u64,
+    table_bytes: u64,
     /// Whether something has failed: it must be opened again before it is written again.
     failed: AtomicBool,
 }
@@ -65,13 +66,19 @@ impl SortedTree {
         });
         let (tree, seqno) = opened.map_err(|failure| failure.of_open(directory))?;
         let opening = before.map_or(0, |before| before.opening + 1);
-        let opened = Self { tree, seqno, opening, failed: AtomicBool::new(false) };
+        let opened = Self { tree, seqno, opening, table_bytes: TABLE_BYTES, failed: AtomicBool::new(false) };
         if let Some(before) = before {
             // A table that readers of the former tree still hold may be marked for removal, by its number. No new table
             // may get the number of one of those.
             opened.standard().table_id_counter.fetch_max(before.standard().table_id_counter.get());
         }
         Ok(opened)
+    }
+
+    /// With tables of another size, so that a test needs little data to have many of them.
+    #[cfg(test)]
+    pub(super) fn with_table_bytes(self, table_bytes: u64) -> Self {
+        Self { table_bytes, ..self }
     }
 
     fn standard(&self) -> &lsm_tree::Tree {
@@ -132,7 +139,7 @@ impl SortedTree {
         let compacted = caught(|| {
             let before = self.tree.current_version().id();
             let leveled =
-                Leveled::default().with_table_target_size(TABLE_BYTES).with_l0_threshold(LEVEL_0_RUNS);
+                Leveled::default().with_table_target_size(self.table_bytes).with_l0_threshold(LEVEL_0_RUNS);
             self.tree.compact(Arc::new(leveled), self.seqno.get())?;
             Ok(self.tree.current_version().id() != before)
         });
