@@ -46,10 +46,6 @@ impl Dying {
 
 #[async_trait]
 impl StoreBackend for Dying {
-    fn batches_are_atomic(&self) -> bool {
-        true
-    }
-
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
         self.alive()?;
         self.store.get(key).await

@@ -200,10 +200,6 @@ impl DyingStore {
 
 #[async_trait]
 impl StoreBackend for DyingStore {
-    fn batches_are_atomic(&self) -> bool {
-        true
-    }
-
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
         self.alive()?;
         self.seen.get(key).await

@@ -68,10 +68,6 @@ impl Gathering {
 
 #[async_trait]
 impl StoreBackend for Gathering {
-    fn batches_are_atomic(&self) -> bool {
-        true
-    }
-
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
         self.seen.get(key).await
     }

@@ -413,10 +413,6 @@ struct Weighed {
 
 #[async_trait]
 impl StoreBackend for Weighed {
-    fn batches_are_atomic(&self) -> bool {
-        true
-    }
-
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
         self.store.get(key).await
     }

@@ -146,18 +146,3 @@ fn the_store_counts_and_times_what_it_answers() {
         ],
     );
 }
-
-#[test]
-fn reopening_and_the_generation_reach_the_store_inside() {
-    simulate(1, |env| async move {
-        let faults = Faults::new(&env);
-        let faulty = FaultyStore::new(Arc::new(MemoryStore::new()), &faults);
-        let inside = Store::new(faulty.clone());
-        let store = Store::new(InstrumentedStore::new(Arc::new(faulty), &env));
-        assert_eq!(store.generation(), 0);
-        faults.poison_store();
-        let reopened = store.reopen().await.unwrap();
-        assert!(reopened > 0 && !faults.is_poisoned());
-        assert_eq!((store.generation(), inside.generation()), (reopened, reopened));
-    });
-}

@@ -74,10 +74,6 @@ fn fixed(key: Key<'_>) -> FixedKey {
 
 #[async_trait]
 impl StoreBackend for HashStore {
-    fn batches_are_atomic(&self) -> bool {
-        true
-    }
-
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
         Ok(self.lock().get(&fixed(key)).cloned())
     }
@@ -116,10 +112,6 @@ pub(super) struct NoStore;
 
 #[async_trait]
 impl StoreBackend for NoStore {
-    fn batches_are_atomic(&self) -> bool {
-        true
-    }
-
     async fn get(&self, _: Key<'_>) -> Result<Option<Bytes>, StoreError> {
         Ok(None)
     }

@@ -9,11 +9,10 @@ use seriatim_types::{PartitionOffset, WorkspaceId};
 
 use super::derive::Examination;
 use super::{DoctorError, Finding, Progress, Report, Telling, Treatment, Trouble, describe};
-use crate::apply::{KeyUse, decode_offset};
-use crate::derive::{Checkpoint, split};
+use crate::apply::KeyUse;
+use crate::derive::Checkpoint;
 use crate::keys::{self, Family, StoreKey};
 use crate::partition::Position;
-use crate::record;
 use crate::view;
 
 /// Writes and removals of one batch of a repair.
@@ -31,10 +30,6 @@ struct Comparison {
     /// Idempotency keys of events before this one may have been swept.
     swept: PartitionOffset,
     treatment: Treatment,
-    /// The generation of the store that is compared. A repair of another one would be a guess.
-    generation: u64,
-    /// Whether a value may be ahead of the checkpoint, because batches of this store can be there in part.
-    may_be_ahead: bool,
     /// Values that the store has.
     present: u64,
     /// What a repair has not written yet.
@@ -98,13 +93,10 @@ impl Examination<'_> {
         report: &mut Report,
         tell: Telling<'_>,
     ) -> Result<(), DoctorError> {
-        let may_be_ahead = !self.store.batches_are_atomic() && to < tail;
-        let generation = self.store.generation();
         let position = self.position(tail).await?;
         let swept = position.unwrap_or(Position::START).reach;
         let (batch, present) = (Batch::new(), 0);
-        let mut comparison =
-            Comparison { to, tail, swept, treatment, generation, may_be_ahead, present, batch };
+        let mut comparison = Comparison { to, tail, swept, treatment, present, batch };
         let (found, kept) = (report.found, report.findings.len());
         // Numbers first: if they have seen an event that the log does not have, nothing is mended.
         for range in keys::numbers_first() {
@@ -135,8 +127,7 @@ impl Examination<'_> {
         if comparison.batch.is_empty() {
             return Ok(());
         }
-        let batch = std::mem::take(&mut comparison.batch).only_in(comparison.generation);
-        Ok(self.store.write(batch, durability).await?)
+        Ok(self.store.write(std::mem::take(&mut comparison.batch), durability).await?)
     }
 
     /// The checkpoint is written after everything else.
@@ -255,9 +246,6 @@ impl Examination<'_> {
             (Some(_), None) => Trouble::Missing,
             (None, _) => Trouble::Unexplained,
         };
-        if there.as_ref().is_some_and(|there| self.is_ahead(family, there, comparison)) {
-            return Ok(());
-        }
         report.note(|| self.finding(trouble, &key));
         if comparison.mends() {
             let large = wanted.as_ref().is_some_and(|wanted| wanted.len() >= LARGE_BYTES);
@@ -309,27 +297,6 @@ impl Examination<'_> {
                 }
                 _ => false,
             }
-    }
-
-    /// Whether a value comes from an event after the checkpoint: a flush was under way.
-    fn is_ahead(&self, family: Option<Family<'_>>, there: &[u8], comparison: &Comparison) -> bool {
-        if !comparison.may_be_ahead {
-            return false;
-        }
-        let in_parts = || split::Header::decode(there).and_then(|header| PartitionOffset::new(header.folded));
-        let event = match family {
-            Some(Family::Numbers(_)) => self.numbers(there).and_then(|numbers| numbers.folded()),
-            Some(Family::Event(..)) => decode_offset(there).ok(),
-            Some(Family::Record(..)) => in_parts().or_else(|| record::folded(there).ok()),
-            Some(Family::Idempotency(..)) => KeyUse::decode(there).ok().map(|used| used.offset),
-            Some(Family::Row { .. }) => {
-                in_parts().or_else(|| view::decode_row(there).ok().map(|(folded, _)| folded))
-            }
-            // These do not say which event they come from.
-            Some(Family::Id(..) | Family::Part { .. }) => Some(comparison.to),
-            Some(Family::Checkpoint | Family::Sweep) | None => None,
-        };
-        event.is_some_and(|event| comparison.to <= event && event < comparison.tail)
     }
 
     fn finding(&self, trouble: Trouble, key: &StoreKey) -> Finding {

@@ -9,10 +9,6 @@ pub struct StoreOver(pub Store);
 
 #[async_trait]
 impl StoreBackend for StoreOver {
-    fn batches_are_atomic(&self) -> bool {
-        self.0.batches_are_atomic()
-    }
-
     fn written(&self) -> u64 {
         self.0.written()
     }

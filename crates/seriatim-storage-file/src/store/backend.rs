@@ -20,11 +20,6 @@ const SORT_INLINE_MAX: usize = 2_048;
 
 #[async_trait]
 impl StoreBackend for TreeStore {
-    /// A batch is one run, and a run is in one ingestion, whatever its size.
-    fn batches_are_atomic(&self) -> bool {
-        true
-    }
-
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
         read_at(&self.shared, |moment| read::get(moment, &key::encode(key)))
     }

@@ -68,30 +68,6 @@ impl Faults {
         self.add(on.into(), When::In(nth), fault, Then::Crash);
     }
 
-    /// As [`Faults::fail_nth`], and from then on the store refuses writes, syncs and compare-and-sets as unavailable until
-    /// it is opened again ([`Store::reopen`](crate::Store::reopen)), as a database does that could not write to its disk.
-    /// Reads work. [`Faults::heal`] does not end it: the disk may be well again and the store is not.
-    pub fn poison_at(&self, on: impl Into<Operations>, nth: u64, fault: Fault) {
-        self.add(on.into(), When::In(nth), fault, Then::Poison);
-    }
-
-    /// As [`Faults::poison_at`], from now on.
-    pub fn poison_store(&self) {
-        self.plan().poisoned = true;
-    }
-
-    /// Whether the store refuses writes until it is opened again.
-    #[must_use]
-    pub fn is_poisoned(&self) -> bool {
-        self.plan().poisoned
-    }
-
-    /// When the store is opened again after having been poisoned, up to so many of the last batches that were written to
-    /// it are gone, unless they were synced. Counts batches written from here on; zero ends it.
-    pub fn lose_on_reopen(&self, batches: usize) {
-        self.plan().lost_batches = batches;
-    }
-
     /// Each of these operations takes a random while of up to this long before its effect, and as much again before
     /// its answer. The last setting for an operation counts; zero ends it.
     ///
@@ -118,7 +94,7 @@ impl Faults {
         Hold { gate }
     }
 
-    /// Ends everything that was asked for: all faults, delays and holds. Counts stay, and a poisoned store stays so.
+    /// Ends everything that was asked for: all faults, delays and holds. Counts stay.
     pub fn heal(&self) {
         let mut plan = self.plan();
         plan.rules.clear();
@@ -158,25 +134,6 @@ impl Faults {
         let mut plan = self.plan();
         plan.counts = Default::default();
         plan.injected = 0;
-    }
-
-    pub(super) fn lost_batches(&self) -> usize {
-        self.plan().lost_batches
-    }
-
-    pub(super) fn reopened(&self) -> u64 {
-        self.plan().reopened
-    }
-
-    pub(super) fn raise_generation(&self) {
-        self.plan().reopened += 1;
-    }
-
-    /// The store is open again: in the next generation.
-    pub(super) fn reopen(&self) {
-        let mut plan = self.plan();
-        plan.poisoned = false;
-        plan.reopened += 1;
     }
 
     pub(super) fn env(&self) -> &Env {

@@ -31,8 +31,6 @@ pub enum Operation {
     CompareAndSet,
     /// Store: sync.
     Sync,
-    /// Store: open it again after a failure.
-    Reopen,
     /// Store, cells: close.
     CloseStore,
 }
@@ -55,14 +53,8 @@ impl Operation {
         Self::Write,
         Self::CompareAndSet,
         Self::Sync,
-        Self::Reopen,
         Self::CloseStore,
     ];
-
-    /// Whether a store that failed refuses it until it is opened again.
-    pub(super) fn is_store_write(self) -> bool {
-        matches!(self, Self::Write | Self::CompareAndSet | Self::Sync)
-    }
 
     /// Whether it is the end of a port.
     pub(super) fn closes(self) -> bool {
@@ -83,8 +75,7 @@ impl Operations {
             | 1 << Operation::Append as u16
             | 1 << Operation::Write as u16
             | 1 << Operation::CompareAndSet as u16
-            | 1 << Operation::Sync as u16
-            | 1 << Operation::Reopen as u16,
+            | 1 << Operation::Sync as u16,
     );
     /// Everything that only looks.
     pub const READS: Self = Self(

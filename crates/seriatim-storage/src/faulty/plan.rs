@@ -79,8 +79,6 @@ pub(super) enum Then {
     Continue,
     /// Nothing works any more.
     Crash,
-    /// The store takes no writes until it is opened again.
-    Poison,
 }
 
 /// Where an operation can be held.
@@ -124,12 +122,6 @@ pub(super) struct Plan {
     pub(super) gates: Vec<Arc<Gate>>,
     /// Whether everything is refused; watched by those who wait for it.
     pub(super) crashed: watch::Sender<bool>,
-    /// Whether the store takes no writes until it is opened again.
-    pub(super) poisoned: bool,
-    /// How often the store has been opened again.
-    pub(super) reopened: u64,
-    /// How many of the last buffered batches are lost when it is.
-    pub(super) lost_batches: usize,
     pub(super) counts: [u64; Operation::COUNT],
     pub(super) injected: u64,
 }
@@ -160,9 +152,6 @@ impl Plan {
         if *self.crashed.borrow() {
             return Some(Fault::Refuse);
         }
-        if self.poisoned && operation.is_store_write() {
-            return Some(Fault::Refuse);
-        }
         let mut fired = None;
         self.rules.retain_mut(|rule| {
             if !rule.on.contains(operation) {
@@ -181,7 +170,6 @@ impl Plan {
                 if rule.then == Then::Crash {
                     self.crashed.send_replace(true);
                 }
-                self.poisoned |= rule.then == Then::Poison;
             }
             !(fires && matches!(rule.when, When::In(_)))
         });

@@ -1,14 +1,11 @@
 //! A store that fails as it is told to.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tokio::sync::Mutex as AsyncMutex;
 
 use super::{Fault, Faults, Operation};
-use crate::store::check_generation;
 use crate::{Batch, ClusteringRange, Durability, Key, Pair, StoreBackend, StoreError};
 
 /// A store around another one, with [`Faults`].
@@ -16,78 +13,13 @@ use crate::{Batch, ClusteringRange, Durability, Key, Pair, StoreBackend, StoreEr
 pub struct FaultyStore {
     backend: Arc<dyn StoreBackend>,
     faults: Faults,
-    unsynced: Arc<Unsynced>,
-    /// One reopening at a time, and no write meanwhile.
-    reopening: Arc<AsyncMutex<()>>,
-}
-
-/// What undoes each of the last buffered batches, oldest first. Empty unless [`Faults::lose_on_reopen`] asks for it.
-#[derive(Debug, Default)]
-struct Unsynced(Mutex<VecDeque<Batch>>);
-
-impl Unsynced {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Batch>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn push(&self, undo: Batch, max: usize) {
-        let mut undos = self.lock();
-        undos.push_back(undo);
-        while undos.len() > max {
-            undos.pop_front();
-        }
-    }
 }
 
 impl FaultyStore {
     /// This backend, steered by these faults.
     #[must_use]
     pub fn new(backend: Arc<dyn StoreBackend>, faults: &Faults) -> Self {
-        Self { backend, faults: faults.clone(), unsynced: Arc::default(), reopening: Arc::default() }
-    }
-
-    /// The batch that brings back what these keys have.
-    async fn undo(&self, batch: &Batch) -> Result<Batch, StoreError> {
-        let keys: Vec<_> = batch.iter().map(|write| write.key.as_key()).collect();
-        let mut undo = Batch::new();
-        for (key, value) in keys.iter().zip(self.backend.get_many(&keys).await?) {
-            match value {
-                Some(value) => undo.put(*key, &value),
-                None => undo.remove(*key),
-            }
-        }
-        Ok(undo)
-    }
-
-    async fn write_through(&self, mut batch: Batch, durability: Durability) -> Result<(), StoreError> {
-        let _reopening = self.reopening.lock().await;
-        // The backend counts its own generations.
-        check_generation(batch.take_generation(), self.generation())?;
-        let max = self.faults.lost_batches();
-        let undo =
-            if max > 0 && durability == Durability::Buffered { Some(self.undo(&batch).await?) } else { None };
-        self.backend.write(batch, durability).await?;
-        match undo {
-            Some(undo) => self.unsynced.push(undo, max),
-            None if durability == Durability::Synced => self.unsynced.lock().clear(),
-            None => {}
-        }
-        Ok(())
-    }
-
-    async fn open_again(&self) -> Result<u64, StoreError> {
-        let _reopening = self.reopening.lock().await;
-        self.backend.reopen().await?;
-        if self.faults.is_poisoned() {
-            // Once before and once after: what is read while batches are taken back belongs to neither generation.
-            self.faults.raise_generation();
-            let undos = std::mem::take(&mut *self.unsynced.lock());
-            for undo in undos.into_iter().rev() {
-                self.backend.write(undo, Durability::Buffered).await?;
-            }
-            self.faults.reopen();
-        }
-        Ok(self.generation())
+        Self { backend, faults: faults.clone() }
     }
 }
 
@@ -103,10 +35,6 @@ pub(super) fn unwritten(fault: Fault) -> StoreError {
 
 #[async_trait]
 impl StoreBackend for FaultyStore {
-    fn batches_are_atomic(&self) -> bool {
-        self.backend.batches_are_atomic()
-    }
-
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
         self.faults.around(Operation::Get, self.backend.get(key), unread).await
     }
@@ -126,17 +54,11 @@ impl StoreBackend for FaultyStore {
     }
 
     async fn write(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
-        let write = self.write_through(batch, durability);
-        self.faults.around(Operation::Write, write, unwritten).await
+        self.faults.around(Operation::Write, self.backend.write(batch, durability), unwritten).await
     }
 
     async fn sync(&self) -> Result<(), StoreError> {
-        let sync = async {
-            self.backend.sync().await?;
-            self.unsynced.lock().clear();
-            Ok(())
-        };
-        self.faults.around(Operation::Sync, sync, unwritten).await
+        self.faults.around(Operation::Sync, self.backend.sync(), unwritten).await
     }
 
     fn written(&self) -> u64 {
@@ -145,14 +67,6 @@ impl StoreBackend for FaultyStore {
 
     fn durable(&self) -> u64 {
         self.backend.durable()
-    }
-
-    fn generation(&self) -> u64 {
-        self.backend.generation() + self.faults.reopened()
-    }
-
-    async fn reopen(&self) -> Result<u64, StoreError> {
-        self.faults.around(Operation::Reopen, self.open_again(), unread).await
     }
 
     async fn close(&self) -> Result<(), StoreError> {

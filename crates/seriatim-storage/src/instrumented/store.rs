@@ -32,10 +32,6 @@ fn size(key: Key<'_>, value: Option<&[u8]>) -> usize {
 
 #[async_trait]
 impl StoreBackend for InstrumentedStore {
-    fn batches_are_atomic(&self) -> bool {
-        self.backend.batches_are_atomic()
-    }
-
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
         let span = debug_span!("store.get");
         let get = self.meter.measure("get", self.backend.get(key), StoreError::kind);
@@ -88,15 +84,6 @@ impl StoreBackend for InstrumentedStore {
 
     fn durable(&self) -> u64 {
         self.backend.durable()
-    }
-
-    fn generation(&self) -> u64 {
-        self.backend.generation()
-    }
-
-    async fn reopen(&self) -> Result<u64, StoreError> {
-        let span = debug_span!("store.reopen");
-        self.meter.measure("reopen", self.backend.reopen(), StoreError::kind).instrument(span).await
     }
 
     async fn close(&self) -> Result<(), StoreError> {

@@ -71,10 +71,6 @@ impl MemoryStore {
 
 #[async_trait]
 impl StoreBackend for MemoryStore {
-    fn batches_are_atomic(&self) -> bool {
-        true
-    }
-
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
         Ok(self.open()?.get(key).cloned())
     }

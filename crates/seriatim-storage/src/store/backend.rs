@@ -23,9 +23,6 @@ pub type Pair = (Bytes, Bytes);
 /// [`Store`](super::Store), which checks keys and sizes first.
 #[async_trait]
 pub trait StoreBackend: Send + Sync + fmt::Debug + 'static {
-    /// Whether a batch is there whole or not at all after a crash.
-    fn batches_are_atomic(&self) -> bool;
-
     /// The value of a key.
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError>;
 
@@ -42,8 +39,8 @@ pub trait StoreBackend: Send + Sync + fmt::Debug + 'static {
         limit: usize,
     ) -> Result<Vec<Pair>, StoreError>;
 
-    /// Writes a batch, in its order, however large. A backend that can be opened again checks the batch's generation
-    /// ([`Batch::check_generation`]) where no reopening can come between that and the write.
+    /// Writes a batch, in its order, however large. Reads and a crash find all of it or nothing. What has returned is lost
+    /// by nothing but a crash: a backend that could not store it yet keeps it, and tries again.
     async fn write(&self, batch: Batch, durability: Durability) -> Result<(), StoreError>;
 
     /// Makes every write that has returned durable.
@@ -58,25 +55,6 @@ pub trait StoreBackend: Send + Sync + fmt::Debug + 'static {
     /// when it returns, as in memory, need not be counted: both stay 0.
     fn durable(&self) -> u64 {
         0
-    }
-
-    /// How often the store has been opened again since it was first opened: see [`StoreBackend::reopen`].
-    fn generation(&self) -> u64 {
-        0
-    }
-
-    /// Opens the store again, in place, if a failure has left it unable to write: for all clones, and without giving up
-    /// whatever keeps others out. Returns the generation that is in use then. A store that works is left alone, and so is
-    /// one that has no such state; of several calls at once one does the work and all return its result.
-    ///
-    /// Reads and writes that come meanwhile wait, or are refused as [`StoreError::Unavailable`]. If the generation
-    /// changes, buffered writes that had returned may be missing, whole batches from the end; nothing that was synced is.
-    ///
-    /// # Errors
-    ///
-    /// Why it cannot be opened. It stays unable to write; a later call tries again.
-    async fn reopen(&self) -> Result<u64, StoreError> {
-        Ok(self.generation())
     }
 
     /// Flushes, then releases everything. Closing twice is fine.

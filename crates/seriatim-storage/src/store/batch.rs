@@ -20,8 +20,6 @@ pub struct Batch {
     writes: Vec<Write>,
     /// The length of a partition key that is too long even to be kept. The batch is refused for it.
     too_long: Option<usize>,
-    /// The generation of the store that it is meant for; `None`: any.
-    generation: Option<u64>,
 }
 
 impl Batch {
@@ -29,27 +27,6 @@ impl Batch {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// Means it for one generation of the store ([`Store::generation`](super::Store::generation)): in another one it is
-    /// refused as [`StoreError::Unavailable`], and nothing of it is written. For a batch that rests on what was written before.
-    #[must_use]
-    pub fn only_in(self, generation: u64) -> Self {
-        Self { generation: Some(generation), ..self }
-    }
-
-    /// Means it for any generation. Returns what it was meant for.
-    pub(crate) fn take_generation(&mut self) -> Option<u64> {
-        self.generation.take()
-    }
-
-    /// For backends, in the writer's turn.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Unavailable`] if it is meant for another generation than this one.
-    pub fn check_generation(&self, present: u64) -> Result<(), StoreError> {
-        check_generation(self.generation, present)
     }
 
     /// Sets a value, copying it.
@@ -101,14 +78,6 @@ impl Batch {
             check_size("value", limits::VALUE_BYTES_MAX, write.value.as_ref().map_or(0, Bytes::len))
         })
     }
-}
-
-pub(crate) fn check_generation(meant_for: Option<u64>, present: u64) -> Result<(), StoreError> {
-    if meant_for.is_none_or(|generation| generation == present) {
-        return Ok(());
-    }
-    let reason = "it was opened again, and the batch is meant for the store as it was before";
-    Err(StoreError::Unavailable(reason.to_owned()))
 }
 
 impl IntoIterator for Batch {

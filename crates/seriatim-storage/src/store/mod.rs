@@ -17,7 +17,6 @@ use bytes::Bytes;
 use seriatim_types::limits;
 
 pub use backend::{Durability, Pair, StoreBackend};
-pub(crate) use batch::check_generation;
 pub use batch::{Batch, Write};
 pub use error::StoreError;
 pub use key::{ClusteringRange, Key};
@@ -49,12 +48,6 @@ impl Store {
     /// For clauses about what callers cannot see.
     pub(crate) fn backend(&self) -> &dyn StoreBackend {
         &*self.backend
-    }
-
-    /// Whether a batch is there whole or not at all after a crash.
-    #[must_use]
-    pub fn batches_are_atomic(&self) -> bool {
-        self.backend.batches_are_atomic()
     }
 
     /// The value of a key, if there is one.
@@ -98,16 +91,14 @@ impl Store {
         self.write(batch, Durability::Buffered).await
     }
 
-    /// Writes a batch over any number of partitions, of any size; later writes to the same key win. Whether it is
-    /// atomic is [`Store::batches_are_atomic`].
+    /// Writes a batch over any number of partitions, of any size; later writes to the same key win. All of
+    /// it is there or nothing, for readers and after a crash.
     ///
     /// # Errors
     ///
-    /// [`StoreError`]; any part of a batch that is not atomic may have been written.
+    /// [`StoreError`]; the batch may have been written if the kind is in doubt.
     pub async fn write(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
         batch.check()?;
-        // A backend that can be opened again checks it once more, in its own turn.
-        batch.check_generation(self.backend.generation())?;
         self.backend.write(batch, durability).await
     }
 
@@ -132,28 +123,6 @@ impl Store {
     #[must_use]
     pub fn durable(&self) -> u64 {
         self.backend.durable()
-    }
-
-    /// How often the store has been opened again by [`Store::reopen`]. It is raised before the first read or write on the
-    /// store that was opened again.
-    ///
-    /// A value that was read, or a buffered write that returned, in one generation says nothing about the next: a user
-    /// that has buffered writes recovers from what the store has (the engine: every partition, from the store's
-    /// checkpoint) when the generation changes.
-    #[must_use]
-    pub fn generation(&self) -> u64 {
-        self.backend.generation()
-    }
-
-    /// Opens the store again if a failed write or sync has left it unable to write, and returns the generation. A store
-    /// that works is left alone. Buffered writes that had returned may be missing if the generation changed: see
-    /// [`Store::generation`].
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`]; the store stays unable to write, and a later call tries again.
-    pub async fn reopen(&self) -> Result<u64, StoreError> {
-        self.backend.reopen().await
     }
 
     /// Flushes, then releases everything. Later calls give [`StoreError::Closed`].

@@ -1,8 +1,8 @@
 //! Closing and opening again.
 
 use super::{get, key, keys, nth, reopen};
-use crate::conformance::{Subject, TASKS, join};
-use crate::{Batch, ClusteringRange, Durability, Key, Store, StoreError};
+use crate::conformance::Subject;
+use crate::{Batch, ClusteringRange, Durability, Key, Store};
 
 pub async fn everything_written_is_there_after_reopen(subject: Subject<Store>) {
     let mut store = subject.open().await;
@@ -47,7 +47,6 @@ pub async fn what_was_removed_stays_removed_after_reopen(subject: Subject<Store>
 
 pub async fn a_store_can_be_opened_again_and_again(subject: Subject<Store>) {
     let mut store = subject.open().await;
-    let atomic = store.batches_are_atomic();
     for round in 0..5 {
         store.put(key(&nth(round)), &nth(round)).await.unwrap();
         store = reopen(&subject, store).await;
@@ -55,45 +54,5 @@ pub async fn a_store_can_be_opened_again_and_again(subject: Subject<Store>) {
             keys(&store, b"p", ClusteringRange::all()).await,
             (0..=round).map(nth).collect::<Vec<_>>()
         );
-        assert_eq!(store.batches_are_atomic(), atomic);
     }
-}
-
-pub async fn reopening_a_store_that_works_changes_nothing(subject: Subject<Store>) {
-    let store = subject.open().await;
-    let generation = store.generation();
-    store.put(key(b"k"), b"value").await.unwrap();
-    let reopening = subject.tasks(TASKS, |_| {
-        let store = store.clone();
-        async move { store.reopen().await }
-    });
-    for reopened in join(reopening).await {
-        assert_eq!(reopened, Ok(generation));
-    }
-    assert_eq!(store.generation(), generation);
-    assert_eq!(get(&store, key(b"k")).await.unwrap(), "value");
-    store.put(key(b"k"), b"new").await.unwrap();
-    assert_eq!(get(&store, key(b"k")).await.unwrap(), "new");
-}
-
-pub async fn a_batch_for_another_generation_is_refused_and_changes_nothing(subject: Subject<Store>) {
-    let store = subject.open().await;
-    let batch = |value: &[u8]| {
-        let mut batch = Batch::new();
-        batch.put(key(b"k"), value);
-        batch
-    };
-    let generation = store.generation();
-    store.write(batch(b"old").only_in(generation), Durability::Buffered).await.unwrap();
-    let refused = store.write(batch(b"new").only_in(generation + 1), Durability::Synced).await;
-    assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
-    assert_eq!(get(&store, key(b"k")).await.unwrap(), "old");
-}
-
-pub async fn a_closed_store_is_not_opened_by_reopening_it(subject: Subject<Store>) {
-    let store = subject.open().await;
-    store.close().await.unwrap();
-    // What it answers is left to the backend.
-    let _ = store.reopen().await;
-    assert_eq!(store.get(key(b"k")).await, Err(StoreError::Closed));
 }
