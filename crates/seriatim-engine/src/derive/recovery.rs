@@ -210,14 +210,13 @@ impl<D: Derives> Target for Filling<'_, D> {
         self.derived.read_fetching_within(fetching, bytes_max).await.map(|(fetched, _)| fetched)
     }
 
-    async fn keep(&mut self, chunk: Chunk) -> Result<(), Halt> {
+    async fn keep(&mut self, chunk: Chunk<'_>) -> Result<(), Halt> {
         let Chunk { values, numbers, next, events, bytes } = chunk;
         let mut overlay = lock(&self.derived.overlay);
         if !overlay.is_current(self.round) {
             return Err(Halt::Superseded);
         }
-        let numbers = numbers.iter().map(|(workspace, numbers)| (*workspace, numbers));
-        overlay.publish(values.into_iter(), numbers, next, bytes);
+        overlay.publish(values.into_iter(), numbers.into_iter(), next, bytes);
         drop(overlay);
         self.recovery.progress(self.from.unwrap_or(next), next);
         self.derived.metrics.recovery_offset.set(float(next.get()));

@@ -119,13 +119,13 @@ impl Target for Deriving<'_> {
     }
 
     /// Writes to the scratch store what follows from a chunk, and where it lies.
-    async fn keep(&mut self, chunk: Chunk) -> Result<(), DoctorError> {
+    async fn keep(&mut self, chunk: Chunk<'_>) -> Result<(), DoctorError> {
         let Examination { scratch, derivation, splits, .. } = self.examination;
         let mut collected = splits.collect();
         for (key, value) in &chunk.values {
             collected.put(key, value);
         }
-        let numbers = chunk.numbers.iter().map(|(workspace, numbers)| (workspace, numbers));
+        let numbers = chunk.numbers.iter().map(|(workspace, numbers)| (workspace, *numbers));
         collected.put_numbers(self.examination.application(), derivation.schema.sequences(), numbers);
         let mut batch = collected.take_all();
         let mut marks = batch.iter().map(|write| write.partition.to_vec()).collect();
