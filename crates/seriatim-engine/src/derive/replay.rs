@@ -39,7 +39,7 @@ const CHUNK_ENTRIES: usize = 512;
 const NUMBERS_MAX: usize = 16_384;
 
 /// Entries of the log, with their offsets.
-type Entries<'a> = [(PartitionOffset, Entry<'a>)];
+pub(super) type Entries<'a> = [(PartitionOffset, Entry<'a>)];
 
 /// Where a replay finds what is derived already, and puts what it derives.
 pub(crate) trait Target: Send {
@@ -51,9 +51,9 @@ pub(crate) trait Target: Send {
     /// Waits until a chunk more can be kept.
     fn make_room(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// How many events may be kept before room has to be made again.
-    fn room(&self) -> usize {
-        usize::MAX
+    /// How many of these, at least one, may be kept before room has to be made again.
+    fn room(&self, entries: &Entries<'_>) -> usize {
+        entries.len()
     }
 
     /// The numbers of workspaces, in their order.
@@ -179,7 +179,8 @@ impl<'a, D: Derives> Replay<'a, D> {
             let (mut left, mut size) = (&entries[..], CHUNK_ENTRIES);
             while !left.is_empty() {
                 target.make_room().await?;
-                let chunk = &left[..left.len().min(size).min(target.room())];
+                let chunk = &left[..left.len().min(size)];
+                let chunk = &chunk[..target.room(chunk)];
                 let applied = self.apply(chunk, to, target).await;
                 if applied.is_err() || self.numbers.len() > NUMBERS_MAX {
                     // After an error they may be ahead of what was kept.
