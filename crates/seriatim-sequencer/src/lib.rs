@@ -114,3 +114,4 @@ pub use sequencer::Sequencer;
 pub use settle::Settled;
 pub use status::{Status, StatusHandle};
 pub use transaction::Transaction;
+pub use workspace_map::{WorkspaceHasher, WorkspaceMap};

@@ -5,12 +5,13 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use seriatim_types::WorkspaceId;
 
-/// Workspace ids are given out by us, in a row, so a hash needs to spread them and need not resist an attacker. Its
-/// order is the same in every run, which simulation needs.
-pub(crate) type WorkspaceMap<V> = HashMap<WorkspaceId, V, BuildHasherDefault<WorkspaceHasher>>;
+/// A hash map keyed by workspace. Their ids are given out by us, in a row, so a hash needs to spread them and need not resist an
+/// attacker. Its order is the same in every run, which simulation needs.
+pub type WorkspaceMap<V> = HashMap<WorkspaceId, V, BuildHasherDefault<WorkspaceHasher>>;
 
+/// The hash of a workspace's id.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct WorkspaceHasher(u64);
+pub struct WorkspaceHasher(u64);
 
 impl Hasher for WorkspaceHasher {
     fn write_u64(&mut self, value: u64) {

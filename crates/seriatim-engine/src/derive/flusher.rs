@@ -112,7 +112,10 @@ pub(super) async fn write<D: Derives>(
         collected.put(key, value);
     }
     let definition = derived.derivation.sequences();
-    collected.put_numbers(derived.partition, definition, writing.layer.numbers.iter());
+    let mut numbers: Vec<_> = writing.layer.numbers.iter().collect();
+    // Neighbours in the store one after another.
+    numbers.sort_unstable_by_key(|(workspace, _)| **workspace);
+    collected.put_numbers(derived.partition, definition, numbers.into_iter());
     derived.splits.expect(&collected);
     let mut batch = collected.take_all();
     Checkpoint::put(&mut batch, derived.partition, writing.next);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use bytes::Bytes;
-use seriatim_sequencer::Numbers;
+use seriatim_sequencer::{Numbers, WorkspaceMap};
 use seriatim_storage::ClusteringRange;
 use seriatim_types::WorkspaceId;
 
@@ -15,8 +15,7 @@ use crate::keys::StoreKey;
 #[derive(Debug, Default)]
 pub(crate) struct Layer {
     pub(crate) values: BTreeMap<StoreKey, Bytes>,
-    /// In order, so that what is written does not depend on chance.
-    pub(crate) numbers: BTreeMap<WorkspaceId, Numbers>,
+    pub(crate) numbers: WorkspaceMap<Numbers>,
     /// Bytes of keys and values, about.
     bytes: usize,
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use seriatim_sequencer::{Numbers, ReadError, Recovery, StopReason};
-use seriatim_storage::StoreError;
+use seriatim_storage::{Entry, StoreError};
 use seriatim_types::{PartitionOffset, WorkspaceId};
 
 use super::checkpoint::Checkpoint;
@@ -12,7 +12,7 @@ use super::fetched::{Fetched, Fetching};
 use super::flusher;
 use super::overlay::{Overlay, Round};
 use super::partition::DerivedPartition;
-use super::replay::{Bodies, Chunk, Fault, Replay, ReplayError, Target};
+use super::replay::{Bodies, Chunk, Entries, Fault, Replay, ReplayError, Target};
 use super::state::lock;
 use crate::metrics::float;
 
@@ -198,8 +198,19 @@ impl<D: Derives> Target for Filling<'_, D> {
         }
     }
 
-    fn room(&self) -> usize {
-        lock(&self.derived.overlay).room()
+    fn room(&self, entries: &Entries<'_>) -> usize {
+        let overlay = lock(&self.derived.overlay);
+        let mut room = overlay.room();
+        if room >= entries.len() {
+            return entries.len();
+        }
+        // A workspace whose numbers wait already takes no more room.
+        let fits = |(_, entry): &&(PartitionOffset, Entry<'_>)| {
+            let waits = overlay.numbers(entry.workspace()).is_some();
+            room = room.saturating_sub(usize::from(!waits));
+            waits || room > 0
+        };
+        entries.iter().take_while(fits).count().max(1)
     }
 
     async fn read_numbers(&mut self, workspaces: &[WorkspaceId]) -> Vec<Result<Option<Numbers>, ReadError>> {
@@ -210,14 +221,13 @@ impl<D: Derives> Target for Filling<'_, D> {
         self.derived.read_fetching_within(fetching, bytes_max).await.map(|(fetched, _)| fetched)
     }
 
-    async fn keep(&mut self, chunk: Chunk) -> Result<(), Halt> {
+    async fn keep(&mut self, chunk: Chunk<'_>) -> Result<(), Halt> {
         let Chunk { values, numbers, next, events, bytes } = chunk;
         let mut overlay = lock(&self.derived.overlay);
         if !overlay.is_current(self.round) {
             return Err(Halt::Superseded);
         }
-        let numbers = numbers.iter().map(|(workspace, numbers)| (*workspace, numbers));
-        overlay.publish(values.into_iter(), numbers, next, bytes);
+        overlay.publish(values.into_iter(), numbers.into_iter(), next, bytes);
         drop(overlay);
         self.recovery.progress(self.from.unwrap_or(next), next);
         self.derived.metrics.recovery_offset.set(float(next.get()));

@@ -9,12 +9,11 @@
 //! A replay does not know where the log ends: it goes up to an offset, or to where the log gives nothing more, and can go
 //! on from there later.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use seriatim_env::{Env, Task};
-use seriatim_sequencer::{BadValue, FoldError, IgnoredNumbers, Numbers, ReadError};
+use seriatim_sequencer::{BadValue, FoldError, IgnoredNumbers, Numbers, ReadError, WorkspaceMap};
 use seriatim_storage::{Entry, Log, LogError, ReadEntries, ReadLimit, StoreError};
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
 
@@ -40,7 +39,7 @@ const CHUNK_ENTRIES: usize = 512;
 const NUMBERS_MAX: usize = 16_384;
 
 /// Entries of the log, with their offsets.
-type Entries<'a> = [(PartitionOffset, Entry<'a>)];
+pub(super) type Entries<'a> = [(PartitionOffset, Entry<'a>)];
 
 /// Where a replay finds what is derived already, and puts what it derives.
 pub(crate) trait Target: Send {
@@ -52,9 +51,9 @@ pub(crate) trait Target: Send {
     /// Waits until a chunk more can be kept.
     fn make_room(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// How many events may be kept before room has to be made again.
-    fn room(&self) -> usize {
-        usize::MAX
+    /// How many of these, at least one, may be kept before room has to be made again.
+    fn room(&self, entries: &Entries<'_>) -> usize {
+        entries.len()
     }
 
     /// The numbers of workspaces, in their order.
@@ -71,15 +70,15 @@ pub(crate) trait Target: Send {
     ) -> impl Future<Output = Result<Fetched, StoreError>> + Send;
 
     /// Takes what a chunk came to. After an error the replay is where it was before the chunk.
-    fn keep(&mut self, chunk: Chunk) -> impl Future<Output = Result<(), Self::Error>> + Send;
+    fn keep(&mut self, chunk: Chunk<'_>) -> impl Future<Output = Result<(), Self::Error>> + Send;
 }
 
 /// What a chunk of events came to.
 #[derive(Debug)]
-pub(crate) struct Chunk {
+pub(crate) struct Chunk<'a> {
     pub(crate) values: Values,
     /// Of the workspaces whose numbers these events have moved: what was seen already need not be written again.
-    pub(crate) numbers: Vec<(WorkspaceId, Numbers)>,
+    pub(crate) numbers: Vec<(WorkspaceId, &'a Numbers)>,
     /// The offset after its last event.
     pub(crate) next: PartitionOffset,
     pub(crate) events: usize,
@@ -144,7 +143,7 @@ pub(crate) struct Replay<'a, D> {
     pub(crate) at: PartitionOffset,
     pub(crate) ignored: IgnoredNumbers,
     /// Numbers of workspaces as of `at`: of those that came last, so that one that comes again is not read again.
-    numbers: HashMap<WorkspaceId, Numbers>,
+    numbers: WorkspaceMap<Numbers>,
 }
 
 impl<'a, D: Derives> Replay<'a, D> {
@@ -157,7 +156,7 @@ impl<'a, D: Derives> Replay<'a, D> {
         bodies: Bodies,
         at: PartitionOffset,
     ) -> Self {
-        let (ignored, numbers) = (IgnoredNumbers::default(), HashMap::new());
+        let (ignored, numbers) = (IgnoredNumbers::default(), WorkspaceMap::default());
         Self { env, log, partition, derivation, bodies, at, ignored, numbers }
     }
 
@@ -180,7 +179,8 @@ impl<'a, D: Derives> Replay<'a, D> {
             let (mut left, mut size) = (&entries[..], CHUNK_ENTRIES);
             while !left.is_empty() {
                 target.make_room().await?;
-                let chunk = &left[..left.len().min(size).min(target.room())];
+                let chunk = &left[..left.len().min(size)];
+                let chunk = &chunk[..target.room(chunk)];
                 let applied = self.apply(chunk, to, target).await;
                 if applied.is_err() || self.numbers.len() > NUMBERS_MAX {
                     // After an error they may be ahead of what was kept.
@@ -257,8 +257,7 @@ impl<'a, D: Derives> Replay<'a, D> {
         }
         let known = |workspace| self.numbers.get(&workspace).map(|numbers| (workspace, numbers));
         let moved = workspaces.into_iter().filter_map(known);
-        let moved = moved.filter(|(_, numbers)| numbers.folded() >= Some(self.at));
-        let numbers = moved.map(|(workspace, numbers)| (workspace, numbers.clone())).collect();
+        let numbers = moved.filter(|(_, numbers)| numbers.folded() >= Some(self.at)).collect();
         target.keep(Chunk { values, numbers, next, events: applied, bytes }).await?;
         self.at = next;
         Ok(applied)

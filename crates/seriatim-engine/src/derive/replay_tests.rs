@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use seriatim_env::simulate;
@@ -132,7 +133,7 @@ impl Target for Memory<'_> {
         Ok(fetching.finish(found))
     }
 
-    async fn keep(&mut self, chunk: Chunk) -> Result<(), ReplayError> {
+    async fn keep(&mut self, chunk: Chunk<'_>) -> Result<(), ReplayError> {
         for _ in 0..10 {
             tokio::task::yield_now().await;
         }
@@ -142,7 +143,8 @@ impl Target for Memory<'_> {
         }
         self.reads.push(self.world.faults.count(Operation::Read));
         self.values.extend(chunk.values);
-        self.numbers.extend(chunk.numbers);
+        self.numbers
+            .extend(chunk.numbers.into_iter().map(|(workspace, numbers)| (workspace, numbers.clone())));
         self.events += chunk.events;
         Ok(())
     }

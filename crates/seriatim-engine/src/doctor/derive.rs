@@ -107,13 +107,13 @@ impl Target for Deriving<'_> {
     }
 
     /// Writes to the scratch store what follows from a chunk.
-    async fn keep(&mut self, chunk: Chunk) -> Result<(), DoctorError> {
+    async fn keep(&mut self, chunk: Chunk<'_>) -> Result<(), DoctorError> {
         let Examination { scratch, partition, derivation, splits, .. } = self.examination;
         let mut collected = splits.collect();
         for (key, value) in &chunk.values {
             collected.put(key, value);
         }
-        let numbers = chunk.numbers.iter().map(|(workspace, numbers)| (workspace, numbers));
+        let numbers = chunk.numbers.iter().map(|(workspace, numbers)| (workspace, *numbers));
         collected.put_numbers(*partition, derivation.schema.sequences(), numbers);
         scratch.write(collected.take_all(), Durability::Buffered).await?;
         splits.settle(collected.changed);
