@@ -115,6 +115,8 @@ async fn visit_ours(place: &Path, pairs: Range<u64>, close: bool) -> anyhow::Res
     let bytes = (pairs.end - pairs.start) * PAIR_BYTES;
     events::fill(storage.log(), &owners[0], bytes, APPEND_ENTRIES).await?;
     pairs::fill(storage.store(), pairs.clone(), VALUE_BYTES).await?;
+    // What is only gathered would be gone with the process.
+    storage.store().sync().await?;
     say("written")?;
     if close {
         return Ok(storage.close().await?);

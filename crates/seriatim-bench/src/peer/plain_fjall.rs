@@ -1,4 +1,4 @@
-//! fjall with nothing in front of it, configured as our store is.
+//! fjall with nothing in front of it, with a cache as large as our store has.
 
 use std::path::Path;
 

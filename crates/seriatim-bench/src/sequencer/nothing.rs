@@ -91,7 +91,7 @@ impl StoreBackend for HashStore {
         for write in batch {
             if let Some(value) = write.value {
                 // Locked for one value at a time, so that a reader does not wait for a whole batch.
-                self.lock().insert(fixed(Key::new(&write.partition, &write.clustering)), value);
+                self.lock().insert(fixed(write.key.as_key()), value);
             }
         }
         Ok(())

@@ -16,14 +16,16 @@ use lsm_tree::{AbstractTree as _, InternalValue, SeqNo, Tree, UserValue};
 
 type Found = lsm_tree::Result<Option<InternalValue>>;
 type Entries = Box<dyn Iterator<Item = lsm_tree::Result<InternalValue>>>;
+type Get = dyn Fn(&[u8], u64) -> Found + Send + Sync;
+type Scan = dyn Fn(&Range<Vec<u8>>) -> Entries + Send + Sync;
 
-/// The tables of one version of a tree. It is behind closures because the engine's types for it have no public name.
+/// The tables of one version of a tree. It consists of closures because the engine's types for it have no public name.
 pub(super) struct Tables {
     /// Which tree and which of its versions: a later one has all that an earlier one has, but for what was overwritten.
     order: (u64, u64),
     level_0_runs: usize,
-    get: Box<dyn Fn(&[u8], u64) -> Found + Send + Sync>,
-    range: Box<dyn Fn(&Range<Vec<u8>>) -> Entries + Send + Sync>,
+    get: Box<Get>,
+    range: Box<Scan>,
 }
 
 impl Tables {

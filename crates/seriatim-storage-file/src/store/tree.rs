@@ -92,14 +92,14 @@ impl SortedTree {
 
     /// Its tables, as they are.
     pub(super) fn tables(&self) -> Result<Tables, StoreError> {
-        caught(|| Ok(Tables::of(self.standard(), self.opening))).map_err(|failure| self.fail(failure))
+        caught(|| Ok(Tables::of(self.standard(), self.opening))).map_err(|failure| self.fail(&failure))
     }
 
     pub(super) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }
 
-    fn fail(&self, failure: Failure) -> StoreError {
+    fn fail(&self, failure: &Failure) -> StoreError {
         self.failed.store(true, Ordering::Release);
         failure.of_write()
     }
@@ -118,7 +118,7 @@ impl SortedTree {
             ingestion.finish()?;
             Ok(())
         });
-        ingested.map_err(|failure| self.fail(failure))
+        ingested.map_err(|failure| self.fail(&failure))
     }
 
     /// Lets the tree forget all versions but the newest, and their files. The tables of those that readers hold stay.
@@ -128,7 +128,7 @@ impl SortedTree {
             self.tree.get_version_history_lock().maintenance(path, lsm_tree::SeqNo::MAX)
         });
         if let Err(failure) = forgotten {
-            tracing::warn!(error = %self.fail(failure), "the store's tree could not remove an old version");
+            tracing::warn!(error = %self.fail(&failure), "the store's tree could not remove an old version");
         }
     }
 
@@ -143,7 +143,7 @@ impl SortedTree {
             self.tree.compact(Arc::new(leveled), self.seqno.get())?;
             Ok(self.tree.current_version().id() != before)
         });
-        compacted.map_err(|failure| self.fail(failure))
+        compacted.map_err(|failure| self.fail(&failure))
     }
 }
 
