@@ -56,7 +56,11 @@ export async function send(method, path, body, { key = "", expected = "" } = {})
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (key !== "") headers["Idempotency-Key"] = key;
   if (expected !== "") headers["If-Match"] = `"${expected}"`;
-  const response = await request(path, { method, headers, body: typeof body === "string" ? body : JSON.stringify(body) });
+  const response = await request(path, {
+    method,
+    headers,
+    body: typeof body === "string" ? body : JSON.stringify(body),
+  });
   return { status: response.status, body: await response.json() };
 }
 

@@ -22,13 +22,30 @@ export function chart({ name, values, label, least }) {
   const area = svg("path", { class: "area" });
   const cross = svg("line", { class: "cross", y1: 0, y2: HEIGHT, visibility: "hidden" });
   const rules = [0, 50, 100].map((y) => svg("line", { class: "rule", x1: 0, x2: WIDTH, y1: y, y2: y }));
-  const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${name}, last minutes` },
-    rules, values.length === 1 ? area : null, [...lines].reverse(), cross);
+  const drawing = svg(
+    "svg",
+    {
+      viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+      preserveAspectRatio: "none",
+      role: "img",
+      "aria-label": `${name}, last minutes`,
+    },
+    rules,
+    values.length === 1 ? area : null,
+    [...lines].reverse(),
+    cross,
+  );
   const since = h("span");
   const top = h("span", { class: "top" });
   const readout = h("span", { class: "readout", hidden: true });
-  const node = h("div", { class: "chart" }, drawing, top, readout,
-    h("div", { class: "axis", "aria-hidden": "true" }, since, h("span", null, "now")));
+  const node = h(
+    "div",
+    { class: "chart" },
+    drawing,
+    top,
+    readout,
+    h("div", { class: "axis", "aria-hidden": "true" }, since, h("span", null, "now")),
+  );
 
   let samples = [];
   let now = Date.now();
@@ -38,12 +55,18 @@ export function chart({ name, values, label, least }) {
   node.addEventListener("pointermove", (event) => {
     const box = drawing.getBoundingClientRect();
     const at = now - (1 - (event.clientX - box.left) / box.width) * minutes * MINUTE_MS;
-    const near = samples.reduce((best, sample) => (Math.abs(sample.at - at) < Math.abs(best.at - at) ? sample : best), samples[0]);
+    const near = samples.reduce(
+      (best, sample) => (Math.abs(sample.at - at) < Math.abs(best.at - at) ? sample : best),
+      samples[0],
+    );
     if (near === undefined) return;
     cross.setAttribute("x1", x(near));
     cross.setAttribute("x2", x(near));
     cross.setAttribute("visibility", "visible");
-    const told = values.map((value) => value(near)).map((value) => (value === null ? "–" : label(value))).join(" / ");
+    const told = values
+      .map((value) => value(near))
+      .map((value) => (value === null ? "–" : label(value)))
+      .join(" / ");
     show(readout, `${told}, ${new Date(near.at).toLocaleTimeString()}`);
     readout.hidden = false;
   });
@@ -62,7 +85,8 @@ export function chart({ name, values, label, least }) {
     const scale = ceiling(highest);
     show(top, label(scale));
     values.forEach((value, index) => {
-      const points = fresh.filter((sample) => value(sample) !== null)
+      const points = fresh
+        .filter((sample) => value(sample) !== null)
         .map((sample) => `${x(sample).toFixed(1)},${(HEIGHT - (value(sample) / scale) * HEIGHT).toFixed(1)}`);
       lines[index].setAttribute("d", points.length > 1 ? `M${points.join("L")}` : "");
       if (index > 0 || points.length < 2) return;

@@ -36,9 +36,11 @@ function chips(event, definition) {
   };
   walk(event.args);
   event.changes.forEach(walk);
-  const drawn = rows.flatMap((row) => (documents.get(row.create)?.fields ?? [])
-    .filter((field) => field.draw && row.fields?.[field.name] !== undefined)
-    .map((field) => h("span", { class: "chip drawn" }, h("small", null, field.draw), number(row.fields[field.name]))));
+  const drawn = rows.flatMap((row) =>
+    (documents.get(row.create)?.fields ?? [])
+      .filter((field) => field.draw && row.fields?.[field.name] !== undefined)
+      .map((field) => h("span", { class: "chip drawn" }, h("small", null, field.draw), number(row.fields[field.name]))),
+  );
   if (event.result?.text !== undefined && event.result.count > 0) {
     const many = event.result.count > 1 ? h("small", null, `${event.result.count} from`) : null;
     drawn.push(h("span", { class: "chip drawn" }, many, event.result.text));
@@ -53,9 +55,18 @@ function chips(event, definition) {
 }
 
 function eventRow(event, offset, definition) {
-  const details = h("details", null,
-    h("summary", null, h("span", { class: "offset" }, number(offset)), ago(event.at), h("span", { class: "command" }, event.command),
-      h("span", { class: "chips" }, chips(event, definition))));
+  const details = h(
+    "details",
+    null,
+    h(
+      "summary",
+      null,
+      h("span", { class: "offset" }, number(offset)),
+      ago(event.at),
+      h("span", { class: "command" }, event.command),
+      h("span", { class: "chips" }, chips(event, definition)),
+    ),
+  );
   details.addEventListener("toggle", () => {
     if (details.open && details.childElementCount === 1) details.append(h("div", { class: "body" }, json(event)));
   });
@@ -74,7 +85,14 @@ export function eventLog({ address, definition, offsetOf, next = null, none, com
   const older = button("Show older events", { slight: true, onclick: () => during(older, showOlder, state) });
   const foot = h("div", { class: "table-foot", hidden: true }, h("span", null), older);
   const blank = h("div", { hidden: true }, none);
-  const node = h("section", { class: "card flush" }, h("div", { class: "log-tools" }, state, count, pause), blank, list, compact ? null : foot);
+  const node = h(
+    "section",
+    { class: "card flush" },
+    h("div", { class: "log-tools" }, state, count, pause),
+    blank,
+    list,
+    compact ? null : foot,
+  );
 
   let [end, stopFollowing, paused, stopped] = [next, null, false, false];
   let waiting = [];
@@ -176,9 +194,19 @@ export function eventLog({ address, definition, offsetOf, next = null, none, com
 
 /** The event that got a number, in full. */
 export function eventCard(event, definition) {
-  return h("div", { class: "result plain" },
+  return h(
+    "div",
+    { class: "result plain" },
     h("div", { class: "chips" }, h("span", { class: "chip" }, event.command), chips(event, definition)),
-    h("p", { class: "small quiet" }, "event ", number(event.workspace_offset), " of the workspace, ", ago(event.at),
-      event.idempotency_key ? [", key ", h("code", null, event.idempotency_key)] : null),
-    raw("The whole event", event));
+    h(
+      "p",
+      { class: "small quiet" },
+      "event ",
+      number(event.workspace_offset),
+      " of the workspace, ",
+      ago(event.at),
+      event.idempotency_key ? [", key ", h("code", null, event.idempotency_key)] : null,
+    ),
+    raw("The whole event", event),
+  );
 }

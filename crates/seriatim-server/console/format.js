@@ -10,7 +10,11 @@ export function number(value) {
   if (digits === undefined || digits.length < 4) return h("span", { class: "number" }, text);
   const groups = digits.match(/\d{1,3}(?=(\d{3})*$)/g);
   groups[0] = sign + groups[0];
-  return h("span", { class: "number" }, groups.map((group) => h("span", null, group)));
+  return h(
+    "span",
+    { class: "number" },
+    groups.map((group) => h("span", null, group)),
+  );
 }
 
 /** Thousands apart, as text: for titles and labels, which hold no elements. */
@@ -41,8 +45,15 @@ export function duration(seconds) {
 function words(seconds) {
   const away = Math.abs(seconds);
   const [amount, unit] =
-    away < 60 ? [away, "s"] : away < 3600 ? [away / 60, "min"] : away < 86400 ? [away / 3600, "h"]
-      : away < 86400 * 730 ? [away / 86400, "days"] : [away / 86400 / 365.25, "years"];
+    away < 60
+      ? [away, "s"]
+      : away < 3600
+        ? [away / 60, "min"]
+        : away < 86400
+          ? [away / 3600, "h"]
+          : away < 86400 * 730
+            ? [away / 86400, "days"]
+            : [away / 86400 / 365.25, "years"];
   const text = `${digits(Math.floor(amount))} ${unit}`;
   return seconds < 0 ? `in ${text}` : `${text} ago`;
 }

@@ -12,7 +12,8 @@ function node(value, indent) {
   if (entries.length === 0) return open + close;
   const inner = `${indent}  `;
   const lines = entries.map(([key, item], index) => [
-    index === 0 ? "\n" : ",\n", inner,
+    index === 0 ? "\n" : ",\n",
+    inner,
     key === null ? null : [h("span", { class: "key" }, JSON.stringify(key)), ": "],
     node(item, inner),
   ]);

@@ -10,7 +10,16 @@ const COMMANDS = "seriatim_engine_commands_total";
 const LATENCY = "seriatim_engine_command_seconds";
 
 /** The state that pages read. `problem` says why it is not fresh. */
-export const live = { applications: null, partitions: [], samples: [], ready: null, troubles: [], problem: null, measures: true, workflows: false };
+export const live = {
+  applications: null,
+  partitions: [],
+  samples: [],
+  ready: null,
+  troubles: [],
+  problem: null,
+  measures: true,
+  workflows: false,
+};
 
 const listeners = new Set();
 // What the token in use may not see: not asked for again until there is another one.
@@ -103,7 +112,9 @@ async function askPartitions() {
   const served = live.applications.map((application) => application.name);
   const place = ({ application }) => (served.includes(application) ? served.indexOf(application) : served.length);
   const found = await get("/v1/partitions", { ask: false });
-  live.partitions = found.map(({ app, ...partition }) => ({ application: app, ...partition })).sort((one, other) => place(one) - place(other));
+  live.partitions = found
+    .map(({ app, ...partition }) => ({ application: app, ...partition }))
+    .sort((one, other) => place(one) - place(other));
 }
 
 function take(samples) {
@@ -111,7 +122,10 @@ function take(samples) {
   const commands = sum(samples, COMMANDS);
   const seconds = counted === null ? null : (at - counted.at) / 1000;
   // A counter that went back belongs to a server that has started anew.
-  const rate = seconds === null || commands === null || commands < counted.commands ? null : (commands - counted.commands) / seconds;
+  const rate =
+    seconds === null || commands === null || commands < counted.commands
+      ? null
+      : (commands - counted.commands) / seconds;
   counted = commands === null ? null : { at, commands };
   const unflushed = live.partitions.reduce((total, partition) => total + (partition.unflushed ?? 0), 0);
   const [p50, p99] = [0.5, 0.99].map((wanted) => quantile(samples, LATENCY, wanted));

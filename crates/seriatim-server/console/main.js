@@ -19,7 +19,9 @@ function toggleTheme() {
   window.seriatimTheme.toggle();
 }
 
-const entries = new Map(PLACES.map(([name, label, address]) => [name, h("a", { href: address }, icon(name), h("span", null, label))]));
+const entries = new Map(
+  PLACES.map(([name, label, address]) => [name, h("a", { href: address }, icon(name), h("span", null, label))]),
+);
 entries.get("workflows").hidden = true;
 document.querySelector(".nav").append(...entries.values());
 
@@ -32,13 +34,44 @@ enter.addEventListener("click", async () => {
 });
 document.querySelector(".side-end").append(
   h("div", { class: "readiness", role: "status" }, readiness, enter),
-  h("div", { class: "side-tools" },
-    h("button", { class: "icon-button", type: "button", title: "Light or dark (t)", "aria-label": "Light or dark", onclick: toggleTheme }, icon("theme")),
-    h("button", { class: "icon-button", type: "button", title: "Keyboard (?)", "aria-label": "Keyboard shortcuts", onclick: showShortcuts }, "?")));
+  h(
+    "div",
+    { class: "side-tools" },
+    h(
+      "button",
+      {
+        class: "icon-button",
+        type: "button",
+        title: "Light or dark (t)",
+        "aria-label": "Light or dark",
+        onclick: toggleTheme,
+      },
+      icon("theme"),
+    ),
+    h(
+      "button",
+      {
+        class: "icon-button",
+        type: "button",
+        title: "Keyboard (?)",
+        "aria-label": "Keyboard shortcuts",
+        onclick: showShortcuts,
+      },
+      "?",
+    ),
+  ),
+);
 
 watch(({ ready, problem, workflows }) => {
-  const [word, look] = problem ? (problem.status === 401 ? ["token needed", "warn"] : ["no answer", "bad"])
-    : ready === null ? ["asking", ""] : ready ? ["ready", "good"] : ["not ready", "warn"];
+  const [word, look] = problem
+    ? problem.status === 401
+      ? ["token needed", "warn"]
+      : ["no answer", "bad"]
+    : ready === null
+      ? ["asking", ""]
+      : ready
+        ? ["ready", "good"]
+        : ["not ready", "warn"];
   show(readiness, word);
   readiness.className = `status ${look}`;
   enter.hidden = problem?.status !== 401 || token() !== null;

@@ -13,7 +13,10 @@ export function parse(text, wanted) {
     if (list === undefined) continue;
     const [, , labels, value] = LINE.exec(line) ?? [];
     if (value === undefined) continue;
-    list.push({ labels: Object.fromEntries([...(labels ?? "").matchAll(LABEL)].map(([, name, text]) => [name, text])), value: Number(value) });
+    list.push({
+      labels: Object.fromEntries([...(labels ?? "").matchAll(LABEL)].map(([, name, text]) => [name, text])),
+      value: Number(value),
+    });
   }
   return samples;
 }

@@ -8,23 +8,39 @@ import { json } from "./json.js";
 /** The head of a page; its title takes the focus when the page opens. */
 export function head(title, { crumbs = [], lead = null, actions = [] } = {}) {
   const trail = crumbs.map(([label, address]) => h("li", null, h("a", { href: address }, label)));
-  return h("div", { class: "page-head" },
-    h("div", null,
+  return h(
+    "div",
+    { class: "page-head" },
+    h(
+      "div",
+      null,
       trail.length > 0 ? h("nav", { "aria-label": "Where you are" }, h("ol", { class: "crumbs" }, trail)) : null,
       h("h1", { tabindex: "-1" }, title),
-      lead ? h("p", { class: "lead" }, lead) : null),
-    actions.length > 0 ? h("div", { class: "actions" }, actions) : null);
+      lead ? h("p", { class: "lead" }, lead) : null,
+    ),
+    actions.length > 0 ? h("div", { class: "actions" }, actions) : null,
+  );
 }
 
 /** A table. A column is `{label, cell, kind?, wide?}`; kind `num` stands right, `head` names the row; wide ones leave a phone. */
 export function table(label, columns, rows) {
   const texts = new WeakMap();
-  const look = ({ kind, wide }) => [kind === "num" ? "num" : null, kind === "time" ? "time" : null, wide ? "wide" : null].filter(Boolean).join(" ") || null;
+  const look = ({ kind, wide }) =>
+    [kind === "num" ? "num" : null, kind === "time" ? "time" : null, wide ? "wide" : null].filter(Boolean).join(" ") ||
+    null;
   const cell = (column, row) =>
-    h(column.kind === "head" ? "th" : "td", { class: look(column), scope: column.kind === "head" ? "row" : null }, column.cell(row));
+    h(
+      column.kind === "head" ? "th" : "td",
+      { class: look(column), scope: column.kind === "head" ? "row" : null },
+      column.cell(row),
+    );
   const body = h("tbody");
   const make = (row, text) => {
-    const made = h("tr", null, columns.map((column) => cell(column, row)));
+    const made = h(
+      "tr",
+      null,
+      columns.map((column) => cell(column, row)),
+    );
     texts.set(made, text);
     return made;
   };
@@ -52,11 +68,25 @@ export function table(label, columns, rows) {
       return old === -1 ? made : change(changed.splice(old, 1)[0], made);
     });
     changed.forEach((row) => row.remove());
-    nodes.forEach((node, index) => body.children[index] !== node && body.insertBefore(node, body.children[index] ?? null));
+    nodes.forEach(
+      (node, index) => body.children[index] !== node && body.insertBefore(node, body.children[index] ?? null),
+    );
   };
   draw(rows);
-  const whole = h("table", { "aria-label": label },
-    h("thead", null, h("tr", null, columns.map((column) => h("th", { class: look(column), scope: "col" }, column.label)))), body);
+  const whole = h(
+    "table",
+    { "aria-label": label },
+    h(
+      "thead",
+      null,
+      h(
+        "tr",
+        null,
+        columns.map((column) => h("th", { class: look(column), scope: "col" }, column.label)),
+      ),
+    ),
+    body,
+  );
   return { node: h("div", { class: "scroll" }, whole), body, draw };
 }
 
@@ -99,13 +129,19 @@ export async function pagedTable(label, columns, read, none) {
     if (rest.length === 0) next = page.next;
     tell();
   }
-  more.addEventListener("click", () => during(more, async () => {
-    asked += 1;
-    const page = await ask(next, LIST_PAGE);
-    rows = [...rows, ...page.rows];
-    next = page.next;
-    tell();
-  }, count));
+  more.addEventListener("click", () =>
+    during(
+      more,
+      async () => {
+        asked += 1;
+        const page = await ask(next, LIST_PAGE);
+        rows = [...rows, ...page.rows];
+        next = page.next;
+        tell();
+      },
+      count,
+    ),
+  );
   ({ rows, next } = await ask(null, LIST_PAGE));
   tell();
   // Where the server is away, the readiness says so; the list is asked for again.
@@ -139,21 +175,37 @@ export function problem(error) {
     error.code ? ["code", h("code", null, error.code)] : null,
     error.expected !== undefined ? ["expected", String(error.expected)] : null,
     error.found !== undefined ? ["found", String(error.found)] : null,
-    error.code === "in_doubt" ? ["what to do", "send it again with the same idempotency key"]
-      : error.retryable ? ["what to do", "send it again in a moment"] : null,
+    error.code === "in_doubt"
+      ? ["what to do", "send it again with the same idempotency key"]
+      : error.retryable
+        ? ["what to do", "send it again in a moment"]
+        : null,
   ].filter(Boolean);
-  return h("div", { class: "problem", role: "alert" }, h("strong", null, error.title), h("p", null, sentence(error.message)),
-    facts.length > 0 ? definitions(facts) : null);
+  return h(
+    "div",
+    { class: "problem", role: "alert" },
+    h("strong", null, error.title),
+    h("p", null, sentence(error.message)),
+    facts.length > 0 ? definitions(facts) : null,
+  );
 }
 
 /** Names and values. */
 export function definitions(facts) {
-  return h("dl", { class: "facts" }, facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
+  return h(
+    "dl",
+    { class: "facts" },
+    facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+  );
 }
 
 /** Names and values side by side, the values large. */
 export function figures(facts) {
-  return h("dl", { class: "figures" }, facts.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
+  return h(
+    "dl",
+    { class: "figures" },
+    facts.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))),
+  );
 }
 
 /** An input with its label. */
@@ -163,7 +215,15 @@ export function field(label, input, hint = null) {
 
 /** A button. */
 export function button(label, { primary = false, slight = false, onclick = null, type = "button" } = {}) {
-  return h("button", { class: ["button", primary ? "primary" : null, slight ? "slight" : null].filter(Boolean).join(" "), type, onclick }, label);
+  return h(
+    "button",
+    {
+      class: ["button", primary ? "primary" : null, slight ? "slight" : null].filter(Boolean).join(" "),
+      type,
+      onclick,
+    },
+    label,
+  );
 }
 
 /** A form that does something: the button rests meanwhile, and a problem is shown in `output`. */
@@ -209,13 +269,19 @@ export function status(word, look = LOOKS[word] ?? "") {
 /** JSON behind a line that opens. */
 export function raw(label, value) {
   const details = h("details", { class: "raw" }, h("summary", null, label));
-  details.addEventListener("toggle", () => details.open && details.childElementCount === 1 && details.append(json(value)));
+  details.addEventListener(
+    "toggle",
+    () => details.open && details.childElementCount === 1 && details.append(json(value)),
+  );
   return details;
 }
 
 /** A key that no other request has. */
 export function freshKey() {
-  return crypto.randomUUID?.() ?? Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return (
+    crypto.randomUUID?.() ??
+    Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("")
+  );
 }
 
 /** Says something in passing. */

@@ -51,7 +51,10 @@ function match(address) {
     });
     if (fits) return () => open(found);
   }
-  return async () => ({ title: "Nothing here", node: h("div", { class: "card" }, empty("There is no such page", "Begin at the overview.")) });
+  return async () => ({
+    title: "Nothing here",
+    node: h("div", { class: "card" }, empty("There is no such page", "Begin at the overview.")),
+  });
 }
 
 /** Stands in for a page that could not be loaded. If that may pass, the page is asked for again until it is there. */
@@ -59,7 +62,9 @@ function failed(error) {
   const title = "Could not be loaded";
   const mayPass = error.status === 0 || error.retryable;
   const timer = mayPass ? setTimeout(() => turn({ again: true }), RETRY_MS) : null;
-  const text = mayPass ? h("p", { class: "small quiet" }, "The page is loaded again as soon as the server answers.") : null;
+  const text = mayPass
+    ? h("p", { class: "small quiet" }, "The page is loaded again as soon as the server answers.")
+    : null;
   const shown = problem(error);
   if (text) shown.append(text);
   return { title, error, node: h("div", null, head(title), shown), stop: () => clearTimeout(timer) };

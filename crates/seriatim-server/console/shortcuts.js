@@ -34,7 +34,13 @@ export function listen(toggleTheme) {
     leading = event.key === "g" && !wasLeading;
     const place = wasLeading ? PLACES[event.key] : undefined;
     const actions = { "?": showShortcuts, t: toggleTheme, ...pageKeys() };
-    const action = place ? () => { location.hash = place; } : wasLeading ? undefined : actions[event.key];
+    const action = place
+      ? () => {
+          location.hash = place;
+        }
+      : wasLeading
+        ? undefined
+        : actions[event.key];
     if (action === undefined) return;
     event.preventDefault();
     action();
@@ -47,15 +53,25 @@ export function showShortcuts() {
   off.checked = !areOff();
   off.addEventListener("change", () => localStorage.setItem(OFF, off.checked ? "on" : "off"));
   const keys = LISTED.filter(([, meaning]) => meaning !== "Workflows" || live.workflows).map(([names, meaning]) => [
-    h("span", null, names.map((name) => (name === "–" ? " – " : [h("kbd", null, name), " "]))),
+    h(
+      "span",
+      null,
+      names.map((name) => (name === "–" ? " – " : [h("kbd", null, name), " "])),
+    ),
     h("span", null, meaning),
   ]);
-  const dialog = h("dialog", { "aria-labelledby": "keys-title" },
+  const dialog = h(
+    "dialog",
+    { "aria-labelledby": "keys-title" },
     h("h2", { id: "keys-title" }, "Keyboard"),
     h("div", { class: "keys" }, keys),
-    h("form", { method: "dialog" },
+    h(
+      "form",
+      { method: "dialog" },
       h("label", { class: "check" }, off, "Single keys do this"),
-      h("div", { class: "buttons" }, h("button", { class: "button primary" }, "Close"))));
+      h("div", { class: "buttons" }, h("button", { class: "button primary" }, "Close")),
+    ),
+  );
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();

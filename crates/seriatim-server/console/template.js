@@ -46,6 +46,11 @@ export function command(definition, name) {
   const roots = definition.documents.filter((document) => !document.parent && document.kind === "O");
   const root = roots.find((document) => name.includes(document.name)) ?? (roots.length === 1 ? roots[0] : null);
   if (root === null) return { command: name, args: null, changes: [] };
-  const children = childrenOf(definition, root).map((child, index) => ({ create: child.name, id: index + 2, fields: fields(child), children: [] }));
+  const children = childrenOf(definition, root).map((child, index) => ({
+    create: child.name,
+    id: index + 2,
+    fields: fields(child),
+    children: [],
+  }));
   return { command: name, args: { id: 1, fields: fields(root), children }, changes: [] };
 }

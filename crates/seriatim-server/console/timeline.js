@@ -20,8 +20,9 @@ export function plainWord(word) {
 
 /** A payload, or several, as the value that people sent. */
 export function value(payload) {
-  if (Array.isArray(payload)) return payload.length === 1 ? value(payload[0]) : payload.length === 0 ? null : payload.map(value);
-  if (typeof payload?.text !== "string") return payload?.encoding === "binary/null" ? null : payload ?? null;
+  if (Array.isArray(payload))
+    return payload.length === 1 ? value(payload[0]) : payload.length === 0 ? null : payload.map(value);
+  if (typeof payload?.text !== "string") return payload?.encoding === "binary/null" ? null : (payload ?? null);
   try {
     return JSON.parse(payload.text);
   } catch {
@@ -40,7 +41,11 @@ function text(found) {
 
 /** A length of time in words: whole numbers stay whole. */
 function length(ms) {
-  return ms < 1 ? "0 ms" : duration(ms / 1000).join(" ").replace(/\.0+ /, " ");
+  return ms < 1
+    ? "0 ms"
+    : duration(ms / 1000)
+        .join(" ")
+        .replace(/\.0+ /, " ");
 }
 
 /** When something happened: how long after the run's begin, and exactly when on hover. */
@@ -57,8 +62,23 @@ function operationKey({ what, kind, number: place, details }) {
 function operation(entry) {
   const { what, kind, name, path: place, at, details, answered_at: answeredAt = null, answer } = entry;
   const target = details.options?.workflow_id ?? details.target?.workflow_id ?? null;
-  const title = what === "start_timer" ? `wait ${length(details.duration.secs * 1e3 + details.duration.nanos / 1e6)}` : name || target || plainWord(what);
-  const found = { kind, number: entry.number, title, path: place, at, target, endedAt: answeredAt, outcome: null, detail: null, notes: [], entry };
+  const title =
+    what === "start_timer"
+      ? `wait ${length(details.duration.secs * 1e3 + details.duration.nanos / 1e6)}`
+      : name || target || plainWord(what);
+  const found = {
+    kind,
+    number: entry.number,
+    title,
+    path: place,
+    at,
+    target,
+    endedAt: answeredAt,
+    outcome: null,
+    detail: null,
+    notes: [],
+    entry,
+  };
   if (answeredAt === null) return found;
   const { resolution, failure } = answer;
   const outcome = resolution?.outcome ?? (failure ? "failed" : kind === "timer" ? "fired" : "delivered");
@@ -70,7 +90,8 @@ function operation(entry) {
 function note(found, { what, at, details }) {
   if (CANCELLED_AT_ONCE.includes(what)) Object.assign(found, { endedAt: at, outcome: "cancelled" });
   else if (what.startsWith("cancel_")) found.notes.push("asked to stop");
-  else if (what === "retry_activity") found.notes.push(`attempt ${details.attempt - 1} failed: ${why(details.failure)}`);
+  else if (what === "retry_activity")
+    found.notes.push(`attempt ${details.attempt - 1} failed: ${why(details.failure)}`);
   else if (details.resolution?.outcome !== "started") {
     const { outcome, cause, failure } = details.resolution;
     Object.assign(found, { endedAt: at, outcome: plainWord(outcome), detail: text(why(failure) ?? cause) });
@@ -109,29 +130,62 @@ export function workflowLink(id) {
 
 function operationRow(row, isRunning) {
   const isOpen = row.endedAt === null;
-  const look = isOpen ? "waiting" : BAD.includes(row.outcome) ? "bad" : row.outcome === "cancelled" ? "done stopped" : "done";
+  const look = isOpen
+    ? "waiting"
+    : BAD.includes(row.outcome)
+      ? "bad"
+      : row.outcome === "cancelled"
+        ? "done stopped"
+        : "done";
   const took = isOpen ? null : length(Date.parse(row.endedAt) - Date.parse(row.at));
-  const response = isOpen ? (isRunning ? "no response yet" : "no response: the run has ended") : `${row.outcome} after ${took}`;
+  const response = isOpen
+    ? isRunning
+      ? "no response yet"
+      : "no response: the run has ended"
+    : `${row.outcome} after ${took}`;
   const bar = h("span", { class: "bar" });
-  const item = h("li", { class: look, "data-operation": `${row.kind} ${row.number}` },
-    h("div", { class: "timeline-body" },
-      h("div", { class: "timeline-title" }, h("b", null, row.title), h("span", { class: "chip" }, `${plainWord(row.kind)} `, number(row.number)),
-        h("code", { class: "faint", title: "Where in the code it comes from" }, row.path)),
+  const item = h(
+    "li",
+    { class: look, "data-operation": `${row.kind} ${row.number}` },
+    h(
+      "div",
+      { class: "timeline-body" },
+      h(
+        "div",
+        { class: "timeline-title" },
+        h("b", null, row.title),
+        h("span", { class: "chip" }, `${plainWord(row.kind)} `, number(row.number)),
+        h("code", { class: "faint", title: "Where in the code it comes from" }, row.path),
+      ),
       h("div", { class: "track" }, bar),
-      h("p", { class: "small quiet wrap" }, response, row.detail === null ? null : [": ", row.detail], row.target === null ? null : [" · ", workflowLink(row.target)]),
+      h(
+        "p",
+        { class: "small quiet wrap" },
+        response,
+        row.detail === null ? null : [": ", row.detail],
+        row.target === null ? null : [" · ", workflowLink(row.target)],
+      ),
       row.notes.map((line) => h("p", { class: "small quiet wrap" }, line)),
-      raw("Command and response", { command: row.entry.details, response: row.entry.answer ?? null })),
-    moment(row));
+      raw("Command and response", { command: row.entry.details, response: row.entry.answer ?? null }),
+    ),
+    moment(row),
+  );
   return { item, bar };
 }
 
 function markRow(row) {
   const look = BAD.includes(row.mark) ? "bad" : "done";
-  const item = h("li", { class: `${look} mark` },
-    h("div", { class: "timeline-body" },
+  const item = h(
+    "li",
+    { class: `${look} mark` },
+    h(
+      "div",
+      { class: "timeline-body" },
       h("p", null, h("b", null, row.mark), row.title ? ` ${row.title}` : null),
-      row.detail === null ? null : h("p", { class: "small quiet wrap" }, row.detail)),
-    moment(row));
+      row.detail === null ? null : h("p", { class: "small quiet wrap" }, row.detail),
+    ),
+    moment(row),
+  );
   return { item, bar: null };
 }
 

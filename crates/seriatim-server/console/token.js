@@ -26,20 +26,43 @@ export function askToken(why) {
 
 function ask(why) {
   return new Promise((resolve) => {
-    const input = h("input", { type: "password", name: "token", autocomplete: "off", spellcheck: "false", required: true });
+    const input = h("input", {
+      type: "password",
+      name: "token",
+      autocomplete: "off",
+      spellcheck: "false",
+      required: true,
+    });
     const cancel = h("button", { class: "button", type: "button", onclick: () => dialog.close() }, "Not now");
     const use = (event) => {
       event.preventDefault();
       sessionStorage.setItem(KEY, input.value.trim());
       dialog.close("given");
     };
-    const dialog = h("dialog", { "aria-labelledby": "token-title" },
-      h("form", { onsubmit: use },
+    const dialog = h(
+      "dialog",
+      { "aria-labelledby": "token-title" },
+      h(
+        "form",
+        { onsubmit: use },
         h("h2", { id: "token-title" }, "This server wants a token"),
         h("p", { class: "quiet small" }, sentence(why)),
-        h("label", { class: "field" }, h("span", null, "Bearer token"), input,
-          h("small", null, "Kept until this tab is closed. Make one with ", h("code", null, "seriatim token create"), ".")),
-        h("div", { class: "buttons" }, cancel, h("button", { class: "button primary" }, "Use it"))));
+        h(
+          "label",
+          { class: "field" },
+          h("span", null, "Bearer token"),
+          input,
+          h(
+            "small",
+            null,
+            "Kept until this tab is closed. Make one with ",
+            h("code", null, "seriatim token create"),
+            ".",
+          ),
+        ),
+        h("div", { class: "buttons" }, cancel, h("button", { class: "button primary" }, "Use it")),
+      ),
+    );
     dialog.addEventListener("close", () => {
       dialog.remove();
       resolve(dialog.returnValue === "given");

@@ -6,7 +6,14 @@ import { number } from "../format.js";
 import { button, codeLine, empty, field, figures, form, head, pagedTable, server } from "../parts.js";
 
 function createForm() {
-  const name = h("input", { name: "name", required: true, maxlength: 200, pattern: "[A-Za-z0-9._\\-]+", placeholder: "orders", autocomplete: "off" });
+  const name = h("input", {
+    name: "name",
+    required: true,
+    maxlength: 200,
+    pattern: "[A-Za-z0-9._\\-]+",
+    placeholder: "orders",
+    autocomplete: "off",
+  });
   const first = h("input", { name: "first", inputmode: "numeric", pattern: "\\d+", value: "1", required: true });
   const size = h("input", { name: "size", inputmode: "numeric", pattern: "\\d+", value: "4096", required: true });
   const output = h("div", { "aria-live": "polite" });
@@ -15,9 +22,19 @@ function createForm() {
     await send("PUT", path`/v1/blocks/${name.value}`, { first: Number(first.value), block_size: Number(size.value) });
     location.hash = path`#/blocks/${name.value}`;
   };
-  const children = [field("Name", name), h("div", { class: "form-row" }, field("First id", first), field("Block size", size)),
-    h("p", { class: "small quiet" }, "A larger block means fewer durable writes, and more ids wasted by a crash."), submit];
-  return h("section", { class: "card" }, h("h2", null, "New block sequence"), form({ class: "form", id: "create-blocks", children }, submit, work, output), output);
+  const children = [
+    field("Name", name),
+    h("div", { class: "form-row" }, field("First id", first), field("Block size", size)),
+    h("p", { class: "small quiet" }, "A larger block means fewer durable writes, and more ids wasted by a crash."),
+    submit,
+  ];
+  return h(
+    "section",
+    { class: "card" },
+    h("h2", null, "New block sequence"),
+    form({ class: "form", id: "create-blocks", children }, submit, work, output),
+    output,
+  );
 }
 
 /** What part of the reserved ids was wasted. */
@@ -32,18 +49,31 @@ export async function open() {
     return { rows: blocks, next };
   };
   const columns = [
-    { label: "Name", kind: "head", cell: (one) => h("a", { class: "wrap", href: path`#/blocks/${one.name}` }, one.name) },
+    {
+      label: "Name",
+      kind: "head",
+      cell: (one) => h("a", { class: "wrap", href: path`#/blocks/${one.name}` }, one.name),
+    },
     { label: "Next", kind: "num", cell: (one) => number(one.next) },
     { label: "Reserved up to", kind: "num", wide: true, cell: (one) => number(one.reserved) },
     { label: "Block size", kind: "num", wide: true, cell: (one) => number(one.block_size) },
     { label: "Wasted", kind: "num", cell: (one) => number(one.wasted) },
   ];
   const line = `curl -X PUT ${server}/v1/blocks/orders -H 'content-type: application/json' -d '{"first": 1, "block_size": 4096}'`;
-  const none = empty("No block sequences yet", "For ids that may have gaps and must cost almost nothing. Create one with the form, or by hand:", line);
+  const none = empty(
+    "No block sequences yet",
+    "For ids that may have gaps and must cost almost nothing. Create one with the form, or by hand:",
+    line,
+  );
   const list = await pagedTable("Block sequences", columns, read, none);
-  const node = h("div", null,
-    head("Blocks", { lead: "Unique rising ids, leased in blocks. They may have gaps: where none are allowed, use a series." }),
-    h("div", { class: "with-aside" }, list.node, createForm()));
+  const node = h(
+    "div",
+    null,
+    head("Blocks", {
+      lead: "Unique rising ids, leased in blocks. They may have gaps: where none are allowed, use a series.",
+    }),
+    h("div", { class: "with-aside" }, list.node, createForm()),
+  );
   return { title: "Blocks", node, stop: list.stop };
 }
 
@@ -75,11 +105,32 @@ export async function openOne({ blocks: name }) {
     await refresh();
   };
   const body = `'{"count": 100}'`;
-  const node = h("div", null,
-    head(name, { crumbs: [["Blocks", "#/blocks"]], lead: ["First id ", number(state.first), ", blocks of ", number(state.block_size)] }),
-    h("section", { class: "card next-card" }, h("div", null, caption, display),
-      figures([["next", next], ["reserved up to", reserved], ["wasted", wasted], ["of all reserved", part]]),
-      form({ class: "inline-form", id: "allocate", children: [field("How many", count), submit] }, submit, work, output), output,
-      codeLine(`curl ${server}${base}/allocate -H 'content-type: application/json' -d ${body}`)));
+  const node = h(
+    "div",
+    null,
+    head(name, {
+      crumbs: [["Blocks", "#/blocks"]],
+      lead: ["First id ", number(state.first), ", blocks of ", number(state.block_size)],
+    }),
+    h(
+      "section",
+      { class: "card next-card" },
+      h("div", null, caption, display),
+      figures([
+        ["next", next],
+        ["reserved up to", reserved],
+        ["wasted", wasted],
+        ["of all reserved", part],
+      ]),
+      form(
+        { class: "inline-form", id: "allocate", children: [field("How many", count), submit] },
+        submit,
+        work,
+        output,
+      ),
+      output,
+      codeLine(`curl ${server}${base}/allocate -H 'content-type: application/json' -d ${body}`),
+    ),
+  );
   return { title: name, node, keys: { n: () => submit.click() } };
 }

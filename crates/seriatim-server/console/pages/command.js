@@ -19,36 +19,76 @@ function answer({ app, workspace }, found, sent) {
   };
   walk(sent.args, sent.command);
   (Array.isArray(sent.changes) ? sent.changes : []).forEach((row) => walk(row));
-  const numbers = Object.entries(found.numbers).flatMap(([rawId, fields]) => Object.entries(fields).map(([name, value]) =>
-    h("div", { class: "answer-number" }, h("b", null, number(value)), h("span", { class: "quiet" }, `${named.get(rawId) ?? rawId}.${name}`))));
+  const numbers = Object.entries(found.numbers).flatMap(([rawId, fields]) =>
+    Object.entries(fields).map(([name, value]) =>
+      h(
+        "div",
+        { class: "answer-number" },
+        h("b", null, number(value)),
+        h("span", { class: "quiet" }, `${named.get(rawId) ?? rawId}.${name}`),
+      ),
+    ),
+  );
   const columns = [
     { label: "Sent as", cell: ([rawId]) => rawId },
     { label: "Document", cell: ([rawId]) => named.get(rawId) ?? "–" },
-    { label: "Id", kind: "num", cell: ([, id]) => h("a", { href: path`#/apps/${app}/workspaces/${workspace}/records/${id}` }, number(id)) },
+    {
+      label: "Id",
+      kind: "num",
+      cell: ([, id]) => h("a", { href: path`#/apps/${app}/workspaces/${workspace}/records/${id}` }, number(id)),
+    },
   ];
   const ids = Object.entries(found.ids);
-  return h("div", { class: "stack answer" },
-    h("div", { class: "result", role: "status" },
+  return h(
+    "div",
+    { class: "stack answer" },
+    h(
+      "div",
+      { class: "result", role: "status" },
       h("strong", null, found.repeated ? "Done before: the same key gives the same answer" : "Committed"),
       numbers,
-      definitions([["event", ["number ", number(found.workspace_offset), " of the workspace"]],
+      definitions([
+        ["event", ["number ", number(found.workspace_offset), " of the workspace"]],
         ["partition", [String(found.partition), ", offset ", number(found.partition_offset)]],
-        ...(found.result === null ? [] : [["result", h("code", null, JSON.stringify(found.result))]])])),
+        ...(found.result === null ? [] : [["result", h("code", null, JSON.stringify(found.result))]]),
+      ]),
+    ),
     ids.length > 0 ? h("div", { class: "card flush" }, table("Ids", columns, ids).node) : null,
-    raw("The whole answer", found));
+    raw("The whole answer", found),
+  );
 }
 
 export function commandTab(place) {
   const { app, workspace, definition } = place;
   const names = [...definition.commands].sort((one, other) => (other === CHANGE) - (one === CHANGE));
-  const which = h("select", { name: "command" }, names.map((name) => h("option", null, name)));
+  const which = h(
+    "select",
+    { name: "command" },
+    names.map((name) => h("option", null, name)),
+  );
   const documents = creatable(definition);
-  const what = h("select", { name: "document" }, documents.map((document) => h("option", null, document.name)));
+  const what = h(
+    "select",
+    { name: "document" },
+    documents.map((document) => h("option", null, document.name)),
+  );
   const whatField = field("Creates", what);
-  const body = h("textarea", { name: "body", rows: 16, spellcheck: "false", autocapitalize: "off", "aria-describedby": "body-state" });
+  const body = h("textarea", {
+    name: "body",
+    rows: 16,
+    spellcheck: "false",
+    autocapitalize: "off",
+    "aria-describedby": "body-state",
+  });
   const fault = h("small", { id: "body-state", role: "status" }, "\u00a0");
   const key = h("input", { name: "key", autocomplete: "off", placeholder: "optional", maxlength: 200 });
-  const expected = h("input", { name: "expected", inputmode: "numeric", pattern: "\\d*", autocomplete: "off", placeholder: "optional" });
+  const expected = h("input", {
+    name: "expected",
+    inputmode: "numeric",
+    pattern: "\\d*",
+    autocomplete: "off",
+    placeholder: "optional",
+  });
   const output = h("div", { class: "stack", "aria-live": "polite" });
   const submit = button("Send command", { primary: true, type: "submit" });
 
@@ -80,12 +120,21 @@ export function commandTab(place) {
       return;
     }
     const options = { key: key.value.trim(), expected: expected.value.trim() };
-    const { body: found } = await send("POST", path`/v1/apps/${app}/workspaces/${workspace}/commands`, body.value, options);
+    const { body: found } = await send(
+      "POST",
+      path`/v1/apps/${app}/workspaces/${workspace}/commands`,
+      body.value,
+      options,
+    );
     show(output, answer(place, found, sent));
     output.scrollIntoView({ block: "nearest" });
   };
 
-  const make = button("Make one", { onclick: () => { key.value = freshKey(); } });
+  const make = button("Make one", {
+    onclick: () => {
+      key.value = freshKey();
+    },
+  });
   body.addEventListener("input", check);
   body.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
@@ -100,15 +149,35 @@ export function commandTab(place) {
   const children = [
     h("div", { class: "form-row" }, field("Command", which), whatField),
     h("div", null, field("Body", body), fault),
-    h("div", { class: "form-row keyed" },
+    h(
+      "div",
+      { class: "form-row keyed" },
       h("div", { class: "inline-form" }, field("Idempotency key", key), make),
-      field("Expected offset", expected)),
-    h("p", { class: "small faint" }, "The same key gives the same answer and does nothing more. With an expected offset the command is refused if anything came between."),
-    h("div", { class: "send" }, submit, h("span", { class: "small faint wide" }, h("kbd", null, "Ctrl"), " ", h("kbd", null, "Enter"))),
+      field("Expected offset", expected),
+    ),
+    h(
+      "p",
+      { class: "small faint" },
+      "The same key gives the same answer and does nothing more. With an expected offset the command is refused if anything came between.",
+    ),
+    h(
+      "div",
+      { class: "send" },
+      submit,
+      h("span", { class: "small faint wide" }, h("kbd", null, "Ctrl"), " ", h("kbd", null, "Enter")),
+    ),
   ];
   const log = workspaceLog({ ...place, compact: true, rowsMax: 8 });
-  const node = h("div", { class: "split" },
-    h("section", { class: "card" }, h("h2", null, "Command"), form({ class: "form", id: "send-command", children }, submit, work, output)),
-    h("div", { class: "stack beside" }, output, log.node));
+  const node = h(
+    "div",
+    { class: "split" },
+    h(
+      "section",
+      { class: "card" },
+      h("h2", null, "Command"),
+      form({ class: "form", id: "send-command", children }, submit, work, output),
+    ),
+    h("div", { class: "stack beside" }, output, log.node),
+  );
   return { node, stop: log.stop, keys: { p: log.toggle } };
 }

@@ -16,7 +16,13 @@ function figureCard(title, figures, drawing) {
     const looks = [index === 0 ? null : "second", figure.swatch ? "swatch" : null].filter(Boolean).join(" ");
     return h("span", { class: looks || null }, figure.value, figure.unit);
   });
-  return h("section", { class: "card figure-card" }, h("h2", null, title), h("div", { class: "figure" }, parts), drawing);
+  return h(
+    "section",
+    { class: "card figure-card" },
+    h("h2", null, title),
+    h("div", { class: "figure" }, parts),
+    drawing,
+  );
 }
 
 function recovery(partition) {
@@ -32,8 +38,13 @@ function partitionsCard() {
   const bar = h("span");
   const told = h("small", { class: "faint" });
   const progress = h("div", null, h("div", { class: "progress" }, bar), told);
-  const node = h("section", { class: "card figure-card" }, h("h2", null, "Recovery"),
-    h("div", { class: "figure" }, h("span", null, ready, of)), h("div", { class: "partitions-summary" }, groups, progress));
+  const node = h(
+    "section",
+    { class: "card figure-card" },
+    h("h2", null, "Recovery"),
+    h("div", { class: "figure" }, h("span", null, ready, of)),
+    h("div", { class: "partitions-summary" }, groups, progress),
+  );
   let painted = "";
   function update(partitions) {
     const done = partitions.filter((partition) => partition.status === "ready").length;
@@ -41,16 +52,41 @@ function partitionsCard() {
     show(of, partitions.length === 0 ? "partitions ready" : `of ${partitions.length} partitions ready`);
     const recovering = partitions.filter((partition) => partition.recovery);
     const left = recovering.reduce((sum, { recovery: { at, tail } }) => sum + Math.max(0, tail - at), 0);
-    const share = partitions.length === 0 ? 0 : partitions.reduce((sum, partition) => sum + recovery(partition), 0) / partitions.length;
+    const share =
+      partitions.length === 0
+        ? 0
+        : partitions.reduce((sum, partition) => sum + recovery(partition), 0) / partitions.length;
     bar.style.width = `${(share * 100).toFixed(1)}%`;
-    show(told, recovering.length > 0 ? `${digits(left)} events left to apply` : "Everything derived agrees with the log");
+    show(
+      told,
+      recovering.length > 0 ? `${digits(left)} events left to apply` : "Everything derived agrees with the log",
+    );
     const key = partitions.map((partition) => partition.application + partition.status).join();
     if (key === painted) return;
     painted = key;
     const names = [...new Set(partitions.map((partition) => partition.application))];
-    show(groups, names.map((name) => h("div", { class: "cell-group" }, h("span", null, name),
-      h("div", { class: "cells" }, partitions.filter((partition) => partition.application === name).map((partition) =>
-        h("span", { class: LOOKS[partition.status], title: `partition ${partition.partition}: ${partition.status}` }))))));
+    show(
+      groups,
+      names.map((name) =>
+        h(
+          "div",
+          { class: "cell-group" },
+          h("span", null, name),
+          h(
+            "div",
+            { class: "cells" },
+            partitions
+              .filter((partition) => partition.application === name)
+              .map((partition) =>
+                h("span", {
+                  class: LOOKS[partition.status],
+                  title: `partition ${partition.partition}: ${partition.status}`,
+                }),
+              ),
+          ),
+        ),
+      ),
+    );
   }
   return { node, update };
 }
@@ -59,8 +95,11 @@ function partitionsCard() {
 function firstCard() {
   const title = h("h2", null, "Nothing has been numbered yet");
   const text = h("p", null, "A series needs no definition. Take its first number, and watch it arrive here:");
-  const node = h("section", { class: "card", hidden: true },
-    h("div", { class: "empty" }, title, text, codeLine(`curl -X POST ${server}/v1/series/invoices/next`)));
+  const node = h(
+    "section",
+    { class: "card", hidden: true },
+    h("div", { class: "empty" }, title, text, codeLine(`curl -X POST ${server}/v1/series/invoices/next`)),
+  );
   function update(partitions) {
     const isEmpty = partitions.every((partition) => partition.application === "sys" || partition.next_offset === 1);
     if (isEmpty) node.hidden = partitions.length === 0;
@@ -80,14 +119,25 @@ function partitionTable() {
     { label: "State", cell: (row) => [status(row.status), detail(row)] },
     { label: "Next offset", kind: "num", cell: (row) => number(row.next_offset) },
     { label: "Checkpoint", kind: "num", wide: true, cell: (row) => number(row.checkpoint) },
-    { label: "Ahead of it", kind: "num", wide: true, cell: (row) => number(Math.max(0, row.next_offset - row.checkpoint)) },
+    {
+      label: "Ahead of it",
+      kind: "num",
+      wide: true,
+      cell: (row) => number(Math.max(0, row.next_offset - row.checkpoint)),
+    },
     { label: "Unflushed", kind: "num", cell: (row) => number(row.unflushed) },
     { label: "Owner", wide: true, cell: (row) => row.owner },
   ];
-  const place = (row) => (row.application === "sys" ? String(row.partition)
-    : h("a", { href: `#/apps/${row.application}/partitions/${row.partition}` }, String(row.partition)));
-  const detail = ({ recovery: run, reason }) => (run ? h("span", { class: "small quiet" }, ` at ${digits(run.at)} of ${digits(run.tail)}`)
-    : reason ? h("span", { class: "small quiet wrap" }, ` ${reason}`) : null);
+  const place = (row) =>
+    row.application === "sys"
+      ? String(row.partition)
+      : h("a", { href: `#/apps/${row.application}/partitions/${row.partition}` }, String(row.partition));
+  const detail = ({ recovery: run, reason }) =>
+    run
+      ? h("span", { class: "small quiet" }, ` at ${digits(run.at)} of ${digits(run.tail)}`)
+      : reason
+        ? h("span", { class: "small quiet wrap" }, ` ${reason}`)
+        : null;
   const { node, body, draw } = table("Partitions", columns, []);
   let before = [];
   function update(partitions) {
@@ -97,7 +147,10 @@ function partitionTable() {
     } else {
       partitions.forEach((partition, index) => {
         if (JSON.stringify(partition) === JSON.stringify(before[index])) return;
-        columns.forEach((column, cell) => column.label !== "Partition" && show(body.rows[index].cells[cell], ...[column.cell(partition)].flat()));
+        columns.forEach(
+          (column, cell) =>
+            column.label !== "Partition" && show(body.rows[index].cells[cell], ...[column.cell(partition)].flat()),
+        );
       });
     }
     before = partitions;
@@ -108,32 +161,77 @@ function partitionTable() {
 export async function open() {
   const commands = { label: "per second" };
   const all = { label: "since the start" };
-  const [p50, p99] = [{ label: "p50", swatch: true }, { label: "p99", swatch: true }];
+  const [p50, p99] = [
+    { label: "p50", swatch: true },
+    { label: "p99", swatch: true },
+  ];
   const unflushed = { label: "keys in memory, not yet in the store" };
   const inUnit = (seconds) => duration(seconds).join(" ");
-  const rates = chart({ name: "Commands per second", values: [(sample) => sample.rate], label: (value) => `${rate(value)}/s`, least: 10 });
-  const latency = chart({ name: "Latency of a command", values: [(sample) => sample.p50, (sample) => sample.p99], label: inUnit, least: 0.001 });
-  const waiting = chart({ name: "Unflushed keys", values: [(sample) => sample.unflushed], label: (value) => digits(Math.round(value)), least: 100 });
+  const rates = chart({
+    name: "Commands per second",
+    values: [(sample) => sample.rate],
+    label: (value) => `${rate(value)}/s`,
+    least: 10,
+  });
+  const latency = chart({
+    name: "Latency of a command",
+    values: [(sample) => sample.p50, (sample) => sample.p99],
+    label: inUnit,
+    least: 0.001,
+  });
+  const waiting = chart({
+    name: "Unflushed keys",
+    values: [(sample) => sample.unflushed],
+    label: (value) => digits(Math.round(value)),
+    least: 100,
+  });
   const summary = partitionsCard();
   const partitions = partitionTable();
   const first = firstCard();
   const lead = h("span", null, "\u00a0");
-  const node = h("div", null,
+  const node = h(
+    "div",
+    null,
     head("Overview", { lead }),
-    h("div", { class: "stack" },
+    h(
+      "div",
+      { class: "stack" },
       first.node,
-      h("div", { class: "grid figures-grid" },
+      h(
+        "div",
+        { class: "grid figures-grid" },
         figureCard("Commands", [commands, all], rates.node),
         figureCard("Latency, last minute", [p50, p99], latency.node),
         figureCard("Unflushed", [unflushed], waiting.node),
-        summary.node),
-      h("section", { class: "card flush" }, h("div", { class: "card-head" }, h("h2", null, "Partitions")), partitions.node)));
+        summary.node,
+      ),
+      h(
+        "section",
+        { class: "card flush" },
+        h("div", { class: "card-head" }, h("h2", null, "Partitions")),
+        partitions.node,
+      ),
+    ),
+  );
 
   function update({ samples, partitions: states, ready, troubles, problem, measures }) {
     const last = samples.at(-1);
-    const whole = troubles.length > 0 ? `The server has trouble: ${troubles.join(", ").replaceAll("_", " ")}.` : "Some partitions cannot number yet; the table says why.";
-    show(lead, problem ? problem.title : ready === null ? "\u00a0" : !ready ? whole
-      : measures ? "Every partition can number." : "Every partition can number. To see the charts, use a token with the scope *:read.");
+    const whole =
+      troubles.length > 0
+        ? `The server has trouble: ${troubles.join(", ").replaceAll("_", " ")}.`
+        : "Some partitions cannot number yet; the table says why.";
+    show(
+      lead,
+      problem
+        ? problem.title
+        : ready === null
+          ? "\u00a0"
+          : !ready
+            ? whole
+            : measures
+              ? "Every partition can number."
+              : "Every partition can number. To see the charts, use a token with the scope *:read.",
+    );
     rates.update(samples);
     latency.update(samples);
     waiting.update(samples);
@@ -142,7 +240,10 @@ export async function open() {
     if (!last) return;
     show(commands.value, last.rate === null ? "–" : rate(last.rate));
     show(all.value, last.commands === null ? "–" : number(last.commands));
-    for (const [figure, seconds] of [[p50, last.p50], [p99, last.p99]]) {
+    for (const [figure, seconds] of [
+      [p50, last.p50],
+      [p99, last.p99],
+    ]) {
       const [amount, unit] = duration(seconds ?? NaN);
       show(figure.value, amount);
       show(figure.unit, `${unit} ${figure.label}`);

@@ -16,11 +16,34 @@ export async function open({ app, partition }) {
     next: state?.next_offset ?? null,
     none: empty("No events yet", "What the workspaces of this partition do is written here, one after another."),
   });
-  const node = h("div", null,
-    head(`Partition ${partition}`, { crumbs: [["Applications", "#/apps"], [app, path`#/apps/${app}`]], lead: "Its log is the truth: everything else is derived from it." }),
-    h("div", { class: "stack" },
-      state ? h("section", { class: "card" }, figures([["state", status(state.status)], ["next offset", number(state.next_offset)],
-        ["checkpoint", number(state.checkpoint)], ["unflushed", number(state.unflushed)], ["owner", state.owner]])) : null,
-      log.node));
+  const node = h(
+    "div",
+    null,
+    head(`Partition ${partition}`, {
+      crumbs: [
+        ["Applications", "#/apps"],
+        [app, path`#/apps/${app}`],
+      ],
+      lead: "Its log is the truth: everything else is derived from it.",
+    }),
+    h(
+      "div",
+      { class: "stack" },
+      state
+        ? h(
+            "section",
+            { class: "card" },
+            figures([
+              ["state", status(state.status)],
+              ["next offset", number(state.next_offset)],
+              ["checkpoint", number(state.checkpoint)],
+              ["unflushed", number(state.unflushed)],
+              ["owner", state.owner],
+            ]),
+          )
+        : null,
+      log.node,
+    ),
+  );
   return { title: `${app}, partition ${partition}`, node, stop: log.stop, keys: { p: log.toggle } };
 }

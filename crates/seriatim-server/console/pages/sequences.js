@@ -26,22 +26,58 @@ function sequenceCard({ app, workspace, definition }, sequence) {
   const base = path`/v1/apps/${app}/workspaces/${workspace}/sequences/${sequence.name}`;
   const [next, remaining, outlook] = [h("span"), h("span"), h("span", { class: "outlook" }, "–")];
   const output = h("div", { "aria-live": "polite" });
-  const check = button("Audit", { onclick: () => during(check, async () => {
-    const audit = await get(`${base}/audit`);
-    show(output, auditResult(audit));
-  }, output) });
+  const check = button("Audit", {
+    onclick: () =>
+      during(
+        check,
+        async () => {
+          const audit = await get(`${base}/audit`);
+          show(output, auditResult(audit));
+        },
+        output,
+      ),
+  });
   check.setAttribute("aria-label", `Audit ${sequence.name}`);
-  const input = h("input", { name: "number", inputmode: "numeric", pattern: "\\d+", required: true, placeholder: String(sequence.first), autocomplete: "off" });
+  const input = h("input", {
+    name: "number",
+    inputmode: "numeric",
+    pattern: "\\d+",
+    required: true,
+    placeholder: String(sequence.first),
+    autocomplete: "off",
+  });
   const ask = button("Look up", { type: "submit" });
-  const who = form({ class: "inline-form", children: [field("Who got number", input), ask] }, ask, async () => {
-    const event = await get(`${base}/numbers/${encodeURIComponent(input.value.trim())}`);
-    show(output, eventCard(event, definition));
-  }, output);
-  const drawnBy = definition.documents.flatMap((document) => document.fields.filter((one) => one.draw === sequence.name).map((one) => `${document.name}.${one.name}`));
-  const node = h("section", { class: "card sequence", "data-sequence": sequence.name },
-    h("h2", null, sequence.name, drawnBy.length > 0 ? h("span", { class: "small faint" }, `fills ${drawnBy.join(", ")}`) : null),
-    figures([["next", next], ["first", number(sequence.first)], ["last", number(sequence.last)], ["remaining", remaining], ["forecast", outlook]]),
-    h("div", { class: "tools" }, check, who), output);
+  const who = form(
+    { class: "inline-form", children: [field("Who got number", input), ask] },
+    ask,
+    async () => {
+      const event = await get(`${base}/numbers/${encodeURIComponent(input.value.trim())}`);
+      show(output, eventCard(event, definition));
+    },
+    output,
+  );
+  const drawnBy = definition.documents.flatMap((document) =>
+    document.fields.filter((one) => one.draw === sequence.name).map((one) => `${document.name}.${one.name}`),
+  );
+  const node = h(
+    "section",
+    { class: "card sequence", "data-sequence": sequence.name },
+    h(
+      "h2",
+      null,
+      sequence.name,
+      drawnBy.length > 0 ? h("span", { class: "small faint" }, `fills ${drawnBy.join(", ")}`) : null,
+    ),
+    figures([
+      ["next", next],
+      ["first", number(sequence.first)],
+      ["last", number(sequence.last)],
+      ["remaining", remaining],
+      ["forecast", outlook],
+    ]),
+    h("div", { class: "tools" }, check, who),
+    output,
+  );
   function update(state) {
     if (state.next === sequence.shown) return;
     sequence.shown = state.next;
@@ -56,7 +92,14 @@ function sequenceCard({ app, workspace, definition }, sequence) {
 export async function sequencesTab(place) {
   const base = path`/v1/apps/${place.app}/workspaces/${place.workspace}`;
   const states = await get(`${base}/sequences`);
-  if (states.length === 0) return { node: h("div", { class: "card" }, empty("No sequences", "This kind of workspace has none. Name one under [sequences] in the definition.")) };
+  if (states.length === 0)
+    return {
+      node: h(
+        "div",
+        { class: "card" },
+        empty("No sequences", "This kind of workspace has none. Name one under [sequences] in the definition."),
+      ),
+    };
   // An application's own sequences are what people look for; those of the system follow.
   states.sort((one, other) => one.name.startsWith("sys.") - other.name.startsWith("sys."));
   const cards = new Map(states.map((state) => [state.name, sequenceCard(place, state)]));
@@ -65,5 +108,12 @@ export async function sequencesTab(place) {
     const fresh = await get(`${base}/sequences`, { ask: false }).catch(() => []);
     for (const state of fresh) cards.get(state.name)?.update(state);
   }, PERIOD_MS);
-  return { node: h("div", { class: "stack" }, [...cards.values()].map((card) => card.node)), stop: () => clearInterval(timer) };
+  return {
+    node: h(
+      "div",
+      { class: "stack" },
+      [...cards.values()].map((card) => card.node),
+    ),
+    stop: () => clearInterval(timer),
+  };
 }

@@ -11,9 +11,29 @@ export function inFormat(format, value) {
 }
 
 function createForm() {
-  const name = h("input", { name: "name", required: true, maxlength: 200, pattern: "[A-Za-z0-9._\\-]+", placeholder: "acme.invoices.2026", autocomplete: "off" });
-  const first = h("input", { name: "first", inputmode: "numeric", pattern: "\\d+", value: "1", required: true, autocomplete: "off" });
-  const format = h("input", { name: "format", value: "{number}", required: true, autocomplete: "off", spellcheck: "false" });
+  const name = h("input", {
+    name: "name",
+    required: true,
+    maxlength: 200,
+    pattern: "[A-Za-z0-9._\\-]+",
+    placeholder: "acme.invoices.2026",
+    autocomplete: "off",
+  });
+  const first = h("input", {
+    name: "first",
+    inputmode: "numeric",
+    pattern: "\\d+",
+    value: "1",
+    required: true,
+    autocomplete: "off",
+  });
+  const format = h("input", {
+    name: "format",
+    value: "{number}",
+    required: true,
+    autocomplete: "off",
+    spellcheck: "false",
+  });
   const preview = h("span", { class: "chip drawn" });
   const output = h("div", { "aria-live": "polite" });
   const submit = button("Create series", { primary: true, type: "submit" });
@@ -27,11 +47,22 @@ function createForm() {
   };
   const children = [
     field("Name", name, "Letters, digits, dots, dashes, underscores"),
-    h("div", { class: "form-row" }, field("First number", first), field("Format", format, "for example INV-{number:06}")),
+    h(
+      "div",
+      { class: "form-row" },
+      field("First number", first),
+      field("Format", format, "for example INV-{number:06}"),
+    ),
     h("p", { class: "small quiet" }, "Begins with ", preview),
     submit,
   ];
-  return h("section", { class: "card" }, h("h2", null, "New series"), form({ class: "form", id: "create-series", children }, submit, work, output), output);
+  return h(
+    "section",
+    { class: "card" },
+    h("h2", null, "New series"),
+    form({ class: "form", id: "create-series", children }, submit, work, output),
+    output,
+  );
 }
 
 export async function open() {
@@ -40,15 +71,34 @@ export async function open() {
     return { rows: series, next };
   };
   const columns = [
-    { label: "Series", kind: "head", cell: (one) => h("a", { class: "wrap", href: path`#/series/${one.series}` }, one.series) },
-    { label: "Next", kind: "num", cell: (one) => (one.next === null ? h("span", { class: "status bad" }, "used up") : number(one.next)) },
-    { label: "Written as", wide: true, cell: (one) => (one.next === null ? "–" : h("code", null, inFormat(one.format, one.next))) },
+    {
+      label: "Series",
+      kind: "head",
+      cell: (one) => h("a", { class: "wrap", href: path`#/series/${one.series}` }, one.series),
+    },
+    {
+      label: "Next",
+      kind: "num",
+      cell: (one) => (one.next === null ? h("span", { class: "status bad" }, "used up") : number(one.next)),
+    },
+    {
+      label: "Written as",
+      wide: true,
+      cell: (one) => (one.next === null ? "–" : h("code", null, inFormat(one.format, one.next))),
+    },
     { label: "Voids", kind: "num", cell: (one) => number(one.voids) },
   ];
-  const none = empty("No series yet", "A series begins with its first use; there is nothing to define. Take number 1:", `curl -X POST ${server}/v1/series/invoices/next`);
+  const none = empty(
+    "No series yet",
+    "A series begins with its first use; there is nothing to define. Take number 1:",
+    `curl -X POST ${server}/v1/series/invoices/next`,
+  );
   const list = await pagedTable("Series", columns, read, none);
-  const node = h("div", null,
+  const node = h(
+    "div",
+    null,
     head("Series", { lead: "Gap-free numbers by name. A number exists if and only if its event is in the log." }),
-    h("div", { class: "with-aside" }, list.node, createForm()));
+    h("div", { class: "with-aside" }, list.node, createForm()),
+  );
   return { title: "Series", node, stop: list.stop };
 }

@@ -28,44 +28,104 @@ function wait(one, pending) {
   if (one.for === "cancellation") return "being asked to stop";
   const kind = one.for === "child_start" ? "child_workflow" : one.kind;
   const found = pending.find((operation) => operation.kind === kind && operation.number === one.seq);
-  const label = ["the ", one.for === "child_start" ? "start of " : "response to ", h("b", null, `${plainWord(kind)} ${one.seq}`)];
+  const label = [
+    "the ",
+    one.for === "child_start" ? "start of " : "response to ",
+    h("b", null, `${plainWord(kind)} ${one.seq}`),
+  ];
   if (found === undefined) return label;
   const { name, target, due, attempt, last_failure: failure } = found;
   const isTimer = kind === "timer";
-  return [label, name ? `, ${name}` : null, target ? [", ", workflowLink(target)] : null, isTimer && due ? [", due ", ago(due)] : null,
-    attempt > 1 ? [`, attempt ${attempt} `, ago(due)] : null, failure ? `: ${why(failure)}` : null];
+  return [
+    label,
+    name ? `, ${name}` : null,
+    target ? [", ", workflowLink(target)] : null,
+    isTimer && due ? [", due ", ago(due)] : null,
+    attempt > 1 ? [`, attempt ${attempt} `, ago(due)] : null,
+    failure ? `: ${why(failure)}` : null,
+  ];
 }
 
 /** What each branch of the code waits for; any of a branch's waits lets it go on. That all of them can be asked to stop is left out. */
 function waits({ blocked, pending }) {
   const notable = (all) => (all.length === 1 ? all : all.filter((one) => one.for !== "cancellation"));
-  const row = ({ branch, waits: all }) => h("li", null, h("code", { class: "chip", title: "A branch of the code" }, branch),
-    h("span", { class: "wrap" }, notable(all).map((one, index) => [index === 0 ? null : ", or ", wait(one, pending)])));
+  const row = ({ branch, waits: all }) =>
+    h(
+      "li",
+      null,
+      h("code", { class: "chip", title: "A branch of the code" }, branch),
+      h(
+        "span",
+        { class: "wrap" },
+        notable(all).map((one, index) => [index === 0 ? null : ", or ", wait(one, pending)]),
+      ),
+    );
   return h("ul", { class: "waits" }, blocked.map(row));
 }
 
 /** A stuck run is tried again; what comes of it is shown by the next look. */
 function retryButton(base, refresh) {
   const output = h("p", { class: "small" });
-  const retry = button("Retry", { onclick: () => during(retry, async () => {
-    await send("POST", `${base}/retry`);
-    await refresh();
-  }, output) });
+  const retry = button("Retry", {
+    onclick: () =>
+      during(
+        retry,
+        async () => {
+          await send("POST", `${base}/retry`);
+          await refresh();
+        },
+        output,
+      ),
+  });
   return [retry, output];
 }
 
 function summary(found, parent, base, refresh) {
   return [
-    figures([["status", runStatus(found.status)], ["type", found.type], ["started", ago(found.started)],
-      found.ended ? ["ended", ago(found.ended)] : null, parent ? ["child of", workflowLink(parent)] : null].filter(Boolean)),
-    found.stuck ? h("div", { class: "problem", role: "alert" }, h("strong", null, "Its code cannot continue"), h("p", null, found.stuck), retryButton(base, refresh)) : null,
-    found.warnings?.length ? h("div", { class: "problem" }, h("strong", null, "Warnings"), found.warnings.map((one) => h("p", null, one))) : null,
-    found.failure ? h("div", { class: "problem" }, h("strong", null, sentence(plainWord(found.status))), h("p", null, why(found.failure)),
-      raw("The whole failure", found.failure)) : null,
-    h("div", { class: "values" },
+    figures(
+      [
+        ["status", runStatus(found.status)],
+        ["type", found.type],
+        ["started", ago(found.started)],
+        found.ended ? ["ended", ago(found.ended)] : null,
+        parent ? ["child of", workflowLink(parent)] : null,
+      ].filter(Boolean),
+    ),
+    found.stuck
+      ? h(
+          "div",
+          { class: "problem", role: "alert" },
+          h("strong", null, "Its code cannot continue"),
+          h("p", null, found.stuck),
+          retryButton(base, refresh),
+        )
+      : null,
+    found.warnings?.length
+      ? h(
+          "div",
+          { class: "problem" },
+          h("strong", null, "Warnings"),
+          found.warnings.map((one) => h("p", null, one)),
+        )
+      : null,
+    found.failure
+      ? h(
+          "div",
+          { class: "problem" },
+          h("strong", null, sentence(plainWord(found.status))),
+          h("p", null, why(found.failure)),
+          raw("The whole failure", found.failure),
+        )
+      : null,
+    h(
+      "div",
+      { class: "values" },
       h("div", null, h("h2", null, "Input"), json(found.input)),
-      Object.keys(found.memo ?? {}).length ? h("div", { class: "memo" }, h("h2", null, "Memo"), json(found.memo)) : null,
-      found.status === "completed" ? h("div", { class: "outcome" }, h("h2", null, "Result"), json(found.result)) : null),
+      Object.keys(found.memo ?? {}).length
+        ? h("div", { class: "memo" }, h("h2", null, "Memo"), json(found.memo))
+        : null,
+      found.status === "completed" ? h("div", { class: "outcome" }, h("h2", null, "Result"), json(found.result)) : null,
+    ),
   ];
 }
 
@@ -87,7 +147,8 @@ async function chooser(base, workflow, chosen) {
   if (runs.length < 2) return null;
   const when = (started) => new Date(started).toLocaleString();
   const options = runs.map(({ run, status: word, started }) =>
-    h("option", { value: run, selected: run === chosen }, `${run}, ${plainWord(word)}, ${when(started)}`));
+    h("option", { value: run, selected: run === chosen }, `${run}, ${plainWord(word)}, ${when(started)}`),
+  );
   const select = h("select", { name: "run" }, options);
   select.addEventListener("change", () => {
     const isNewest = select.value === String(runs[0].run);
@@ -100,7 +161,15 @@ async function chooser(base, workflow, chosen) {
 function described({ entries, ...summary }) {
   const of = (what) => entries.find((entry) => entry.what === what)?.details;
   const failure = entries.at(-1)?.details.failure ?? null;
-  return { ...summary, input: value(of("start")?.input ?? null), result: value(of("complete")?.result ?? null), failure, stuck: null, pending: [], blocked: [] };
+  return {
+    ...summary,
+    input: value(of("start")?.input ?? null),
+    result: value(of("complete")?.result ?? null),
+    failure,
+    stuck: null,
+    pending: [],
+    blocked: [],
+  };
 }
 
 export async function open({ workflow, run = null }) {
@@ -152,8 +221,23 @@ export async function open({ workflow, run = null }) {
   // What is said goes to the newest run.
   side.hidden = isEarlier;
   layout.classList.toggle("alone", isEarlier);
-  show(layout, h("div", { class: "stack" }, about, waiting,
-    h("section", { class: "card flush past" }, h("div", { class: "card-head" }, h("h2", null, "Timeline")), drawn.node), whole), side);
+  show(
+    layout,
+    h(
+      "div",
+      { class: "stack" },
+      about,
+      waiting,
+      h(
+        "section",
+        { class: "card flush past" },
+        h("div", { class: "card-head" }, h("h2", null, "Timeline")),
+        drawn.node,
+      ),
+      whole,
+    ),
+    side,
+  );
   timer = setInterval(() => !document.hidden && refresh().catch(() => {}), PERIOD_MS);
   try {
     await refresh();
@@ -163,5 +247,9 @@ export async function open({ workflow, run = null }) {
   }
   const crumbs = [["Workflows", "#/workflows"], ...(isEarlier ? [[workflow, path`#/workflows/${workflow}`]] : [])];
   const title = isEarlier ? `${workflow}, run ${run}` : workflow;
-  return { title, node: h("div", null, head(title, { crumbs, actions: [runs] }), layout), stop: () => clearInterval(timer) };
+  return {
+    title,
+    node: h("div", null, head(title, { crumbs, actions: [runs] }), layout),
+    stop: () => clearInterval(timer),
+  };
 }

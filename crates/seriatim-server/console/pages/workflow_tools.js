@@ -9,7 +9,12 @@ const SURE_MS = 4000;
 
 /** The ways to talk to a run. A signal waits for nothing but being written; the others bring an answer. */
 const WAYS = {
-  signals: { word: "Signal", submit: "Send signal", hint: "Durable when it is sent. The code takes it when it comes to it.", done: (name) => `The signal ${name} is sent` },
+  signals: {
+    word: "Signal",
+    submit: "Send signal",
+    hint: "Durable when it is sent. The code takes it when it comes to it.",
+    done: (name) => `The signal ${name} is sent`,
+  },
   updates: { word: "Update", submit: "Send update", hint: "Changes the run's state; its code answers." },
   queries: { word: "Query", submit: "Ask", hint: "Asks the code about its state. Nothing is written." },
 };
@@ -31,51 +36,82 @@ function tellForm(base, refresh, output) {
     show(output);
   });
   const work = async () => {
-    const { body } = await send("POST", `${base}/${way.value}/${encodeURIComponent(name.value)}`, { input: parseInput(input) ?? null });
+    const { body } = await send("POST", `${base}/${way.value}/${encodeURIComponent(name.value)}`, {
+      input: parseInput(input) ?? null,
+    });
     const { done } = WAYS[way.value];
     if (done) notify(done(name.value));
-    show(output, done ? null : h("div", { class: "told", role: "status" }, h("h3", null, `${name.value} answers`), json(body.result)));
+    show(
+      output,
+      done
+        ? null
+        : h("div", { class: "told", role: "status" }, h("h3", null, `${name.value} answers`), json(body.result)),
+    );
     await refresh();
   };
   // The name of a signal that the run waits for, unless the reader has typed another. A run that has ended can only be asked.
   const follow = (isOpen, wanted) => {
     for (const option of options) option.disabled = !isOpen && option.value !== "queries";
     if (!isOpen && way.value !== "queries") way.value = "queries";
-    if (isOpen && way.value === "signals" && name.value === "" && document.activeElement !== name) name.value = wanted ?? "";
+    if (isOpen && way.value === "signals" && name.value === "" && document.activeElement !== name)
+      name.value = wanted ?? "";
     tell();
   };
   tell();
-  const children = [h("div", { class: "form-row" }, field("How", way), field("Name", name)), field("Input, as JSON", input), hint, submit];
+  const children = [
+    h("div", { class: "form-row" }, field("How", way), field("Name", name)),
+    field("Input, as JSON", input),
+    hint,
+    submit,
+  ];
   return { node: form({ class: "form", id: "tell", children }, submit, work, output), follow };
 }
 
 /** Cancelling asks the code; terminating does not, so it takes a second click. */
 function stopButtons(base, refresh, output) {
   const reason = { reason: "from the console" };
-  const cancel = button("Cancel", { onclick: () => during(cancel, async () => {
-    await send("POST", `${base}/cancel`, reason);
-    notify("It is asked to stop");
-    await refresh();
-  }, output) });
+  const cancel = button("Cancel", {
+    onclick: () =>
+      during(
+        cancel,
+        async () => {
+          await send("POST", `${base}/cancel`, reason);
+          notify("It is asked to stop");
+          await refresh();
+        },
+        output,
+      ),
+  });
   let isSure = false;
   const ask = (sure) => {
     isSure = sure;
     show(terminate, sure ? "Really terminate" : "Terminate");
   };
-  const terminate = button("Terminate", { onclick: () => {
-    if (isSure) {
-      during(terminate, async () => {
-        await send("POST", `${base}/terminate`, reason);
-        await refresh();
-      }, output);
-      return;
-    }
-    ask(true);
-    setTimeout(() => ask(false), SURE_MS);
-  } });
+  const terminate = button("Terminate", {
+    onclick: () => {
+      if (isSure) {
+        during(
+          terminate,
+          async () => {
+            await send("POST", `${base}/terminate`, reason);
+            await refresh();
+          },
+          output,
+        );
+        return;
+      }
+      ask(true);
+      setTimeout(() => ask(false), SURE_MS);
+    },
+  });
   terminate.classList.add("danger");
-  return h("div", { class: "stops" }, cancel, terminate,
-    h("p", { class: "small faint" }, "Cancelling asks its code to stop. Terminating ends the run without asking."));
+  return h(
+    "div",
+    { class: "stops" },
+    cancel,
+    terminate,
+    h("p", { class: "small faint" }, "Cancelling asks its code to stop. Terminating ends the run without asking."),
+  );
 }
 
 /** All of it as a card. `follow(isOpen, signal)` fits it to how the run stands and which signal it waits for. */

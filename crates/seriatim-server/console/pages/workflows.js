@@ -10,21 +10,45 @@ import { runStatus } from "./workflow.js";
 function startForm() {
   const type = h("input", { name: "type", required: true, placeholder: "greet", autocomplete: "off" });
   const id = h("input", { name: "id", maxlength: 200, placeholder: "made up if empty", autocomplete: "off" });
-  const input = h("textarea", { name: "input", rows: 4, spellcheck: "false", placeholder: "\"Ada\"" });
+  const input = h("textarea", { name: "input", rows: 4, spellcheck: "false", placeholder: '"Ada"' });
   const output = h("div", { "aria-live": "polite" });
   const submit = button("Start workflow", { primary: true, type: "submit" });
   const work = async () => {
     const value = parseInput(input);
-    const body = { type: type.value, ...(id.value === "" ? {} : { id: id.value }), ...(value === undefined ? {} : { input: value }) };
+    const body = {
+      type: type.value,
+      ...(id.value === "" ? {} : { id: id.value }),
+      ...(value === undefined ? {} : { input: value }),
+    };
     const { body: started } = await send("POST", "/v1/workflows", body);
     location.hash = path`#/workflows/${started.id}`;
   };
-  const children = [field("Type", type, "The name of its code."), field("Id", id, "One of a name runs at a time."), field("Input, as JSON", input), submit];
-  return h("section", { class: "card" }, h("h2", null, "Start a workflow"), form({ class: "form", id: "start-workflow", children }, submit, work, output), output);
+  const children = [
+    field("Type", type, "The name of its code."),
+    field("Id", id, "One of a name runs at a time."),
+    field("Input, as JSON", input),
+    submit,
+  ];
+  return h(
+    "section",
+    { class: "card" },
+    h("h2", null, "Start a workflow"),
+    form({ class: "form", id: "start-workflow", children }, submit, work, output),
+    output,
+  );
 }
 
 // Stuck is no status of a run: it is running, and its code cannot continue.
-const STATUSES = ["running", "stuck", "completed", "failed", "cancelled", "terminated", "timed_out", "continued_as_new"];
+const STATUSES = [
+  "running",
+  "stuck",
+  "completed",
+  "failed",
+  "cancelled",
+  "terminated",
+  "timed_out",
+  "continued_as_new",
+];
 
 async function list(status) {
   const read = async (query, options) => {
@@ -41,15 +65,28 @@ async function list(status) {
     { label: "Ended", kind: "time", wide: true, cell: (one) => ago(one.ended) },
   ];
   const line = `curl ${server}/v1/workflows -H 'content-type: application/json' -d '{"type": "greet", "input": "Ada"}'`;
-  const none = status === ""
-    ? empty("No workflows yet", "A workflow is durable code: it goes on after a crash where it was. Start one with the form, or by hand:", line)
-    : empty(`None ${["running", "stuck"].includes(status) ? "is" : "has"} ${plainWord(status)}`, "This is how the newest run of each workflow stands.");
+  const none =
+    status === ""
+      ? empty(
+          "No workflows yet",
+          "A workflow is durable code: it goes on after a crash where it was. Start one with the form, or by hand:",
+          line,
+        )
+      : empty(
+          `None ${["running", "stuck"].includes(status) ? "is" : "has"} ${plainWord(status)}`,
+          "This is how the newest run of each workflow stands.",
+        );
   return pagedTable("Workflows", columns, read, none);
 }
 
 /** The list, and a chooser of which runs are in it. */
 async function filteredList() {
-  const chosen = h("select", { name: "status" }, h("option", { value: "" }, "All"), STATUSES.map((word) => h("option", { value: word }, sentence(plainWord(word)))));
+  const chosen = h(
+    "select",
+    { name: "status" },
+    h("option", { value: "" }, "All"),
+    STATUSES.map((word) => h("option", { value: word }, sentence(plainWord(word)))),
+  );
   const place = h("div");
   let [shown, isLeft] = [null, false];
   const draw = async () => {
@@ -67,13 +104,18 @@ async function filteredList() {
     isLeft = true;
     shown?.stop();
   };
-  return { node: h("div", { class: "stack" }, h("div", { class: "chooser" }, field("Newest run", chosen)), place), stop };
+  return {
+    node: h("div", { class: "stack" }, h("div", { class: "chooser" }, field("Newest run", chosen)), place),
+    stop,
+  };
 }
 
 export async function open() {
   const place = h("div");
   let stop = null;
-  const title = head("Workflows", { lead: "Durable code: each command of a run has a kind and a number, and its response finds it by them." });
+  const title = head("Workflows", {
+    lead: "Durable code: each command of a run has a kind and a number, and its response finds it by them.",
+  });
   try {
     const found = await filteredList();
     stop = found.stop;

@@ -18,8 +18,13 @@ export function workspaceLog({ app, workspace, definition, ...rest }) {
     address: path`/v1/apps/${app}/workspaces/${workspace}/events`,
     definition,
     offsetOf: (event) => event.workspace_offset,
-    none: empty("No events yet", "Send a command: what it does becomes event 1, and shows here at once.",
-      rest.compact ? null : `curl ${server}/v1/apps/${app}/workspaces/${workspace}/commands -H 'content-type: application/json' -d ${change}`),
+    none: empty(
+      "No events yet",
+      "Send a command: what it does becomes event 1, and shows here at once.",
+      rest.compact
+        ? null
+        : `curl ${server}/v1/apps/${app}/workspaces/${workspace}/commands -H 'content-type: application/json' -d ${change}`,
+    ),
     ...rest,
   });
 }
@@ -32,19 +37,46 @@ function eventsTab(place) {
 const OPEN = { events: eventsTab, records: recordsTab, sequences: sequencesTab, command: commandTab };
 
 export async function open({ app, workspace, tab = "events" }) {
-  const [definition, descriptor] = await Promise.all([get(path`/v1/apps/${app}`), get(path`/v1/apps/${app}/workspaces/${workspace}`)]);
+  const [definition, descriptor] = await Promise.all([
+    get(path`/v1/apps/${app}`),
+    get(path`/v1/apps/${app}/workspaces/${workspace}`),
+  ]);
   const base = path`#/apps/${app}/workspaces/${workspace}`;
   const shown = OPEN[tab] ? tab : "events";
   const inner = await OPEN[shown]({ app, workspace, definition });
-  const links = Object.entries(TABS).map(([name, label]) => h("a", { href: `${base}/${name}`, "aria-current": name === shown ? "page" : null }, label));
+  const links = Object.entries(TABS).map(([name, label]) =>
+    h("a", { href: `${base}/${name}`, "aria-current": name === shown ? "page" : null }, label),
+  );
   const title = descriptor.name ?? `${descriptor.kind} ${workspace}`;
-  const node = h("div", null,
+  const node = h(
+    "div",
+    null,
     head(title, {
-      crumbs: [["Applications", "#/apps"], [app, path`#/apps/${app}`]],
-      lead: [descriptor.kind, " ", number(descriptor.id), ", partition ", String(descriptor.id % definition.partitions)],
+      crumbs: [
+        ["Applications", "#/apps"],
+        [app, path`#/apps/${app}`],
+      ],
+      lead: [
+        descriptor.kind,
+        " ",
+        number(descriptor.id),
+        ", partition ",
+        String(descriptor.id % definition.partitions),
+      ],
     }),
     h("nav", { class: "tabs", "aria-label": "Workspace" }, links),
-    inner.node);
-  const jumps = Object.keys(TABS).map((name, index) => [String(index + 1), () => { location.hash = `${base}/${name}`; }]);
-  return { title: `${TABS[shown]}, ${title}`, node, stop: inner.stop, keys: { ...Object.fromEntries(jumps), ...inner.keys } };
+    inner.node,
+  );
+  const jumps = Object.keys(TABS).map((name, index) => [
+    String(index + 1),
+    () => {
+      location.hash = `${base}/${name}`;
+    },
+  ]);
+  return {
+    title: `${TABS[shown]}, ${title}`,
+    node,
+    stop: inner.stop,
+    keys: { ...Object.fromEntries(jumps), ...inner.keys },
+  };
 }
