@@ -40,7 +40,10 @@ macro_rules! assets {
 const INDEX: Asset = Asset { path: "/", content_type: HTML, bytes: include_bytes!("../console/index.html") };
 
 const ASSETS: &[Asset] = assets! {
-    CSS { "style/base.css" "style/layout.css" "style/parts.css" "style/pages.css" }
+    CSS {
+        "style/base.css" "style/layout.css" "style/parts.css" "style/forms.css" "style/overview.css" "style/pages.css"
+        "style/workflows.css"
+    }
     SVG { "icon.svg" }
     JAVASCRIPT {
         "theme.js" "main.js" "router.js" "shortcuts.js" "dom.js" "format.js" "api.js" "token.js" "live.js" "metrics.js"
