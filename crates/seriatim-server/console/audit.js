@@ -1,9 +1,14 @@
+// @ts-check
 // What an audit found.
 
 import { h } from "./dom.js";
 import { ago, number } from "./format.js";
 import { figures, raw } from "./parts.js";
 
+/**
+ * @param {string} label
+ * @param {Api.Run[]} list
+ */
 function runs(label, list) {
   if (list.length === 0) return null;
   const told = list
@@ -15,6 +20,7 @@ function runs(label, list) {
   return h("div", null, h("p", { class: "label" }, label), h("div", { class: "chips" }, told, more));
 }
 
+/** @param {Api.Raise[]} list */
 function raises(list) {
   if (list.length === 0) return null;
   const told = list.map((raise) =>
@@ -28,13 +34,17 @@ function raises(list) {
   );
 }
 
+/** @param {Api.Voided[]} list */
 function voids(list) {
-  if (!list?.length) return null;
+  if (list.length === 0) return null;
   const told = list.slice(0, 50).map((one) => h("li", null, number(one.number), ": ", one.reason, ", ", ago(one.at)));
   return h("div", null, h("p", { class: "label" }, "Void, with a reason"), h("ul", { class: "small wrap" }, told));
 }
 
-/** The result of an audit. */
+/**
+ * The result of an audit. Only that of a series has voids.
+ * @param {Api.Audit & { voids?: Api.Voided[] }} audit
+ */
 export function auditResult(audit) {
   const { complete, count, first, last, gaps, duplicates, broken, digest } = audit;
   const verdict = complete ? "Complete: no gaps, no duplicates" : "Not complete";
@@ -55,7 +65,7 @@ export function auditResult(audit) {
       ? h("div", null, h("p", { class: "label" }, "Where the chain breaks"), h("ul", null, wrong))
       : null,
     raises(audit.raises),
-    voids(audit.voids),
+    voids(audit.voids ?? []),
     h("div", null, h("p", { class: "label" }, "Head of the hash chain"), h("p", { class: "digest" }, digest)),
     raw("The whole report", audit),
   );

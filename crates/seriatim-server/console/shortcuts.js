@@ -1,3 +1,4 @@
+// @ts-check
 // The keyboard. Single keys can be switched off, for those whose tools type for them.
 
 import { h } from "./dom.js";
@@ -5,7 +6,9 @@ import { live } from "./live.js";
 import { pageKeys } from "./router.js";
 
 const OFF = "seriatim.shortcuts";
+/** @type {Record<string, string>} */
 const PLACES = { o: "#/", a: "#/apps", s: "#/series", b: "#/blocks", w: "#/workflows" };
+/** @type {[string[], string][]} */
 const LISTED = [
   [["g", "o"], "Overview"],
   [["g", "a"], "Applications"],
@@ -24,26 +27,25 @@ function areOff() {
   return localStorage.getItem(OFF) === "off";
 }
 
-/** Listens to the keyboard; `toggleTheme` is what `t` does. */
+/**
+ * Listens to the keyboard; `toggleTheme` is what `t` does.
+ * @param {() => void} toggleTheme
+ */
 export function listen(toggleTheme) {
   let leading = false;
   addEventListener("keydown", (event) => {
-    const typing = event.target.closest?.("input, textarea, select, dialog");
+    const typing = event.target instanceof Element && event.target.closest("input, textarea, select, dialog");
     if (typing || event.ctrlKey || event.metaKey || event.altKey || areOff()) return;
     const wasLeading = leading;
     leading = event.key === "g" && !wasLeading;
     const place = wasLeading ? PLACES[event.key] : undefined;
+    /** @type {Record<string, () => void>} */
     const actions = { "?": showShortcuts, t: toggleTheme, ...pageKeys() };
-    const action = place
-      ? () => {
-          location.hash = place;
-        }
-      : wasLeading
-        ? undefined
-        : actions[event.key];
-    if (action === undefined) return;
+    const action = wasLeading ? undefined : actions[event.key];
+    if (place === undefined && action === undefined) return;
     event.preventDefault();
-    action();
+    if (place !== undefined) location.hash = place;
+    action?.();
   });
 }
 

@@ -1,3 +1,4 @@
+// @ts-check
 // The applications that the server runs.
 
 import { get } from "../api.js";
@@ -6,7 +7,9 @@ import { figures, head, empty } from "../parts.js";
 import { number } from "../format.js";
 
 export async function open() {
+  /** @type {Api.Application[]} */
   const list = await get("/v1/apps");
+  /** @param {Api.Application} application */
   const card = (application) =>
     h(
       "a",

@@ -1,9 +1,14 @@
+// @ts-check
 // Block sequences: unique rising ids that may have gaps, leased in blocks.
 
 import { get, path, send } from "../api.js";
 import { h, show } from "../dom.js";
 import { number } from "../format.js";
-import { button, codeLine, empty, field, figures, form, head, pagedTable, server } from "../parts.js";
+import { button, codeLine, empty, field, figures, form, head, server } from "../parts.js";
+import { pagedTable } from "../table.js";
+
+/** @import { Options } from "../api.js" */
+/** @import { Column } from "../table.js" */
 
 function createForm() {
   const name = h("input", {
@@ -32,22 +37,31 @@ function createForm() {
     "section",
     { class: "card" },
     h("h2", null, "New block sequence"),
-    form({ class: "form", id: "create-blocks", children }, submit, work, output),
+    form({ class: "form", id: "create-blocks" }, children, submit, work, output),
     output,
   );
 }
 
-/** What part of the reserved ids was wasted. */
+/**
+ * What part of the reserved ids was wasted.
+ * @param {Api.BlockSequence} state
+ */
 function share({ first, reserved, wasted }) {
   const all = reserved - first;
   return all > 0 ? `${((wasted / all) * 100).toFixed(wasted === 0 ? 0 : 1)} %` : "–";
 }
 
 export async function open() {
+  /**
+   * @param {Record<string, string>} query
+   * @param {Options} [options]
+   */
   const read = async (query, options) => {
+    /** @type {Api.BlockSequences} */
     const { blocks, next } = await get(`/v1/blocks?${new URLSearchParams(query)}`, options);
     return { rows: blocks, next };
   };
+  /** @type {Column<Api.BlockSequence>[]} */
   const columns = [
     {
       label: "Name",
@@ -59,11 +73,11 @@ export async function open() {
     { label: "Block size", kind: "num", wide: true, cell: (one) => number(one.block_size) },
     { label: "Wasted", kind: "num", cell: (one) => number(one.wasted) },
   ];
-  const line = `curl -X PUT ${server}/v1/blocks/orders -H 'content-type: application/json' -d '{"first": 1, "block_size": 4096}'`;
+  const body = `'{"first": 1, "block_size": 4096}'`;
   const none = empty(
     "No block sequences yet",
     "For ids that may have gaps and must cost almost nothing. Create one with the form, or by hand:",
-    line,
+    `curl -X PUT ${server}/v1/blocks/orders -H 'content-type: application/json' -d ${body}`,
   );
   const list = await pagedTable("Block sequences", columns, read, none);
   const node = h(
@@ -77,12 +91,14 @@ export async function open() {
   return { title: "Blocks", node, stop: list.stop };
 }
 
+/** @param {Record<string, string>} found */
 export async function openOne({ blocks: name }) {
   const base = path`/v1/blocks/${name}`;
   const [next, reserved, wasted, part] = [h("span"), h("span"), h("span"), h("span")];
   const display = h("output", { class: "display", "aria-live": "polite" });
   const caption = h("p", { class: "label" }, "Comes next");
   const refresh = async () => {
+    /** @type {Api.BlockSequence} */
     const state = await get(base);
     show(next, number(state.next));
     show(reserved, number(state.reserved));
@@ -96,10 +112,11 @@ export async function openOne({ blocks: name }) {
   const output = h("div", { "aria-live": "polite" });
   const submit = button("Allocate", { primary: true, type: "submit" });
   const work = async () => {
-    const { body } = await send("POST", `${base}/allocate`, { count: Number(count.value) });
+    /** @type {Api.Allocated} */
+    const block = await send("POST", `${base}/allocate`, { count: Number(count.value) });
     show(output);
     show(caption, "Yours, contiguous");
-    show(display, number(body.first), body.count > 1 ? [" – ", number(body.first + body.count - 1)] : null);
+    show(display, number(block.first), block.count > 1 ? [" – ", number(block.first + block.count - 1)] : null);
     display.classList.remove("taken");
     requestAnimationFrame(() => display.classList.add("taken"));
     await refresh();
@@ -122,12 +139,7 @@ export async function openOne({ blocks: name }) {
         ["wasted", wasted],
         ["of all reserved", part],
       ]),
-      form(
-        { class: "inline-form", id: "allocate", children: [field("How many", count), submit] },
-        submit,
-        work,
-        output,
-      ),
+      form({ class: "inline-form", id: "allocate" }, [field("How many", count), submit], submit, work, output),
       output,
       codeLine(`curl ${server}${base}/allocate -H 'content-type: application/json' -d ${body}`),
     ),

@@ -1,24 +1,36 @@
+// @ts-check
 // A form that sends a command, and the log beside it, where the event appears.
 
 import { path, send } from "../api.js";
 import { h, show } from "../dom.js";
+import { rowsOf } from "../event_log.js";
 import { number } from "../format.js";
-import { button, definitions, during, field, form, freshKey, raw, table } from "../parts.js";
+import { button, definitions, during, field, form, freshKey, messageOf, raw } from "../parts.js";
+import { table } from "../table.js";
 import { change, command, creatable, usual } from "../template.js";
 import { workspaceLog } from "./workspace.js";
 
+/** @import { Fact } from "../parts.js" */
+/** @import { Column } from "../table.js" */
+/** @import { Place } from "./workspace.js" */
+
+/** @typedef {{ command?: string, args?: unknown, changes?: unknown }} Sent */
+
 const CHANGE = "sys.Change";
 
-/** What came back: the numbers first, then the ids. */
+/**
+ * The answer: the numbers first, then the ids.
+ * @param {Place} place
+ * @param {Api.Answer} found
+ * @param {Sent} sent
+ */
 function answer({ app, workspace }, found, sent) {
+  /** @type {Map<string, string | undefined>} */
   const named = new Map();
-  const walk = (row, type) => {
-    if (!row || typeof row !== "object") return;
-    if (row.id !== undefined) named.set(String(row.id), row.create ?? type);
-    (Array.isArray(row.children) ? row.children : []).forEach((child) => walk(child));
-  };
-  walk(sent.args, sent.command);
-  (Array.isArray(sent.changes) ? sent.changes : []).forEach((row) => walk(row));
+  for (const row of [sent.args, ...(Array.isArray(sent.changes) ? sent.changes : [])].flatMap(rowsOf)) {
+    const type = row.create ?? (row === sent.args ? sent.command : undefined);
+    if (row.id !== undefined) named.set(String(row.id), type);
+  }
   const numbers = Object.entries(found.numbers).flatMap(([rawId, fields]) =>
     Object.entries(fields).map(([name, value]) =>
       h(
@@ -29,6 +41,7 @@ function answer({ app, workspace }, found, sent) {
       ),
     ),
   );
+  /** @type {Column<[string, number]>[]} */
   const columns = [
     { label: "Sent as", cell: ([rawId]) => rawId },
     { label: "Document", cell: ([rawId]) => named.get(rawId) ?? "–" },
@@ -39,6 +52,8 @@ function answer({ app, workspace }, found, sent) {
     },
   ];
   const ids = Object.entries(found.ids);
+  /** @type {Fact[]} */
+  const result = found.result === null ? [] : [["result", h("code", null, JSON.stringify(found.result))]];
   return h(
     "div",
     { class: "stack answer" },
@@ -50,7 +65,7 @@ function answer({ app, workspace }, found, sent) {
       definitions([
         ["event", ["number ", number(found.workspace_offset), " of the workspace"]],
         ["partition", [String(found.partition), ", offset ", number(found.partition_offset)]],
-        ...(found.result === null ? [] : [["result", h("code", null, JSON.stringify(found.result))]]),
+        ...result,
       ]),
     ),
     ids.length > 0 ? h("div", { class: "card flush" }, table("Ids", columns, ids).node) : null,
@@ -58,9 +73,10 @@ function answer({ app, workspace }, found, sent) {
   );
 }
 
+/** @param {Place} place */
 export function commandTab(place) {
   const { app, workspace, definition } = place;
-  const names = [...definition.commands].sort((one, other) => (other === CHANGE) - (one === CHANGE));
+  const names = [...definition.commands].sort((one, other) => Number(other === CHANGE) - Number(one === CHANGE));
   const which = h(
     "select",
     { name: "command" },
@@ -92,6 +108,10 @@ export function commandTab(place) {
   const output = h("div", { class: "stack", "aria-live": "polite" });
   const submit = button("Send command", { primary: true, type: "submit" });
 
+  /**
+   * What the body holds; undefined if it is not JSON.
+   * @returns {Sent | undefined}
+   */
   function check() {
     try {
       const parsed = JSON.parse(body.value);
@@ -100,8 +120,8 @@ export function commandTab(place) {
       return parsed;
     } catch (error) {
       body.setAttribute("aria-invalid", "true");
-      show(fault, `Not JSON yet: ${error.message}`);
-      return null;
+      show(fault, `Not JSON yet: ${messageOf(error)}`);
+      return undefined;
     }
   }
 
@@ -115,17 +135,13 @@ export function commandTab(place) {
 
   const work = async () => {
     const sent = check();
-    if (sent === null) {
+    if (sent === undefined) {
       body.focus();
       return;
     }
     const options = { key: key.value.trim(), expected: expected.value.trim() };
-    const { body: found } = await send(
-      "POST",
-      path`/v1/apps/${app}/workspaces/${workspace}/commands`,
-      body.value,
-      options,
-    );
+    /** @type {Api.Answer} */
+    const found = await send("POST", path`/v1/apps/${app}/workspaces/${workspace}/commands`, body.value, options);
     show(output, answer(place, found, sent));
     output.scrollIntoView({ block: "nearest" });
   };
@@ -158,7 +174,8 @@ export function commandTab(place) {
     h(
       "p",
       { class: "small faint" },
-      "The same key gives the same answer and does nothing more. With an expected offset the command is refused if anything came between.",
+      "The same key gives the same answer and does nothing more. ",
+      "With an expected offset the command is refused if anything came between.",
     ),
     h(
       "div",
@@ -175,7 +192,7 @@ export function commandTab(place) {
       "section",
       { class: "card" },
       h("h2", null, "Command"),
-      form({ class: "form", id: "send-command", children }, submit, work, output),
+      form({ class: "form", id: "send-command" }, children, submit, work, output),
     ),
     h("div", { class: "stack beside" }, output, log.node),
   );

@@ -1,3 +1,4 @@
+// @ts-check
 // The log of a partition: the truth, following live.
 
 import { get, path } from "../api.js";
@@ -6,7 +7,9 @@ import { eventLog } from "../event_log.js";
 import { number } from "../format.js";
 import { empty, figures, head, status } from "../parts.js";
 
+/** @param {Record<string, string>} found */
 export async function open({ app, partition }) {
+  /** @type {[Api.Application, Api.PartitionState[]]} */
   const [definition, states] = await Promise.all([get(path`/v1/apps/${app}`), get(path`/v1/apps/${app}/partitions`)]);
   const state = states.find((one) => String(one.partition) === partition);
   const log = eventLog({

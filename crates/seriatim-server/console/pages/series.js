@@ -1,11 +1,20 @@
+// @ts-check
 // All series, and a form for a new one.
 
 import { get, path, send } from "../api.js";
 import { h, show } from "../dom.js";
 import { number } from "../format.js";
-import { button, empty, field, form, head, pagedTable, server } from "../parts.js";
+import { button, empty, field, form, head, server } from "../parts.js";
+import { pagedTable } from "../table.js";
 
-/** A number in a format such as `INV-{number:06}`: what the server will write. */
+/** @import { Options } from "../api.js" */
+/** @import { Column } from "../table.js" */
+
+/**
+ * A number in a format such as `INV-{number:06}`: what the server will write.
+ * @param {string} format
+ * @param {string | number} value
+ */
 export function inFormat(format, value) {
   return format.replace(/\{number(?::0(\d+))?\}/, (_, width) => String(value).padStart(Number(width ?? 0), "0"));
 }
@@ -60,16 +69,22 @@ function createForm() {
     "section",
     { class: "card" },
     h("h2", null, "New series"),
-    form({ class: "form", id: "create-series", children }, submit, work, output),
+    form({ class: "form", id: "create-series" }, children, submit, work, output),
     output,
   );
 }
 
 export async function open() {
+  /**
+   * @param {Record<string, string>} query
+   * @param {Options} [options]
+   */
   const read = async (query, options) => {
+    /** @type {Api.SeriesList} */
     const { series, next } = await get(`/v1/series?${new URLSearchParams(query)}`, options);
     return { rows: series, next };
   };
+  /** @type {Column<Api.Series>[]} */
   const columns = [
     {
       label: "Series",

@@ -1,3 +1,4 @@
+// @ts-check
 // What a workflow can be told and asked: signals, updates, queries; cancelling and terminating.
 
 import { send } from "../api.js";
@@ -7,7 +8,10 @@ import { button, during, field, form, notify, parseInput } from "../parts.js";
 
 const SURE_MS = 4000;
 
-/** The ways to talk to a run. A signal waits for nothing but being written; the others bring an answer. */
+/**
+ * The ways to send something to a run. A signal is done when it is written; the others bring an answer.
+ * @type {Record<string, { word: string, submit: string, hint: string, done?: (name: string) => string }>}
+ */
 const WAYS = {
   signals: {
     word: "Signal",
@@ -19,7 +23,12 @@ const WAYS = {
   queries: { word: "Query", submit: "Ask", hint: "Asks the code about its state. Nothing is written." },
 };
 
-/** One form for the three ways, as all of them are a name and an input. */
+/**
+ * One form for the three ways, as all of them are a name and an input.
+ * @param {string} base
+ * @param {() => Promise<void>} refresh
+ * @param {Element} output
+ */
 function tellForm(base, refresh, output) {
   const options = Object.entries(WAYS).map(([value, { word }]) => h("option", { value }, word));
   const way = h("select", { name: "way" }, options);
@@ -36,7 +45,8 @@ function tellForm(base, refresh, output) {
     show(output);
   });
   const work = async () => {
-    const { body } = await send("POST", `${base}/${way.value}/${encodeURIComponent(name.value)}`, {
+    /** @type {Partial<Api.WorkflowAnswer>} */
+    const answer = await send("POST", `${base}/${way.value}/${encodeURIComponent(name.value)}`, {
       input: parseInput(input) ?? null,
     });
     const { done } = WAYS[way.value];
@@ -45,11 +55,16 @@ function tellForm(base, refresh, output) {
       output,
       done
         ? null
-        : h("div", { class: "told", role: "status" }, h("h3", null, `${name.value} answers`), json(body.result)),
+        : h("div", { class: "told", role: "status" }, h("h3", null, `${name.value} answers`), json(answer.result)),
     );
     await refresh();
   };
-  // The name of a signal that the run waits for, unless the reader has typed another. A run that has ended can only be asked.
+  /**
+   * Offers the name of a signal that the run waits for, unless the reader has typed another. A run that has ended can
+   * only be queried.
+   * @param {boolean} isOpen
+   * @param {string} [wanted]
+   */
   const follow = (isOpen, wanted) => {
     for (const option of options) option.disabled = !isOpen && option.value !== "queries";
     if (!isOpen && way.value !== "queries") way.value = "queries";
@@ -64,10 +79,15 @@ function tellForm(base, refresh, output) {
     hint,
     submit,
   ];
-  return { node: form({ class: "form", id: "tell", children }, submit, work, output), follow };
+  return { node: form({ class: "form", id: "tell" }, children, submit, work, output), follow };
 }
 
-/** Cancelling asks the code; terminating does not, so it takes a second click. */
+/**
+ * Cancelling asks the code; terminating does not, so it takes a second click.
+ * @param {string} base
+ * @param {() => Promise<void>} refresh
+ * @param {Element} output
+ */
 function stopButtons(base, refresh, output) {
   const reason = { reason: "from the console" };
   const cancel = button("Cancel", {
@@ -83,6 +103,7 @@ function stopButtons(base, refresh, output) {
       ),
   });
   let isSure = false;
+  /** @param {boolean} sure */
   const ask = (sure) => {
     isSure = sure;
     show(terminate, sure ? "Really terminate" : "Terminate");
@@ -114,13 +135,21 @@ function stopButtons(base, refresh, output) {
   );
 }
 
-/** All of it as a card. `follow(isOpen, signal)` fits it to how the run stands and which signal it waits for. */
+/**
+ * All of it as a card. `follow` fits it to whether the run is open, and to the signal that it waits for.
+ * @param {string} base
+ * @param {() => Promise<void>} refresh
+ */
 export function tools(base, refresh) {
   const output = h("div", { "aria-live": "polite" });
   const told = tellForm(base, refresh, output);
   const stops = stopButtons(base, refresh, output);
   const title = h("h2");
   const node = h("section", { class: "card tools-card", "aria-label": "Talk to it" }, title, told.node, output, stops);
+  /**
+   * @param {boolean} isOpen
+   * @param {string} [signal]
+   */
   const follow = (isOpen, signal) => {
     show(title, isOpen ? "Tell it something" : "Ask it something");
     stops.hidden = !isOpen;

@@ -1,11 +1,16 @@
+// @ts-check
 // Workflows: which there are, and how one is started.
 
 import { get, path, Problem, send } from "../api.js";
 import { h, show } from "../dom.js";
 import { ago, number, sentence } from "../format.js";
-import { button, empty, field, form, head, pagedTable, parseInput, problem, server } from "../parts.js";
+import { button, empty, field, form, head, parseInput, problem, server } from "../parts.js";
+import { pagedTable } from "../table.js";
 import { plainWord, workflowLink } from "../timeline.js";
 import { runStatus } from "./workflow.js";
+
+/** @import { Options } from "../api.js" */
+/** @import { Column } from "../table.js" */
 
 function startForm() {
   const type = h("input", { name: "type", required: true, placeholder: "greet", autocomplete: "off" });
@@ -20,7 +25,8 @@ function startForm() {
       ...(id.value === "" ? {} : { id: id.value }),
       ...(value === undefined ? {} : { input: value }),
     };
-    const { body: started } = await send("POST", "/v1/workflows", body);
+    /** @type {Api.StartedWorkflow} */
+    const started = await send("POST", "/v1/workflows", body);
     location.hash = path`#/workflows/${started.id}`;
   };
   const children = [
@@ -33,12 +39,12 @@ function startForm() {
     "section",
     { class: "card" },
     h("h2", null, "Start a workflow"),
-    form({ class: "form", id: "start-workflow", children }, submit, work, output),
+    form({ class: "form", id: "start-workflow" }, children, submit, work, output),
     output,
   );
 }
 
-// Stuck is no status of a run: it is running, and its code cannot continue.
+// "stuck" is not a status of a run: the run is running, and its code cannot continue.
 const STATUSES = [
   "running",
   "stuck",
@@ -50,12 +56,19 @@ const STATUSES = [
   "continued_as_new",
 ];
 
+/** @param {string} status */
 async function list(status) {
+  /**
+   * @param {Record<string, string>} query
+   * @param {Options} [options]
+   */
   const read = async (query, options) => {
     const whole = new URLSearchParams({ ...(status === "" ? {} : { status }), ...query });
+    /** @type {Api.Workflows} */
     const { workflows, next } = await get(`/v1/workflows?${whole}`, options);
     return { rows: workflows, next };
   };
+  /** @type {Column<Api.WorkflowSummary>[]} */
   const columns = [
     { label: "Workflow", kind: "head", cell: (one) => workflowLink(one.id) },
     { label: "Type", cell: (one) => one.type },
@@ -88,11 +101,13 @@ async function filteredList() {
     STATUSES.map((word) => h("option", { value: word }, sentence(plainWord(word)))),
   );
   const place = h("div");
-  let [shown, isLeft] = [null, false];
+  /** @type {{ stop: () => void } | null} */
+  let shown = null;
+  let isLeft = false;
   const draw = async () => {
     const asked = chosen.value;
     const found = await list(asked);
-    // Another status was chosen since, or the page was left.
+    // Another status was chosen meanwhile, or the page was left.
     if (asked !== chosen.value || isLeft) return found.stop();
     shown?.stop();
     shown = found;
@@ -112,6 +127,7 @@ async function filteredList() {
 
 export async function open() {
   const place = h("div");
+  /** @type {(() => void) | null} */
   let stop = null;
   const title = head("Workflows", {
     lead: "Durable code: each command of a run has a kind and a number, and its response finds it by them.",
