@@ -20,8 +20,8 @@ function ceiling(value) {
 }
 
 /**
- * A chart with one line for each of `values`. `label` writes a value; `least` is the lowest top that the scale may have,
- * so that silence does not look like noise.
+ * A chart with one line for each of `values`. `label` writes a value. The scale reaches at least up to `least`, so that
+ * silence does not look like noise.
  * @param {{
  *   name: string,
  *   values: ((sample: Sample) => number | null)[],

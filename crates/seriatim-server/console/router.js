@@ -80,7 +80,7 @@ function match(address) {
 }
 
 /**
- * Takes the place of a page that could not be loaded. If the reason may pass, loading is retried until the page is there.
+ * Takes the place of a page that could not be loaded. If the reason may pass, the page is retried until it is there.
  * @param {Problem} error
  * @returns {Page}
  */

@@ -8,8 +8,8 @@ import { during } from "./parts.js";
 /** @import { Child } from "./dom.js" */
 
 /**
- * A column. Kind `num` is aligned to the right, `time` does not wrap, `head` names the row. A wide column is hidden on a
- * phone.
+ * A column. Kind `num` is aligned to the right, `time` does not wrap, `head` names the row. A phone does not show wide
+ * columns.
  * @template Row
  * @typedef {{ label: string, cell: (row: Row) => Child, kind?: "num" | "time" | "head", wide?: boolean }} Column
  */
