@@ -13,7 +13,7 @@ export class Problem extends Error {
     super(document.detail ?? `the server answered ${status}`);
     this.status = status;
     this.code = document.code ?? null;
-    this.title = document.title ?? "The server refused";
+    this.title = document.title ?? "The server refused the request";
     this.retryable = document.retryable === true;
     this.expected = document.expected;
     this.found = document.found;
@@ -43,7 +43,7 @@ export async function request(path, { ask = true, headers = {}, ...options } = {
       if (error instanceof DOMException && error.name === "AbortError") throw error;
       throw new Problem(0, {
         title: "The server does not answer",
-        detail: "it may have stopped, or the network between is down",
+        detail: "it may have stopped, or the network may be down",
         retryable: true,
       });
     }

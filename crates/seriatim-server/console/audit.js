@@ -11,34 +11,39 @@ import { figures, raw } from "./parts.js";
  */
 function runs(label, list) {
   if (list.length === 0) return null;
-  const told = list
+  const items = list
     .slice(0, 20)
     .map((run) =>
       h("span", { class: "chip" }, number(run.first), run.last > run.first ? [" – ", number(run.last)] : null),
     );
   const more = list.length > 20 ? h("span", { class: "chip" }, `and ${list.length - 20} more`) : null;
-  return h("div", null, h("p", { class: "label" }, label), h("div", { class: "chips" }, told, more));
+  return h("div", null, h("p", { class: "label" }, label), h("div", { class: "chips" }, items, more));
 }
 
 /** @param {Api.Raise[]} list */
 function raises(list) {
   if (list.length === 0) return null;
-  const told = list.map((raise) =>
+  const items = list.map((raise) =>
     h("li", null, "from ", number(raise.from), " to ", number(raise.to), ", ", ago(raise.at)),
   );
   return h(
     "div",
     null,
-    h("p", { class: "label" }, "Raised, and said so in the log"),
-    h("ul", { class: "small" }, told),
+    h("p", { class: "label" }, "Raises: skipped numbers that the log explains"),
+    h("ul", { class: "small" }, items),
   );
 }
 
 /** @param {Api.Voided[]} list */
 function voids(list) {
   if (list.length === 0) return null;
-  const told = list.slice(0, 50).map((one) => h("li", null, number(one.number), ": ", one.reason, ", ", ago(one.at)));
-  return h("div", null, h("p", { class: "label" }, "Void, with a reason"), h("ul", { class: "small wrap" }, told));
+  const items = list.slice(0, 50).map((one) => h("li", null, number(one.number), ": ", one.reason, ", ", ago(one.at)));
+  return h(
+    "div",
+    null,
+    h("p", { class: "label" }, "Void numbers, with their reasons"),
+    h("ul", { class: "small wrap" }, items),
+  );
 }
 
 /**
@@ -62,7 +67,7 @@ export function auditResult(audit) {
     runs("Gaps", gaps),
     runs("Given out twice", duplicates),
     wrong.length > 0
-      ? h("div", null, h("p", { class: "label" }, "Where the chain breaks"), h("ul", null, wrong))
+      ? h("div", null, h("p", { class: "label" }, "Where the hash chain breaks"), h("ul", null, wrong))
       : null,
     raises(audit.raises),
     voids(audit.voids ?? []),

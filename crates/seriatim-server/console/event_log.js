@@ -78,7 +78,7 @@ function chips(event, definition) {
   );
   const taken = takenBy(event);
   if (taken !== null) {
-    const many = taken.count > 1 ? h("small", null, `${taken.count} from`) : null;
+    const many = taken.count > 1 ? h("small", null, `${taken.count} numbers from`) : null;
     drawn.push(h("span", { class: "chip drawn" }, many, taken.text));
   }
   /** @type {Map<string, number>} */
@@ -173,7 +173,7 @@ export function eventLog({ address, definition, offsetOf, next = null, none, com
     return Number(list.lastElementChild?.getAttribute("data-offset") ?? 1);
   }
 
-  function tell() {
+  function updateFoot() {
     const rows = list.childElementCount;
     blank.hidden = rows > 0;
     foot.hidden = oldestOffset() <= 1 || rows >= rowsMax;
@@ -189,7 +189,7 @@ export function eventLog({ address, definition, offsetOf, next = null, none, com
       list.prepend(row);
     }
     while (list.childElementCount > rowsMax) list.lastElementChild?.remove();
-    tell();
+    updateFoot();
   }
 
   /** @param {Api.Event} event */
@@ -216,7 +216,7 @@ export function eventLog({ address, definition, offsetOf, next = null, none, com
     // Until the log is open there is nothing to pause.
     if (stopped || stopFollowing === null) return;
     paused = !paused;
-    show(pause, paused ? "Go on" : "Pause");
+    show(pause, paused ? "Resume" : "Pause");
     if (paused) {
       stopFollowing();
       setState("paused", "");
@@ -232,7 +232,7 @@ export function eventLog({ address, definition, offsetOf, next = null, none, com
     /** @type {Api.Events} */
     const { events } = await get(`${address}?from=${from}&limit=${oldest - from}`);
     for (const event of events.reverse()) list.append(eventRow(event, offsetOf(event), definition));
-    tell();
+    updateFoot();
   }
 
   async function open() {
@@ -245,7 +245,7 @@ export function eventLog({ address, definition, offsetOf, next = null, none, com
       if (stopped) return;
       end = Math.max(end, ...events.map((event) => offsetOf(event) + 1));
       for (const event of events) list.prepend(eventRow(event, offsetOf(event), definition));
-      tell();
+      updateFoot();
       start();
     } catch (error) {
       refuse(error);

@@ -7,7 +7,7 @@ import { Problem, request } from "./api.js";
 const WAIT_MS = { first: 500, most: 10_000 };
 
 /**
- * Where it stands: `waiting` means that the connection is lost and will be tried again.
+ * The state of following a log: `waiting` means that the connection is lost and will be tried again.
  * @typedef {"following" | "waiting" | Problem} State
  */
 

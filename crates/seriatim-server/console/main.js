@@ -33,10 +33,10 @@ fixed(".nav").append(
   workflowsEntry,
 );
 
-const readiness = h("span", { class: "status" }, "asking");
+const readiness = h("span", { class: "status" }, "connecting");
 const enter = h("button", { class: "button slight", type: "button", hidden: true }, "Enter a token");
 enter.addEventListener("click", async () => {
-  if (!(await askToken("The server answers those who show one."))) return;
+  if (!(await askToken("The server answers only requests with a token."))) return;
   resume();
   reload();
 });
@@ -61,7 +61,7 @@ fixed(".side-end").append(
       {
         class: "icon-button",
         type: "button",
-        title: "Keyboard (?)",
+        title: "Keyboard shortcuts (?)",
         "aria-label": "Keyboard shortcuts",
         onclick: showShortcuts,
       },
@@ -76,7 +76,7 @@ fixed(".side-end").append(
  */
 function readinessWord({ ready, problem }) {
   if (problem !== null) return problem.status === 401 ? ["token needed", "warn"] : ["no answer", "bad"];
-  if (ready === null) return ["asking", ""];
+  if (ready === null) return ["connecting", ""];
   return ready ? ["ready", "good"] : ["not ready", "warn"];
 }
 

@@ -154,7 +154,7 @@ export function parseInput({ value }) {
   try {
     return JSON.parse(value);
   } catch (error) {
-    throw new Problem(0, { title: "The input is not JSON", detail: `${messageOf(error)}: text stands in quotes` });
+    throw new Problem(0, { title: "The input is not JSON", detail: `${messageOf(error)}: text needs double quotes` });
   }
 }
 

@@ -74,8 +74,8 @@ function match(address) {
     if (fits) return () => open(found);
   }
   return async () => ({
-    title: "Nothing here",
-    node: h("div", { class: "card" }, empty("There is no such page", "Begin at the overview.")),
+    title: "Page not found",
+    node: h("div", { class: "card" }, empty("This page does not exist", "Go to the overview.")),
   });
 }
 
@@ -85,7 +85,7 @@ function match(address) {
  * @returns {Page}
  */
 function failed(error) {
-  const title = "Could not be loaded";
+  const title = "The page could not be loaded";
   const mayPass = error.status === 0 || error.retryable;
   const timer = mayPass ? setTimeout(() => turn({ again: true }), RETRY_MS) : undefined;
   const text = mayPass

@@ -16,8 +16,8 @@ const LISTED = [
   [["g", "b"], "Blocks"],
   [["g", "w"], "Workflows"],
   [["1", "–", "4"], "Tabs of a workspace"],
-  [["p"], "Pause a log, or go on"],
-  [["n"], "Next number, on the page of a series"],
+  [["p"], "Pause or resume a log"],
+  [["n"], "Take the next number, on the page of a series"],
   [["Ctrl", "Enter"], "Send the command"],
   [["t"], "Light or dark"],
   [["?"], "This list"],
@@ -70,7 +70,7 @@ export function showShortcuts() {
     h(
       "form",
       { method: "dialog" },
-      h("label", { class: "check" }, off, "Single keys do this"),
+      h("label", { class: "check" }, off, "Use single keys as shortcuts"),
       h("div", { class: "buttons" }, h("button", { class: "button primary" }, "Close")),
     ),
   );

@@ -147,10 +147,10 @@ export async function pagedTable(label, columns, read, none) {
    * @param {number} limit
    * @param {Options} [options]
    */
-  const ask = (after, limit, options) =>
+  const readPage = (after, limit, options) =>
     read({ limit: String(limit), ...(after === null ? {} : { after: String(after) }) }, options);
-  let { rows, next } = await ask(null, LIST_PAGE);
-  const tell = () => {
+  let { rows, next } = await readPage(null, LIST_PAGE);
+  const redraw = () => {
     draw(rows);
     show(count, next === null ? `${rows.length} in all` : `${rows.length} shown`);
     more.hidden = next === null;
@@ -162,28 +162,28 @@ export async function pagedTable(label, columns, read, none) {
     // A list that is shown whole stays so when it grows.
     const wanted = next === null ? rows.length + LIST_PAGE : rows.length;
     const limit = Math.min(Math.max(wanted, LIST_PAGE), LIST_LIVE_MAX);
-    const page = await ask(null, limit, { ask: false });
+    const page = await readPage(null, limit, { ask: false });
     // The answer to a later request is newer.
     if (turn !== asked) return;
     const rest = rows.slice(limit);
     rows = [...page.rows, ...rest];
     if (rest.length === 0) next = page.next;
-    tell();
+    redraw();
   }
   more.addEventListener("click", () =>
     during(
       more,
       async () => {
         asked += 1;
-        const page = await ask(next, LIST_PAGE);
+        const page = await readPage(next, LIST_PAGE);
         rows = [...rows, ...page.rows];
         next = page.next;
-        tell();
+        redraw();
       },
       count,
     ),
   );
-  tell();
+  redraw();
   // Where the server does not answer, the navigation says so; the list is read again.
   const timer = setInterval(() => !document.hidden && !more.disabled && refresh().catch(() => {}), LIST_PERIOD_MS);
   return { node: place, stop: () => clearInterval(timer) };

@@ -56,7 +56,7 @@ function ask(why) {
       h(
         "form",
         { onsubmit: use },
-        h("h2", { id: "token-title" }, "This server wants a token"),
+        h("h2", { id: "token-title" }, "This server requires a token"),
         h("p", { class: "quiet small" }, sentence(why)),
         h(
           "label",
@@ -66,12 +66,12 @@ function ask(why) {
           h(
             "small",
             null,
-            "Kept until this tab is closed. Make one with ",
+            "The token is kept until this tab is closed. Create one with ",
             h("code", null, "seriatim token create"),
             ".",
           ),
         ),
-        h("div", { class: "buttons" }, cancel, h("button", { class: "button primary" }, "Use it")),
+        h("div", { class: "buttons" }, cancel, h("button", { class: "button primary" }, "Use this token")),
       ),
     );
     dialog.addEventListener("close", () => {

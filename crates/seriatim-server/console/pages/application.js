@@ -11,7 +11,7 @@ import { pagedTable, table } from "../table.js";
 /** @import { Child } from "../dom.js" */
 /** @import { Column } from "../table.js" */
 
-const KINDS = { C: "configuration", O: "operation, lives in its event", W: "work" };
+const KINDS = { C: "configuration", O: "operation, part of its event", W: "work" };
 
 /** @param {Api.Application} application */
 function createForm(application) {
@@ -46,7 +46,7 @@ function createForm(application) {
 /** @param {Api.Field} field */
 function fieldChip({ name, type, draw }) {
   return draw
-    ? h("span", { class: "chip drawn", title: `drawn from ${draw}` }, name, h("small", null, draw))
+    ? h("span", { class: "chip drawn", title: `drawn from the sequence ${draw}` }, name, h("small", null, draw))
     : h("span", { class: "chip", title: type }, name);
 }
 
@@ -69,7 +69,7 @@ function definitionCard(application) {
         h(
           "span",
           { class: "quiet small" },
-          `${document.kind}, ${KINDS[document.kind]}${document.singleton ? ", at most one" : ""}`,
+          `${document.kind}, ${KINDS[document.kind]}${document.singleton ? ", at most one in a workspace" : ""}`,
         ),
     },
     {
@@ -123,7 +123,7 @@ export async function open({ app }) {
   const body = `'{"kind": "${application.kinds[0] ?? "kind"}", "name": "corner"}'`;
   const none = empty(
     "No workspaces yet",
-    "A workspace is a tenant: it has its own log, records and numbers. Create one with the form, or by hand:",
+    "A workspace is a tenant: it has its own log, records and numbers. Create one with the form, or with this command:",
     `curl ${server}${address} -H 'content-type: application/json' -d ${body}`,
   );
   const list = await pagedTable("Workspaces", columns, read, none);
@@ -132,7 +132,12 @@ export async function open({ app }) {
     null,
     head(app, {
       crumbs: [["Applications", "#/apps"]],
-      lead: [number(application.partitions), " partitions. Partition = id mod ", String(application.partitions), "."],
+      lead: [
+        number(application.partitions),
+        " partitions. A workspace belongs to partition id mod ",
+        String(application.partitions),
+        ".",
+      ],
     }),
     h(
       "div",

@@ -32,7 +32,7 @@ export async function open() {
     "div",
     null,
     head("Applications", {
-      lead: "Each has its own documents, sequences and partitions. A workspace is a tenant of one of them.",
+      lead: "An application has its own documents, sequences and partitions. Its tenants are workspaces.",
     }),
     list.length === 0
       ? h(
@@ -40,7 +40,7 @@ export async function open() {
           { class: "card" },
           empty(
             "No applications",
-            "Start the server with a definition of your own, or without --app to get the demo.",
+            "Start the server with your own definition, or without --app to get the demo.",
             "seriatim serve --app my-app.toml",
           ),
         )

@@ -22,7 +22,7 @@ function createForm() {
   const first = h("input", { name: "first", inputmode: "numeric", pattern: "\\d+", value: "1", required: true });
   const size = h("input", { name: "size", inputmode: "numeric", pattern: "\\d+", value: "4096", required: true });
   const output = h("div", { "aria-live": "polite" });
-  const submit = button("Create blocks", { primary: true, type: "submit" });
+  const submit = button("Create block sequence", { primary: true, type: "submit" });
   const work = async () => {
     await send("PUT", path`/v1/blocks/${name.value}`, { first: Number(first.value), block_size: Number(size.value) });
     location.hash = path`#/blocks/${name.value}`;
@@ -76,7 +76,7 @@ export async function open() {
   const body = `'{"first": 1, "block_size": 4096}'`;
   const none = empty(
     "No block sequences yet",
-    "For ids that may have gaps and must cost almost nothing. Create one with the form, or by hand:",
+    "For ids that may have gaps and must cost almost nothing. Create one with the form, or with this command:",
     `curl -X PUT ${server}/v1/blocks/orders -H 'content-type: application/json' -d ${body}`,
   );
   const list = await pagedTable("Block sequences", columns, read, none);
@@ -84,7 +84,7 @@ export async function open() {
     "div",
     null,
     head("Blocks", {
-      lead: "Unique rising ids, leased in blocks. They may have gaps: where none are allowed, use a series.",
+      lead: "Unique, rising ids, leased in blocks. They may have gaps: use a series where gaps are not allowed.",
     }),
     h("div", { class: "with-aside" }, list.node, createForm()),
   );
@@ -96,7 +96,7 @@ export async function openOne({ blocks: name }) {
   const base = path`/v1/blocks/${name}`;
   const [next, reserved, wasted, part] = [h("span"), h("span"), h("span"), h("span")];
   const display = h("output", { class: "display", "aria-live": "polite" });
-  const caption = h("p", { class: "label" }, "Comes next");
+  const caption = h("p", { class: "label" }, "Next id");
   const refresh = async () => {
     /** @type {Api.BlockSequence} */
     const state = await get(base);
@@ -115,7 +115,7 @@ export async function openOne({ blocks: name }) {
     /** @type {Api.Allocated} */
     const block = await send("POST", `${base}/allocate`, { count: Number(count.value) });
     show(output);
-    show(caption, "Yours, contiguous");
+    show(caption, "Allocated, without gaps");
     show(display, number(block.first), block.count > 1 ? [" – ", number(block.first + block.count - 1)] : null);
     display.classList.remove("taken");
     requestAnimationFrame(() => display.classList.add("taken"));
@@ -127,7 +127,7 @@ export async function openOne({ blocks: name }) {
     null,
     head(name, {
       crumbs: [["Blocks", "#/blocks"]],
-      lead: ["First id ", number(state.first), ", blocks of ", number(state.block_size)],
+      lead: ["First id ", number(state.first), ", block size ", number(state.block_size)],
     }),
     h(
       "section",
@@ -137,7 +137,7 @@ export async function openOne({ blocks: name }) {
         ["next", next],
         ["reserved up to", reserved],
         ["wasted", wasted],
-        ["of all reserved", part],
+        ["wasted share", part],
       ]),
       form({ class: "inline-form", id: "allocate" }, [field("How many", count), submit], submit, work, output),
       output,

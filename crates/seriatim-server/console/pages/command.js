@@ -60,7 +60,7 @@ function answer({ app, workspace }, found, sent) {
     h(
       "div",
       { class: "result", role: "status" },
-      h("strong", null, found.repeated ? "Done before: the same key gives the same answer" : "Committed"),
+      h("strong", null, found.repeated ? "Done before with this key: the answer is the same" : "Committed"),
       numbers,
       definitions([
         ["event", ["number ", number(found.workspace_offset), " of the workspace"]],
@@ -146,7 +146,7 @@ export function commandTab(place) {
     output.scrollIntoView({ block: "nearest" });
   };
 
-  const make = button("Make one", {
+  const make = button("Generate", {
     onclick: () => {
       key.value = freshKey();
     },
@@ -174,8 +174,8 @@ export function commandTab(place) {
     h(
       "p",
       { class: "small faint" },
-      "The same key gives the same answer and does nothing more. ",
-      "With an expected offset the command is refused if anything came between.",
+      "A command that is sent again with the same key gets the same answer, and nothing more happens. ",
+      "With an expected offset, the command is refused unless the workspace's last event has that offset.",
     ),
     h(
       "div",

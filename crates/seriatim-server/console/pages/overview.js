@@ -80,7 +80,7 @@ function partitionsCard() {
     bar.style.width = `${((all / Math.max(1, partitions.length)) * 100).toFixed(1)}%`;
     show(
       words,
-      recovering.length > 0 ? `${digits(left)} events left to apply` : "Everything derived agrees with the log",
+      recovering.length > 0 ? `${digits(left)} events left to apply` : "All derived data agrees with the log",
     );
     const key = partitions.map((partition) => partition.application + partition.status).join();
     if (key === painted) return;
@@ -115,7 +115,7 @@ function partitionsCard() {
 /** What to do on a new server. It stays when the first number has been taken, so that nothing on the page moves. */
 function firstCard() {
   const title = h("h2", null, "Nothing has been numbered yet");
-  const text = h("p", null, "A series needs no definition. Take its first number, and watch it arrive here:");
+  const text = h("p", null, "A series needs no definition. Take its first number, and it appears here:");
   const node = h(
     "section",
     { class: "card", hidden: true },
@@ -126,8 +126,8 @@ function firstCard() {
     const isEmpty = partitions.every((partition) => partition.application === "sys" || partition.next_offset === 1);
     if (isEmpty) node.hidden = partitions.length === 0;
     else if (!node.hidden) {
-      show(title, "There it is");
-      show(text, "The first event is in the log, durable and numbered. Take another:");
+      show(title, "The first event is in the log");
+      show(text, "It is durable. Take another number:");
     }
   }
   return { node, update };
@@ -143,7 +143,7 @@ function partitionTable() {
     { label: "Next offset", kind: "num", cell: (row) => number(row.next_offset) },
     { label: "Checkpoint", kind: "num", wide: true, cell: (row) => number(row.checkpoint) },
     {
-      label: "Ahead of it",
+      label: "After checkpoint",
       kind: "num",
       wide: true,
       cell: (row) => number(Math.max(0, row.next_offset - row.checkpoint)),
@@ -159,7 +159,7 @@ function partitionTable() {
   /** @param {Partition} row */
   const detail = ({ recovery, reason }) => {
     if (recovery) {
-      return h("span", { class: "small quiet" }, ` at ${digits(recovery.at)} of ${digits(recovery.tail)}`);
+      return h("span", { class: "small quiet" }, ` at event ${digits(recovery.at)} of ${digits(recovery.tail)}`);
     }
     return reason ? h("span", { class: "small quiet wrap" }, ` ${reason}`) : null;
   };
@@ -191,11 +191,11 @@ function partitionTable() {
 function summaryOf({ ready, troubles, problem, measures }) {
   if (problem !== null) return problem.title;
   if (ready === null) return "\u00a0";
-  if (troubles.length > 0 && !ready) return `The server has trouble: ${troubles.join(", ").replaceAll("_", " ")}.`;
-  if (!ready) return "Some partitions cannot number yet; the table says why.";
+  if (troubles.length > 0 && !ready) return `The server is not ready: ${troubles.join(", ").replaceAll("_", " ")}.`;
+  if (!ready) return "Some partitions cannot give out numbers; the table says why.";
   return measures
-    ? "Every partition can number."
-    : "Every partition can number. To see the charts, use a token with the scope *:read.";
+    ? "Every partition can give out numbers."
+    : "Every partition can give out numbers. To see the charts, use a token with the scope *:read.";
 }
 
 export async function open() {

@@ -17,7 +17,7 @@ export async function open({ app, partition }) {
     definition,
     offsetOf: (event) => event.partition_offset,
     next: state?.next_offset ?? null,
-    none: empty("No events yet", "What the workspaces of this partition do is written here, one after another."),
+    none: empty("No events yet", "The events of all workspaces of this partition appear here, in order."),
   });
   const node = h(
     "div",
@@ -27,7 +27,7 @@ export async function open({ app, partition }) {
         ["Applications", "#/apps"],
         [app, path`#/apps/${app}`],
       ],
-      lead: "Its log is the truth: everything else is derived from it.",
+      lead: "The log is the source of truth: all other data is derived from it.",
     }),
     h(
       "div",

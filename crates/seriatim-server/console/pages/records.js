@@ -53,7 +53,7 @@ export async function recordsTab(place) {
       node: h(
         "div",
         { class: "card" },
-        empty("No records", "This application keeps no records: what it does stands in its events."),
+        empty("No records", "This application keeps no records: what it does is in its events."),
       ),
     };
   const select = h(
@@ -98,7 +98,7 @@ export async function recordsTab(place) {
     };
     const none = empty(
       `No ${document.name} yet`,
-      "Create one with a command; it shows here as soon as it is committed.",
+      "Create one with a command; it appears here as soon as it is committed.",
     );
     const found = await pagedTable(`Records of type ${document.name}`, columns, read, none);
     // Another type was chosen meanwhile, or the page was left.
@@ -147,7 +147,7 @@ export async function openOne({ app, workspace, record }) {
   // A definition that no longer has the document leaves its records without a type.
   if (found.type) about.push(["type", found.type]);
   if (found.parent) about.push(["parent", link(found.parent)]);
-  if (found.workspace_offset) about.push(["lives in event", number(found.workspace_offset)]);
+  if (found.workspace_offset) about.push(["part of event", number(found.workspace_offset)]);
   const type = found.type ?? "Record";
   const node = h(
     "div",
@@ -167,7 +167,7 @@ export async function openOne({ app, workspace, record }) {
         "section",
         { class: "card" },
         h("h2", null, "Fields"),
-        facts.length > 0 ? definitions(facts) : h("p", { class: "quiet" }, "None is set."),
+        facts.length > 0 ? definitions(facts) : h("p", { class: "quiet" }, "No field is set."),
       ),
       h("section", { class: "card" }, h("h2", null, "Record"), definitions(about), raw("As JSON", found)),
     ),

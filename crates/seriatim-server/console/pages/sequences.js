@@ -22,11 +22,11 @@ async function forecast(base) {
   try {
     /** @type {Api.Forecast} */
     const { per_day: perDay, runs_out: runsOut } = await get(`${base}/forecast`);
-    if (!perDay) return "nothing drawn lately";
-    const pace = `at ${digits(perDay)} a day `;
-    return runsOut ? [pace, "it ends ", ago(runsOut)] : [pace, "it outlasts the year 9000"];
+    if (!perDay) return "no number drawn lately";
+    const pace = `at ${digits(perDay)} a day, `;
+    return runsOut ? [pace, "it ends ", ago(runsOut)] : [pace, "it lasts beyond the year 9000"];
   } catch (error) {
-    if (error instanceof Problem) return "not to be had";
+    if (error instanceof Problem) return "not available";
     throw error;
   }
 }
@@ -58,12 +58,12 @@ function sequenceCard({ app, workspace, definition }, sequence) {
     placeholder: String(sequence.first),
     autocomplete: "off",
   });
-  const ask = button("Look up", { type: "submit" });
+  const submit = button("Look up", { type: "submit" });
   const lookUp = async () => {
     const address = `${base}/numbers/${encodeURIComponent(input.value.trim())}`;
     show(output, eventCard(await get(address), definition));
   };
-  const who = form({ class: "inline-form" }, [field("Who got number", input), ask], ask, lookUp, output);
+  const who = form({ class: "inline-form" }, [field("Who got this number", input), submit], submit, lookUp, output);
   const drawnBy = definition.documents.flatMap((document) =>
     document.fields.filter((one) => one.draw === sequence.name).map((one) => `${document.name}.${one.name}`),
   );
@@ -110,7 +110,10 @@ export async function sequencesTab(place) {
       node: h(
         "div",
         { class: "card" },
-        empty("No sequences", "This kind of workspace has none. Name one under [sequences] in the definition."),
+        empty(
+          "No sequences",
+          "This kind of workspace has no sequences. Define one under [sequences] in the application's definition.",
+        ),
       ),
     };
   // An application's own sequences are what people look for; those of the system follow.

@@ -46,10 +46,10 @@ function createForm() {
   const preview = h("span", { class: "chip drawn" });
   const output = h("div", { "aria-live": "polite" });
   const submit = button("Create series", { primary: true, type: "submit" });
-  const tell = () => show(preview, inFormat(format.value, first.value || "1"));
-  first.addEventListener("input", tell);
-  format.addEventListener("input", tell);
-  tell();
+  const showPreview = () => show(preview, inFormat(format.value, first.value || "1"));
+  first.addEventListener("input", showPreview);
+  format.addEventListener("input", showPreview);
+  showPreview();
   const work = async () => {
     await send("PUT", path`/v1/series/${name.value}`, { first: Number(first.value), format: format.value });
     location.hash = path`#/series/${name.value}`;
@@ -62,7 +62,7 @@ function createForm() {
       field("First number", first),
       field("Format", format, "for example INV-{number:06}"),
     ),
-    h("p", { class: "small quiet" }, "Begins with ", preview),
+    h("p", { class: "small quiet" }, "The first one is ", preview),
     submit,
   ];
   return h(
@@ -105,7 +105,7 @@ export async function open() {
   ];
   const none = empty(
     "No series yet",
-    "A series begins with its first use; there is nothing to define. Take number 1:",
+    "The first use of a series creates it; there is nothing to define. Take number 1:",
     `curl -X POST ${server}/v1/series/invoices/next`,
   );
   const list = await pagedTable("Series", columns, read, none);

@@ -72,14 +72,14 @@ async function lastRuns(base, name, { next, first }) {
  */
 function nextCard(base, series) {
   const display = h("output", { class: "display", "aria-live": "polite" });
-  const caption = h("p", { class: "label" }, "Comes next");
+  const caption = h("p", { class: "label" }, "Next number");
   /** @type {{ [name in "next" | "remaining" | "voids" | "raises"]: HTMLElement }} */
   const facts = { next: h("span"), remaining: h("span"), voids: h("span"), raises: h("span") };
   const output = h("div", { "aria-live": "polite" });
   const count = h("input", { name: "count", ...DIGITS, value: "1" });
   const note = h("input", { name: "note", placeholder: "what it is for", autocomplete: "off" });
   const key = h("input", { name: "key", placeholder: "optional", autocomplete: "off", maxlength: 200 });
-  const make = button("Make one", {
+  const make = button("Generate", {
     onclick: () => {
       key.value = freshKey();
     },
@@ -180,8 +180,8 @@ function recentCard(base, name) {
       runs.length > 0
         ? table("Numbers, newest first", columns(state), runs).node
         : empty(
-            "Nothing taken yet",
-            "The button takes the first number. So does this line:",
+            "No number has been taken yet",
+            "The button takes the first number, and so does this command:",
             `curl -X POST ${server}${base}/next`,
           ),
     );

@@ -86,7 +86,7 @@ export function lookUpCard(base, series) {
 export function voidCard(base, series) {
   const which = h("input", { name: "void", ...DIGITS });
   const reason = h("input", { name: "reason", required: true, autocomplete: "off", placeholder: "misprint" });
-  const text = "It stays taken. The hole is explained by an event, and the audit lists it.";
+  const text = "The number stays taken. An event keeps the reason, and the audit lists it.";
   return smallForm(
     "Mark a number void",
     text,
@@ -113,10 +113,10 @@ export function raiseCard(base, series) {
     name: "cause",
     required: true,
     autocomplete: "off",
-    placeholder: "moved in from the old system",
+    placeholder: "continues the old system",
   });
   const text =
-    "For moving in from elsewhere. Never downwards, and it cannot be undone: " +
+    "For a series that continues the numbers of another system. A raise cannot be undone: " +
     "the numbers in between are never given out.";
   /**
    * The number that the reader was asked about; another number is another question.
@@ -154,12 +154,12 @@ export function raiseCard(base, series) {
             ),
           ),
         );
-        show(submit, "Really raise");
+        show(submit, "Yes, raise");
         return;
       }
       await send("POST", `${base}/raise`, { next: Number(next.value), reason: reason.value });
       forget();
-      show(output, h("div", { class: "result", role: "status" }, "Raised."));
+      show(output, h("div", { class: "result", role: "status" }, "The series was raised."));
       await series.refresh();
     },
     "raise",

@@ -35,10 +35,10 @@ export function runStatus(word) {
 function wait(one, pending) {
   if (one.for === "signal") return ["the signal ", h("b", null, one.name)];
   if (one.for === "branch") return ["the end of branch ", h("code", null, one.branch)];
-  if (one.for === "branches") return "the end of branches that it has opened";
+  if (one.for === "branches") return "the end of branches that it has started";
   if (one.for === "slot" || one.for === "condition") return "a change of the workflow's own state";
-  if (one.for === "cancellation") return "being asked to stop";
-  if (one.for !== "response" && one.for !== "child_start") return `a ${one.for} of the workflow's own`;
+  if (one.for === "cancellation") return "a request to stop";
+  if (one.for !== "response" && one.for !== "child_start") return `a ${one.for} of the workflow`;
   const kind = one.for === "child_start" ? "child_workflow" : one.kind;
   const found = pending.find((operation) => operation.kind === kind && operation.number === one.seq);
   const label = [
@@ -124,7 +124,7 @@ function summary(found, parent, base, refresh) {
       ? h(
           "div",
           { class: "problem", role: "alert" },
-          h("strong", null, "Its code cannot continue"),
+          h("strong", null, "The code of this run cannot continue"),
           h("p", null, found.stuck),
           retryButton(base, refresh),
         )
@@ -223,7 +223,7 @@ function described({ entries, ...summary }) {
 /** @param {Record<string, string>} found Without a run it is the newest. */
 export async function open({ workflow, run }) {
   const base = path`/v1/workflows/${workflow}`;
-  const about = h("section", { class: "card run", "aria-label": "How it stands" });
+  const about = h("section", { class: "card run", "aria-label": "State of the run" });
   const waiting = h("section", { class: "card" });
   const whole = h("div", { class: "past" });
   const runs = h("div");
@@ -261,7 +261,7 @@ export async function open({ workflow, run }) {
       show(waiting, h("h2", null, "What it waits for"), waits(found));
       waiting.hidden = found.blocked.length === 0;
       drawn.draw(history.entries, isOpen);
-      show(whole, raw("The history that replay reads", history.steps));
+      show(whole, raw("The history in the form that replay reads", history.steps));
       const signal = found.blocked.flatMap(({ waits: all }) => all).find((one) => one.for === "signal");
       talk.follow(isOpen, signal?.name);
     }

@@ -1,5 +1,5 @@
 // @ts-check
-// What a workflow can be told and asked: signals, updates, queries; cancelling and terminating.
+// What can be sent to a workflow: signals, updates, queries, cancellation and termination.
 
 import { send } from "../api.js";
 import { h, show } from "../dom.js";
@@ -16,11 +16,15 @@ const WAYS = {
   signals: {
     word: "Signal",
     submit: "Send signal",
-    hint: "Durable when it is sent. The code takes it when it comes to it.",
-    done: (name) => `The signal ${name} is sent`,
+    hint: "A signal is durable once it is sent. The code receives it when it next reads signals.",
+    done: (name) => `The signal ${name} was sent`,
   },
-  updates: { word: "Update", submit: "Send update", hint: "Changes the run's state; its code answers." },
-  queries: { word: "Query", submit: "Ask", hint: "Asks the code about its state. Nothing is written." },
+  updates: {
+    word: "Update",
+    submit: "Send update",
+    hint: "An update changes the state of the run, and the code answers.",
+  },
+  queries: { word: "Query", submit: "Send query", hint: "A query asks the code about its state. Nothing is written." },
 };
 
 /**
@@ -29,19 +33,19 @@ const WAYS = {
  * @param {() => Promise<void>} refresh
  * @param {Element} output
  */
-function tellForm(base, refresh, output) {
+function messageForm(base, refresh, output) {
   const options = Object.entries(WAYS).map(([value, { word }]) => h("option", { value }, word));
   const way = h("select", { name: "way" }, options);
   const name = h("input", { name: "name", required: true, autocomplete: "off" });
   const input = h("textarea", { name: "input", rows: 2, spellcheck: "false", placeholder: "null" });
   const submit = button("", { primary: true, type: "submit" });
   const hint = h("small", { class: "small faint" });
-  const tell = () => {
+  const showWay = () => {
     show(submit, WAYS[way.value].submit);
     show(hint, WAYS[way.value].hint);
   };
   way.addEventListener("change", () => {
-    tell();
+    showWay();
     show(output);
   });
   const work = async () => {
@@ -70,11 +74,11 @@ function tellForm(base, refresh, output) {
     if (!isOpen && way.value !== "queries") way.value = "queries";
     if (isOpen && way.value === "signals" && name.value === "" && document.activeElement !== name)
       name.value = wanted ?? "";
-    tell();
+    showWay();
   };
-  tell();
+  showWay();
   const children = [
-    h("div", { class: "form-row" }, field("How", way), field("Name", name)),
+    h("div", { class: "form-row" }, field("Kind", way), field("Name", name)),
     field("Input, as JSON", input),
     hint,
     submit,
@@ -96,7 +100,7 @@ function stopButtons(base, refresh, output) {
         cancel,
         async () => {
           await send("POST", `${base}/cancel`, reason);
-          notify("It is asked to stop");
+          notify("The run was asked to stop");
           await refresh();
         },
         output,
@@ -104,9 +108,9 @@ function stopButtons(base, refresh, output) {
   });
   let isSure = false;
   /** @param {boolean} sure */
-  const ask = (sure) => {
+  const setSure = (sure) => {
     isSure = sure;
-    show(terminate, sure ? "Really terminate" : "Terminate");
+    show(terminate, sure ? "Yes, terminate" : "Terminate");
   };
   const terminate = button("Terminate", {
     onclick: () => {
@@ -121,8 +125,8 @@ function stopButtons(base, refresh, output) {
         );
         return;
       }
-      ask(true);
-      setTimeout(() => ask(false), SURE_MS);
+      setSure(true);
+      setTimeout(() => setSure(false), SURE_MS);
     },
   });
   terminate.classList.add("danger");
@@ -131,7 +135,11 @@ function stopButtons(base, refresh, output) {
     { class: "stops" },
     cancel,
     terminate,
-    h("p", { class: "small faint" }, "Cancelling asks its code to stop. Terminating ends the run without asking."),
+    h(
+      "p",
+      { class: "small faint" },
+      "Cancelling asks the code to stop. Terminating ends the run without asking the code.",
+    ),
   );
 }
 
@@ -142,18 +150,25 @@ function stopButtons(base, refresh, output) {
  */
 export function tools(base, refresh) {
   const output = h("div", { "aria-live": "polite" });
-  const told = tellForm(base, refresh, output);
+  const message = messageForm(base, refresh, output);
   const stops = stopButtons(base, refresh, output);
   const title = h("h2");
-  const node = h("section", { class: "card tools-card", "aria-label": "Talk to it" }, title, told.node, output, stops);
+  const node = h(
+    "section",
+    { class: "card tools-card", "aria-label": "Signals, updates and queries" },
+    title,
+    message.node,
+    output,
+    stops,
+  );
   /**
    * @param {boolean} isOpen
    * @param {string} [signal]
    */
   const follow = (isOpen, signal) => {
-    show(title, isOpen ? "Tell it something" : "Ask it something");
+    show(title, isOpen ? "Send to this run" : "Query this run");
     stops.hidden = !isOpen;
-    told.follow(isOpen, signal);
+    message.follow(isOpen, signal);
   };
   return { node, follow };
 }

@@ -14,7 +14,7 @@ import { runStatus } from "./workflow.js";
 
 function startForm() {
   const type = h("input", { name: "type", required: true, placeholder: "greet", autocomplete: "off" });
-  const id = h("input", { name: "id", maxlength: 200, placeholder: "made up if empty", autocomplete: "off" });
+  const id = h("input", { name: "id", maxlength: 200, placeholder: "generated if empty", autocomplete: "off" });
   const input = h("textarea", { name: "input", rows: 4, spellcheck: "false", placeholder: '"Ada"' });
   const output = h("div", { "aria-live": "polite" });
   const submit = button("Start workflow", { primary: true, type: "submit" });
@@ -30,8 +30,8 @@ function startForm() {
     location.hash = path`#/workflows/${started.id}`;
   };
   const children = [
-    field("Type", type, "The name of its code."),
-    field("Id", id, "One of a name runs at a time."),
+    field("Type", type, "The name of the workflow's code."),
+    field("Id", id, "One run with an id is open at a time."),
     field("Input, as JSON", input),
     submit,
   ];
@@ -55,6 +55,9 @@ const STATUSES = [
   "timed_out",
   "continued_as_new",
 ];
+
+// Statuses that a workflow "is"; the others are what it "has" done.
+const STATES = ["running", "stuck", "cancelled", "terminated"];
 
 /** @param {string} status */
 async function list(status) {
@@ -82,12 +85,12 @@ async function list(status) {
     status === ""
       ? empty(
           "No workflows yet",
-          "A workflow is durable code: it goes on after a crash where it was. Start one with the form, or by hand:",
+          "A workflow is durable code: after a crash it continues. Start one with the form, or with this command:",
           line,
         )
       : empty(
-          `None ${["running", "stuck"].includes(status) ? "is" : "has"} ${plainWord(status)}`,
-          "This is how the newest run of each workflow stands.",
+          `No workflow ${STATES.includes(status) ? "is" : "has"} ${plainWord(status)}`,
+          "The list has the newest run of each workflow.",
         );
   return pagedTable("Workflows", columns, read, none);
 }
@@ -120,7 +123,7 @@ async function filteredList() {
     shown?.stop();
   };
   return {
-    node: h("div", { class: "stack" }, h("div", { class: "chooser" }, field("Newest run", chosen)), place),
+    node: h("div", { class: "stack" }, h("div", { class: "chooser" }, field("Status", chosen)), place),
     stop,
   };
 }
@@ -130,7 +133,7 @@ export async function open() {
   /** @type {(() => void) | null} */
   let stop = null;
   const title = head("Workflows", {
-    lead: "Durable code: each command of a run has a kind and a number, and its response finds it by them.",
+    lead: "Durable code: each command of a run has a kind and a number, and so does its response.",
   });
   try {
     const found = await filteredList();
@@ -138,7 +141,7 @@ export async function open() {
     show(place, h("div", { class: "with-aside" }, found.node, startForm()));
   } catch (error) {
     if (!(error instanceof Problem) || error.code !== "unavailable") throw error;
-    show(place, h("div", { class: "card" }, empty("No workflows here", `${sentence(error.message)}.`)));
+    show(place, h("div", { class: "card" }, empty("No workflows", `${sentence(error.message)}.`)));
   }
   return { title: "Workflows", node: h("div", null, title, place), stop };
 }

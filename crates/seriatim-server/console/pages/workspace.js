@@ -30,7 +30,7 @@ export function workspaceLog({ app, workspace, definition, ...rest }) {
     offsetOf: (event) => event.workspace_offset,
     none: empty(
       "No events yet",
-      "Send a command: what it does becomes event 1, and shows here at once.",
+      "Send a command: it becomes event 1, and appears here at once.",
       rest.compact ? null : `curl ${server}${base}/commands -H 'content-type: application/json' -d ${change}`,
     ),
     ...rest,

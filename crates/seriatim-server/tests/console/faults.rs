@@ -23,7 +23,7 @@ async fn a_page_that_could_not_be_loaded_is_loaded_when_the_server_is_back() {
     server.post("/v1/series/acme.invoices/next", &json!({})).await;
     server.halt().await;
     browser.turn("#/series").await;
-    browser.wait_text("h1", "Could not be loaded").await;
+    browser.wait_text("h1", "The page could not be loaded").await;
     browser.wait_text(".problem", "loaded again as soon as the server answers").await;
     server.resume(&env).await;
     browser.wait_text("tbody", "acme.invoices").await;

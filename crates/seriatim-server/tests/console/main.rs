@@ -148,7 +148,7 @@ async fn look_at_an_empty_server(browser: &mut Browser, base: &str) {
     }
     browser.wait_text("h1", "Applications").await;
     browser.press("?").await;
-    browser.wait_text("dialog", "Pause a log").await;
+    browser.wait_text("dialog", "Pause or resume a log").await;
     browser.press("Escape").await;
     browser.wait("document.querySelector('dialog') === null").await;
 }
