@@ -45,14 +45,26 @@ export function empty(title, text, line = null) {
 }
 
 /**
+ * Whether a text is in the clipboard now. Browsers have none for pages over plain HTTP, except on loopback.
+ * @param {string} text
+ */
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
  * A line to paste into a terminal.
  * @param {string} line
  */
 export function codeLine(line) {
   const copy = h("button", { type: "button" }, "Copy");
   copy.addEventListener("click", async () => {
-    await navigator.clipboard?.writeText(line).catch(() => {});
-    show(copy, "Copied");
+    show(copy, (await copied(line)) ? "Copied" : "Not allowed");
     setTimeout(() => show(copy, "Copy"), 1500);
   });
   return h("div", { class: "code-line" }, h("code", { tabindex: "0" }, line), copy);
