@@ -125,8 +125,8 @@ const LIST_PAGE = 50;
 const LIST_LIVE_MAX = 1000;
 
 /**
- * A table that is read page by page, and is live: it is read again while the page is open. `read` gives a page of rows,
- * and as `next` what the following page is asked with, null at the end; `none` is shown while there are no rows.
+ * A table that is read page by page, and is live: it is read again while the page is open. `read` gives a page of rows
+ * and, as `next`, the cursor of the following page, null at the end; `none` is shown while there are no rows.
  * @template Row
  * @param {string} label
  * @param {Column<Row>[]} columns

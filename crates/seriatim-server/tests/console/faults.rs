@@ -157,6 +157,31 @@ async fn a_list_that_was_read_further_stays_live_and_long() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_is_still_opening_is_not_paused() {
+    let env = Env::real();
+    let Some((mut browser, server)) = open(&env).await else { return };
+    let hold = "(() => {
+        const fetched = window.fetch;
+        const held = new Promise((resolve) => { window.release = resolve; });
+        window.fetch = async (asked, options) => {
+            if (asked.includes('/events')) await held;
+            return fetched(asked, options);
+        };
+    })()";
+    browser.value(hold).await;
+    browser.turn("#/apps/shop/partitions/0").await;
+    browser.wait_text(".log-tools", "opening").await;
+    browser.press("p").await;
+    browser.value("window.release()").await;
+    browser.wait_text(".log-tools", "following live").await;
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    browser.press("p").await;
+    browser.wait_text(".log-tools", "paused").await;
+    browser.close().await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_tab_of_a_workspace_is_whole_on_a_phone() {
     let env = Env::real();
     let Some((mut browser, server)) = open(&env).await else { return };

@@ -194,6 +194,9 @@ async fn send_a_command(browser: &mut Browser) -> String {
     browser.wait_text(".result", "Done before").await;
     browser.fill("#send-command [name=body]", "{\"changes\": [").await;
     browser.wait_text("#body-state", "Not JSON yet").await;
+    browser.fill("#send-command [name=body]", "null").await;
+    browser.click("#send-command [type=submit]").await;
+    browser.wait_text(".problem", "The body is a JSON object").await;
     browser.fill("#send-command [name=body]", "{\"changes\": []}").await;
     browser.click("#send-command [type=submit]").await;
     browser.wait_text(".problem", "The command changes nothing: send at least one change").await;
