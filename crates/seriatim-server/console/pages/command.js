@@ -146,7 +146,7 @@ export function commandTab(place) {
     output.scrollIntoView({ block: "nearest" });
   };
 
-  const make = button("Generate", {
+  const make = button("New key", {
     onclick: () => {
       key.value = freshKey();
     },

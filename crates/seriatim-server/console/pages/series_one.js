@@ -79,7 +79,7 @@ function nextCard(base, series) {
   const count = h("input", { name: "count", ...DIGITS, value: "1" });
   const note = h("input", { name: "note", placeholder: "what it is for", autocomplete: "off" });
   const key = h("input", { name: "key", placeholder: "optional", autocomplete: "off", maxlength: 200 });
-  const make = button("Generate", {
+  const make = button("New key", {
     onclick: () => {
       key.value = freshKey();
     },

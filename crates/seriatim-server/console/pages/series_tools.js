@@ -113,7 +113,7 @@ export function raiseCard(base, series) {
     name: "cause",
     required: true,
     autocomplete: "off",
-    placeholder: "continues the old system",
+    placeholder: "old system",
   });
   const text =
     "For a series that continues the numbers of another system. A raise cannot be undone: " +
