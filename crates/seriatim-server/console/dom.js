@@ -1,34 +1,92 @@
-// Nodes, built one by one. Nothing here or elsewhere makes markup of strings: the server's policy would refuse it.
+// @ts-check
+// Nodes, built one by one. No module makes markup from strings: the server's policy would refuse it.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element. Properties that begin with `on` are listeners, the others are attributes; null and false leave one out. */
-export function h(tag, properties, ...children) {
+/**
+ * What an element holds. Null, undefined and false are left out.
+ * @typedef {string | Node | null | undefined | false | Child[]} Child
+ */
+
+/**
+ * Attributes and listeners by name. Null, undefined and false leave an attribute out; true sets it without a value.
+ * @typedef {Record<string, string | number | boolean | null | undefined | ((event: Event) => unknown)>} Properties
+ */
+
+/**
+ * An element. A function is a listener, and its name begins with `on`.
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Properties | null} [properties]
+ * @param {...Child} children
+ * @returns {HTMLElementTagNameMap[Tag]}
+ */
+export function h(tag, properties = null, ...children) {
   return fill(document.createElement(tag), properties, children);
 }
 
-/** An element of a drawing. */
+/**
+ * An element of a drawing.
+ * @template {keyof SVGElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Properties | null} properties
+ * @param {...Child} children
+ * @returns {SVGElementTagNameMap[Tag]}
+ */
 export function svg(tag, properties, ...children) {
   return fill(document.createElementNS(SVG, tag), properties, children);
 }
 
+/**
+ * @template {Element} E
+ * @param {E} element
+ * @param {Properties | null} properties
+ * @param {Child[]} children
+ * @returns {E}
+ */
 function fill(element, properties, children) {
   for (const [name, value] of Object.entries(properties ?? {})) {
     if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else element.setAttribute(name, value === true ? "" : value);
+    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...flat(children));
   return element;
 }
 
-/** Replaces what is in an element; does nothing if the text is already there, so that live values cost nothing. */
+/**
+ * @param {Child[]} children
+ * @returns {(string | Node)[]}
+ */
+function flat(children) {
+  return children.flatMap((child) => {
+    if (Array.isArray(child)) return flat(child);
+    return child === null || child === undefined || child === false ? [] : [child];
+  });
+}
+
+/**
+ * Replaces what is in an element. Does nothing if the text is already there, so that live values cost nothing.
+ * @param {Element} element
+ * @param {...Child} children
+ */
 export function show(element, ...children) {
   if (children.length === 1 && typeof children[0] === "string" && element.childElementCount === 0) {
     if (element.textContent !== children[0]) element.textContent = children[0];
     return;
   }
-  element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  element.replaceChildren(...flat(children));
+}
+
+/**
+ * The element that index.html has for a selector.
+ * @param {string} selector
+ * @returns {HTMLElement}
+ */
+export function fixed(selector) {
+  const element = document.querySelector(selector);
+  if (!(element instanceof HTMLElement)) throw new Error(`index.html has no ${selector}`);
+  return element;
 }
 
 const ICONS = {
@@ -40,8 +98,17 @@ const ICONS = {
   theme: "M12 3a9 9 0 1 0 0 18zM12 3a9 9 0 0 1 0 18",
 };
 
-/** A drawn sign; decoration beside a word. */
+/**
+ * A drawn sign; decoration beside a word.
+ * @param {keyof typeof ICONS} name
+ */
 export function icon(name) {
-  const line = { fill: "none", stroke: "currentColor", "stroke-width": "1.75", "stroke-linecap": "round", "stroke-linejoin": "round" };
+  const line = {
+    fill: "none",
+    stroke: "currentColor",
+    "stroke-width": "1.75",
+    "stroke-linecap": "round",
+    "stroke-linejoin": "round",
+  };
   return svg("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: ICONS[name], ...line }));
 }

@@ -1,28 +1,41 @@
-// Follows a log by server-sent events, over fetch, so that a token can be sent. Comes back by itself, behind the last event seen.
+// @ts-check
+// Follows a log by server-sent events, over fetch, so that a token can be sent. After a break it reconnects, and
+// continues after the last event that it has seen.
 
 import { Problem, request } from "./api.js";
 
 const WAIT_MS = { first: 500, most: 10_000 };
 
 /**
- * Follows `address` from an offset. `onEvent(event)` gets each event; `onState` gets `following`, `waiting` (the connection is
- * gone, it will try again) or `refused` with the problem. Returns how to stop.
+ * The state of following a log: `waiting` means that the connection is lost and will be tried again.
+ * @typedef {"following" | "waiting" | Problem} State
+ */
+
+/**
+ * Follows `address` from an offset. `onState` gets the problem where the server refuses. Returns how to stop.
+ * @param {string} address
+ * @param {number} from
+ * @param {{ onEvent: (event: Api.Event) => void, onState: (state: State) => void }} listeners
  */
 export function follow(address, from, { onEvent, onState }) {
   const stop = new AbortController();
+  /** @type {string | null} */
   let last = null;
 
   async function once() {
-    const headers = { Accept: "text/event-stream", ...(last === null ? {} : { "Last-Event-ID": last }) };
+    /** @type {Record<string, string>} */
+    const headers = { Accept: "text/event-stream" };
+    if (last !== null) headers["Last-Event-ID"] = last;
     const response = await request(`${address}?from=${from}`, { headers, signal: stop.signal });
     onState("following");
+    if (response.body === null) return;
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
     for (;;) {
       const { value, done } = await reader.read();
       if (done) return;
       const blocks = (rest + value).split("\n\n");
-      rest = blocks.pop();
+      rest = blocks.pop() ?? "";
       for (const block of blocks) {
         const message = read(block);
         if (message.id !== null) last = message.id;
@@ -40,7 +53,7 @@ export function follow(address, from, { onEvent, onState }) {
       } catch (error) {
         if (stop.signal.aborted) return;
         if (error instanceof Problem && error.status !== 0 && !error.retryable) {
-          onState("refused", error);
+          onState(error);
           return;
         }
       }
@@ -54,8 +67,12 @@ export function follow(address, from, { onEvent, onState }) {
   return () => stop.abort();
 }
 
-/** One message: its fields, as the format says. */
+/**
+ * One message: its fields, as the format says.
+ * @param {string} block
+ */
 function read(block) {
+  /** @type {{ id: string | null, event: string, data: string }} */
   const message = { id: null, event: "message", data: "" };
   for (const line of block.split("\n")) {
     const [, name, value] = /^(\w+): ?(.*)$/.exec(line) ?? [];

@@ -1,40 +1,87 @@
-// What the server is doing, asked every two seconds and remembered for five minutes, whichever page is open.
+// @ts-check
+// What the server is doing: polled every two seconds and kept for five minutes, whichever page is open.
 
 import { get, Problem, text } from "./api.js";
 import { parse, quantile, sum } from "./metrics.js";
 
-export const PERIOD_MS = 2000;
-export const WINDOW_MS = 5 * 60 * 1000;
+const PERIOD_MS = 2000;
+const WINDOW_MS = 5 * 60 * 1000;
 
 const COMMANDS = "seriatim_engine_commands_total";
 const LATENCY = "seriatim_engine_command_seconds";
 
-/** The state that pages read. `problem` says why it is not fresh. */
-export const live = { applications: null, partitions: [], samples: [], ready: null, troubles: [], problem: null, measures: true, workflows: false };
+/** @import { Samples } from "./metrics.js" */
 
+/**
+ * @typedef {{
+ *   at: number,
+ *   commands: number | null,
+ *   rate: number | null,
+ *   p50: number | null,
+ *   p99: number | null,
+ *   unflushed: number,
+ * }} Sample
+ */
+
+/** @typedef {Api.PartitionState & { application: string }} Partition */
+
+/**
+ * The state that pages read. `problem` says why it is out of date.
+ * @typedef {{
+ *   applications: Api.Application[],
+ *   partitions: Partition[],
+ *   samples: Sample[],
+ *   ready: boolean | null,
+ *   troubles: string[],
+ *   problem: Problem | null,
+ *   measures: boolean,
+ *   workflows: boolean,
+ * }} Live
+ */
+
+/** @type {Live} */
+export const live = {
+  applications: [],
+  partitions: [],
+  samples: [],
+  ready: null,
+  troubles: [],
+  problem: null,
+  measures: true,
+  workflows: false,
+};
+
+/** @type {Set<(state: Live) => void>} */
 const listeners = new Set();
-// What the token in use may not see: not asked for again until there is another one.
+/**
+ * Addresses that the token in use may not read: not requested again until there is another token.
+ * @type {Set<string>}
+ */
 const refused = new Set();
+/** @type {{ at: number, commands: number } | null} */
 let counted = null;
 let rounds = 0;
 let paused = false;
 
-/** Calls back after every round, and at once; returns how to stop. */
+/**
+ * Calls the listener at once and after every round; returns how to stop.
+ * @param {(state: Live) => void} listener
+ */
 export function watch(listener) {
   listeners.add(listener);
   listener(live);
   return () => listeners.delete(listener);
 }
 
-/** Begins to ask. */
-export async function keepAsking() {
+/** Begins to poll. */
+export async function keepPolling() {
   for (;;) {
     if (!document.hidden && !paused) await round();
     await new Promise((resolve) => setTimeout(resolve, PERIOD_MS));
   }
 }
 
-/** Asks again, after the reader has done something about it. */
+/** Polls again, after the reader has entered a token. */
 export function resume() {
   paused = false;
   refused.clear();
@@ -43,9 +90,9 @@ export function resume() {
 async function round() {
   const ask = rounds === 0;
   try {
-    // The first question may ask the reader for a token; later ones only say that one is needed.
+    // Only the first request opens the dialog for a token; later ones just say that a token is needed.
     if (rounds % 5 === 0) await findParts(ask);
-    const [metrics, ready] = await Promise.all([unlessRefused("/metrics", text), readiness(), askPartitions()]);
+    const [metrics, ready] = await Promise.all([unlessRefused("/metrics", text), readiness(), readPartitions()]);
     live.ready = ready.status === "ready";
     live.troubles = ready.troubles ?? [];
     live.measures = metrics !== null;
@@ -61,6 +108,7 @@ async function round() {
   for (const listener of listeners) listener(live);
 }
 
+/** @param {boolean} ask */
 async function findParts(ask) {
   live.applications = await get("/v1/apps", { ask });
   if (rounds === 0) live.workflows = await runsWorkflows();
@@ -76,7 +124,12 @@ async function runsWorkflows() {
   }
 }
 
-/** What is there for this reader; null if it is not. */
+/**
+ * What an address answers; null if this reader may not read it, or the server does not have it.
+ * @template Answer
+ * @param {string} address
+ * @param {(address: string, options: { ask: boolean }) => Promise<Answer>} read
+ */
 async function unlessRefused(address, read) {
   if (refused.has(address)) return null;
   try {
@@ -88,32 +141,42 @@ async function unlessRefused(address, read) {
   }
 }
 
-/** What `/readyz` says; that it is not ready comes as an error with the same document. */
+/**
+ * What `/readyz` says. A server that is not ready answers 503 with the same document.
+ * @returns {Promise<Partial<Api.Readiness>>}
+ */
 async function readiness() {
   try {
     return await get("/readyz", { ask: false });
   } catch (error) {
-    if (error instanceof Problem && error.status === 503) return error.document;
+    if (error instanceof Problem && error.status === 503) return /** @type {Api.Readiness} */ (error.document);
     throw error;
   }
 }
 
 /** All partitions that this reader may see: those of the applications first, then those of the server's own parts. */
-async function askPartitions() {
+async function readPartitions() {
   const served = live.applications.map((application) => application.name);
+  /** @param {Partition} partition */
   const place = ({ application }) => (served.includes(application) ? served.indexOf(application) : served.length);
+  /** @type {Api.NamedPartition[]} */
   const found = await get("/v1/partitions", { ask: false });
-  live.partitions = found.map(({ app, ...partition }) => ({ application: app, ...partition })).sort((one, other) => place(one) - place(other));
+  live.partitions = found
+    .map(({ app, ...partition }) => ({ application: app, ...partition }))
+    .sort((one, other) => place(one) - place(other));
 }
 
+/** @param {Samples} samples */
 function take(samples) {
   const at = Date.now();
   const commands = sum(samples, COMMANDS);
-  const seconds = counted === null ? null : (at - counted.at) / 1000;
-  // A counter that went back belongs to a server that has started anew.
-  const rate = seconds === null || commands === null || commands < counted.commands ? null : (commands - counted.commands) / seconds;
+  // A counter that is lower than before belongs to a server that has restarted.
+  const rate =
+    counted === null || commands === null || commands < counted.commands
+      ? null
+      : (commands - counted.commands) / ((at - counted.at) / 1000);
   counted = commands === null ? null : { at, commands };
-  const unflushed = live.partitions.reduce((total, partition) => total + (partition.unflushed ?? 0), 0);
+  const unflushed = live.partitions.reduce((total, partition) => total + partition.unflushed, 0);
   const [p50, p99] = [0.5, 0.99].map((wanted) => quantile(samples, LATENCY, wanted));
   live.samples.push({ at, commands, rate, p50, p99, unflushed });
   while (live.samples[0].at < at - WINDOW_MS) live.samples.shift();

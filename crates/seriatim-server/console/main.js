@@ -1,56 +1,99 @@
+// @ts-check
 // Puts the console together.
 
 import { askToken, token } from "./token.js";
-import { h, icon, show } from "./dom.js";
+import { fixed, h, icon, show } from "./dom.js";
 import { keepTime } from "./format.js";
-import { keepAsking, resume, watch } from "./live.js";
+import { keepPolling, resume, watch } from "./live.js";
 import { keepTurning, markPlace, reload } from "./router.js";
 import { listen, showShortcuts } from "./shortcuts.js";
 
-const PLACES = [
-  ["overview", "Overview", "#/"],
-  ["applications", "Applications", "#/apps"],
-  ["series", "Series", "#/series"],
-  ["blocks", "Blocks", "#/blocks"],
-  ["workflows", "Workflows", "#/workflows"],
-];
+/** @import { Live } from "./live.js" */
 
 function toggleTheme() {
   window.seriatimTheme.toggle();
 }
 
-const entries = new Map(PLACES.map(([name, label, address]) => [name, h("a", { href: address }, icon(name), h("span", null, label))]));
-entries.get("workflows").hidden = true;
-document.querySelector(".nav").append(...entries.values());
+/**
+ * @param {Parameters<typeof icon>[0]} name
+ * @param {string} label
+ * @param {string} address
+ */
+function entry(name, label, address) {
+  return h("a", { href: address }, icon(name), h("span", null, label));
+}
 
-const readiness = h("span", { class: "status" }, "asking");
+const workflowsEntry = entry("workflows", "Workflows", "#/workflows");
+workflowsEntry.hidden = true;
+fixed(".nav").append(
+  entry("overview", "Overview", "#/"),
+  entry("applications", "Applications", "#/apps"),
+  entry("series", "Series", "#/series"),
+  entry("blocks", "Blocks", "#/blocks"),
+  workflowsEntry,
+);
+
+const readiness = h("span", { class: "status" }, "connecting");
 const enter = h("button", { class: "button slight", type: "button", hidden: true }, "Enter a token");
 enter.addEventListener("click", async () => {
-  if (!(await askToken("The server answers those who show one."))) return;
+  if (!(await askToken("The server answers only requests with a token."))) return;
   resume();
   reload();
 });
-document.querySelector(".side-end").append(
+fixed(".side-end").append(
   h("div", { class: "readiness", role: "status" }, readiness, enter),
-  h("div", { class: "side-tools" },
-    h("button", { class: "icon-button", type: "button", title: "Light or dark (t)", "aria-label": "Light or dark", onclick: toggleTheme }, icon("theme")),
-    h("button", { class: "icon-button", type: "button", title: "Keyboard (?)", "aria-label": "Keyboard shortcuts", onclick: showShortcuts }, "?")));
+  h(
+    "div",
+    { class: "side-tools" },
+    h(
+      "button",
+      {
+        class: "icon-button",
+        type: "button",
+        title: "Light or dark (t)",
+        "aria-label": "Light or dark",
+        onclick: toggleTheme,
+      },
+      icon("theme"),
+    ),
+    h(
+      "button",
+      {
+        class: "icon-button",
+        type: "button",
+        title: "Keyboard shortcuts (?)",
+        "aria-label": "Keyboard shortcuts",
+        onclick: showShortcuts,
+      },
+      "?",
+    ),
+  ),
+);
 
-watch(({ ready, problem, workflows }) => {
-  const [word, look] = problem ? (problem.status === 401 ? ["token needed", "warn"] : ["no answer", "bad"])
-    : ready === null ? ["asking", ""] : ready ? ["ready", "good"] : ["not ready", "warn"];
+/**
+ * How the server is, as a word and its look.
+ * @param {Live} state
+ */
+function readinessWord({ ready, problem }) {
+  if (problem !== null) return problem.status === 401 ? ["token needed", "warn"] : ["no answer", "bad"];
+  if (ready === null) return ["connecting", ""];
+  return ready ? ["ready", "good"] : ["not ready", "warn"];
+}
+
+watch((state) => {
+  const [word, look] = readinessWord(state);
   show(readiness, word);
   readiness.className = `status ${look}`;
-  enter.hidden = problem?.status !== 401 || token() !== null;
-  entries.get("workflows").hidden = !workflows;
+  enter.hidden = state.problem?.status !== 401 || token() !== null;
+  workflowsEntry.hidden = !state.workflows;
 });
 
-document.querySelector(".skip").addEventListener("click", (event) => {
+fixed(".skip").addEventListener("click", (event) => {
   event.preventDefault();
-  document.querySelector("main").focus();
+  fixed("main").focus();
 });
 listen(toggleTheme);
 keepTime();
 keepTurning();
-keepAsking();
+keepPolling();
 markPlace();

@@ -1,7 +1,8 @@
-// Pages by the part of the address behind `#`. A page is a function that gives `{title, node, keys?, stop?}`.
+// @ts-check
+// Pages, by the part of the address after `#`.
 
 import { Problem } from "./api.js";
-import { h, show } from "./dom.js";
+import { fixed, h, show } from "./dom.js";
 import { empty, head, problem } from "./parts.js";
 import * as applications from "./pages/applications.js";
 import * as application from "./pages/application.js";
@@ -15,6 +16,21 @@ import * as workflow from "./pages/workflow.js";
 import * as workflows from "./pages/workflows.js";
 import * as workspace from "./pages/workspace.js";
 
+/**
+ * A page. `keys` are its shortcuts, `stop` ends what it does in the background, `error` is why it could not be loaded.
+ * @typedef {{
+ *   title: string,
+ *   node: Node,
+ *   keys?: Record<string, () => void>,
+ *   stop?: (() => void) | null,
+ *   error?: Problem,
+ * }} Page
+ */
+
+/**
+ * How pages are opened. The names after colons are the properties of what a page gets.
+ * @type {[string, (found: Record<string, string>) => Promise<Page>][]}
+ */
 const ROUTES = [
   ["", overview.open],
   ["apps", applications.open],
@@ -32,17 +48,23 @@ const ROUTES = [
   ["workflows/:workflow/runs/:run", workflow.open],
 ];
 
-/** How long a page that could not be loaded waits before it is asked for again. */
+/** After how long a page that could not be loaded is loaded again. */
 const RETRY_MS = 2000;
 
-let current = { keys: {} };
+/** @type {Pick<Page, "keys" | "stop" | "error">} */
+let current = {};
 let turns = 0;
 
+/**
+ * @param {string} address
+ * @returns {() => Promise<Page>}
+ */
 function match(address) {
   const parts = address.split("/").filter(Boolean);
   for (const [pattern, open] of ROUTES) {
     const names = pattern.split("/").filter(Boolean);
     if (names.length !== parts.length) continue;
+    /** @type {Record<string, string>} */
     const found = {};
     const fits = names.every((name, index) => {
       if (!name.startsWith(":")) return name === parts[index];
@@ -51,15 +73,24 @@ function match(address) {
     });
     if (fits) return () => open(found);
   }
-  return async () => ({ title: "Nothing here", node: h("div", { class: "card" }, empty("There is no such page", "Begin at the overview.")) });
+  return async () => ({
+    title: "Page not found",
+    node: h("div", { class: "card" }, empty("This page does not exist", "Go to the overview.")),
+  });
 }
 
-/** Stands in for a page that could not be loaded. If that may pass, the page is asked for again until it is there. */
+/**
+ * Takes the place of a page that could not be loaded. If the reason may pass, the page is retried until it is there.
+ * @param {Problem} error
+ * @returns {Page}
+ */
 function failed(error) {
-  const title = "Could not be loaded";
+  const title = "The page could not be loaded";
   const mayPass = error.status === 0 || error.retryable;
-  const timer = mayPass ? setTimeout(() => turn({ again: true }), RETRY_MS) : null;
-  const text = mayPass ? h("p", { class: "small quiet" }, "The page is loaded again as soon as the server answers.") : null;
+  const timer = mayPass ? setTimeout(() => turn({ again: true }), RETRY_MS) : undefined;
+  const text = mayPass
+    ? h("p", { class: "small quiet" }, "The page is loaded again as soon as the server answers.")
+    : null;
   const shown = problem(error);
   if (text) shown.append(text);
   return { title, error, node: h("div", null, head(title), shown), stop: () => clearTimeout(timer) };
@@ -70,7 +101,7 @@ async function turn({ again = false } = {}) {
   if (address === "main") return;
   turns += 1;
   const mine = turns;
-  const main = document.querySelector("main");
+  const main = fixed("main");
   if (!again) main.setAttribute("aria-busy", "true");
   let page;
   try {
@@ -84,7 +115,7 @@ async function turn({ again = false } = {}) {
     return;
   }
   current.stop?.();
-  // Nothing new to say: what is shown stays, and so does the focus.
+  // The same problem again: what is shown stays, and so does the focus.
   if (again && page.error !== undefined && page.error.message === current.error?.message) {
     current = { ...current, stop: page.stop };
     return;
@@ -94,7 +125,7 @@ async function turn({ again = false } = {}) {
   show(main, page.node);
   document.title = `${page.title} · Seriatim`;
   scrollTo(0, 0);
-  // The first page leaves the focus at the top, where the skip link is; later ones take it to what has changed.
+  // The first page leaves the focus at the top, where the skip link is; later ones move it to what has changed.
   if (mine > 1) main.querySelector("h1")?.focus({ preventScroll: true });
   markPlace(address);
 }

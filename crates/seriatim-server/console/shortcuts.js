@@ -1,3 +1,4 @@
+// @ts-check
 // The keyboard. Single keys can be switched off, for those whose tools type for them.
 
 import { h } from "./dom.js";
@@ -5,7 +6,9 @@ import { live } from "./live.js";
 import { pageKeys } from "./router.js";
 
 const OFF = "seriatim.shortcuts";
+/** @type {Record<string, string>} */
 const PLACES = { o: "#/", a: "#/apps", s: "#/series", b: "#/blocks", w: "#/workflows" };
+/** @type {[string[], string][]} */
 const LISTED = [
   [["g", "o"], "Overview"],
   [["g", "a"], "Applications"],
@@ -13,8 +16,8 @@ const LISTED = [
   [["g", "b"], "Blocks"],
   [["g", "w"], "Workflows"],
   [["1", "–", "4"], "Tabs of a workspace"],
-  [["p"], "Pause a log, or go on"],
-  [["n"], "Next number, on the page of a series"],
+  [["p"], "Pause or resume a log"],
+  [["n"], "Take the next number, on the page of a series"],
   [["Ctrl", "Enter"], "Send the command"],
   [["t"], "Light or dark"],
   [["?"], "This list"],
@@ -24,20 +27,25 @@ function areOff() {
   return localStorage.getItem(OFF) === "off";
 }
 
-/** Listens to the keyboard; `toggleTheme` is what `t` does. */
+/**
+ * Listens to the keyboard; `toggleTheme` is what `t` does.
+ * @param {() => void} toggleTheme
+ */
 export function listen(toggleTheme) {
   let leading = false;
   addEventListener("keydown", (event) => {
-    const typing = event.target.closest?.("input, textarea, select, dialog");
+    const typing = event.target instanceof Element && event.target.closest("input, textarea, select, dialog");
     if (typing || event.ctrlKey || event.metaKey || event.altKey || areOff()) return;
     const wasLeading = leading;
     leading = event.key === "g" && !wasLeading;
     const place = wasLeading ? PLACES[event.key] : undefined;
+    /** @type {Record<string, () => void>} */
     const actions = { "?": showShortcuts, t: toggleTheme, ...pageKeys() };
-    const action = place ? () => { location.hash = place; } : wasLeading ? undefined : actions[event.key];
-    if (action === undefined) return;
+    const action = wasLeading ? undefined : actions[event.key];
+    if (place === undefined && action === undefined) return;
     event.preventDefault();
-    action();
+    if (place !== undefined) location.hash = place;
+    action?.();
   });
 }
 
@@ -47,15 +55,25 @@ export function showShortcuts() {
   off.checked = !areOff();
   off.addEventListener("change", () => localStorage.setItem(OFF, off.checked ? "on" : "off"));
   const keys = LISTED.filter(([, meaning]) => meaning !== "Workflows" || live.workflows).map(([names, meaning]) => [
-    h("span", null, names.map((name) => (name === "–" ? " – " : [h("kbd", null, name), " "]))),
+    h(
+      "span",
+      null,
+      names.map((name) => (name === "–" ? " – " : [h("kbd", null, name), " "])),
+    ),
     h("span", null, meaning),
   ]);
-  const dialog = h("dialog", { "aria-labelledby": "keys-title" },
+  const dialog = h(
+    "dialog",
+    { "aria-labelledby": "keys-title" },
     h("h2", { id: "keys-title" }, "Keyboard"),
     h("div", { class: "keys" }, keys),
-    h("form", { method: "dialog" },
-      h("label", { class: "check" }, off, "Single keys do this"),
-      h("div", { class: "buttons" }, h("button", { class: "button primary" }, "Close"))));
+    h(
+      "form",
+      { method: "dialog" },
+      h("label", { class: "check" }, off, "Use single keys as shortcuts"),
+      h("div", { class: "buttons" }, h("button", { class: "button primary" }, "Close")),
+    ),
+  );
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();

@@ -1,3 +1,4 @@
+// @ts-check
 // Light or dark, before anything is painted. What the reader chose is remembered; without a choice the system decides.
 // Not a module: a module would run after the first paint.
 "use strict";
@@ -14,6 +15,7 @@
     }
   }
 
+  /** @param {string | null} choice */
   function store(choice) {
     try {
       if (choice === null) localStorage.removeItem(key);
@@ -23,6 +25,7 @@
     }
   }
 
+  /** @param {string | null} choice */
   function apply(choice) {
     if (choice === null) delete root.dataset.theme;
     else root.dataset.theme = choice;

@@ -1,7 +1,8 @@
 //! The console at `/`: static files, embedded, so that the binary is all there is to install.
 //!
-//! The files are written by hand and served as they are. Their policy (CSP) lets them load from and talk to this server only, and
-//! refuses markup made of strings: what comes from a log can be shown, and cannot run.
+//! The files are written by hand and served as they are. Their policy (CSP) lets them load from and connect to this server
+//! only, and refuses markup made from strings: what comes from a log can be shown, and cannot run. What only their checks
+//! need (types, settings) lies in the same folder and is not served.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -40,14 +41,17 @@ macro_rules! assets {
 const INDEX: Asset = Asset { path: "/", content_type: HTML, bytes: include_bytes!("../console/index.html") };
 
 const ASSETS: &[Asset] = assets! {
-    CSS { "style/base.css" "style/layout.css" "style/parts.css" "style/pages.css" }
+    CSS {
+        "style/base.css" "style/layout.css" "style/parts.css" "style/forms.css" "style/overview.css" "style/pages.css"
+        "style/workflows.css"
+    }
     SVG { "icon.svg" }
     JAVASCRIPT {
         "theme.js" "main.js" "router.js" "shortcuts.js" "dom.js" "format.js" "api.js" "token.js" "live.js" "metrics.js"
-        "chart.js" "parts.js" "json.js" "follow.js" "event_log.js" "timeline.js" "audit.js" "template.js"
+        "chart.js" "parts.js" "table.js" "json.js" "follow.js" "event_log.js" "timeline.js" "audit.js" "template.js"
         "pages/overview.js" "pages/applications.js" "pages/application.js" "pages/partition.js" "pages/workspace.js"
         "pages/records.js" "pages/sequences.js" "pages/command.js" "pages/series.js" "pages/series_one.js"
-        "pages/blocks.js" "pages/workflows.js" "pages/workflow.js" "pages/workflow_tools.js"
+        "pages/series_tools.js" "pages/blocks.js" "pages/workflows.js" "pages/workflow.js" "pages/workflow_tools.js"
     }
 };
 

@@ -23,7 +23,7 @@ async fn a_page_that_could_not_be_loaded_is_loaded_when_the_server_is_back() {
     server.post("/v1/series/acme.invoices/next", &json!({})).await;
     server.halt().await;
     browser.turn("#/series").await;
-    browser.wait_text("h1", "Could not be loaded").await;
+    browser.wait_text("h1", "The page could not be loaded").await;
     browser.wait_text(".problem", "loaded again as soon as the server answers").await;
     server.resume(&env).await;
     browser.wait_text("tbody", "acme.invoices").await;
@@ -152,6 +152,31 @@ async fn a_list_that_was_read_further_stays_live_and_long() {
     browser.wait_text("tbody tr:first-child", "s1003").await;
     browser.wait_text("tbody tr:last-child", "s200").await;
     browser.wait_text(".table-foot", "61 in all").await;
+    browser.close().await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_is_still_opening_is_not_paused() {
+    let env = Env::real();
+    let Some((mut browser, server)) = open(&env).await else { return };
+    let hold = "(() => {
+        const fetched = window.fetch;
+        const held = new Promise((resolve) => { window.release = resolve; });
+        window.fetch = async (asked, options) => {
+            if (asked.includes('/events')) await held;
+            return fetched(asked, options);
+        };
+    })()";
+    browser.value(hold).await;
+    browser.turn("#/apps/shop/partitions/0").await;
+    browser.wait_text(".log-tools", "opening").await;
+    browser.press("p").await;
+    browser.value("window.release()").await;
+    browser.wait_text(".log-tools", "following live").await;
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    browser.press("p").await;
+    browser.wait_text(".log-tools", "paused").await;
     browser.close().await;
     server.stop().await;
 }

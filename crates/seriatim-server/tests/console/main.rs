@@ -8,6 +8,7 @@ mod server;
 mod workflows;
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use browser::Browser;
 use serde_json::{Value, json};
@@ -61,6 +62,30 @@ async fn every_file_that_the_console_loads_is_served_under_its_policy() {
     assert!(seen.len() > 30, "{seen:?}");
     assert_eq!(server.get("/console").await.header("location"), Some("/"));
     assert_eq!(server.get("/console/none.js").await.status, 404);
+    server.stop().await;
+}
+
+/// All files below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[tokio::test]
+async fn what_only_the_checks_of_the_console_need_is_not_served() {
+    let server = Server::start(&Env::real()).await;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("console");
+    let mut unserved = Vec::new();
+    for file in files(&folder) {
+        let name = file.strip_prefix(&folder).unwrap().to_str().unwrap();
+        let is_loaded = [".js", ".css", ".svg"].iter().any(|end| name.ends_with(end));
+        let status = server.get(&format!("/console/{name}")).await.status;
+        assert_eq!(status, if is_loaded { 200 } else { 404 }, "{name}");
+        if !is_loaded {
+            unserved.push(name.to_owned());
+        }
+    }
+    assert!(unserved.contains(&"types.d.ts".to_owned()), "{unserved:?}");
     server.stop().await;
 }
 
@@ -148,7 +173,7 @@ async fn look_at_an_empty_server(browser: &mut Browser, base: &str) {
     }
     browser.wait_text("h1", "Applications").await;
     browser.press("?").await;
-    browser.wait_text("dialog", "Pause a log").await;
+    browser.wait_text("dialog", "Pause or resume a log").await;
     browser.press("Escape").await;
     browser.wait("document.querySelector('dialog') === null").await;
 }
@@ -169,6 +194,9 @@ async fn send_a_command(browser: &mut Browser) -> String {
     browser.wait_text(".result", "Done before").await;
     browser.fill("#send-command [name=body]", "{\"changes\": [").await;
     browser.wait_text("#body-state", "Not JSON yet").await;
+    browser.fill("#send-command [name=body]", "null").await;
+    browser.click("#send-command [type=submit]").await;
+    browser.wait_text(".problem", "The body is a JSON object").await;
     browser.fill("#send-command [name=body]", "{\"changes\": []}").await;
     browser.click("#send-command [type=submit]").await;
     browser.wait_text(".problem", "The command changes nothing: send at least one change").await;

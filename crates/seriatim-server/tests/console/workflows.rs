@@ -217,9 +217,9 @@ async fn filter(browser: &mut Browser) {
     browser.wait("document.querySelectorAll('tbody tr').length === 1").await;
     browser.wait_text("tbody", "terminated").await;
     choose(browser, "status", "timed_out").await;
-    browser.wait_text(".empty", "None has timed out").await;
+    browser.wait_text(".empty", "No workflow has timed out").await;
     choose(browser, "status", "stuck").await;
-    browser.wait_text(".empty", "None is stuck").await;
+    browser.wait_text(".empty", "No workflow is stuck").await;
     choose(browser, "status", "running").await;
     browser.wait_text("tbody", "basket").await;
     browser.wait("document.querySelectorAll('tbody tr').length === 2").await;
