@@ -27,6 +27,7 @@
 mod attempt;
 mod cache;
 mod clock;
+pub mod demo;
 mod describe;
 mod driver;
 mod ending;
@@ -55,7 +56,7 @@ pub use entry::{Attempted, BadEntry, Begins, Ended, Entry, Next, ParentLink, Ret
 pub use error::HostError;
 pub use host::{Told, WorkflowHost};
 pub use options::HostOptions;
-pub use seriatim_activity::{Activities, ActivityContext, ActivityInfo, demo};
+pub use seriatim_activity::{Activities, ActivityContext, ActivityInfo};
 pub use start::{StartRequest, StartSignal, Started};
 
 /// The guide's examples, compiled and run.

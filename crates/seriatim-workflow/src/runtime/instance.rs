@@ -217,7 +217,9 @@ impl Instance {
         self.shared.lock().sites.iter().map(|site| site.map(Into::into)).collect()
     }
 
-    pub(crate) fn locations(&self) -> Vec<Option<&'static Location<'static>>> {
+    /// The same, as the compiler knows the places.
+    #[must_use]
+    pub fn locations(&self) -> Vec<Option<&'static Location<'static>>> {
         self.shared.lock().sites.clone()
     }
 

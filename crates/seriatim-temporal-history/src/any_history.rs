@@ -5,15 +5,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Deserialize;
 
-use crate::{
-    History, HistoryError, Inspection, Policy, Registry, Report, Step, TemporalHistory, replay,
-    replay_temporal,
-};
+use seriatim_workflow::{History, Inspection, Policy, Registry, Report, Step, replay};
+
+use crate::{HistoryError, TemporalHistory, replay_temporal};
 
 /// A history in our own form or in one of Temporal's.
 ///
 /// ```
-/// use seriatim_workflow::{AnyHistory, Context, Policy, Registry};
+/// use seriatim_temporal_history::AnyHistory;
+/// use seriatim_workflow::{Context, Policy, Registry};
 /// use std::sync::Arc;
 ///
 /// async fn greet(_: Context, name: String) -> Result<String, seriatim_workflow::Exit> {
@@ -29,7 +29,7 @@ use crate::{
 /// }]}"#;
 /// let report = AnyHistory::read(&kept[..])?.replay(&registry, Policy::Fail);
 /// assert!(report.is_same(), "{report}");
-/// # Ok::<(), seriatim_workflow::HistoryError>(())
+/// # Ok::<(), seriatim_temporal_history::HistoryError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub enum AnyHistory {

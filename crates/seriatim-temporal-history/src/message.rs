@@ -4,27 +4,27 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::{Headers, Payload, Time};
+use seriatim_workflow::{Headers, Payload, Time};
 
 /// A field: its number in protobuf, and its name, which JSON has in snake or camel case.
-pub(super) type Field = (u32, &'static str);
+pub(crate) type Field = (u32, &'static str);
 
 /// The first thing that could not be read; what is read after it does not count.
 #[derive(Clone, Default)]
-pub(super) struct Problem(Rc<RefCell<Option<String>>>);
+pub(crate) struct Problem(Rc<RefCell<Option<String>>>);
 
 impl Problem {
-    pub(super) fn note(&self, problem: impl FnOnce() -> String) {
+    pub(crate) fn note(&self, problem: impl FnOnce() -> String) {
         self.0.borrow_mut().get_or_insert_with(problem);
     }
 
-    pub(super) fn take(&self) -> Option<String> {
+    pub(crate) fn take(&self) -> Option<String> {
         self.0.borrow_mut().take()
     }
 }
 
 /// A message, from JSON or from bytes. Fields that are absent have their defaults; unknown ones are passed over.
-pub(super) trait Message: Sized {
+pub(crate) trait Message: Sized {
     fn text(&self, field: Field) -> String;
     fn int(&self, field: Field) -> i64;
     fn ints(&self, field: Field) -> Vec<i64>;
@@ -63,7 +63,7 @@ pub(super) trait Message: Sized {
 }
 
 /// The number of an enum's value that JSON spells in one of two ways.
-pub(super) fn spelled(text: &str, prefix: &str, names: &[&str]) -> Option<usize> {
+pub(crate) fn spelled(text: &str, prefix: &str, names: &[&str]) -> Option<usize> {
     fn letters(text: &str) -> impl Iterator<Item = u8> {
         text.bytes().filter(u8::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase())
     }

@@ -5,11 +5,12 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::message::{Field, Message, Problem, spelled};
-use crate::{Payload, Time};
+use seriatim_workflow::{Payload, Time};
+
+use crate::message::{Field, Message, Problem, spelled};
 
 /// A message of which the fields are known by name, in snake or camel case.
-pub(super) struct Json<'a> {
+pub(crate) struct Json<'a> {
     value: &'a Value,
     problem: Problem,
 }
@@ -27,7 +28,7 @@ fn camel(name: &str) -> String {
 }
 
 impl<'a> Json<'a> {
-    pub(super) fn new(value: &'a Value, problem: &Problem) -> Self {
+    pub(crate) fn new(value: &'a Value, problem: &Problem) -> Self {
         Self { value, problem: problem.clone() }
     }
 

@@ -2,15 +2,17 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::result_large_err, reason = "failures are rare")]
 
+#[path = "../../seriatim-workflow/tests/common/mod.rs"]
 mod common;
+mod server;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use common::program::{Chance, program, registry};
-use common::server::{Style, serve};
-use seriatim_workflow::temporal_history::EventKind;
+use seriatim_temporal_history::{EventKind, TemporalHistory, replay_temporal};
 use seriatim_workflow::*;
+use server::{Style, serve};
 
 #[test]
 fn histories_of_random_programs_replay_in_every_form() {
@@ -94,7 +96,7 @@ fn a_history_from_the_ui_is_read_inspected_and_replayed() {
     let altered = |field| DifferenceKind::Altered { fields: vec![field] };
     assert_eq!(kinds, [altered(Field::Name), altered(Field::Duration)], "{report}");
     assert!(report.to_string().contains("expected: start_timer for 60s"), "{report}");
-    assert!(report.to_string().contains("temporal_history.rs:"), "{report}");
+    assert!(report.to_string().contains("histories.rs:"), "{report}");
 }
 
 #[test]
@@ -110,26 +112,6 @@ fn what_is_no_history_says_why() {
     let registry = registry(&program(&mut Chance(1), 2));
     let binary = serve(&registry, 1, 5).binary();
     assert!(TemporalHistory::read(binary[..binary.len() - 1].to_vec()).is_err());
-}
-
-#[test]
-fn our_own_history_is_inspected_too() {
-    let (mut run, _) = (Instance::new(greet("hello", 5), InstanceOptions::default()), ());
-    let mut history = History::default();
-    for jobs in [
-        vec![common::start("greet", "world")],
-        vec![Job::ResolveActivity { seq: CommandSeq::new(1), resolution: common::completed("hi") }],
-    ] {
-        let activation = Activation::new("r-1", Time::default(), jobs);
-        history.push(activation.clone(), run.activate(activation).outcome.unwrap());
-    }
-    let says = "greet the-id r-1: complete\n\
-        activity 1 hello: schedule_activity at 1, resolve_activity at 2\n\
-        timer 1 : start_timer at 1, NO ANSWER\n\
-        2 operations, 1 without an answer";
-    assert_eq!(history.inspect().to_string(), says);
-    let json = serde_json::to_string(&history).unwrap();
-    assert_eq!(serde_json::from_str::<History>(&json).unwrap(), history);
 }
 
 /// Workers of ours note the rules of a run in its first task; histories without the note are older.

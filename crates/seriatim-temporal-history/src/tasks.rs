@@ -1,19 +1,20 @@
 //! Where a history's workflow tasks begin and end.
 
-use super::event::{EventKind, HistoryEvent};
-use crate::Time;
+use seriatim_workflow::Time;
+
+use crate::event::{EventKind, HistoryEvent};
 
 /// A workflow task that was answered: what had happened before it, and what the run asked for.
-pub(super) struct Task<'a> {
+pub(crate) struct Task<'a> {
     /// The event that started it.
-    pub(super) started: i64,
-    pub(super) time: Time,
-    pub(super) happened: Vec<&'a HistoryEvent>,
-    pub(super) commands: Vec<&'a HistoryEvent>,
+    pub(crate) started: i64,
+    pub(crate) time: Time,
+    pub(crate) happened: Vec<&'a HistoryEvent>,
+    pub(crate) commands: Vec<&'a HistoryEvent>,
 }
 
 /// The answered tasks of a history, in order. A task that failed or timed out is part of the next one.
-pub(super) fn tasks(events: &[HistoryEvent]) -> Vec<Task<'_>> {
+pub(crate) fn tasks(events: &[HistoryEvent]) -> Vec<Task<'_>> {
     let mut tasks: Vec<Task<'_>> = Vec::new();
     let mut happened = Vec::new();
     // Commands stand right behind the end of their task.

@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::event::{AcceptedUpdate, EventKind, HistoryEvent, LocalActivityMarker, Marker};
-use super::failure::read_failure;
-use super::json::Json;
-use super::message::{Field, Message, Problem};
-use crate::{ChildStartFailure, Execution, Failure, FailureInfo, Payload, RetryPolicy, Start, TimeoutType};
+use seriatim_workflow::{
+    ChildStartFailure, Execution, Failure, FailureInfo, Payload, RetryPolicy, Start, TimeoutType,
+};
+
+use crate::event::{AcceptedUpdate, EventKind, HistoryEvent, LocalActivityMarker, Marker};
+use crate::failure::read_failure;
+use crate::json::Json;
+use crate::message::{Field, Message, Problem};
 
 /// The types of event, by number; those that are left out are not needed by name.
 const EVENT_TYPES: [&str; 61] = [
@@ -89,19 +92,19 @@ const RETRY_STATES: [&str; 8] = [
     "CancelRequested",
 ];
 
-pub(super) fn retry_state<M: Message>(message: &M, field: u32) -> usize {
+pub(crate) fn retry_state<M: Message>(message: &M, field: u32) -> usize {
     message.choice((field, "retry_state"), "RETRY_STATE_", &RETRY_STATES)
 }
 
 /// The seed that Temporal's core draws from a run's id: SipHash 1-3 with keys of zero, which is what the standard
 /// library's hasher is. A test holds on to a value.
-pub(super) fn seed_of(run_id: &str) -> u64 {
+pub(crate) fn seed_of(run_id: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     run_id.hash(&mut hasher);
     hasher.finish()
 }
 
-pub(super) fn read_event<M: Message>(event: &M, problem: &Problem) -> HistoryEvent {
+pub(crate) fn read_event<M: Message>(event: &M, problem: &Problem) -> HistoryEvent {
     let event_type = event.choice((3, "event_type"), "EVENT_TYPE_", &EVENT_TYPES);
     let id = event.int((1, "event_id"));
     let time = event.time((2, "event_time")).unwrap_or_default();
@@ -290,7 +293,7 @@ fn child_failure<M: Message>(m: &M, fields: [u32; 6], cause: Failure) -> Box<Fai
         workflow_id: execution.workflow_id,
         run_id: execution.run_id,
         workflow_type: m.name((fields[2], "workflow_type")),
-        retry_state: super::failure::retry_state_of(retry_state(m, fields[5])),
+        retry_state: crate::failure::retry_state_of(retry_state(m, fields[5])),
         initiated_event_id: m.int((fields[3], "initiated_event_id")),
         started_event_id: m.int((fields[4], "started_event_id")),
     };
@@ -309,7 +312,7 @@ fn failure<M: Message>(m: &M, field: u32) -> Box<Failure> {
     Box::new(failure.unwrap_or_else(|| Failure::new("", FailureInfo::Unspecified)))
 }
 
-pub(super) fn execution<M: Message>(m: &M, field: Field, namespace: String) -> Execution {
+pub(crate) fn execution<M: Message>(m: &M, field: Field, namespace: String) -> Execution {
     let execution = m.message(field);
     let text = |field: Field| execution.as_ref().map(|execution| execution.text(field)).unwrap_or_default();
     Execution { namespace, workflow_id: text((1, "workflow_id")), run_id: text((2, "run_id")) }
@@ -331,7 +334,7 @@ fn read_start<M: Message>(m: &M) -> Start {
         identity: m.text((15, "identity")),
         task_queue: m.name((5, "task_queue")),
         namespace: String::new(),
-        start_time: crate::Time::default(),
+        start_time: seriatim_workflow::Time::default(),
         parent: parent.then(|| {
             execution(m, (3, "parent_workflow_execution"), m.text((2, "parent_workflow_namespace")))
         }),

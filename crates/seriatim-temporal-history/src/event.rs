@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::{ChildStartFailure, Execution, Failure, Headers, Payload, Start, Time};
+use seriatim_workflow::{ChildStartFailure, Execution, Failure, Headers, Payload, Start, Time};
 
 /// One event.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use seriatim_temporal_history::{AnyHistory, TemporalHistory, replay_temporal};
 use seriatim_workflow::*;
 
 const MINUTE: Duration = Duration::from_secs(60);

@@ -3,9 +3,20 @@
 //! They come in two forms: protobuf's JSON, as the UI, the CLI and the SDKs write it (either spelling of enums, 64-bit
 //! numbers as texts, bytes in base64, fields that nobody knows), and protobuf's binary form. Both are read without
 //! generated code: a message is looked at by number or by name, through one interface.
+//!
+//! [`AnyHistory`] reads these and histories in our own form.
 
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::result_large_err,
+    clippy::large_enum_variant,
+    reason = "failures are rare, and their authors should not have to box them"
+)]
+
+mod any_history;
 mod event;
 mod failure;
+mod inspect;
 mod json;
 mod message;
 mod read;
@@ -16,15 +27,16 @@ mod wire;
 use bytes::Bytes;
 use serde_json::Value;
 use seriatim_types::ErrorKind;
+use seriatim_workflow::Start;
 use thiserror::Error;
 
+use crate::json::Json;
+use crate::message::{Message, Problem};
+use crate::wire::Wire;
+
+pub use any_history::AnyHistory;
 pub use event::{AcceptedUpdate, EventKind, HistoryEvent, LocalActivityMarker, Marker};
 pub use replay::replay_temporal;
-
-use crate::Start;
-use json::Json;
-use message::{Message, Problem};
-use wire::Wire;
 
 /// A run's history as Temporal keeps it.
 #[derive(Debug, Clone, PartialEq)]

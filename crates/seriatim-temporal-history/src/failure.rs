@@ -1,10 +1,11 @@
 //! Failures, from Temporal's messages.
 
-use super::message::Message;
-use super::read::{execution, retry_state};
-use crate::{Failure, FailureInfo, RetryState, TimeoutType};
+use seriatim_workflow::{Failure, FailureInfo, RetryState, TimeoutType};
 
-pub(super) fn retry_state_of(number: usize) -> RetryState {
+use crate::message::Message;
+use crate::read::{execution, retry_state};
+
+pub(crate) fn retry_state_of(number: usize) -> RetryState {
     match number {
         1 => RetryState::InProgress,
         2 => RetryState::NonRetryableFailure,
@@ -17,7 +18,7 @@ pub(super) fn retry_state_of(number: usize) -> RetryState {
     }
 }
 
-pub(super) fn read_failure<M: Message>(m: &M) -> Failure {
+pub(crate) fn read_failure<M: Message>(m: &M) -> Failure {
     Failure {
         message: m.text((1, "message")),
         info: Box::new(read_info(m)),

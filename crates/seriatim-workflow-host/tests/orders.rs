@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use seriatim_activity::demo;
 use seriatim_workflow::{History, Policy, replay};
+use seriatim_workflow_host::demo;
 
 /// Recorded when an order kept its state in an `Arc<Mutex<…>>` of its own; approved by a signal, by a timer, by both at
 /// once, cancelled, and changed by updates at each stage; by the rules for updates of both kinds.

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::message::{Field, Message, Problem};
-use crate::{Metadata, Payload, Time};
+use seriatim_workflow::{Metadata, Payload, Time};
+
+use crate::message::{Field, Message, Problem};
 
 /// A message of which the fields are known by number.
-pub(super) struct Wire {
+pub(crate) struct Wire {
     fields: Vec<(u32, Value)>,
     problem: Problem,
 }
@@ -65,7 +66,7 @@ fn fields(bytes: &Bytes) -> Option<Vec<(u32, Value)>> {
 
 /// Messages one after the other, each after its length: as programs write several of them into one file. None if the
 /// lengths do not add up to the whole.
-pub(super) fn delimited(bytes: &Bytes) -> Option<Vec<Bytes>> {
+pub(crate) fn delimited(bytes: &Bytes) -> Option<Vec<Bytes>> {
     let (mut messages, mut at) = (Vec::new(), 0);
     while at < bytes.len() {
         let len = usize::try_from(varint(bytes, &mut at)?).ok()?;
@@ -77,7 +78,7 @@ pub(super) fn delimited(bytes: &Bytes) -> Option<Vec<Bytes>> {
 }
 
 impl Wire {
-    pub(super) fn new(bytes: &Bytes, problem: &Problem) -> Self {
+    pub(crate) fn new(bytes: &Bytes, problem: &Problem) -> Self {
         let fields = fields(bytes).unwrap_or_else(|| {
             problem.note(|| "a message is cut off or damaged".to_owned());
             Vec::new()

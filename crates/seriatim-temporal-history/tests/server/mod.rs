@@ -8,7 +8,7 @@ use bytes::{BufMut, BytesMut};
 use serde_json::{Value, json};
 use seriatim_workflow::*;
 
-use super::program::Chance;
+use crate::common::program::Chance;
 
 /// A message with its fields' numbers and names.
 #[derive(Debug, Clone, Default)]
@@ -460,7 +460,7 @@ impl Server {
             (26, "workflow_execution_signaled_event_attributes"),
             m,
         );
-        super::signal(signal, value)
+        crate::common::signal(signal, value)
     }
 }
 

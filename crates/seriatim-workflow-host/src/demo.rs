@@ -17,7 +17,7 @@ use seriatim_workflow::{
     Activity, Context, Exit, Failure, Query, Registry, Signal, TimedOut, Update, Workflow,
 };
 
-use crate::{Activities, ActivityContext, ActivityInfo};
+use seriatim_activity::{Activities, ActivityContext, ActivityInfo};
 
 const GREETING: Activity<String, String> = Activity::new("greeting");
 const CHARGE: Activity<Order, String> = Activity::new("charge");

@@ -4,19 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::TemporalHistory;
-use super::event::{AcceptedUpdate, EventKind, HistoryEvent, LocalActivityMarker, Marker};
-use super::failure::retry_state_of;
-use super::read::seed_of;
-use super::tasks::{Task, tasks};
-use crate::record::values_of;
-use crate::replay::Report;
-use crate::{
+use seriatim_workflow::{
     Activation, ActivationFailure, ActivityResolution, CancellationType, ChildResolution,
     ChildStartResolution, Command, CommandKind, CommandRecord, CommandSeq, Difference, DifferenceKind,
     Failure, FailureInfo, Field, Headers, InputDigest, Instance, InstanceOptions, Job, Kind, Numbering,
-    Payload, Policy, Registry, Start,
+    Payload, Policy, Registry, Report, Start,
 };
+
+use crate::TemporalHistory;
+use crate::event::{AcceptedUpdate, EventKind, HistoryEvent, LocalActivityMarker, Marker};
+use crate::failure::retry_state_of;
+use crate::read::seed_of;
+use crate::tasks::{Task, tasks};
 
 /// Replays a history of Temporal's on the registered code.
 ///
@@ -605,7 +604,7 @@ fn given(command: CommandKind, name: &str, input: &[Payload]) -> CommandRecord {
 
 fn named(command: CommandKind, values: &Headers) -> CommandRecord {
     let target = values.keys().map(String::as_str).collect::<Vec<_>>().join(",");
-    CommandRecord { target, ..given(command, "", &values_of(values)) }
+    CommandRecord { target, ..given(command, "", &values.values().cloned().collect::<Vec<_>>()) }
 }
 
 fn cancelled(details: &[Payload]) -> Failure {

@@ -11,6 +11,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seriatim_temporal_history::{AnyHistory, TemporalHistory, replay_temporal};
 use seriatim_workflow::*;
 
 /// Where cargo keeps the source of the core that the lock file names.
