@@ -14,7 +14,7 @@ use crate::entry::{Attempted, Retry};
 use crate::error::HostError;
 use crate::inner::Inner;
 use crate::inputs::KeptInput;
-use crate::pending::ActivityTask;
+use crate::workflow::pending::ActivityTask;
 use crate::workflow::Item;
 
 /// So many failed attempts are written each; then one in a while, unless their number is limited: an activity that fails

@@ -12,7 +12,7 @@ use crate::error::HostError;
 use crate::host::WorkflowHost;
 use crate::load::read_entry;
 use crate::messages::Outcome;
-use crate::pending::{MessageContents, Pending};
+use crate::workflow::pending::{MessageContents, Pending};
 use crate::workflow::{Item, Looked, run_id};
 
 /// How a workflow's newest run stands.

@@ -14,7 +14,7 @@ use seriatim_types::WorkspaceId;
 use seriatim_workflow::{Failure, Headers, Job, Payload, Registry, Start};
 
 use crate::attempt::to_time;
-use crate::ending::terminated;
+use crate::workflow::ending::terminated;
 use crate::entry::Begins;
 use crate::error::HostError;
 use crate::inner::Inner;

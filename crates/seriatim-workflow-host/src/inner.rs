@@ -25,7 +25,7 @@ use crate::metrics::HostMetrics;
 use crate::options::HostOptions;
 use crate::size;
 use crate::threads::Threads;
-use crate::waiting::Asleep;
+use crate::workflow::wait::Asleep;
 use crate::workflow::{Item, Workflow};
 
 /// Open runs that are read together after a start.

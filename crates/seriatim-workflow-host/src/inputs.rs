@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::inner::Inner;
 use crate::load::read_entry;
-use crate::pending::ActivityTask;
+use crate::workflow::pending::ActivityTask;
 use crate::size;
 
 /// A large input that is kept in memory until its activity has ended.

@@ -12,7 +12,7 @@ use seriatim_workflow::{
 use crate::entry::{Begins, Entry, Turn};
 use crate::inner::Inner;
 use crate::logged::logged;
-use crate::pending::Pending;
+use crate::workflow::pending::Pending;
 use crate::size;
 use crate::workflow::{Known, OpenRun, run_id};
 

@@ -17,12 +17,12 @@ use seriatim_workflow::{
 use tokio::sync::oneshot;
 
 use crate::attempt::to_time;
-use crate::ending::terminated;
+use crate::workflow::ending::terminated;
 use crate::entry::{Begins, Ended, Entry, ParentLink};
 use crate::error::HostError;
 use crate::inner::Inner;
 use crate::load::read_entry;
-use crate::pending::{Child, Message, MessageContents, Pending};
+use crate::workflow::pending::{Child, Message, MessageContents, Pending};
 use crate::workflow::{Answering, Item, Key, StartAs, Starting, Told, Written, parse_run_id, run_id};
 
 /// What the keys of messages between workflows begin with: nobody else's may.

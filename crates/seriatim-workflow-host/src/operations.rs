@@ -9,11 +9,11 @@ use seriatim_workflow::{Command, CommandSeq, Job, Kind};
 use crate::attempt::Execution;
 use crate::clock::Alarm;
 use crate::driver::Driver;
-use crate::ending;
+use crate::workflow::ending;
 use crate::entry::Turn;
 use crate::inner::Inner;
 use crate::inputs::KeptInput;
-use crate::pending::ActivityTask;
+use crate::workflow::pending::ActivityTask;
 use crate::workflow::{Item, State, UnderWay};
 
 impl Driver {

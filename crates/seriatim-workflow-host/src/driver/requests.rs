@@ -11,7 +11,7 @@ use super::inbox::{is_early, protocol_id};
 use super::start::{keep_start, written_before};
 use super::writing::Writing;
 use crate::attempt::to_time;
-use crate::ending;
+use crate::workflow::ending;
 use crate::entry::{Attempted, Ended, Entry, Retry};
 use crate::error::HostError;
 use crate::load::read_entry;
@@ -148,7 +148,7 @@ impl Driver {
             let mut state = self.workflow.lock();
             let Some(known) = &mut state.known else { return };
             let (begins, (start, input_bytes)) = (begins.clone(), size::slim(*start));
-            let pending = crate::pending::Pending::default();
+            let pending = crate::workflow::pending::Pending::default();
             known.open = Some(OpenRun {
                 row,
                 start,

@@ -8,7 +8,7 @@ use seriatim_workflow::{
 use super::Driver;
 use super::writing::Writing;
 use crate::attempt::to_time;
-use crate::ending::{self, Ending};
+use crate::workflow::ending::{self, Ending};
 use crate::entry::{Ended, Entry, Turn};
 use crate::error::HostError;
 use crate::logged::logged;

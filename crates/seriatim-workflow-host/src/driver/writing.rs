@@ -9,12 +9,12 @@ use super::inbox::answered;
 use super::start::start_again;
 use crate::attempt::to_time;
 use crate::clock::Alarm;
-use crate::ending::{self, Ending};
+use crate::workflow::ending::{self, Ending};
 use crate::entry::Entry;
 use crate::error::HostError;
 use crate::messages::Outcome;
 use crate::size;
-use crate::waiting;
+use crate::workflow::wait as waiting;
 use crate::workflow::{Answering, Item, Key, OpenRun, Reply, State, Told, Written, outcome, run_id};
 
 /// What is to be written, and who hears of it.
@@ -288,7 +288,7 @@ impl Driver {
             row.from = offset;
             known.newest = Some(row.clone());
             let ((start, input_bytes), begins) = (size::slim(*next.start), next.begins);
-            let pending = crate::pending::Pending::default();
+            let pending = crate::workflow::pending::Pending::default();
             known.open = Some(OpenRun {
                 row,
                 start,

@@ -1,5 +1,9 @@
 //! A workflow in memory: what is known of it, and what waits to be done with it.
 
+pub(crate) mod ending;
+pub(crate) mod pending;
+pub(crate) mod wait;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +16,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::entry::{Attempted, Begins, Ended, Retry};
 use crate::error::HostError;
 use crate::messages::Outcome;
-use crate::pending::Pending;
+use self::pending::Pending;
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, HostError>>;
 

@@ -9,10 +9,10 @@ use seriatim_types::WorkspaceId;
 use seriatim_workflow::Time;
 
 use crate::clock::Alarm;
-use crate::ending;
+use crate::workflow::ending;
 use crate::entry::Next;
 use crate::inner::Inner;
-use crate::pending::Pending;
+use crate::workflow::pending::Pending;
 use crate::workflow::OpenRun;
 
 /// A shorter wait is not noted: it would cost a row of the index, and is over when the host starts.

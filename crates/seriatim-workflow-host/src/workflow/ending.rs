@@ -7,7 +7,7 @@ use seriatim_workflow::{Command, ContinueAsNew, Failure, FailureInfo, ParentClos
 
 use crate::attempt::to_time;
 use crate::entry::{Begins, Ended, Next};
-use crate::pending::Pending;
+use crate::workflow::pending::Pending;
 use crate::workflow::{OpenRun, run_id};
 
 /// What is written when a run ends.
