@@ -7,15 +7,17 @@ use seriatim_activity::{ActivityContext, ActivityFuture, ActivityInfo};
 use seriatim_env::{Env, Instant, Shutdown};
 use seriatim_types::{ErrorKind, Timestamp, WorkspaceId};
 use seriatim_workflow::{
-    ActivityResolution, Failure, FailureInfo, Payload, RetryPolicy, RetryState, Time, TimeoutType,
+    ActivityResolution, CommandSeq, Failure, FailureInfo, Job, Payload, RetryPolicy, RetryState, Time,
+    TimeoutType,
 };
 
 use crate::entry::{Attempted, Retry};
 use crate::error::HostError;
 use crate::inner::Inner;
 use crate::inputs::KeptInput;
+use crate::workflow::effect::BeginActivity;
 use crate::workflow::pending::ActivityTask;
-use crate::workflow::Item;
+use crate::workflow::{Item, run_id};
 
 /// So many failed attempts are written each; then one in a while, unless their number is limited: an activity that fails
 /// for days costs no event for each attempt.
@@ -29,19 +31,20 @@ pub(crate) fn to_time(now: Timestamp) -> Time {
     Time::from_micros(now.as_millis().saturating_mul(1_000))
 }
 
-/// An activity on its way.
-pub(crate) struct Execution<'a> {
-    pub(crate) inner: &'a Arc<Inner>,
-    pub(crate) workspace: WorkspaceId,
-    pub(crate) run: u64,
-    pub(crate) task: Arc<ActivityTask>,
+/// An activity that is carried out.
+pub(crate) struct Execution {
+    inner: Arc<Inner>,
+    workspace: WorkspaceId,
+    run: u64,
+    task: Arc<ActivityTask>,
     /// A large input, if it is kept.
-    pub(crate) input: Option<KeptInput>,
-    pub(crate) seq: u32,
-    pub(crate) workflow_id: String,
-    pub(crate) run_id: String,
+    input: Option<KeptInput>,
+    seq: u32,
+    workflow_id: String,
+    run_id: String,
+    generation: u64,
     /// The run asks it to stop.
-    pub(crate) cancel: Shutdown,
+    cancel: Shutdown,
 }
 
 /// The last sign of life of an attempt.
@@ -92,9 +95,31 @@ enum Attempt {
     Failed(Failure),
 }
 
-impl Execution<'_> {
+impl Execution {
+    pub(crate) fn new(inner: Arc<Inner>, workspace: WorkspaceId, begin: BeginActivity) -> Self {
+        let BeginActivity { run, id: workflow_id, seq, task, large_input, generation, cancel } = begin;
+        let input = large_input.and_then(|input| inner.inputs.keep(input));
+        let run_id = run_id(workspace, run);
+        Self { inner, workspace, run, task, input, seq, workflow_id, run_id, generation, cancel }
+    }
+
+    /// Carries it out, and puts its answer into the inbox of its workflow.
+    pub(crate) async fn answer(self) {
+        let (inner, stop) = (self.inner.clone(), self.inner.stop.clone());
+        let (workspace, run, generation) = (self.workspace, self.run, self.generation);
+        let (seq, is_local) = (self.seq, self.task.is_local);
+        let Some(resolution) = stop.run_until_cancelled(self.run()).await else { return };
+        inner.metrics.activities.increment(1);
+        let job = if is_local {
+            Job::ResolveLocalActivity { seq: CommandSeq::new(seq), resolution }
+        } else {
+            Job::ResolveActivity { seq: CommandSeq::new(seq), resolution }
+        };
+        inner.push(workspace, Item::Answer { run, job, generation });
+    }
+
     /// Tries until it succeeds, or must not be tried again. Each attempt that will be followed by another is written.
-    pub(crate) async fn run(self) -> ActivityResolution {
+    async fn run(self) -> ActivityResolution {
         let policy = self.policy();
         let (mut attempt, mut at) = (self.task.attempt, self.task.at);
         let mut details = self.task.details.clone();
@@ -286,7 +311,7 @@ impl Execution<'_> {
             is_local: self.task.is_local,
             beat: Mutex::new(beat),
         });
-        let _running = self.inner.begin_attempt(running.clone());
+        let _running = self.inner.attempts.begin(running.clone());
         let (last, clock) = (running.clone(), self.env().clone());
         let heartbeat = move |details| {
             let mut beat = last.beat();
@@ -313,7 +338,7 @@ impl Execution<'_> {
             return Ok(input.clone());
         }
         loop {
-            match self.inner.read_input(self.workspace, self.run, self.task.event, self.seq).await {
+            match self.inner.inputs.read(self.workspace, self.run, self.task.event, self.seq).await {
                 Ok(input) => return Ok(input),
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
                     let failure =
@@ -364,7 +389,7 @@ impl Execution<'_> {
         loop {
             let elapsed = self.env().instant() - started;
             if self.env().instant() - kept_at >= interval {
-                running.keep(self.inner);
+                running.keep(&self.inner);
                 kept_at = self.env().instant();
             }
             let quiet = {

@@ -9,11 +9,11 @@ use seriatim_workflow::{
 
 use crate::entry::Entry;
 use crate::error::HostError;
+use crate::histories::read_entry;
 use crate::host::WorkflowHost;
-use crate::load::read_entry;
-use crate::messages::Outcome;
+use crate::workflow::ending::Outcome;
 use crate::workflow::pending::{MessageContents, Pending};
-use crate::workflow::{Item, Looked, run_id};
+use crate::workflow::{CodeStatus, Item, run_id};
 
 /// How a workflow's newest run stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -166,9 +166,9 @@ impl WorkflowHost {
             let _ = self.inner.env.timeout(wait, ended).await;
             row = self.newest(id).await?.1;
         }
-        let Start { input, memo, .. } = self.inner.read_start(workspace, &row).await?;
+        let Start { input, memo, .. } = self.inner.histories.start(workspace, &row).await?;
         let (mut result, mut failure) = (None, None);
-        match self.inner.outcome(workspace, &row).await? {
+        match self.inner.histories.outcome(workspace, &row).await? {
             Some(Outcome::Completed(value)) => result = value,
             Some(Outcome::Failed(why)) => failure = Some(why),
             Some(Outcome::Cancelled) => failure = Some(Failure::cancelled("it was asked to stop")),
@@ -187,27 +187,27 @@ impl WorkflowHost {
             warnings: Vec::new(),
         };
         if description.row.status == RunStatus::Running {
-            self.look(workspace, &mut description).await;
+            self.inspect(workspace, &mut description).await;
         }
         Ok(description)
     }
 
-    async fn look(&self, workspace: seriatim_types::WorkspaceId, description: &mut Description) {
-        match self.inner.ask(workspace, |reply| Item::Look { reply }).await {
-            Ok(Looked { blocked, warnings }) => {
+    async fn inspect(&self, workspace: seriatim_types::WorkspaceId, description: &mut Description) {
+        match self.inner.ask(workspace, |reply| Item::Inspect { reply }).await {
+            Ok(CodeStatus { blocked, warnings }) => {
                 (description.blocked, description.warnings) = (blocked, warnings);
             }
             Err(HostError::Stuck { reason, .. }) => description.stuck = Some(reason),
             // It is shown without, then.
             Err(_) => {}
         }
-        if let Some(workflow) = self.inner.find(workspace) {
+        if let Some(workflow) = self.inner.table.find(workspace) {
             let state = workflow.lock();
-            if let Some(open) = state.known.as_ref().and_then(|known| known.open.as_ref()) {
+            if let Some(open) = state.standing.run() {
                 description.pending = operations(&open.pending);
             }
             if description.stuck.is_none() {
-                description.stuck.clone_from(&state.stuck);
+                description.stuck = state.standing.stuck().map(str::to_owned);
             }
         }
     }
@@ -242,12 +242,12 @@ impl WorkflowHost {
     /// [`HostError`].
     pub async fn list_stuck(&self, after: Option<u64>, limit: usize) -> Result<Vec<Listed>, HostError> {
         let mut found = Vec::new();
-        for workspace in self.inner.stuck(after) {
+        for workspace in self.inner.table.stuck(after) {
             if found.len() >= limit {
                 break;
             }
             // It may have ended meanwhile.
-            let row = self.inner.row(workspace, None).await?;
+            let row = self.inner.histories.row(workspace, None).await?;
             found.extend(row.filter(|row| row.status == RunStatus::Running).map(|row| Listed {
                 run_id: run_id(workspace, row.run),
                 row,
@@ -297,7 +297,7 @@ impl WorkflowHost {
         bytes_max: usize,
     ) -> Result<Timeline, HostError> {
         let workspace = self.workspace(id).await?;
-        let row = match (self.inner.row(workspace, run).await?, run) {
+        let row = match (self.inner.histories.row(workspace, run).await?, run) {
             (Some(row), _) => row,
             (None, None) => return Err(HostError::UnknownWorkflow(id.to_owned())),
             (None, Some(run)) => {

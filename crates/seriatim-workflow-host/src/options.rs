@@ -61,7 +61,7 @@ pub struct HostOptions {
     /// How often the last heartbeat of a running attempt is written, if it has changed.
     pub heartbeat_interval: Duration,
     /// How long closing waits for what is being written.
-    pub close_patience: Duration,
+    pub close_timeout: Duration,
     /// How long an update waits for the first activation of a run that has a delay, or waits for its next attempt. One that
     /// begins later refuses it. Below the time that a server has to answer.
     pub update_wait: Duration,
@@ -98,7 +98,7 @@ impl Default for HostOptions {
             abandoned_threads_max: 64,
             close_grace: Duration::from_secs(5),
             heartbeat_interval: Duration::from_secs(10),
-            close_patience: Duration::from_secs(10),
+            close_timeout: Duration::from_secs(10),
             update_wait: Duration::from_secs(20),
             retention: None,
         }

@@ -1,14 +1,38 @@
-//! How runs end, and how others go on where they ended.
+//! How runs end, and how others continue them: pure.
 
 use seriatim_engine::{RunRow, RunStatus};
-use seriatim_env::Env;
 use seriatim_types::WorkspaceId;
-use seriatim_workflow::{Command, ContinueAsNew, Failure, FailureInfo, ParentClosePolicy, Start, Time};
+use seriatim_workflow::{
+    Command, ContinueAsNew, Failure, FailureInfo, ParentClosePolicy, Payload, Start, Time,
+};
 
-use crate::attempt::to_time;
-use crate::entry::{Begins, Ended, Next};
-use crate::workflow::pending::Pending;
-use crate::workflow::{OpenRun, run_id};
+use super::pending::Pending;
+use super::{OpenRun, run_id};
+use crate::entry::{Begins, Ended, Entry, Next};
+
+/// How a run has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Outcome {
+    Completed(Option<Payload>),
+    Failed(Failure),
+    Cancelled,
+}
+
+impl Outcome {
+    /// How the run of an event ends with it, if it does.
+    pub(crate) fn of(entry: &Entry) -> Option<Self> {
+        if let Some(Ended { failure, .. }) = &entry.ended {
+            return Some(Self::Failed(failure.clone()));
+        }
+        let mut commands = entry.turns.iter().flat_map(|turn| &turn.commands);
+        commands.find(|command| command.kind().ends_the_run()).map(|end| match end {
+            Command::Fail { failure } => Self::Failed(failure.clone()),
+            Command::Cancelled => Self::Cancelled,
+            Command::Complete { result } => Self::Completed(result.clone()),
+            _ => Self::Completed(None),
+        })
+    }
+}
 
 /// What is written when a run ends.
 #[derive(Debug)]
@@ -49,8 +73,8 @@ pub(crate) fn deadline(of_all: Option<Time>, start: &Start) -> Option<Time> {
     of_run.into_iter().chain(of_all).min()
 }
 
-/// Whether a run that ends like this has still to tell others something.
-fn owes(pending: &Pending) -> bool {
+/// Whether a run that ends like this has messages to others that are not delivered.
+fn has_undelivered(pending: &Pending) -> bool {
     let messages = !pending.signals.is_empty() || !pending.cancels.is_empty();
     messages
         || pending.children.values().any(|child| {
@@ -60,13 +84,14 @@ fn owes(pending: &Pending) -> bool {
 }
 
 fn closed(open: &OpenRun, status: RunStatus, time: Time) -> RunRow {
-    RunRow { status, ended: Some(millis(time)), to: Some(0), owes: owes(&open.pending), ..open.row.clone() }
+    let owes = has_undelivered(&open.pending);
+    RunRow { status, ended: Some(millis(time)), to: Some(0), owes, ..open.row.clone() }
 }
 
 /// A run is ended from outside, without being asked.
-pub(crate) fn terminated(reason: &str, env: &Env) -> Ended {
+pub(crate) fn terminated(reason: &str, time: Time) -> Ended {
     let failure = Failure::new(reason, FailureInfo::Terminated);
-    Ended { status: RunStatus::Terminated, failure, time: to_time(env.now()) }
+    Ended { status: RunStatus::Terminated, failure, time }
 }
 
 /// The host ends a run.
@@ -74,13 +99,19 @@ pub(crate) fn by_host(open: &OpenRun, ended: &Ended) -> Ending {
     Ending { row: closed(open, ended.status, ended.time), next: None }
 }
 
-/// A run has ended with a command.
-pub(crate) fn of(workspace: WorkspaceId, open: &OpenRun, end: &Command, time: Time, env: &Env) -> Ending {
+/// A run has ended with a command. A run that continues it draws its random seed.
+pub(crate) fn of(
+    workspace: WorkspaceId,
+    open: &OpenRun,
+    end: &Command,
+    time: Time,
+    seed: impl FnOnce() -> u64,
+) -> Ending {
     let (status, next) = match end {
-        Command::Fail { failure } => (RunStatus::Failed, retry(workspace, open, failure, time, env)),
+        Command::Fail { failure } => (RunStatus::Failed, retry(workspace, open, failure, time, seed)),
         Command::Cancelled => (RunStatus::Cancelled, None),
         Command::ContinueAsNew { options } => {
-            (RunStatus::ContinuedAsNew, Some(continued(workspace, open, options, time, env)))
+            (RunStatus::ContinuedAsNew, Some(continued(workspace, open, options, time, seed())))
         }
         _ => (RunStatus::Completed, None),
     };
@@ -93,7 +124,7 @@ fn next(open: &OpenRun, at: Time, start: Start) -> Next {
     Next { run: 0, at, start: Box::new(start), begins: Begins { parent, deadline } }
 }
 
-fn continued(workspace: WorkspaceId, open: &OpenRun, options: &ContinueAsNew, time: Time, env: &Env) -> Next {
+fn continued(workspace: WorkspaceId, open: &OpenRun, options: &ContinueAsNew, time: Time, seed: u64) -> Next {
     let before = &open.start;
     let or_same = |text: &String, same: &String| if text.is_empty() { same.clone() } else { text.clone() };
     let start = Start {
@@ -105,7 +136,7 @@ fn continued(workspace: WorkspaceId, open: &OpenRun, options: &ContinueAsNew, ti
         run_timeout: options.run_timeout.or(before.run_timeout),
         retry_policy: options.retry_policy.clone().or_else(|| before.retry_policy.clone()),
         continued_from: Some(run_id(workspace, open.row.run)),
-        random_seed: env.random(),
+        random_seed: seed,
         start_time: time,
         attempt: 1,
         last_failure: None,
@@ -116,7 +147,13 @@ fn continued(workspace: WorkspaceId, open: &OpenRun, options: &ContinueAsNew, ti
 }
 
 /// The run that tries again what this one failed to do, if its policy says so.
-fn retry(workspace: WorkspaceId, open: &OpenRun, failure: &Failure, time: Time, env: &Env) -> Option<Next> {
+fn retry(
+    workspace: WorkspaceId,
+    open: &OpenRun,
+    failure: &Failure,
+    time: Time,
+    seed: impl FnOnce() -> u64,
+) -> Option<Next> {
     let before = &open.start;
     let policy = before.retry_policy.as_ref()?;
     let mut delay = policy.delay_before(before.attempt.saturating_add(1))?;
@@ -133,7 +170,7 @@ fn retry(workspace: WorkspaceId, open: &OpenRun, failure: &Failure, time: Time, 
     let start = Start {
         attempt: before.attempt + 1,
         continued_from: Some(run_id(workspace, open.row.run)),
-        random_seed: env.random(),
+        random_seed: seed(),
         start_time: at,
         last_failure: Some(failure.clone()),
         rules: Start::RULES,

@@ -63,7 +63,7 @@ pub(crate) struct Child {
     /// Why it was asked to stop.
     pub(crate) cancelled: Option<String>,
     /// The run has asked it to stop and does not wait for it: it is watched no more.
-    pub(crate) is_forsaken: bool,
+    pub(crate) ignores_result: bool,
 }
 
 /// A message to another workflow.
@@ -201,7 +201,7 @@ impl Pending {
                     scheduled: time,
                     run_id: None,
                     cancelled: None,
-                    is_forsaken: false,
+                    ignores_result: false,
                 };
                 self.children.insert(seq.get(), Arc::new(child));
             }
@@ -227,7 +227,7 @@ impl Pending {
         if let Some(child) = self.children.get_mut(&seq) {
             let child = Arc::make_mut(child);
             child.cancelled = Some(reason.to_owned());
-            child.is_forsaken = child.options.cancellation_type == CancellationType::TryCancel;
+            child.ignores_result = child.options.cancellation_type == CancellationType::TryCancel;
         }
     }
 

@@ -1,19 +1,13 @@
-//! Runs that only wait: they are not read when a host starts, but when something is due or somebody asks.
+//! What the index says about a run that only waits: pure. Such a run is not read when a host starts.
 
-use std::collections::HashMap;
-use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use seriatim_engine::{Wait, Waiting};
-use seriatim_types::WorkspaceId;
 use seriatim_workflow::Time;
 
-use crate::clock::Alarm;
-use crate::workflow::ending;
+use super::pending::Pending;
+use super::{OpenRun, ending};
 use crate::entry::Next;
-use crate::inner::Inner;
-use crate::workflow::pending::Pending;
-use crate::workflow::OpenRun;
 
 /// A shorter wait is not noted: it would cost a row of the index, and is over when the host starts.
 const NOTED_MIN: Duration = Duration::from_secs(60);
@@ -38,29 +32,6 @@ fn next_of(open: &OpenRun) -> Option<u64> {
 
 fn millis(time: Time) -> u64 {
     time.as_micros() / 1_000
-}
-
-/// Until when the open runs wait that were not read yet, and their numbers.
-pub(crate) type Asleep = HashMap<WorkspaceId, (Option<Time>, u64)>;
-
-impl Inner {
-    pub(crate) fn asleep(&self) -> MutexGuard<'_, Asleep> {
-        self.asleep.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// An open run has nothing to do before a time: it is read then, or when somebody asks for it.
-    pub(crate) fn let_sleep(&self, workspace: WorkspaceId, waiting: Waiting) {
-        let workflows = self.workflows();
-        if workflows.contains_key(&workspace) {
-            return;
-        }
-        let until = waiting.until.map(|millis| Time::from_micros(millis.saturating_mul(1_000)));
-        self.asleep().insert(workspace, (until, waiting.run));
-        if let Some(until) = until {
-            self.clock.set(until, workspace, waiting.run, Alarm::Wake);
-        }
-        self.metrics.open.set((workflows.len() + self.asleep().len()) as f64);
-    }
 }
 
 /// What an event has to say about the wait of the open run, as it is once the event is written.

@@ -1,20 +1,24 @@
-//! What a workflow's log says: how its runs stand, and the turns of one of them.
+//! What the logs of workflows say: their runs, and the turns of one of them.
 
 use std::sync::Arc;
 
-use seriatim_engine::{Placed, RunRow, RunStatus, SubmitError, Workflows};
-use seriatim_storage::LogError;
+use metrics::Counter;
+use seriatim_engine::{Engine, Placed, RunRow, RunStatus, SubmitError, Workflows};
+use seriatim_storage::{Digest, LogError};
 use seriatim_types::{WorkspaceId, WorkspaceOffset};
-use seriatim_workflow::{
-    Activation, ActivationFailure, Instance, InstanceOptions, Job, Numbering, Recorded, Start,
-};
+use seriatim_workflow::{Job, Start};
+use tokio::sync::Semaphore;
 
 use crate::entry::{Begins, Entry, Turn};
-use crate::inner::Inner;
-use crate::logged::logged;
-use crate::workflow::pending::Pending;
+use crate::error::HostError;
 use crate::size;
-use crate::workflow::{Known, OpenRun, run_id};
+use crate::workflow::ending::Outcome;
+use crate::workflow::pending::Pending;
+use crate::workflow::{Key, Loaded, OpenRun, Tail};
+
+/// Histories that are read at once to know what open runs wait for. Bounds memory: each holds a page of events, of up to
+/// some MiB.
+const READ_AT_ONCE: usize = 32;
 
 /// What an event says; none if it is not a host's.
 pub(crate) fn read_entry(event: &Placed) -> Result<Option<Entry>, SubmitError> {
@@ -86,7 +90,21 @@ impl Fold {
     }
 }
 
-impl Inner {
+/// Reads the logs of workflows.
+#[derive(Debug)]
+pub(crate) struct Histories {
+    engine: Engine,
+    /// Held while the history of an open run is read to know what it waits for.
+    reading: Semaphore,
+    /// Counts the events that are read so.
+    loaded_events: Counter,
+}
+
+impl Histories {
+    pub(crate) fn new(engine: Engine, loaded_events: Counter) -> Self {
+        Self { engine, reading: Semaphore::new(READ_AT_ONCE), loaded_events }
+    }
+
     /// The newest run of a workflow, or one with a number.
     pub(crate) async fn row(
         &self,
@@ -99,27 +117,27 @@ impl Inner {
     }
 
     /// What the log says of a workflow.
-    pub(crate) async fn read_known(&self, workspace: WorkspaceId) -> Result<Known, SubmitError> {
+    pub(crate) async fn load(&self, workspace: WorkspaceId) -> Result<Loaded, SubmitError> {
         loop {
             let newest = self.row(workspace, None).await?;
-            let known = self.read_events(workspace, newest.clone()).await?;
+            let loaded = self.load_events(workspace, newest.clone()).await?;
             // Row and events are two reads: an event that was in doubt may have come into the log between them.
             if self.row(workspace, None).await? == newest {
-                return Ok(known);
+                return Ok(loaded);
             }
         }
     }
 
     /// What the events say that follow from where the newest run begins.
-    async fn read_events(
+    async fn load_events(
         &self,
         workspace: WorkspaceId,
         newest: Option<RunRow>,
-    ) -> Result<Known, SubmitError> {
+    ) -> Result<Loaded, SubmitError> {
         let open = newest.as_ref().filter(|row| row.status == RunStatus::Running);
         let Some(open) = open else {
             let offset = self.engine.workflows().last_offset(workspace).await?;
-            return Ok(Known { offset, newest, ..Known::default() });
+            return Ok(Loaded { tail: Tail { offset, newest }, open: None });
         };
         // Many that are read at once would hold a page of events each.
         let _permit = self.reading.acquire().await;
@@ -132,7 +150,7 @@ impl Inner {
             if page.is_empty() {
                 break;
             }
-            self.metrics.loaded_events.increment(page.len() as u64);
+            self.loaded_events.increment(page.len() as u64);
             for event in page {
                 offset = event.place.workspace_offset.get();
                 if let Some(entry) = read_entry(&event)? {
@@ -148,21 +166,12 @@ impl Inner {
         let Fold { row, begins, pending, turns, time, due, bytes, .. } = fold;
         let wait = None;
         let open = OpenRun { row, start, input_bytes, begins, pending, bytes, turns, time, due, wait };
-        Ok(Known { offset, newest, open: Some(open) })
+        Ok(Loaded { tail: Tail { offset, newest }, open: Some(Box::new(open)) })
     }
 
     /// How a run begins, by its first event, with its input.
-    pub(crate) async fn read_start(
-        &self,
-        workspace: WorkspaceId,
-        row: &RunRow,
-    ) -> Result<Start, SubmitError> {
-        let from = WorkspaceOffset::new(row.from).unwrap_or(WorkspaceOffset::FIRST);
-        let events = self.engine.events("workflows", workspace, from, 1).await?;
-        let entry = match events.first() {
-            Some(event) => read_entry(event)?.unwrap_or_default(),
-            None => Entry::default(),
-        };
+    pub(crate) async fn start(&self, workspace: WorkspaceId, row: &RunRow) -> Result<Start, SubmitError> {
+        let entry = self.first_event(workspace, row).await?;
         let next = entry.next.filter(|next| next.run == row.run).map(|next| next.start);
         let job = entry.turns.into_iter().flat_map(|turn| turn.jobs).find_map(|job| match job {
             Job::Start(start) => Some(start),
@@ -177,11 +186,7 @@ impl Inner {
     }
 
     /// The turns of a run, from its first event on.
-    pub(crate) async fn read_turns(
-        &self,
-        workspace: WorkspaceId,
-        row: &RunRow,
-    ) -> Result<Vec<Turn>, SubmitError> {
+    pub(crate) async fn turns(&self, workspace: WorkspaceId, row: &RunRow) -> Result<Vec<Turn>, SubmitError> {
         let Some(from) = WorkspaceOffset::new(row.from) else { return Ok(Vec::new()) };
         let mut events = self.engine.workflows().events(workspace, from);
         let mut turns = Vec::new();
@@ -201,35 +206,61 @@ impl Inner {
         }
     }
 
-    /// Builds a run anew from its turns. An error says why its code cannot continue.
-    pub(crate) async fn replay(
+    /// The first event of a run.
+    async fn first_event(&self, workspace: WorkspaceId, row: &RunRow) -> Result<Entry, SubmitError> {
+        let from = WorkspaceOffset::new(row.from).unwrap_or(WorkspaceOffset::FIRST);
+        let events = self.engine.events("workflows", workspace, from, 1).await?;
+        Ok(events.first().map(read_entry).transpose()?.flatten().unwrap_or_default())
+    }
+
+    /// What a run has brought with it, by its first event.
+    pub(crate) async fn begins(&self, workspace: WorkspaceId, row: &RunRow) -> Result<Begins, SubmitError> {
+        let entry = self.first_event(workspace, row).await?;
+        let next = entry.next.filter(|next| next.run == row.run).map(|next| next.begins);
+        Ok(next.or(entry.begins).unwrap_or_default())
+    }
+
+    /// The last of the runs that continue this one.
+    pub(crate) async fn last_of(
         &self,
         workspace: WorkspaceId,
         run: u64,
-        turns: Vec<Turn>,
-    ) -> Result<Instance, String> {
-        let (registry, policy) = (self.registry.clone(), self.options.policy);
-        let replayed = self.threads.run(&self.env, move |progress| {
-            let mut recorded = Recorded::none();
-            turns.iter().for_each(|turn| recorded.push(&turn.commands));
-            let numbering = Numbering::ByLineage(recorded);
-            let mut instance = Instance::new(registry, InstanceOptions { numbering, policy }).log_to(logged);
-            for (place, turn) in turns.into_iter().enumerate() {
-                let activation = Activation {
-                    run_id: run_id(workspace, run),
-                    time: turn.time,
-                    is_replaying: true,
-                    history_length: u32::try_from(place).unwrap_or(u32::MAX),
-                    continue_as_new_suggested: turn.suggested,
-                    jobs: turn.jobs,
-                };
-                progress.step(|| instance.watch());
-                instance.activate(activation).outcome?;
-            }
-            Ok::<_, ActivationFailure>(instance)
-        });
-        let instance = replayed.await?.map_err(|failure| failure.to_string())?;
-        self.metrics.replays.increment(1);
-        Ok(instance)
+    ) -> Result<Option<RunRow>, SubmitError> {
+        let mut row = self.row(workspace, Some(run)).await?;
+        while let Some(next) = row.as_ref().and_then(|row| row.next) {
+            row = self.row(workspace, Some(next)).await?;
+        }
+        Ok(row)
+    }
+
+    /// How a run has ended, by its last event.
+    pub(crate) async fn outcome(
+        &self,
+        workspace: WorkspaceId,
+        row: &RunRow,
+    ) -> Result<Option<Outcome>, SubmitError> {
+        let Some(to) = row.to.and_then(WorkspaceOffset::new) else { return Ok(None) };
+        let events = self.engine.events("workflows", workspace, to, 1).await?;
+        let Some(event) = events.first() else { return Ok(None) };
+        Ok(read_entry(event)?.as_ref().and_then(Outcome::of))
+    }
+
+    /// The event that was written with a key, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::KeyReused`] if something else was meant by the key.
+    pub(crate) async fn sent_with(
+        &self,
+        workspace: WorkspaceId,
+        key: &Key,
+    ) -> Result<Option<Entry>, HostError> {
+        let found = self.engine.workflows().sent_with(workspace, &key.key).await?;
+        let Some(event) = found else { return Ok(None) };
+        let same = event.event.idempotency.as_ref();
+        if same.is_some_and(|same| same.request != Digest::of(key.identity.as_bytes())) {
+            return Err(HostError::KeyReused(key.key.clone()));
+        }
+        Ok(Some(read_entry(&event)?.unwrap_or_default()))
     }
 }
