@@ -22,6 +22,9 @@ pub(crate) mod under_way;
 pub(crate) mod wait;
 pub(crate) mod writing;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use seriatim_types::WorkspaceId;
