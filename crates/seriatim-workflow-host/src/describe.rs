@@ -329,7 +329,7 @@ impl WorkflowHost {
                             turns_before += entry.turns.len();
                             continue;
                         }
-                        bytes += entry.turns.iter().map(crate::size::turn_weight).sum::<usize>();
+                        bytes += entry.turns.iter().map(crate::size::turn_bytes).sum::<usize>();
                         events.push((offset, event.place.time.as_millis(), entry));
                     }
                 }

@@ -58,7 +58,7 @@ impl Fold {
 
     fn take(&mut self, entry: Entry, event: u64) {
         if let Some(next) = entry.next.filter(|next| next.run == self.row.run) {
-            (self.start, self.begins) = (Some(size::slim(*next.start)), next.begins);
+            (self.start, self.begins) = (Some(size::without_large_input(*next.start)), next.begins);
             (self.due, self.time) = (Some(next.at), next.at);
             return;
         }
@@ -70,13 +70,13 @@ impl Fold {
         }
         if let Some(start) = entry.start {
             (self.due, self.time) = (Some(start.start_time), start.start_time);
-            self.start = Some(size::slim(*start));
+            self.start = Some(size::without_large_input(*start));
         }
         for turn in entry.turns {
             if let Some(Job::Start(start)) = turn.jobs.first() {
-                self.start = Some(size::slim((**start).clone()));
+                self.start = Some(size::without_large_input((**start).clone()));
             }
-            self.bytes += size::turn_weight(&turn);
+            self.bytes += size::turn_bytes(&turn);
             self.due = None;
             self.pending.apply(&turn);
             self.pending.written(&turn, event);

@@ -53,7 +53,7 @@ impl Inputs {
 
     /// Keeps a large input, if there is room.
     pub(crate) fn keep(&self, input: Vec<Payload>) -> Option<KeptInput> {
-        let bytes = u32::try_from(size::raw(&input)).ok()?;
+        let bytes = u32::try_from(size::payload_bytes(&input)).ok()?;
         let room = self.bytes.clone().try_acquire_many_owned(bytes).ok()?;
         Some(KeptInput { input, _bytes: room })
     }

@@ -307,7 +307,7 @@ impl Driver {
             });
         let Some((row, start, input_bytes, early)) = found else { return };
         self.session().code.discard();
-        let start = if size::is_slim(input_bytes) {
+        let start = if size::is_large_input(input_bytes) {
             self.inner().histories.start(self.workflow().workspace, &row).await
         } else {
             Ok((*start).clone())

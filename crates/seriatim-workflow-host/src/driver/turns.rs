@@ -171,11 +171,11 @@ impl Turns {
         let Session { inner, workflow, .. } = &self.session;
         let found = self.of_run(|open| {
             let ending = ending::of(workflow.workspace, open, end, turn.time, || inner.env.random());
-            (ending, open.row.clone(), size::is_slim(open.input_bytes))
+            (ending, open.row.clone(), size::is_large_input(open.input_bytes))
         });
-        let Some((mut ending, row, is_slim)) = found else { return Ok(None) };
+        let Some((mut ending, row, is_large_input)) = found else { return Ok(None) };
         // A run that is tried again as a whole has the same input, which may not be in memory.
-        if let (Some(next), true, Command::Fail { .. }) = (&mut ending.next, is_slim, end) {
+        if let (Some(next), true, Command::Fail { .. }) = (&mut ending.next, is_large_input, end) {
             next.start.input = match entry.turns.iter().flat_map(|turn| &turn.jobs).find_map(started) {
                 Some(start) => start.input.clone(),
                 None => inner.histories.start(workflow.workspace, &row).await?.input,

@@ -67,7 +67,7 @@ impl Inbox {
                 self.asked -= 1;
                 continue;
             }
-            bytes += size::weight(&request.job);
+            bytes += size::job_bytes(&request.job);
             is_keyed = request.key.is_some();
             if bytes > bytes_max && !taken.is_empty() {
                 self.held_back.push_front(request);
@@ -82,26 +82,15 @@ impl Inbox {
 
     /// Takes out what callers wait for, but for what is held back.
     pub(crate) fn take_asked(&mut self) -> Vec<Item> {
-        self.asked = self.held_back.len();
-        let (asked, rest): (Vec<Item>, Vec<Item>) = self.items.drain(..).partition(Item::is_asked);
-        self.items = rest.into();
-        asked
+        self.extract(Item::is_asked)
     }
 
-    /// Takes out the items of which `take` makes something; it gives back what is to stay.
-    pub(crate) fn extract<T>(&mut self, mut take: impl FnMut(Item) -> Result<T, Item>) -> Vec<T> {
-        let mut taken = Vec::new();
-        for item in std::mem::take(&mut self.items) {
-            let was_asked = usize::from(item.is_asked());
-            match take(item) {
-                Ok(of_item) => {
-                    self.asked -= was_asked;
-                    taken.push(of_item);
-                }
-                Err(item) => self.items.push_back(item),
-            }
-        }
-        taken
+    /// Takes out the items that are chosen.
+    pub(crate) fn extract(&mut self, is_chosen: impl FnMut(&Item) -> bool) -> Vec<Item> {
+        let (chosen, rest): (Vec<Item>, Vec<Item>) = self.items.drain(..).partition(is_chosen);
+        self.items = rest.into();
+        self.asked -= chosen.iter().filter(|item| item.is_asked()).count();
+        chosen
     }
 
     /// Takes out everything.

@@ -45,8 +45,8 @@ pub(crate) struct ActivityTask {
 impl ActivityTask {
     /// Takes the input out, if it is large and can be read from the log again.
     pub(crate) fn take_large_input(&mut self) -> Option<Vec<Payload>> {
-        let bytes = self.input.as_deref().map_or(0, size::raw);
-        if self.event > 0 && size::is_slim(bytes) { self.input.take() } else { None }
+        let bytes = self.input.as_deref().map_or(0, size::payload_bytes);
+        if self.event > 0 && size::is_large_input(bytes) { self.input.take() } else { None }
     }
 }
 

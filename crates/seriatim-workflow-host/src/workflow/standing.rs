@@ -58,7 +58,7 @@ pub(crate) struct OpenRun {
 impl OpenRun {
     /// A run before its first activation.
     pub(crate) fn new(row: RunRow, start: Start, begins: Begins, time: Time) -> Self {
-        let (start, input_bytes) = size::slim(start);
+        let (start, input_bytes) = size::without_large_input(start);
         let pending = Pending::default();
         Self { row, start, input_bytes, begins, pending, bytes: 0, turns: 0, time, due: None, wait: None }
     }
@@ -66,7 +66,7 @@ impl OpenRun {
     /// Takes a turn in, as if it were written.
     pub(crate) fn take(&mut self, turn: &Turn) {
         self.pending.apply(turn);
-        self.bytes += size::turn_weight(turn);
+        self.bytes += size::turn_bytes(turn);
         (self.turns, self.time, self.due) = (self.turns + 1, turn.time, None);
     }
 

@@ -90,8 +90,8 @@ fn gather(state: &mut State, first: Item, facts: &Facts<'_>, effects: &mut Effec
             }
         }
         let bytes = match state.inbox.front() {
-            Some(Item::Answer { job, .. }) => Some(size::weight(job)),
-            Some(Item::Request(request)) if request.key.is_none() => Some(size::weight(&request.job)),
+            Some(Item::Answer { job, .. }) => Some(size::job_bytes(job)),
+            Some(Item::Request(request)) if request.key.is_none() => Some(size::job_bytes(&request.job)),
             _ => None,
         };
         let taken = gathered.jobs.len() + gathered.arrived.len();
@@ -118,13 +118,13 @@ impl Gathered {
             return;
         }
         if state.standing.stuck().is_none() {
-            self.bytes += size::weight(&job);
+            self.bytes += size::job_bytes(&job);
             self.jobs.push(job);
         } else if let Job::ResolveActivity { seq, .. } = &job
             && !open.pending.arrived.contains_key(&seq.get())
         {
             // The code cannot react to it, and it must not be done again.
-            self.bytes += size::weight(&job);
+            self.bytes += size::job_bytes(&job);
             self.arrived.push(job);
         }
     }
@@ -139,12 +139,12 @@ impl Gathered {
         match refusal(state, &request, self.bytes, facts) {
             Some(error) => effects.push(Effect::RefuseRequest(request.responder, error)),
             None if !state.is_before_begin() => {
-                self.bytes += size::weight(&request.job);
+                self.bytes += size::job_bytes(&request.job);
                 self.responders.push((protocol_id(&request.job), request.responder));
                 self.jobs.push(request.job);
             }
             None if is_early(&request.job) => {
-                self.bytes += size::weight(&request.job);
+                self.bytes += size::job_bytes(&request.job);
                 self.early.push((None, request.responder));
                 self.arrived.push(request.job);
             }
@@ -181,8 +181,8 @@ pub(crate) fn refusal(
 /// event. A request to stop is always kept.
 fn no_room(state: &State, job: &Job, about_to_be: usize, facts: &Facts<'_>) -> Option<HostError> {
     let open = state.standing.run()?;
-    let kept = about_to_be + open.pending.early.iter().map(size::weight).sum::<usize>();
-    let fits = kept == 0 || kept + size::weight(job) <= facts.options.jobs_bytes_max;
+    let kept = about_to_be + open.pending.early.iter().map(size::job_bytes).sum::<usize>();
+    let fits = kept == 0 || kept + size::job_bytes(job) <= facts.options.jobs_bytes_max;
     if fits || matches!(job, Job::Cancel { .. }) {
         return None;
     }
@@ -194,18 +194,21 @@ fn no_room(state: &State, job: &Job, about_to_be: usize, facts: &Facts<'_>) -> O
 pub(crate) fn local_answers(state: &mut State, limit: usize) -> Vec<Job> {
     let State { inbox, standing, generation, .. } = state;
     let Some(open) = standing.run() else { return Vec::new() };
+    let is_awaited = |job: &Job, of: u64| of == *generation && open.pending.admits(job);
     let mut bytes = 0;
+    // One that is not waited for any more is taken out too, and dropped.
     let taken = inbox.extract(|item| match item {
-        Item::Answer { run, job: job @ Job::ResolveLocalActivity { .. }, generation: of } => {
-            if of != *generation || !open.pending.admits(&job) {
-                return Ok(None);
-            }
-            bytes += size::weight(&job);
-            if bytes > limit { Err(Item::Answer { run, job, generation: of }) } else { Ok(Some(job)) }
+        Item::Answer { job: job @ Job::ResolveLocalActivity { .. }, generation: of, .. } => {
+            bytes += if is_awaited(job, *of) { size::job_bytes(job) } else { 0 };
+            bytes <= limit || !is_awaited(job, *of)
         }
-        other => Err(other),
+        _ => false,
     });
-    taken.into_iter().flatten().collect()
+    let awaited = taken.into_iter().filter_map(|item| match item {
+        Item::Answer { job, generation: of, .. } if is_awaited(&job, of) => Some(job),
+        _ => None,
+    });
+    awaited.collect()
 }
 
 /// Which operation a job answers. The first phase of a child is an answer of its own.
