@@ -1,10 +1,10 @@
 //! Carrying out an activity: attempts, time-outs, heartbeats.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use seriatim_activity::{ActivityContext, ActivityFuture, ActivityInfo};
-use seriatim_env::{Env, Instant, Shutdown};
+use seriatim_env::{Env, Shutdown};
 use seriatim_types::{ErrorKind, Timestamp, WorkspaceId};
 use seriatim_workflow::{
     ActivityResolution, CommandSeq, Failure, FailureInfo, Job, Payload, RetryPolicy, RetryState, Time,
@@ -13,6 +13,7 @@ use seriatim_workflow::{
 
 use crate::entry::{Attempted, Retry};
 use crate::error::HostError;
+use crate::heartbeat::{LastBeat, RunningAttempt};
 use crate::inner::Inner;
 use crate::inputs::KeptInput;
 use crate::workflow::effect::BeginActivity;
@@ -23,8 +24,6 @@ use crate::workflow::{Item, run_id};
 /// for days costs no event for each attempt.
 const ATTEMPTS_KEPT: u32 = 10;
 const KEPT_EVERY: Duration = Duration::from_secs(3_600);
-/// The details of so many heartbeats fit into one event.
-const ATTEMPTS_SHARE: usize = 64;
 
 /// A time as runs see it.
 pub(crate) fn to_time(now: Timestamp) -> Time {
@@ -45,47 +44,6 @@ pub(crate) struct Execution {
     generation: u64,
     /// The run asks it to stop.
     cancel: Shutdown,
-}
-
-/// The last sign of life of an attempt.
-struct Beat {
-    at: Instant,
-    details: Vec<Payload>,
-    /// What was written last.
-    kept: Vec<Payload>,
-}
-
-/// An attempt that runs, as the host sees it: what it has said last can be written at any time.
-pub(crate) struct RunningAttempt {
-    workspace: WorkspaceId,
-    run: u64,
-    activity: u32,
-    attempt: u32,
-    is_local: bool,
-    beat: Mutex<Beat>,
-}
-
-impl RunningAttempt {
-    fn beat(&self) -> MutexGuard<'_, Beat> {
-        self.beat.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Writes the last heartbeat, if it says something else than what was written last.
-    pub(crate) fn keep(&self, inner: &Arc<Inner>) {
-        let details = {
-            let mut beat = self.beat();
-            if self.is_local || beat.details == beat.kept {
-                return;
-            }
-            beat.kept = beat.details.clone();
-            beat.kept.clone()
-        };
-        if crate::size::size_of(&details) <= inner.options.answer_bytes_max / ATTEMPTS_SHARE {
-            let (activity, attempt) = (self.activity, self.attempt);
-            let attempted = Attempted { activity, attempt, details: Some(details) };
-            inner.push(self.workspace, Item::Attempted { run: self.run, attempted, reply: None });
-        }
-    }
 }
 
 /// How one attempt ended.
@@ -302,26 +260,22 @@ impl Execution {
             scheduled: self.task.scheduled,
             headers: self.task.options.headers.clone(),
         };
-        let beat = Beat { at: self.env().instant(), details: details.clone(), kept: details.clone() };
         let running = Arc::new(RunningAttempt {
             workspace: self.workspace,
             run: self.run,
             activity: self.seq,
             attempt,
             is_local: self.task.is_local,
-            beat: Mutex::new(beat),
+            beat: LastBeat::new(self.env().instant(), details),
         });
         let _running = self.inner.attempts.begin(running.clone());
         let (last, clock) = (running.clone(), self.env().clone());
-        let heartbeat = move |details| {
-            let mut beat = last.beat();
-            (beat.at, beat.details) = (clock.instant(), details);
-        };
+        let heartbeat = move |details| last.beat.beat(clock.instant(), details);
         let context =
             ActivityContext::new(info, self.env().clone(), self.cancel.clone(), details.clone(), heartbeat);
         let future = self.inner.activities.attempt(context, input);
         let ended = self.watch(future, &running).await;
-        *details = running.beat().details.clone();
+        *details = running.beat.details();
         match ended {
             Ok(result) => Attempt::Completed(result),
             Err(failure) if failure.is_cancelled() && self.cancel.is_cancelled() => {
@@ -392,10 +346,7 @@ impl Execution {
                 running.keep(&self.inner);
                 kept_at = self.env().instant();
             }
-            let quiet = {
-                let beat = running.beat();
-                self.env().instant().saturating_duration_since(beat.at.max(started))
-            };
+            let quiet = self.env().instant().saturating_duration_since(running.beat.at().max(started));
             let limits = [
                 (
                     options.start_to_close_timeout.map(|limit| limit.saturating_sub(elapsed)),
@@ -408,7 +359,7 @@ impl Execution {
             let (limit, kind) =
                 first.min_by_key(|(limit, _)| *limit).unwrap_or((Duration::MAX, TimeoutType::Unspecified));
             if limit.is_zero() {
-                let last_heartbeat_details = running.beat().details.clone();
+                let last_heartbeat_details = running.beat.details();
                 let info = FailureInfo::Timeout { timeout: kind, last_heartbeat_details };
                 return Err(Failure::new(timeout_text(kind), info));
             }

@@ -57,7 +57,7 @@ pub struct Shipped {
     pub item: String,
     /// The payment.
     pub charge: String,
-    /// `signal`, or `timer` if nobody has approved it in time.
+    /// `signal`, or `timer` if it was not approved in time.
     pub approved_by: String,
     /// Where the parcel is.
     pub parcel: String,

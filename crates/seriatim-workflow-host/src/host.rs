@@ -151,7 +151,7 @@ impl WorkflowHost {
         if key.starts_with(KEY_PREFIX) {
             return Err(HostError::Invalid(format!("an idempotency key may not begin with {KEY_PREFIX:?}")));
         }
-        // Before a name is registered: a start that is refused leaves no workflow behind.
+        // Before a name is registered: a start that is refused leaves no workflow.
         let (max, found) = (IDEMPOTENCY_KEY_BYTES_MAX, key.len());
         if found == 0 || found > max {
             return Err(SubmitError::from(RequestError::BadKey { max, found }).into());
@@ -307,7 +307,7 @@ impl WorkflowHost {
         asked.await.map_err(|error| error.of(id))
     }
 
-    /// Waits until the newest run of a workflow, and those that go on where it ended, have ended, and returns its result.
+    /// Waits until the newest run of a workflow, and those that continue it, have ended, and returns its result.
     ///
     /// # Errors
     ///

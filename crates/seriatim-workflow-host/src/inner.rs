@@ -14,12 +14,13 @@ use seriatim_types::WorkspaceId;
 use seriatim_workflow::{CommandSeq, Failure, Instance, Job, Registry, Start, Time, TimeoutType};
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::attempt::{RunningAttempt, to_time};
+use crate::attempt::to_time;
 use crate::cache::Instances;
 use crate::clock::{Alarm, Clock};
 use crate::driver::Driver;
 use crate::entry::{Begins, Ended};
 use crate::error::HostError;
+use crate::heartbeat::RunningAttempt;
 use crate::histories::Histories;
 use crate::inputs::Inputs;
 use crate::metrics::HostMetrics;

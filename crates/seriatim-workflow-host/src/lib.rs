@@ -32,6 +32,7 @@ mod describe;
 mod driver;
 mod entry;
 mod error;
+mod heartbeat;
 mod histories;
 mod host;
 mod inner;
@@ -48,15 +49,17 @@ mod start;
 mod table;
 pub mod testing;
 mod threads;
+mod timeline;
 mod workflow;
 
-pub use describe::{Description, Listed, PendingOperation, Timeline, TimelineEntry};
+pub use describe::{Description, Listed, PendingOperation};
 pub use entry::{Attempted, BadEntry, Begins, Ended, Entry, Next, ParentLink, Retry, Turn};
 pub use error::HostError;
 pub use host::{Accepted, WorkflowHost};
 pub use options::HostOptions;
 pub use seriatim_activity::{Activities, ActivityContext, ActivityInfo};
 pub use start::{StartRequest, StartSignal, Started};
+pub use timeline::{Timeline, TimelineEntry};
 
 /// The guide's examples, compiled and run.
 #[cfg(doctest)]

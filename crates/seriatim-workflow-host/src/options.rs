@@ -66,7 +66,7 @@ pub struct HostOptions {
     /// begins later refuses it. Below the time that a server has to answer.
     pub update_wait: Duration,
     /// Runs that ended longer ago leave the index and the lists, some time after; none: they stay. Their events stay in the
-    /// log either way. An open run stays, and so does a run that one goes on from or that a parent waits for,
+    /// log either way. An open run stays, and so does a run that another one continues or that a parent waits for,
     /// with the newer ones of its workflow.
     pub retention: Option<Duration>,
 }

@@ -121,7 +121,7 @@ impl Sweeper {
                     || self.is_needed(partition, workspace, row).await?;
                 if is_kept {
                     kept = Some(row.run);
-                    // The newer ones are what a sweep finds it by, and may be what it goes on as.
+                    // The newer ones are what a sweep finds it by, and may be what continues it.
                     old.clear();
                 } else {
                     old.push_back(row.run);

@@ -241,7 +241,7 @@ impl Threads {
         self.pool.arrived.notify_one();
     }
 
-    /// Lets another thread take what waits behind this piece of work. If it has ended just now, its answer is returned.
+    /// Lets another thread take what waits for this piece of work to end. If it has ended just now, its answer is returned.
     fn note_slow<T>(&self, env: &Env, progress: &Progress, answer: &mut oneshot::Receiver<T>) -> Option<T> {
         let mut pool = self.pool.lock();
         if let Ok(value) = answer.try_recv() {

@@ -30,8 +30,8 @@ use crate::workflow::ending::{self, terminated};
 use crate::workflow::item::{Responders, is_early, protocol_id};
 use crate::workflow::writing::Writing;
 use crate::workflow::{
-    CodeStatus, Item, Key, OpenRun, Presence, Reply, Request, Responder, StartAs, Starting, State, Work,
-    Workflow, Written, outcome, step,
+    CodeStatus, Key, OpenRun, Presence, Reply, Request, Responder, StartAs, Starting, State, Work, Workflow,
+    Written, outcome, step,
 };
 use session::Session;
 use turns::Turns;
@@ -232,7 +232,7 @@ impl Driver {
             let Some(Some(Responder::Written(reply))) = unsent else { return };
             starting.reply = reply;
         }
-        let Some(starting) = self.signal_open(starting) else { return };
+        let Some(starting) = step::signal_open(&mut self.workflow().lock(), starting) else { return };
         if let Some(error) = self.make_way(starting.how.reuse).await {
             return drop(starting.reply.send(Err(error)));
         }
@@ -257,21 +257,6 @@ impl Driver {
             Some(_) => self.turns.start_later(writing, jobs).await,
             None => self.turns.start(jobs, writing).await,
         }
-    }
-
-    /// Sends the open run the signal of a start, if there are both. Otherwise the start is returned.
-    fn signal_open(&self, starting: Starting) -> Option<Starting> {
-        let mut state = self.workflow().lock();
-        if state.run().is_none() || starting.how.signal.is_none() {
-            return Some(starting);
-        }
-        let Starting { how: StartAs { key, signal, .. }, reply, .. } = starting;
-        if let Some(job) = signal {
-            // Next, so that nothing comes between: the run cannot end before.
-            let request = Request { job, run: None, key, responder: Responder::Written(reply) };
-            state.inbox.push_front(Item::Request(Box::new(request)));
-        }
-        None
     }
 
     /// Why a run may not be started now. One that has to make way for it is ended first.
@@ -364,7 +349,7 @@ impl Driver {
             }
             self.session().pause().await;
         }
-        let answer = match self.newest() {
+        let answer = match self.newest_run() {
             Ok((row, turns, true)) => {
                 let built =
                     if turns == 0 { Ok(()) } else { self.session().code.of(&row, turns).await.map(drop) };
@@ -381,22 +366,13 @@ impl Driver {
         drop(reply.send(answer));
     }
 
-    /// The newest run, the number of its turns, and whether it is open.
-    fn newest(&self) -> Result<(RunRow, u32, bool), HostError> {
-        let (facts, state) = (self.turns.session.facts(), self.workflow().lock());
-        if let Some(stuck) = state.stuck_error(&facts) {
-            return Err(stuck);
-        }
-        if let Some(open) = state.standing.run() {
-            return Ok((open.row.clone(), open.turns, true));
-        }
-        let newest = state.standing.newest().cloned().ok_or_else(|| state.not_running(&facts))?;
-        Ok((newest, u32::MAX, false))
+    fn newest_run(&self) -> Result<(RunRow, u32, bool), HostError> {
+        self.workflow().lock().newest_run(&self.turns.session.facts())
     }
 
     /// Asks the newest run's code. Nothing is written.
     async fn query(&mut self, job: Job) -> Result<Payload, HostError> {
-        let (row, turns, is_open) = self.newest()?;
+        let (row, turns, is_open) = self.newest_run()?;
         if let Some(error) = self.workflow().lock().not_begun(&self.turns.session.facts(), None) {
             return Err(error);
         }
@@ -424,7 +400,7 @@ impl Driver {
 
     /// Says what the open run's branches wait for.
     async fn inspect(&mut self) -> Result<CodeStatus, HostError> {
-        let (row, turns, is_open) = self.newest()?;
+        let (row, turns, is_open) = self.newest_run()?;
         if !is_open {
             return Ok(CodeStatus::default());
         }

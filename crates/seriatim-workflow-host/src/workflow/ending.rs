@@ -62,12 +62,12 @@ pub(crate) fn row(run: u64, start: &Start, now: Time) -> RunRow {
     }
 }
 
-/// The row of a run that goes on where another has ended.
+/// The row of a run that continues another one.
 pub(crate) fn row_of(next: &Next) -> RunRow {
     row(next.run, &next.start, next.start.start_time)
 }
 
-/// When a run has to be over, and those that go on where it ends by `of_all`.
+/// When a run has to be over. `of_all` is for the run and those that continue it.
 pub(crate) fn deadline(of_all: Option<Time>, start: &Start) -> Option<Time> {
     let of_run = start.run_timeout.map(|timeout| start.start_time.after(timeout));
     of_run.into_iter().chain(of_all).min()

@@ -96,7 +96,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Whether an answer has somebody who waits for it. What is no answer always has.
+    /// Whether an answer is waited for. What is no answer always is.
     pub(crate) fn admits(&self, job: &Job) -> bool {
         match job {
             Job::FireTimer { seq } => self.timers.contains_key(&seq.get()),
@@ -212,7 +212,7 @@ impl Pending {
                 let message = Message { path: lineage.path.clone(), scheduled: time, contents };
                 self.signals.insert(seq.get(), Arc::new(message));
             }
-            // It may be under way, and is answered by nobody.
+            // It may be under way, and its answer is not waited for.
             Command::CancelSignal { seq, .. } => drop(self.signals.remove(&seq.get())),
             Command::CancelExternal { seq, lineage, target, reason } => {
                 let contents = MessageContents::Cancel { target: target.clone(), reason: reason.clone() };
@@ -277,7 +277,7 @@ impl Pending {
     }
 }
 
-/// The run goes on at once where the activity was asked to stop and not waited for: then nobody waits for its answer.
+/// The run continues at once where the activity was asked to stop and not waited for: then its answer is not needed.
 fn cancel_activity(activities: &mut BTreeMap<u32, Arc<ActivityTask>>, seq: u32) {
     let Some(task) = activities.get_mut(&seq) else { return };
     if task.options.cancellation_type == CancellationType::TryCancel {

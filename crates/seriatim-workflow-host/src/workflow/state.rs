@@ -109,6 +109,18 @@ impl State {
         Some(HostError::Stuck { id, reason })
     }
 
+    /// The newest run, the number of its turns, and whether it is open.
+    pub(crate) fn newest_run(&self, facts: &Facts<'_>) -> Result<(RunRow, u32, bool), HostError> {
+        if let Some(stuck) = self.stuck_error(facts) {
+            return Err(stuck);
+        }
+        if let Some(open) = self.standing.run() {
+            return Ok((open.row.clone(), open.turns, true));
+        }
+        let newest = self.standing.newest().cloned().ok_or_else(|| self.not_running(facts))?;
+        Ok((newest, u32::MAX, false))
+    }
+
     /// Why nothing can be asked of a run whose first activation is still to come, unless it comes within `wait`.
     pub(crate) fn not_begun(&self, facts: &Facts<'_>, wait: Option<Duration>) -> Option<HostError> {
         let open = self.standing.run()?;

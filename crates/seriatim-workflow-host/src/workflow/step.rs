@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use seriatim_workflow::{Job, Kind};
 
 use super::effect::{Effect, Effects, Work};
-use super::item::{Item, Request, Responders, is_early, protocol_id};
+use super::item::{Item, Request, Responder, Responders, StartAs, Starting, is_early, protocol_id};
 use super::state::{Facts, State};
 use crate::error::HostError;
 use crate::size;
@@ -188,6 +188,19 @@ fn no_room(state: &State, job: &Job, about_to_be: usize, facts: &Facts<'_>) -> O
     }
     let text = format!("signals of {kept} bytes wait for the run's first activation, and no more fit");
     Some(HostError::Busy(text))
+}
+
+/// Sends the open run the signal of a start, if there are both. Otherwise the start is returned.
+pub(crate) fn signal_open(state: &mut State, starting: Starting) -> Option<Starting> {
+    if state.run().is_none() || starting.how.signal.is_none() {
+        return Some(starting);
+    }
+    let Starting { how: StartAs { key, signal, .. }, reply, .. } = starting;
+    // Next, so that nothing comes between: the run cannot end before.
+    let responder = Responder::Written(reply);
+    let request = signal.map(|job| Request { job, run: None, key, responder });
+    request.into_iter().for_each(|request| state.inbox.push_front(Item::Request(Box::new(request))));
+    None
 }
 
 /// Takes the answers of local activities out of the inbox, up to so many bytes.

@@ -281,7 +281,7 @@ fn what_is_pending_begins_once_when_a_workflow_is_read() {
     effects.clear();
     operations::loaded(&mut state, loaded(), &mut effects);
     assert_eq!(names(&effects), "NotifyEnded");
-    // A stuck run that is tried again gets its timers again, and its activity goes on.
+    // A stuck run that is tried again gets its timers again, and its activity continues.
     state.stick("no".to_owned(), &mut effects);
     effects.clear();
     assert!(state.unstick(&mut effects));

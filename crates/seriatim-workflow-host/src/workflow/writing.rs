@@ -28,7 +28,7 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
-    /// An event of a run that answers nobody.
+    /// An event that no caller waits for.
     pub(crate) fn of(entry: Entry) -> Self {
         Self { entry, ..Self::default() }
     }
