@@ -10,6 +10,7 @@ use std::task::Poll;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use seriatim_types::panic_text;
 use seriatim_workflow::{Activity, Failure, Name, Payload};
 
 use crate::ActivityContext;
@@ -162,9 +163,7 @@ impl Drop for Attempt {
 
 /// What a panic of an activity counts as.
 fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
-    let text = panic.downcast_ref::<&'static str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    Failure::application("Panic", format!("the activity panicked: {}", text.unwrap_or_default()))
+    Failure::application("Panic", format!("the activity panicked: {}", panic_text(panic)))
 }
 
 #[cfg(test)]

@@ -2,13 +2,11 @@
 //!
 //! An activity is an `async` function over an [`ActivityContext`]. A host makes the context, begins an attempt with
 //! [`Activities::attempt`], and decides about time-outs and further attempts; so the same activities run on every host.
-//! [`demo`] has workflows and activities to try a host with.
 #![forbid(unsafe_code)]
 #![allow(clippy::result_large_err, reason = "handlers of workflows fail with a whole failure")]
 
 mod activities;
 mod context;
-pub mod demo;
 
 pub use activities::{Activities, ActivityFuture};
 pub use context::{ActivityContext, ActivityInfo};

@@ -1,10 +1,11 @@
 //! A handle on something that was started.
 
-use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+
+use seriatim_types::panic_text;
 
 /// A started task. Await it for its value; drop it and the task goes on alone.
 #[derive(Debug)]
@@ -47,18 +48,13 @@ impl fmt::Display for TaskError {
 
 impl std::error::Error for TaskError {}
 
-fn message_of(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
-}
-
 impl<T> Future for Task<T> {
     type Output = Result<T, TaskError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.0).poll(context).map(|result| {
             result.map_err(|error| match error.try_into_panic() {
-                Ok(panic) => TaskError::Panicked(message_of(&*panic)),
+                Ok(panic) => TaskError::Panicked(panic_text(&*panic).to_owned()),
                 Err(_) => TaskError::Cancelled,
             })
         })

@@ -42,7 +42,7 @@ pub struct ConnectOptions {
     /// Who calls: shown in histories and in the list of workers. `PROCESS@MACHINE` by default.
     pub identity: String,
     /// How long a server that does not answer yet is waited for.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// How a connection is encrypted. The default trusts what the system trusts, and shows no certificate.
@@ -71,7 +71,7 @@ impl ConnectOptions {
     pub fn new(url: impl Into<String>) -> Self {
         let machine = rustix::system::uname();
         let identity = format!("{}@{}", std::process::id(), machine.nodename().to_string_lossy());
-        Self { url: url.into(), api_key: None, tls: None, identity, patience: Duration::from_secs(10) }
+        Self { url: url.into(), api_key: None, tls: None, identity, timeout: Duration::from_secs(10) }
     }
 
     /// What is connected to: the URL, whole.
@@ -126,7 +126,7 @@ impl fmt::Debug for ConnectOptions {
             .field("api_key", &self.api_key.as_ref().map(|_| "…"))
             .field("tls", &self.tls)
             .field("identity", &self.identity)
-            .field("patience", &self.patience)
+            .field("timeout", &self.timeout)
             .finish()
     }
 }
@@ -209,7 +209,7 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Connects to a cluster; one that is just starting is asked again until the options' patience ends.
+    /// Connects to a cluster; one that is just starting is asked again until the options' timeout.
     ///
     /// # Errors
     ///
@@ -219,7 +219,7 @@ impl Connection {
         let wanted = wanted(options, &url);
         let start = env.instant();
         loop {
-            let left = options.patience.saturating_sub(env.instant() - start);
+            let left = options.timeout.saturating_sub(env.instant() - start);
             let error = match env
                 .timeout(left.max(PAUSE), temporalio_client::Connection::connect(wanted.clone()))
                 .await
@@ -232,7 +232,7 @@ impl Connection {
                     reason: "no answer came in time".to_owned(),
                 },
             };
-            if env.instant() - start + PAUSE >= options.patience {
+            if env.instant() - start + PAUSE >= options.timeout {
                 return Err(error);
             }
             env.sleep(PAUSE).await;
@@ -382,8 +382,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         drop(listener);
-        let options =
-            ConnectOptions { patience: Duration::from_millis(250), ..ConnectOptions::new(&address) };
+        let options = ConnectOptions { timeout: Duration::from_millis(250), ..ConnectOptions::new(&address) };
         let env = Env::real();
         let start = env.instant();
         let error = Connection::connect(&env, &options).await.unwrap_err();

@@ -41,7 +41,7 @@ impl CoreReport {
 
 /// Replays a history, in Temporal's binary form, on the registered code, driven and judged by Temporal's core.
 ///
-/// The core looks at less than [`replay_temporal`](seriatim_workflow::replay_temporal), which compares inputs and
+/// The core looks at less than [`replay_temporal`](seriatim_temporal_history::replay_temporal), which compares inputs and
 /// durations too. It is the one that decides on a cluster, though.
 ///
 /// # Errors

@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use seriatim_env::Env;
-use seriatim_workflow::{Policy, Registry, Report, TemporalHistory, replay_temporal};
+use seriatim_temporal_history::{TemporalHistory, replay_temporal};
+use seriatim_workflow::{Policy, Registry, Report};
 use tokio::sync::Semaphore;
 
 use crate::{Connection, fetch_history};

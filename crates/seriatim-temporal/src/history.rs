@@ -58,7 +58,7 @@ impl FetchError {
 
 /// Fetches the whole history of a run, as far as it has come: the latest run of that id where none is named.
 ///
-/// The bytes are Temporal's binary form, which [`AnyHistory::read`](seriatim_workflow::AnyHistory::read) takes, and so
+/// The bytes are Temporal's binary form, which [`AnyHistory::read`](seriatim_temporal_history::AnyHistory::read) takes, and so
 /// does `seriatim replay` from a file.
 ///
 /// # Errors

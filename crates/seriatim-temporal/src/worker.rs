@@ -27,7 +27,7 @@ const SERVERS_OWN: &str = "__temporal_";
 /// Runs workflows and activities of a task queue.
 ///
 /// ```no_run
-/// use seriatim_activity::demo;
+/// use seriatim_workflow_host::demo;
 /// use seriatim_env::{Env, Shutdown};
 /// use seriatim_temporal::{ConnectOptions, Connection, Worker, WorkerOptions};
 ///

@@ -88,7 +88,7 @@ impl Cluster {
         // Whoever is refused for good is told so at once: nobody waits for so long.
         ConnectOptions {
             tls: Some(tls),
-            patience: Duration::from_secs(600),
+            timeout: Duration::from_secs(600),
             ..ConnectOptions::new(&self.address)
         }
     }

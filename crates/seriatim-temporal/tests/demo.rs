@@ -5,9 +5,9 @@ mod common;
 
 use metrics_util::debugging::DebuggingRecorder;
 use serde_json::json;
-use seriatim_activity::demo;
 use seriatim_temporal::devserver::Ended;
-use seriatim_workflow::temporal_history::EventKind;
+use seriatim_temporal_history::EventKind;
+use seriatim_workflow_host::demo;
 
 use common::{World, assert_replays, options};
 

@@ -11,15 +11,16 @@ use std::time::Duration;
 
 use common::{World, assert_replays, options, quick_retries};
 use serde_json::json;
-use seriatim_activity::{Activities, ActivityContext, demo};
+use seriatim_activity::{Activities, ActivityContext};
 use seriatim_env::Env;
 use seriatim_temporal::devserver::{Data, DevServer, Ended};
 use seriatim_temporal::{TemporalError, Worker, WorkerOptions};
+use seriatim_temporal_history::EventKind;
 use seriatim_types::ErrorKind;
-use seriatim_workflow::temporal_history::EventKind;
 use seriatim_workflow::{
     ActivityOptions, CancellationType, Context, Exit, Failure, Registry, SIDE_EFFECT_ACTIVITY,
 };
+use seriatim_workflow_host::demo;
 
 async fn relay(ctx: Context, stops: u32) -> Result<u32, Exit> {
     let mut signals = ctx.signals::<u32>("next");

@@ -11,7 +11,8 @@ use std::time::Duration;
 use prost::Message as _;
 use seriatim_env::Env;
 use seriatim_temporal::replay_on_core;
-use seriatim_workflow::{Context, Exit, Registry, TemporalHistory};
+use seriatim_temporal_history::TemporalHistory;
+use seriatim_workflow::{Context, Exit, Registry};
 use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
 use temporalio_common::protos::temporal::api::history::v1::{History, HistoryEvent};
 

@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use common::{assert_replays, events, options};
 use serde_json::{Value, json};
-use seriatim_activity::{Activities, ActivityContext, demo};
+use seriatim_activity::{Activities, ActivityContext};
 use seriatim_env::{Env, Shutdown};
 use seriatim_temporal::devserver::{Data, DevServer, Ended};
 use seriatim_temporal::{ConnectOptions, Connection, Worker};
-use seriatim_workflow::temporal_history::EventKind;
+use seriatim_temporal_history::EventKind;
 use seriatim_workflow::{Context, Exit, Failure, Registry};
+use seriatim_workflow_host::demo;
 
 const ADDRESS: &str = "SERIATIM_TEMPORAL_KILL_ADDRESS";
 const TEST: &str = "kill_9_in_the_middle_of_a_run_loses_and_repeats_nothing";

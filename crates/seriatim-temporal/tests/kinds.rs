@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use seriatim_activity::{Activities, ActivityContext};
 use seriatim_temporal::WorkerOptions;
 use seriatim_temporal::devserver::Ended;
-use seriatim_workflow::temporal_history::EventKind;
+use seriatim_temporal_history::EventKind;
 use seriatim_workflow::{
     ActivityError, ActivityOptions, CancellationType, ChildError, ChildOptions, ChildStartFailure, Context,
     Execution, Exit, ExternalError, Failure, FailureInfo, Headers, IdReusePolicy, LocalActivityOptions,

@@ -10,8 +10,8 @@ use std::process::Command;
 
 use common::{World, options};
 use serde_json::{Value, json};
-use seriatim_activity::demo;
 use seriatim_env::Env;
+use seriatim_workflow_host::demo;
 
 const VERSION: &str = "1.35.0";
 

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use common::{World, assert_replays, options, replay};
 use serde_json::json;
-use seriatim_activity::demo;
 use seriatim_env::Env;
 use seriatim_temporal::devserver::Ended;
 use seriatim_temporal::replay_on_core;
 use seriatim_workflow::{Context, Exit, Registry};
+use seriatim_workflow_host::demo;
 
 /// What greets otherwise than the demo does.
 fn changed(step: &'static str) -> Registry {

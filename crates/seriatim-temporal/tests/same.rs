@@ -10,18 +10,17 @@ use std::time::Duration;
 
 use common::{World, options};
 use serde_json::{Value, json};
-use seriatim_activity::demo;
 use seriatim_engine::{Engine, Options};
 use seriatim_env::Env;
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
 use seriatim_temporal::devserver::NAMESPACE;
 use seriatim_temporal::fetch_history;
-use seriatim_workflow::temporal_history::{EventKind, HistoryEvent, Marker};
+use seriatim_temporal_history::{EventKind, HistoryEvent, Marker, TemporalHistory};
 use seriatim_workflow::{
-    Command, Context, Execution, Exit, Failure, Headers, Payload, Registry, SignalTarget, TemporalHistory,
-    UpdateOutcome,
+    Command, Context, Execution, Exit, Failure, Headers, Payload, Registry, SignalTarget, UpdateOutcome,
 };
+use seriatim_workflow_host::demo;
 use seriatim_workflow_host::{HostOptions, StartRequest, WorkflowHost};
 
 const SHORT: Duration = Duration::from_secs(10);

@@ -1,88 +1,49 @@
 //! Carrying out an activity: attempts, time-outs, heartbeats.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use seriatim_activity::{ActivityContext, ActivityFuture, ActivityInfo};
-use seriatim_env::{Env, Instant, Shutdown};
+use seriatim_env::{Env, Shutdown};
 use seriatim_types::{ErrorKind, Timestamp, WorkspaceId};
 use seriatim_workflow::{
-    ActivityResolution, Failure, FailureInfo, Payload, RetryPolicy, RetryState, Time, TimeoutType,
+    ActivityResolution, CommandSeq, Failure, FailureInfo, Job, Payload, RetryPolicy, RetryState, Time,
+    TimeoutType,
 };
 
 use crate::entry::{Attempted, Retry};
 use crate::error::HostError;
+use crate::heartbeat::{LastBeat, RunningAttempt};
 use crate::inner::Inner;
 use crate::inputs::KeptInput;
-use crate::pending::ActivityTask;
-use crate::workflow::Item;
+use crate::workflow::effect::BeginActivity;
+use crate::workflow::pending::ActivityTask;
+use crate::workflow::{Item, run_id};
 
 /// So many failed attempts are written each; then one in a while, unless their number is limited: an activity that fails
 /// for days costs no event for each attempt.
 const ATTEMPTS_KEPT: u32 = 10;
 const KEPT_EVERY: Duration = Duration::from_secs(3_600);
-/// The details of so many heartbeats fit into one event.
-const ATTEMPTS_SHARE: usize = 64;
 
 /// A time as runs see it.
 pub(crate) fn to_time(now: Timestamp) -> Time {
     Time::from_micros(now.as_millis().saturating_mul(1_000))
 }
 
-/// An activity on its way.
-pub(crate) struct Execution<'a> {
-    pub(crate) inner: &'a Arc<Inner>,
-    pub(crate) workspace: WorkspaceId,
-    pub(crate) run: u64,
-    pub(crate) task: Arc<ActivityTask>,
-    /// A large input, if it is kept.
-    pub(crate) input: Option<KeptInput>,
-    pub(crate) seq: u32,
-    pub(crate) workflow_id: String,
-    pub(crate) run_id: String,
-    /// The run asks it to stop.
-    pub(crate) cancel: Shutdown,
-}
-
-/// The last sign of life of an attempt.
-struct Beat {
-    at: Instant,
-    details: Vec<Payload>,
-    /// What was written last.
-    kept: Vec<Payload>,
-}
-
-/// An attempt that runs, as the host sees it: what it has said last can be written at any time.
-pub(crate) struct RunningAttempt {
+/// An activity that is carried out.
+pub(crate) struct Execution {
+    inner: Arc<Inner>,
     workspace: WorkspaceId,
     run: u64,
-    activity: u32,
-    attempt: u32,
-    is_local: bool,
-    beat: Mutex<Beat>,
-}
-
-impl RunningAttempt {
-    fn beat(&self) -> MutexGuard<'_, Beat> {
-        self.beat.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Writes the last heartbeat, if it says something else than what was written last.
-    pub(crate) fn keep(&self, inner: &Arc<Inner>) {
-        let details = {
-            let mut beat = self.beat();
-            if self.is_local || beat.details == beat.kept {
-                return;
-            }
-            beat.kept = beat.details.clone();
-            beat.kept.clone()
-        };
-        if crate::size::size_of(&details) <= inner.options.answer_bytes_max / ATTEMPTS_SHARE {
-            let (activity, attempt) = (self.activity, self.attempt);
-            let attempted = Attempted { activity, attempt, details: Some(details) };
-            inner.push(self.workspace, Item::Attempted { run: self.run, attempted, reply: None });
-        }
-    }
+    task: Arc<ActivityTask>,
+    /// A large input, if it is kept.
+    input: Option<KeptInput>,
+    seq: u32,
+    workflow_id: String,
+    run_id: String,
+    generation: u64,
+    /// The run asks it to stop.
+    cancel: Shutdown,
 }
 
 /// How one attempt ended.
@@ -92,9 +53,31 @@ enum Attempt {
     Failed(Failure),
 }
 
-impl Execution<'_> {
+impl Execution {
+    pub(crate) fn new(inner: Arc<Inner>, workspace: WorkspaceId, begin: BeginActivity) -> Self {
+        let BeginActivity { run, id: workflow_id, seq, task, large_input, generation, cancel } = begin;
+        let input = large_input.and_then(|input| inner.inputs.keep(input));
+        let run_id = run_id(workspace, run);
+        Self { inner, workspace, run, task, input, seq, workflow_id, run_id, generation, cancel }
+    }
+
+    /// Carries it out, and puts its answer into the inbox of its workflow.
+    pub(crate) async fn answer(self) {
+        let (inner, stop) = (self.inner.clone(), self.inner.stop.clone());
+        let (workspace, run, generation) = (self.workspace, self.run, self.generation);
+        let (seq, is_local) = (self.seq, self.task.is_local);
+        let Some(resolution) = stop.run_until_cancelled(self.run()).await else { return };
+        inner.metrics.activities.increment(1);
+        let job = if is_local {
+            Job::ResolveLocalActivity { seq: CommandSeq::new(seq), resolution }
+        } else {
+            Job::ResolveActivity { seq: CommandSeq::new(seq), resolution }
+        };
+        inner.push(workspace, Item::Answer { run, job, generation });
+    }
+
     /// Tries until it succeeds, or must not be tried again. Each attempt that will be followed by another is written.
-    pub(crate) async fn run(self) -> ActivityResolution {
+    async fn run(self) -> ActivityResolution {
         let policy = self.policy();
         let (mut attempt, mut at) = (self.task.attempt, self.task.at);
         let mut details = self.task.details.clone();
@@ -277,26 +260,22 @@ impl Execution<'_> {
             scheduled: self.task.scheduled,
             headers: self.task.options.headers.clone(),
         };
-        let beat = Beat { at: self.env().instant(), details: details.clone(), kept: details.clone() };
         let running = Arc::new(RunningAttempt {
             workspace: self.workspace,
             run: self.run,
             activity: self.seq,
             attempt,
             is_local: self.task.is_local,
-            beat: Mutex::new(beat),
+            beat: LastBeat::new(self.env().instant(), details),
         });
-        let _running = self.inner.begin_attempt(running.clone());
+        let _running = self.inner.attempts.begin(running.clone());
         let (last, clock) = (running.clone(), self.env().clone());
-        let heartbeat = move |details| {
-            let mut beat = last.beat();
-            (beat.at, beat.details) = (clock.instant(), details);
-        };
+        let heartbeat = move |details| last.beat.beat(clock.instant(), details);
         let context =
             ActivityContext::new(info, self.env().clone(), self.cancel.clone(), details.clone(), heartbeat);
         let future = self.inner.activities.attempt(context, input);
         let ended = self.watch(future, &running).await;
-        *details = running.beat().details.clone();
+        *details = running.beat.details();
         match ended {
             Ok(result) => Attempt::Completed(result),
             Err(failure) if failure.is_cancelled() && self.cancel.is_cancelled() => {
@@ -313,7 +292,7 @@ impl Execution<'_> {
             return Ok(input.clone());
         }
         loop {
-            match self.inner.read_input(self.workspace, self.run, self.task.event, self.seq).await {
+            match self.inner.inputs.read(self.workspace, self.run, self.task.event, self.seq).await {
                 Ok(input) => return Ok(input),
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
                     let failure =
@@ -364,13 +343,10 @@ impl Execution<'_> {
         loop {
             let elapsed = self.env().instant() - started;
             if self.env().instant() - kept_at >= interval {
-                running.keep(self.inner);
+                running.keep(&self.inner);
                 kept_at = self.env().instant();
             }
-            let quiet = {
-                let beat = running.beat();
-                self.env().instant().saturating_duration_since(beat.at.max(started))
-            };
+            let quiet = self.env().instant().saturating_duration_since(running.beat.at().max(started));
             let limits = [
                 (
                     options.start_to_close_timeout.map(|limit| limit.saturating_sub(elapsed)),
@@ -383,7 +359,7 @@ impl Execution<'_> {
             let (limit, kind) =
                 first.min_by_key(|(limit, _)| *limit).unwrap_or((Duration::MAX, TimeoutType::Unspecified));
             if limit.is_zero() {
-                let last_heartbeat_details = running.beat().details.clone();
+                let last_heartbeat_details = running.beat.details();
                 let info = FailureInfo::Timeout { timeout: kind, last_heartbeat_details };
                 return Err(Failure::new(timeout_text(kind), info));
             }

@@ -35,7 +35,7 @@ pub(crate) struct Clock {
     earlier: Notify,
 }
 
-/// A clock that was set back must not keep alarms from being looked at for ever.
+/// A clock that was set back must not keep alarms from ringing.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 impl Clock {
@@ -73,7 +73,7 @@ impl Clock {
         self.lock().first_key_value().map(|((at, ..), ())| *at)
     }
 
-    /// Hands out what is due, for ever.
+    /// Hands out what is due. It does not end.
     pub(crate) async fn run(&self, env: &Env, ring: impl Fn(WorkspaceId, u64, Alarm)) {
         loop {
             let now = to_time(env.now());

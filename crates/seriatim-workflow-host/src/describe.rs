@@ -3,17 +3,15 @@
 use serde::Serialize;
 use seriatim_engine::{RunRow, RunStatus};
 use seriatim_types::WorkspaceOffset;
-use seriatim_workflow::{
-    Activation, Blocked, Failure, Headers, History, Job, Kind, Payload, Start, Time, Warning,
-};
+use seriatim_workflow::{Blocked, Failure, Headers, Kind, Payload, Start, Time, Warning};
 
-use crate::entry::Entry;
 use crate::error::HostError;
+use crate::histories::read_entry;
 use crate::host::WorkflowHost;
-use crate::load::read_entry;
-use crate::messages::Outcome;
-use crate::pending::{MessageContents, Pending};
-use crate::workflow::{Item, Looked, run_id};
+use crate::timeline::{Timeline, timeline};
+use crate::workflow::ending::Outcome;
+use crate::workflow::pending::{MessageContents, Pending};
+use crate::workflow::{CodeStatus, Item, run_id};
 
 /// How a workflow's newest run stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +28,7 @@ pub struct Description {
     pub result: Option<Payload>,
     /// Why it failed.
     pub failure: Option<Failure>,
-    /// Why its code does not get on; it is tried again when a process with other code starts.
+    /// Why its code cannot continue; it is tried again when a process with other code starts.
     pub stuck: Option<String>,
     /// What it waits for.
     pub pending: Vec<PendingOperation>,
@@ -74,76 +72,8 @@ pub struct Listed {
     pub row: RunRow,
     /// The run.
     pub run_id: String,
-    /// Behind this comes the next page.
+    /// After this comes the next page.
     pub cursor: u64,
-}
-
-/// A run's history, ready to be shown and to be replayed.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Timeline {
-    /// What is kept of the run.
-    pub row: RunRow,
-    /// The run.
-    pub run_id: String,
-    /// Each command with its answer, in the order in which they were asked for.
-    pub entries: Vec<TimelineEntry>,
-    /// The events as they were written, with their places in the workflow's log and their times.
-    pub events: Vec<(u64, u64, Entry)>,
-    /// Activations of the run before these events.
-    pub turns_before: usize,
-    /// There are more, after this offset.
-    pub next: Option<u64>,
-}
-
-impl Timeline {
-    /// The history in the form that [`replay`](seriatim_workflow::replay) reads.
-    #[must_use]
-    pub fn history(&self) -> History {
-        let mut history = History::default();
-        let turns = self.events.iter().flat_map(|(_, _, entry)| &entry.turns);
-        for (place, turn) in turns.enumerate() {
-            let mut activation = Activation::new(self.run_id.clone(), turn.time, turn.jobs.clone());
-            let place = self.turns_before + place;
-            activation.history_length = u32::try_from(place).unwrap_or(u32::MAX);
-            activation.continue_as_new_suggested = turn.suggested;
-            history.push(activation, turn.commands.clone());
-        }
-        history
-    }
-}
-
-/// A command and its answer.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct TimelineEntry {
-    /// What was asked for, or told: the name of the command or of the job.
-    pub what: String,
-    /// The kind of the operation, if it has a number.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kind: Option<Kind>,
-    /// Its number.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub number: Option<u32>,
-    /// Where in the run's code it comes from.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// Name of the activity, workflow, signal, update.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub name: String,
-    /// The event that asked for it.
-    pub event: u64,
-    /// When it was asked for.
-    pub at: Time,
-    /// The whole command or job.
-    pub details: serde_json::Value,
-    /// When the answer came.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub answered_at: Option<Time>,
-    /// The event that has it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub answer_event: Option<u64>,
-    /// The answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub answer: Option<serde_json::Value>,
 }
 
 impl WorkflowHost {
@@ -166,9 +96,9 @@ impl WorkflowHost {
             let _ = self.inner.env.timeout(wait, ended).await;
             row = self.newest(id).await?.1;
         }
-        let Start { input, memo, .. } = self.inner.read_start(workspace, &row).await?;
+        let Start { input, memo, .. } = self.inner.histories.start(workspace, &row).await?;
         let (mut result, mut failure) = (None, None);
-        match self.inner.outcome(workspace, &row).await? {
+        match self.inner.histories.outcome(workspace, &row).await? {
             Some(Outcome::Completed(value)) => result = value,
             Some(Outcome::Failed(why)) => failure = Some(why),
             Some(Outcome::Cancelled) => failure = Some(Failure::cancelled("it was asked to stop")),
@@ -187,32 +117,32 @@ impl WorkflowHost {
             warnings: Vec::new(),
         };
         if description.row.status == RunStatus::Running {
-            self.look(workspace, &mut description).await;
+            self.inspect(workspace, &mut description).await;
         }
         Ok(description)
     }
 
-    async fn look(&self, workspace: seriatim_types::WorkspaceId, description: &mut Description) {
-        match self.inner.ask(workspace, |reply| Item::Look { reply }).await {
-            Ok(Looked { blocked, warnings }) => {
+    async fn inspect(&self, workspace: seriatim_types::WorkspaceId, description: &mut Description) {
+        match self.inner.ask(workspace, |reply| Item::Inspect { reply }).await {
+            Ok(CodeStatus { blocked, warnings }) => {
                 (description.blocked, description.warnings) = (blocked, warnings);
             }
             Err(HostError::Stuck { reason, .. }) => description.stuck = Some(reason),
             // It is shown without, then.
             Err(_) => {}
         }
-        if let Some(workflow) = self.inner.find(workspace) {
+        if let Some(workflow) = self.inner.table.find(workspace) {
             let state = workflow.lock();
-            if let Some(open) = state.known.as_ref().and_then(|known| known.open.as_ref()) {
+            if let Some(open) = state.standing.run() {
                 description.pending = operations(&open.pending);
             }
             if description.stuck.is_none() {
-                description.stuck.clone_from(&state.stuck);
+                description.stuck = state.standing.stuck().map(str::to_owned);
             }
         }
     }
 
-    /// Up to `limit` workflows behind a cursor, in the order in which they were first started.
+    /// Up to `limit` workflows after a cursor, in the order in which they were first started.
     ///
     /// # Errors
     ///
@@ -234,7 +164,7 @@ impl WorkflowHost {
         Ok(found.into_iter().map(listed).collect())
     }
 
-    /// Up to `limit` workflows behind a cursor whose run this host could not continue, in the order in which they were
+    /// Up to `limit` workflows after a cursor whose run this host could not continue, in the order in which they were
     /// first started. A host knows what it has tried: after it was opened, open runs become known one after the other.
     ///
     /// # Errors
@@ -242,12 +172,12 @@ impl WorkflowHost {
     /// [`HostError`].
     pub async fn list_stuck(&self, after: Option<u64>, limit: usize) -> Result<Vec<Listed>, HostError> {
         let mut found = Vec::new();
-        for workspace in self.inner.stuck(after) {
+        for workspace in self.inner.table.stuck(after) {
             if found.len() >= limit {
                 break;
             }
             // It may have ended meanwhile.
-            let row = self.inner.row(workspace, None).await?;
+            let row = self.inner.histories.row(workspace, None).await?;
             found.extend(row.filter(|row| row.status == RunStatus::Running).map(|row| Listed {
                 run_id: run_id(workspace, row.run),
                 row,
@@ -297,7 +227,7 @@ impl WorkflowHost {
         bytes_max: usize,
     ) -> Result<Timeline, HostError> {
         let workspace = self.workspace(id).await?;
-        let row = match (self.inner.row(workspace, run).await?, run) {
+        let row = match (self.inner.histories.row(workspace, run).await?, run) {
             (Some(row), _) => row,
             (None, None) => return Err(HostError::UnknownWorkflow(id.to_owned())),
             (None, Some(run)) => {
@@ -329,7 +259,7 @@ impl WorkflowHost {
                             turns_before += entry.turns.len();
                             continue;
                         }
-                        bytes += entry.turns.iter().map(crate::size::turn_weight).sum::<usize>();
+                        bytes += entry.turns.iter().map(crate::size::turn_bytes).sum::<usize>();
                         events.push((offset, event.place.time.as_millis(), entry));
                     }
                 }
@@ -393,72 +323,4 @@ fn operations(pending: &Pending) -> Vec<PendingOperation> {
         }
     }
     found
-}
-
-/// Each command with its answer.
-fn timeline(events: &[(u64, u64, Entry)]) -> Vec<TimelineEntry> {
-    let mut entries: Vec<TimelineEntry> = Vec::new();
-    let mut open: std::collections::HashMap<(Kind, u32), usize> = std::collections::HashMap::new();
-    for (event, _, entry) in events {
-        for turn in &entry.turns {
-            for job in &turn.jobs {
-                let json = serde_json::to_value(job).unwrap_or_default();
-                let place = job.answers().and_then(|key| open.get(&key).copied());
-                match place.and_then(|place| entries.get_mut(place)) {
-                    Some(shown) => {
-                        (shown.answered_at, shown.answer_event) = (Some(turn.time), Some(*event));
-                        shown.answer = Some(json);
-                    }
-                    None => entries.push(plain(job.name(), job_name(job), *event, turn.time, json)),
-                }
-            }
-            for command in &turn.commands {
-                let json = serde_json::to_value(command).unwrap_or_default();
-                let mut shown = plain(command.kind().name(), command.name(), *event, turn.time, json);
-                shown.path = command.path().map(ToString::to_string);
-                if let Some((kind, number)) = command.seq() {
-                    (shown.kind, shown.number) = (Some(kind), Some(number));
-                    if command.lineage().is_some() {
-                        open.insert((kind, number), entries.len());
-                    }
-                }
-                entries.push(shown);
-            }
-        }
-        for retry in &entry.retries {
-            let json = serde_json::to_value(retry).unwrap_or_default();
-            let mut shown = plain("retry_activity", "", *event, retry.at, json);
-            (shown.kind, shown.number) = (Some(Kind::Activity), Some(retry.activity));
-            entries.push(shown);
-        }
-        if let Some(ended) = &entry.ended {
-            let json = serde_json::to_value(ended).unwrap_or_default();
-            entries.push(plain(ended.status.name(), "", *event, ended.time, json));
-        }
-    }
-    entries
-}
-
-fn plain(what: &str, name: &str, event: u64, at: Time, details: serde_json::Value) -> TimelineEntry {
-    TimelineEntry {
-        what: what.to_owned(),
-        kind: None,
-        number: None,
-        path: None,
-        name: name.to_owned(),
-        event,
-        at,
-        details,
-        answered_at: None,
-        answer_event: None,
-        answer: None,
-    }
-}
-
-fn job_name(job: &Job) -> &str {
-    match job {
-        Job::Start(start) => &start.workflow_type,
-        Job::Signal { name, .. } | Job::Update { name, .. } | Job::Query { name, .. } => name,
-        _ => "",
-    }
 }

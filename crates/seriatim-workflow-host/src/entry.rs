@@ -8,7 +8,7 @@
 //! attempts  attempts of activities that have begun, and what their last heartbeats said
 //! arrived   what the run's code could not react to yet: activities that have ended, signals before its first activation
 //! ended?    how the host has ended the run
-//! next?     the run that goes on where this one has ended
+//! next?     the run that continues this one
 //! v         the format, 1; events of older versions have none
 //! delivered what the run had still to tell others when it ended has been told
 //! ```
@@ -44,7 +44,7 @@ pub struct Entry {
     /// How the host has ended the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
-    /// The run that goes on.
+    /// The run that continues it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Next>,
     /// What the run had still to tell others when it ended has been told.
@@ -58,7 +58,7 @@ pub struct Begins {
     /// The operation that it is the child of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ParentLink>,
-    /// When the run, and those that go on where it ends, have to be over.
+    /// When the run, and those that continue it, have to be over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Time>,
 }
@@ -129,7 +129,7 @@ pub struct Ended {
     pub time: Time,
 }
 
-/// A run that goes on where another has ended.
+/// A run that continues another one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Next {
     /// Its number.

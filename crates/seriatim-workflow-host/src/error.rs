@@ -89,7 +89,7 @@ pub enum HostError {
     /// Too much is under way.
     #[error("server is busy: {0}")]
     Busy(String),
-    /// The run's code does not get on; nothing was written.
+    /// The run's code cannot continue; nothing was written.
     #[error("workflow {id} is stuck: {reason}")]
     Stuck {
         /// The workflow.

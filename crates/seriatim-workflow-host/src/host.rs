@@ -13,15 +13,14 @@ use seriatim_storage::Digest;
 use seriatim_types::WorkspaceId;
 use seriatim_workflow::{Failure, Headers, Job, Payload, Registry, Start};
 
-use crate::attempt::to_time;
-use crate::ending::terminated;
 use crate::entry::Begins;
 use crate::error::HostError;
 use crate::inner::Inner;
-use crate::messages::{KEY_PREFIX, Outcome};
+use crate::messages::KEY_PREFIX;
 use crate::options::HostOptions;
 use crate::start::{StartRequest, Started};
-use crate::workflow::{self, Answering, Item, Key, StartAs, Written};
+use crate::workflow::ending::{Outcome, terminated};
+use crate::workflow::{Item, Key, Request, Responder, StartAs, Written, run_id};
 
 /// Runs workflows on an engine: the one host that drives its application `workflows`. Cheap to clone; close it once,
 /// before the engine.
@@ -40,12 +39,12 @@ impl fmt::Debug for WorkflowHost {
     }
 }
 
-/// Something was told to a run; it is in its history.
+/// A request to a run is in its history.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct Accepted {
     /// The run.
     pub run_id: String,
-    /// Whether it was told before, under the same idempotency key.
+    /// Whether it was sent before, with the same idempotency key.
     pub repeated: bool,
 }
 
@@ -83,7 +82,7 @@ impl WorkflowHost {
     /// Bytes of large inputs that are kept for pending activities.
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
-        self.inner.kept_input_bytes()
+        self.inner.inputs.kept_bytes()
     }
 
     /// How many threads for workflow code do not return, if no other can take their place: then runs wait.
@@ -129,7 +128,7 @@ impl WorkflowHost {
         };
         let key = request.idempotency_key.as_deref().map(|key| self.key(key, request.identity(&id)));
         let key = key.transpose()?;
-        let now = to_time(self.inner.env.now());
+        let now = self.inner.now();
         let due = request.start_delay.map(|delay| now.after(delay));
         let deadline = request.execution_timeout.map(|timeout| due.unwrap_or(now).after(timeout));
         let signal = request.signal.map(|signal| signal_job(signal.name, signal.input));
@@ -145,14 +144,14 @@ impl WorkflowHost {
         let how = StartAs { reuse: request.id_reuse_policy, key, due, signal };
         let (workspace, written) = self.inner.start_run(start, begins, how).await?;
         let Written { run, repeated, begins: started } = written;
-        Ok(Started { id, run_id: workflow::run_id(workspace, run), started, repeated })
+        Ok(Started { id, run_id: run_id(workspace, run), started, repeated })
     }
 
     fn key(&self, key: &str, identity: String) -> Result<Key, HostError> {
         if key.starts_with(KEY_PREFIX) {
             return Err(HostError::Invalid(format!("an idempotency key may not begin with {KEY_PREFIX:?}")));
         }
-        // Before a name is registered: a start that is refused leaves no workflow behind.
+        // Before a name is registered: a start that is refused leaves no workflow.
         let (max, found) = (IDEMPOTENCY_KEY_BYTES_MAX, key.len());
         if found == 0 || found > max {
             return Err(SubmitError::from(RequestError::BadKey { max, found }).into());
@@ -168,7 +167,7 @@ impl WorkflowHost {
     /// The newest run of a workflow.
     pub(crate) async fn newest(&self, id: &str) -> Result<(WorkspaceId, RunRow), HostError> {
         let workspace = self.workspace(id).await?;
-        let row = self.inner.row(workspace, None).await?;
+        let row = self.inner.histories.row(workspace, None).await?;
         let row = row.ok_or_else(|| HostError::UnknownWorkflow(id.to_owned()))?;
         Ok((workspace, row))
     }
@@ -179,17 +178,17 @@ impl WorkflowHost {
         if bytes > limit { Err(HostError::TooLarge { what, bytes, limit }) } else { Ok(()) }
     }
 
-    async fn tell(&self, id: &str, job: Job, key: Option<&str>) -> Result<Told, HostError> {
+    async fn request(&self, id: &str, job: Job, key: Option<&str>) -> Result<Accepted, HostError> {
         self.refuse_when_closed()?;
         let workspace = self.workspace(id).await?;
         let key =
             key.map(|key| self.key(key, serde_json::to_string(&job).unwrap_or_default())).transpose()?;
-        let told = self.inner.ask(workspace, |reply| {
-            let answer = Answering::Written(reply);
-            Item::Tell(Box::new(workflow::Told { job, run: None, key, answer }))
+        let asked = self.inner.ask(workspace, |reply| {
+            let responder = Responder::Written(reply);
+            Item::Request(Box::new(Request { job, run: None, key, responder }))
         });
-        let Written { run, repeated, .. } = told.await.map_err(|error| error.of(id))?;
-        Ok(Told { run_id: workflow::run_id(workspace, run), repeated })
+        let Written { run, repeated, .. } = asked.await.map_err(|error| error.of(id))?;
+        Ok(Accepted { run_id: run_id(workspace, run), repeated })
     }
 
     /// Sends a signal to the open run of a workflow. Durable when it answers.
@@ -203,9 +202,9 @@ impl WorkflowHost {
         name: &str,
         input: Vec<Payload>,
         idempotency_key: Option<&str>,
-    ) -> Result<Told, HostError> {
+    ) -> Result<Accepted, HostError> {
         self.refuse_too_large("the signal's input", &input)?;
-        self.tell(id, signal_job(name.to_owned(), input), idempotency_key).await
+        self.request(id, signal_job(name.to_owned(), input), idempotency_key).await
     }
 
     /// Asks the open run of a workflow to stop.
@@ -218,8 +217,8 @@ impl WorkflowHost {
         id: &str,
         reason: &str,
         idempotency_key: Option<&str>,
-    ) -> Result<Told, HostError> {
-        self.tell(id, Job::Cancel { reason: reason.to_owned() }, idempotency_key).await
+    ) -> Result<Accepted, HostError> {
+        self.request(id, Job::Cancel { reason: reason.to_owned() }, idempotency_key).await
     }
 
     /// Ends the open run of a workflow without asking it, also one that is stuck.
@@ -232,15 +231,15 @@ impl WorkflowHost {
         id: &str,
         reason: &str,
         idempotency_key: Option<&str>,
-    ) -> Result<Told, HostError> {
+    ) -> Result<Accepted, HostError> {
         self.refuse_when_closed()?;
         let workspace = self.workspace(id).await?;
         let key = idempotency_key.map(|key| self.key(key, format!("terminate {reason}"))).transpose()?;
-        let ended = Box::new(terminated(reason, &self.inner.env));
+        let ended = Box::new(terminated(reason, self.inner.now()));
         let asked =
             self.inner.ask(workspace, |reply| Item::End { run: None, ended, key, reply: Some(reply) });
         let Written { run, repeated, .. } = asked.await.map_err(|error| error.of(id))?;
-        Ok(Told { run_id: workflow::run_id(workspace, run), repeated })
+        Ok(Accepted { run_id: run_id(workspace, run), repeated })
     }
 
     /// Tries the open run of a workflow again, if its code could not continue: everything is read anew, and what the run
@@ -249,12 +248,12 @@ impl WorkflowHost {
     /// # Errors
     ///
     /// [`HostError::Stuck`] if its code does still not do what its history says; [`HostError::NotRunning`].
-    pub async fn retry(&self, id: &str) -> Result<Told, HostError> {
+    pub async fn retry(&self, id: &str) -> Result<Accepted, HostError> {
         self.refuse_when_closed()?;
         let workspace = self.workspace(id).await?;
         let asked = self.inner.ask(workspace, |reply| Item::Unstick { reply });
         let Written { run, repeated, .. } = asked.await.map_err(|error| error.of(id))?;
-        Ok(Told { run_id: workflow::run_id(workspace, run), repeated })
+        Ok(Accepted { run_id: run_id(workspace, run), repeated })
     }
 
     /// Asks the newest run of a workflow about its state. Nothing is written.
@@ -302,13 +301,13 @@ impl WorkflowHost {
             run_validator: true,
         };
         let asked = self.inner.ask(workspace, |reply| {
-            let answer = Answering::Update(reply);
-            Item::Tell(Box::new(workflow::Told { job, run: None, key, answer }))
+            let responder = Responder::Update(reply);
+            Item::Request(Box::new(Request { job, run: None, key, responder }))
         });
         asked.await.map_err(|error| error.of(id))
     }
 
-    /// Waits until the newest run of a workflow, and those that go on where it ended, have ended, and returns its result.
+    /// Waits until the newest run of a workflow, and those that continue it, have ended, and returns its result.
     ///
     /// # Errors
     ///

@@ -1,40 +1,38 @@
 //! What all parts of a host share.
 
-use std::collections::{BTreeSet, HashMap};
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
 use seriatim_activity::Activities;
-use seriatim_engine::{Engine, PartitionStatus, RunStatus, WorkflowsClaim};
+use seriatim_engine::{Engine, RunRow, RunStatus, SubmitError, WorkflowsClaim};
 use seriatim_env::{Env, Shutdown};
-use seriatim_types::{ErrorKind, PartitionId, WorkspaceId};
-use seriatim_workflow::{Failure, Instance, Job, Registry, TimeoutType};
-use tokio::sync::{Notify, Semaphore};
+use seriatim_types::WorkspaceId;
+use seriatim_workflow::{CommandSeq, Failure, Instance, Job, Registry, Start, Time, TimeoutType};
+use tokio::sync::{Semaphore, oneshot};
 
-use crate::attempt::{RunningAttempt, to_time};
+use crate::attempt::to_time;
 use crate::cache::Instances;
 use crate::clock::{Alarm, Clock};
 use crate::driver::Driver;
-use crate::entry::Ended;
+use crate::entry::{Begins, Ended};
 use crate::error::HostError;
-use crate::inputs::LastInputs;
+use crate::heartbeat::RunningAttempt;
+use crate::histories::Histories;
+use crate::inputs::Inputs;
 use crate::metrics::HostMetrics;
 use crate::options::HostOptions;
+use crate::resume::Resume;
+use crate::retention::Sweeper;
+use crate::running::Running;
 use crate::size;
+use crate::table::WorkflowTable;
 use crate::threads::Threads;
-use crate::waiting::Asleep;
-use crate::workflow::{Item, Workflow};
-
-/// Open runs that are read together after a start.
-const PAGE: usize = 256;
-/// How long a page of open runs waits for those before it, at most.
-const RESUME_WAIT: Duration = Duration::from_secs(1);
-/// Histories that are read at once to know what open runs wait for. Bounds memory: each holds a page of events, of up to
-/// some MiB.
-const READ_AT_ONCE: usize = 32;
+use crate::workflow::ending::Outcome;
+use crate::workflow::{Effects, Item, Presence, StartAs, Starting, Workflow, Written};
 
 pub(crate) struct Inner {
     pub(crate) env: Env,
@@ -42,32 +40,25 @@ pub(crate) struct Inner {
     pub(crate) registry: Arc<Registry>,
     pub(crate) activities: Activities,
     pub(crate) options: HostOptions,
-    /// Every workflow with an open run, and those that something is being done with.
-    workflows: Mutex<HashMap<WorkspaceId, Arc<Workflow>>>,
-    /// Open runs that only wait, and were not read since the host has started.
-    pub(crate) asleep: Mutex<Asleep>,
-    /// Held while the history of an open run is read to know what it waits for.
-    pub(crate) reading: Semaphore,
-    /// One for each byte of large inputs of pending activities that may be kept.
-    pub(crate) input_bytes: Arc<Semaphore>,
-    pub(crate) last_inputs: tokio::sync::Mutex<Option<LastInputs>>,
-    pub(crate) instances: Mutex<Instances<Instance>>,
+    pub(crate) histories: Histories,
+    pub(crate) inputs: Inputs,
+    pub(crate) table: WorkflowTable,
+    instances: Mutex<Instances<Instance>>,
     pub(crate) clock: Clock,
     pub(crate) threads: Threads,
     /// That it is the one host of its engine; none if another one is.
     pub(crate) claim: Option<WorkflowsClaim>,
+    /// Held by a driver while it activates or writes.
     pub(crate) active: Semaphore,
+    /// Held by an attempt of an activity while it runs.
     pub(crate) activity_permits: Semaphore,
     pub(crate) metrics: HostMetrics,
     /// Set before `stop`: no request is taken, no attempt begins; what runs may end.
     pub(crate) draining: Shutdown,
     pub(crate) stop: Shutdown,
-    /// The attempts of activities that run, by a number; `attempt_ended` is notified when one ends.
-    attempts: Mutex<(u64, HashMap<u64, Arc<RunningAttempt>>)>,
-    attempt_ended: Notify,
-    /// How many drivers are at work; told when one ends.
-    drivers: Mutex<usize>,
-    driver_ended: Notify,
+    /// The attempts of activities that run.
+    pub(crate) attempts: Arc<Running<Arc<RunningAttempt>>>,
+    pub(crate) drivers: Arc<Running<()>>,
 }
 
 impl Inner {
@@ -79,15 +70,14 @@ impl Inner {
         options: HostOptions,
     ) -> Self {
         let stop = env.shutdown().child_token();
+        let metrics = HostMetrics::new();
         Self {
+            histories: Histories::new(engine.clone(), metrics.loaded_events.clone()),
+            inputs: Inputs::new(engine.clone(), options.pending_bytes),
+            table: WorkflowTable::new(metrics.open.clone()),
             instances: Mutex::new(Instances::new(options.cached_instances, options.cached_bytes)),
             active: Semaphore::new(options.active_max.max(1)),
             activity_permits: Semaphore::new(options.activities_max.max(1)),
-            workflows: Mutex::default(),
-            asleep: Mutex::default(),
-            reading: Semaphore::new(READ_AT_ONCE),
-            last_inputs: tokio::sync::Mutex::default(),
-            input_bytes: Arc::new(Semaphore::new(options.pending_bytes.min(Semaphore::MAX_PERMITS))),
             claim: engine.workflows().claim(),
             clock: Clock::default(),
             threads: Threads::new(
@@ -95,13 +85,11 @@ impl Inner {
                 options.abandoned_threads_max,
                 options.activation_timeout,
             ),
-            metrics: HostMetrics::new(),
             registry: Arc::new(registry),
-            drivers: Mutex::new(0),
-            driver_ended: Notify::new(),
+            attempts: Arc::new(Running::new()),
+            drivers: Arc::new(Running::new()),
             draining: stop.child_token(),
-            attempts: Mutex::default(),
-            attempt_ended: Notify::new(),
+            metrics,
             env,
             engine,
             activities,
@@ -110,15 +98,16 @@ impl Inner {
         }
     }
 
-    pub(crate) fn workflows(&self) -> MutexGuard<'_, HashMap<WorkspaceId, Arc<Workflow>>> {
-        self.workflows.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The time, as runs see it.
+    pub(crate) fn now(&self) -> Time {
+        to_time(self.env.now())
     }
 
     pub(crate) fn instances(&self) -> MutexGuard<'_, Instances<Instance>> {
         self.instances.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Drops the code of a run. Its destructors are the user's: they run where its code does, and no one waits for them.
+    /// Drops the code of a run. Its destructors are the user's: they run where its code does, and nothing waits for them.
     pub(crate) fn discard(self: &Arc<Self>, instance: Instance) {
         // One that has ended has dropped what it held.
         if instance.has_ended() || self.env.is_simulated() {
@@ -136,110 +125,92 @@ impl Inner {
         }));
     }
 
-    /// The workflow in memory, if it is there.
-    pub(crate) fn find(&self, workspace: WorkspaceId) -> Option<Arc<Workflow>> {
-        self.workflows().get(&workspace).cloned()
-    }
-
-    /// The workflow in memory, put there if it is not.
-    pub(crate) fn workflow(&self, workspace: WorkspaceId) -> Arc<Workflow> {
-        let mut workflows = self.workflows();
-        let found = workflows.entry(workspace).or_insert_with(|| {
-            if let Some((Some(until), run)) = self.asleep().remove(&workspace) {
-                self.clock.unset(until, workspace, run, Alarm::Wake);
-            }
-            Arc::new(Workflow::new(workspace))
-        });
-        let found = found.clone();
-        self.metrics.open.set((workflows.len() + self.asleep().len()) as f64);
-        found
-    }
-
-    /// Workflows behind one whose run is known to be stuck, in order.
-    pub(crate) fn stuck(&self, after: Option<u64>) -> Vec<WorkspaceId> {
-        let workflows: Vec<Arc<Workflow>> = self.workflows().values().cloned().collect();
-        let is_behind =
-            |workflow: &&Arc<Workflow>| after.is_none_or(|after| workflow.workspace.get() > after);
-        let found = workflows.iter().filter(is_behind).filter(|workflow| workflow.lock().stuck.is_some());
-        let mut found: Vec<WorkspaceId> = found.map(|workflow| workflow.workspace).collect();
-        found.sort_unstable();
-        found
-    }
-
-    pub(crate) fn open_runs(&self) -> usize {
-        self.workflows().len() + self.asleep().len()
-    }
-
-    /// Takes a workflow out of memory; its state is locked.
-    pub(crate) fn remove(&self, workspace: WorkspaceId) {
-        self.workflows().remove(&workspace);
-        self.metrics.open.set(self.open_runs() as f64);
-    }
-
-    /// Puts something into a workflow's inbox, and has it looked at.
+    /// Puts something into a workflow's inbox. A driver begins, if none is at work.
     pub(crate) fn push(self: &Arc<Self>, workspace: WorkspaceId, item: Item) {
-        let item = match item {
-            Item::Answer { run, job, generation } => {
-                Item::Answer { run, job: size::fit(job, self.options.answer_bytes_max), generation }
-            }
-            Item::Retry { run, retry, is_kept } => {
-                let retry = Box::new(size::fit_retry(*retry, self.options.answer_bytes_max));
-                Item::Retry { run, retry, is_kept }
-            }
-            other => other,
-        };
-        let (workflow, begins) = loop {
-            let workflow = self.workflow(workspace);
+        let item = self.fit(item);
+        let (workflow, presence) = loop {
+            let workflow = self.table.find_or_add(workspace, &self.clock);
             let mut state = workflow.lock();
-            if state.is_removed {
+            if state.presence == Presence::Removed {
                 continue;
             }
-            if item.is_asked() && state.asked >= self.options.inbox_max {
+            if item.is_asked() && state.inbox.asked() >= self.options.inbox_max {
                 drop(state);
                 let waiting = self.options.inbox_max;
                 item.refuse(HostError::Busy(format!("{waiting} requests wait for this workflow")));
                 return;
             }
-            state.asked += usize::from(item.is_asked());
             state.inbox.push_back(item);
-            let begins = !std::mem::replace(&mut state.is_driven, true);
+            let presence = std::mem::replace(&mut state.presence, Presence::Driven);
             drop(state);
-            break (workflow, begins);
+            break (workflow, presence);
         };
-        if begins {
-            *self.drivers.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-            let inner = self.clone();
-            drop(self.env.spawn(async move {
-                let mut driving = Box::pin(Driver::new(inner.clone(), workflow.clone()).run());
-                let ended = poll_fn(|cx| {
-                    let polled = catch_unwind(AssertUnwindSafe(|| driving.as_mut().poll(cx)));
-                    polled.map_or_else(|_| Poll::Ready(false), |polled| polled.map(|()| true))
-                });
-                if !ended.await {
-                    inner.broke(&workflow);
-                }
-                *inner.drivers.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-                inner.driver_ended.notify_waiters();
-            }));
-        } else {
-            workflow.arrived.notify_one();
+        match presence {
+            Presence::Driven => workflow.arrived.notify_one(),
+            Presence::Idle | Presence::Removed => self.drive(workflow),
         }
     }
 
-    /// The driver of a workflow has panicked, which is a defect of the host: the run is stuck, and no one waits in vain.
-    fn broke(&self, workflow: &Workflow) {
+    /// The same item, with what is too large in it replaced by what says so.
+    fn fit(&self, item: Item) -> Item {
+        let limit = self.options.answer_bytes_max;
+        match item {
+            Item::Answer { run, job, generation } => {
+                Item::Answer { run, job: size::fit(job, limit), generation }
+            }
+            Item::Retry { run, retry, is_kept } => {
+                Item::Retry { run, retry: Box::new(size::fit_retry(*retry, limit)), is_kept }
+            }
+            other => other,
+        }
+    }
+
+    /// Begins a driver.
+    fn drive(self: &Arc<Self>, workflow: Arc<Workflow>) {
+        let (inner, running) = (self.clone(), self.drivers.begin(()));
+        drop(self.env.spawn(async move {
+            let mut driving = Box::pin(Driver::new(inner.clone(), workflow.clone()).run());
+            let ended = poll_fn(|cx| {
+                let polled = catch_unwind(AssertUnwindSafe(|| driving.as_mut().poll(cx)));
+                polled.map_or_else(|_| Poll::Ready(false), |polled| polled.map(|()| true))
+            });
+            if !ended.await {
+                inner.driver_panicked(&workflow);
+            }
+            drop(running);
+        }));
+    }
+
+    /// The driver of a workflow has panicked, which is a defect of the host: the run is stuck, and callers are answered.
+    fn driver_panicked(&self, workflow: &Workflow) {
         let reason = "the host has a defect, and its log has the panic's message";
-        let items: Vec<Item> = {
+        let mut effects = Effects::new();
+        let items = {
             let mut state = workflow.lock();
-            state.forget();
-            if state.stuck.replace(reason.to_owned()).is_none() {
+            if state.standing.stuck().is_none() {
                 self.metrics.stuck.increment(1.0);
             }
+            state.stick(reason.to_owned(), &mut effects);
             state.drain()
         };
-        let id = workflow.workspace.to_string();
-        let error = HostError::Stuck { id, reason: reason.to_owned() };
+        for effect in effects {
+            if let crate::workflow::Effect::Cancel(token) = effect {
+                token.cancel();
+            }
+        }
+        let error = HostError::Stuck { id: workflow.workspace.to_string(), reason: reason.to_owned() };
         items.into_iter().for_each(|item| item.refuse(error.clone()));
+    }
+
+    /// Puts something into a workflow's inbox and waits until it is answered.
+    pub(crate) async fn ask<T>(
+        self: &Arc<Self>,
+        workspace: WorkspaceId,
+        item: impl FnOnce(oneshot::Sender<Result<T, HostError>>) -> Item,
+    ) -> Result<T, HostError> {
+        let (reply, answer) = oneshot::channel();
+        self.push(workspace, item(reply));
+        answer.await.unwrap_or(Err(HostError::Closed))
     }
 
     /// An answer to an operation of a run.
@@ -247,11 +218,88 @@ impl Inner {
         self.push(workspace, Item::Answer { run, job, generation: 0 });
     }
 
+    /// Starts a workflow, or finds that it was started with this key.
+    pub(crate) async fn start_run(
+        self: &Arc<Self>,
+        start: Start,
+        begins: Begins,
+        how: StartAs,
+    ) -> Result<(WorkspaceId, Written), HostError> {
+        if !self.registry.contains(&start.workflow_type) {
+            let known: Vec<&str> = self.registry.names().collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            return Err(HostError::UnknownType { workflow_type: start.workflow_type, known });
+        }
+        let (workspace, is_fresh) = self.engine.workflows().register(&start.workflow_id).await?;
+        if !self.table.has_room(workspace, self.options.open_runs_max) {
+            return Err(HostError::Busy(format!("{} runs are open", self.options.open_runs_max)));
+        }
+        let start = Box::new(start);
+        let written = self
+            .ask(workspace, |reply| Item::Start(Box::new(Starting { start, begins, how, is_fresh, reply })))
+            .await?;
+        Ok((workspace, written))
+    }
+
+    /// Waits until a run, and those that continue it, have ended. Nothing, if there is no such run.
+    pub(crate) async fn wait_ended(
+        self: &Arc<Self>,
+        workspace: WorkspaceId,
+        mut run: u64,
+    ) -> Result<Option<RunRow>, SubmitError> {
+        loop {
+            let workflow = self.table.find(workspace);
+            let ended = workflow.as_ref().map(|workflow| workflow.ended.notified());
+            let mut ended = ended.map(Box::pin);
+            if let Some(ended) = &mut ended {
+                // From here on nothing is missed.
+                ended.as_mut().enable();
+            }
+            let Some(row) = self.histories.last_of(workspace, run).await? else { return Ok(None) };
+            if row.status != RunStatus::Running {
+                return Ok(Some(row));
+            }
+            run = row.run;
+            match ended {
+                Some(ended) => ended.await,
+                // It is open, and was not read yet.
+                None => self.push(workspace, Item::Wake),
+            }
+        }
+    }
+
+    /// As [`Self::wait_ended`], with how it ended. Nothing, if there is no such run.
+    pub(crate) async fn wait_outcome(
+        self: &Arc<Self>,
+        workspace: WorkspaceId,
+        run: u64,
+    ) -> Result<Option<(RunRow, Outcome)>, SubmitError> {
+        if let Some(found) = self.wait_here(workspace, run).await {
+            return Ok(Some(found));
+        }
+        let Some(row) = self.wait_ended(workspace, run).await? else { return Ok(None) };
+        Ok(self.histories.outcome(workspace, &row).await?.map(|outcome| (row, outcome)))
+    }
+
+    /// Waits for the end of a run that is open in memory: its driver knows how it ends, and nothing has to be read. Nothing,
+    /// if it is not open here, or another one continues it.
+    async fn wait_here(&self, workspace: WorkspaceId, run: u64) -> Option<(RunRow, Outcome)> {
+        let workflow = self.table.find(workspace)?;
+        let mut ended = pin!(workflow.ended.notified());
+        ended.as_mut().enable();
+        let is_open = workflow.lock().run() == Some(run);
+        if is_open {
+            ended.await;
+        }
+        let found = workflow.lock().last_ended.clone();
+        found.filter(|(row, _)| row.run == run)
+    }
+
     /// An alarm rings.
     fn ring(self: &Arc<Self>, workspace: WorkspaceId, run: u64, alarm: Alarm) {
         match alarm {
             Alarm::Timer(seq) => {
-                self.answer(workspace, run, Job::FireTimer { seq: seriatim_workflow::CommandSeq::new(seq) });
+                self.answer(workspace, run, Job::FireTimer { seq: CommandSeq::new(seq) });
             }
             Alarm::Wake => self.push(workspace, Item::Wake),
             Alarm::Begin => self.push(workspace, Item::Begin { run }),
@@ -260,24 +308,19 @@ impl Inner {
                     TimeoutType::StartToClose,
                     "the run took longer than its time-out allows",
                 );
-                let time = to_time(self.env.now());
-                let ended = Box::new(Ended { status: RunStatus::TimedOut, failure, time });
+                let ended = Box::new(Ended { status: RunStatus::TimedOut, failure, time: self.now() });
                 self.push(workspace, Item::End { run: Some(run), ended, key: None, reply: None });
             }
         }
     }
 
-    /// Carries on with what was open, and rings alarms, until it is told to stop.
+    /// Continues what was open, and rings alarms, until it is told to stop.
     pub(crate) async fn run(self: Arc<Self>) {
-        let inner = self.clone();
-        drop(self.env.spawn(async move {
-            inner.draining.run_until_cancelled(inner.resume_all()).await;
-        }));
+        let (draining, resume) = (self.draining.clone(), Resume { inner: self.clone() });
+        drop(self.env.spawn(async move { draining.run_until_cancelled(resume.run()).await }));
         if let Some(retention) = self.options.retention {
-            let inner = self.clone();
-            drop(self.env.spawn(async move {
-                inner.draining.run_until_cancelled(inner.forget_old(retention)).await;
-            }));
+            let (draining, sweeper) = (self.draining.clone(), Sweeper { inner: self.clone(), retention });
+            drop(self.env.spawn(async move { draining.run_until_cancelled(sweeper.run()).await }));
         }
         let ringing = self.clock.run(&self.env, |workspace, run, alarm| self.ring(workspace, run, alarm));
         self.draining.run_until_cancelled(ringing).await;
@@ -290,153 +333,32 @@ impl Inner {
         }
     }
 
-    /// Finds every open run, and has it looked at. A partition that is not ready, or cannot be read, keeps no other from
-    /// that.
-    async fn resume_all(self: &Arc<Self>) {
-        self.wait_unfenced().await;
-        let mut done = BTreeSet::new();
-        loop {
-            let states = match self.engine.partitions("workflows") {
-                Ok(states) => states,
-                Err(error) if error.kind() == ErrorKind::Closed => return,
-                Err(error) => {
-                    tracing::warn!(%error, "the partitions of workflows could not be read; it is tried again");
-                    Vec::new()
-                }
-            };
-            let (count, is_known) = (states.len(), !states.is_empty());
-            for state in states {
-                let partition = state.partition.id;
-                if !matches!(state.status, PartitionStatus::Ready) || done.contains(&partition) {
-                    continue;
-                }
-                match self.resume_partition(partition).await {
-                    Ok(()) => drop(done.insert(partition)),
-                    Err(error) if error.kind() == ErrorKind::Closed => return,
-                    Err(error) => {
-                        tracing::warn!(%partition, %error, "open runs could not be read; it is tried again");
-                    }
-                }
-            }
-            if is_known && done.len() == count {
-                return;
-            }
-            self.env.sleep(self.env.jitter(self.options.retry)).await;
-        }
-    }
-
-    async fn resume_partition(
-        self: &Arc<Self>,
-        partition: PartitionId,
-    ) -> Result<(), seriatim_engine::SubmitError> {
-        let workflows = self.engine.workflows();
-        let mut after = None;
-        loop {
-            let page = workflows.open_runs(partition, after, PAGE).await?;
-            for (workspace, _, waiting) in &page {
-                match waiting {
-                    Some(waiting) => self.let_sleep(*workspace, *waiting),
-                    None => self.push(*workspace, Item::Wake),
-                }
-            }
-            // Those of a partition that has stopped meanwhile do not end, and keep no other from being found.
-            let below = self.drivers_below(2 * self.options.active_max.max(PAGE));
-            let _ = self.env.timeout(RESUME_WAIT, below).await;
-            match page.last() {
-                Some((last, ..)) if page.len() == PAGE => after = Some(*last),
-                _ => break,
-            }
-        }
-        let mut after = None;
-        loop {
-            let page = workflows.owing(partition, after, PAGE).await?;
-            let last = page.last().filter(|_| page.len() == PAGE).map(|(last, row)| (*last, row.run));
-            for (workspace, row) in page {
-                self.pay(workspace, row);
-            }
-            match last {
-                Some(last) => after = Some(last),
-                None => break,
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits until fewer drivers than this are at work.
-    async fn drivers_below(&self, limit: usize) {
-        loop {
-            let mut ended = std::pin::pin!(self.driver_ended.notified());
-            ended.as_mut().enable();
-            if *self.drivers.lock().unwrap_or_else(PoisonError::into_inner) < limit {
-                return;
-            }
-            ended.await;
-        }
-    }
-
-    /// An attempt runs until what is returned is dropped.
-    pub(crate) fn begin_attempt(&self, attempt: Arc<RunningAttempt>) -> Running<'_> {
-        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
-        attempts.0 += 1;
-        let number = attempts.0;
-        attempts.1.insert(number, attempt);
-        Running(self, number)
-    }
-
-    /// Waits until no attempt runs.
-    async fn no_attempts(&self) {
-        loop {
-            let mut ended = std::pin::pin!(self.attempt_ended.notified());
-            ended.as_mut().enable();
-            if self.attempts.lock().unwrap_or_else(PoisonError::into_inner).1.is_empty() {
-                return;
-            }
-            ended.await;
-        }
-    }
-
     /// Ends everything: what is being written is waited for, activities end at their next await and run again next time.
     pub(crate) async fn close(self: &Arc<Self>) {
         self.draining.cancel();
-        if self.env.timeout(self.options.close_grace, self.no_attempts()).await.is_err() {
+        if self.env.timeout(self.options.close_grace, self.attempts.below(1)).await.is_err() {
             tracing::info!("activities are cut off: they have not ended within the grace time");
             // What they have said last is for their next attempts.
-            let running: Vec<_> = {
-                let attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
-                attempts.1.values().cloned().collect()
-            };
-            running.iter().for_each(|attempt| attempt.keep(self));
+            self.attempts.all().iter().for_each(|attempt| attempt.keep(self));
         }
         // What has ended is written before the host stops.
-        let until = self.env.instant() + self.options.close_patience;
-        let is_written = self.env.timeout(self.options.close_patience, self.drivers_below(1)).await.is_ok();
+        let until = self.env.instant() + self.options.close_timeout;
+        let is_written = self.env.timeout(self.options.close_timeout, self.drivers.below(1)).await.is_ok();
         self.stop.cancel();
         let left = until.saturating_duration_since(self.env.instant());
-        if !is_written && self.env.timeout(left, self.drivers_below(1)).await.is_err() {
+        if !is_written && self.env.timeout(left, self.drivers.below(1)).await.is_err() {
             tracing::warn!("the engine does not answer; the host of workflows closes without it");
         }
-        // Updates that a run's code has not answered, or not heard of.
-        let workflows: Vec<Arc<Workflow>> = self.workflows().values().cloned().collect();
-        for workflow in workflows {
+        // Updates that a run's code has not answered, or not received.
+        for workflow in self.table.all() {
             let left = {
                 let mut state = workflow.lock();
-                if state.is_driven { Vec::new() } else { state.drain() }
+                if state.presence == Presence::Driven { Vec::new() } else { state.drain() }
             };
             left.into_iter().for_each(|item| item.refuse(HostError::Closed));
         }
         if let Some(claim) = &self.claim {
             claim.release();
         }
-    }
-}
-
-/// An attempt that runs.
-pub(crate) struct Running<'a>(&'a Inner, u64);
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        let ended = self.0.attempts.lock().unwrap_or_else(PoisonError::into_inner).1.remove(&self.1);
-        drop(ended);
-        self.0.attempt_ended.notify_waiters();
     }
 }

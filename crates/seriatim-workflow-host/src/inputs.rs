@@ -1,16 +1,15 @@
 //! Inputs of activities that are pending: the large ones are kept up to a number of bytes, and read from the log beyond it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use seriatim_engine::SubmitError;
+use seriatim_engine::{Engine, SubmitError};
 use seriatim_storage::LogError;
 use seriatim_types::{WorkspaceId, WorkspaceOffset};
 use seriatim_workflow::{Command, Payload};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
-use crate::inner::Inner;
-use crate::load::read_entry;
-use crate::pending::ActivityTask;
+use crate::histories::read_entry;
 use crate::size;
 
 /// A large input that is kept in memory until its activity has ended.
@@ -36,23 +35,36 @@ impl LastInputs {
     }
 }
 
-impl Inner {
-    /// Takes a large input out of what is pending. It is kept if there is room.
-    pub(crate) fn take_input(&self, task: &mut ActivityTask) -> Option<KeptInput> {
-        let input = task.take_large_input()?;
-        let bytes = u32::try_from(size::raw(&input)).ok()?;
-        let room = self.input_bytes.clone().try_acquire_many_owned(bytes).ok()?;
+/// The inputs of all pending activities.
+#[derive(Debug)]
+pub(crate) struct Inputs {
+    engine: Engine,
+    bytes_max: usize,
+    /// One permit for each byte that may be kept.
+    bytes: Arc<Semaphore>,
+    last: Mutex<Option<LastInputs>>,
+}
+
+impl Inputs {
+    pub(crate) fn new(engine: Engine, bytes_max: usize) -> Self {
+        let bytes_max = bytes_max.min(Semaphore::MAX_PERMITS);
+        Self { engine, bytes_max, bytes: Arc::new(Semaphore::new(bytes_max)), last: Mutex::default() }
+    }
+
+    /// Keeps a large input, if there is room.
+    pub(crate) fn keep(&self, input: Vec<Payload>) -> Option<KeptInput> {
+        let bytes = u32::try_from(size::payload_bytes(&input)).ok()?;
+        let room = self.bytes.clone().try_acquire_many_owned(bytes).ok()?;
         Some(KeptInput { input, _bytes: room })
     }
 
     /// Bytes of large inputs that are kept.
-    pub(crate) fn kept_input_bytes(&self) -> usize {
-        let max = self.options.pending_bytes.min(Semaphore::MAX_PERMITS);
-        max - self.input_bytes.available_permits()
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.bytes_max - self.bytes.available_permits()
     }
 
     /// The input of an activity, by the event that has scheduled it.
-    pub(crate) async fn read_input(
+    pub(crate) async fn read(
         &self,
         workspace: WorkspaceId,
         run: u64,
@@ -60,7 +72,7 @@ impl Inner {
         seq: u32,
     ) -> Result<Vec<Payload>, SubmitError> {
         // One at a time, so that activities that one event has scheduled, and that are due together, read it once.
-        let mut last = self.last_inputs.lock().await;
+        let mut last = self.last.lock().await;
         if let Some(found) = last.as_ref().and_then(|last| last.find(workspace, event, seq)) {
             return Ok(found);
         }

@@ -27,36 +27,39 @@
 mod attempt;
 mod cache;
 mod clock;
+pub mod demo;
 mod describe;
 mod driver;
-mod ending;
 mod entry;
 mod error;
+mod heartbeat;
+mod histories;
 mod host;
 mod inner;
 mod inputs;
-mod load;
 mod logged;
 mod messages;
 mod metrics;
-mod operations;
 mod options;
-mod pending;
+mod resume;
 mod retention;
+mod running;
 mod size;
 mod start;
+mod table;
 pub mod testing;
 mod threads;
-mod waiting;
+mod timeline;
 mod workflow;
 
-pub use describe::{Description, Listed, PendingOperation, Timeline, TimelineEntry};
+pub use describe::{Description, Listed, PendingOperation};
 pub use entry::{Attempted, BadEntry, Begins, Ended, Entry, Next, ParentLink, Retry, Turn};
 pub use error::HostError;
-pub use host::{Told, WorkflowHost};
+pub use host::{Accepted, WorkflowHost};
 pub use options::HostOptions;
-pub use seriatim_activity::{Activities, ActivityContext, ActivityInfo, demo};
+pub use seriatim_activity::{Activities, ActivityContext, ActivityInfo};
 pub use start::{StartRequest, StartSignal, Started};
+pub use timeline::{Timeline, TimelineEntry};
 
 /// The guide's examples, compiled and run.
 #[cfg(doctest)]

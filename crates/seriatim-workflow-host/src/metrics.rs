@@ -10,7 +10,7 @@ pub(crate) struct HostMetrics {
     pub(crate) forgotten: Counter,
     pub(crate) activations: Counter,
     pub(crate) replays: Counter,
-    /// Runs whose code does not get on.
+    /// Runs whose code cannot continue.
     pub(crate) stuck: Gauge,
     /// Events that were read to know what an open run waits for.
     pub(crate) loaded_events: Counter,

@@ -61,12 +61,12 @@ pub struct HostOptions {
     /// How often the last heartbeat of a running attempt is written, if it has changed.
     pub heartbeat_interval: Duration,
     /// How long closing waits for what is being written.
-    pub close_patience: Duration,
+    pub close_timeout: Duration,
     /// How long an update waits for the first activation of a run that has a delay, or waits for its next attempt. One that
     /// begins later refuses it. Below the time that a server has to answer.
     pub update_wait: Duration,
     /// Runs that ended longer ago leave the index and the lists, some time after; none: they stay. Their events stay in the
-    /// log either way. An open run stays, and so does a run that one goes on from or that a parent waits for,
+    /// log either way. An open run stays, and so does a run that another one continues or that a parent waits for,
     /// with the newer ones of its workflow.
     pub retention: Option<Duration>,
 }
@@ -98,7 +98,7 @@ impl Default for HostOptions {
             abandoned_threads_max: 64,
             close_grace: Duration::from_secs(5),
             heartbeat_interval: Duration::from_secs(10),
-            close_patience: Duration::from_secs(10),
+            close_timeout: Duration::from_secs(10),
             update_wait: Duration::from_secs(20),
             retention: None,
         }

@@ -9,12 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seriatim_engine::{PartitionStatus, RunRow, RunStatus, SubmitError};
-use seriatim_types::{PartitionId, WorkspaceId, WorkspaceOffset};
+use seriatim_types::{PartitionId, WorkspaceId};
 
-use crate::entry::Begins;
 use crate::error::HostError;
 use crate::inner::Inner;
-use crate::load::read_entry;
 use crate::workflow::Item;
 
 /// Rows of the index that are read together, and workflows that are written to at once.
@@ -28,36 +26,43 @@ const SWEEP_EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::fro
 
 const NOT_FORGOTTEN: &str = "runs that ended long ago could not be forgotten; it is tried again";
 
-impl Inner {
-    /// Forgets runs that ended longer ago than `retention`, again and again.
-    pub(crate) async fn forget_old(self: &Arc<Self>, retention: Duration) {
-        let pause = (retention / 16).clamp(SWEEP_EVERY.0, SWEEP_EVERY.1);
+/// Forgets runs that ended longer ago than the retention.
+#[derive(Clone)]
+pub(crate) struct Sweeper {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) retention: Duration,
+}
+
+impl Sweeper {
+    /// Sweeps again and again.
+    pub(crate) async fn run(self) {
+        let pause = (self.retention / 16).clamp(SWEEP_EVERY.0, SWEEP_EVERY.1);
         loop {
-            self.wait_unfenced().await;
-            let states = self.engine.partitions("workflows").unwrap_or_default();
+            self.inner.wait_unfenced().await;
+            let states = self.inner.engine.partitions("workflows").unwrap_or_default();
             let ready = states.iter().filter(|state| matches!(state.status, PartitionStatus::Ready));
             for partition in ready.map(|state| state.partition.id) {
-                if let Err(error) = self.sweep(partition, retention).await {
+                if let Err(error) = self.sweep(partition).await {
                     tracing::warn!(%partition, %error, "{NOT_FORGOTTEN}");
                 }
             }
-            self.env.sleep(self.env.jitter(pause)).await;
+            self.inner.env.sleep(self.inner.env.jitter(pause)).await;
         }
     }
 
     /// Looks at every workflow of a partition once.
-    async fn sweep(self: &Arc<Self>, partition: PartitionId, retention: Duration) -> Result<(), SubmitError> {
+    async fn sweep(&self, partition: PartitionId) -> Result<(), SubmitError> {
         for status in RunStatus::ALL {
             let mut after = None;
             loop {
-                let page = self.engine.workflows().with_status(partition, status, after, PAGE).await?;
-                let millis = u64::try_from(retention.as_millis()).unwrap_or(u64::MAX);
-                let before = self.env.now().as_millis().saturating_sub(millis);
+                let page = self.inner.engine.workflows().with_status(partition, status, after, PAGE).await?;
+                let millis = u64::try_from(self.retention.as_millis()).unwrap_or(u64::MAX);
+                let before = self.inner.env.now().as_millis().saturating_sub(millis);
                 let sweeping = page.iter().filter(|(_, newest)| is_of_interest(newest, before));
                 let sweeping = sweeping.map(|(workspace, newest)| {
-                    let (inner, workspace, newest) = (self.clone(), *workspace, newest.clone());
-                    self.env.spawn(async move {
-                        inner.sweep_workflow(partition, workspace, &newest, before).await
+                    let (sweeper, workspace, newest) = (self.clone(), *workspace, newest.clone());
+                    self.inner.env.spawn(async move {
+                        sweeper.sweep_workflow(partition, workspace, &newest, before).await
                     })
                 });
                 for swept in sweeping.collect::<Vec<_>>() {
@@ -69,7 +74,7 @@ impl Inner {
                     Some((last, _)) if page.len() == PAGE => after = Some(*last),
                     _ => break,
                 }
-                self.env.sleep(PAGE_PAUSE).await;
+                self.inner.env.sleep(PAGE_PAUSE).await;
             }
         }
         Ok(())
@@ -77,7 +82,7 @@ impl Inner {
 
     /// Forgets the runs of a workflow that ended before a time.
     async fn sweep_workflow(
-        self: &Arc<Self>,
+        &self,
         partition: PartitionId,
         workspace: WorkspaceId,
         newest: &RunRow,
@@ -89,16 +94,16 @@ impl Inner {
             if count == 0 {
                 return Ok(());
             }
-            self.ask(workspace, |reply| Item::Forget { runs, reply }).await?;
-            self.metrics.forgotten.increment(count as u64);
+            self.inner.ask(workspace, |reply| Item::Forget { runs, reply }).await?;
+            self.inner.metrics.forgotten.increment(count as u64);
             if count < RUNS_MAX {
                 return Ok(());
             }
         }
     }
 
-    /// The oldest runs that can be forgotten: each has ended before a time, no other goes on where it did that is kept, its
-    /// parent does not wait for it, and it has told others what it had to. So has each run before it.
+    /// The oldest runs that can be forgotten: each has ended before a time, no run that is kept continues it, its
+    /// parent does not wait for it, and its messages to others are delivered. So has each run before it.
     async fn old_runs(
         &self,
         partition: PartitionId,
@@ -109,14 +114,14 @@ impl Inner {
         let mut old = VecDeque::new();
         let (mut below, mut kept) = (newest.run.checked_add(1), None);
         loop {
-            let page = self.engine.workflows().runs(workspace, below, PAGE).await?;
+            let page = self.inner.engine.workflows().runs(workspace, below, PAGE).await?;
             for row in &page {
                 let is_kept = (row.next.is_some() && row.next == kept)
                     || row.ended.is_none_or(|ended| ended >= before)
                     || self.is_needed(partition, workspace, row).await?;
                 if is_kept {
                     kept = Some(row.run);
-                    // The newer ones are what a sweep finds it by, and may be what it goes on as.
+                    // The newer ones are what a sweep finds it by, and may be what continues it.
                     old.clear();
                 } else {
                     old.push_back(row.run);
@@ -142,23 +147,16 @@ impl Inner {
     ) -> Result<bool, SubmitError> {
         if row.owes {
             let after = Some((workspace, row.run - 1));
-            let owing = self.engine.workflows().owing(partition, after, 1).await?;
-            if owing.first().is_some_and(|(of, owing)| *of == workspace && owing.run == row.run) {
+            let undelivered = self.inner.engine.workflows().owing(partition, after, 1).await?;
+            if undelivered.first().is_some_and(|(of, found)| *of == workspace && found.run == row.run) {
                 return Ok(true);
             }
         }
-        let Some(parent) = self.begins_of(workspace, row).await?.parent else { return Ok(false) };
-        let parent = self.row(WorkspaceId::new(parent.workspace), Some(parent.run)).await?;
+        let Some(parent) = self.inner.histories.begins(workspace, row).await?.parent else {
+            return Ok(false);
+        };
+        let parent = self.inner.histories.row(WorkspaceId::new(parent.workspace), Some(parent.run)).await?;
         Ok(parent.is_some_and(|parent| parent.status == RunStatus::Running))
-    }
-
-    /// What a run has brought with it, by its first event.
-    async fn begins_of(&self, workspace: WorkspaceId, row: &RunRow) -> Result<Begins, SubmitError> {
-        let from = WorkspaceOffset::new(row.from).unwrap_or(WorkspaceOffset::FIRST);
-        let events = self.engine.events("workflows", workspace, from, 1).await?;
-        let entry = events.first().map(read_entry).transpose()?.flatten().unwrap_or_default();
-        let next = entry.next.filter(|next| next.run == row.run).map(|next| next.begins);
-        Ok(next.or(entry.begins).unwrap_or_default())
     }
 }
 

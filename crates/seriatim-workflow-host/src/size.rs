@@ -41,18 +41,18 @@ pub(crate) fn size_of<T: Serialize + ?Sized>(value: &T) -> usize {
 }
 
 /// Bytes of payloads.
-pub(crate) fn raw(payloads: &[Payload]) -> usize {
+pub(crate) fn payload_bytes(payloads: &[Payload]) -> usize {
     payloads.iter().map(|payload| payload.data.len()).sum()
 }
 
 /// How many bytes of payloads a turn has brought and asked for, with what surrounds them.
-pub(crate) fn turn_weight(turn: &Turn) -> usize {
-    let jobs: usize = turn.jobs.iter().map(weight).sum();
+pub(crate) fn turn_bytes(turn: &Turn) -> usize {
+    let jobs: usize = turn.jobs.iter().map(job_bytes).sum();
     let commands = turn.commands.iter().map(|command| match command {
         Command::ScheduleActivity { input, .. }
         | Command::ScheduleLocalActivity { input, .. }
         | Command::StartChild { input, .. }
-        | Command::SignalExternal { input, .. } => FRAME + raw(input),
+        | Command::SignalExternal { input, .. } => FRAME + payload_bytes(input),
         _ => FRAME,
     });
     jobs + commands.sum::<usize>()
@@ -62,8 +62,8 @@ pub(crate) fn turn_weight(turn: &Turn) -> usize {
 const INPUT_KEPT_MAX: usize = 1 << 10;
 
 /// The start of an open run as it is kept in memory, and the bytes of its input.
-pub(crate) fn slim(mut start: Start) -> (Arc<Start>, usize) {
-    let bytes = raw(&start.input);
+pub(crate) fn without_large_input(mut start: Start) -> (Arc<Start>, usize) {
+    let bytes = payload_bytes(&start.input);
     if bytes > INPUT_KEPT_MAX {
         start.input = Vec::new();
     }
@@ -71,12 +71,12 @@ pub(crate) fn slim(mut start: Start) -> (Arc<Start>, usize) {
 }
 
 /// Whether an input of so many bytes is not kept.
-pub(crate) const fn is_slim(bytes: usize) -> bool {
+pub(crate) const fn is_large_input(bytes: usize) -> bool {
     bytes > INPUT_KEPT_MAX
 }
 
 /// How many bytes a job takes in an event, at most.
-pub(crate) fn weight(job: &Job) -> usize {
+pub(crate) fn job_bytes(job: &Job) -> usize {
     let bytes = match job {
         Job::FireTimer { .. } | Job::Cancel { .. } => 0,
         Job::ResolveActivity { resolution: ActivityResolution::Completed { result }, .. }
@@ -85,7 +85,7 @@ pub(crate) fn weight(job: &Job) -> usize {
             result.as_ref().map_or(0, |result| result.data.len())
         }
         Job::Signal { input, headers, .. } | Job::Update { input, headers, .. } if headers.is_empty() => {
-            raw(input)
+            payload_bytes(input)
         }
         other => return size_of(other),
     };
@@ -94,7 +94,7 @@ pub(crate) fn weight(job: &Job) -> usize {
 
 /// The same answer if it fits into so many bytes; else the failure of its operation, which says so.
 pub(crate) fn fit(job: Job, limit: usize) -> Job {
-    let bytes = weight(&job);
+    let bytes = job_bytes(&job);
     if bytes <= limit {
         return job;
     }
@@ -178,7 +178,7 @@ pub(crate) fn fit_retry(mut retry: Retry, limit: usize) -> Retry {
     if size_of(&retry.failure) > limit {
         retry.failure = shortened(&retry.failure);
     }
-    if raw(&retry.details) > limit {
+    if payload_bytes(&retry.details) > limit {
         retry.details.clear();
     }
     retry

@@ -57,7 +57,7 @@ impl Progress {
 type Work = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
-struct Pool {
+struct PoolState {
     queue: VecDeque<(Arc<Progress>, Work)>,
     /// Threads that take work: running or idle, not abandoned.
     live: usize,
@@ -69,16 +69,16 @@ struct Pool {
     next: u64,
 }
 
-struct Shared {
-    pool: Mutex<Pool>,
+struct Pool {
+    state: Mutex<PoolState>,
     arrived: Condvar,
     limit: usize,
     abandoned_max: usize,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Pool> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+impl Pool {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What a thread does: work, until there is none and the pool is closed, or the thread was abandoned.
@@ -122,20 +122,20 @@ impl Shared {
     }
 
     /// Starts a thread if work waits that no other takes. Threads that do not return are replaced, up to a number.
-    fn grow_if_needed(self: &Arc<Self>, env: &Env, pool: &mut Pool) {
+    fn grow_if_needed(self: &Arc<Self>, env: &Env, pool: &mut PoolState) {
         let is_needed = pool.idle < pool.queue.len() && pool.live - pool.slow < self.limit;
         if !is_needed || !self.may_grow(pool) {
             return;
         }
-        let (shared, of_thread) = (Arc::clone(self), env.clone());
+        let (this, of_thread) = (Arc::clone(self), env.clone());
         pool.next += 1;
-        match env.thread(&format!("workflow-{}", pool.next), move || shared.work(&of_thread)) {
+        match env.thread(&format!("workflow-{}", pool.next), move || this.work(&of_thread)) {
             Ok(_) => pool.live += 1,
             Err(error) => tracing::error!(%error, "no thread for workflow code could be started"),
         }
     }
 
-    fn may_grow(&self, pool: &Pool) -> bool {
+    fn may_grow(&self, pool: &PoolState) -> bool {
         pool.live + pool.abandoned < self.limit + self.abandoned_max
     }
 }
@@ -174,15 +174,15 @@ fn lowest_priority(_: i32) {}
 
 /// Threads for workflow code.
 pub(crate) struct Threads {
-    shared: Arc<Shared>,
+    pool: Arc<Pool>,
     /// An activation that has not returned for so long is given up.
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Threads {
-    pub(crate) fn new(limit: usize, abandoned_max: usize, patience: Duration) -> Self {
-        let (pool, arrived) = (Mutex::default(), Condvar::new());
-        Self { shared: Arc::new(Shared { pool, arrived, limit: limit.max(1), abandoned_max }), patience }
+    pub(crate) fn new(limit: usize, abandoned_max: usize, timeout: Duration) -> Self {
+        let (state, arrived) = (Mutex::default(), Condvar::new());
+        Self { pool: Arc::new(Pool { state, arrived, limit: limit.max(1), abandoned_max }), timeout }
     }
 
     /// Runs workflow code, and waits for it no longer than an activation may take. An error says where the code is.
@@ -201,31 +201,31 @@ impl Threads {
         let work = Box::new(move || drop(reply.send(work(&seen))));
         self.submit(env, Arc::clone(&progress), work);
         while !progress.is_slow.load(Ordering::Relaxed) {
-            if let Ok(answered) = env.timeout(SLOW.min(self.patience), &mut answer).await {
+            if let Ok(answered) = env.timeout(SLOW.min(self.timeout), &mut answer).await {
                 return answered.map_err(ended);
             }
-            if let Some(value) = self.leave_behind(env, &progress, &mut answer) {
+            if let Some(value) = self.note_slow(env, &progress, &mut answer) {
                 return Ok(value);
             }
         }
         let mut before = progress.steps.load(Ordering::Relaxed);
         loop {
-            if let Ok(answered) = env.timeout(self.patience, &mut answer).await {
+            if let Ok(answered) = env.timeout(self.timeout, &mut answer).await {
                 return answered.map_err(ended);
             }
             let steps = progress.steps.load(Ordering::Relaxed);
             if steps == before {
                 let place = progress.place();
-                let mut pool = self.shared.lock();
+                let mut pool = self.pool.lock();
                 // It may have ended just now. The thread looks at the mark with the lock held, after it has answered.
                 if let Ok(value) = answer.try_recv() {
                     return Ok(value);
                 }
                 self.abandon(env, &mut pool, &progress);
                 drop(pool);
-                let patience = self.patience;
+                let timeout = self.timeout;
                 return Err(format!(
-                    "its code has not returned for {patience:?}, {place}: it loops or blocks; wait with the context, \
+                    "its code has not returned for {timeout:?}, {place}: it loops or blocks; wait with the context, \
                      and compute in an activity"
                 ));
             }
@@ -234,21 +234,16 @@ impl Threads {
     }
 
     fn submit(&self, env: &Env, progress: Arc<Progress>, work: Work) {
-        let mut pool = self.shared.lock();
+        let mut pool = self.pool.lock();
         pool.queue.push_back((progress, work));
-        self.shared.grow_if_needed(env, &mut pool);
+        self.pool.grow_if_needed(env, &mut pool);
         drop(pool);
-        self.shared.arrived.notify_one();
+        self.pool.arrived.notify_one();
     }
 
-    /// Lets another thread take what waits behind this piece of work. If it has ended just now, its answer is returned.
-    fn leave_behind<T>(
-        &self,
-        env: &Env,
-        progress: &Progress,
-        answer: &mut oneshot::Receiver<T>,
-    ) -> Option<T> {
-        let mut pool = self.shared.lock();
+    /// Lets another thread take what waits for this piece of work to end. If it has ended just now, its answer is returned.
+    fn note_slow<T>(&self, env: &Env, progress: &Progress, answer: &mut oneshot::Receiver<T>) -> Option<T> {
+        let mut pool = self.pool.lock();
         if let Ok(value) = answer.try_recv() {
             return Some(value);
         }
@@ -256,25 +251,25 @@ impl Threads {
         let has_begun = progress.steps.load(Ordering::Relaxed) > 0;
         if has_begun && !progress.is_slow.swap(true, Ordering::Relaxed) {
             pool.slow += 1;
-            self.shared.grow_if_needed(env, &mut pool);
+            self.pool.grow_if_needed(env, &mut pool);
         }
         None
     }
 
     /// No one waits for the thread that runs this any more; another one takes its place.
-    fn abandon(&self, env: &Env, pool: &mut Pool, progress: &Progress) {
+    fn abandon(&self, env: &Env, pool: &mut PoolState, progress: &Progress) {
         progress.is_abandoned.store(true, Ordering::Relaxed);
         lowest_priority(progress.thread.load(Ordering::Relaxed));
         pool.slow -= usize::from(progress.is_slow.load(Ordering::Relaxed));
         pool.live -= 1;
         pool.abandoned += 1;
-        self.shared.grow_if_needed(env, pool);
+        self.pool.grow_if_needed(env, pool);
     }
 
     /// How many threads do not return, if no other can take their place.
     pub(crate) fn exhausted(&self) -> Option<usize> {
-        let pool = self.shared.lock();
-        (pool.live == 0 && pool.abandoned > 0 && !self.shared.may_grow(&pool)).then_some(pool.abandoned)
+        let pool = self.pool.lock();
+        (pool.live == 0 && pool.abandoned > 0 && !self.pool.may_grow(&pool)).then_some(pool.abandoned)
     }
 }
 
@@ -284,7 +279,7 @@ fn ended(_: oneshot::error::RecvError) -> String {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        self.shared.lock().is_closed = true;
-        self.shared.arrived.notify_all();
+        self.pool.lock().is_closed = true;
+        self.pool.arrived.notify_all();
     }
 }

@@ -55,7 +55,9 @@ pub struct Difference {
 }
 
 impl Difference {
-    pub(crate) fn new(
+    /// A difference of no particular event. Of two inputs it finds the first place at which they differ.
+    #[must_use]
+    pub fn new(
         activation: u32,
         kind: DifferenceKind,
         expected: Option<CommandRecord>,

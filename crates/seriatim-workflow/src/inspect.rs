@@ -5,7 +5,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::temporal_history::{EventKind, Marker, TemporalHistory};
 use crate::{Command, History, Job, Kind, Path};
 
 /// What a history says about its run.
@@ -79,40 +78,61 @@ impl fmt::Display for Mark {
     }
 }
 
-/// Operations on their way into an inspection, found by what their responses name.
-struct Found<K> {
+/// The operations of an [`Inspection`] that is being made, found by what their responses name.
+#[derive(Debug)]
+pub struct Operations<K> {
     operations: Vec<InspectedOperation>,
     by: BTreeMap<K, usize>,
 }
 
-impl<K: Ord> Found<K> {
-    fn new() -> Self {
+impl<K: Ord> Operations<K> {
+    /// None yet.
+    #[must_use]
+    pub const fn new() -> Self {
         Self { operations: Vec::new(), by: BTreeMap::new() }
     }
 
-    fn begin(&mut self, key: K, operation: InspectedOperation) {
+    /// Adds an operation. Its responses name `key`.
+    pub fn begin(&mut self, key: K, operation: InspectedOperation) {
         self.by.insert(key, self.operations.len());
         self.operations.push(operation);
     }
 
-    fn follow(&mut self, key: &K, at: u64, what: &str, is_answer: bool) {
+    /// Adds what followed, if an operation has this key.
+    pub fn follow(&mut self, key: &K, mark: Mark, is_answer: bool) {
         if let Some(operation) = self.by.get(key).and_then(|index| self.operations.get_mut(*index)) {
-            operation.followed_by.push(Mark { at, what: what.to_owned() });
+            operation.followed_by.push(mark);
             operation.is_answered |= is_answer;
         }
     }
+
+    /// The operations, in the order of their commands.
+    #[must_use]
+    pub fn into_list(self) -> Vec<InspectedOperation> {
+        self.operations
+    }
 }
 
-fn begun(kind: Kind, seq: u32, name: &str, at: u64, what: &str) -> InspectedOperation {
-    let command = Mark { at, what: what.to_owned() };
-    InspectedOperation {
-        kind,
-        seq,
-        name: name.to_owned(),
-        path: None,
-        command,
-        followed_by: Vec::new(),
-        is_answered: false,
+impl<K: Ord> Default for Operations<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl InspectedOperation {
+    /// An operation that nothing has followed yet, and whose place in the code is not known.
+    #[must_use]
+    pub fn new(kind: Kind, seq: u32, name: &str, command: Mark) -> Self {
+        let (path, followed_by) = (None, Vec::new());
+        Self { kind, seq, name: name.to_owned(), path, command, followed_by, is_answered: false }
+    }
+}
+
+impl Mark {
+    /// Something, at a place.
+    #[must_use]
+    pub fn new(at: u64, what: &str) -> Self {
+        Self { at, what: what.to_owned() }
     }
 }
 
@@ -120,7 +140,7 @@ impl History {
     /// Each number with its kind, command and response.
     #[must_use]
     pub fn inspect(&self) -> Inspection {
-        let mut found = Found::new();
+        let mut found = Operations::new();
         let (mut outcome, mut workflow_id) = (None, String::new());
         for (step, at) in self.steps.iter().zip(1..) {
             for job in &step.activation.jobs {
@@ -128,7 +148,7 @@ impl History {
                     workflow_id.clone_from(&start.workflow_id);
                 }
                 if let Some((key, is_answer)) = answers(job) {
-                    found.follow(&key, at, job.name(), is_answer);
+                    found.follow(&key, Mark::new(at, job.name()), is_answer);
                 }
             }
             for command in step.commands.iter().flatten() {
@@ -138,14 +158,16 @@ impl History {
                 }
                 match (command.seq(), command.lineage()) {
                     (Some((kind, seq)), Some(lineage)) => {
-                        let operation = begun(kind, seq, command.name(), at, what);
+                        let operation =
+                            InspectedOperation::new(kind, seq, command.name(), Mark::new(at, what));
                         found.begin(
                             (kind, seq),
                             InspectedOperation { path: Some(lineage.path.clone()), ..operation },
                         );
                     }
                     (Some(key), None) => {
-                        found.follow(&key, at, what, matches!(command, Command::CancelTimer { .. }));
+                        let is_answer = matches!(command, Command::CancelTimer { .. });
+                        found.follow(&key, Mark::new(at, what), is_answer);
                     }
                     (None, _) => {}
                 }
@@ -153,7 +175,7 @@ impl History {
         }
         let run_id = self.steps.first().map(|step| step.activation.run_id.clone()).unwrap_or_default();
         let workflow_type = self.workflow_type().to_owned();
-        Inspection { workflow_type, workflow_id, run_id, outcome, operations: found.operations }
+        Inspection { workflow_type, workflow_id, run_id, outcome, operations: found.into_list() }
     }
 }
 
@@ -164,83 +186,4 @@ fn answers(job: &Job) -> Option<((Kind, u32), bool)> {
         return Some(((Kind::ChildWorkflow, seq.get()), is_last));
     }
     job.answers().map(|key| (key, true))
-}
-
-impl TemporalHistory {
-    /// Each number with its kind, command and response. The number is the id on the wire where that is one, and else
-    /// the place among the operations of its kind.
-    #[must_use]
-    pub fn inspect(&self) -> Inspection {
-        let mut found = Found::new();
-        let mut counts: BTreeMap<Kind, u32> = BTreeMap::new();
-        let mut outcome = None;
-        for event in self.events() {
-            let (at, what) = (u64::try_from(event.id).unwrap_or(0), event.kind.name());
-            let mut begin = |kind: Kind, id: &str, name: &str| {
-                let count = counts.entry(kind).or_default();
-                *count += 1;
-                found.begin(event.id, begun(kind, id.parse().unwrap_or(*count), name, at, what));
-            };
-            match &event.kind {
-                EventKind::TimerStarted { timer_id, .. } => begin(Kind::Timer, timer_id, ""),
-                EventKind::ActivityScheduled { activity_id, activity_type, .. } => {
-                    begin(Kind::Activity, activity_id, activity_type);
-                }
-                EventKind::ChildInitiated { workflow_type, .. } => {
-                    begin(Kind::ChildWorkflow, "", workflow_type);
-                }
-                EventKind::ExternalSignalInitiated { name, .. } => begin(Kind::ExternalSignal, "", name),
-                EventKind::ExternalCancelInitiated { target, .. } => {
-                    begin(Kind::ExternalCancel, "", &target.workflow_id);
-                }
-                EventKind::Marker(Marker::LocalActivity(marker)) => {
-                    begin(Kind::LocalActivity, &marker.seq.to_string(), &marker.activity_type);
-                    found.follow(&event.id, at, "ended", true);
-                }
-                EventKind::Completed { .. }
-                | EventKind::Failed { .. }
-                | EventKind::TimedOut
-                | EventKind::Terminated { .. }
-                | EventKind::Cancelled
-                | EventKind::ContinuedAsNew { .. } => outcome = Some(what.to_owned()),
-                kind => {
-                    if let Some((began, is_answer)) = answered_event(kind) {
-                        found.follow(&began, at, what, is_answer);
-                    }
-                }
-            }
-        }
-        let start = self.start();
-        Inspection {
-            workflow_type: start.workflow_type,
-            workflow_id: start.workflow_id,
-            run_id: self.run_id().to_owned(),
-            outcome,
-            operations: found.operations,
-        }
-    }
-}
-
-/// The event that began what this one is about, and whether this is its last answer.
-fn answered_event(kind: &EventKind) -> Option<(i64, bool)> {
-    Some(match kind {
-        EventKind::TimerFired { started: id }
-        | EventKind::TimerCancelled { started: id }
-        | EventKind::ActivityCompleted { scheduled: id, .. }
-        | EventKind::ActivityFailed { scheduled: id, .. }
-        | EventKind::ActivityTimedOut { scheduled: id, .. }
-        | EventKind::ActivityCancelled { scheduled: id, .. }
-        | EventKind::ExternalCancelFailed { initiated: id, .. }
-        | EventKind::ExternalCancelDelivered { initiated: id }
-        | EventKind::ExternalSignalFailed { initiated: id, .. }
-        | EventKind::ExternalSignalDelivered { initiated: id }
-        | EventKind::ChildStartFailed { initiated: id, .. }
-        | EventKind::ChildCompleted { initiated: id, .. }
-        | EventKind::ChildFailed { initiated: id, .. }
-        | EventKind::ChildCancelled { initiated: id, .. } => (*id, true),
-        EventKind::ActivityStarted { scheduled: id }
-        | EventKind::ActivityCancelRequested { scheduled: id }
-        | EventKind::ChildStarted { initiated: id, .. } => (*id, false),
-        _ => return None,
-    })
 }

@@ -49,8 +49,8 @@
 //! ```
 //!
 //! Where to look: [`Context`] is what workflow code sees; [`Job`] and [`Command`] are the conversation with a host;
-//! [`Instance`] is a run in memory; [`Path`] and [`Recorded`] are how a history is compared; [`replay`](replay()) and
-//! [`temporal_history`] test code against histories.
+//! [`Instance`] is a run in memory; [`Path`] and [`Recorded`] are how a history is compared; [`replay`](replay()) tests
+//! code against histories.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -60,7 +60,6 @@
 )]
 
 mod activation;
-mod any_history;
 mod arguments;
 mod base64;
 mod command;
@@ -81,14 +80,12 @@ mod record;
 mod registry;
 mod replay;
 mod runtime;
-pub mod temporal_history;
 mod warning;
 
 pub use activation::{
     Activation, ActivityResolution, ChildResolution, ChildStartFailure, ChildStartResolution, Execution, Job,
     Start, Time,
 };
-pub use any_history::AnyHistory;
 pub use arguments::{Args, Arguments, args};
 pub use command::{Command, CommandKind, QueryAnswer, SignalTarget, UpdateOutcome};
 pub use completion::{ActivationFailure, Completion, ForeignWait, UnmatchedResponse};
@@ -101,7 +98,7 @@ pub use context::{
 pub use difference::{CallSite, Difference, DifferenceKind};
 pub use error::{ActivityError, Cancelled, ChildError, Exit, ExternalError, SignalError};
 pub use failure::{Failure, FailureInfo, RetryState, TimeoutType};
-pub use inspect::{InspectedOperation, Inspection, Mark};
+pub use inspect::{InspectedOperation, Inspection, Mark, Operations};
 pub use kind::{CommandSeq, Exhausted, Kind};
 pub use lineage::{Branch, InputDigest, Lineage, Path, PathError};
 pub use meaning::ValueDifference;
@@ -119,7 +116,6 @@ pub use runtime::{
     Blocked, Instance, InstanceOptions, Numbering, PendingOperation, Policy, REMEMBERED, Slot, SlotFuture,
     WaitingFor, Watch,
 };
-pub use temporal_history::{HistoryError, TemporalHistory, replay_temporal};
 pub use warning::Warning;
 
 /// The guide's examples, compiled.

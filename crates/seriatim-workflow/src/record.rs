@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::SIDE_EFFECT_ACTIVITY;
 use crate::lineage::InputDigest;
 use crate::meaning::{ValueDifference, first_difference, shown_input};
-use crate::{Branch, Command, CommandKind, Headers, Kind, Path, Payload, SignalTarget, UpdateOutcome};
+use crate::{Branch, Command, CommandKind, Kind, Path, Payload, SignalTarget, UpdateOutcome};
 
 /// What is compared of a command on replay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -206,7 +206,7 @@ fn input_of(command: &Command) -> Vec<Payload> {
         | Command::StartChild { input, .. }
         | Command::SignalExternal { input, .. } => input.clone(),
         Command::UpsertSearchAttributes { attributes: values, .. }
-        | Command::ModifyMemo { memo: values, .. } => values_of(values),
+        | Command::ModifyMemo { memo: values, .. } => values.values().cloned().collect(),
         Command::Complete { result } => result.iter().cloned().collect(),
         Command::ContinueAsNew { options } => options.input.clone(),
         Command::UpdateCompleted { outcome: UpdateOutcome::Completed { result }, .. } => {
@@ -214,11 +214,6 @@ fn input_of(command: &Command) -> Vec<Payload> {
         }
         _ => Vec::new(),
     }
-}
-
-/// Named values as an input, in the order of their names.
-pub(crate) fn values_of(values: &Headers) -> Vec<Payload> {
-    values.values().cloned().collect()
 }
 
 impl fmt::Display for CommandRecord {

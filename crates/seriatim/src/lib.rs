@@ -10,6 +10,7 @@
 //! | [`storage`], [`storage_file`] | the two ports, Log and Store, and both on local files |
 //! | [`server`], [`client`], [`api`] | the HTTP API, a client of it, and what they say to each other |
 //! | [`workflow`], [`workflow_host`] | the deterministic workflow runtime, and durable runs on our own log |
+//! | [`temporal_history`] | histories as Temporal keeps them: read, inspected, replayed |
 //! | `temporal` | the same workflows on a Temporal cluster; with the cargo feature of that name |
 //! | [`types`], [`mod@env`] | names and numbers; the door to clock, sleep, spawn and randomness |
 #![forbid(unsafe_code)]
@@ -25,6 +26,7 @@ pub use seriatim_storage as storage;
 pub use seriatim_storage_file as storage_file;
 #[cfg(feature = "temporal")]
 pub use seriatim_temporal as temporal;
+pub use seriatim_temporal_history as temporal_history;
 pub use seriatim_types as types;
 pub use seriatim_workflow as workflow;
 pub use seriatim_workflow_host as workflow_host;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::ensure;
-use seriatim_workflow::{Policy, Registry, TemporalHistory, replay_temporal};
+use seriatim_temporal_history::{TemporalHistory, replay_temporal};
+use seriatim_workflow::{Policy, Registry};
 
 use super::core::registry;
 use super::history;

@@ -14,7 +14,7 @@ use seriatim_api::{
 use seriatim_engine::{RunRow, RunStatus, moment};
 use seriatim_types::Timestamp;
 use seriatim_workflow::{Failure, Payload, Time};
-use seriatim_workflow_host::{HostError, TimelineEntry, Told, WorkflowHost};
+use seriatim_workflow_host::{Accepted, HostError, TimelineEntry, WorkflowHost};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -136,7 +136,7 @@ fn summary(row: RunRow, run_id: String) -> WorkflowSummary {
     }
 }
 
-fn told(id: String, told: Told) -> Json<ToldWorkflow> {
+fn told(id: String, told: Accepted) -> Json<ToldWorkflow> {
     Json(ToldWorkflow { id, run_id: told.run_id, repeated: told.repeated })
 }
 

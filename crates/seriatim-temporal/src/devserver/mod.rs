@@ -128,7 +128,7 @@ impl DevServer {
         }
         let mut starting = Starting(Some(command.spawn()?));
         let address = format!("127.0.0.1:{port}");
-        let options = ConnectOptions { patience: PAUSE, ..ConnectOptions::new(&address) };
+        let options = ConnectOptions { timeout: PAUSE, ..ConnectOptions::new(&address) };
         let start = env.instant();
         loop {
             if starting.has_ended()? {

@@ -9,8 +9,8 @@ use seriatim_activity::Activities;
 use seriatim_env::{Env, Shutdown, Task};
 use seriatim_temporal::devserver::{Data, DevServer};
 use seriatim_temporal::{TemporalError, Worker, WorkerOptions};
-use seriatim_workflow::temporal_history::EventKind;
-use seriatim_workflow::{Policy, Registry, Report, RetryPolicy, TemporalHistory, replay_temporal};
+use seriatim_temporal_history::{EventKind, TemporalHistory, replay_temporal};
+use seriatim_workflow::{Policy, Registry, Report, RetryPolicy};
 use temporalio_common::protos::temporal::api::history::v1::History;
 use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
 

@@ -3,165 +3,408 @@
 //! ```text
 //! inbox ──► jobs ──► activate ──► [ local activities ──► activate ]* ──► write ──► carry out, answer
 //!                       │                                                  │
-//!                       └── the code does not get on: stuck                └── not written: forget, read the log again
+//!                       └── the code cannot continue: stuck                └── not written: forget, read the log again
 //! ```
 //!
-//! Only one driver is at work for a workflow, so that the workspace's log has one writer. What an activation changes in
-//! memory counts when it is written; when it is not, everything is forgotten and read from the log.
+//! Only one driver is at work for a workflow, so that the workspace's log has one writer. What follows from what is decided in
+//! [`workflow`](crate::workflow), without a clock and without I/O; the driver does what takes time, and carries out the
+//! effects. What an activation changes in memory counts when it is written; when it is not, everything is forgotten and
+//! read from the log.
+//!
+//! [`Session`] reads and writes the log, [`Turns`] activates the run's code, [`Driver`] does what is asked for.
 
-mod inbox;
-mod requests;
-mod start;
+mod code;
+mod session;
 mod turns;
-mod writing;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use seriatim_engine::SubmitError;
-use seriatim_workflow::Instance;
+use seriatim_engine::{RunRow, RunStatus, Wait};
+use seriatim_workflow::{Activation, Command, IdReusePolicy, Job, Payload, QueryAnswer};
 
+use crate::entry::Entry;
 use crate::error::HostError;
 use crate::inner::Inner;
-use crate::workflow::{Item, Known, State, Workflow};
-use inbox::Step;
+use crate::size;
+use crate::workflow::ending::{self, terminated};
+use crate::workflow::item::{Responders, is_early, protocol_id};
+use crate::workflow::writing::Writing;
+use crate::workflow::{
+    CodeStatus, Key, OpenRun, Presence, Reply, Request, Responder, StartAs, Starting, State, Work, Workflow,
+    Written, outcome, step,
+};
+use session::Session;
+use turns::Turns;
 
 pub(crate) struct Driver {
-    pub(crate) inner: Arc<Inner>,
-    pub(crate) workflow: Arc<Workflow>,
-    /// The open run's code, with its number. Nobody else has it; the lock lets the task go from thread to thread.
-    instance: Mutex<Option<(u64, Instance)>>,
-    /// The engine has refused something: the driver waits before it tries again.
-    pauses: bool,
-    /// The engine did not know whether the last event is written: what is read before it knows may be out of date.
-    is_in_doubt: bool,
+    turns: Turns,
 }
 
 impl Driver {
     pub(crate) fn new(inner: Arc<Inner>, workflow: Arc<Workflow>) -> Self {
-        Self { inner, workflow, instance: Mutex::new(None), pauses: false, is_in_doubt: false }
+        Self { turns: Turns { session: Session::new(inner, workflow) } }
     }
 
-    fn held(&mut self) -> &mut Option<(u64, Instance)> {
-        self.instance.get_mut().unwrap_or_else(PoisonError::into_inner)
+    fn session(&mut self) -> &mut Session {
+        &mut self.turns.session
     }
 
-    fn drop_instance(&mut self) {
-        if let Some((_, instance)) = self.held().take() {
-            self.inner.discard(instance);
-        }
+    fn inner(&self) -> &Arc<Inner> {
+        &self.turns.session.inner
+    }
+
+    fn workflow(&self) -> &Arc<Workflow> {
+        &self.turns.session.workflow
     }
 
     /// Does what waits, until nothing does.
     pub(crate) async fn run(mut self) {
-        let inner = self.inner.clone();
+        let inner = self.inner().clone();
         let Ok(mut permit) = inner.active.acquire().await else { return };
         loop {
-            if std::mem::take(&mut self.pauses) {
-                // Others go on meanwhile.
+            if std::mem::take(&mut self.session().pauses) {
+                // Others continue meanwhile.
                 drop(permit);
-                self.pause().await;
+                self.session().pause().await;
                 let Ok(again) = inner.active.acquire().await else { return };
                 permit = again;
             }
             if inner.stop.is_cancelled() {
-                self.stop();
-                return;
+                let items = self.workflow().lock().drain();
+                return items.into_iter().for_each(|item| item.refuse(HostError::Closed));
             }
-            if !self.load().await {
+            if !self.session().load().await {
                 continue;
             }
-            let Some(step) = self.next() else { return };
-            match step {
-                Step::Start(starting) => self.start(*starting).await,
-                Step::Jobs { jobs, told, key } => self.advance(jobs, told, key).await,
-                Step::Keyed(told) => self.keyed(*told).await,
-                Step::Retries(retries) => self.retry(retries).await,
-                Step::Attempts { attempts, replies } => self.attempted(attempts, replies).await,
-                Step::Arrived { jobs, told } => self.arrived(jobs, told, None).await,
-                Step::Unstick { reply } => self.unstick(reply).await,
-                Step::End { ended, key, reply } => self.end(ended, key, reply).await,
-                Step::Begin => self.begin().await,
-                Step::Delivered(run) => self.delivered(run).await,
-                Step::Forget { runs, reply } => self.forget_runs(runs, reply).await,
-                Step::Query { job, reply } => self.query(job, reply).await,
-                Step::Look { reply } => self.look(reply).await,
+            let Some(work) = self.next() else { return };
+            self.work(work).await;
+        }
+    }
+
+    /// What is done next; nothing: the driver ends.
+    fn next(&mut self) -> Option<Work> {
+        loop {
+            let workflow = self.workflow().clone();
+            let mut state = workflow.lock();
+            let Some(item) = state.inbox.pop() else {
+                self.park(&mut state);
+                return None;
+            };
+            drop(state);
+            let step = self.session().change(|state, facts, effects| step::step(state, item, facts, effects));
+            if step.is_some() {
+                return step;
             }
         }
     }
 
-    /// The host is closing.
-    fn stop(&mut self) {
-        let items = self.workflow.lock().drain();
-        items.into_iter().for_each(|item| item.refuse(HostError::Closed));
+    /// Ends, with the state locked: what is put into the inbox from here on begins another driver.
+    fn park(&mut self, state: &mut State) {
+        state.presence = Presence::Idle;
+        if !state.is_before_begin() {
+            state.jobs_limit = None;
+        }
+        match state.standing.run() {
+            // Its code has read the input: it is there twice.
+            Some(open) => self.session().code.keep(open.row.run, 2 * open.input_bytes + open.bytes),
+            None => {
+                state.presence = Presence::Removed;
+                self.inner().table.remove(self.workflow().workspace);
+                self.session().code.discard();
+            }
+        }
     }
 
-    /// Reads what the log says, if it is not known. Says whether it is.
-    async fn load(&mut self) -> bool {
-        if self.workflow.lock().known.is_some() {
-            return true;
+    async fn work(&mut self, work: Work) {
+        let run = self.workflow().lock().run().unwrap_or(0);
+        match work {
+            Work::Start(starting) => self.start(*starting).await,
+            Work::Activate { jobs, responders } => self.turns.advance(jobs, responders, None).await,
+            Work::Keyed(request) => self.keyed(*request).await,
+            Work::Retries(retries) => {
+                self.session().write(Writing::of(Entry { run, retries, ..Entry::default() })).await;
+            }
+            Work::Attempts { attempts, replies } => {
+                let responders = replies.into_iter().map(|reply| (None, Responder::Written(reply))).collect();
+                let writing = Writing::of(Entry { run, attempts, ..Entry::default() });
+                self.session().write(Writing { responders, ..writing }).await;
+            }
+            Work::Arrived { jobs, responders } => self.arrived(jobs, responders, None).await,
+            Work::Unstick { reply } => self.unstick(reply).await,
+            Work::End { ended, key, reply } => {
+                let responder = reply.map(Responder::Written);
+                let Some(responder) = self.unless_sent(key.as_ref(), responder).await else { return };
+                let responders = responder.map(|responder| (None, responder)).into_iter().collect();
+                self.turns.end(ended, key, responders).await;
+            }
+            Work::Begin => self.begin().await,
+            Work::Delivered(run) => {
+                let entry = Entry { run, delivered: true, ..Entry::default() };
+                self.session().write(Writing::of(entry)).await;
+            }
+            Work::Forget { runs, reply } => self.forget_runs(runs, reply).await,
+            Work::Query { job, reply } => drop(reply.send(self.query(job).await)),
+            Work::Inspect { reply } => drop(reply.send(self.inspect().await)),
         }
-        let fresh = {
-            let state = self.workflow.lock();
-            matches!(state.inbox.front(), Some(Item::Start(starting)) if starting.is_fresh)
-        };
-        let known = if fresh { Ok(Known::default()) } else { self.read_known().await };
-        match known {
-            Ok(known) => {
-                {
-                    let mut state = self.workflow.lock();
-                    // A stuck run whose end was in doubt has ended: the next one is not stuck.
-                    if known.open.is_none() && state.stuck.take().is_some() {
-                        self.inner.metrics.stuck.decrement(1.0);
-                    }
-                    state.known = Some(known);
+    }
+
+    /// Whether something was written before with the same key: then that is the answer, and nothing is returned.
+    async fn unless_sent(
+        &self,
+        key: Option<&Key>,
+        responder: Option<Responder>,
+    ) -> Option<Option<Responder>> {
+        let Some(key) = key else { return Some(responder) };
+        match self.inner().histories.sent_with(self.workflow().workspace, key).await {
+            Ok(None) => return Some(responder),
+            Ok(Some(entry)) => match responder {
+                Some(Responder::Written(reply)) => {
+                    let begins = entry.begins.is_some();
+                    drop(reply.send(Ok(Written { run: entry.run, repeated: true, begins })));
                 }
-                self.resume();
-                // What was written and not acknowledged may have ended a run.
-                self.workflow.ended.notify_waiters();
-                true
+                Some(Responder::Update(reply)) => self.outcome_again(entry.run, &key.key, reply).await,
+                None => {}
+            },
+            Err(error) => responder.into_iter().for_each(|responder| responder.refuse(error.clone())),
+        }
+        None
+    }
+
+    /// A request that has a key.
+    async fn keyed(&mut self, request: Request) {
+        let Request { job, run, key, responder } = request;
+        let Some(Some(responder)) = self.unless_sent(key.as_ref(), Some(responder)).await else { return };
+        let request = Request { job, run, key, responder };
+        let (refusal, is_before_begin) = {
+            let (facts, state) = (self.turns.session.facts(), self.workflow().lock());
+            (step::refusal(&state, &request, 0, &facts), state.is_before_begin())
+        };
+        match refusal {
+            Some(error) => request.responder.refuse(error),
+            None if is_before_begin && !is_early(&request.job) => {
+                self.workflow().lock().inbox.hold_back(Box::new(request));
             }
+            None if is_before_begin => {
+                self.arrived(vec![request.job], vec![(None, request.responder)], request.key).await;
+            }
+            None => {
+                let responders = vec![(protocol_id(&request.job), request.responder)];
+                self.turns.advance(vec![request.job], responders, request.key).await;
+            }
+        }
+    }
+
+    /// The outcome of an update is asked for again.
+    async fn outcome_again(&self, run: u64, id: &str, reply: Reply<Payload>) {
+        let (histories, workspace) = (&self.inner().histories, self.workflow().workspace);
+        let turns = match histories.row(workspace, Some(run)).await {
+            Ok(Some(row)) => histories.turns(workspace, &row).await,
+            Ok(None) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        };
+        let turns = match turns {
+            Ok(turns) => turns,
+            Err(error) => return drop(reply.send(Err(error.into()))),
+        };
+        let found = turns.into_iter().flat_map(|turn| turn.commands).find_map(|command| match command {
+            Command::UpdateCompleted { protocol_id, outcome } if protocol_id == id => Some(outcome),
+            _ => None,
+        });
+        let (facts, mut state) = (self.turns.session.facts(), self.workflow().lock());
+        match found {
+            Some(found) => drop(reply.send(outcome(found))),
+            None if state.run() == Some(run) => drop(state.updates.insert(id.to_owned(), reply)),
+            None => drop(reply.send(Err(state.not_running(&facts)))),
+        }
+    }
+
+    /// Starts a run.
+    async fn start(&mut self, mut starting: Starting) {
+        // The start that made the workflow's name may come after another one that found it: only before the first run is
+        // there no key to look for.
+        let is_first = {
+            let state = self.workflow().lock();
+            starting.is_fresh && state.standing.newest().is_none() && state.run().is_none()
+        };
+        if !is_first {
+            let responder = Some(Responder::Written(starting.reply));
+            let unsent = self.unless_sent(starting.how.key.as_ref(), responder).await;
+            let Some(Some(Responder::Written(reply))) = unsent else { return };
+            starting.reply = reply;
+        }
+        let Some(starting) = step::signal_open(&mut self.workflow().lock(), starting) else { return };
+        if let Some(error) = self.make_way(starting.how.reuse).await {
+            return drop(starting.reply.send(Err(error)));
+        }
+        let run = match self.turns.next_run().await {
+            Ok(run) => run,
+            Err(error) => return drop(starting.reply.send(Err(error.into()))),
+        };
+        let Starting { mut start, begins, how, reply, .. } = starting;
+        let StartAs { reuse, key, due, signal } = how;
+        let now = self.inner().now();
+        let due = due.filter(|due| *due > now);
+        let time = due.unwrap_or(now);
+        (start.start_time, start.first_run_id) = (time, self.workflow().run_id(run));
+        let row = ending::row(run, &start, time);
+        let job = Job::Start(start.clone());
+        let open = OpenRun::new(row, *start, begins.clone(), time);
+        self.workflow().lock().standing.open(OpenRun { due, wait: Some(Wait::Over), ..open });
+        let entry = Entry { run, begins: Some(begins), ..Entry::default() };
+        let writing = Writing { key, started: Some(reply), reuse, ..Writing::of(entry) };
+        let jobs = std::iter::once(job).chain(signal).collect();
+        match due {
+            Some(_) => self.turns.start_later(writing, jobs).await,
+            None => self.turns.start(jobs, writing).await,
+        }
+    }
+
+    /// Why a run may not be started now. One that has to make way for it is ended first.
+    async fn make_way(&mut self, reuse: IdReusePolicy) -> Option<HostError> {
+        let (open, newest) = {
+            let state = self.workflow().lock();
+            (state.standing.run().map(|open| open.row.clone()), state.standing.newest().cloned())
+        };
+        if let Some(row) = open {
+            if reuse != IdReusePolicy::TerminateIfRunning {
+                return Some(HostError::Running { id: row.id, run_id: self.workflow().run_id(row.run) });
+            }
+            let ended = terminated("another run takes its place", self.inner().now());
+            self.turns.end(ended, None, Vec::new()).await;
+            let state = self.workflow().lock();
+            let is_gone = !state.standing.is_unread() && state.run().is_none();
+            return (!is_gone).then(|| HostError::Busy("the run before could not be ended".to_owned()));
+        }
+        let newest = newest?;
+        let is_refused = match reuse {
+            IdReusePolicy::AllowDuplicate | IdReusePolicy::TerminateIfRunning => false,
+            IdReusePolicy::AllowDuplicateFailedOnly => newest.status == RunStatus::Completed,
+            IdReusePolicy::RejectDuplicate => true,
+        };
+        is_refused.then(|| HostError::Used(newest.id))
+    }
+
+    /// The first activation of a run that continues another one, or that was started with a delay.
+    async fn begin(&mut self) {
+        let found =
+            self.workflow().lock().standing.run().map(|open| {
+                (open.row.clone(), open.start.clone(), open.input_bytes, open.pending.early.clone())
+            });
+        let Some((row, start, input_bytes, early)) = found else { return };
+        self.session().code.discard();
+        let start = if size::is_large_input(input_bytes) {
+            self.inner().histories.start(self.workflow().workspace, &row).await
+        } else {
+            Ok((*start).clone())
+        };
+        let start = match start {
+            Ok(start) => start,
             Err(error) => {
-                let asked: Vec<Item> = {
-                    let mut state = self.workflow.lock();
-                    state.asked = state.held_back.len();
-                    let (asked, rest): (Vec<Item>, Vec<Item>) =
-                        state.inbox.drain(..).partition(Item::is_asked);
-                    state.inbox = rest.into();
-                    asked
-                };
-                asked.into_iter().for_each(|item| item.refuse(error.clone().into()));
-                tracing::warn!(workspace = %self.workflow.workspace, %error, "a workflow cannot be read; it is tried again");
-                self.pauses = true;
-                false
+                self.workflow().lock().inbox.release();
+                return self.session().not_written(error, Writing::default());
             }
+        };
+        let mut jobs = vec![Job::Start(Box::new(start))];
+        jobs.extend(early);
+        let requests = {
+            let (options, mut state) = (&self.inner().options, self.workflow().lock());
+            let limit = state.jobs_limit.unwrap_or(options.jobs_max).saturating_sub(1);
+            state.inbox.take_held_back(limit, options.jobs_bytes_max)
+        };
+        let (mut responders, mut key) = (Vec::new(), None);
+        for update in requests {
+            responders.push((protocol_id(&update.job), update.responder));
+            jobs.push(update.job);
+            key = update.key;
+        }
+        self.turns.advance(jobs, responders, key).await;
+    }
+
+    /// Keeps what the run's code cannot react to now.
+    async fn arrived(&mut self, arrived: Vec<Job>, responders: Responders, key: Option<Key>) {
+        let run = self.workflow().lock().run().unwrap_or(0);
+        let entry = Entry { run, arrived, ..Entry::default() };
+        self.session().write(Writing { responders, key, ..Writing::of(entry) }).await;
+    }
+
+    /// Runs that have ended leave the index.
+    async fn forget_runs(&mut self, mut forgets: Vec<u64>, reply: Reply<Written>) {
+        let open = self.workflow().lock().run();
+        forgets.retain(|run| Some(*run) != open);
+        let Some(run) = forgets.first().copied() else {
+            return drop(reply.send(Ok(Written { run: 0, repeated: true, begins: false })));
+        };
+        let responders = vec![(None, Responder::Written(reply))];
+        let entry = Entry { run, ..Entry::default() };
+        self.session().write(Writing { forgets, responders, ..Writing::of(entry) }).await;
+    }
+
+    /// A stuck run is tried again: everything is read anew, and what it could not react to comes again.
+    async fn unstick(&mut self, reply: Reply<Written>) {
+        let was_stuck = self.session().change(|state, _, effects| state.unstick(effects));
+        self.session().code.discard();
+        while !self.session().load().await {
+            if self.inner().stop.is_cancelled() {
+                return;
+            }
+            self.session().pause().await;
+        }
+        let answer = match self.newest_run() {
+            Ok((row, turns, true)) => {
+                let built =
+                    if turns == 0 { Ok(()) } else { self.session().code.of(&row, turns).await.map(drop) };
+                built.map(|()| Written { run: row.run, repeated: !was_stuck, begins: false })
+            }
+            Ok((_, _, false)) => Err(self.workflow().lock().not_running(&self.turns.session.facts())),
+            Err(error) => return drop(reply.send(Err(error))),
+        };
+        if let Err(error) = &answer
+            && self.workflow().lock().run().is_some()
+        {
+            self.session().stick(error, Writing::default(), Vec::new());
+        }
+        drop(reply.send(answer));
+    }
+
+    fn newest_run(&self) -> Result<(RunRow, u32, bool), HostError> {
+        self.workflow().lock().newest_run(&self.turns.session.facts())
+    }
+
+    /// Asks the newest run's code. Nothing is written.
+    async fn query(&mut self, job: Job) -> Result<Payload, HostError> {
+        let (row, turns, is_open) = self.newest_run()?;
+        if let Some(error) = self.workflow().lock().not_begun(&self.turns.session.facts(), None) {
+            return Err(error);
+        }
+        let time = self.turns.open().map_or_else(|| self.inner().now(), |(.., time)| time);
+        let run_id = self.workflow().run_id(row.run);
+        let activation = Activation { history_length: turns, ..Activation::new(run_id, time, vec![job]) };
+        let code = &mut self.session().code;
+        code.of(&row, turns).await?;
+        let answered = code.run(&row, activation).await?;
+        if !is_open || answered.is_err() {
+            code.discard();
+        }
+        let commands =
+            answered.map_err(|failure| HostError::Stuck { id: row.id, reason: failure.to_string() })?;
+        let answer = commands.into_iter().find_map(|command| match command {
+            Command::QueryAnswer { answer, .. } => Some(answer),
+            _ => None,
+        });
+        match answer {
+            Some(QueryAnswer::Answered { result }) => Ok(result),
+            Some(QueryAnswer::Failed { failure }) => Err(HostError::Query(failure.into())),
+            None => Err(HostError::Invalid("the run's code gave no answer".to_owned())),
         }
     }
 
-    /// What the log says, with every event that was in doubt and is written.
-    async fn read_known(&mut self) -> Result<Known, SubmitError> {
-        if self.is_in_doubt {
-            // An event that says nothing: once it is written, it is known what became of those before it.
-            self.inner.engine.workflows().settle(self.workflow.workspace).await?;
-            self.is_in_doubt = false;
+    /// Says what the open run's branches wait for.
+    async fn inspect(&mut self) -> Result<CodeStatus, HostError> {
+        let (row, turns, is_open) = self.newest_run()?;
+        if !is_open {
+            return Ok(CodeStatus::default());
         }
-        self.inner.read_known(self.workflow.workspace).await
-    }
-
-    async fn pause(&self) {
-        let pause = self.inner.env.sleep(self.inner.env.jitter(self.inner.options.retry));
-        self.inner.stop.run_until_cancelled(pause).await;
-    }
-
-    fn not_running(&self, state: &State) -> HostError {
-        match state.known.as_ref().and_then(|known| known.newest.as_ref()) {
-            Some(row) => HostError::NotRunning { id: row.id.clone(), status: row.status.to_string() },
-            None => HostError::UnknownWorkflow(self.workflow.workspace.to_string()),
-        }
-    }
-
-    fn stuck_error(&self, state: &State, reason: &str) -> HostError {
-        let row = state.known.as_ref().and_then(|known| known.newest.as_ref());
-        let id = row.map_or_else(|| self.workflow.workspace.to_string(), |row| row.id.clone());
-        HostError::Stuck { id, reason: reason.to_owned() }
+        let instance = self.session().code.of(&row, turns).await?;
+        Ok(CodeStatus { blocked: instance.blocked(), warnings: instance.warnings() })
     }
 }

@@ -34,10 +34,10 @@ const PAGE: usize = 100;
 /// [`TestHost::outcome`] return errors, since a refusal may be what the test wants.
 #[derive(Clone)]
 pub struct TestHost {
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
 }
 
-struct Shared {
+struct Inner {
     env: Env,
     disk: Disk,
     code: Mutex<(Registry, Activities)>,
@@ -62,7 +62,7 @@ impl TestHost {
         if let Some(Crash { at, fault }) = crash {
             life.faults.crash_at(Operation::Append, at, fault);
         }
-        let shared = Shared {
+        let inner = Inner {
             env: env.clone(),
             disk,
             code: Mutex::new(code),
@@ -73,7 +73,7 @@ impl TestHost {
             crashes: AtomicUsize::new(0),
             injected: AtomicU64::new(0),
         };
-        let host = Self { shared: Arc::new(shared) };
+        let host = Self { inner: Arc::new(inner) };
         host.watch();
         host
     }
@@ -81,7 +81,7 @@ impl TestHost {
     /// Begins the next life when this one has crashed by itself.
     fn watch(&self) {
         let (this, life) = (self.clone(), self.life());
-        drop(self.shared.env.spawn(async move {
+        drop(self.inner.env.spawn(async move {
             let crashed = life.over.run_until_cancelled(life.faults.crashed()).await;
             if crashed.is_some() {
                 this.replace(&life, true).await;
@@ -90,28 +90,28 @@ impl TestHost {
     }
 
     fn life(&self) -> Arc<Life> {
-        self.shared.life.borrow().clone()
+        self.inner.life.borrow().clone()
     }
 
     /// Ends a life and begins the next one. Returns when that has begun; two calls end a life once.
     async fn replace(&self, life: &Arc<Life>, is_crash: bool) {
-        let shared = &self.shared;
+        let inner = &self.inner;
         if life.is_ended.swap(true, Ordering::Relaxed) {
-            let mut lives = shared.life.subscribe();
+            let mut lives = inner.life.subscribe();
             // The channel is open as long as this host is.
             let _ = lives.wait_for(|present| !Arc::ptr_eq(present, life)).await;
             return;
         }
         if is_crash {
-            shared.crashes.fetch_add(1, Ordering::Relaxed);
+            inner.crashes.fetch_add(1, Ordering::Relaxed);
             life.crash();
         } else {
             life.stop().await;
         }
-        shared.injected.fetch_add(life.faults.injected(), Ordering::Relaxed);
-        let code = shared.code.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let next = Life::begin(&shared.env, &shared.disk, code, shared.options.clone(), shared.chances).await;
-        shared.life.send_replace(Arc::new(next));
+        inner.injected.fetch_add(life.faults.injected(), Ordering::Relaxed);
+        let code = inner.code.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let next = Life::begin(&inner.env, &inner.disk, code, inner.options.clone(), inner.chances).await;
+        inner.life.send_replace(Arc::new(next));
         self.watch();
     }
 
@@ -128,26 +128,26 @@ impl TestHost {
 
     /// As [`TestHost::restart`], with other code: as a new version is deployed while runs are open.
     pub async fn restart_with(&self, workflows: Registry, activities: Activities) {
-        *self.shared.code.lock().unwrap_or_else(PoisonError::into_inner) = (workflows, activities);
+        *self.inner.code.lock().unwrap_or_else(PoisonError::into_inner) = (workflows, activities);
         self.restart().await;
     }
 
     /// How often the host has crashed.
     #[must_use]
     pub fn crashes(&self) -> usize {
-        self.shared.crashes.load(Ordering::Relaxed)
+        self.inner.crashes.load(Ordering::Relaxed)
     }
 
     /// How many faults the log has had. A test that relies on chance asks.
     #[must_use]
     pub fn faults(&self) -> u64 {
-        self.shared.injected.load(Ordering::Relaxed) + self.life().faults.injected()
+        self.inner.injected.load(Ordering::Relaxed) + self.life().faults.injected()
     }
 
     /// The simulated clock, and chance from the seed.
     #[must_use]
     pub fn env(&self) -> &Env {
-        &self.shared.env
+        &self.inner.env
     }
 
     /// The host itself, for everything that has no method here. It ends with the next crash or restart.
@@ -158,11 +158,11 @@ impl TestHost {
 
     /// Lets so much simulated time pass.
     pub async fn skip(&self, duration: Duration) {
-        self.shared.env.sleep(duration).await;
+        self.inner.env.sleep(duration).await;
     }
 
     fn key(&self) -> String {
-        format!("test-{}", self.shared.keys.fetch_add(1, Ordering::Relaxed))
+        format!("test-{}", self.inner.keys.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Asks the present host, and the next one if this one has crashed.
@@ -171,7 +171,7 @@ impl TestHost {
         F: Fn(WorkflowHost) -> Fut,
         Fut: Future<Output = Result<T, HostError>>,
     {
-        let mut lives = self.shared.life.subscribe();
+        let mut lives = self.inner.life.subscribe();
         loop {
             let life = lives.borrow_and_update().clone();
             match life.over.run_until_cancelled(ask(life.host.clone())).await {
@@ -337,7 +337,7 @@ impl TestHost {
 
     /// Ends the simulation: every history replays on the code.
     pub(super) async fn end(self) {
-        let registry = self.shared.code.lock().unwrap_or_else(PoisonError::into_inner).0.clone();
+        let registry = self.inner.code.lock().unwrap_or_else(PoisonError::into_inner).0.clone();
         let registry = Arc::new(registry);
         let histories = self.histories().await;
         let reports = histories.iter().map(|(id, history)| (id, replay(&registry, history, Policy::Fail)));

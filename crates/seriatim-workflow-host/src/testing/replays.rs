@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seriatim_workflow::{AnyHistory, Policy, Registry};
+use seriatim_temporal_history::AnyHistory;
+use seriatim_workflow::{Policy, Registry};
 
 /// Replays each history of a file, or of all files in a folder and those below it, on the registered code. All forms
 /// that [`AnyHistory`] reads are taken: what `GET /v1/workflows/{id}/history` answers, and Temporal's, JSON or binary.

@@ -56,7 +56,7 @@ impl Simulation {
     /// A world with these workflows and activities, without faults. An activity that the test replaces is a closure
     /// that is registered under its name.
     pub fn new(workflows: Registry, activities: Activities) -> Self {
-        let options = HostOptions { close_patience: Duration::from_secs(1), ..HostOptions::default() };
+        let options = HostOptions { close_timeout: Duration::from_secs(1), ..HostOptions::default() };
         Self { workflows, activities, options, seed: 0, chances: Chances::default() }
     }
 

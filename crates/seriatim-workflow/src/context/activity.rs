@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Context, arguments};
 use crate::kind::{self, ActivitySeq};
-use crate::runtime::{ActivityEntry, Operation, Shared, Wait, WaitingFor};
+use crate::runtime::{ActivityEntry, Operation, SharedRun, Wait, WaitingFor};
 use crate::{
     Activity, ActivityError, ActivityOptions, ActivityResolution, Arguments, CancellationType, Command,
     Failure, InputDigest, Kind, Lineage, Name, Payload, PayloadError, RetryPolicy,
@@ -141,7 +141,7 @@ pub struct ActivityFuture<Out> {
     wait: Wait<ActivityResolution>,
     error: Option<PayloadError>,
     seq: Option<ActivitySeq>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedRun>,
     output: PhantomData<fn() -> Out>,
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use super::{BoxFuture, Context};
-use crate::runtime::{Cell, ScopeNode, Shared, TaskWaker, Wait, WaitingFor};
+use crate::runtime::{Cell, ScopeNode, SharedRun, TaskWaker, Wait, WaitingFor};
 
 impl Context {
     /// Opens a branch that runs beside this one, in a scope below it.
@@ -68,7 +68,7 @@ impl Context {
 pub(super) struct OpenBranch {
     pub(super) waker: Arc<TaskWaker>,
     pub(super) scope: Arc<ScopeNode>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedRun>,
     pub(super) site: &'static Location<'static>,
 }
 

@@ -6,12 +6,12 @@ use std::task::{Context as TaskContext, Poll};
 
 use super::Context;
 use crate::Cancelled;
-use crate::runtime::{Cell, Condition, EndsWithScope, Shared, Wait, WaitingFor};
+use crate::runtime::{Cell, Condition, EndsWithScope, SharedRun, Wait, WaitingFor};
 
 /// A wait for a condition on the workflow's own state. Made by [`Context::wait_until`].
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct ConditionFuture {
-    shared: Arc<Shared>,
+    shared: Arc<SharedRun>,
     id: u64,
     held: Wait<()>,
     ends: EndsWithScope,

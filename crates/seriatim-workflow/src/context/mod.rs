@@ -47,7 +47,7 @@ pub use signals::Signals;
 pub use state::WorkflowState;
 pub use timer::TimerFuture;
 
-use crate::runtime::{ScopeNode, Shared, Slot, State, is_current, mix};
+use crate::runtime::{ScopeNode, SharedRun, Slot, State, is_current, mix};
 use crate::{
     Arguments, Branch, Command, ContinueAsNew, Exit, ForeignWait, Headers, InputDigest, Lineage, Path,
     Payload, PayloadError, Start, Time,
@@ -81,18 +81,18 @@ impl BranchNode {
 /// its own: use that one, so that an operation's place does not depend on what other branches do.
 #[derive(Clone)]
 pub struct Context {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedRun>,
     pub(crate) node: Arc<BranchNode>,
     pub(crate) scope: Arc<ScopeNode>,
 }
 
 impl Context {
-    pub(crate) fn main(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn main(shared: &Arc<SharedRun>) -> Self {
         Self::of(shared, Branch::main())
     }
 
     /// The context of a branch that belongs to the run as a whole.
-    pub(crate) fn of(shared: &Arc<Shared>, branch: Branch) -> Self {
+    pub(crate) fn of(shared: &Arc<SharedRun>, branch: Branch) -> Self {
         let scope = Arc::clone(&shared.lock().root);
         Self { shared: Arc::clone(shared), node: BranchNode::new(branch), scope }
     }

@@ -4,7 +4,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use super::Context;
-use crate::runtime::{ScopeNode, Shared, WaitingFor};
+use crate::runtime::{ScopeNode, SharedRun, WaitingFor};
 
 impl Context {
     /// The same branch in a scope of its own, and the handle that cancels it.
@@ -52,7 +52,7 @@ impl Context {
 #[derive(Clone)]
 pub struct Scope {
     node: Arc<ScopeNode>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedRun>,
 }
 
 impl Scope {

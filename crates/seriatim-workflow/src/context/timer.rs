@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::Context;
 use crate::kind::{self, TimerSeq};
-use crate::runtime::{Cell, Operation, Shared, Wait, WaitingFor};
+use crate::runtime::{Cell, Operation, SharedRun, Wait, WaitingFor};
 use crate::{Cancelled, Command, InputDigest, Kind, Lineage};
 
 impl Context {
@@ -46,7 +46,7 @@ impl Context {
 pub struct TimerFuture {
     wait: Wait<Result<(), Arc<str>>>,
     seq: Option<TimerSeq>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedRun>,
 }
 
 impl TimerFuture {

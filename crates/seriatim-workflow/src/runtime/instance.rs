@@ -1,15 +1,16 @@
 //! One run in memory.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context as TaskContext, Poll, Waker};
 
+use seriatim_types::panic_text;
+
 use super::matcher::Matcher;
 use super::sched::{Blocked, Current, Ready, TaskId};
-use super::state::{Shared, State};
+use super::state::{SharedRun, State};
 use super::table::PendingOperation;
 use super::task::{NewTask, TaskFuture, TaskWaker};
 use crate::context::Context;
@@ -67,7 +68,7 @@ struct Task {
 
 /// A view of a run for another thread than the one that activates it. Made by [`Instance::watch`].
 #[derive(Clone)]
-pub struct Watch(Arc<Shared>);
+pub struct Watch(Arc<SharedRun>);
 
 impl Watch {
     /// The branch that was polled last, and where in the code the last operation of the activation was issued. A guess:
@@ -102,7 +103,7 @@ impl Watch {
 /// ```
 pub struct Instance {
     registry: Arc<Registry>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedRun>,
     tasks: Vec<Option<Task>>,
     /// Tasks that were polled, are blocked, and waited for nothing of ours when last seen.
     suspects: Vec<TaskId>,
@@ -122,7 +123,7 @@ impl Instance {
         let state = State::new(matcher, is_by_lineage, options.policy);
         Self {
             registry,
-            shared: Shared::new(state),
+            shared: SharedRun::new(state),
             tasks: Vec::new(),
             suspects: Vec::new(),
             polls: 0,
@@ -217,7 +218,9 @@ impl Instance {
         self.shared.lock().sites.iter().map(|site| site.map(Into::into)).collect()
     }
 
-    pub(crate) fn locations(&self) -> Vec<Option<&'static Location<'static>>> {
+    /// The same, as the compiler knows the places.
+    #[must_use]
+    pub fn locations(&self) -> Vec<Option<&'static Location<'static>>> {
         self.shared.lock().sites.clone()
     }
 
@@ -574,7 +577,7 @@ pub(super) fn panicked(branch: &Branch, message: String) -> ActivationFailure {
 /// Runs code of the user's: its panic ends here, as its message.
 pub(super) fn caught<T>(code: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(code)).map_err(|panic| {
-        let message = message_of(&*panic);
+        let message = panic_text(&*panic).to_owned();
         drop_caught(panic);
         message
     })
@@ -588,9 +591,4 @@ fn drop_caught<T>(value: T) {
     {
         std::mem::forget(again);
     }
-}
-
-fn message_of(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }

@@ -26,7 +26,7 @@ pub(crate) use sched::is_current;
 pub(crate) use scope::ScopeNode;
 pub(crate) use slot::{Cell, EndsWithScope, Wait};
 pub(crate) use state::{
-    ActivityEntry, ChildEntry, Condition, QueryHandler, Shared, SignalHandler, State, UpdateCode,
+    ActivityEntry, ChildEntry, Condition, QueryHandler, SharedRun, SignalHandler, State, UpdateCode,
     UpdateHandler,
 };
 pub(crate) use table::Operation;

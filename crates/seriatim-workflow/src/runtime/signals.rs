@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::instance::{Instance, caught};
-use super::state::Shared;
+use super::state::SharedRun;
 use crate::{ActivationFailure, Warning};
 
 impl Instance {
@@ -19,7 +19,7 @@ impl Instance {
     }
 }
 
-impl Shared {
+impl SharedRun {
     /// Gives the first waiting signal of this name to its handler. Says whether there was one.
     pub(crate) fn handle_signal(&self, name: &str) -> bool {
         let (handler, signal) = {

@@ -23,14 +23,14 @@ use crate::{
 };
 
 /// A run, as its contexts know it.
-pub(crate) struct Shared {
+pub(crate) struct SharedRun {
     pub(crate) sched: Arc<Sched>,
     state: Mutex<State>,
     /// The task that is polled; for those who look from another thread.
     pub(crate) polled: AtomicU32,
 }
 
-impl Shared {
+impl SharedRun {
     pub(crate) fn new(state: State) -> Arc<Self> {
         Arc::new(Self {
             sched: Arc::default(),

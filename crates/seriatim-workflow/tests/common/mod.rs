@@ -2,7 +2,6 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod program;
-pub(crate) mod server;
 
 use std::sync::Arc;
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Value, json};
-use seriatim_workflow::{AnyHistory, Inspection, Policy, Registry, Report, junit};
+use seriatim_temporal_history::AnyHistory;
+use seriatim_workflow::{Inspection, Policy, Registry, Report, junit};
 use seriatim_workflow_host::demo;
 
 use super::cluster::Cluster;
@@ -17,7 +18,7 @@ use crate::output::Output;
 ///
 /// Reads what `seriatim workflow history ID --json` prints and GET /v1/workflows/{id}/history answers, and Temporal's
 /// histories as its UI and CLI write them or in binary. This program has the code of the workflows `greet`, `order` and
-/// `ship`. Histories of other code can be inspected; to replay them, call `seriatim_workflow::AnyHistory` in a test of your
+/// `ship`. Histories of other code can be inspected; to replay them, call `seriatim_temporal_history::AnyHistory` in a test of your
 /// own. With --from-temporal a history is fetched from a cluster, which needs the cargo feature `temporal`. Exit code 1 if
 /// a history and the code differ, 2 if a file has only a part of a history.
 #[derive(Debug, Args)]

@@ -1,0 +1,105 @@
+//! The workflows that a host has in memory.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use metrics::Gauge;
+use seriatim_engine::Waiting;
+use seriatim_types::WorkspaceId;
+use seriatim_workflow::Time;
+
+use crate::clock::{Alarm, Clock};
+use crate::workflow::Workflow;
+
+#[derive(Default)]
+struct Entries {
+    /// Every workflow with an open run that was read, and those that something is being done with.
+    workflows: HashMap<WorkspaceId, Arc<Workflow>>,
+    /// Open runs that only wait and were not read since the host has started: until when, and their numbers.
+    asleep: HashMap<WorkspaceId, (Option<Time>, u64)>,
+}
+
+pub(crate) struct WorkflowTable {
+    entries: Mutex<Entries>,
+    /// How many there are.
+    open: Gauge,
+}
+
+impl WorkflowTable {
+    pub(crate) fn new(open: Gauge) -> Self {
+        Self { entries: Mutex::default(), open }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, entries: &Entries) {
+        self.open.set((entries.workflows.len() + entries.asleep.len()) as f64);
+    }
+
+    /// The workflow in memory, if it is there.
+    pub(crate) fn find(&self, workspace: WorkspaceId) -> Option<Arc<Workflow>> {
+        self.lock().workflows.get(&workspace).cloned()
+    }
+
+    /// The workflow in memory, put there if it is not.
+    pub(crate) fn find_or_add(&self, workspace: WorkspaceId, clock: &Clock) -> Arc<Workflow> {
+        let mut entries = self.lock();
+        if let Some(found) = entries.workflows.get(&workspace) {
+            return found.clone();
+        }
+        if let Some((Some(until), run)) = entries.asleep.remove(&workspace) {
+            clock.unset(until, workspace, run, Alarm::Wake);
+        }
+        let workflow = Arc::new(Workflow::new(workspace));
+        entries.workflows.insert(workspace, workflow.clone());
+        self.count(&entries);
+        workflow
+    }
+
+    /// Takes a workflow out; its state is locked.
+    pub(crate) fn remove(&self, workspace: WorkspaceId) {
+        let mut entries = self.lock();
+        entries.workflows.remove(&workspace);
+        self.count(&entries);
+    }
+
+    /// An open run has nothing to do before a time: it is read then, or when it is asked for.
+    pub(crate) fn let_sleep(&self, workspace: WorkspaceId, waiting: Waiting, clock: &Clock) {
+        let mut entries = self.lock();
+        if entries.workflows.contains_key(&workspace) {
+            return;
+        }
+        let until = waiting.until.map(|millis| Time::from_micros(millis.saturating_mul(1_000)));
+        entries.asleep.insert(workspace, (until, waiting.run));
+        if let Some(until) = until {
+            clock.set(until, workspace, waiting.run, Alarm::Wake);
+        }
+        self.count(&entries);
+    }
+
+    /// Whether a workflow can be added without exceeding this many.
+    pub(crate) fn has_room(&self, workspace: WorkspaceId, limit: usize) -> bool {
+        let entries = self.lock();
+        entries.workflows.len() + entries.asleep.len() < limit
+            || entries.workflows.contains_key(&workspace)
+            || entries.asleep.contains_key(&workspace)
+    }
+
+    /// Those that were read.
+    pub(crate) fn all(&self) -> Vec<Arc<Workflow>> {
+        self.lock().workflows.values().cloned().collect()
+    }
+
+    /// Workflows after one whose run is known to be stuck, in order.
+    pub(crate) fn stuck(&self, after: Option<u64>) -> Vec<WorkspaceId> {
+        let found = self.all().into_iter().filter(|workflow| {
+            after.is_none_or(|after| workflow.workspace.get() > after)
+                && workflow.lock().standing.stuck().is_some()
+        });
+        let mut found: Vec<WorkspaceId> = found.map(|workflow| workflow.workspace).collect();
+        found.sort_unstable();
+        found
+    }
+}

@@ -1,0 +1,201 @@
+//! An event that is to be written, and who waits for it.
+
+use seriatim_engine::{Advance, RunStatus, Wait};
+use seriatim_workflow::{Command, IdReusePolicy, Job, Payload};
+
+use super::ending::{self, Ending};
+use super::item::{Item, Key, Reply, Request, Responders, StartAs, Starting, Written, is_early};
+use super::state::{Facts, State};
+use super::step::answered;
+use super::wait;
+use crate::entry::{Entry, Turn};
+use crate::error::HostError;
+
+#[derive(Debug, Default)]
+pub(crate) struct Writing {
+    pub(crate) entry: Entry,
+    pub(crate) key: Option<Key>,
+    pub(crate) started: Option<Reply<Written>>,
+    /// Of a start: what it said about its id.
+    pub(crate) reuse: IdReusePolicy,
+    pub(crate) responders: Responders,
+    /// How the run ends with it.
+    pub(crate) ending: Option<Ending>,
+    /// How the wait of the open run changes.
+    pub(crate) wait: Option<Wait>,
+    /// Runs that leave the index.
+    pub(crate) forgets: Vec<u64>,
+}
+
+impl Writing {
+    /// An event that no caller waits for.
+    pub(crate) fn of(entry: Entry) -> Self {
+        Self { entry, ..Self::default() }
+    }
+
+    pub(crate) fn refuse(self, error: &HostError) {
+        if let Some(reply) = self.started {
+            let _ = reply.send(Err(error.clone()));
+        }
+        self.responders.into_iter().for_each(|(_, responder)| responder.refuse(error.clone()));
+    }
+
+    /// Whether a caller waits for it.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.started.is_some() || !self.responders.is_empty()
+    }
+
+    /// What the engine is asked to write. None if the state has to be read first.
+    pub(crate) fn advance(
+        &mut self,
+        state: &State,
+        facts: &Facts<'_>,
+    ) -> Option<Result<Advance, serde_json::Error>> {
+        let (tail, run) = (state.standing.tail()?, state.standing.run());
+        self.wait = run.and_then(|open| match &self.ending {
+            Some(ending) => wait::change_at_end(open, ending.next.as_ref(), facts.now),
+            None => wait::change(open, facts.now),
+        });
+        let mut advance = Advance {
+            expected_offset: Some(tail.offset),
+            wait: self.wait,
+            forgets: self.forgets.clone(),
+            settles: self.entry.delivered.then_some(self.entry.run),
+            ..Advance::default()
+        };
+        if self.entry.begins.is_some() {
+            advance.was = tail.newest.as_ref().map(|row| row.status);
+            advance.draw.push(self.entry.run);
+            advance.rows.extend(run.map(|open| open.row.clone()));
+        }
+        if !self.forgets.is_empty() {
+            let newest = tail.newest.as_ref().filter(|row| self.forgets.contains(&row.run));
+            advance.was = newest.map(|row| row.status);
+        }
+        if let Some(ending) = &self.ending {
+            if advance.rows.is_empty() {
+                advance.was = Some(RunStatus::Running);
+            }
+            advance.rows = vec![ending.row.clone()];
+            if let Some(next) = &ending.next {
+                advance.draw.push(next.run);
+                advance.rows.push(ending::row_of(next));
+                self.entry.next = Some(next.clone());
+            }
+        }
+        if let Some(Key { key, identity }) = self.key.clone() {
+            (advance.idempotency_key, advance.identity) = (Some(key), identity);
+        }
+        Some(self.entry.to_body().map(|body| Advance { body, ..advance }))
+    }
+
+    /// How many jobs the next activation takes if this event is too large; none, if it cannot be made smaller.
+    pub(crate) fn smaller(&self) -> Option<usize> {
+        let jobs = &self.entry.turns.first().filter(|_| self.entry.begins.is_none())?.jobs;
+        match jobs.first() {
+            // What was kept for the first activation comes with it; only updates can come later.
+            Some(Job::Start(_)) => (!self.responders.is_empty()).then_some(self.responders.len() / 2 + 1),
+            _ => (jobs.len() > 1).then_some(jobs.len() / 2),
+        }
+    }
+
+    /// The outcome of an update, if this event has it.
+    pub(crate) fn outcome(&self, id: &str) -> Option<Result<Payload, HostError>> {
+        completed(&self.entry).find(|(of, _)| *of == id).map(|(_, outcome)| outcome)
+    }
+
+    /// Answers to operations, to be put back into the inbox, in order. Local activities are begun again.
+    pub(crate) fn answers(&self) -> Vec<Item> {
+        let run = self.entry.run;
+        let jobs = self.entry.turns.first().map_or(&self.entry.arrived[..], |turn| &turn.jobs);
+        let answers = jobs
+            .iter()
+            .filter(|job| answered(job).is_some() && !matches!(job, Job::ResolveLocalActivity { .. }));
+        answers.map(|job| Item::Answer { run, job: job.clone(), generation: 0 }).collect()
+    }
+
+    /// What callers have asked for, to be put back into the inbox, in order.
+    pub(crate) fn take_requests(&mut self) -> Vec<Item> {
+        let run = self.entry.run;
+        let mut items = Vec::from_iter(self.take_start());
+        let Some(turn) = self.entry.turns.first() else { return items };
+        let asked = turn.jobs.iter().filter(|job| answered(job).is_none() && !matches!(job, Job::Start(_)));
+        let (asked, mut requests) = (asked.collect::<Vec<&Job>>(), Vec::new());
+        // What was written before and comes with the first activation precedes what is asked for now; a key is the last
+        // one's.
+        let (responders, mut key) = (std::mem::take(&mut self.responders), self.key.clone());
+        for (job, (_, responder)) in asked.into_iter().rev().zip(responders.into_iter().rev()) {
+            let mut job = job.clone();
+            if let Job::Update { run_validator, .. } = &mut job {
+                *run_validator = true;
+            }
+            let request = Request { job, run: Some(run), key: key.take(), responder };
+            requests.push(Item::Request(Box::new(request)));
+        }
+        items.extend(requests.into_iter().rev());
+        items
+    }
+
+    /// The start that was to be written, to be tried once more. A time that has passed is at once.
+    fn take_start(&mut self) -> Option<Item> {
+        let reply = self.started.take()?;
+        let turns = std::mem::take(&mut self.entry.turns);
+        self.keep_start(turns.into_iter().flat_map(|turn| turn.jobs));
+        let start = self.entry.start.take()?;
+        let begins = self.entry.begins.clone().unwrap_or_default();
+        let signal = std::mem::take(&mut self.entry.arrived).into_iter().next();
+        let due = Some(start.start_time);
+        let how = StartAs { reuse: self.reuse, key: self.key.clone(), due, signal };
+        Some(Item::Start(Box::new(Starting { start, begins, how, is_fresh: false, reply })))
+    }
+
+    /// Puts the start of a run whose first activation is still to come into its event, and what comes with it.
+    pub(crate) fn keep_start(&mut self, jobs: impl IntoIterator<Item = Job>) {
+        for job in jobs {
+            match job {
+                Job::Start(start) => self.entry.start = Some(start),
+                early if is_early(&early) => self.entry.arrived.push(early),
+                _ => {}
+            }
+        }
+    }
+
+    /// Leaves refused updates out of a turn, and answers who sent them. On replay what is left was accepted.
+    pub(crate) fn reject_updates(&mut self, mut turn: Turn) -> Turn {
+        let mut rejected = Vec::new();
+        turn.commands.retain(|command| match command {
+            Command::UpdateRejected { protocol_id, failure } => {
+                rejected.push((protocol_id.clone(), failure.clone()));
+                false
+            }
+            _ => true,
+        });
+        turn.jobs.retain_mut(|job| match job {
+            Job::Update { protocol_id, run_validator, .. } => {
+                *run_validator = false;
+                !rejected.iter().any(|(id, _)| id == protocol_id)
+            }
+            _ => true,
+        });
+        for (id, failure) in rejected {
+            // Nothing of it is written, and its key is free.
+            self.key = self.key.take().filter(|key| key.key != id);
+            let found = self.responders.iter().position(|(of, _)| of.as_deref() == Some(&id));
+            if let Some(place) = found {
+                self.responders.remove(place).1.refuse(HostError::Rejected(failure.into()));
+            }
+        }
+        turn
+    }
+}
+
+/// The updates that have their outcome in an event.
+pub(crate) fn completed(entry: &Entry) -> impl Iterator<Item = (&str, Result<Payload, HostError>)> {
+    let commands = entry.turns.iter().flat_map(|turn| &turn.commands);
+    commands.filter_map(|command| match command {
+        Command::UpdateCompleted { protocol_id, outcome } => {
+            Some((protocol_id.as_str(), super::outcome(outcome.clone())))
+        }
+        _ => None,
+    })
+}
