@@ -146,7 +146,10 @@ async fn write_until_refused(store: &Store) {
     let mut acknowledged = 0_u64;
     let error = loop {
         let mut batch = Batch::new();
-        batch.put(Key::new(b"p", &acknowledged.to_be_bytes()), &vec![7; usize::try_from(acknowledged + 1).unwrap() << 20]);
+        batch.put(
+            Key::new(b"p", &acknowledged.to_be_bytes()),
+            &vec![7; usize::try_from(acknowledged + 1).unwrap() << 20],
+        );
         match store.write(batch, Durability::Synced).await {
             Ok(()) => acknowledged += 1,
             Err(error) => break error,
