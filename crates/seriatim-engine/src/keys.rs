@@ -180,6 +180,11 @@ pub(crate) fn checkpoint(partition: Partition) -> StoreKey {
     StoreKey::new(&storage(partition), &[CHECKPOINT])
 }
 
+/// The checkpoint of a partition in a store of format 1. A store that was migrated still has it.
+pub(crate) fn checkpoint_of_format_1(partition: Partition) -> StoreKey {
+    StoreKey::new(&[&b"ek"[..], &storage(partition)].concat(), &[])
+}
+
 /// How far a partition's idempotency keys are swept.
 pub(crate) fn sweep(partition: Partition) -> StoreKey {
     StoreKey::new(&storage(partition), &[SWEEP])

@@ -12,7 +12,8 @@ use alone_support::{
 use seriatim_engine::alone::Options;
 use seriatim_sequencer::{IgnoredReason, LoadError, NumbersKey, Status, builtin};
 use seriatim_storage::faulty::{Fault, Operation, Operations};
-use seriatim_storage::{Digest, Draw, Entries, Header};
+use seriatim_storage::memory::MemoryStore;
+use seriatim_storage::{Digest, Draw, Entries, Header, Key, Store};
 use seriatim_types::{
     ApplicationId, ErrorKind, Number, Partition, SequenceId, Timestamp, WorkspaceId, WorkspaceOffset,
 };
@@ -343,6 +344,35 @@ fn a_checkpoint_or_a_value_beyond_the_end_of_the_log_is_corrupt() {
         let mut sequencer = lost.open().await;
         let busy = sequencer.wait(PATIENCE).await.unwrap_err();
         assert!(busy.to_string().contains("has seen event 5, and the log ends at 2"), "{busy}");
+    });
+}
+
+#[test]
+fn a_checkpoint_that_a_migration_has_kept_tells_that_the_log_has_lost_events() {
+    on_memory(|desk| async move {
+        let mut sequencer = desk.open_ready().await;
+        for _ in 0..5 {
+            desk.invoice(&mut sequencer, workspace(1)).await;
+        }
+        drop(sequencer);
+        // A store as a migration leaves it: the checkpoint, and nothing that it speaks of.
+        let migrated = |checkpoint: u64| {
+            let mut bytes = [&[1][..], &checkpoint.to_be_bytes()].concat();
+            bytes.extend(crc32fast::hash(&bytes).to_be_bytes());
+            let partition = [&b"ek"[..], &1_u32.to_be_bytes(), &0_u16.to_be_bytes()].concat();
+            let store = Store::new(MemoryStore::new());
+            async move {
+                store.put(Key::new(&partition, b""), &bytes).await.unwrap();
+                store
+            }
+        };
+        let beside = Desk { store: migrated(7).await, log: desk.log.clone(), ..Desk::memory(&desk.env) };
+        let busy = beside.open().await.wait(PATIENCE).await.unwrap_err();
+        assert!(busy.to_string().contains("the checkpoint is 7, and the log ends at 6"), "{busy}");
+        // One that the log has reached means nothing: everything is derived from the beginning.
+        let beside = Desk { store: migrated(6).await, ..beside };
+        let mut sequencer = beside.open_ready().await;
+        assert_eq!(beside.invoice(&mut sequencer, workspace(1)).await, 6);
     });
 }
 

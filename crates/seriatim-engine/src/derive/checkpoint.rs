@@ -39,6 +39,24 @@ impl Checkpoint {
         Ok(stored.map_or(Self::Absent, |bytes| decode(&bytes).map_or_else(Self::Bad, Self::At)))
     }
 
+    /// What a store has beside a log that ends at `tail`.
+    ///
+    /// A store that was migrated from format 1 has the checkpoint of before and nothing that it speaks of: the partition is
+    /// derived anew. But if that checkpoint is beyond the tail, the log has lost events, and that counts.
+    pub(crate) async fn read_beside(
+        store: &Store,
+        partition: Partition,
+        tail: PartitionOffset,
+    ) -> Result<Self, StoreError> {
+        let found = Self::read(store, partition).await?;
+        if found != Self::Absent {
+            return Ok(found);
+        }
+        let before = store.get(keys::checkpoint_of_format_1(partition).as_key()).await?;
+        let before = before.and_then(|bytes| decode(&bytes).ok()).filter(|before| *before > tail);
+        Ok(before.map_or(Self::Absent, Self::At))
+    }
+
     /// Adds to a batch that everything before an offset is in the store.
     pub(crate) fn put(batch: &mut Batch, partition: Partition, next: PartitionOffset) {
         batch.put(keys::checkpoint(partition).as_key(), &encode(next));

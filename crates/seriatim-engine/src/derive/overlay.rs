@@ -211,6 +211,8 @@ impl Overlay {
     /// Hands out nothing to be written from now on. What it holds can still be read.
     pub(crate) fn retire(&mut self) {
         self.retired = true;
+        // It is handed to the store no more, and must not count against others.
+        self.ahead.forget_waiting();
     }
 
     pub(crate) fn is_retired(&self) -> bool {
@@ -307,7 +309,7 @@ impl Overlay {
     pub(crate) fn flushed(&mut self, writing: &Writing, written: u64) {
         self.writing = None;
         self.generation += 1;
-        self.ahead.hand(written, writing.stretch, self.filling);
+        self.ahead.hand(written, writing.stretch, self.filling && !self.retired);
         if self.filling {
             self.checkpoint = writing.next;
         }

@@ -148,13 +148,13 @@ impl<D: Derives> Filling<'_, D> {
             // Only the partition's end closes it, and that ends this task too.
             let _ = changes.changed().await;
         }
-        let stored = Checkpoint::read(&self.derived.store, self.derived.partition).await;
+        let (store, tail) = (&self.derived.store, self.recovery.tail());
+        let stored = Checkpoint::read_beside(store, self.derived.partition, tail).await;
         let checkpoint = match stored.map_err(StopReason::Store)? {
             Checkpoint::Absent => PartitionOffset::FIRST,
             Checkpoint::At(checkpoint) => checkpoint,
             Checkpoint::Bad(problem) => return Err(Halt::Stop(StopReason::BadCheckpoint(problem))),
         };
-        let tail = self.recovery.tail();
         if checkpoint > tail {
             return Err(Halt::Stop(StopReason::CheckpointBeyondTail { checkpoint, tail }));
         }

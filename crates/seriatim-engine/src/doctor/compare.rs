@@ -71,7 +71,7 @@ impl Examination<'_> {
     }
 
     pub(super) async fn checkpoint(&self) -> Result<Checkpoint, DoctorError> {
-        match Checkpoint::read(self.store, self.partition).await? {
+        match Checkpoint::read_beside(self.store, self.partition, self.tail().await?).await? {
             Checkpoint::Bad(newer @ BadValue::Newer { .. }) => Err(DoctorError::NewerCheckpoint(newer)),
             checkpoint => Ok(checkpoint),
         }
@@ -119,15 +119,17 @@ impl Examination<'_> {
             }
         }
         self.compare_checkpoint(checkpoint, is_empty, &mut comparison, report);
-        self.write(&mut comparison, Durability::Synced).await
+        self.write(&mut comparison).await?;
+        // What was written on the way may still be buffered.
+        if comparison.mends() { Ok(self.store.sync().await?) } else { Ok(()) }
     }
 
     /// Writes what a repair has to write.
-    async fn write(&self, comparison: &mut Comparison, durability: Durability) -> Result<(), DoctorError> {
+    async fn write(&self, comparison: &mut Comparison) -> Result<(), DoctorError> {
         if comparison.batch.is_empty() {
             return Ok(());
         }
-        Ok(self.store.write(std::mem::take(&mut comparison.batch), durability).await?)
+        Ok(self.store.write(std::mem::take(&mut comparison.batch), Durability::Buffered).await?)
     }
 
     /// The checkpoint is written after everything else.
@@ -152,6 +154,8 @@ impl Examination<'_> {
         if !comparison.mends() || checkpoint == Checkpoint::At(to) {
             return;
         }
+        // A rebuild of a storage that was fenced has settled what it was evidence of.
+        comparison.batch.remove(keys::checkpoint_of_format_1(self.partition).as_key());
         if to > PartitionOffset::FIRST {
             Checkpoint::put(&mut comparison.batch, self.partition, to);
             report.written += u64::from(trouble.is_some());
@@ -257,7 +261,7 @@ impl Examination<'_> {
                 if trouble == Trouble::Unexplained { &mut report.removed } else { &mut report.written };
             *count += 1;
             if large || comparison.batch.len() >= BATCH_WRITES {
-                self.write(comparison, Durability::Buffered).await?;
+                self.write(comparison).await?;
             }
         }
         Ok(())

@@ -88,7 +88,8 @@ impl PartitionTask {
             };
             let left = deadline.saturating_duration_since(self.shared.env.instant());
             if self.shared.env.timeout(left, changes.changed()).await.is_err() {
-                return Err(busy);
+                // Others may have made room, and told nothing here.
+                return self.sequencer.check_room().map_err(|_| busy);
             }
         }
     }

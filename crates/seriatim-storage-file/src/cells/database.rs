@@ -72,9 +72,10 @@ impl Database {
                 database.persist(PersistMode::SyncAll).map_err(failed)?;
                 // As long as it is in a memtable, no journal could go.
                 meta.rotate_memtable().map_err(failed)?;
-                sync_parent(directory).map_err(|error| failed(error.into()))?;
             }
         }
+        // Each time: the process may have ended before it was done the first time.
+        sync_parent(directory).map_err(|error| failed(error.into()))?;
         // Memtables are rotated by us: asked for it after every write to a full one, the engine's worker may fill the
         // queue that it reads.
         let options = || {

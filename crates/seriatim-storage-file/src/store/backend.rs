@@ -108,6 +108,8 @@ impl StoreBackend for TreeStore {
 
 /// Puts what a batch leaves on top of all else, when there is room. Returns which write it was.
 async fn push(shared: &Arc<Shared>, batch: Batch) -> Result<u64, StoreError> {
+    // In the order in which they came: what waits for room is not overtaken by what a later owner of the same keys writes.
+    let _turn = shared.pushing.lock().await;
     let mut run = if batch.len() <= SORT_INLINE_MAX {
         Run::new(batch)
     } else {

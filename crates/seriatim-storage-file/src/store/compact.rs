@@ -23,6 +23,13 @@ enum Task {
     RunningAgain,
 }
 
+impl Compaction {
+    /// Waits for the step that is under way, and lets none begin for as long as this is held.
+    pub(super) fn pause(&self) -> MutexGuard<'_, ()> {
+        lock(&self.step)
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -38,7 +45,19 @@ pub(super) fn start(shared: &Arc<Shared>) {
     }
 }
 
+/// Lets the next compaction start, if this one ends by a panic.
+struct Started<'a>(&'a Compaction);
+
+impl Drop for Started<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            *lock(&self.0.task) = Task::None;
+        }
+    }
+}
+
 async fn compact(shared: Arc<Shared>) {
+    let _started = Started(&shared.compaction);
     loop {
         let own = shared.clone();
         let more = shared.env.blocking(move || step(&own)).await;

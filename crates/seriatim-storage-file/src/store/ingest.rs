@@ -87,6 +87,12 @@ fn ingest(shared: &Arc<Shared>, taken: &Taken) -> Result<Tables, StoreError> {
     open_failed_again(shared)?;
     wait_for_compaction(shared)?;
     let tree = shared.tree()?;
+    if tree.has_failed() {
+        // A compaction has failed since: what is on disk may be ahead of what is in memory.
+        return Err(StoreError::Unavailable(
+            "a compaction failed; its tree is opened again first".to_owned(),
+        ));
+    }
     fault::reach(&shared.directory, "before the tables")?;
     tree.ingest(merge_runs(&taken.runs))?;
     fault::reach(&shared.directory, "after the ingestion")?;
@@ -99,6 +105,7 @@ fn open_failed_again(shared: &Shared) -> Result<(), StoreError> {
     if !shared.tree()?.has_failed() {
         return Ok(());
     }
+    let _no_compaction = shared.compaction.pause();
     let mut tree = shared.tree_mut();
     let failed = tree.as_ref().ok_or(StoreError::Closed)?;
     let opened = SortedTree::open_again(&shared.directory, &shared.cache, failed)?;

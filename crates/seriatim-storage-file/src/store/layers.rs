@@ -228,7 +228,7 @@ impl Layers {
             (None, _) => None,
             (Some(_), Some(retry_at)) => Some(retry_at),
             (Some(_), None) if full => Some(now),
-            (Some(since), None) => Some(since + self.limits.gather_time),
+            (Some(since), None) => since.checked_add(self.limits.gather_time),
         };
         match at {
             _ if state.closing || state.moment.is_none() => state.dismiss_keeper(),

@@ -1,8 +1,10 @@
 //! From format 1, a fjall database, to format 2.
 //!
 //! Derived values are left out: their keys have changed, and the engine, which finds no checkpoint, makes them anew from the
-//! log. What does not follow from the log is kept: block reservations and whatever else a program wrote on condition become
-//! [cells](crate::FileCells), and offsets of asynchronous projectors stay where they are.
+//! log. Checkpoints are kept under their old keys: one that is beyond the end of the log is evidence that the log has lost
+//! events. What does not follow from the log is kept too: offsets of asynchronous projectors, and whatever else a program keeps
+//! in the store, block reservations above all. Format 1 does not tell what was written on condition, so all of that is in the
+//! tree afterwards and in [cells](crate::FileCells) as well.
 //!
 //! ```text
 //! 1. store/tree, cells     what is kept, durably; begun anew if it was cut short
@@ -12,6 +14,7 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,8 +32,8 @@ const PAIRS: &str = "pairs";
 const FORMAT_KEY: &[u8] = b"format";
 const FORMAT_1: [u8; 4] = 1_u32.to_be_bytes();
 
-/// Cells that are written at once.
-const CELLS_AT_ONCE: usize = 1_000;
+/// Pairs that are written at once.
+const PAIRS_AT_ONCE: usize = 1_000;
 
 /// Everything that a store of format 1 has, but for its journals. The engine reads the marker first.
 const FILES: [&str; 3] = ["version", "lock", "keyspaces"];
@@ -42,9 +45,24 @@ pub(super) fn is_format_1(directory: &Path) -> Result<bool, StoreError> {
 
 /// Copies what is kept of a store of format 1 into a tree, and into cells in their directory. The store itself is not changed.
 pub(super) fn copy(store: &Path, tree: &Path, cells: &Path) -> Result<(), StoreError> {
+    // Damage makes some parts of the engine panic; that is an answer too.
+    let copied = panic::catch_unwind(AssertUnwindSafe(|| copy_checked(store, tree, cells)));
+    copied.unwrap_or_else(|_| Err(damaged(store, "the engine panicked while it read it")))
+}
+
+fn damaged(store: &Path, reason: &str) -> StoreError {
+    StoreError::Corrupt(format!(
+        "{}, in format 1: {reason}; if no program of yours keeps block reservations in this folder, remove it: all else in it \
+         follows from the log",
+        store.display()
+    ))
+}
+
+fn copy_checked(store: &Path, tree: &Path, cells: &Path) -> Result<(), StoreError> {
     tracing::info!(store = %store.display(), "the store has format 1: what is derived is left out and made anew from the log");
-    let failed = |error: fjall::Error| {
-        StoreError::Unavailable(format!("{}, in format 1: {}", store.display(), cells::text(&error)))
+    let failed = |error: fjall::Error| match &error {
+        fjall::Error::Io(error) => StoreError::Unavailable(format!("{}: {error}", store.display())),
+        _ => damaged(store, &cells::text(&error)),
     };
     let old = fjall::Database::builder(store).worker_threads(1).open().map_err(|error| match error {
         fjall::Error::Locked => StoreError::Unavailable(format!(
@@ -95,40 +113,37 @@ fn copy_kept(
     directory: &Path,
     kept: impl Iterator<Item = Result<(StoreKey, Vec<u8>), StoreError>>,
 ) -> Result<(), StoreError> {
-    let (mut offsets, mut database) = (Batch::new(), None);
-    let (mut pending, mut count) = (Vec::new(), 0_usize);
+    let into = SortedTree::open(tree, &Arc::new(Cache::with_capacity_bytes(0)))?;
+    let (mut database, mut pending, mut count) = (None, Vec::new(), 0_usize);
     let mut write = |pending: &mut Vec<(StoreKey, Vec<u8>)>| {
         if pending.is_empty() {
             return Ok(());
         }
-        let cells = match &mut database {
-            Some(cells) => cells,
-            none => none.insert(cells::Database::open(directory)?),
-        };
-        cells.write(pending.iter().map(|(key, value)| (key.as_bytes(), Some(&value[..]))))?;
+        let mut batch = Batch::new();
+        pending.iter().for_each(|(key, value)| batch.put(key.as_key(), value));
+        let mut foreign = pending.iter().filter(|(key, _)| !is_ours(key.as_key())).peekable();
+        if foreign.peek().is_some() {
+            let cells = match &mut database {
+                Some(cells) => cells,
+                none => none.insert(cells::Database::open(directory)?),
+            };
+            cells.write(foreign.map(|(key, value)| (key.as_bytes(), Some(&value[..]))))?;
+            cells.sync().and_then(|()| cells.tidy())?;
+        }
+        fault::reach(tree, "between cells and tree")?;
         pending.clear();
-        cells.sync().and_then(|()| cells.tidy())
+        into.ingest(merge_runs(&[Arc::new(Run::new(batch))]))
     };
     for entry in kept {
-        let (key, value) = entry?;
-        if is_projector_offset(key.as_key()) {
-            offsets.put(key.as_key(), &value);
-            continue;
-        }
-        pending.push((key, value));
+        pending.push(entry?);
         count += 1;
-        if pending.len() == CELLS_AT_ONCE {
+        if pending.len() == PAIRS_AT_ONCE {
             write(&mut pending)?;
         }
     }
     write(&mut pending)?;
-    fault::reach(tree, "between cells and tree")?;
-    tracing::info!(cells = count, offsets = offsets.len(), "what does not follow from the log is kept");
-    let tree = SortedTree::open(tree, &Arc::new(Cache::with_capacity_bytes(0)))?;
-    if offsets.is_empty() {
-        return Ok(());
-    }
-    tree.ingest(merge_runs(&[Arc::new(Run::new(offsets))]))
+    tracing::info!(pairs = count, "what does not follow from the log is kept");
+    Ok(())
 }
 
 /// Removes a store of format 1, when format 2 is there.
@@ -164,9 +179,18 @@ fn decode(stored: &[u8]) -> Result<&[u8], StoreError> {
     })
 }
 
-/// How far an asynchronous projector had come: "eo", application 4, partition 2; its name.
-fn is_projector_offset(key: Key<'_>) -> bool {
-    key.partition.len() == 8 && key.partition.starts_with(b"eo")
+/// Whether a key that is kept is the engine's own. "eo": how far an asynchronous projector had come: application 4,
+/// partition 2; its name. "ek": a checkpoint: application 4, partition 2.
+fn is_ours(key: Key<'_>) -> bool {
+    let starts =
+        key.partition.starts_with(b"eo") || key.partition.starts_with(b"ek") && key.clustering.is_empty();
+    starts && key.partition.len() == 8 && has_application(&key.partition[2..])
+}
+
+/// Whether a key begins with the number of an application. They are counted from 1, so the first of the four bytes is zero,
+/// which no name begins with.
+fn has_application(rest: &[u8]) -> bool {
+    rest.len() >= 4 && rest[0] == 0
 }
 
 /// Whether a key of format 1 is one of the engine's or the sequencer's own, by its letters and its exact size. Anything else
@@ -174,9 +198,12 @@ fn is_projector_offset(key: Key<'_>) -> bool {
 fn is_derived(key: Key<'_>) -> bool {
     let Some((family, rest)) = key.partition.split_first_chunk::<2>() else { return false };
     let (partition, clustering) = (rest.len(), key.clustering.len());
+    if family != b"ez" && !has_application(rest) {
+        return false;
+    }
     match family {
-        // Checkpoint, sweep: application 4, partition 2.
-        b"ek" | b"es" => partition == 6 && clustering == 0,
+        // Sweep: application 4, partition 2.
+        b"es" => partition == 6 && clustering == 0,
         // Workspace log, registry of ids: application 4, workspace 8, number 8 and 2.
         b"el" | b"ei" => partition == 20 && clustering == 2,
         // Records and parts of a type: application 4, workspace 8, type 2, number 8 and 2.
@@ -202,9 +229,10 @@ mod tests {
 
     #[test]
     fn only_exact_shapes_are_derived() {
-        let bytes = |family: &[u8], more: usize| [family, &vec![7; more]].concat();
+        let bytes = |family: &[u8], more: usize| {
+            [family, &[0][..more.min(1)], &vec![7; more.saturating_sub(1)]].concat()
+        };
         for (family, partition, clustering) in [
-            (b"ek", 6, 0),
             (b"es", 6, 0),
             (b"el", 20, 2),
             (b"ei", 20, 2),
@@ -231,12 +259,22 @@ mod tests {
             (b"ek", b""),
             (b"ez", b"twelve bytes"),
             (b"ezids", b"orders and twelve"),
+            (b"event-numbering", b"orders"),
+            (b"example-blocks", b"x"),
+            (b"estimate", b""),
+            (b"school", b"eu"),
+            (b"snapshot-order", b"eu"),
         ] {
             assert!(!is_derived(Key::new(partition, clustering)), "{partition:?}");
         }
         let offset = Key::new(b"eo\0\0\0\x01\0\x02", b"mail");
-        assert!(is_projector_offset(offset) && !is_derived(offset));
-        assert!(!is_projector_offset(Key::new(b"eo", b"mail")));
+        let checkpoint = Key::new(b"ek\0\0\0\x01\0\x02", b"");
+        for ours in [offset, checkpoint] {
+            assert!(is_ours(ours) && !is_derived(ours));
+        }
+        for (partition, clustering) in [(&b"eo"[..], &b"mail"[..]), (b"eonumber", b"x"), (b"eknumber", b"")] {
+            assert!(!is_ours(Key::new(partition, clustering)));
+        }
     }
 
     #[test]

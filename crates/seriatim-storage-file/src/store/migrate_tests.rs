@@ -44,9 +44,13 @@ fn open(directory: &Path) -> Result<Store, StoreError> {
 
 async fn check(directory: &Path, store: &Store, reservations: u32) {
     assert_eq!(store.get(OFFSET).await.unwrap().unwrap(), "17");
-    assert_eq!(store.get(CHECKPOINT).await.unwrap(), None);
-    assert_eq!(store.get(RESERVED).await.unwrap(), None);
-    assert!(store.scan(b"ids", ClusteringRange::all()).all().await.unwrap().is_empty());
+    assert_eq!(store.get(CHECKPOINT).await.unwrap().unwrap(), "derived");
+    assert_eq!(store.get(RESERVED).await.unwrap().unwrap(), "with a time");
+    // Those that are numbered, and the one above.
+    let kept = store.scan(b"ids", ClusteringRange::all()).all().await.unwrap();
+    assert_eq!(kept.len(), reservations as usize + 1);
+    let event = [&b"el\0\0\0\x01"[..], &7_u64.to_be_bytes(), &0_u64.to_be_bytes()].concat();
+    assert!(store.scan(&event, ClusteringRange::all()).all().await.unwrap().is_empty());
     let cells = Cells::new(FileCells::new(Env::real(), &directory.join("cells")));
     assert_eq!(cells.get(RESERVED).await.unwrap().unwrap(), "with a time");
     for number in 0..reservations {

@@ -26,6 +26,8 @@ pub(super) struct Shared {
     /// `None`: closed. Held for reading by an ingestion and by a compaction, and for writing to open the tree again or to
     /// close it. Readers of the store do not need it.
     tree: RwLock<Option<SortedTree>>,
+    /// Held by the one writer that puts its run on top of the others.
+    pub(super) pushing: AsyncMutex<()>,
     /// Held by the one ingestion that is under way.
     pub(super) ingestion: Arc<AsyncMutex<Attempts>>,
     /// How many ingestions have ended.
@@ -53,8 +55,8 @@ impl Shared {
         let tree = SortedTree::open(&tree_directory, &cache)?;
         let claim = claim.finish()?;
         let limits = Limits {
-            gather_bytes: options.gather_bytes,
-            memory_bytes: options.gather_bytes * 2,
+            gather_bytes: options.gather_bytes.max(1),
+            memory_bytes: options.gather_bytes.max(1).saturating_mul(2),
             gather_time: options.gather_time,
         };
         Ok(Arc::new(Self {
@@ -64,6 +66,7 @@ impl Shared {
             cache,
             layers: Layers::new(tree.tables()?, limits),
             tree: RwLock::new(Some(tree)),
+            pushing: AsyncMutex::default(),
             ingestion: Arc::default(),
             ingestions: AtomicU64::new(0),
             compaction: Compaction::default(),
