@@ -10,8 +10,9 @@ use seriatim_storage::{Batch, StoreKey, Write};
 
 use super::filter::{Filter, hash};
 
-/// What an entry costs besides its key and value: counts, lengths, its hash and its part of the filter.
-const ENTRY_BYTES: usize = 96;
+/// What an entry takes in a table besides its key and value. In memory it takes about 100 more: counts, lengths, its hash and
+/// its part of the filter.
+const ENTRY_BYTES: usize = 16;
 
 /// Up to how many entries a run is merged with its neighbour, so that many small batches do not become many runs.
 const SMALL: usize = 4_096;
