@@ -188,3 +188,36 @@ impl Drop for Ahead {
         self.forget_waiting();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_durable_counts_no_more_for_its_partition_and_for_all() {
+        let max = Stretch { events: 10, bytes: 1_000 };
+        let budget = Arc::new(Budget::new(1, 1, max));
+        let mut ahead = Ahead::new(budget.clone(), Stretch::default());
+        let stretch = Stretch { events: 8, bytes: 80 };
+        ahead.add(stretch);
+        assert!(ahead.wants_flush() && !budget.ahead.wants_sync());
+        ahead.hand(1, stretch, true);
+        assert!(!ahead.wants_flush() && budget.ahead.wants_sync());
+        for (durable, left) in [(0, stretch), (1, Stretch::default())] {
+            budget.ahead.settle(durable);
+            ahead.settle(durable);
+            assert_eq!((ahead.sum(), budget.ahead.sum()), (left, left));
+        }
+        assert!(!budget.ahead.wants_sync());
+    }
+
+    #[test]
+    fn a_partition_that_is_gone_leaves_nothing_waiting() {
+        let budget = Arc::new(Budget::new(1, 1, Stretch { events: 10, bytes: 1_000 }));
+        let mut ahead = Ahead::new(budget.clone(), Stretch::default());
+        ahead.add(Stretch { events: 11, bytes: 1 });
+        assert!(ahead.is_exceeded());
+        drop(ahead);
+        assert_eq!(budget.ahead.sum(), Stretch::default());
+    }
+}

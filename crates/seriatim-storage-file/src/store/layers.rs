@@ -266,3 +266,36 @@ impl State {
 fn newer(present: &Arc<Tables>, next: Tables) -> Arc<Tables> {
     if next.is_after(present) { Arc::new(next) } else { present.clone() }
 }
+
+#[cfg(test)]
+mod tests {
+    use lsm_tree::Cache;
+    use seriatim_env::Env;
+    use seriatim_storage::{Batch, Key};
+
+    use super::super::tree::SortedTree;
+    use super::*;
+
+    #[test]
+    fn what_comes_during_an_ingestion_is_not_durable_by_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Arc::new(Cache::with_capacity_bytes(0));
+        let tree = SortedTree::open(directory.path(), &cache).unwrap();
+        let limits =
+            Limits { gather_bytes: 1 << 20, memory_bytes: 2 << 20, gather_time: Duration::from_secs(60) };
+        let layers = Layers::new(tree.tables().unwrap(), limits);
+        let env = Env::real();
+        let push = |key: &[u8]| {
+            let mut batch = Batch::new();
+            batch.put(Key::new(b"p", key), b"value");
+            layers.push(Run::new(batch), env.instant()).unwrap()
+        };
+        push(b"before");
+        let taken = layers.take().unwrap();
+        push(b"meanwhile");
+        layers.settle(&taken, tree.tables().unwrap());
+        assert_eq!((layers.written(), layers.durable()), (2, 1));
+        assert_eq!(layers.moment().unwrap().runs.len(), 1);
+        assert_eq!(layers.take().map(|taken| taken.number), Some(2));
+    }
+}
