@@ -16,7 +16,8 @@ use crate::{
 /// out again. One claim is open at a time.
 ///
 /// The caller must be the only writer of the key: its batch is not conditional. Where several share a key, use
-/// [`StoredBlocks`](crate::StoredBlocks).
+/// [`StoredBlocks`](crate::StoredBlocks). The store of a storage can be thrown away, because an engine derives all that it
+/// keeps there from its log: keep blocks in a store of their own.
 ///
 /// ```
 /// use seriatim_blocks::{BatchedBlocks, BlockKey, DEFAULT_BLOCK_SIZE, NumberRange};

@@ -98,7 +98,7 @@ impl Examination<'_> {
         let (batch, present) = (Batch::new(), 0);
         let mut comparison = Comparison { to, tail, swept, treatment, present, batch };
         let (found, kept) = (report.found, report.findings.len());
-        // Numbers first: if they have seen an event that the log does not have, nothing is mended.
+        // Numbers first: if they have seen an event that the log does not have, nothing is repaired.
         for range in keys::numbers_first() {
             self.compare_range(range, &mut comparison, report, tell).await?;
         }

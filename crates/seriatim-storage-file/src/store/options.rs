@@ -11,8 +11,8 @@ pub type SpaceCheck = Arc<dyn Fn() -> Result<(), (u64, u64)> + Send + Sync>;
 /// chosen each time.
 #[derive(Clone)]
 pub struct StoreOptions {
-    /// How many bytes of buffered writes are gathered in memory before they are written to tables. Twice as many are in
-    /// memory at most, and one batch more. Smaller ones mean more compaction.
+    /// How many bytes of buffered writes, keys and values, are gathered before they are written to tables. Twice as many are
+    /// gathered at most, and one batch more; in memory each write takes about 100 bytes besides. Less means more compaction.
     pub gather_bytes: usize,
     /// How long a buffered write stays in memory at most.
     pub gather_time: Duration,
