@@ -7,7 +7,7 @@
 //!
 //! Backends implement [`LogBackend`], [`StoreBackend`] and [`CellsBackend`]; [`memory`] has one of each. Whether a backend does what the
 //! ports promise is for the suites in [`conformance`] to say, and what its users do when it fails is tested with
-//! [`faulty`]. [`instrumented`] measures any of them.
+//! [`faulty`].
 //!
 //! ```
 //! use seriatim_storage::{Digest, Entries, Header, Log, ReadLimit, memory::MemoryLog};
@@ -47,7 +47,6 @@ mod digest;
 mod entries;
 mod entry;
 pub mod faulty;
-pub mod instrumented;
 mod log;
 pub mod memory;
 mod store;

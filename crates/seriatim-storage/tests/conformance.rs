@@ -7,7 +7,6 @@ use std::time::Duration;
 use seriatim_env::Env;
 use seriatim_storage::conformance::{CellsFixture, LogFixture, StoreFixture};
 use seriatim_storage::faulty::{Faults, FaultyCells, FaultyLog, FaultyStore, Operations};
-use seriatim_storage::instrumented::{InstrumentedLog, InstrumentedStore};
 use seriatim_storage::memory::{MemoryCells, MemoryLog, MemoryStore};
 use seriatim_storage::{Cells, CellsBackend, Log, LogBackend, Store, StoreBackend};
 
@@ -75,13 +74,4 @@ mod faulty {
     seriatim_storage::log_conformance!(log(|memory| FaultyLog::new(Arc::new(memory), &delays())));
     seriatim_storage::store_conformance!(store(|memory| FaultyStore::new(Arc::new(memory), &delays())));
     seriatim_storage::cells_conformance!(cells(|memory| FaultyCells::new(Arc::new(memory), &delays())));
-}
-
-mod instrumented {
-    use super::*;
-
-    seriatim_storage::log_conformance!(log(|memory| InstrumentedLog::new(Arc::new(memory), &Env::real())));
-    seriatim_storage::store_conformance!(store(|memory| {
-        InstrumentedStore::new(Arc::new(memory), &Env::real())
-    }));
 }
