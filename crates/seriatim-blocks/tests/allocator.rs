@@ -12,7 +12,7 @@ use seriatim_blocks::{
     Demand, LastBlock,
 };
 use seriatim_env::{Env, Task};
-use seriatim_storage::faulty::{Fault, Operation};
+use seriatim_storage_testing::faulty::{Fault, Operation};
 use seriatim_types::{ErrorKind, Number};
 use support::{Place, block, has_to_wait, in_memory, one};
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use seriatim_blocks::{AllocateError, Block, BlockAllocator, BlockSize, NumberRange};
 use seriatim_env::{Task, simulate};
-use seriatim_storage::faulty::{Fault, Operation};
+use seriatim_storage_testing::faulty::{Fault, Operation};
 use support::{Place, has_to_wait, one};
 
 /// What a process does next.

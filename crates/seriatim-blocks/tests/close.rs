@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seriatim_blocks::AllocateError;
-use seriatim_storage::faulty::{Fault, Operation};
+use seriatim_storage_testing::faulty::{Fault, Operation};
 use seriatim_types::ErrorKind;
 use support::{Place, block, in_memory, one};
 

@@ -4,7 +4,7 @@
 mod support;
 
 use seriatim_blocks::{BlockSize, NumberRange};
-use seriatim_storage::faulty::{Fault, Operation};
+use seriatim_storage_testing::faulty::{Fault, Operation};
 use seriatim_types::ErrorKind;
 use support::{Place, block, one};
 

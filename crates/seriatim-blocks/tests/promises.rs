@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use seriatim_blocks::{BlockAllocator, BlockOptions, BlockStore, DEFAULT_BLOCK_SIZE, Demand, NumberRange};
 use seriatim_blocks::{BlockKey, StoredBlocks};
-use seriatim_storage::faulty::Operation;
+use seriatim_storage_testing::faulty::Operation;
 use support::{KEY, Place, block, one};
 
 on_every_store! {

@@ -13,9 +13,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use seriatim_engine::alone::{Options, Sequencer};
 use seriatim_env::{Env, simulate};
-use seriatim_storage::faulty::{Fault, Faults, FaultyLog, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Log, Pair, Store, StoreBackend, StoreError};
+use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, Operation};
 use seriatim_types::WorkspaceId;
 
 /// A store that dies in front of the write that `left` counts down to.

@@ -6,7 +6,7 @@ mod alone_support;
 use alone_support::{Desk, KIND, PATIENCE, definition, workspace};
 use seriatim_engine::alone::{Factory, Options, Sequencer};
 use seriatim_env::simulate;
-use seriatim_storage::faulty::Operation;
+use seriatim_storage_testing::faulty::Operation;
 use seriatim_types::{ApplicationId, PartitionCount};
 
 fn factory(desk: &Desk, partitions: u16, cache_numbers: usize) -> Factory {

@@ -9,9 +9,9 @@ use alone_support::{
     Desk, INVOICE, KIND, PARTITION, PATIENCE, TICKET, event, on_memory, seal_one, workspace,
 };
 use seriatim_sequencer::{Busy, DrawError, LoadError, Mismatch, Settled, Stale, Status, builtin};
-use seriatim_storage::faulty::{Fault, Operation, Operations};
 use seriatim_storage::memory::MemoryLog;
 use seriatim_storage::{Digest, Entries, Header, Log};
+use seriatim_storage_testing::faulty::{Fault, Operation, Operations};
 use seriatim_types::{ErrorKind, Number, Partition, SequenceId, Timestamp, WorkspaceKind, WorkspaceOffset};
 
 #[test]

@@ -11,7 +11,7 @@ use alone_support::{Desk, INVOICE, KIND, PATIENCE, TICKET, workspace};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use seriatim_engine::alone::{self, Options};
 use seriatim_env::simulate;
-use seriatim_storage::faulty::{Fault, Operation};
+use seriatim_storage_testing::faulty::{Fault, Operation};
 
 /// Keeps what is told by name, labels left out but for the reason.
 #[derive(Debug, Default, Clone)]

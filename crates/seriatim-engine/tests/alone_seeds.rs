@@ -11,8 +11,8 @@ use std::time::Duration;
 use alone_support::{Desk, INVOICE, KIND, PATIENCE, offset, seal_one, stored_checkpoint, workspace};
 use seriatim_engine::alone::{Options, Sequencer};
 use seriatim_sequencer::{Busy, Definition, LoadError, Numbers, Settled, Status, builtin};
-use seriatim_storage::faulty::{Fault, Operation};
 use seriatim_storage::{Log, ReadLimit, Store};
+use seriatim_storage_testing::faulty::{Fault, Operation};
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
 
 on_every_storage! {

@@ -11,9 +11,9 @@ use alone_support::{
 };
 use seriatim_engine::alone::Options;
 use seriatim_sequencer::{IgnoredReason, LoadError, NumbersKey, Status, builtin};
-use seriatim_storage::faulty::{Fault, Operation, Operations};
 use seriatim_storage::memory::MemoryStore;
 use seriatim_storage::{Digest, Draw, Entries, Header, Key, Store};
+use seriatim_storage_testing::faulty::{Fault, Operation, Operations};
 use seriatim_types::{
     ApplicationId, ErrorKind, Number, Partition, SequenceId, Timestamp, WorkspaceId, WorkspaceOffset,
 };

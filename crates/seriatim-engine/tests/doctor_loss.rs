@@ -10,9 +10,9 @@ use seriatim_engine::{
     App, Change, Engine, NextRequest, OpenError, Options, Request, Scope, StoreKey, SubmitError, Unfence,
 };
 use seriatim_env::{Env, simulate};
-use seriatim_storage::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Batch, Digest, Durability, Entries, Header, Log, Store};
+use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
 use seriatim_types::{ErrorKind, Partition, PartitionOffset, WorkspaceId, WorkspaceKind, WorkspaceOffset};
 
 const SYS: Partition = Partition::new(1, 0);

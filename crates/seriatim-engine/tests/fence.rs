@@ -7,9 +7,9 @@ use std::time::Duration;
 use seriatim_engine::definition::shop;
 use seriatim_engine::{App, Change, Engine, NextRequest, Options, Request, SubmitError, Unfence};
 use seriatim_env::{Env, simulate};
-use seriatim_storage::faulty::{Fault, Faults, FaultyLog, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, ReadLimit, Store};
+use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, Operation};
 use seriatim_types::{ApplicationId, ErrorKind, Partition, PartitionOffset, WorkspaceId, WorkspaceOffset};
 
 const RECORD: u64 = 322_680_000_131_072;

@@ -11,9 +11,9 @@ use serde_json::json;
 use seriatim_engine::doctor::Treatment;
 use seriatim_engine::{Change, Engine, Options, Request};
 use seriatim_env::{Env, simulate};
-use seriatim_storage::faulty::{Faults, FaultyLog, FaultyStore, Operations};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
+use seriatim_storage_testing::faulty::{Faults, FaultyLog, FaultyStore, Operations};
 use support::{customer, open_with, options, workspace};
 
 /// Flushes as soon as anything waits.

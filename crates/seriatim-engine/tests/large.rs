@@ -18,12 +18,12 @@ use seriatim_engine::{
     projector,
 };
 use seriatim_env::{Env, simulate};
-use seriatim_storage::faulty::{Faults, FaultyLog, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{
     Batch, ClusteringRange, Digest, Durability, Entries, Header, Key, Log, Pair, ReadLimit, Store,
     StoreBackend, StoreError, Write,
 };
+use seriatim_storage_testing::faulty::{Faults, FaultyLog, Operation};
 use seriatim_types::{ErrorKind, Partition, PartitionOffset, RecordId, WorkspaceId};
 
 const MEGABYTE: usize = 1_000_000;

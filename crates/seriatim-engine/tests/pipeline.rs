@@ -12,9 +12,9 @@ use seriatim_engine::{
     projector,
 };
 use seriatim_env::{Env, Task, simulate};
-use seriatim_storage::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, ReadLimit, Store};
+use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
 use seriatim_types::{ErrorKind, Partition, PartitionOffset, RecordId, WorkspaceId, WorkspaceOffset};
 use support::{customer, definition, invoice, open_with, options, till, workspace};
 

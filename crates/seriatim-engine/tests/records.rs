@@ -10,9 +10,9 @@ use seriatim_engine::definition::{Application, shop};
 use seriatim_engine::doctor::Treatment;
 use seriatim_engine::{App, Change, Engine, Found, Options, Request, Unfence};
 use seriatim_env::{Env, simulate};
-use seriatim_storage::faulty::{Faults, FaultyStore, Operations};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
+use seriatim_storage_testing::faulty::{Faults, FaultyStore, Operations};
 use seriatim_types::{RecordId, WorkspaceId};
 
 /// Two C documents, a child record of one, a singleton, an O document and a W document.

@@ -12,11 +12,11 @@ use serde_json::json;
 use seriatim_engine::{Change, Engine, Found, NextRequest, Options, PartitionStatus, Request, SubmitError};
 use seriatim_env::{Env, simulate};
 use seriatim_sequencer::Busy;
-use seriatim_storage::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{
     Append, AppendFuture, Log, LogBackend, LogError, ReadEntries, ReadLimit, Store, Taken,
 };
+use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
 use seriatim_types::{Partition, PartitionOffset, RecordId, WorkspaceId, WorkspaceOffset};
 use support::{customer, invoice, options, till, workspace};
 use tokio::sync::watch;

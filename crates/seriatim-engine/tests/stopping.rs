@@ -11,9 +11,9 @@ use serde_json::json;
 use seriatim_engine::doctor::Treatment;
 use seriatim_engine::{Answer, Engine, Options, PartitionState, PartitionStatus, Request, SubmitError};
 use seriatim_env::{Env, Task, simulate};
-use seriatim_storage::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
+use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
 use seriatim_types::{ErrorKind, WorkspaceId};
 use support::{customer, invoice, open_with, options, workspace};
 

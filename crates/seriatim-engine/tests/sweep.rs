@@ -14,9 +14,9 @@ use serde_json::json;
 use seriatim_engine::doctor::{Doctor, Report, Treatment, Trouble};
 use seriatim_engine::{Advance, Engine, Options, Request};
 use seriatim_env::{Env, simulate};
-use seriatim_storage::faulty::{Faults, FaultyStore, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Log, Pair, Store, StoreBackend, StoreError};
+use seriatim_storage_testing::faulty::{Faults, FaultyStore, Operation};
 use seriatim_types::{Partition, WorkspaceId};
 use support::{invoice, open_with, options, till, workspace};
 

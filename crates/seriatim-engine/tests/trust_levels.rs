@@ -9,10 +9,10 @@ use std::sync::Arc;
 use seriatim_engine::doctor::Treatment;
 use seriatim_engine::{Engine, Found, Options, PartitionStatus, StoreKey, SubmitError, Value};
 use seriatim_env::{Env, simulate};
-use seriatim_storage::faulty::{Faults, FaultyLog, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{AppendError, Batch, Digest, Durability, Entries, Header, Log, ReadLimit, Store};
 use seriatim_storage_file::{FileOptions, FileStorage};
+use seriatim_storage_testing::faulty::{Faults, FaultyLog, Operation};
 use seriatim_types::TrustLevel::{self, TrustAll, VerifyAll, VerifyEvents};
 use seriatim_types::{
     ErrorKind, Partition, PartitionOffset, RecordId, Timestamp, WorkspaceId, WorkspaceOffset,

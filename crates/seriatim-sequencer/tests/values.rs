@@ -11,8 +11,8 @@ use seriatim_sequencer::{
     Settled,
 };
 use seriatim_storage::Log;
-use seriatim_storage::faulty::{Fault, Faults, FaultyLog, Operation};
 use seriatim_storage::memory::MemoryLog;
+use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, Operation};
 use seriatim_types::{Partition, SequenceId, WorkspaceId, WorkspaceKind};
 use tokio::sync::watch;
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use seriatim_env::Env;
-use seriatim_storage::conformance::CellsFixture;
 use seriatim_storage::{Cells, Key, StoreError};
 use seriatim_storage_file::{FileCells, FileOptions, FileStorage, StoreOptions};
+use seriatim_storage_testing::conformance::CellsFixture;
 
 struct Folder(tempfile::TempDir);
 
@@ -18,7 +18,7 @@ impl CellsFixture for Folder {
     }
 }
 
-seriatim_storage::cells_conformance!(Folder(tempfile::tempdir().unwrap()));
+seriatim_storage_testing::cells_conformance!(Folder(tempfile::tempdir().unwrap()));
 
 const KEY: Key<'static> = Key::new(b"ids", b"orders");
 

@@ -2,8 +2,8 @@
 
 use seriatim_env::Env;
 use seriatim_storage::Log;
-use seriatim_storage::conformance::LogFixture;
 use seriatim_storage_file::{FileOptions, FileStorage, LogOptions};
+use seriatim_storage_testing::conformance::LogFixture;
 
 struct Folder {
     directory: tempfile::TempDir,
@@ -27,9 +27,9 @@ fn folder(segment_bytes: u32) -> Folder {
 }
 
 mod with_segments_as_they_are {
-    seriatim_storage::log_conformance!(super::folder(64 << 20));
+    seriatim_storage_testing::log_conformance!(super::folder(64 << 20));
 }
 
 mod with_tiny_segments {
-    seriatim_storage::log_conformance!(super::folder(8 << 10));
+    seriatim_storage_testing::log_conformance!(super::folder(8 << 10));
 }

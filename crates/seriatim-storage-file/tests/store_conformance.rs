@@ -2,8 +2,8 @@
 
 use seriatim_env::Env;
 use seriatim_storage::Store;
-use seriatim_storage::conformance::StoreFixture;
 use seriatim_storage_file::{StoreOptions, TreeStore};
+use seriatim_storage_testing::conformance::StoreFixture;
 
 struct Folder(tempfile::TempDir);
 
@@ -19,4 +19,4 @@ impl StoreFixture for Folder {
     }
 }
 
-seriatim_storage::store_conformance!(Folder(tempfile::tempdir().expect("a folder")));
+seriatim_storage_testing::store_conformance!(Folder(tempfile::tempdir().expect("a folder")));

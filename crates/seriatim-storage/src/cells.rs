@@ -12,7 +12,7 @@ use bytes::Bytes;
 use crate::store::check_write;
 use crate::{Key, StoreError};
 
-/// Where cells live. Implementors run the conformance suite ([`crate::cells_conformance!`]); callers use [`Cells`], which
+/// Where cells live. Implementors run the conformance suite (`seriatim_storage_testing::cells_conformance!`); callers use [`Cells`], which
 /// checks keys and sizes first.
 #[async_trait]
 pub trait CellsBackend: Send + Sync + fmt::Debug + 'static {

@@ -5,9 +5,8 @@
 //! - [`Cells`]: values that several writers change on condition.
 //! - [`Bulletin`]: small durable values beside the log that are neither.
 //!
-//! Backends implement [`LogBackend`], [`StoreBackend`] and [`CellsBackend`]; [`memory`] has one of each. Whether a backend does what the
-//! ports promise is for the suites in [`conformance`] to say, and what its users do when it fails is tested with
-//! [`faulty`].
+//! Backends implement [`LogBackend`], [`StoreBackend`] and [`CellsBackend`]; [`memory`] has one of each. The
+//! conformance suites of `seriatim-storage-testing` check whether a backend does what the ports promise.
 //!
 //! ```
 //! use seriatim_storage::{Digest, Entries, Header, Log, ReadLimit, memory::MemoryLog};
@@ -42,11 +41,9 @@
 
 mod bulletin;
 mod cells;
-pub mod conformance;
 mod digest;
 mod entries;
 mod entry;
-pub mod faulty;
 mod log;
 pub mod memory;
 mod store;

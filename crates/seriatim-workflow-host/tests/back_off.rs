@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use common::{World, payload, storage};
 use seriatim_env::{Env, Task, simulate};
-use seriatim_storage::faulty::{Fault, Faults, FaultyLog, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
+use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, Operation};
 use seriatim_workflow::{Context, Exit, Failure, Job, Payload, Registry, RetryPolicy};
 use seriatim_workflow_host::{Activities, HostError, HostOptions, StartRequest, WorkflowHost};
 

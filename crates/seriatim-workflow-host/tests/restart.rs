@@ -12,9 +12,9 @@ use common::{World, payload, storage};
 use serde_json::json;
 use seriatim_engine::{Engine, RunStatus, Unfence};
 use seriatim_env::simulate;
-use seriatim_storage::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
+use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
 use seriatim_workflow::{
     ActivityOptions, Context, Execution, Exit, Failure, Job, ParentClosePolicy, Registry, RetryPolicy,
 };

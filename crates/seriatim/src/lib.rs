@@ -7,7 +7,8 @@
 //! | [`engine`] | commands become numbered events; series, audits, the doctor |
 //! | [`engine::alone`], [`sequencer`] | gap-free sequences derived from a log, alone |
 //! | [`blocks`] | unique rising ids, leased in blocks |
-//! | [`storage`], [`storage_file`] | the two ports, Log and Store, and both on local files |
+//! | [`storage`], [`storage_file`] | the ports Log, Store, Cells and Bulletin, and all of them on local files |
+//! | [`storage_testing`] | conformance suites and fault injection, for those who write backends |
 //! | [`server`], [`client`], [`api`] | the HTTP API, a client of it, and what they say to each other |
 //! | [`workflow`], [`workflow_host`] | the deterministic workflow runtime, and durable runs on our own log |
 //! | [`temporal_history`] | histories as Temporal keeps them: read, inspected, replayed |
@@ -24,6 +25,7 @@ pub use seriatim_sequencer as sequencer;
 pub use seriatim_server as server;
 pub use seriatim_storage as storage;
 pub use seriatim_storage_file as storage_file;
+pub use seriatim_storage_testing as storage_testing;
 #[cfg(feature = "temporal")]
 pub use seriatim_temporal as temporal;
 pub use seriatim_temporal_history as temporal_history;

@@ -6,8 +6,8 @@ use std::time::Instant;
 use anyhow::ensure;
 use seriatim_engine::alone::Options;
 use seriatim_env::Env;
-use seriatim_storage::faulty::{Faults, FaultyStore, Operations};
 use seriatim_storage::{Store, memory::MemoryStore};
+use seriatim_storage_testing::faulty::{Faults, FaultyStore, Operations};
 use seriatim_types::WorkspaceId;
 
 use super::desk::{Desk, event};

@@ -1,6 +1,6 @@
 //! Giving back.
 
-use seriatim_storage::faulty::{Fault, Operation};
+use seriatim_storage_testing::faulty::{Fault, Operation};
 use seriatim_types::ErrorKind;
 
 use super::test_world::{KEY, Manner, block, of, world};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use seriatim_env::simulate;
-use seriatim_storage::faulty::{Fault, Operation};
+use seriatim_storage_testing::faulty::{Fault, Operation};
 use seriatim_types::ErrorKind;
 
 use super::test_world::{KEY, Manner, World, block, of, world};

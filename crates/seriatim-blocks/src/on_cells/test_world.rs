@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use seriatim_env::{Env, simulate};
-use seriatim_storage::faulty::{Faults, FaultyCells};
 use seriatim_storage::memory::MemoryCells;
 use seriatim_storage::{Cells, CellsBackend, Key, StoreError, StoreKey};
+use seriatim_storage_testing::faulty::{Faults, FaultyCells};
 use seriatim_types::Number;
 
 use crate::{Block, BlockKey, Demand, NumberRange, StoredBlocks};

@@ -9,10 +9,10 @@ use seriatim_blocks::{
     Block, BlockAllocator, BlockKey, BlockOptions, BlockSize, NumberRange, OpenError, StoredBlocks,
 };
 use seriatim_env::{Env, simulate};
-use seriatim_storage::faulty::{Faults, FaultyCells, Operation};
 use seriatim_storage::memory::MemoryCells;
 use seriatim_storage::{Cells, CellsBackend, Key};
 use seriatim_storage_file::FileCells;
+use seriatim_storage_testing::faulty::{Faults, FaultyCells, Operation};
 use seriatim_types::Number;
 
 pub const KEY: Key<'static> = Key::new(b"ids", b"orders");

@@ -2,9 +2,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use seriatim_env::simulate;
-use seriatim_storage::faulty::{Faults, FaultyLog, Operation};
 use seriatim_storage::memory::MemoryLog;
 use seriatim_storage::{Digest, Entries as Appended, Header, Owner};
+use seriatim_storage_testing::faulty::{Faults, FaultyLog, Operation};
 use seriatim_types::{ApplicationId, Timestamp, WorkspaceKind, WorkspaceOffset};
 
 use super::*;

@@ -12,10 +12,10 @@ use seriatim_engine::StoreKey;
 use seriatim_engine::alone::{Options, Sequencer};
 use seriatim_env::{Env, simulate};
 use seriatim_sequencer::{Definition, Event, Pin, Sealed, Sequence, Settled, builtin};
-use seriatim_storage::faulty::{Faults, FaultyLog, FaultyStore, Operations};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, ReadLimit, Store, StoreBackend};
 use seriatim_storage_file::{FileOptions, FileStorage, StoreOptions, TreeStore};
+use seriatim_storage_testing::faulty::{Faults, FaultyLog, FaultyStore, Operations};
 use seriatim_types::{Number, Partition, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind};
 
 pub use store_over::StoreOver;

@@ -8,11 +8,11 @@ use serde_json::json;
 use seriatim_engine::Options;
 use seriatim_env::Env;
 use seriatim_server::ServerOptions;
-use seriatim_storage::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{
     Append, AppendFuture, Log, LogBackend, LogError, ReadEntries, ReadLimit, Store, Taken,
 };
+use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
 use seriatim_types::{Partition, PartitionOffset};
 use tokio::sync::Semaphore;
 

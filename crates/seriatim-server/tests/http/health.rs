@@ -7,10 +7,10 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::json;
 use seriatim_env::Env;
 use seriatim_server::ServerOptions;
-use seriatim_storage::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
 use seriatim_storage_file::{FileOptions, FileStorage, Storage};
+use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
 
 use crate::server::{Server, Setup};
 

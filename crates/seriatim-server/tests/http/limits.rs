@@ -7,8 +7,8 @@ use serde_json::json;
 use seriatim_env::Env;
 use seriatim_server::ServerOptions;
 use seriatim_storage::Log;
-use seriatim_storage::faulty::{Faults, FaultyLog, Operation};
 use seriatim_storage::memory::MemoryLog;
+use seriatim_storage_testing::faulty::{Faults, FaultyLog, Operation};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::server::{Server, Setup, exchange, read_until, request};

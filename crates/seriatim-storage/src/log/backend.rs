@@ -68,7 +68,7 @@ impl Default for ReadLimit {
     }
 }
 
-/// Where a log lives. Implementors run the conformance suite ([`crate::log_conformance!`]); callers use
+/// Where a log lives. Implementors run the conformance suite (`seriatim_storage_testing::log_conformance!`); callers use
 /// [`Log`](super::Log).
 #[async_trait]
 pub trait LogBackend: Send + Sync + fmt::Debug + 'static {

@@ -58,8 +58,10 @@ impl Log {
         self.id
     }
 
-    /// For clauses about what callers cannot see.
-    pub(crate) fn backend(&self) -> &dyn LogBackend {
+    /// For the conformance suites, which also check what callers cannot see.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn backend(&self) -> &dyn LogBackend {
         &*self.backend
     }
 

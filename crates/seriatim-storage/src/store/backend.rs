@@ -19,7 +19,7 @@ pub enum Durability {
 /// A clustering key and its value.
 pub type Pair = (Bytes, Bytes);
 
-/// Where a store lives. Implementors run the conformance suite ([`crate::store_conformance!`]); callers use
+/// Where a store lives. Implementors run the conformance suite (`seriatim_storage_testing::store_conformance!`); callers use
 /// [`Store`](super::Store), which checks keys and sizes first.
 #[async_trait]
 pub trait StoreBackend: Send + Sync + fmt::Debug + 'static {

@@ -45,8 +45,10 @@ impl Store {
         Self { backend }
     }
 
-    /// For clauses about what callers cannot see.
-    pub(crate) fn backend(&self) -> &dyn StoreBackend {
+    /// For the conformance suites, which also check what callers cannot see.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn backend(&self) -> &dyn StoreBackend {
         &*self.backend
     }
 

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use seriatim_activity::Activities;
 use seriatim_engine::RunStatus;
 use seriatim_env::Env;
-use seriatim_storage::faulty::Operation;
+use seriatim_storage_testing::faulty::Operation;
 use seriatim_types::ErrorKind;
 use seriatim_workflow::{Arguments, History, Payload, Policy, Registry, replay};
 use tokio::sync::watch;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use seriatim_activity::Activities;
 use seriatim_engine::{Engine, Options};
 use seriatim_env::{Env, Shutdown};
-use seriatim_storage::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation, Operations};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
+use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation, Operations};
 use seriatim_workflow::Registry;
 
 use super::attempts::guarded;

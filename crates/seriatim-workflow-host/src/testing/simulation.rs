@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seriatim_activity::Activities;
 use seriatim_env::simulate;
-use seriatim_storage::faulty::Fault;
+use seriatim_storage_testing::faulty::Fault;
 use seriatim_workflow::Registry;
 
 use super::TestHost;

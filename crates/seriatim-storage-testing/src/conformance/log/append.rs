@@ -1,0 +1,148 @@
+//! Appending, when nothing is in the way.
+
+use std::sync::Arc;
+
+use super::{PARTITION, append, bodies, entries, header, offset};
+use crate::conformance::{Subject, join};
+use seriatim_storage::{Digest, Entries, Log, ReadLimit};
+use seriatim_types::{Partition, PartitionOffset, limits};
+
+pub async fn an_append_can_be_read_when_it_is_answered(subject: Subject<Log>) {
+    let log = subject.open().await;
+    let owner = log.take(PARTITION).await.unwrap();
+    for at in 1..=20 {
+        let body = format!("entry {at}");
+        append(&log, &owner, at, &[&body]).await.unwrap();
+        assert_eq!(log.tail(PARTITION).await, Ok(offset(at + 1)));
+        let read = log.read(PARTITION, offset(at), ReadLimit::default()).await.unwrap();
+        assert_eq!(read.len(), 1);
+        assert_eq!(read.iter().next().unwrap().1.body(), body.as_bytes());
+    }
+}
+
+pub async fn a_receipt_names_log_partition_and_range(subject: Subject<Log>) {
+    let log = subject.open().await;
+    let owner = log.take(PARTITION).await.unwrap();
+    append(&log, &owner, 1, &["a", "b"]).await.unwrap();
+    let group = entries(&owner, &["c", "d", "e"]);
+    let receipt = log.append(&owner, offset(3), &group).await.unwrap();
+    assert_eq!(receipt.log(), log.id());
+    assert_eq!(receipt.partition(), PARTITION);
+    assert_eq!((receipt.first(), receipt.next()), (offset(3), offset(6)));
+    assert_eq!(receipt.append_id(), group.append_id());
+}
+
+pub async fn appends_of_any_size_are_dense(subject: Subject<Log>) {
+    let log = subject.open().await;
+    let owner = log.take(PARTITION).await.unwrap();
+    let mut expected = Vec::new();
+    for size in [1, 7, 1, 64, 3, 500] {
+        let group: Vec<_> = (0..size).map(|i| format!("{size}/{i}").into_bytes()).collect();
+        let at = expected.len() as u64 + 1;
+        let receipt = append(&log, &owner, at, &group).await.unwrap();
+        assert_eq!(receipt.next(), offset(at + size));
+        expected.extend(group);
+    }
+    assert_eq!(bodies(&log, PARTITION).await, expected);
+}
+
+pub async fn entries_of_megabytes_come_back_whole(subject: Subject<Log>) {
+    let log = subject.open().await;
+    let owner = log.take(PARTITION).await.unwrap();
+    let large: Vec<u8> = (0..(1_u32 << 20) + 77).map(|i| (i ^ (i >> 8)).to_le_bytes()[0]).collect();
+    let group = [&b"before"[..], &large, b"between", &large, b"behind"];
+    append(&log, &owner, 1, &group).await.unwrap();
+    append(&log, &owner, 6, &[&large]).await.unwrap();
+    let found = bodies(&log, PARTITION).await;
+    assert!(found[..5].iter().zip(group).all(|(found, body)| found == body));
+    assert!(found[5] == large);
+}
+
+pub async fn the_largest_append_is_taken(subject: Subject<Log>) {
+    let log = subject.open().await;
+    let owner = log.take(PARTITION).await.unwrap();
+    // Two entries of the largest size fill an append to the byte. What their digest says does not matter here.
+    let bare = {
+        let mut bare = entries(&owner, &[""]);
+        let bytes = bare.as_bytes().len();
+        bare.reset(owner.next_append_id());
+        bytes
+    };
+    let body = vec![0xa5; limits::ENTRY_BYTES_MAX - bare];
+    let mut group = Entries::new(owner.next_append_id());
+    for _ in 0..2 {
+        group.push(&header(b""), Digest::ZERO, &body).unwrap();
+    }
+    assert_eq!(group.as_bytes().len(), limits::APPEND_BYTES_MAX);
+    assert!(group.push(&header(b""), Digest::ZERO, b"").is_err(), "there is no room for more");
+    log.append(&owner, offset(1), &group).await.unwrap();
+    for at in 1..=2 {
+        let read = log.read(PARTITION, offset(at), ReadLimit::default()).await.unwrap();
+        assert_eq!(read.len(), 1, "one entry is more than a read holds, and comes all the same");
+        assert!(read.iter().next().unwrap().1.body() == body);
+    }
+}
+
+pub async fn an_append_of_as_many_entries_as_allowed_is_taken(subject: Subject<Log>) {
+    let log = subject.open().await;
+    let owner = log.take(PARTITION).await.unwrap();
+    let mut group = Entries::new(owner.next_append_id());
+    let header = header(b"");
+    while group.len() < limits::APPEND_ENTRIES_MAX {
+        group.push(&header, Digest::ZERO, b"").unwrap();
+    }
+    assert!(group.push(&header, Digest::ZERO, b"").is_err(), "one more is too many");
+    let receipt = log.append(&owner, offset(1), &group).await.unwrap();
+    assert_eq!(receipt.next(), offset(limits::APPEND_ENTRIES_MAX as u64 + 1));
+    let mut count = 0;
+    let mut next = PartitionOffset::FIRST;
+    loop {
+        let read = log.read(PARTITION, next, ReadLimit::default()).await.unwrap();
+        if read.is_empty() {
+            break;
+        }
+        count += read.len();
+        next = read.next();
+    }
+    assert_eq!(count, limits::APPEND_ENTRIES_MAX);
+}
+
+pub async fn thousands_of_entries_are_kept_in_order(subject: Subject<Log>) {
+    let log = subject.open().await;
+    let owner = log.take(PARTITION).await.unwrap();
+    let mut at = 1;
+    let mut pending = Vec::new();
+    for group in 0..100_u64 {
+        let size = 1 + group % 97;
+        let group: Vec<_> = (at..at + size).map(|at| format!("entry {at}")).collect();
+        pending.push(log.append(&owner, offset(at), &entries(&owner, &group)));
+        at += size;
+    }
+    for answer in pending {
+        answer.await.unwrap();
+    }
+    let found = bodies(&log, PARTITION).await;
+    assert_eq!(found.len() as u64, at - 1);
+    for (at, body) in (1..).zip(found) {
+        assert_eq!(body, format!("entry {at}").into_bytes());
+    }
+}
+
+pub async fn partitions_are_written_side_by_side(subject: Subject<Log>) {
+    let log = Arc::new(subject.open().await);
+    let partitions: Vec<_> = (0..8).map(|id| Partition::new(1 + u32::from(id) % 2, id)).collect();
+    join(subject.tasks(partitions.len(), |task| {
+        let (log, partition) = (log.clone(), partitions[task]);
+        async move {
+            let owner = log.take(partition).await.unwrap();
+            for at in 1..=50 {
+                append(&log, &owner, at, &[format!("{partition} {at}")]).await.unwrap();
+            }
+        }
+    }))
+    .await;
+    for partition in partitions {
+        let expected: Vec<_> = (1..=50).map(|at| format!("{partition} {at}").into_bytes()).collect();
+        assert_eq!(bodies(&log, partition).await, expected);
+    }
+}

@@ -1,0 +1,114 @@
+//! Many tasks, one partition.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{PARTITION, append, bodies, offset};
+use crate::conformance::{Subject, TASKS, breathe, join};
+use seriatim_storage::{AppendError, Log, ReadLimit};
+use seriatim_types::PartitionOffset;
+
+/// Appends that each task gets through.
+const APPENDS: usize = 12;
+
+/// The bodies that were acknowledged, by offset: each offset once.
+fn by_offset(acknowledged: Vec<Vec<(PartitionOffset, String)>>) -> BTreeMap<PartitionOffset, Vec<u8>> {
+    let mut bodies = BTreeMap::new();
+    for (at, body) in acknowledged.into_iter().flatten() {
+        let other = bodies.insert(at, body.into_bytes());
+        assert_eq!(other, None, "two appends were acknowledged at {at}");
+    }
+    bodies
+}
+
+pub async fn one_append_wins_each_offset(subject: Subject<Log>) {
+    let log = Arc::new(subject.open().await);
+    let owner = Arc::new(log.take(PARTITION).await.unwrap());
+    let acknowledged = join(subject.tasks(TASKS, |task| {
+        let (log, owner) = (log.clone(), owner.clone());
+        async move {
+            let mut acknowledged = Vec::new();
+            while acknowledged.len() < APPENDS {
+                breathe().await;
+                let at = log.tail(PARTITION).await.unwrap();
+                let body = format!("task {task} {}", acknowledged.len());
+                match append(&log, &owner, at.get(), &[&body]).await {
+                    Ok(receipt) => acknowledged.push((receipt.first(), body)),
+                    Err(AppendError::Conflict { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            acknowledged
+        }
+    }))
+    .await;
+    let acknowledged = by_offset(acknowledged);
+    assert_eq!(acknowledged.len(), TASKS * APPENDS);
+    let found = bodies(&log, PARTITION).await;
+    assert_eq!(found, acknowledged.into_values().collect::<Vec<_>>());
+}
+
+pub async fn owners_that_push_each_other_out_lose_nothing(subject: Subject<Log>) {
+    let log = Arc::new(subject.open().await);
+    let acknowledged = join(subject.tasks(TASKS / 2, |task| {
+        let log = log.clone();
+        async move {
+            let mut acknowledged = Vec::new();
+            for round in 0..APPENDS {
+                breathe().await;
+                let owner = log.take(PARTITION).await.unwrap();
+                let mut at = owner.tail();
+                for part in 0..3 {
+                    let body = format!("task {task} {round} {part}");
+                    match append(&log, &owner, at.get(), &[&body]).await {
+                        Ok(receipt) => {
+                            acknowledged.push((at, body));
+                            at = receipt.next();
+                        }
+                        Err(AppendError::StaleEpoch { .. }) => break,
+                        Err(error) => panic!("an owner meets no conflict before it is stale: {error}"),
+                    }
+                }
+            }
+            acknowledged
+        }
+    }))
+    .await;
+    let acknowledged = by_offset(acknowledged);
+    let found = bodies(&log, PARTITION).await;
+    assert_eq!(found, acknowledged.into_values().collect::<Vec<_>>());
+}
+
+pub async fn a_reader_sees_whole_appends_only(subject: Subject<Log>) {
+    const GROUP: u64 = 10;
+    const GROUPS: u64 = 60;
+    let log = Arc::new(subject.open().await);
+    let writer = {
+        let log = log.clone();
+        subject.env.spawn(async move {
+            let owner = log.take(PARTITION).await.unwrap();
+            for group in 0..GROUPS {
+                breathe().await;
+                let group_bodies = vec![format!("group {group}"); 10];
+                append(&log, &owner, 1 + group * GROUP, &group_bodies).await.unwrap();
+            }
+        })
+    };
+    join(subject.tasks(4, |_| {
+        let log = log.clone();
+        async move {
+            let mut seen = 0;
+            while seen < GROUPS * GROUP {
+                breathe().await;
+                let read = log.read(PARTITION, offset(seen + 1), ReadLimit::default()).await.unwrap();
+                let tail = log.tail(PARTITION).await.unwrap();
+                assert!(read.next() <= tail, "what was read is committed");
+                seen += read.len() as u64;
+                assert_eq!(seen % GROUP, 0, "a part of an append was read");
+                assert_eq!((tail.get() - 1) % GROUP, 0, "the tail lies within an append");
+            }
+        }
+    }))
+    .await;
+    join(vec![writer]).await;
+}

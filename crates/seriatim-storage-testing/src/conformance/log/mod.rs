@@ -1,0 +1,92 @@
+//! The clauses of the Log port, by theme.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "clauses are tests: their names say what must hold, and they fail by panicking"
+)]
+
+pub mod append;
+pub mod bulletin;
+pub mod close;
+pub mod contention;
+pub mod follow;
+pub mod pipeline;
+pub mod read;
+pub mod refuse;
+pub mod reopen;
+pub mod take;
+pub mod unverified;
+
+use seriatim_types::{Partition, PartitionOffset, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset};
+
+use super::{Subject, breathe};
+use seriatim_storage::{AppendError, Digest, Entries, Header, Log, Owner, ReadLimit, Receipt};
+
+/// Where most clauses write.
+const PARTITION: Partition = Partition::new(7, 3);
+
+fn offset(value: u64) -> PartitionOffset {
+    PartitionOffset::new(value).expect("offsets start at 1")
+}
+
+/// A header for a body of which nothing else matters.
+fn header(body: &[u8]) -> Header<'static> {
+    Header {
+        workspace: WorkspaceId::FIRST,
+        kind: WorkspaceKind::new(1),
+        workspace_offset: WorkspaceOffset::FIRST,
+        time: Timestamp::from_millis(0),
+        body_digest: Digest::of(body),
+        draws: &[],
+        raises: &[],
+    }
+}
+
+/// One append with these bodies, under a new id.
+fn entries<B: AsRef<[u8]>>(owner: &Owner, bodies: &[B]) -> Entries {
+    let mut entries = Entries::new(owner.next_append_id());
+    for body in bodies.iter().map(AsRef::as_ref) {
+        entries.push(&header(body), Digest::ZERO, body).expect("small enough");
+    }
+    entries
+}
+
+/// Appends bodies at an offset.
+async fn append<B: AsRef<[u8]>>(
+    log: &Log,
+    owner: &Owner,
+    at: u64,
+    bodies: &[B],
+) -> Result<Receipt, AppendError> {
+    log.append(owner, offset(at), &entries(owner, bodies)).await
+}
+
+/// All bodies of a partition, read to its end; checks that their offsets are dense from 1 and end at the tail.
+async fn bodies(log: &Log, partition: Partition) -> Vec<Vec<u8>> {
+    let mut bodies = Vec::new();
+    let mut next = PartitionOffset::FIRST;
+    loop {
+        breathe().await;
+        let read = log.read(partition, next, ReadLimit::default()).await.unwrap();
+        assert_eq!(read.first(), next);
+        for (at, entry) in read.iter() {
+            assert_eq!(at, next, "offsets are dense");
+            assert!(entry.body_is_intact(), "the body at {at} is the one that was appended");
+            bodies.push(entry.body().to_vec());
+            next = next.next().unwrap();
+        }
+        assert_eq!(read.next(), next);
+        if read.is_empty() {
+            assert_eq!(log.tail(partition).await, Ok(next), "the tail is behind the last entry");
+            return bodies;
+        }
+    }
+}
+
+/// Closes a log and opens it again.
+async fn reopen(subject: &Subject<Log>, log: Log) -> Log {
+    log.close().await.unwrap();
+    drop(log);
+    subject.open().await
+}

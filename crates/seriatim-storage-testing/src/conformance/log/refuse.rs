@@ -1,0 +1,121 @@
+//! Appends that are refused leave nothing behind.
+
+use super::{PARTITION, append, bodies, entries, offset, reopen};
+use crate::conformance::Subject;
+use seriatim_storage::{AppendError, Entries, Log};
+use seriatim_types::{ErrorKind, PartitionOffset};
+
+pub async fn a_stale_owner_is_refused(subject: Subject<Log>) {
+    let log = subject.open().await;
+    let stale = log.take(PARTITION).await.unwrap();
+    append(&log, &stale, 1, &["a"]).await.unwrap();
+    let owner = log.take(PARTITION).await.unwrap();
+    let refused = append(&log, &stale, 2, &["b", "c"]).await;
+    assert_eq!(
+        refused,
+        Err(AppendError::StaleEpoch { partition: PARTITION, held: stale.epoch(), current: owner.epoch() })
+    );
+    assert_eq!(bodies(&log, PARTITION).await, [b"a"]);
+    append(&log, &owner, 2, &["d"]).await.unwrap();
+    assert_eq!(bodies(&log, PARTITION).await, [b"a", b"d"]);
+}
+
+pub async fn an_append_before_the_tail_is_a_conflict(subject: Subject<Log>) {
+    let log = subject.open().await;
+    let owner = log.take(PARTITION).await.unwrap();
+    let there = entries(&owner, &["a", "b"]);
+    log.append(&owner, offset(1), &there).await.unwrap();
+    for at in 1..=2 {
+        let refused = append(&log, &owner, at, &["x", "y", "z"]).await;
+        assert_eq!(
+            refused,
+            Err(AppendError::Conflict {
+                partition: PARTITION,
+                at: offset(at),
+                tail: offset(3),
+                found: Some(there.append_id())
+            })
+        );
+    }
+    assert_eq!(bodies(&log, PARTITION).await, [b"a", b"b"]);
+}
+
+pub async fn an_append_beyond_the_tail_is_a_conflict(subject: Subject<Log>) {
+    let log = subject.open().await;
+    let owner = log.take(PARTITION).await.unwrap();
+    append(&log, &owner, 1, &["a"]).await.unwrap();
+    for at in [3, 4, 1_000_000, u64::MAX - 9] {
+        let refused = append(&log, &owner, at, &["x", "y"]).await;
+        assert_eq!(
+            refused,
+            Err(AppendError::Conflict { partition: PARTITION, at: offset(at), tail: offset(2), found: None })
+        );
+    }
+    assert_eq!(bodies(&log, PARTITION).await, [b"a"]);
+    append(&log, &owner, 2, &["b"]).await.unwrap();
+    assert_eq!(bodies(&log, PARTITION).await, [b"a", b"b"]);
+}
+
+pub async fn a_stale_owner_with_a_wrong_offset_is_told_that_it_is_stale(subject: Subject<Log>) {
+    let log = subject.open().await;
+    let stale = log.take(PARTITION).await.unwrap();
+    append(&log, &stale, 1, &["a"]).await.unwrap();
+    log.take(PARTITION).await.unwrap();
+    for at in [1, 3] {
+        let refused = append(&log, &stale, at, &["x"]).await.unwrap_err();
+        assert!(matches!(refused, AppendError::StaleEpoch { .. }), "{refused}");
+    }
+    assert_eq!(bodies(&log, PARTITION).await, [b"a"]);
+}
+
+pub async fn a_refused_append_leaves_nothing_after_reopen(subject: Subject<Log>) {
+    let mut log = subject.open().await;
+    let stale = log.take(PARTITION).await.unwrap();
+    let owner = log.take(PARTITION).await.unwrap();
+    append(&log, &owner, 1, &["a"]).await.unwrap();
+    append(&log, &stale, 2, &["stale"; 20]).await.unwrap_err();
+    append(&log, &owner, 1, &["early"; 20]).await.unwrap_err();
+    append(&log, &owner, 3, &["late"; 20]).await.unwrap_err();
+    log = reopen(&subject, log).await;
+    assert_eq!(log.take(PARTITION).await.unwrap().tail(), offset(2));
+    assert_eq!(bodies(&log, PARTITION).await, [b"a"]);
+}
+
+pub async fn an_append_whose_reply_was_lost_is_known_when_it_is_repeated(subject: Subject<Log>) {
+    let log = subject.open().await;
+    let owner = log.take(PARTITION).await.unwrap();
+    let group = entries(&owner, &["a", "b"]);
+    let first = log.append(&owner, offset(1), &group).await.unwrap();
+    let again = log.append(&owner, offset(1), &group).await.unwrap();
+    assert_eq!(first, again);
+    append(&log, &owner, 3, &["c"]).await.unwrap();
+    let again = log.append(&owner, offset(1), &group).await.unwrap();
+    assert_eq!(first, again);
+    assert_eq!(bodies(&log, PARTITION).await, [b"a", b"b", b"c"]);
+}
+
+pub async fn an_owner_of_another_log_is_refused(subject: Subject<Log>) {
+    let mut log = subject.open().await;
+    let foreign = log.take(PARTITION).await.unwrap();
+    append(&log, &foreign, 1, &["a"]).await.unwrap();
+    log = reopen(&subject, log).await;
+    let refused = append(&log, &foreign, 2, &["b"]).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    assert_eq!(bodies(&log, PARTITION).await, [b"a"]);
+}
+
+pub async fn a_malformed_append_is_refused(subject: Subject<Log>) {
+    let log = subject.open().await;
+    let stale = log.take(PARTITION).await.unwrap();
+    let owner = log.take(PARTITION).await.unwrap();
+    let empty = Entries::new(owner.next_append_id());
+    let of_another_epoch = entries(&stale, &["a"]);
+    for malformed in [&empty, &of_another_epoch] {
+        let refused = log.append(&owner, offset(1), malformed).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid);
+    }
+    let last = PartitionOffset::new(u64::MAX).unwrap();
+    let refused = log.append(&owner, last, &entries(&owner, &["a"])).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid, "the offset behind it does not exist");
+    assert!(bodies(&log, PARTITION).await.is_empty());
+}

@@ -1,0 +1,398 @@
+//! One conformance suite per port: what every backend must do, as tests.
+//!
+//! A backend author writes a fixture that opens the backend, and runs a suite with one line. Each clause becomes a
+//! `#[test]` of its own, with a fresh fixture, on a real runtime with several threads:
+//!
+//! ```
+//! use seriatim_storage::{Log, memory::MemoryLog};
+//! use seriatim_storage_testing::conformance::LogFixture;
+//!
+//! struct Memory(MemoryLog);
+//!
+//! impl LogFixture for Memory {
+//!     async fn open(&self) -> Log {
+//!         Log::new(self.0.reopen())
+//!     }
+//!
+//!     fn always_verifies(&self) -> bool {
+//!         false
+//!     }
+//! }
+//!
+//! seriatim_storage_testing::log_conformance!(Memory(MemoryLog::new()));
+//! # fn main() {}
+//! ```
+//!
+//! Nothing here measures time: a clause waits for what must happen, and fails when it has waited for
+//! two minutes. What only a crash can show (that an answer came after the sync) is for the backend's own tests.
+
+#[doc(hidden)]
+pub mod cells;
+#[doc(hidden)]
+pub mod log;
+#[doc(hidden)]
+pub mod store;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use seriatim_env::{Env, Task};
+
+use seriatim_storage::{Cells, Log, Store};
+
+/// How long a clause may take before it counts as hanging. Far more than any needs, on a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Tasks that contend for one thing.
+const TASKS: usize = 16;
+
+/// How to open the log under test.
+pub trait LogFixture: Send + Sync + 'static {
+    /// Opens the log: empty at first, and after a close with everything that was appended.
+    fn open(&self) -> impl Future<Output = Log> + Send;
+
+    /// Whether [`Log::append_unverified`] checks epoch and tail all the same, because that costs nothing here.
+    fn always_verifies(&self) -> bool {
+        true
+    }
+}
+
+/// How to open the store under test.
+pub trait StoreFixture: Send + Sync + 'static {
+    /// Opens the store: empty at first, and after a close with everything that was written.
+    fn open(&self) -> impl Future<Output = Store> + Send;
+}
+
+/// How to open the cells under test.
+pub trait CellsFixture: Send + Sync + 'static {
+    /// Opens the cells: empty at first, and after a close with everything that was written.
+    fn open(&self) -> impl Future<Output = Cells> + Send;
+}
+
+type Opening<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+trait Opener<T>: Send + Sync {
+    fn open(&self) -> Opening<'_, T>;
+}
+
+struct OpensLog<F>(F);
+
+impl<F: LogFixture> Opener<Log> for OpensLog<F> {
+    fn open(&self) -> Opening<'_, Log> {
+        Box::pin(self.0.open())
+    }
+}
+
+struct OpensStore<F>(F);
+
+impl<F: StoreFixture> Opener<Store> for OpensStore<F> {
+    fn open(&self) -> Opening<'_, Store> {
+        Box::pin(self.0.open())
+    }
+}
+
+struct OpensCells<F>(F);
+
+impl<F: CellsFixture> Opener<Cells> for OpensCells<F> {
+    fn open(&self) -> Opening<'_, Cells> {
+        Box::pin(self.0.open())
+    }
+}
+
+/// A fixture whose type is forgotten, so that clauses are compiled once and not once per backend.
+#[doc(hidden)]
+pub struct Subject<T> {
+    env: Env,
+    opener: Box<dyn Opener<T>>,
+    always_verifies: bool,
+}
+
+impl<T> fmt::Debug for Subject<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Subject")
+    }
+}
+
+impl<T> Subject<T> {
+    async fn open(&self) -> T {
+        self.opener.open().await
+    }
+
+    /// Starts a task for each index, all together.
+    fn tasks<V, F>(&self, count: usize, task: impl Fn(usize) -> F) -> Vec<Task<V>>
+    where
+        V: Send + 'static,
+        F: Future<Output = V> + Send + 'static,
+    {
+        (0..count).map(|index| self.env.spawn(task(index))).collect()
+    }
+}
+
+/// Lets others run. A backend that never waits would keep a loop on its thread for ever.
+async fn breathe() {
+    tokio::task::yield_now().await;
+}
+
+/// What all of them returned, in their order.
+async fn join<V>(tasks: Vec<Task<V>>) -> Vec<V> {
+    let mut values = Vec::new();
+    for task in tasks {
+        values.push(task.await.unwrap_or_else(|error| panic!("{error}")));
+    }
+    values
+}
+
+#[doc(hidden)]
+pub type Clause<T> = fn(Subject<T>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+#[doc(hidden)]
+pub fn run_log<F: LogFixture>(fixture: impl FnOnce() -> F, clause: Clause<Log>) {
+    run(
+        || {
+            let fixture = fixture();
+            let always_verifies = fixture.always_verifies();
+            (Box::new(OpensLog(fixture)), always_verifies)
+        },
+        clause,
+    );
+}
+
+#[doc(hidden)]
+pub fn run_store<F: StoreFixture>(fixture: impl FnOnce() -> F, clause: Clause<Store>) {
+    run(|| (Box::new(OpensStore(fixture())), true), clause);
+}
+
+#[doc(hidden)]
+pub fn run_cells<F: CellsFixture>(fixture: impl FnOnce() -> F, clause: Clause<Cells>) {
+    run(|| (Box::new(OpensCells(fixture())), true), clause);
+}
+
+fn run<T>(fixture: impl FnOnce() -> (Box<dyn Opener<T>>, bool), clause: Clause<T>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_all()
+        .build()
+        .expect("a runtime starts");
+    runtime.block_on(async {
+        let env = Env::real();
+        let (opener, always_verifies) = fixture();
+        let subject = Subject { env: env.clone(), opener, always_verifies };
+        // A task of its own, so that the clause runs on the workers like everything else.
+        let mut clause = env.spawn(clause(subject));
+        match env.timeout(PATIENCE, &mut clause).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => panic!("{error}"),
+            Err(_) => panic!("still not done after {PATIENCE:?}: something hangs"),
+        }
+    });
+}
+
+/// Runs every clause of the Log port on a [`LogFixture`]: one `#[test]` per clause, each with a fresh fixture.
+#[macro_export]
+macro_rules! log_conformance {
+    ($fixture:expr) => {
+        $crate::log_conformance! { @($fixture)
+            append:
+                an_append_can_be_read_when_it_is_answered
+                a_receipt_names_log_partition_and_range
+                appends_of_any_size_are_dense
+                entries_of_megabytes_come_back_whole
+                the_largest_append_is_taken
+                an_append_of_as_many_entries_as_allowed_is_taken
+                thousands_of_entries_are_kept_in_order
+                partitions_are_written_side_by_side;
+            bulletin:
+                what_was_posted_last_is_read
+                what_was_posted_is_there_after_reopen
+                posts_of_many_tasks_are_all_kept
+                a_post_that_is_too_large_is_refused
+                a_bulletin_is_closed_with_its_log;
+            close:
+                a_closed_log_says_so
+                a_log_may_be_closed_twice
+                waiting_followers_are_told_that_the_log_is_closed
+                closing_answers_what_is_under_way
+                what_is_acknowledged_while_the_log_closes_is_kept;
+            contention:
+                one_append_wins_each_offset
+                owners_that_push_each_other_out_lose_nothing
+                a_reader_sees_whole_appends_only;
+            follow:
+                a_follower_gets_what_is_there_and_then_what_comes
+                a_follower_may_come_before_the_partition
+                a_follower_waits_for_the_offset_that_it_was_given
+                many_followers_see_every_entry
+                no_entry_is_missed_while_eight_writers_append
+                a_follower_that_is_cancelled_skips_nothing
+                an_offset_counts_as_committed_when_it_can_be_read;
+            pipeline:
+                appends_are_taken_in_the_order_of_their_calls
+                an_append_behind_a_refused_one_is_refused_too
+                of_two_appends_at_one_offset_the_first_wins
+                an_append_goes_on_when_its_future_is_dropped;
+            read:
+                an_unknown_partition_is_empty
+                at_and_beyond_the_tail_there_is_nothing
+                a_read_gives_what_its_limit_of_entries_admits
+                a_read_gives_what_its_limit_of_bytes_admits
+                a_read_is_bounded_whatever_was_asked_for
+                headers_and_bodies_come_back_byte_for_byte;
+            refuse:
+                a_stale_owner_is_refused
+                an_append_before_the_tail_is_a_conflict
+                an_append_beyond_the_tail_is_a_conflict
+                a_stale_owner_with_a_wrong_offset_is_told_that_it_is_stale
+                a_refused_append_leaves_nothing_after_reopen
+                an_append_whose_reply_was_lost_is_known_when_it_is_repeated
+                an_owner_of_another_log_is_refused
+                a_malformed_append_is_refused;
+            reopen:
+                everything_appended_is_there_after_reopen
+                entries_come_back_byte_for_byte_after_reopen
+                appends_go_on_where_they_were_after_reopen
+                append_ids_are_unique_across_reopens
+                an_empty_log_is_empty_after_reopen
+                a_follower_reads_what_was_appended_before_the_reopen;
+            take:
+                a_fresh_partition_ends_at_1
+                taking_a_partition_raises_its_epoch
+                an_epoch_is_remembered_after_reopen
+                taking_tells_where_the_partition_ends
+                owners_come_in_the_order_of_their_partitions
+                taking_no_partition_gives_no_owner
+                two_applications_with_the_same_partition_number_do_not_meet
+                taking_a_partition_leaves_the_others_alone
+                the_partitions_are_those_that_were_taken
+                of_many_that_take_a_partition_one_can_append
+                an_append_under_way_when_the_partition_is_taken_is_counted_or_refused;
+            unverified:
+                an_unverified_append_at_the_tail_is_written
+                an_unverified_append_before_the_tail_is_refused_or_overwrites
+                an_unverified_append_of_a_stale_owner_is_refused_or_gets_through
+                an_unverified_append_leaves_no_gap;
+        }
+    };
+    (@($fixture:expr) $($theme:ident: $($clause:ident)*;)*) => {
+        $($(
+            #[test]
+            fn $clause() {
+                $crate::conformance::run_log(
+                    || $fixture,
+                    |subject| ::std::boxed::Box::pin($crate::conformance::log::$theme::$clause(subject)),
+                );
+            }
+        )*)*
+    };
+}
+
+/// Runs every clause of the Store port on a [`StoreFixture`]: one `#[test]` per clause, each with a fresh fixture.
+#[macro_export]
+macro_rules! store_conformance {
+    ($fixture:expr) => {
+        $crate::store_conformance! { @($fixture)
+            batch:
+                the_later_write_of_a_batch_wins
+                a_batch_may_cross_partitions
+                an_empty_batch_changes_nothing
+                a_batch_of_tens_of_thousands_of_writes_is_taken
+                a_batch_of_many_megabytes_is_taken
+                buffered_and_synced_writes_are_seen_alike
+                batches_of_many_tasks_are_all_written
+                what_is_written_is_durable_when_it_says_so;
+            close:
+                a_closed_store_says_so
+                a_store_may_be_closed_twice
+                what_is_acknowledged_while_the_store_closes_is_kept;
+            get:
+                a_value_that_was_put_can_be_got
+                an_empty_value_is_not_absence
+                an_empty_clustering_key_is_a_key
+                an_empty_partition_key_is_a_key
+                keys_with_other_borders_never_meet
+                many_values_come_in_the_order_of_their_keys
+                thousands_of_keys_can_be_got_at_once;
+            limits:
+                the_largest_keys_are_taken
+                the_largest_value_is_taken
+                what_is_too_large_is_refused_and_writes_nothing;
+            meanwhile:
+                a_key_that_is_there_all_the_while_comes_exactly_once
+                a_scan_goes_on_behind_what_is_removed_under_it;
+            put:
+                a_put_overwrites
+                a_removed_key_is_absent
+                values_of_megabytes_come_back_whole
+                keys_and_values_may_have_any_bytes
+                a_write_is_seen_by_every_task_when_it_has_returned;
+            reopen:
+                everything_written_is_there_after_reopen
+                what_was_removed_stays_removed_after_reopen
+                a_store_can_be_opened_again_and_again;
+            scan:
+                a_scan_ascends_by_bytes
+                a_scan_includes_its_start_and_excludes_its_finish
+                an_absurd_range_gives_nothing
+                a_scan_by_prefix_gives_what_begins_with_it
+                an_empty_partition_has_nothing_to_scan
+                a_scan_stays_in_its_partition
+                a_scan_stops_at_its_limit
+                a_scan_may_stop_early
+                a_finished_scan_stays_finished
+                a_scan_over_thousands_of_pairs_gives_each_once
+                a_scan_over_large_values_gives_each_once
+                a_page_of_a_scan_is_as_full_as_allowed;
+        }
+    };
+    (@($fixture:expr) $($theme:ident: $($clause:ident)*;)*) => {
+        $($(
+            #[test]
+            fn $clause() {
+                $crate::conformance::run_store(
+                    || $fixture,
+                    |subject| ::std::boxed::Box::pin($crate::conformance::store::$theme::$clause(subject)),
+                );
+            }
+        )*)*
+    };
+}
+
+/// Runs every clause of the Cells port on a [`CellsFixture`]: one `#[test]` per clause, each with a fresh fixture.
+#[macro_export]
+macro_rules! cells_conformance {
+    ($fixture:expr) => {
+        $crate::cells_conformance! { @($fixture)
+            close:
+                closed_cells_say_so
+                cells_may_be_closed_twice;
+            keys:
+                an_empty_cell_is_not_absence
+                empty_parts_of_a_key_are_parts
+                the_largest_cells_are_taken
+                a_cell_that_is_too_large_is_refused;
+            write:
+                an_insert_writes_only_where_nothing_is
+                a_swap_writes_only_over_what_it_expects
+                a_conditional_delete_removes_only_what_it_expects
+                what_was_written_is_there_after_reopen
+                of_many_inserts_one_wins
+                of_many_deletes_one_wins
+                a_counter_that_is_swapped_loses_nothing
+                inserts_and_deletes_make_a_lock;
+        }
+    };
+    (@($fixture:expr) $($theme:ident: $($clause:ident)*;)*) => {
+        $($(
+            #[test]
+            fn $clause() {
+                $crate::conformance::run_cells(
+                    || $fixture,
+                    |subject| ::std::boxed::Box::pin($crate::conformance::cells::$theme::$clause(subject)),
+                );
+            }
+        )*)*
+    };
+}

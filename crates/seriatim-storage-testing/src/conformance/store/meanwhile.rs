@@ -1,0 +1,85 @@
+//! Scans while writes go on.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{key, nth};
+use crate::conformance::{Subject, breathe, join};
+use seriatim_storage::{Batch, ClusteringRange, Durability, Store};
+
+/// Keys that are there all the while: the multiples of 3. The others come and go.
+const KEYS: usize = 3_000;
+
+fn lasting() -> impl Iterator<Item = usize> {
+    (0..KEYS).step_by(3)
+}
+
+pub async fn a_key_that_is_there_all_the_while_comes_exactly_once(subject: Subject<Store>) {
+    let store = subject.open().await;
+    let mut batch = Batch::new();
+    lasting().for_each(|number| batch.put(key(&nth(number)), b"0"));
+    store.write(batch, Durability::Buffered).await.unwrap();
+    let done = Arc::new(AtomicBool::new(false));
+    let writers = subject.tasks(3, |task| {
+        let (store, done) = (store.clone(), done.clone());
+        async move {
+            let mut round = 0_usize;
+            while !done.load(Ordering::Relaxed) {
+                breathe().await;
+                let mut batch = Batch::new();
+                for step in 0..50 {
+                    // Steps of a prime length reach every key, near the scan's place and far from it.
+                    let number = ((round * 50 + step) * 1_009 + task) % KEYS;
+                    match (number % 3, round % 2) {
+                        (0, _) => batch.put(key(&nth(number)), &nth(round)),
+                        (_, 0) => batch.put(key(&nth(number)), b"passing"),
+                        _ => batch.remove(key(&nth(number))),
+                    }
+                }
+                store.write(batch, Durability::Buffered).await.unwrap();
+                round += 1;
+            }
+        }
+    });
+    let scans = join(subject.tasks(2, |_| {
+        let store = store.clone();
+        async move {
+            let mut scans = Vec::new();
+            for _ in 0..10 {
+                let pairs = store.scan(b"p", ClusteringRange::all()).all().await.unwrap();
+                scans.push(pairs.into_iter().map(|(clustering, _)| clustering).collect::<Vec<_>>());
+            }
+            scans
+        }
+    }))
+    .await;
+    done.store(true, Ordering::Relaxed);
+    join(writers).await;
+    for scan in scans.into_iter().flatten() {
+        assert!(scan.is_sorted_by(|a, b| a < b), "ascending, and nothing twice");
+        let found: BTreeSet<&[u8]> = scan.iter().map(|clustering| &clustering[..]).collect();
+        for number in lasting() {
+            assert!(found.contains(&nth(number)[..]), "key {number} was there all the while");
+        }
+    }
+}
+
+pub async fn a_scan_goes_on_behind_what_is_removed_under_it(subject: Subject<Store>) {
+    let store = subject.open().await;
+    let mut batch = Batch::new();
+    (0..200).for_each(|number| batch.put(key(&nth(number)), b"value"));
+    store.write(batch, Durability::Buffered).await.unwrap();
+    let mut scan = store.scan(b"p", ClusteringRange::all());
+    let mut found = Vec::new();
+    // Whatever has been read is removed at once, and something is put behind the scan's back.
+    while let Some((clustering, _)) = scan.next().await.unwrap() {
+        let mut batch = Batch::new();
+        batch.remove(key(&clustering));
+        batch.put(key(&[&clustering[..7], &[0], b"behind"].concat()), b"value");
+        store.write(batch, Durability::Buffered).await.unwrap();
+        found.push(clustering);
+    }
+    found.retain(|clustering| clustering.len() == 8);
+    assert_eq!(found, (0..200).map(|number| nth(number).to_vec()).collect::<Vec<_>>());
+}

@@ -1,0 +1,326 @@
+//! What the fault-injecting wrapper does.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seriatim_env::{Env, simulate};
+use seriatim_storage::memory::{MemoryCells, MemoryLog, MemoryStore};
+use seriatim_storage::{
+    AppendError, Batch, Cells, ClusteringRange, Digest, Durability, Entries, Header, Key, Log, LogError,
+    Owner, ReadLimit, Store, StoreError,
+};
+use seriatim_storage_testing::faulty::{
+    Fault, Faults, FaultyCells, FaultyLog, FaultyStore, Operation, Operations,
+};
+use seriatim_types::{
+    ErrorKind, Partition, PartitionOffset, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset,
+};
+
+const PARTITION: Partition = Partition::new(1, 0);
+const KEY: Key<'_> = Key::new(b"partition", b"key");
+
+fn faulty_log(env: &Env) -> (Log, Faults, MemoryLog) {
+    let (faults, memory) = (Faults::new(env), MemoryLog::new());
+    (Log::new(FaultyLog::new(Arc::new(memory.clone()), &faults)), faults, memory)
+}
+
+fn faulty_store(env: &Env) -> (Store, Faults) {
+    let faults = Faults::new(env);
+    let memory = Arc::new(MemoryStore::new());
+    (Store::new(FaultyStore::new(memory, &faults)), faults)
+}
+
+fn entries(owner: &Owner, body: &str) -> Entries {
+    let mut entries = Entries::new(owner.next_append_id());
+    let header = Header {
+        workspace: WorkspaceId::FIRST,
+        kind: WorkspaceKind::new(1),
+        workspace_offset: WorkspaceOffset::FIRST,
+        time: Timestamp::from_millis(0),
+        body_digest: Digest::of(body.as_bytes()),
+        draws: &[],
+        raises: &[],
+    };
+    entries.push(&header, Digest::ZERO, body.as_bytes()).unwrap();
+    entries
+}
+
+fn offset(value: u64) -> PartitionOffset {
+    PartitionOffset::new(value).unwrap()
+}
+
+async fn bodies(log: &Log) -> Vec<String> {
+    let read = log.read(PARTITION, PartitionOffset::FIRST, ReadLimit::default()).await.unwrap();
+    read.iter().map(|(_, entry)| String::from_utf8(entry.body().to_vec()).unwrap()).collect()
+}
+
+#[test]
+fn each_fault_of_an_append_has_its_effect_and_its_answer() {
+    // (fault, kind of the answer, whether it is there at once, whether it is there in the end)
+    let table = [
+        (Fault::Busy, ErrorKind::Busy, false, false),
+        (Fault::Refuse, ErrorKind::Unavailable, false, false),
+        (Fault::LoseRequest, ErrorKind::InDoubt, false, false),
+        (Fault::LoseReply, ErrorKind::InDoubt, true, true),
+        (Fault::Late(Duration::from_secs(1)), ErrorKind::InDoubt, false, true),
+    ];
+    for (fault, kind, at_once, in_the_end) in table {
+        simulate(1, |env| async move {
+            let (log, faults, _) = faulty_log(&env);
+            let owner = log.take(PARTITION).await.unwrap();
+            faults.fail_nth(Operation::Append, 1, fault);
+            let error = log.append(&owner, offset(1), &entries(&owner, "a")).await.unwrap_err();
+            assert_eq!(error.kind(), kind, "{fault:?}");
+            assert_eq!(bodies(&log).await.len(), usize::from(at_once), "{fault:?}");
+            env.sleep(Duration::from_secs(2)).await;
+            assert_eq!(bodies(&log).await.len(), usize::from(in_the_end), "{fault:?}");
+            assert_eq!((faults.count(Operation::Append), faults.injected()), (1, 1));
+            // Once, and no more.
+            let at = log.tail(PARTITION).await.unwrap();
+            log.append(&owner, at, &entries(&owner, "b")).await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_late_append_is_shut_out_by_a_new_owner() {
+    simulate(2, |env| async move {
+        let (log, faults, _) = faulty_log(&env);
+        let owner = log.take(PARTITION).await.unwrap();
+        faults.fail_nth(Operation::Append, 1, Fault::Late(Duration::from_secs(1)));
+        let answer = log.append(&owner, offset(1), &entries(&owner, "late")).await;
+        assert_eq!(answer.unwrap_err().kind(), ErrorKind::InDoubt);
+        let owner = log.take(PARTITION).await.unwrap();
+        env.sleep(Duration::from_secs(2)).await;
+        assert_eq!(log.tail(PARTITION).await, Ok(offset(1)));
+        log.append(&owner, offset(1), &entries(&owner, "new")).await.unwrap();
+        assert_eq!(bodies(&log).await, ["new"]);
+    });
+}
+
+#[test]
+fn an_append_whose_reply_was_lost_gets_its_receipt_when_it_is_repeated() {
+    simulate(3, |env| async move {
+        let (log, faults, _) = faulty_log(&env);
+        let owner = log.take(PARTITION).await.unwrap();
+        let group = entries(&owner, "a");
+        faults.fail_nth(Operation::Append, 1, Fault::LoseReply);
+        log.append(&owner, offset(1), &group).await.unwrap_err();
+        let receipt = log.append(&owner, offset(1), &group).await.unwrap();
+        assert_eq!(receipt.append_id(), group.append_id());
+        assert_eq!(bodies(&log).await, ["a"]);
+        // Looking at the conflict took one read; if that fails, the append stays in doubt.
+        faults.reset_counts();
+        faults.fail_nth(Operation::Read, 1, Fault::Refuse);
+        let error = log.append(&owner, offset(1), &group).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InDoubt);
+        assert_eq!((faults.count(Operation::Append), faults.count(Operation::Read)), (1, 1));
+    });
+}
+
+#[test]
+fn a_take_without_an_answer_has_raised_the_epoch_or_not() {
+    simulate(4, |env| async move {
+        let (log, faults, _) = faulty_log(&env);
+        let owner = log.take(PARTITION).await.unwrap();
+        faults.fail_nth(Operation::Take, 1, Fault::LoseRequest);
+        assert!(matches!(log.take(PARTITION).await, Err(LogError::Unavailable(_))));
+        log.append(&owner, offset(1), &entries(&owner, "a")).await.unwrap();
+        faults.fail_nth(Operation::Take, 1, Fault::LoseReply);
+        assert!(matches!(log.take(PARTITION).await, Err(LogError::Unavailable(_))));
+        let error = log.append(&owner, offset(2), &entries(&owner, "b")).await.unwrap_err();
+        assert!(matches!(error, AppendError::StaleEpoch { .. }), "{error}");
+    });
+}
+
+#[test]
+fn delayed_appends_keep_their_order() {
+    for seed in 0..50 {
+        simulate(seed, |env| async move {
+            let (log, faults, _) = faulty_log(&env);
+            let owner = log.take(PARTITION).await.unwrap();
+            faults.delay(Operation::Append, Duration::from_millis(50));
+            let answers: Vec<_> = (1..=20)
+                .map(|at| log.append(&owner, offset(at), &entries(&owner, &at.to_string())))
+                .collect();
+            assert_eq!(log.tail(PARTITION).await, Ok(offset(1)), "nothing is there yet");
+            faults.delay(Operation::Append, Duration::ZERO);
+            let last = log.append(&owner, offset(21), &entries(&owner, "21"));
+            last.await.unwrap();
+            for answer in answers {
+                answer.await.unwrap();
+            }
+            let expected: Vec<_> = (1..=21).map(|at| at.to_string()).collect();
+            assert_eq!(bodies(&log).await, expected);
+        });
+    }
+}
+
+#[test]
+fn the_seed_decides() {
+    let run = |seed| {
+        simulate(seed, |env| async move {
+            let (store, faults) = faulty_store(&env);
+            faults.chance(Operation::Get, Fault::Refuse, 0.5);
+            faults.delay(Operation::Get, Duration::from_millis(5));
+            let mut outcomes = Vec::new();
+            for _ in 0..40 {
+                outcomes.push((store.get(KEY).await.is_ok(), env.now()));
+            }
+            outcomes
+        })
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn chances_come_about_as_often_as_they_say() {
+    simulate(5, |env| async move {
+        let (store, faults) = faulty_store(&env);
+        faults.chance(Operations::READS, Fault::Refuse, 0.25);
+        faults.chance(Operations::WRITES, Fault::LoseReply, 1.0);
+        faults.chance(Operation::Sync, Fault::Refuse, 0.0);
+        for _ in 0..2_000 {
+            let _ = store.get(KEY).await;
+        }
+        assert!((350..650).contains(&faults.injected()), "{}", faults.injected());
+        let error = store.put(KEY, b"value").await.unwrap_err();
+        assert!(matches!(error, StoreError::InDoubt(_)), "{error}");
+    });
+}
+
+#[test]
+fn all_writes_fail_until_healed() {
+    simulate(6, |env| async move {
+        let (store, faults) = faulty_store(&env);
+        let cells = Cells::new(FaultyCells::new(Arc::new(MemoryCells::new()), &faults));
+        store.put(KEY, b"old").await.unwrap();
+        assert!(cells.insert_if_absent(KEY, b"old").await.unwrap());
+        faults.fail(Operations::WRITES, Fault::Refuse);
+        for _ in 0..3 {
+            assert_eq!(store.put(KEY, b"new").await.unwrap_err().kind(), ErrorKind::Unavailable);
+            let swap = cells.compare_and_swap(KEY, b"old", b"new").await;
+            assert_eq!(swap.unwrap_err().kind(), ErrorKind::Unavailable);
+            assert_eq!(store.sync().await.unwrap_err().kind(), ErrorKind::Unavailable);
+            assert_eq!(store.get(KEY).await.unwrap().unwrap(), "old", "reads go on");
+        }
+        faults.heal();
+        assert!(cells.compare_and_swap(KEY, b"old", b"new").await.unwrap());
+        let counts = [Operation::Write, Operation::CompareAndSet, Operation::Sync, Operation::Get];
+        assert_eq!(counts.map(|operation| faults.count(operation)), [4, 5, 3, 3]);
+        assert_eq!(faults.count(Operations::ALL), 15);
+        assert_eq!((faults.count(Operations::WRITES), faults.count(Operations::READS)), (12, 3));
+        assert_eq!(faults.injected(), 9);
+        faults.reset_counts();
+        assert_eq!((faults.count(Operations::ALL), faults.injected()), (0, 0));
+    });
+}
+
+#[test]
+fn the_nth_operation_fails_and_no_other() {
+    simulate(7, |env| async move {
+        let (store, faults) = faulty_store(&env);
+        faults.fail_nth(Operation::Get | Operation::Write, 3, Fault::LoseRequest);
+        store.put(KEY, b"1").await.unwrap();
+        store.get(KEY).await.unwrap();
+        store.sync().await.unwrap();
+        let error = store.put(KEY, b"2").await.unwrap_err();
+        assert!(matches!(error, StoreError::InDoubt(_)), "{error}");
+        assert_eq!(store.get(KEY).await.unwrap().unwrap(), "1");
+        store.put(KEY, b"3").await.unwrap();
+        // A fault on a scan's page: the scan goes on where it was.
+        faults.fail_nth(Operation::ScanPage, 1, Fault::LoseReply);
+        let mut scan = store.scan(b"partition", ClusteringRange::all());
+        assert!(scan.next().await.is_err());
+        assert_eq!(scan.next().await.unwrap().unwrap().1, "3");
+    });
+}
+
+#[test]
+fn a_crash_ends_everything_until_healed() {
+    for (fault, found) in [(Fault::LoseRequest, None), (Fault::LoseReply, Some("second".into()))] {
+        simulate(8, |env| async move {
+            let (store, faults) = faulty_store(&env);
+            faults.crash_at(Operations::WRITES, 2, fault);
+            store.put(Key::new(b"p", b"1"), b"first").await.unwrap();
+            assert!(!faults.has_crashed());
+            let waiting = faults.clone();
+            let crashed = env.spawn(async move { waiting.crashed().await });
+            let mut batch = Batch::new();
+            batch.put(Key::new(b"p", b"2"), b"second");
+            store.write(batch, Durability::Synced).await.unwrap_err();
+            assert!(faults.has_crashed());
+            env.timeout(Duration::from_secs(1), crashed).await.expect("who waits for it is told").unwrap();
+            assert!(store.get(Key::new(b"p", b"1")).await.is_err(), "nothing works any more");
+            assert!(store.put(Key::new(b"p", b"3"), b"third").await.is_err());
+            faults.heal();
+            assert_eq!(store.get(Key::new(b"p", b"1")).await.unwrap().unwrap(), "first");
+            assert_eq!(store.get(Key::new(b"p", b"2")).await.unwrap(), found);
+            assert_eq!(store.get(Key::new(b"p", b"3")).await.unwrap(), None);
+        });
+    }
+}
+
+#[test]
+fn what_is_held_waits_until_it_is_released() {
+    simulate(9, |env| async move {
+        let (log, faults, _) = faulty_log(&env);
+        let owner = log.take(PARTITION).await.unwrap();
+        // Before the effect: nothing is there, however long one waits.
+        let hold = faults.hold(Operation::Append);
+        let append = env.spawn(log.append(&owner, offset(1), &entries(&owner, "a")));
+        hold.reached(1).await;
+        env.sleep(Duration::from_secs(60)).await;
+        assert!(!append.is_finished());
+        assert!(bodies(&log).await.is_empty());
+        hold.release();
+        append.await.unwrap().unwrap();
+        // Before the answer: it is there, and nobody has been told.
+        let hold = faults.hold_answers(Operation::Append);
+        let append = env.spawn(log.append(&owner, offset(2), &entries(&owner, "b")));
+        hold.reached(1).await;
+        assert_eq!(bodies(&log).await, ["a", "b"]);
+        assert!(!append.is_finished());
+        faults.heal();
+        append.await.unwrap().unwrap();
+        log.append(&owner, offset(3), &entries(&owner, "c")).await.unwrap();
+    });
+}
+
+#[test]
+fn an_append_behind_a_held_one_waits_for_its_turn() {
+    simulate(10, |env| async move {
+        let (log, faults, _) = faulty_log(&env);
+        let other = Partition::new(1, 1);
+        let owners = log.take_all(&[PARTITION, other]).await.unwrap();
+        let hold = faults.hold(Operation::Append);
+        let first = env.spawn(log.append(&owners[0], offset(1), &entries(&owners[0], "a")));
+        hold.reached(1).await;
+        // The next one stands behind it; an append to another partition comes to the gate by itself.
+        drop(env.spawn(log.append(&owners[0], offset(2), &entries(&owners[0], "b"))));
+        let elsewhere = env.spawn(log.append(&owners[1], offset(1), &entries(&owners[1], "c")));
+        hold.reached(2).await;
+        assert!(!first.is_finished() && !elsewhere.is_finished());
+        hold.release();
+        first.await.unwrap().unwrap();
+        elsewhere.await.unwrap().unwrap();
+        log.append(&owners[0], offset(3), &entries(&owners[0], "d")).await.unwrap();
+        assert_eq!(bodies(&log).await, ["a", "b", "d"]);
+    });
+}
+
+#[test]
+fn a_fault_on_closing_spoils_only_the_answer() {
+    simulate(11, |env| async move {
+        let (log, faults, memory) = faulty_log(&env);
+        faults.fail(Operations::ALL, Fault::Refuse);
+        assert!(matches!(log.close().await, Err(LogError::Unavailable(_))));
+        assert_eq!(Log::new(memory).tail(PARTITION).await, Err(LogError::Closed));
+        let (store, faults) = faulty_store(&env);
+        faults.fail(Operation::CloseStore, Fault::Refuse);
+        assert!(store.close().await.is_err());
+        assert_eq!(store.get(KEY).await, Err(StoreError::Closed));
+    });
+}
