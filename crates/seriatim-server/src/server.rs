@@ -11,7 +11,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use seriatim_engine::Engine;
 use seriatim_engine::definition::Schema;
 use seriatim_env::{Env, Shutdown};
-use seriatim_storage_file::Storage;
+use seriatim_storage::Storage;
 use seriatim_workflow_host::WorkflowHost;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;

@@ -1,11 +1,11 @@
-//! Why a storage cannot be opened or closed.
+//! Why a storage cannot be opened.
 
 use std::path::PathBuf;
 
 use seriatim_storage::{LogError, StoreError};
 use seriatim_types::ErrorKind;
 
-/// Why a folder cannot be opened or closed as a storage. Opening may have cut a torn end of the log; nothing else in the
+/// Why a folder cannot be opened as a storage. Opening may have cut a torn end of the log; nothing else in the
 /// folder was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
@@ -68,10 +68,10 @@ pub enum OpenError {
         /// What has to be free.
         needed_bytes: u64,
     },
-    /// The log in it cannot be opened, or was closed badly.
+    /// The log in it cannot be opened.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The store in it cannot be opened, or was closed badly.
+    /// The store in it cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -12,7 +12,7 @@
 //!
 //! [`FileStorage::open`] gives a [`Log`](seriatim_storage::Log), a [`Store`](seriatim_storage::Store) and
 //! [`Cells`](seriatim_storage::Cells);
-//! [`Storage::open`] does so for any [`StorageUrl`]. [`FileStorage::backup`] copies the log while it is in use, and
+//! [`Storage::new`](seriatim_storage::Storage::new) makes it a storage of any kind. [`FileStorage::backup`] copies the log while it is in use, and
 //! [`restore`] makes a new storage of such a copy. The bytes are described in `docs/storage-format.md`.
 #![forbid(unsafe_code)]
 
@@ -27,16 +27,11 @@ mod scratch;
 mod space;
 mod storage;
 mod store;
-mod url;
 
-pub use backup::{
-    BackupError, BackupReport, DestinationError, RestoreError, StagedRestore, restore, stage_restore,
-};
+pub use backup::{RestoreError, StagedRestore, restore, stage_restore};
 pub use cells::FileCells;
 pub use error::OpenError;
 pub use log::{FileLog, LogOptions};
-pub use scratch::ScratchStore;
 pub use space::SpaceProbe;
-pub use storage::{FileOptions, FileStorage, Room};
+pub use storage::{FileOptions, FileStorage};
 pub use store::{SpaceCheck, StoreOptions, TreeStore};
-pub use url::{ParseStorageUrlError, Storage, StorageUrl};

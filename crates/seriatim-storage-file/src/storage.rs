@@ -3,8 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use seriatim_env::Env;
-use seriatim_storage::{Cells, Log, Store};
+use seriatim_storage::{
+    Backup, BackupError, BackupReport, Cells, CloseError, Log, Room, ScratchStore, StorageBackend, Store,
+    StoreError,
+};
 
 use crate::backup::backup;
 use crate::directory::{DirectoryLock, claim, claim_existing, claim_restore, finish_marker, is_to_be_made};
@@ -13,7 +17,7 @@ use crate::log::Before;
 use crate::scratch::remove_scratch;
 use crate::space::{FreeSpace, NearlyFull, SpaceProbe};
 use crate::store::{discard, remove_discarded};
-use crate::{BackupError, BackupReport, FileCells, FileLog, LogOptions, OpenError, StoreOptions, TreeStore};
+use crate::{FileCells, FileLog, LogOptions, OpenError, StoreOptions, TreeStore};
 
 const LOG: &str = "log";
 const STORE: &str = "store";
@@ -34,23 +38,6 @@ pub struct FileOptions {
 impl Default for FileOptions {
     fn default() -> Self {
         Self { log: LogOptions::default(), store: StoreOptions::default(), free_bytes_min: 512 << 20 }
-    }
-}
-
-/// The room on a storage's disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
-    /// What is free.
-    pub free_bytes: u64,
-    /// What has to stay free: below it, writes are refused.
-    pub needed_bytes: u64,
-}
-
-impl Room {
-    /// Whether writes are refused for lack of it.
-    #[must_use]
-    pub fn is_short(&self) -> bool {
-        self.free_bytes < self.needed_bytes
     }
 }
 
@@ -245,8 +232,35 @@ impl FileStorage {
     ///
     /// # Errors
     ///
-    /// [`OpenError`] with what the log or the store said; both are closed all the same.
-    pub async fn close(self) -> Result<(), OpenError> {
+    /// [`CloseError`] with what the log or the store said; both are closed all the same.
+    pub async fn close(self) -> Result<(), CloseError> {
+        StorageBackend::close(&self).await
+    }
+}
+
+#[async_trait]
+impl StorageBackend for FileStorage {
+    fn log(&self) -> &Log {
+        &self.log
+    }
+
+    fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn room(&self) -> Option<Room> {
+        Some(self.room())
+    }
+
+    fn as_backup(&self) -> Option<&dyn Backup> {
+        Some(self)
+    }
+
+    async fn scratch(&self) -> Result<ScratchStore, StoreError> {
+        self.scratch().await
+    }
+
+    async fn close(&self) -> Result<(), CloseError> {
         // The log holds the folder's lock, so it goes last.
         let cells = self.cells.close().await;
         let store = self.store.close().await;
@@ -254,6 +268,13 @@ impl FileStorage {
         cells?;
         store?;
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Backup for FileStorage {
+    async fn backup(&self, destination: &Path) -> Result<BackupReport, BackupError> {
+        self.backup(destination).await
     }
 }
 

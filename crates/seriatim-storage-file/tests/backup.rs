@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use seriatim_env::Env;
-use seriatim_storage::{Digest, Entries, Header, Key, Log, LogError, Owner, ReadLimit};
+use seriatim_storage::{
+    BackupError, BackupReport, DestinationError, Digest, Entries, Header, Key, Log, LogError, Owner,
+    ReadLimit,
+};
 use seriatim_storage_file::{
-    BackupError, BackupReport, DestinationError, FileOptions, FileStorage, LogOptions, OpenError,
-    RestoreError, restore, stage_restore,
+    FileOptions, FileStorage, LogOptions, OpenError, RestoreError, restore, stage_restore,
 };
 use seriatim_types::{
     ErrorKind, Partition, PartitionOffset, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset,

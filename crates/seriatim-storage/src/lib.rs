@@ -5,6 +5,8 @@
 //! - [`Cells`]: values that several writers change on condition.
 //! - [`Bulletin`]: small durable values beside the log that are neither.
 //!
+//! [`Storage`] is an open storage of any kind: a log, a store, and what only some kinds have.
+//!
 //! Backends implement [`LogBackend`], [`StoreBackend`] and [`CellsBackend`]; [`memory`] has one of each. The
 //! conformance suites of `seriatim-storage-testing` check whether a backend does what the ports promise.
 //!
@@ -46,6 +48,7 @@ mod entries;
 mod entry;
 mod log;
 pub mod memory;
+mod storage;
 mod store;
 
 pub use bulletin::{
@@ -58,6 +61,10 @@ pub use entry::{BadEntry, Draw, ENTRY_VERSION, Entry, EntryTooLarge, Header, Rai
 pub use log::{
     Append, AppendError, AppendFuture, Follower, Log, LogBackend, LogError, LogId, Owner, ReadLimit, Receipt,
     Taken,
+};
+pub use storage::{
+    Backup, BackupError, BackupReport, CloseError, DestinationError, Room, ScratchStore, Storage,
+    StorageBackend,
 };
 pub use store::{
     Batch, ClusteringRange, Durability, Key, Pair, Scan, Store, StoreBackend, StoreError, StoreKey, Write,

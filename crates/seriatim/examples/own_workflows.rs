@@ -10,10 +10,11 @@
 
 use std::time::Duration;
 
+use seriatim::StorageUrl;
 use seriatim::engine::{Engine, Options};
 use seriatim::env::{Env, Shutdown};
 use seriatim::server::Server;
-use seriatim::storage_file::{FileOptions, Storage};
+use seriatim::storage_file::FileOptions;
 use seriatim::workflow::{Activity, Context, Exit, Failure, Registry, Workflow};
 use seriatim::workflow_host::{Activities, ActivityContext, HostOptions, WorkflowHost};
 
@@ -41,7 +42,8 @@ async fn say(_: ActivityContext, text: String) -> Result<usize, Failure> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let env = Env::real();
-    let storage = Storage::open(&env, &"file:./own-workflows-data".parse()?, FileOptions::default()).await?;
+    let url: StorageUrl = "file:./own-workflows-data".parse()?;
+    let storage = url.open(&env, FileOptions::default()).await?;
     let (log, store) = (storage.log().clone(), storage.store().clone());
     let engine = Engine::open(env.clone(), log, store, [], Options::default()).await?;
     let workflows = Registry::new().workflow(REMIND, remind);

@@ -98,8 +98,9 @@ by_kind!(
     seriatim_engine::OpenError,
     seriatim_engine::SubmitError,
     seriatim_engine::doctor::DoctorError,
+    seriatim_storage::BackupError,
+    seriatim_storage::CloseError,
     seriatim_storage_file::OpenError,
-    seriatim_storage_file::BackupError,
     seriatim_storage_file::RestoreError,
 );
 

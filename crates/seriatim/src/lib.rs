@@ -7,6 +7,7 @@
 //! | [`engine`] | commands become numbered events; series, audits, the doctor |
 //! | [`engine::alone`], [`sequencer`] | gap-free sequences derived from a log, alone |
 //! | [`blocks`] | unique rising ids, leased in blocks |
+//! | [`StorageUrl`] | opens a storage of any kind |
 //! | [`storage`], [`storage_file`] | the ports Log, Store, Cells and Bulletin, and all of them on local files |
 //! | [`storage_testing`] | conformance suites and fault injection, for those who write backends |
 //! | [`server`], [`client`], [`api`] | the HTTP API, a client of it, and what they say to each other |
@@ -15,6 +16,8 @@
 //! | `temporal` | the same workflows on a Temporal cluster; with the cargo feature of that name |
 //! | [`types`], [`mod@env`] | names and numbers; the door to clock, sleep, spawn and randomness |
 #![forbid(unsafe_code)]
+
+mod storage_url;
 
 pub use seriatim_api as api;
 pub use seriatim_blocks as blocks;
@@ -32,6 +35,8 @@ pub use seriatim_temporal_history as temporal_history;
 pub use seriatim_types as types;
 pub use seriatim_workflow as workflow;
 pub use seriatim_workflow_host as workflow_host;
+
+pub use storage_url::{ParseStorageUrlError, StorageUrl};
 
 /// Pages of the documentation whose blocks of Rust are compiled and run.
 #[cfg(doctest)]

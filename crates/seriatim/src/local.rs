@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::StreamExt as _;
+use seriatim::StorageUrl;
 use seriatim_client::{Body, Transport, TransportError};
 use seriatim_engine::Engine;
 use seriatim_server::{LocalApi, Server};
-use seriatim_storage_file::StorageUrl;
 
 /// Takes requests to an engine in this process. Nobody is asked for a token: who can open the files may do everything.
 #[derive(Debug)]

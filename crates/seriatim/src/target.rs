@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use seriatim::StorageUrl;
 use seriatim_client::{Client, ClientOptions, ServerUrl};
 use seriatim_engine::{App, Engine, PartitionStatus};
-use seriatim_storage_file::{Storage, StorageUrl};
+use seriatim_storage::Storage;
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -77,9 +78,9 @@ impl Target {
             return self.with(context, work).await;
         };
         let settings = context.settings()?;
-        let memory = Storage::open(&context.env, &StorageUrl::Memory, settings.file_options()?).await?;
+        let memory = StorageUrl::Memory.open(&context.env, settings.file_options()?).await?;
         use_storage(context, &settings, &StorageUrl::Memory, memory, &work).await?;
-        let storage = Storage::open(&context.env, url, settings.file_options()?).await?;
+        let storage = url.open(&context.env, settings.file_options()?).await?;
         eprintln!("seriatim: {} is a new storage", directory.display());
         use_storage(context, &settings, url, storage, &work).await
     }
@@ -143,7 +144,7 @@ pub(crate) async fn open_storage(
         }
         StorageUrl::File(_) => {}
     }
-    Ok(Storage::open(&context.env, url, settings.file_options()?).await?)
+    Ok(url.open(&context.env, settings.file_options()?).await?)
 }
 
 /// Whether opening this storage would make it: always in memory, and in a folder that is missing or empty.

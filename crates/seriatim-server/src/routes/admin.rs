@@ -49,12 +49,12 @@ async fn backup(
     if !path.is_absolute() {
         return Err(Problem::invalid(format!("destination is an absolute path, not {destination:?}")));
     }
-    let storage = api.storage.clone().filter(|storage| storage.file().is_some());
+    let storage = api.storage.clone().filter(|storage| storage.as_backup().is_some());
     let storage = storage
         .ok_or_else(|| Problem::invalid("this server keeps its data in memory: there is nothing to copy"))?;
     let work = async move {
-        let file = storage.file().ok_or_else(|| Problem::not_found("there are no files"))?;
-        file.backup(&path).await.map_err(|error| problem(error.kind(), &error))
+        let storage = storage.as_backup().ok_or_else(|| Problem::not_found("there are no files"))?;
+        storage.backup(&path).await.map_err(|error| problem(error.kind(), &error))
     };
     let made = to_the_end(&api, work).await?;
     let tails = made.tails.iter().map(|(partition, tail)| PartitionTail {
@@ -131,7 +131,7 @@ async fn examine(
         let Ok(_turn) = own.doctor.try_lock() else {
             return Err(Problem::busy("the doctor is looking already"));
         };
-        let scratch = storage.scratch(&own.env).await.map_err(|error| problem(error.kind(), &error))?;
+        let scratch = storage.scratch().await.map_err(|error| problem(error.kind(), &error))?;
         let looked = own.engine.doctor(scratch.store(), treatment, &mut |_| {}).await;
         if let Err(error) = scratch.close().await {
             tracing::warn!(%error, "the doctor's scratch store is left for the next start to remove");

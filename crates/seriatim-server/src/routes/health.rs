@@ -97,7 +97,7 @@ fn is_out_of_threads(api: &Api) -> Option<Trouble> {
 }
 
 fn is_full(api: &Api) -> Option<Trouble> {
-    let room = api.storage.as_ref()?.file()?.room();
+    let room = api.storage.as_ref()?.room()?;
     room.is_short().then_some(Trouble::DiskNearlyFull)
 }
 

@@ -5,13 +5,14 @@ use std::path::Path;
 use serde_json::json;
 use seriatim_engine::Engine;
 use seriatim_env::Env;
-use seriatim_storage_file::{FileOptions, FileStorage, Storage, stage_restore};
+use seriatim_storage::Storage;
+use seriatim_storage_file::{FileOptions, FileStorage, stage_restore};
 
 use crate::server::{Server, Setup};
 
 async fn open(directory: &Path) -> Server {
     let storage = FileStorage::open(&Env::real(), directory, FileOptions::default()).await.unwrap();
-    Setup::on(Storage::File(storage)).start().await
+    Setup::on(Storage::new(storage)).start().await
 }
 
 #[tokio::test]

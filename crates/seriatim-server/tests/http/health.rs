@@ -8,8 +8,8 @@ use serde_json::json;
 use seriatim_env::Env;
 use seriatim_server::ServerOptions;
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
-use seriatim_storage::{Log, Store};
-use seriatim_storage_file::{FileOptions, FileStorage, Storage};
+use seriatim_storage::{Log, Storage, Store};
+use seriatim_storage_file::{FileOptions, FileStorage};
 use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
 
 use crate::server::{Server, Setup};
@@ -67,7 +67,7 @@ async fn a_disk_that_is_nearly_full_is_named() {
     });
     let storage =
         FileStorage::open_with_probe(&Env::real(), folder.path(), FileOptions::default(), probe).await;
-    let server = Setup::on(Storage::File(storage.unwrap())).start().await;
+    let server = Setup::on(Storage::new(storage.unwrap())).start().await;
     assert_eq!(server.get("/readyz").await.body, json!({"status": "ready"}));
     full.store(true, std::sync::atomic::Ordering::Relaxed);
     let ready = server.get("/readyz").await;

@@ -11,9 +11,8 @@ use seriatim_engine::definition::{Application, shop};
 use seriatim_engine::{App, Engine, Options};
 use seriatim_env::{Env, Shutdown, Task};
 use seriatim_server::{Server as Runner, ServerOptions};
-use seriatim_storage::memory::{MemoryLog, MemoryStore};
-use seriatim_storage::{Log, Store};
-use seriatim_storage_file::Storage;
+use seriatim_storage::memory::MemoryStorage;
+use seriatim_storage::{Log, Storage, Store};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -33,8 +32,9 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) fn new() -> Self {
-        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
-        let storage = Some(Storage::Memory { log: log.clone(), store: store.clone() });
+        let storage = Storage::new(MemoryStorage::new());
+        let (log, store) = (storage.log().clone(), storage.store().clone());
+        let storage = Some(storage);
         let (options, engine) = (ServerOptions::default(), Options::default());
         let application = shop();
         Self { options, engine, application, log, store, storage, metrics: None, routes: None, ready: true }

@@ -6,8 +6,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use seriatim_env::Env;
+use seriatim_storage::DestinationError;
 
-use super::error::{DestinationError, unavailable};
+use super::error::unavailable;
 use crate::disk::{RealDisk, create_directories};
 use crate::space::{FreeSpace, NearlyFull};
 

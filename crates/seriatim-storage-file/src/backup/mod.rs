@@ -18,14 +18,13 @@ mod error;
 mod manifest;
 mod restore;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use seriatim_env::Env;
-use seriatim_types::{Partition, PartitionOffset};
+use seriatim_storage::{BackupError, BackupReport};
 
 use self::destination::UnfinishedFolder;
-pub use self::error::{BackupError, DestinationError, RestoreError};
+pub use self::error::RestoreError;
 use self::manifest::Manifest;
 pub use self::restore::{StagedRestore, restore, stage_restore};
 use crate::bulletin;
@@ -35,19 +34,6 @@ use crate::space::FreeSpace;
 
 /// The folder of the segments, in a backup as in a storage.
 const LOG: &str = "log";
-
-/// What a backup holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BackupReport {
-    /// How long its segments are together.
-    pub bytes: u64,
-    /// How many frames they have: what one sync covered each.
-    pub frames: u64,
-    /// How many entries these hold, of all partitions.
-    pub entries: u64,
-    /// Every partition that was ever taken, with the offset behind its last entry.
-    pub tails: BTreeMap<Partition, PartitionOffset>,
-}
 
 impl From<CopiedLog> for BackupReport {
     fn from(CopiedLog { frames, entries, bytes, tails }: CopiedLog) -> Self {

@@ -4,10 +4,11 @@ use std::io;
 use std::path::Path;
 
 use seriatim_env::Env;
+use seriatim_storage::BackupReport;
 
 use super::destination::UnfinishedFolder;
 use super::manifest::{BACKUP_VERSION, BadManifest, Manifest};
-use super::{BackupReport, LOG, RestoreError};
+use super::{LOG, RestoreError};
 use crate::bulletin::{self, BULLETIN};
 use crate::directory::{BACKUP_MARKER, begin_restore, finish_restore};
 use crate::disk::RealDisk;

@@ -2,8 +2,10 @@
 
 mod cells;
 mod log;
+mod storage;
 mod store;
 
 pub use cells::MemoryCells;
 pub use log::MemoryLog;
+pub use storage::MemoryStorage;
 pub use store::MemoryStore;

@@ -36,8 +36,8 @@ impl Backup {
         let report = match self.target.storage() {
             Some(url) => {
                 let storage = open_storage(context, &context.settings()?, url).await?;
-                let made = match storage.file() {
-                    Some(file) => file.backup(&destination).await.map_err(CliError::from),
+                let made = match storage.as_backup() {
+                    Some(storage) => storage.backup(&destination).await.map_err(CliError::from),
                     None => Err(CliError::usage("only a storage on files can be backed up")),
                 };
                 storage.close().await?;
@@ -60,7 +60,7 @@ impl Backup {
     }
 }
 
-fn report_of(destination: &str, report: &seriatim_storage_file::BackupReport) -> BackupReport {
+fn report_of(destination: &str, report: &seriatim_storage::BackupReport) -> BackupReport {
     let tail =
         |(partition, tail): (&seriatim_types::Partition, &seriatim_types::PartitionOffset)| PartitionTail {
             application: partition.application.get(),

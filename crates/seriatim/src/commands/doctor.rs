@@ -1,10 +1,11 @@
 //! `seriatim doctor`.
 
 use clap::Args;
+use seriatim::StorageUrl;
 use seriatim_api::{DoctorReport, Finding, PartitionProblem, Treatment};
 use seriatim_engine::doctor::{self, Lost, LowerBound};
 use seriatim_server::doctor_report;
-use seriatim_storage_file::{Storage, StorageUrl};
+use seriatim_storage::Storage;
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -144,7 +145,7 @@ async fn examine_open(
     storage: &Storage,
     treatment: Treatment,
 ) -> Result<DoctorReport, CliError> {
-    let scratch = storage.scratch(&context.env).await.map_err(|error| CliError::of(error.kind(), error))?;
+    let scratch = storage.scratch().await.map_err(|error| CliError::of(error.kind(), error))?;
     let treatment = match treatment {
         Treatment::Check => doctor::Treatment::Check,
         Treatment::Repair => doctor::Treatment::Repair,

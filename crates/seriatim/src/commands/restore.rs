@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
+use seriatim::StorageUrl;
 use seriatim_engine::Engine;
-use seriatim_storage_file::{BackupReport, FileOptions, StorageUrl, stage_restore};
+use seriatim_storage::BackupReport;
+use seriatim_storage_file::{FileOptions, stage_restore};
 
 use crate::context::Context;
 use crate::error::CliError;

@@ -5,11 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
+use seriatim::StorageUrl;
 use seriatim_engine::definition::{Application, shop};
 use seriatim_engine::{App, Engine, Options};
 use seriatim_env::{Env, Shutdown};
 use seriatim_server::{Server, TlsFiles};
-use seriatim_storage_file::{FileOptions, Storage, StorageUrl};
+use seriatim_storage::Storage;
+use seriatim_storage::memory::MemoryStorage;
 use seriatim_workflow_host::{WorkflowHost, demo};
 use tokio::net::{TcpListener, TcpSocket, lookup_host};
 use tracing::Level;
@@ -66,7 +68,7 @@ async fn serve(context: &Context, settings: &Settings) -> Result<(), CliError> {
     let stop = stop_on_signals(env)?;
     let metrics = metrics_exporter_prometheus::PrometheusBuilder::new().install_recorder();
     let metrics = metrics.map_err(CliError::unavailable)?;
-    let storage = Storage::open(env, &url, settings.file_options()?).await?;
+    let storage = url.open(env, settings.file_options()?).await?;
     let (log, store) = (storage.log().clone(), storage.store().clone());
     if !socket.is_loopback()? && !has_tokens(env, &storage, engine_options).await? {
         storage.close().await?;
@@ -88,7 +90,7 @@ async fn serve(context: &Context, settings: &Settings) -> Result<(), CliError> {
 
 /// Opens an engine in memory and closes it: what is wrong with definitions and options is wrong there too.
 async fn try_in_memory(env: &Env, apps: Vec<App>, options: Options) -> Result<(), CliError> {
-    let storage = Storage::open(env, &StorageUrl::Memory, FileOptions::default()).await?;
+    let storage = Storage::new(MemoryStorage::new());
     let (log, store) = (storage.log().clone(), storage.store().clone());
     Engine::open(env.clone(), log, store, apps, options).await?.close().await;
     Ok(storage.close().await?)

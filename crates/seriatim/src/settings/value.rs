@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use seriatim_storage_file::StorageUrl;
+use seriatim::StorageUrl;
 use seriatim_types::TrustLevel;
 
 /// What a setting can be.
@@ -132,7 +132,7 @@ fn check_filter(text: &str) -> Result<(), String> {
 
 impl Read for StorageUrl {
     fn read(text: &str) -> Result<Self, String> {
-        text.parse().map_err(|error: seriatim_storage_file::ParseStorageUrlError| error.to_string())
+        text.parse().map_err(|error: seriatim::ParseStorageUrlError| error.to_string())
     }
 }
 

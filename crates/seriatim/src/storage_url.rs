@@ -1,22 +1,21 @@
-//! Storages picked by URL.
+//! Storages picked by URL: the one place that knows every kind.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use seriatim_env::Env;
-use seriatim_storage::memory::{MemoryLog, MemoryStore};
-use seriatim_storage::{Log, Store};
+use seriatim_storage::Storage;
+use seriatim_storage::memory::MemoryStorage;
+use seriatim_storage_file::{FileOptions, FileStorage, OpenError};
 use seriatim_types::ErrorKind;
-
-use crate::{FileOptions, FileStorage, OpenError};
 
 /// Where data lives: `memory:`, or `file:` and a path.
 ///
 /// The path is taken as it is written, without percent-encoding; a relative one counts from the working directory.
 ///
 /// ```
-/// use seriatim_storage_file::StorageUrl;
+/// use seriatim::StorageUrl;
 ///
 /// let url: StorageUrl = "file:./seriatim-data".parse().unwrap();
 /// assert_eq!(url, StorageUrl::File("./seriatim-data".into()));
@@ -117,88 +116,31 @@ impl fmt::Display for StorageUrl {
     }
 }
 
-/// An open storage of any kind.
-///
-/// ```
-/// use seriatim_env::Env;
-/// use seriatim_storage_file::{FileOptions, Storage, StorageUrl};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let storage = Storage::open(&Env::real(), &"memory:".parse()?, FileOptions::default()).await?;
-/// assert!(storage.log().partitions().await?.is_empty());
-/// storage.close().await?;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug)]
-pub enum Storage {
-    /// In memory.
-    Memory {
-        /// The log.
-        log: Log,
-        /// The store.
-        store: Store,
-    },
-    /// On files.
-    File(FileStorage),
-}
-
-impl Storage {
-    /// Opens the storage that the URL names; `options` are for one on files.
+impl StorageUrl {
+    /// Opens the storage; `options` are for one on files.
+    ///
+    /// ```
+    /// use seriatim::StorageUrl;
+    /// use seriatim::env::Env;
+    /// use seriatim::storage_file::FileOptions;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let url: StorageUrl = "memory:".parse()?;
+    /// let storage = url.open(&Env::real(), FileOptions::default()).await?;
+    /// assert!(storage.log().partitions().await?.is_empty());
+    /// storage.close().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
     /// As [`FileStorage::open`]. One in memory is always new, and opens.
-    pub async fn open(env: &Env, url: &StorageUrl, options: FileOptions) -> Result<Self, OpenError> {
-        match url {
-            StorageUrl::Memory => {
-                Ok(Self::Memory { log: Log::new(MemoryLog::new()), store: Store::new(MemoryStore::new()) })
-            }
-            StorageUrl::File(directory) => FileStorage::open(env, directory, options).await.map(Self::File),
-        }
-    }
-
-    /// The log.
-    #[must_use]
-    pub fn log(&self) -> &Log {
+    pub async fn open(&self, env: &Env, options: FileOptions) -> Result<Storage, OpenError> {
         match self {
-            Self::Memory { log, .. } => log,
-            Self::File(storage) => storage.log(),
-        }
-    }
-
-    /// The store.
-    #[must_use]
-    pub fn store(&self) -> &Store {
-        match self {
-            Self::Memory { store, .. } => store,
-            Self::File(storage) => storage.store(),
-        }
-    }
-
-    /// The storage on files, which alone can be backed up.
-    #[must_use]
-    pub fn file(&self) -> Option<&FileStorage> {
-        match self {
-            Self::Memory { .. } => None,
-            Self::File(storage) => Some(storage),
-        }
-    }
-
-    /// Finishes what is under way, flushes, and lets go of it.
-    ///
-    /// # Errors
-    ///
-    /// As [`FileStorage::close`].
-    pub async fn close(self) -> Result<(), OpenError> {
-        match self {
-            Self::Memory { log, store } => {
-                let closed = store.close().await;
-                log.close().await?;
-                Ok(closed?)
-            }
-            Self::File(storage) => storage.close().await,
+            Self::Memory => Ok(Storage::new(MemoryStorage::new())),
+            Self::File(directory) => FileStorage::open(env, directory, options).await.map(Storage::new),
         }
     }
 }
