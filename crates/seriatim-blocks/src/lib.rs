@@ -29,24 +29,32 @@
 //! - [`BlockAllocator`] fetches blocks ahead of time and hands out their numbers.
 //! - [`BatchedBlocks`] is for callers who write the block themselves, in a batch of their own.
 //!
+//! The cargo feature `storage`, on by default, adds [`StoredBlocks`] and [`BatchedBlocks`] with their keys and ranges. Without
+//! it this crate does not depend on the storage ports: a client that leases blocks from a server needs none.
+//!
 //! `docs/blocks.md` says when to use blocks, when a sequence and when a UUID, what is guaranteed and what is not.
 //!
 //! [`Cells`]: seriatim_storage::Cells
 #![forbid(unsafe_code)]
 
 mod allocator;
+#[cfg(feature = "storage")]
 mod batched;
 mod block;
 mod counts;
 mod error;
+#[cfg(feature = "storage")]
 mod key;
 mod line;
 mod metrics;
+#[cfg(feature = "storage")]
 mod on_cells;
 mod options;
 mod pace;
+#[cfg(feature = "storage")]
 mod range;
 mod store;
+#[cfg(feature = "storage")]
 mod stored;
 mod stretch;
 mod supply;
@@ -55,12 +63,16 @@ mod supply_tests;
 mod sync;
 
 pub use allocator::BlockAllocator;
+#[cfg(feature = "storage")]
 pub use batched::{BatchedBlocks, Claim};
 pub use block::{BadBlock, Block};
 pub use counts::Counts;
 pub use error::{AllocateError, BlockOptionsError, BlockStoreError, OpenError};
+#[cfg(feature = "storage")]
 pub use key::BlockKey;
+#[cfg(feature = "storage")]
 pub use on_cells::StoredBlocks;
 pub use options::{ALLOCATE_MAX, BlockOptions, BlockSize, DEFAULT_BLOCK_SIZE};
+#[cfg(feature = "storage")]
 pub use range::NumberRange;
 pub use store::{BlockStore, Demand, LastBlock};
