@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use seriatim_types::ErrorKind;
 use utoipa::ToSchema;
 
 /// What went wrong, for programs.
@@ -99,6 +100,49 @@ impl Code {
     }
 }
 
+/// The code that an error of this kind has in an answer. A caller of the API cannot open again what was closed, so to it
+/// a closed part is unavailable.
+impl From<ErrorKind> for Code {
+    fn from(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Busy => Self::Busy,
+            ErrorKind::Unavailable | ErrorKind::Closed => Self::Unavailable,
+            ErrorKind::Conflict => Self::Conflict,
+            ErrorKind::Invalid => Self::Invalid,
+            ErrorKind::NotFound => Self::NotFound,
+            ErrorKind::Corrupt => Self::Corrupt,
+            ErrorKind::Exhausted => Self::Exhausted,
+            ErrorKind::TooLarge => Self::TooLarge,
+            ErrorKind::Fenced => Self::Fenced,
+            ErrorKind::InDoubt => Self::InDoubt,
+            ErrorKind::Unauthorized => Self::Unauthorized,
+            ErrorKind::Forbidden => Self::Forbidden,
+            ErrorKind::Internal => Self::Internal,
+        }
+    }
+}
+
+/// What the caller who gets this code can do about it.
+impl From<Code> for ErrorKind {
+    fn from(code: Code) -> Self {
+        match code {
+            Code::Invalid => Self::Invalid,
+            Code::Unauthorized => Self::Unauthorized,
+            Code::Forbidden => Self::Forbidden,
+            Code::NotFound => Self::NotFound,
+            Code::Conflict => Self::Conflict,
+            Code::TooLarge => Self::TooLarge,
+            Code::Exhausted => Self::Exhausted,
+            Code::Busy => Self::Busy,
+            Code::Unavailable => Self::Unavailable,
+            Code::Fenced => Self::Fenced,
+            Code::InDoubt => Self::InDoubt,
+            Code::Corrupt => Self::Corrupt,
+            Code::Internal => Self::Internal,
+        }
+    }
+}
+
 /// A problem document (RFC 9457).
 ///
 /// ```
@@ -149,6 +193,16 @@ impl Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_code_is_a_kind_under_its_own_name() {
+        for code in Code::ALL {
+            let kind = ErrorKind::from(code);
+            assert_eq!(Code::from(kind), code);
+            assert_eq!(serde_json::to_value(code).unwrap(), kind.to_string());
+        }
+        assert_eq!(Code::from(ErrorKind::Closed), Code::Unavailable);
+    }
 
     #[test]
     fn a_problem_is_read_as_it_was_written() {

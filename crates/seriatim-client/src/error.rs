@@ -1,7 +1,7 @@
 //! What can go wrong.
 
 use serde_json::Value;
-use seriatim_api::{Code, Problem};
+use seriatim_api::Problem;
 use seriatim_types::ErrorKind;
 
 /// Why a call has no answer.
@@ -78,31 +78,12 @@ fn message(failure: &Value) -> String {
     text
 }
 
-/// What a caller can do about a problem.
-pub(crate) fn kind_of(code: Code) -> ErrorKind {
-    match code {
-        Code::Invalid => ErrorKind::Invalid,
-        Code::Unauthorized => ErrorKind::Unauthorized,
-        Code::Forbidden => ErrorKind::Forbidden,
-        Code::NotFound => ErrorKind::NotFound,
-        Code::Conflict => ErrorKind::Conflict,
-        Code::TooLarge => ErrorKind::TooLarge,
-        Code::Exhausted => ErrorKind::Exhausted,
-        Code::Busy => ErrorKind::Busy,
-        Code::Unavailable => ErrorKind::Unavailable,
-        Code::Fenced => ErrorKind::Fenced,
-        Code::InDoubt => ErrorKind::InDoubt,
-        Code::Corrupt => ErrorKind::Corrupt,
-        Code::Internal => ErrorKind::Internal,
-    }
-}
-
 impl ClientError {
     /// What the caller can do about it.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Refused(problem) => kind_of(problem.code),
+            Self::Refused(problem) => problem.code.into(),
             Self::Unreachable { .. } | Self::Lost { in_doubt: false, .. } => ErrorKind::Unavailable,
             Self::Lost { in_doubt: true, .. } => ErrorKind::InDoubt,
             Self::BadAnswer { .. } => ErrorKind::Internal,

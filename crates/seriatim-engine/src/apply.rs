@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use seriatim_storage::Digest;
-use seriatim_types::{Partition, PartitionOffset, Timestamp};
+use seriatim_types::{Partition, PartitionOffset, Timestamp, panic_text};
 
 use crate::codec::BadBytes;
 use crate::definition::{DocumentKind, DocumentSchema, Schema};
@@ -210,10 +210,4 @@ fn update(key: StoreKey, place: Place, row: &Row, state: &mut State<'_>) -> Resu
     }
     state.put(key, record.encode());
     Ok(())
-}
-
-/// What a panic said.
-pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&'static str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")
 }

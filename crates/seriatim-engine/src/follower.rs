@@ -13,9 +13,9 @@ use futures_util::future::{Either, select};
 use seriatim_env::Instant;
 use seriatim_sequencer::{Status, StatusHandle};
 use seriatim_storage::{Batch, Bulletin, Durability, ReadEntries, ReadLimit};
-use seriatim_types::{Partition, PartitionOffset};
+use seriatim_types::{Partition, PartitionOffset, panic_text};
 
-use crate::apply::{decode_offset, encode_offset, panic_text};
+use crate::apply::{decode_offset, encode_offset};
 use crate::event::{Event, Place};
 use crate::keys;
 use crate::partition::Shared;

@@ -1,6 +1,5 @@
 //! What every request passes: its id, who asks, how many at once, how long, and what if it panics.
 
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt as _;
 use hyper::body::Incoming;
 use seriatim_api::Code;
+use seriatim_types::panic_text;
 use tokio::sync::Semaphore;
 use tower_service::Service as _;
 use tracing::Instrument as _;
@@ -62,7 +62,7 @@ impl Front {
             AssertUnwindSafe(self.pass(request, head)).catch_unwind().instrument(span.clone()).await;
         let mut response = answered.unwrap_or_else(|panic| {
             metrics.panics.increment(1);
-            let message = message_of(&*panic);
+            let message = panic_text(&*panic);
             tracing::error!(parent: &span, message, "a handler has panicked");
             Problem::new(Code::Internal, "a defect: the server's log says more").into_response()
         });
@@ -162,9 +162,4 @@ fn head_bytes(request: &Request<Incoming>) -> usize {
     let header =
         |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + ": \r\n".len();
     first + request.headers().iter().map(header).sum::<usize>() + "\r\n".len()
-}
-
-fn message_of(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

@@ -5,7 +5,6 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use seriatim_api::{Code, Problem as Document};
 use seriatim_engine::SubmitError;
-use seriatim_types::ErrorKind;
 
 /// Seconds after which a busy server is worth asking again: longer than it holds commands, shorter than patience.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
@@ -52,28 +51,9 @@ impl Problem {
     }
 }
 
-/// The code of an error.
-pub(crate) fn code(kind: ErrorKind) -> Code {
-    match kind {
-        ErrorKind::Busy => Code::Busy,
-        ErrorKind::Unavailable | ErrorKind::Closed => Code::Unavailable,
-        ErrorKind::Conflict => Code::Conflict,
-        ErrorKind::Invalid => Code::Invalid,
-        ErrorKind::NotFound => Code::NotFound,
-        ErrorKind::Corrupt => Code::Corrupt,
-        ErrorKind::Exhausted => Code::Exhausted,
-        ErrorKind::TooLarge => Code::TooLarge,
-        ErrorKind::Fenced => Code::Fenced,
-        ErrorKind::InDoubt => Code::InDoubt,
-        ErrorKind::Unauthorized => Code::Unauthorized,
-        ErrorKind::Forbidden => Code::Forbidden,
-        ErrorKind::Internal => Code::Internal,
-    }
-}
-
 impl From<SubmitError> for Problem {
     fn from(error: SubmitError) -> Self {
-        let mut problem = Self::new(code(error.kind()), error.to_string());
+        let mut problem = Self::new(error.kind().into(), error.to_string());
         if let SubmitError::Moved { expected, found, .. } = error {
             (problem.0.expected, problem.0.found) = (Some(expected.into()), Some(found.into()));
         }

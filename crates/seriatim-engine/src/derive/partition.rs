@@ -16,7 +16,7 @@ use seriatim_sequencer::{
     Busy, Committed, Definition, IgnoredNumbers, Numbers, NumbersKey, ReadError, StopReason,
 };
 use seriatim_storage::{ClusteringRange, Key, Log, Store, StoreError};
-use seriatim_types::{Partition, WorkspaceId};
+use seriatim_types::{Partition, WorkspaceId, panic_text};
 use tokio::sync::{Notify, watch};
 
 use super::budget::{Budget, Limits};
@@ -25,7 +25,6 @@ use super::fetched::{Fetched, Fetching};
 use super::overlay::Overlay;
 use super::split::Splits;
 use super::state::{REMOVED, lock};
-use crate::apply::panic_text;
 use crate::keys::StoreKey;
 use crate::metrics::DerivedMetrics;
 

@@ -4,10 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::Value as Json;
 use seriatim_sequencer::{Event as NewEvent, Group, Pin, Transaction};
-use seriatim_types::{ApplicationId, RecordId, SequenceId, Timestamp, WorkspaceOffset};
+use seriatim_types::{ApplicationId, RecordId, SequenceId, Timestamp, WorkspaceOffset, panic_text};
 
 use super::Shared;
-use crate::apply::{KeyUse, Pass, panic_text};
+use crate::apply::{KeyUse, Pass};
 use crate::codec::BadBytes;
 use crate::command::{CommandError, Context, draw_fields};
 use crate::derive::{Base, Draft, State};

@@ -16,7 +16,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::extract::Body;
-use crate::problem::{Problem, code};
+use crate::problem::Problem;
 use crate::server::Api;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
@@ -24,7 +24,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
 }
 
 fn problem(kind: ErrorKind, error: &impl ToString) -> Problem {
-    Problem::new(code(kind), error.to_string())
+    Problem::new(kind.into(), error.to_string())
 }
 
 /// Runs work that goes on when nobody waits for it any more.

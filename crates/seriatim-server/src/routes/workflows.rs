@@ -21,7 +21,7 @@ use utoipa_axum::routes;
 use super::{cut, page};
 use crate::extract::{Body, Path, Query, idempotency_key, in_words};
 use crate::openapi::IdempotencyHeader;
-use crate::problem::{Problem, code};
+use crate::problem::Problem;
 use crate::server::Api;
 
 /// Seconds that a request may wait for a workflow's end: less than a request may take.
@@ -53,7 +53,7 @@ impl From<HostError> for Problem {
             stuck @ HostError::Stuck { .. } => {
                 Self::new(Code::Unavailable, stuck.to_string()).not_retryable()
             }
-            other => Self::new(code(other.kind()), plain(&other.to_string())),
+            other => Self::new(other.kind().into(), plain(&other.to_string())),
         }
     }
 }
