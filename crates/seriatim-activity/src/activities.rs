@@ -168,7 +168,7 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Mutex, PoisonError};
+    use seriatim_types::sync::Mutex;
 
     use seriatim_env::{Env, Shutdown, simulate};
     use seriatim_workflow::{FailureInfo, Headers, Time};
@@ -188,7 +188,7 @@ mod tests {
         };
         let heartbeats = heartbeats.clone();
         let sink = move |details| {
-            heartbeats.lock().unwrap_or_else(PoisonError::into_inner).extend(details);
+            heartbeats.lock().extend(details);
         };
         ActivityContext::new(info, env.clone(), Shutdown::new(), vec![Payload::json(&6).unwrap()], sink)
     }
@@ -213,7 +213,7 @@ mod tests {
             let heartbeats = Arc::default();
             let input = vec![Payload::json(&4).unwrap()];
             let ended = activities.attempt(context(&env, name, &heartbeats), input).await;
-            let heartbeats = heartbeats.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let heartbeats = heartbeats.lock().clone();
             (ended, heartbeats)
         })
     }

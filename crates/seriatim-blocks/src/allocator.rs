@@ -4,10 +4,11 @@ mod one;
 mod refill;
 mod waiting;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use seriatim_env::{Env, Instant, Task};
 use seriatim_types::Number;
+use seriatim_types::sync::Mutex;
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::line::Ticket;
@@ -172,7 +173,7 @@ impl Shared {
             sender
         });
         if due {
-            self.due.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| self.env.instant());
+            self.due.lock().get_or_insert_with(|| self.env.instant());
             self.wake.notify_one();
         }
         match (outcome, receiver) {

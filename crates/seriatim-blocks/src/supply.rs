@@ -1,7 +1,6 @@
 //! The slow path: what happens under the lock. No I/O, no clock, no await.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
 
 use crate::line::{Line, Ticket};
 use crate::stretch::{Meaning, Stretches};
@@ -103,7 +102,7 @@ impl<W> Supply<W> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<W>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// For a caller whose numbers the fast path did not have: takes them, or queues up. `ticket` is what the fast path

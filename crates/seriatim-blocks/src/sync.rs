@@ -1,4 +1,4 @@
 //! The primitives of the fast path. Its model (`tests/model.rs`) compiles the same source with loom's.
 
+pub(crate) use seriatim_types::sync::{Mutex, MutexGuard};
 pub(crate) use std::sync::atomic::AtomicU64;
-pub(crate) use std::sync::{Mutex, MutexGuard};

@@ -15,16 +15,31 @@ mod stretch;
 mod supply;
 
 mod sync {
+    pub(crate) use loom::sync::MutexGuard;
     pub(crate) use loom::sync::atomic::AtomicU64;
-    pub(crate) use loom::sync::{Mutex, MutexGuard};
+
+    /// Loom's mutex, with the methods of ours.
+    #[derive(Debug)]
+    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap()
+        }
+    }
 }
 
 use block::Block;
 use counts::Counts;
-use loom::sync::{Arc, Mutex};
+use loom::sync::Arc;
 use loom::thread;
 use seriatim_types::Number;
 use supply::{Grant, Outcome, Supply};
+use sync::Mutex;
 
 /// The supply, and what the refill has granted to those who waited.
 struct World {
@@ -42,7 +57,7 @@ impl World {
 
     fn install(&self, base: u64, size: u64, lookahead: u64) {
         let grants = self.supply.install(block(base, size), lookahead);
-        self.granted.lock().unwrap().extend(grants);
+        self.granted.lock().extend(grants);
     }
 
     /// As the allocator does it: what was taken, or nothing if it has to wait.
@@ -61,7 +76,7 @@ impl World {
     }
 
     fn grants(&self) -> Vec<Grant<usize>> {
-        std::mem::take(&mut *self.granted.lock().unwrap())
+        std::mem::take(&mut *self.granted.lock())
     }
 }
 

@@ -1,11 +1,12 @@
 //! Blocks whose reservations are events of `sys`.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use seriatim_blocks::{Block, BlockStore, BlockStoreError, Demand, LastBlock};
 use seriatim_env::Env;
+use seriatim_types::sync::Mutex;
 use seriatim_types::{ErrorKind, Number};
 
 use crate::app::Running;
@@ -44,11 +45,11 @@ impl RegistryBlocks {
     }
 
     fn unsettled(&self) -> Option<Request> {
-        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.unsettled.lock().clone()
     }
 
     fn set_unsettled(&self, request: Option<Request>) {
-        *self.unsettled.lock().unwrap_or_else(PoisonError::into_inner) = request;
+        *self.unsettled.lock() = request;
     }
 
     fn error(&self, error: &SubmitError) -> BlockStoreError {

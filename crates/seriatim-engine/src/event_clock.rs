@@ -5,11 +5,11 @@
 //! partition may have an earlier one; so one look at a clock that is a year ahead would stop time for a year. A wall clock
 //! that jumps ahead is therefore used only when it has held; until then time passes as the monotonic clock says.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use seriatim_env::{Env, Instant};
 use seriatim_types::Timestamp;
+use seriatim_types::sync::Mutex;
 
 /// How far the wall clock may be ahead of the monotonic one before it is doubted. Far more than clocks drift apart between
 /// two looks.
@@ -35,7 +35,7 @@ impl EventClock {
     /// The time, as far as it is believed. It may go back, as the wall clock may.
     pub(crate) fn now(&self) -> Timestamp {
         let (wall, monotonic) = (self.env.now(), self.env.instant().saturating_duration_since(self.started));
-        let (time, notice) = self.steps.lock().unwrap_or_else(PoisonError::into_inner).step(wall, monotonic);
+        let (time, notice) = self.steps.lock().step(wall, monotonic);
         match notice {
             None => {}
             Some(Notice::Ahead(by)) => tracing::warn!(

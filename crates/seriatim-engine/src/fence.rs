@@ -12,10 +12,11 @@
 //! The state of the fence is one row of `sys`, kept in memory besides.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
+use seriatim_types::sync::RwLock;
 use seriatim_types::{ApplicationId, Partition, PartitionOffset, SequenceId, WorkspaceId};
 use tokio::sync::watch;
 
@@ -172,7 +173,7 @@ pub(crate) struct Fence {
 impl Fence {
     pub(crate) fn set(&self, state: FenceState) {
         let (matters, fenced) = (state.matters(), state.fenced);
-        *self.state.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
+        *self.state.write() = Arc::new(state);
         self.matters.store(matters, Ordering::Release);
         self.fenced.send_replace(fenced);
     }
@@ -188,7 +189,7 @@ impl Fence {
     }
 
     pub(crate) fn state(&self) -> Arc<FenceState> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.state.read().clone()
     }
 
     /// What a command of an application has to look at, if anything. `sys` looks at its own row.

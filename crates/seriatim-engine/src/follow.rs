@@ -3,10 +3,11 @@
 //! There is no queue per follower: one that is behind reads from the log at its own pace, and is woken when there is more.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use seriatim_sequencer::Busy;
 use seriatim_storage::{Follower, ReadLimit};
+use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_types::{Partition, PartitionId, PartitionOffset, WorkspaceId, WorkspaceOffset};
 use tokio::sync::watch;
 
@@ -21,7 +22,7 @@ pub(crate) struct Watchers(Mutex<HashMap<WorkspaceId, watch::Sender<()>>>);
 
 impl Watchers {
     fn lock(&self) -> MutexGuard<'_, HashMap<WorkspaceId, watch::Sender<()>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn watch(&self, workspace: WorkspaceId) -> watch::Receiver<()> {

@@ -1,11 +1,12 @@
 //! Named block sequences: unique rising numbers that cost almost nothing and may have gaps.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use seriatim_blocks::{AllocateError, BlockAllocator, BlockOptions, BlockSize, OpenError};
 use seriatim_env::Env;
+use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_types::{ErrorKind, Number};
 
 use crate::blocks::RegistryBlocks;
@@ -82,7 +83,7 @@ impl OpenBlocks {
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 
     /// An allocator that is open.

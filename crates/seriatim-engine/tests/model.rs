@@ -23,7 +23,21 @@ mod definition {
 }
 
 mod sync {
-    pub(crate) use loom::sync::{Mutex, MutexGuard};
+    pub(crate) use loom::sync::MutexGuard;
+
+    /// Loom's mutex, with the methods of ours.
+    #[derive(Debug)]
+    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap()
+        }
+    }
 }
 
 use ahead::Stretch;
@@ -31,11 +45,12 @@ use budget::{Budget, Limits};
 use bytes::Bytes;
 use fetched::{Fetched, Fetching};
 use keys::StoreKey;
-use loom::sync::{Arc, Mutex};
+use loom::sync::Arc;
 use loom::thread;
 use overlay::{FlushStart, Overlay, Writing};
 use seriatim_types::PartitionOffset;
 use state::{Base, Draft, State, Values, lock};
+use sync::Mutex;
 
 /// An overlay, a store with one key, and what both are asked for.
 struct World {
@@ -62,7 +77,7 @@ impl World {
         if fetching.is_empty() {
             return Fetched::default();
         }
-        let found = self.store.lock().unwrap().clone();
+        let found = self.store.lock().clone();
         fetching.finish(vec![found])
     }
 
@@ -116,7 +131,7 @@ impl World {
 
     fn finish(&self, writing: &Writing, works: bool) {
         if works && let Some(value) = writing.layer.values.get(&self.key) {
-            *self.store.lock().unwrap() = Some(value.clone());
+            *self.store.lock() = Some(value.clone());
         }
         let mut overlay = lock(&self.overlay);
         if works { overlay.flushed(writing, 0) } else { overlay.failed(writing) }
@@ -173,7 +188,7 @@ fn after_a_full_flush_everything_is_in_the_store_also_while_the_flusher_begins()
         let flusher = world.clone();
         let flush = thread::spawn(move || flusher.flush(true));
         world.flush_all();
-        assert_eq!(world.store.lock().unwrap().as_deref(), Some(FIRST.as_bytes()));
+        assert_eq!(world.store.lock().as_deref(), Some(FIRST.as_bytes()));
         flush.join().unwrap();
     });
 }

@@ -1,10 +1,11 @@
 //! The door.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use seriatim_types::Timestamp;
+use seriatim_types::sync::Mutex;
 
 use crate::interleave::Interleave;
 use crate::{Shutdown, Task};
@@ -57,9 +58,7 @@ impl Env {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 Timestamp::from_millis(0).after(since)
             }
-            World::Simulated { started, start, .. } => {
-                start.lock().unwrap_or_else(PoisonError::into_inner).after(started.elapsed())
-            }
+            World::Simulated { started, start, .. } => start.lock().after(started.elapsed()),
         }
     }
 
@@ -74,7 +73,7 @@ impl Env {
         };
         let since = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let millis = time.as_millis().checked_sub(since).expect("a time after 1970");
-        *start.lock().unwrap_or_else(PoisonError::into_inner) = Timestamp::from_millis(millis);
+        *start.lock() = Timestamp::from_millis(millis);
     }
 
     /// The monotonic clock, for measuring and for deadlines.
@@ -188,7 +187,7 @@ impl Env {
         match &*self.world {
             World::Real => getrandom::fill(bytes).expect("the operating system gives randomness"),
             World::Simulated { random, .. } => {
-                random.lock().unwrap_or_else(PoisonError::into_inner).fill(bytes);
+                random.lock().fill(bytes);
             }
         }
     }

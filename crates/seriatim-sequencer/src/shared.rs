@@ -1,9 +1,9 @@
 //! What a sequencer shares with its recovery and with those who read its status.
 
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use seriatim_types::PartitionOffset;
+use seriatim_types::sync::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use crate::core::Generation;
@@ -57,7 +57,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     /// Changes the phase unless the sequencer has finished, which is for good.

@@ -1,12 +1,12 @@
 //! Stuck told apart from quiet: a partition is stuck if work waits and nothing moves.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use seriatim_engine::{PartitionState, PartitionStatus};
 use seriatim_env::Instant;
 use seriatim_types::Partition;
+use seriatim_types::sync::{Mutex, MutexGuard};
 
 use crate::server::Api;
 
@@ -37,7 +37,7 @@ pub(crate) struct StuckWatch {
 
 impl StuckWatch {
     fn lock(&self) -> MutexGuard<'_, HashMap<Partition, Seen>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.lock()
     }
 
     pub(crate) fn is_stuck(&self, partition: Partition) -> bool {

@@ -12,12 +12,13 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::{Buf as _, BufMut as _, Bytes};
 use seriatim_env::Env;
 use seriatim_storage::{BulletinBackend, BulletinError};
+use seriatim_types::sync::Mutex;
 
 use crate::directory::DirectoryLock;
 use crate::disk::Disk;
@@ -98,7 +99,7 @@ impl FileBulletin {
     /// An event is handed to a projector when it is committed, so a log that is cut later has every event before the
     /// offsets in here.
     pub(crate) fn copy(&self) -> Option<Vec<u8>> {
-        match &lock(&self.state).values {
+        match &self.state.lock().values {
             Ok(values) => (!values.is_empty()).then(|| encode(values)),
             Err(error) => {
                 tracing::warn!(%error, "a backup is made without offsets of asynchronous projectors");
@@ -115,13 +116,9 @@ impl FileBulletin {
 
     /// As [`FileBulletin::close`], without waiting: a write that is under way keeps the folder until it is done.
     pub(crate) fn begin_closing(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         (state.closed, state.lock) = (true, None);
     }
-}
-
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl State {
@@ -150,18 +147,18 @@ impl State {
 #[async_trait]
 impl BulletinBackend for FileBulletin {
     async fn get(&self, key: &str) -> Result<Option<Bytes>, BulletinError> {
-        Ok(lock(&self.state).open()?.get(key).cloned())
+        Ok(self.state.lock().open()?.get(key).cloned())
     }
 
     async fn put(&self, key: &str, value: &[u8]) -> Result<(), BulletinError> {
-        let post = lock(&self.state).post(key, value)?;
+        let post = self.state.lock().post(key, value)?;
         let turn = self.turn.clone().lock_owned().await;
         let (state, place) = (self.state.clone(), self.place.clone());
         let work = move || {
             // Given back when the write is done, also if nobody waits for it any more.
             let _turn = turn;
             let (bytes, covered, _lock) = {
-                let mut state = lock(&state);
+                let mut state = state.lock();
                 if state.written >= post {
                     return Ok(());
                 }
@@ -173,7 +170,7 @@ impl BulletinBackend for FileBulletin {
                 let path = place.directory.join(BULLETIN);
                 BulletinError::Unavailable(format!("{} cannot be written: {error}", path.display()))
             })?;
-            lock(&state).written = covered;
+            state.lock().written = covered;
             Ok(())
         };
         self.env.blocking(work).await

@@ -1,11 +1,12 @@
 //! The activity side of a worker: attempts begun, heard of, asked to stop, and told about.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use seriatim_activity::{Activities, ActivityContext, ActivityInfo};
 use seriatim_env::{Env, Shutdown};
+use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_workflow::{Failure, Payload, SIDE_EFFECT_ACTIVITY, Time};
 use temporalio_common::protos::coresdk::activity_result::{
     self, ActivityExecutionResult, activity_execution_result::Status,
@@ -45,7 +46,7 @@ pub(crate) struct UnderWay(Mutex<HashMap<Vec<u8>, Stop>>);
 
 impl UnderWay {
     fn lock(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Stop>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

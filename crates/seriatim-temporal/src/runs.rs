@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use seriatim_env::{Env, Shutdown};
+use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_workflow::{
     Activation, ActivationFailure, Completion, Instance, InstanceOptions, Job, Numbering, Policy, Registry,
     Start,
@@ -62,7 +63,7 @@ pub(crate) struct Cache(Mutex<HashMap<String, Run>>);
 
 impl Cache {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Run>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Names and numbers of Seriatim.
 //!
 //! A newtype for every number that crosses a module, so that an offset of one kind cannot be used for another, and so
-//! that "the next one" has one meaning and one checked function. There is no I/O and no async here.
+//! that "the next one" has one meaning and one checked function. There is no I/O and no async here. Beside them is what every
+//! crate needs: kinds of errors, the text of a panic, and locks ([`sync`]).
 //!
 //! ```
 //! use seriatim_types::{PartitionOffset, WorkspaceOffset};
@@ -31,6 +32,7 @@ mod panic_text;
 mod partition;
 mod position;
 mod record_id;
+pub mod sync;
 mod timestamp;
 mod trust_level;
 

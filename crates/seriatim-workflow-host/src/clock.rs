@@ -1,11 +1,11 @@
 //! The alarm clock of a host: what is due, in order.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use seriatim_env::Env;
 use seriatim_types::WorkspaceId;
+use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_workflow::Time;
 use tokio::sync::Notify;
 
@@ -40,7 +40,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 impl Clock {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Due, ()>> {
-        self.alarms.lock().unwrap_or_else(PoisonError::into_inner)
+        self.alarms.lock()
     }
 
     pub(crate) fn set(&self, at: Time, workspace: WorkspaceId, run: u64, alarm: Alarm) {

@@ -1,9 +1,10 @@
 //! The heartbeats of attempts that run.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use seriatim_env::Instant;
 use seriatim_types::WorkspaceId;
+use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_workflow::Payload;
 
 use crate::entry::Attempted;
@@ -42,7 +43,7 @@ impl LastBeat {
     }
 
     fn lock(&self) -> MutexGuard<'_, Beat> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(crate) fn beat(&self, at: Instant, details: Vec<Payload>) {

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use seriatim_activity::Activities;
 use seriatim_engine::{Engine, RunRow, RunStatus, SubmitError, WorkflowsClaim};
 use seriatim_env::{Env, Shutdown};
 use seriatim_types::WorkspaceId;
+use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_workflow::{CommandSeq, Failure, Instance, Job, Registry, Start, Time, TimeoutType};
 use tokio::sync::{Semaphore, oneshot};
 
@@ -104,7 +105,7 @@ impl Inner {
     }
 
     pub(crate) fn instances(&self) -> MutexGuard<'_, Instances<Instance>> {
-        self.instances.lock().unwrap_or_else(PoisonError::into_inner)
+        self.instances.lock()
     }
 
     /// Drops the code of a run. Its destructors are the user's: they run where its code does, and nothing waits for them.

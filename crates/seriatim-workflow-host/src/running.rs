@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use seriatim_types::sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 /// Values that are at work, by a number.
@@ -26,7 +27,7 @@ impl<T: Clone> Running<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries<T>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 
     /// It runs until what is returned is dropped.

@@ -1,11 +1,12 @@
 //! The workflows that a host has in memory.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use metrics::Gauge;
 use seriatim_engine::Waiting;
 use seriatim_types::WorkspaceId;
+use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_workflow::Time;
 
 use crate::clock::{Alarm, Clock};
@@ -31,7 +32,7 @@ impl WorkflowTable {
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 
     fn count(&self, entries: &Entries) {

@@ -8,11 +8,12 @@
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use seriatim_env::Env;
+use seriatim_types::sync::{Condvar, Mutex, MutexGuard};
 use seriatim_workflow::Watch;
 use tokio::sync::oneshot;
 
@@ -38,13 +39,13 @@ impl Progress {
     /// Another activation begins, of this run.
     pub(crate) fn step(&self, watch: impl FnOnce() -> Watch) {
         if self.steps.fetch_add(1, Ordering::Relaxed) == 0 {
-            *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch());
+            *self.watch.lock() = Some(watch());
         }
     }
 
     /// Where the code is, in words.
     fn place(&self) -> String {
-        let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let watch = self.watch.lock().clone();
         let (branch, site) = watch.map(|watch| watch.last()).unwrap_or_default();
         let branch = branch.unwrap_or_else(|| "/".to_owned());
         match site {
@@ -78,7 +79,7 @@ struct Pool {
 
 impl Pool {
     fn lock(&self) -> MutexGuard<'_, PoolState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// What a thread does: work, until there is none and the pool is closed, or the thread was abandoned.
@@ -92,7 +93,7 @@ impl Pool {
                     return;
                 }
                 pool.idle += 1;
-                pool = self.arrived.wait(pool).unwrap_or_else(PoisonError::into_inner);
+                pool = self.arrived.wait(pool);
                 pool.idle -= 1;
                 continue;
             };

@@ -3,13 +3,14 @@
 use std::future::Future;
 use std::hint::black_box;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use common::storage::config::{LocalObjectStoreConfig, SlateDbStorageConfig};
 use common::{ObjectStoreConfig, Record, SequenceAllocator, Storage, StorageBuilder, StorageConfig};
 use seriatim_blocks::BlockAllocator;
+use seriatim_types::sync::{Mutex, MutexGuard};
 
 const KEY: &[u8] = &[0x01, 0x02];
 
@@ -141,7 +142,7 @@ impl StdMutex {
     }
 
     fn lock(&self) -> MutexGuard<'_, SequenceAllocator> {
-        self.allocator.lock().unwrap_or_else(PoisonError::into_inner)
+        self.allocator.lock()
     }
 }
 

@@ -1,12 +1,11 @@
 //! Blocks, with a stopwatch.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use seriatim_blocks::{Block, BlockStore, BlockStoreError, Demand, LastBlock, StoredBlocks};
 use seriatim_types::Number;
+use seriatim_types::sync::Mutex;
 
 /// Measures how long each durable write of a block takes.
 #[derive(Debug)]
@@ -22,7 +21,7 @@ impl Timed {
 
     /// What the writes since the last look took.
     pub(super) fn times(&self) -> Vec<Duration> {
-        std::mem::take(&mut *self.times.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.times.lock())
     }
 }
 
@@ -39,7 +38,7 @@ impl BlockStore for Timed {
     async fn reserve(&self, demand: Demand) -> Result<Block, BlockStoreError> {
         let started = Instant::now();
         let block = self.blocks.reserve(demand).await?;
-        self.times.lock().unwrap_or_else(PoisonError::into_inner).push(started.elapsed());
+        self.times.lock().push(started.elapsed());
         Ok(block)
     }
 

@@ -1,11 +1,12 @@
 //! Durable appends of many waiting writers, beside a bare preallocated file with the same grouping.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use seriatim_storage::{Entries, Log, Owner};
+use seriatim_types::sync::Mutex;
 use seriatim_types::{Partition, PartitionOffset};
 
 use super::{events, storage};
@@ -96,7 +97,7 @@ impl Appends {
 
     /// Takes the next offset of a lane and submits there; others may submit before the answer.
     fn submit(&self, lane: &Lane) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + Send + use<>> {
-        let mut next = lane.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = lane.next.lock();
         let answer = self.log.append(&lane.owner, *next, &lane.entries);
         *next = next.next().context("the offsets end")?;
         Ok(async move {

@@ -8,10 +8,11 @@ use std::fs::File;
 use std::mem;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use rustix::fs::FallocateFlags;
+use seriatim_types::sync::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 /// What is preallocated at once: so much that a round hardly ever waits for more.
@@ -40,7 +41,7 @@ struct Waiting {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 }
 
@@ -96,7 +97,7 @@ fn commit(shared: &Shared, file: &File) -> anyhow::Result<()> {
     loop {
         let waiting = shared.lock();
         let idle = |waiting: &mut Waiting| waiting.answers.is_empty() && !waiting.closed;
-        let mut waiting = shared.wake.wait_while(waiting, idle).unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = shared.wake.wait_while(waiting, idle);
         if waiting.answers.is_empty() {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! Storage that does next to nothing, so that what is measured is the sequencer.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -9,6 +9,7 @@ use seriatim_storage::{
     Append, AppendFuture, Batch, ClusteringRange, Durability, Key, LogBackend, LogError, Pair, ReadEntries,
     ReadLimit, StoreBackend, StoreError, Taken,
 };
+use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_types::{Epoch, Partition, PartitionOffset};
 
 /// A log that says that it has appended, and has nothing.
@@ -58,7 +59,7 @@ pub(super) struct HashStore {
 
 impl HashStore {
     fn lock(&self) -> MutexGuard<'_, HashMap<FixedKey, Bytes>> {
-        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+        self.values.lock()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The task that reserves blocks.
 
 use std::future::poll_fn;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ impl Refiller {
 
     /// Since when this block has been due.
     fn due(&self) -> Instant {
-        let due = self.shared.due.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let due = self.shared.due.lock().take();
         due.unwrap_or_else(|| self.shared.env.instant())
     }
 

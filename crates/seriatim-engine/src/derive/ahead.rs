@@ -6,9 +6,10 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use seriatim_types::sync::{Mutex, MutexGuard};
 use tokio::sync::Mutex as Turn;
 
 use super::budget::Budget;
@@ -95,7 +96,7 @@ impl AllAhead {
     }
 
     fn handed(&self) -> MutexGuard<'_, VecDeque<Handed>> {
-        self.handed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.handed.lock()
     }
 
     fn sum(&self) -> Stretch {

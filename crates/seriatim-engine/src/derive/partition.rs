@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use seriatim_sequencer::{
     Busy, Committed, Definition, IgnoredNumbers, Numbers, NumbersKey, ReadError, StopReason,
 };
 use seriatim_storage::{ClusteringRange, Key, Log, Store, StoreError};
+use seriatim_types::sync::Mutex;
 use seriatim_types::{Partition, WorkspaceId, panic_text};
 use tokio::sync::{Notify, watch};
 
@@ -70,10 +71,6 @@ pub(crate) struct DerivedPartition<D> {
     /// Which values the store has in parts.
     pub(super) splits: Splits,
     pub(super) metrics: DerivedMetrics,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<D: Derives> DerivedPartition<D> {
@@ -188,22 +185,22 @@ impl<D: Derives> DerivedPartition<D> {
 
     /// Remembers how a flush ended, for those who ask whether the partition is well.
     pub(super) fn note_flush(&self, result: &Result<(), StoreError>) {
-        *locked(&self.store_failure) = result.as_ref().err().map(ToString::to_string);
+        *self.store_failure.lock() = result.as_ref().err().map(ToString::to_string);
     }
 
     pub(crate) fn store_failure(&self) -> Option<String> {
-        locked(&self.store_failure).clone()
+        self.store_failure.lock().clone()
     }
 
     pub(super) fn note_ignored(&self, found: IgnoredNumbers) {
-        let mut ignored = locked(&self.ignored);
+        let mut ignored = self.ignored.lock();
         self.metrics.ignored_numbers.increment(found.count.saturating_sub(ignored.count));
         *ignored = found;
     }
 
     /// Numbers in the log that the last recovery has ignored, because no range of their sequence has them.
     pub(crate) fn ignored(&self) -> IgnoredNumbers {
-        locked(&self.ignored).clone()
+        self.ignored.lock().clone()
     }
 
     /// The second half of a fetch, until so many bytes are read, about: what is left counts as unread. Whether all was read.

@@ -1,9 +1,10 @@
 //! Makes everything derived agree with the log: one scan from the checkpoint.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use seriatim_sequencer::{Numbers, ReadError, Recovery, StopReason};
 use seriatim_storage::{Entry, StoreError};
+use seriatim_types::sync::Mutex;
 use seriatim_types::{PartitionOffset, WorkspaceId};
 
 use super::checkpoint::Checkpoint;

@@ -15,11 +15,11 @@
 //! were written without that limit.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::{Buf, BufMut, Bytes};
 use seriatim_storage::{Key, Pair, Store, StoreError};
 use seriatim_types::limits::VALUE_BYTES_MAX;
+use seriatim_types::sync::{Mutex, MutexGuard};
 
 use super::collected::Collected;
 use super::state::REMOVED;
@@ -117,7 +117,7 @@ pub(crate) struct Splits {
 
 impl Splits {
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     fn learn(&self, key: StoreKey, header: Header) {

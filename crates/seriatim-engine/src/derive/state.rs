@@ -1,7 +1,6 @@
 //! What a command or an event sees of derived data, and what it is about to change.
 
 use std::collections::HashMap;
-use std::sync::PoisonError;
 
 use bytes::Bytes;
 
@@ -17,7 +16,7 @@ pub(crate) const REMOVED: Bytes = Bytes::new();
 pub(crate) type Values = HashMap<StoreKey, Bytes>;
 
 pub(crate) fn lock(overlay: &Mutex<Overlay>) -> MutexGuard<'_, Overlay> {
-    overlay.lock().unwrap_or_else(PoisonError::into_inner)
+    overlay.lock()
 }
 
 /// What lies below a draft: the open group, then the overlay, then what was fetched.

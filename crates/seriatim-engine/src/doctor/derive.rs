@@ -1,10 +1,11 @@
 //! Deriving everything anew from a partition's log, into the scratch store.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use seriatim_env::Env;
 use seriatim_sequencer::{Numbers, ReadError};
 use seriatim_storage::{Durability, Log, Store, StoreError};
+use seriatim_types::sync::Mutex;
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
 
 use super::{DoctorError, Progress, Report, Telling};

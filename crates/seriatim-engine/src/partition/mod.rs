@@ -23,6 +23,7 @@ use seriatim_env::{Env, Task};
 use seriatim_sequencer::{Sequencer, Status, StatusHandle};
 use seriatim_storage::{Log, Owner, Store};
 use seriatim_types::Partition;
+use seriatim_types::sync::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::apply::Derivation;
@@ -52,9 +53,9 @@ pub(crate) struct PartitionHandle {
     queue: mpsc::Sender<Message>,
     queue_bytes: Arc<QueueShare>,
     status: StatusHandle,
-    task: std::sync::Mutex<Option<Task<()>>>,
+    task: Mutex<Option<Task<()>>>,
     /// Asynchronous projectors. They end when the partition is closed.
-    followers: std::sync::Mutex<Vec<Task<()>>>,
+    followers: Mutex<Vec<Task<()>>>,
 }
 
 /// What a partition is made of.
@@ -168,20 +169,20 @@ impl PartitionHandle {
         });
         let task = PartitionTask::new(shared.clone(), sequencer, commands, flusher);
         let task = env.spawn(task.run());
-        let task = std::sync::Mutex::new(Some(task));
-        Self { shared, queue, queue_bytes, status, task, followers: std::sync::Mutex::default() }
+        let task = Mutex::new(Some(task));
+        Self { shared, queue, queue_bytes, status, task, followers: Mutex::default() }
     }
 
     /// Has an asynchronous projector follow the partition until it is closed.
     pub(crate) fn follow(&self, projector: Arc<dyn AsyncProjector>) {
         let following = follower::run(self.shared.clone(), self.status.clone(), projector);
         let follower = self.shared.env.spawn(following);
-        self.followers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(follower);
+        self.followers.lock().push(follower);
     }
 
     /// Waits until the asynchronous projectors have kept how far they came.
     async fn end_followers(&self) {
-        let followers = self.followers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).split_off(0);
+        let followers = self.followers.lock().split_off(0);
         for follower in followers {
             // What is not kept is handed over once more.
             let _ = self.shared.env.timeout(self.shared.options.close_patience, follower).await;
@@ -254,7 +255,7 @@ impl PartitionHandle {
     /// Ends the task: what is queued is done, and what waits is flushed. If storage does not answer in time, it ends as it
     /// is.
     pub(crate) async fn close(&self) {
-        let task = self.task.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let task = self.task.lock().take();
         let ending = async {
             // An error says that it has ended already.
             let _ = self.queue.send(Message::Stop).await;

@@ -12,11 +12,11 @@
 //! For the doctor, which compares the store with the log: the key of an event before [`Position::reach`] may be there or not; the
 //! key of any other event has to be there.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use seriatim_storage::ReadLimit;
+use seriatim_types::sync::Mutex;
 use seriatim_types::{PartitionOffset, Timestamp};
 
 use super::Shared;
@@ -76,11 +76,11 @@ struct Known {
 
 impl Sweeper {
     fn known(&self) -> Known {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.known.lock()
     }
 
     fn remember(&self, change: impl FnOnce(&mut Known)) {
-        change(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.known.lock());
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{PoisonError, RwLock};
 
 use seriatim_storage::Digest;
+use seriatim_types::sync::RwLock;
 use subtle::ConstantTimeEq as _;
 
 use super::scope::Grants;
@@ -28,13 +28,13 @@ pub(crate) struct TokenTable {
 
 impl TokenTable {
     pub(super) fn insert(&self, id: String, known: Known) {
-        let mut table = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.known.write();
         table.insert(id, known);
         self.any.store(true, Ordering::Release);
     }
 
     pub(super) fn remove(&self, id: &str) {
-        let mut table = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.known.write();
         table.remove(id);
         self.any.store(!table.is_empty(), Ordering::Release);
     }
@@ -44,14 +44,14 @@ impl TokenTable {
     }
 
     pub(super) fn contains(&self, id: &str) -> bool {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).contains_key(id)
+        self.known.read().contains_key(id)
     }
 
     /// What the bearer of a secret may do. An id is no secret, so it may be looked up; the digests are compared in a time
     /// that does not depend on them.
     pub(super) fn find(&self, id: &str, secret: &str) -> Option<Grants> {
         let digest = Digest::of(secret.as_bytes());
-        let table = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let table = self.known.read();
         let known = table.get(id)?;
         bool::from(digest.as_bytes().ct_eq(known.digest.as_bytes())).then(|| known.grants.clone())
     }

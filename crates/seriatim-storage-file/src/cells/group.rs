@@ -4,9 +4,10 @@
 //! answers all. Those who come meanwhile are the next group.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use seriatim_storage::{StoreError, StoreKey};
+use seriatim_types::sync::{Mutex, MutexGuard};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, oneshot};
 
 use super::{Database, Shared};
@@ -38,7 +39,7 @@ pub(super) struct Pending {
 
 impl Pending {
     fn requests(&self) -> MutexGuard<'_, VecDeque<(Request, oneshot::Sender<Answer>)>> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+        self.requests.lock()
     }
 
     /// Waits until nobody is at work.

@@ -5,12 +5,13 @@ mod group;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use seriatim_env::Env;
 use seriatim_storage::{CellsBackend, Key, StoreError, StoreKey};
+use seriatim_types::sync::{Mutex, MutexGuard};
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::SpaceCheck;
@@ -70,7 +71,7 @@ enum State {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn check_space(&self) -> Result<(), StoreError> {

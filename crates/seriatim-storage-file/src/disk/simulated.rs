@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use seriatim_types::sync::{Mutex, MutexGuard};
 
 use super::{Disk, DiskFile};
 
@@ -73,7 +75,7 @@ impl SimulatedDisk {
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock()
     }
 
     /// How many operations have changed something.

@@ -4,10 +4,11 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use seriatim_env::Env;
 use seriatim_storage::{AppendError, LogError};
+use seriatim_types::sync::{Condvar, Mutex, MutexGuard};
 
 use super::frame::finish;
 use super::index::SegmentIndex;
@@ -152,11 +153,11 @@ impl Shared {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(super) fn lock_index(&self) -> MutexGuard<'_, SegmentIndex> {
-        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+        self.index.lock()
     }
 
     /// Wakes the committer. Called without the lock, so that it does not wake only to wait for it.
@@ -185,7 +186,7 @@ impl Shared {
             if state.phase != Phase::Open {
                 return None;
             }
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.work.wait(state);
         }
         Some(state.queue.exchange(other))
     }

@@ -26,7 +26,7 @@ mod tails;
 mod tests;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use async_trait::async_trait;
@@ -34,6 +34,7 @@ use seriatim_env::Env;
 use seriatim_storage::{
     Append, AppendError, AppendFuture, BulletinBackend, LogBackend, LogError, ReadEntries, ReadLimit, Taken,
 };
+use seriatim_types::sync::Mutex;
 use seriatim_types::{Partition, PartitionOffset};
 use tokio::sync::oneshot;
 
@@ -200,13 +201,13 @@ impl LogBackend for FileLog {
     async fn close(&self) -> Result<(), LogError> {
         self.shared.begin_closing();
         self.bulletin.close().await;
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         if let Some(thread) = thread {
             let ended = self.env.blocking(move || thread.join()).await;
             ended.map_err(|_| LogError::Internal("its committer panicked".to_owned()))?;
         }
         self.shared.tails.close();
-        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.lock.lock().take();
         Ok(())
     }
 }
@@ -215,7 +216,7 @@ impl Drop for FileLog {
     fn drop(&mut self) {
         self.shared.begin_closing();
         self.bulletin.begin_closing();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         // The committer ends after the frame that it is at; a panic of it was told to whoever waited.
         let _ = thread.map(JoinHandle::join);
     }

@@ -1,9 +1,10 @@
 //! Reading committed entries.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use seriatim_storage::{LogError, ReadEntries, ReadLimit};
+use seriatim_types::sync::Mutex;
 use seriatim_types::{Partition, PartitionOffset};
 
 use super::committer::{Place, Segment, Shared};
@@ -123,7 +124,7 @@ impl Reader {
     }
 
     fn active_segment(&self, number: SegmentNumber) -> Result<Segment, LogError> {
-        let mut active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut active = self.active.lock();
         if active.header.number != number {
             *active = open_segment(&self.place, number)?;
         }
@@ -131,7 +132,7 @@ impl Reader {
     }
 
     fn full_segment(&self, number: SegmentNumber) -> Result<Arc<FullSegment>, LogError> {
-        let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut full = self.full.lock();
         let known = full.iter().position(|full| full.index.number == number);
         let segment = match known {
             Some(at) => full.remove(at),

@@ -2,9 +2,9 @@
 //! number of them cannot hold up the committer.
 
 use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use seriatim_storage::LogError;
+use seriatim_types::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use seriatim_types::{Partition, PartitionOffset};
 use tokio::sync::watch;
 
@@ -23,11 +23,11 @@ impl Tails {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Option<Channels>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.0.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Option<Channels>> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.0.write()
     }
 
     /// The tail of a partition.

@@ -1,8 +1,9 @@
 //! Compaction: one task, for as long as there is something to do.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use seriatim_storage::StoreError;
+use seriatim_types::sync::{Mutex, MutexGuard};
 
 use super::shared::Shared;
 
@@ -31,7 +32,7 @@ impl Compaction {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 /// Compacts in the background until nothing is left to do.

@@ -16,8 +16,9 @@ pub(super) use hooks::{Hook, reach};
 
 #[cfg(test)]
 mod hooks {
+    use seriatim_types::sync::{Mutex, MutexGuard};
     use std::path::PathBuf;
-    use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+    use std::sync::Arc;
 
     use super::*;
 
@@ -26,7 +27,7 @@ mod hooks {
     static HOOKS: Mutex<Vec<(PathBuf, &'static str, Act)>> = Mutex::new(Vec::new());
 
     fn hooks() -> MutexGuard<'static, Vec<(PathBuf, &'static str, Act)>> {
-        HOOKS.lock().unwrap_or_else(PoisonError::into_inner)
+        HOOKS.lock()
     }
 
     /// Something that is done at a place, until this is dropped.

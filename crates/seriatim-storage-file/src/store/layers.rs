@@ -9,11 +9,12 @@
 //! of these is one step under one lock, and so is taking the moment that a reader reads: runs and tables of a moment belong
 //! together, and hold every write exactly as long as it is not overwritten.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use seriatim_env::Instant;
 use seriatim_storage::StoreError;
+use seriatim_types::sync::{Mutex, MutexGuard};
 
 use super::run::Run;
 use super::tables::Tables;
@@ -123,7 +124,7 @@ impl Layers {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The store as it is.

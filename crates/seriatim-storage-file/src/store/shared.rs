@@ -1,12 +1,13 @@
 //! What all clones of a store and its background tasks share.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use lsm_tree::Cache;
 use seriatim_env::{Env, Shutdown};
 use seriatim_storage::StoreError;
+use seriatim_types::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::{Mutex as AsyncMutex, Notify};
 
 use super::compact::Compaction;
@@ -88,13 +89,13 @@ impl Shared {
 
     /// The tree, which stays open for as long as this is held.
     pub(super) fn tree(&self) -> Result<OpenTree<'_>, StoreError> {
-        let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
+        let tree = self.tree.read();
         if tree.is_some() { Ok(OpenTree(tree)) } else { Err(StoreError::Closed) }
     }
 
     /// The place of the tree, once nothing uses it.
     pub(super) fn tree_mut(&self) -> RwLockWriteGuard<'_, Option<SortedTree>> {
-        self.tree.write().unwrap_or_else(PoisonError::into_inner)
+        self.tree.write()
     }
 
     /// Closes everything at once: what is only in memory is gone. Waits for an ingestion or a compaction that is under way.
@@ -102,7 +103,7 @@ impl Shared {
         self.stop.cancel();
         self.layers.close();
         drop(self.tree_mut().take());
-        drop(self.claim.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.claim.lock().take());
     }
 }
 

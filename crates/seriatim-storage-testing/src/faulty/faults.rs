@@ -1,10 +1,11 @@
 //! The handle that a test steers.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use seriatim_env::Env;
+use seriatim_types::sync::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::plan::{Fault, Gate, GateState, Moment, Passage, Plan, Rule, Then, When};
@@ -29,7 +30,7 @@ impl Faults {
     }
 
     fn plan(&self) -> MutexGuard<'_, Plan> {
-        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+        self.plan.lock()
     }
 
     fn add(&self, on: Operations, when: When, fault: Fault, then: Then) {

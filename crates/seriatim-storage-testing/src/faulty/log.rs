@@ -1,10 +1,11 @@
 //! A log that fails as it is told to.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_types::{Epoch, Partition, PartitionOffset};
 use tokio::sync::oneshot;
 
@@ -37,7 +38,7 @@ impl FaultyLog {
     }
 
     fn queues(&self) -> MutexGuard<'_, BTreeMap<Partition, oneshot::Receiver<()>>> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queues.lock()
     }
 
     /// What an append has to wait for, if there is anything.

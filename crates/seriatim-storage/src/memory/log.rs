@@ -1,10 +1,11 @@
 //! The log in memory.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_types::{Epoch, Partition, PartitionOffset};
 use tokio::sync::watch;
 
@@ -97,7 +98,7 @@ impl MemoryLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock()
     }
 
     fn open(&self) -> Result<MutexGuard<'_, Shared>, LogError> {

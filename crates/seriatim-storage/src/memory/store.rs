@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use seriatim_types::limits;
+use seriatim_types::sync::{Mutex, MutexGuard};
 
 use crate::{Batch, ClusteringRange, Durability, Key, Pair, StoreBackend, StoreError, Write};
 
@@ -60,7 +61,7 @@ impl MemoryStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock()
     }
 
     fn open(&self) -> Result<MutexGuard<'_, Shared>, StoreError> {

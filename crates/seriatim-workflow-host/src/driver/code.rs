@@ -1,9 +1,10 @@
 //! The code of a workflow's run, as its driver holds it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use seriatim_engine::RunRow;
 use seriatim_types::WorkspaceId;
+use seriatim_types::sync::Mutex;
 use seriatim_workflow::{
     Activation, ActivationFailure, Command, Instance, InstanceOptions, Numbering, Recorded,
 };
@@ -27,7 +28,7 @@ impl Code {
     }
 
     fn held(&mut self) -> &mut Option<(u64, Instance)> {
-        self.held.get_mut().unwrap_or_else(PoisonError::into_inner)
+        self.held.get_mut()
     }
 
     /// Drops it: it is built again from the log.

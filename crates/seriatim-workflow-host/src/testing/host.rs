@@ -1,8 +1,8 @@
 //! The host as a test uses it.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -11,6 +11,7 @@ use seriatim_engine::RunStatus;
 use seriatim_env::Env;
 use seriatim_storage_testing::faulty::Operation;
 use seriatim_types::ErrorKind;
+use seriatim_types::sync::Mutex;
 use seriatim_workflow::{Arguments, History, Payload, Policy, Registry, replay};
 use tokio::sync::watch;
 
@@ -109,7 +110,7 @@ impl TestHost {
             life.stop().await;
         }
         inner.injected.fetch_add(life.faults.injected(), Ordering::Relaxed);
-        let code = inner.code.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let code = inner.code.lock().clone();
         let next = Life::begin(&inner.env, &inner.disk, code, inner.options.clone(), inner.chances).await;
         inner.life.send_replace(Arc::new(next));
         self.watch();
@@ -128,7 +129,7 @@ impl TestHost {
 
     /// As [`TestHost::restart`], with other code: as a new version is deployed while runs are open.
     pub async fn restart_with(&self, workflows: Registry, activities: Activities) {
-        *self.inner.code.lock().unwrap_or_else(PoisonError::into_inner) = (workflows, activities);
+        *self.inner.code.lock() = (workflows, activities);
         self.restart().await;
     }
 
@@ -337,7 +338,7 @@ impl TestHost {
 
     /// Ends the simulation: every history replays on the code.
     pub(super) async fn end(self) {
-        let registry = self.inner.code.lock().unwrap_or_else(PoisonError::into_inner).0.clone();
+        let registry = self.inner.code.lock().0.clone();
         let registry = Arc::new(registry);
         let histories = self.histories().await;
         let reports = histories.iter().map(|(id, history)| (id, replay(&registry, history, Policy::Fail)));

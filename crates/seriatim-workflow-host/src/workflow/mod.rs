@@ -25,9 +25,8 @@ pub(crate) mod writing;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use seriatim_types::WorkspaceId;
+use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_workflow::{Payload, UpdateOutcome};
 use tokio::sync::Notify;
 
@@ -56,7 +55,7 @@ impl Workflow {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The name of a run, as the outside knows it.

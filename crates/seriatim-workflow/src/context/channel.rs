@@ -1,7 +1,9 @@
 //! Messages from branch to branch.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex as Lock, PoisonError};
+use std::sync::Arc;
+
+use seriatim_types::sync::Mutex as Lock;
 
 use super::Context;
 use crate::Cancelled;
@@ -74,7 +76,7 @@ impl<T: Send + 'static> Sender<T> {
             self.ctx.may_issue(&mut state, "send to a channel")
         };
         if may_send {
-            self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(message);
+            self.waiting.lock().push_back(message);
             self.open.0.add();
         }
     }
@@ -107,7 +109,7 @@ impl<T: Send + 'static> Receiver<T> {
         let (waiting, turn) = (Arc::clone(&self.waiting), self.permits.acquire(ctx, WaitingFor::Channel));
         async move {
             turn.await?;
-            Ok(waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front())
+            Ok(waiting.lock().pop_front())
         }
     }
 }

@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::panic::Location;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use seriatim_types::sync::Mutex;
 
 use super::concurrency::OpenBranch;
 use super::{BoxFuture, BranchNode, Context};
@@ -93,9 +95,9 @@ impl<I: Send + 'static, T: Send + 'static> Map<I, T> {
             let (ctx, work, done, code) =
                 (map.ctx.clone(), Arc::clone(&map.work), map.done.clone(), Arc::clone(&code));
             let task = async move {
-                while let Some((place, item)) = { lock(&work).waiting.pop_front() } {
+                while let Some((place, item)) = { work.lock().waiting.pop_front() } {
                     let value = code(item_context(&ctx, base, place), item).await;
-                    let mut work = lock(&work);
+                    let mut work = work.lock();
                     work.results[place] = Some(value);
                     work.left -= 1;
                     let is_last = work.left == 0;
@@ -115,7 +117,7 @@ impl<I: Send + 'static, T: Send + 'static> Map<I, T> {
 
     async fn results(self) -> Vec<T> {
         self.done.wait(&self.ctx.shared.sched, WaitingFor::Branches).await;
-        lock(&self.work).results.iter_mut().filter_map(Option::take).collect()
+        self.work.lock().results.iter_mut().filter_map(Option::take).collect()
     }
 }
 
@@ -123,10 +125,6 @@ impl<I, T> Drop for Map<I, T> {
     fn drop(&mut self) {
         self.workers.iter().for_each(|worker| worker.stop("no longer awaited"));
     }
-}
-
-fn lock<I, T>(work: &Mutex<Work<I, T>>) -> MutexGuard<'_, Work<I, T>> {
-    work.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The context of the item at this place.

@@ -1,7 +1,9 @@
 //! A value that one branch has at a time.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex as Lock, PoisonError};
+use std::sync::Arc;
+
+use seriatim_types::sync::Mutex as Lock;
 
 use super::Context;
 use crate::Cancelled;
@@ -63,7 +65,7 @@ impl<T: Send + 'static> Mutex<T> {
         let (mutex, turn) = (self.clone(), self.permits.acquire(ctx, WaitingFor::Mutex));
         async move {
             turn.await?;
-            let value = mutex.value.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let value = mutex.value.lock().take();
             Ok(MutexGuard { value, mutex })
         }
     }
@@ -95,7 +97,7 @@ impl<T> DerefMut for MutexGuard<T> {
 
 impl<T> Drop for MutexGuard<T> {
     fn drop(&mut self) {
-        *self.mutex.value.lock().unwrap_or_else(PoisonError::into_inner) = self.value.take();
+        *self.mutex.value.lock() = self.value.take();
         self.mutex.permits.add();
     }
 }

@@ -2,10 +2,11 @@
 
 use std::panic::Location;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
+use seriatim_types::sync::Mutex;
 use thiserror::Error;
 
 use super::concurrency::OpenBranch;
@@ -173,7 +174,7 @@ impl<T: Send + 'static> IntoFuture for Race<T> {
             };
             let waker = shared.spawn(branch, Box::pin(task));
             let branch = OpenBranch { waker, scope, shared, site: self.site };
-            open.lock().unwrap_or_else(PoisonError::into_inner).push(branch);
+            open.lock().push(branch);
         }
         RaceFuture { wait, open, losers: self.losers }
     }
@@ -183,7 +184,7 @@ type Open = Arc<Mutex<Vec<OpenBranch>>>;
 
 /// Ends all branches but one, in their order.
 fn stop(open: &Open, but: Option<usize>, reason: &str) {
-    let open = std::mem::take(&mut *open.lock().unwrap_or_else(PoisonError::into_inner));
+    let open = std::mem::take(&mut *open.lock());
     for (index, branch) in open.into_iter().enumerate() {
         if Some(index) != but {
             branch.stop(reason);

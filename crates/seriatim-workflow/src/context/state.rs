@@ -1,6 +1,8 @@
 //! The workflow's own state, which handlers read and change.
 
-use std::sync::{Arc, RwLock, TryLockError};
+use std::sync::Arc;
+
+use seriatim_types::sync::RwLock;
 
 use super::{ConditionFuture, Context};
 use crate::ForeignWait;
@@ -55,10 +57,8 @@ impl<S: Send + Sync + 'static> WorkflowState<S> {
     /// Inside a closure that changes this same state: it was given the state to read as well.
     pub fn read<R>(&self, look: impl FnOnce(&S) -> R) -> R {
         match self.value.try_read() {
-            Ok(value) => look(&value),
-            // What a panic has left is dropped with the activation.
-            Err(TryLockError::Poisoned(value)) => look(&value.into_inner()),
-            Err(TryLockError::WouldBlock) => panic!("{IN_USE}"),
+            Some(value) => look(&value),
+            None => panic!("{IN_USE}"),
         }
     }
 
@@ -89,9 +89,8 @@ impl<S: Send + Sync + 'static> WorkflowState<S> {
         let is_refused = shared.lock().refuse("change the workflow's state");
         assert!(!is_refused, "queries and validators may only read the workflow's state");
         match self.value.try_write() {
-            Ok(mut value) => change(&mut value),
-            Err(TryLockError::Poisoned(value)) => change(&mut value.into_inner()),
-            Err(TryLockError::WouldBlock) => panic!("{IN_USE}"),
+            Some(mut value) => change(&mut value),
+            None => panic!("{IN_USE}"),
         }
     }
 

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
+
+use seriatim_types::sync::{Mutex, MutexGuard};
 
 use super::sched::{Sched, WaitingFor, is_current};
 use super::slot::{Cell, EndsWithScope, Wait};
@@ -33,7 +35,7 @@ impl Permits {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     /// One permit more: for the first who waits, if there is one.

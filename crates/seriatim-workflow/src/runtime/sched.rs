@@ -2,9 +2,10 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use seriatim_types::sync::{Mutex, MutexGuard};
 
 use crate::{Branch, ForeignWait, Kind};
 
@@ -119,7 +120,7 @@ impl Drop for Current {
 
 impl Sched {
     pub(crate) fn lock(&self) -> MutexGuard<'_, SchedInner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(crate) fn report(&self, foreign: ForeignWait) {

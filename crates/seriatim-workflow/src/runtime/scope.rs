@@ -1,6 +1,8 @@
 //! Cancellation scopes: a tree; cancelling one cancels what is below it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use seriatim_types::sync::{Mutex, MutexGuard};
 
 use super::slot::Cell;
 use super::table::Operation;
@@ -47,7 +49,7 @@ impl ScopeNode {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     pub(crate) fn reason(&self) -> Option<Arc<str>> {

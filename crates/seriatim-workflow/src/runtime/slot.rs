@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker};
+
+use seriatim_types::sync::{Mutex, MutexGuard};
 
 use super::sched::{Sched, SchedInner, TaskId, WaitingFor, is_current};
 use crate::{Cancelled, Context, ForeignWait};
@@ -38,7 +40,7 @@ impl<T> Cell<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Sets the value and wakes who waits, in the order in which they came. A second value is refused.

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::Location;
 use std::pin::Pin;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use seriatim_types::sync::{Mutex, MutexGuard};
 
 use super::instance::Policy;
 use super::matcher::Matcher;
@@ -41,7 +43,7 @@ impl SharedRun {
 
     /// The lock is held for a few instructions, and never while workflow code runs.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Makes a task, which is ready.
