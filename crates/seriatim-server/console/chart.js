@@ -21,7 +21,7 @@ function ceiling(value) {
 
 /**
  * A chart with one line for each of `values`. `label` writes a value. The scale reaches at least up to `least`, so that
- * silence does not look like noise.
+ * small changes of small values do not look large.
  * @param {{
  *   name: string,
  *   values: ((sample: Sample) => number | null)[],

@@ -99,7 +99,7 @@ const ICONS = {
 };
 
 /**
- * A drawn sign; decoration beside a word.
+ * A drawn sign; decoration next to a word.
  * @param {keyof typeof ICONS} name
  */
 export function icon(name) {

@@ -71,7 +71,7 @@ fixed(".side-end").append(
 );
 
 /**
- * How the server is, as a word and its look.
+ * The server's state, as a word and its look.
  * @param {Live} state
  */
 function readinessWord({ ready, problem }) {

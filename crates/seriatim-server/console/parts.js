@@ -26,7 +26,7 @@ export function head(title, { crumbs = [], lead = null, actions = [] } = {}) {
     h(
       "div",
       null,
-      trail.length > 0 ? h("nav", { "aria-label": "Where you are" }, h("ol", { class: "crumbs" }, trail)) : null,
+      trail.length > 0 ? h("nav", { "aria-label": "Breadcrumb" }, h("ol", { class: "crumbs" }, trail)) : null,
       h("h1", { tabindex: "-1" }, title),
       lead ? h("p", { class: "lead" }, lead) : null,
     ),

@@ -1,5 +1,5 @@
 // @ts-check
-// The keyboard. Single keys can be switched off, for those whose tools type for them.
+// The keyboard. Single keys can be switched off, for readers who use speech input.
 
 import { h } from "./dom.js";
 import { live } from "./live.js";

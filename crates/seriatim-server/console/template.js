@@ -32,7 +32,7 @@ function childrenOf(definition, document) {
 }
 
 /**
- * Documents that a change may create: not those that live in an event only.
+ * Documents that a change may create: not those that are stored in an event only.
  * @param {Api.Application} definition
  */
 export function creatable(definition) {

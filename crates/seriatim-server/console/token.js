@@ -13,7 +13,7 @@ export function token() {
   return sessionStorage.getItem(KEY);
 }
 
-/** Forgets the token. */
+/** Removes the token. */
 export function forgetToken() {
   sessionStorage.removeItem(KEY);
 }

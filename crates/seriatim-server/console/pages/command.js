@@ -1,5 +1,5 @@
 // @ts-check
-// A form that sends a command, and the log beside it, where the event appears.
+// A form that sends a command, and the log next to it, where the event appears.
 
 import { path, send } from "../api.js";
 import { h, show } from "../dom.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// What the server is doing, at a glance and live.
+// What the server is doing, live.
 
 import { chart } from "../chart.js";
 import { h, show } from "../dom.js";

@@ -53,7 +53,7 @@ export async function recordsTab(place) {
       node: h(
         "div",
         { class: "card" },
-        empty("No records", "This application keeps no records: what it does is in its events."),
+        empty("No records", "This application has no record types. Its data is in its events."),
       ),
     };
   const select = h(

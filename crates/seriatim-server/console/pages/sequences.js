@@ -24,7 +24,7 @@ async function forecast(base) {
     const { per_day: perDay, runs_out: runsOut } = await get(`${base}/forecast`);
     if (!perDay) return "no number drawn lately";
     const pace = `at ${digits(perDay)} a day, `;
-    return runsOut ? [pace, "it ends ", ago(runsOut)] : [pace, "it lasts beyond the year 9000"];
+    return runsOut ? [pace, "it ends ", ago(runsOut)] : [pace, "it ends after the year 9000"];
   } catch (error) {
     if (error instanceof Problem) return "not available";
     throw error;

@@ -106,7 +106,7 @@ function nextCard(base, series) {
     h(
       "div",
       { class: "form-row" },
-      field("How many in a row", count),
+      field("How many numbers", count),
       field("Note", note),
       h("div", { class: "inline-form" }, field("Idempotency key", key), make),
     ),

@@ -59,7 +59,7 @@ function messageForm(base, refresh, output) {
       output,
       done
         ? null
-        : h("div", { class: "told", role: "status" }, h("h3", null, `${name.value} answers`), json(answer.result)),
+        : h("div", { class: "answered", role: "status" }, h("h3", null, `${name.value} answers`), json(answer.result)),
     );
     await refresh();
   };

@@ -153,19 +153,19 @@ async fn fill_a_basket(browser: &mut Browser) {
     start(browser, "basket", "basket", "").await;
     browser.wait_text(".waits", "the signal buy").await;
     tell(browser, "updates", "add", "\"milk\"").await;
-    browser.wait_text(".told", "add answers").await;
-    browser.wait_text(".told .json", "\"milk\"").await;
+    browser.wait_text(".answered", "add answers").await;
+    browser.wait_text(".answered .json", "\"milk\"").await;
     tell(browser, "updates", "add", "\"\"").await;
     browser.wait_text(".tools-card .problem", "there is nothing to add").await;
     tell(browser, "queries", "count", "").await;
-    browser.wait_text(".told", "count answers1").await;
+    browser.wait_text(".answered", "count answers1").await;
     shoot_twice(browser, "basket").await;
     tell(browser, "signals", "buy", "").await;
     browser.wait_text(".outcome .json", "\"milk\"").await;
     browser.wait("document.querySelector('.chooser') === null").await;
     // What has ended can still be asked.
     tell(browser, "queries", "count", "").await;
-    browser.wait_text(".told", "count answers1").await;
+    browser.wait_text(".answered", "count answers1").await;
     browser.turn("#/workflows").await;
     start(browser, "basket", "basket", "").await;
     browser.wait_text(".chooser option:checked", "2, running").await;
