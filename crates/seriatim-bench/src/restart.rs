@@ -53,6 +53,21 @@ impl Ending {
             Self::Kill => 300.0,
         }
     }
+
+    /// After a kill: what the default settings allow.
+    fn most_events(self) -> f64 {
+        match self {
+            Self::Close => 0.0,
+            Self::Kill => 200_000.0,
+        }
+    }
+}
+
+/// What an opening took.
+struct Opened {
+    ms: f64,
+    /// Events that were replayed, over all partitions.
+    replayed: f64,
 }
 
 fn run(run: &Run) -> anyhow::Result<Vec<Measure>> {
@@ -67,22 +82,29 @@ fn run(run: &Run) -> anyhow::Result<Vec<Measure>> {
     run.progress("opening, again and again");
     let added = 20_000;
     let mut times: HashMap<_, Vec<f64>> = HashMap::new();
+    let mut replayed: HashMap<_, Vec<f64>> = HashMap::new();
     for _ in 0..run.pick(3, 9) {
         // What a visit finds is what the one before it left.
         for (ending, left) in [(Ending::Kill, Ending::Close), (Ending::Close, Ending::Kill)] {
             for (events, directory) in &directories {
-                let opened_ms = visit(run, directory, added, ending)?;
-                times.entry((*events, left)).or_default().push(opened_ms);
+                let opened = visit(run, directory, added, ending)?;
+                times.entry((*events, left)).or_default().push(opened.ms);
+                replayed.entry((*events, left)).or_default().push(opened.replayed);
             }
         }
     }
     let found = |events, left| median(times.get(&(events, left)).map_or(&[], Vec::as_slice));
+    let most = |events, left| replayed.get(&(events, left)).into_iter().flatten().copied().fold(0.0, f64::max);
     let mut measures = Vec::new();
     for left in [Ending::Close, Ending::Kill] {
         for &events in sizes {
             let name = format!("first answer {}, {events} events", left.after());
             let ours = found(events, left);
             measures.push(Measure::new(name.clone(), ours, "ms").goal(Goal::AtMost(left.most_ms())));
+            let name_of_replay = format!("most events replayed {}, {events} events", left.after());
+            measures.push(
+                Measure::new(name_of_replay, most(events, left), "events").goal(Goal::AtMost(left.most_events())),
+            );
             if events > sizes[0] {
                 let by_length = Measure::new(format!("{name}, by length"), ours, "ms");
                 let short = format!("the same with {} events", sizes[0]);
@@ -93,8 +115,8 @@ fn run(run: &Run) -> anyhow::Result<Vec<Measure>> {
     Ok(measures)
 }
 
-/// Has a process open the directory, do a command, and do so many more; says how long the first one took, in ms.
-fn visit(run: &Run, directory: &TempDir, events: u64, ending: Ending) -> anyhow::Result<f64> {
+/// Has a process open the directory, do a command, and do so many more; says what it took until the first one was done.
+fn visit(run: &Run, directory: &TempDir, events: u64, ending: Ending) -> anyhow::Result<Opened> {
     let place = directory.path().to_str().context("a path that is no text")?;
     let ends = if ending == Ending::Close { "close" } else { "go-on" };
     let mut child = run.child(&[place, &events.to_string(), ends])?.stdout(Stdio::piped()).spawn()?;
@@ -110,10 +132,12 @@ fn visit(run: &Run, directory: &TempDir, events: u64, ending: Ending) -> anyhow:
     ensure!(written? == "written", "it said something else");
     // Else the next opening, here or in another directory, would share the disk with what this visit has written.
     rustix::fs::syncfs(File::open(directory.path())?)?;
-    Ok(answered?.parse()?)
+    let answered = answered?;
+    let (ms, replayed) = answered.split_once(' ').context("two figures were expected")?;
+    Ok(Opened { ms: ms.parse()?, replayed: replayed.parse()? })
 }
 
-/// The process: opens, does a command, says how long that took, does more, says so, and closes or goes on until it is
+/// The process: opens, does a command, says how long that took and how many events were replayed, does more, says so, and closes or goes on until it is
 /// killed.
 fn child(words: &[String]) -> anyhow::Result<()> {
     let [place, events, ending] = words else {
@@ -128,8 +152,8 @@ fn child(words: &[String]) -> anyhow::Result<()> {
             shop.ready().await?;
             shop.workspaces(WORKSPACES).await?;
         }
-        first_answer(&shop).await?;
-        say(&(started.elapsed().as_secs_f64() * 1e3).to_string())?;
+        let replayed = first_answer(&shop).await?;
+        say(&format!("{} {replayed}", started.elapsed().as_secs_f64() * 1e3))?;
         let workspaces: Vec<_> =
             (0..WORKSPACES).map(|i| WorkspaceId::new(WorkspaceId::FIRST.get() + i)).collect();
         let invoices = Arc::new(Invoices::new(&shop, &workspaces));
@@ -144,11 +168,14 @@ fn child(words: &[String]) -> anyhow::Result<()> {
     })
 }
 
-/// Does a command as soon as its partition is ready.
-async fn first_answer(shop: &Shop) -> anyhow::Result<()> {
+/// Does a command as soon as its partition is ready. Returns how many events were replayed before.
+async fn first_answer(shop: &Shop) -> anyhow::Result<u64> {
     let request = invoice();
     shop.ready().await?;
-    shop.invoice(WorkspaceId::FIRST, &request).await
+    let partitions = shop.engine.all_partitions();
+    let replayed = partitions.iter().map(|(_, state)| state.uncheckpointed_events).sum();
+    shop.invoice(WorkspaceId::FIRST, &request).await?;
+    Ok(replayed)
 }
 
 /// Does so many commands.

@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{
     Batch, ClusteringRange, Durability, Key, Log, Pair, Store, StoreBackend, StoreError, Write,
 };
+use seriatim_storage_file::{StoreOptions, TreeStore};
 
 use support::{invoice, open_with, options, workspace};
 
@@ -189,6 +191,52 @@ fn the_store_is_synced_in_time_and_a_crash_replays_no_more_than_may_be_ahead() {
             assert!(disk.syncs > 4, "{}", disk.syncs);
             assert_eq!(disk.most_syncing, 1, "one sync at a time, for all partitions");
         });
+    }
+}
+
+/// Ten commands a second are too few to fill anything: what bounds a replay then is the time that the store gathers writes.
+/// The store is the one on files. `SERIATIM_FULL=1` makes it an hour.
+#[test]
+fn a_crash_at_ten_commands_a_second_replays_what_came_in_about_a_minute() {
+    let minutes: u64 = if std::env::var_os("SERIATIM_FULL").is_some() { 60 } else { 5 };
+    let directory = tempfile::tempdir().unwrap();
+    let (before, after) = (directory.path().join("before"), directory.path().join("after"));
+    simulate(1, |env| async move {
+        let log = MemoryLog::new();
+        let store = |place: &Path| {
+            Store::new(TreeStore::open(env.clone(), place, StoreOptions::default()).unwrap())
+        };
+        let engine = open_with(&env, Log::new(log.reopen()), store(&before), Options::default()).await;
+        let shop = workspace(&engine, "shop").await;
+        for command in 0..minutes * 600 {
+            engine.submit("till", shop, &invoice("1")).await.unwrap();
+            env.sleep(Duration::from_millis(100)).await;
+            if command % 100 == 0 {
+                let ahead: u64 = states(&engine).iter().map(|state| state.uncheckpointed_events).sum();
+                assert!(ahead <= 620, "{ahead} events would be replayed after {command} commands");
+            }
+        }
+        // What a killed process leaves: the files as they are. Nothing is being written at this moment.
+        copy_directory(&before, &after);
+        let engine = open_with(&env, Log::new(log.reopen()), store(&after), Options::default()).await;
+        let replayed: u64 = states(&engine).iter().map(|state| state.uncheckpointed_events).sum();
+        println!("{replayed} of {} events were replayed", minutes * 600);
+        assert!((1..=620).contains(&replayed), "{replayed}");
+        let rows = engine.view("till", shop, "count", &[], None, 10).await.unwrap();
+        assert_eq!(rows[0].1.as_u64(), Some(minutes * 600), "nothing is counted twice or lost");
+    });
+}
+
+fn copy_directory(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let place = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_directory(&entry.path(), &place);
+        } else {
+            std::fs::copy(entry.path(), &place).unwrap();
+        }
     }
 }
 

@@ -103,6 +103,7 @@ mod tests {
                 next_offset: 5,
                 checkpoint: 5,
                 unflushed: 0,
+                uncheckpointed_events: 0,
                 uncheckpointed_bytes: 0,
                 waiting: 0,
                 store_failure: None,

@@ -106,7 +106,9 @@ pub struct PartitionState {
     pub checkpoint: u64,
     /// Values that wait to be flushed.
     pub unflushed: usize,
-    /// Bytes of the log whose events are not derived durably: they are replayed after a crash.
+    /// Events that are not derived durably: they are replayed after a crash.
+    pub uncheckpointed_events: u64,
+    /// The same, in bytes of the log.
     pub uncheckpointed_bytes: u64,
     /// Commands that wait, and the group that is under way.
     pub waiting: usize,
@@ -292,6 +294,7 @@ impl PartitionHandle {
             next_offset: overlay.next().get(),
             checkpoint: overlay.checkpoint().get(),
             unflushed: overlay.keys(),
+            uncheckpointed_events: overlay.ahead().events,
             uncheckpointed_bytes: overlay.ahead().bytes,
             waiting: self.queue.max_capacity() - self.queue.capacity() + in_group,
             store_failure,
