@@ -10,7 +10,6 @@ pub mod audit;
 mod blocks;
 mod codec;
 mod command;
-pub mod definition;
 mod derive;
 pub mod doctor;
 mod engine;
@@ -40,6 +39,9 @@ mod unfence;
 mod value;
 mod view;
 mod workflows;
+
+/// What an application is: the crate `seriatim-definition`.
+pub use seriatim_definition as definition;
 
 pub use app::App;
 pub use apply::ApplyError;

@@ -18,7 +18,7 @@ pub fn shop() -> Application {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::definition::{
+    use crate::{
         CommandDefinition, DocumentDefinition, DocumentKind, FieldDefinition, FieldType, KindDefinition,
         SequenceDefinition,
     };

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use seriatim_types::ErrorKind;
 
 use super::*;
-use crate::definition::{FieldType, Schema, shop};
+use crate::{FieldType, Schema, shop};
 
 const ID: ApplicationId = ApplicationId::new(9);
 
@@ -141,7 +141,7 @@ fn what_is_fixed_for_an_application_is_refused_with_the_reason() {
     let mut partitions = shop();
     partitions.partitions = seriatim_types::PartitionCount::ONE;
     let mut records = shop();
-    records.records = crate::definition::RecordScheme::Single;
+    records.records = crate::RecordScheme::Single;
     let mut name = shop();
     name.name = "mall".to_owned();
     let table = [
@@ -257,7 +257,7 @@ fn what_the_registry_cannot_store_is_too_large() {
     let mut application = read("");
     let name = |number: usize| format!("{number:0100}");
     for number in 0..1_000 {
-        application.documents.push(DocumentDefinition::new(name(number), crate::definition::DocumentKind::C));
+        application.documents.push(DocumentDefinition::new(name(number), crate::DocumentKind::C));
     }
     let names: Vec<String> = (0..1_000).map(name).collect();
     for number in 0..60 {
@@ -279,7 +279,7 @@ fn any_application() -> impl Strategy<Value = Application> {
             builder = builder.sequence(SequenceDefinition::new(format!("s{sequence}"), sequence));
         }
         for document in documents {
-            let kind = crate::definition::DocumentKind::W;
+            let kind = crate::DocumentKind::W;
             let mut definition = match document {
                 0..3 => DocumentDefinition::singleton(format!("d{document}"), kind),
                 _ => DocumentDefinition::new(format!("d{document}"), kind),

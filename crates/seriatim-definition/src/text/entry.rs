@@ -4,8 +4,8 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use super::Places;
-use crate::definition::Subject;
-use crate::definition::fault::Fault;
+use crate::Subject;
+use crate::fault::Fault;
 
 /// A value in the text: of this key of this subject.
 #[derive(Debug, Clone)]

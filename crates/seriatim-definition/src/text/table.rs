@@ -4,8 +4,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::Places;
 use super::entry::Entry;
-use crate::definition::Subject;
-use crate::definition::fault::Fault;
+use crate::Subject;
+use crate::fault::Fault;
 
 /// A table whose keys are all known.
 pub(super) struct Table<'t> {

@@ -5,7 +5,7 @@
 //! what the engine looks things up in, by name and by number.
 //!
 //! ```
-//! use seriatim_engine::definition::{Accepted, Application, Schema};
+//! use seriatim_definition::{Accepted, Application, Schema};
 //! use seriatim_types::ApplicationId;
 //!
 //! let application = Application::from_toml(
@@ -25,8 +25,10 @@
 //! let schema = Schema::new(&accepted)?;
 //! let number = schema.document_by_name("Book").unwrap().field("number").unwrap();
 //! assert_eq!(schema.sequence(number.draw.unwrap()).unwrap().first.get(), 1000);
-//! # Ok::<(), seriatim_engine::definition::DefinitionError>(())
+//! # Ok::<(), seriatim_definition::DefinitionError>(())
 //! ```
+
+#![forbid(unsafe_code)]
 
 mod accepted;
 mod accepting;

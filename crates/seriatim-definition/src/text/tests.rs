@@ -1,7 +1,7 @@
 //! Texts that are refused, each with its exact message; and texts that say the same in two ways.
 
 use super::*;
-use crate::definition::{FieldDefinition, FieldType, Place, SequenceDefinition};
+use crate::{FieldDefinition, FieldType, Place, SequenceDefinition};
 
 /// The least that an application needs, on two lines.
 const HEAD: &str = "name = \"a\"\npartitions = 4\n";

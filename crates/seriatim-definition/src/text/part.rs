@@ -6,8 +6,8 @@ use toml::de::DeValue;
 use super::Places;
 use super::entry::Entry;
 use super::table::Table;
-use crate::definition::fault::Fault;
-use crate::definition::{
+use crate::fault::Fault;
+use crate::{
     Argument, CommandDefinition, DocumentDefinition, DocumentKind, FieldDefinition, FieldType,
     KindDefinition, Place, SequenceDefinition, Subject,
 };

@@ -10,7 +10,7 @@ use super::{
 /// Builds an [`Application`].
 ///
 /// ```
-/// use seriatim_engine::definition::{
+/// use seriatim_definition::{
 ///     Application, DocumentDefinition, DocumentKind, FieldDefinition, FieldType, KindDefinition, SequenceDefinition,
 /// };
 ///
@@ -25,7 +25,7 @@ use super::{
 ///     .kind(KindDefinition::new("library"))
 ///     .build()?;
 /// assert_eq!(application.name, "books");
-/// # Ok::<(), seriatim_engine::definition::DefinitionError>(())
+/// # Ok::<(), seriatim_definition::DefinitionError>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct ApplicationBuilder {

@@ -4,7 +4,7 @@ use seriatim_sequencer::builtin::{C_RECORD_ID, FIRST_CUSTOM, RECORD_ID};
 use seriatim_types::RecordId;
 
 use super::*;
-use crate::definition::{
+use crate::{
     Application, Argument, DocumentKind, FieldKind, KindDefinition, RecordScheme, SequenceDefinition, shop,
 };
 
