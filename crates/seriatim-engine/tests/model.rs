@@ -7,16 +7,16 @@
 mod ahead;
 #[path = "../src/derive/budget.rs"]
 mod budget;
+#[path = "../src/derive/draft.rs"]
+mod draft;
 #[path = "../src/derive/fetched.rs"]
 mod fetched;
-#[path = "../src/keys.rs"]
+#[path = "../src/derive/keys.rs"]
 mod keys;
 #[path = "../src/derive/layer.rs"]
 mod layer;
 #[path = "../src/derive/overlay.rs"]
 mod overlay;
-#[path = "../src/derive/state.rs"]
-mod state;
 
 mod definition {
     pub(crate) use seriatim_engine::definition::{DocumentKind, TypeId};
@@ -29,13 +29,13 @@ mod sync {
 use ahead::Stretch;
 use budget::{Budget, Limits};
 use bytes::Bytes;
+use draft::{Base, Draft, State, Values, lock};
 use fetched::{Fetched, Fetching};
 use keys::StoreKey;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 use overlay::{FlushStart, Overlay, Writing};
 use seriatim_types::PartitionOffset;
-use state::{Base, Draft, State, Values, lock};
 
 /// An overlay, a store with one key, and what both are asked for.
 struct World {

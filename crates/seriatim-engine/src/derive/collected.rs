@@ -5,9 +5,9 @@ use seriatim_sequencer::{Definition, Numbers, NumbersKey};
 use seriatim_storage::{Batch, Write};
 use seriatim_types::{Partition, WorkspaceId};
 
+use super::draft::REMOVED;
+use super::keys::StoreKey;
 use super::split::{Header, Known, PART_BYTES};
-use super::state::REMOVED;
-use crate::keys::StoreKey;
 
 /// What one flush writes, as one batch.
 #[derive(Debug, Default)]

@@ -7,11 +7,11 @@ use bytes::Bytes;
 use seriatim_sequencer::Definition;
 use seriatim_types::Partition;
 
-use super::state::{State, Values};
-use crate::apply::{ApplyError, Derivation, Pass};
-use crate::codec::BadBytes;
-use crate::event::{Event, Place};
-use crate::keys::StoreKey;
+use super::draft::{State, Values};
+use super::keys::StoreKey;
+use crate::command::apply::{ApplyError, Derivation, Pass};
+use crate::command::codec::BadBytes;
+use crate::command::event::{Event, Place};
 
 /// What is derived from an event besides numbers.
 pub(crate) trait Derives: fmt::Debug + Send + Sync + 'static {

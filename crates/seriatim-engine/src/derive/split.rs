@@ -22,8 +22,8 @@ use seriatim_storage::{Key, Pair, Store, StoreError};
 use seriatim_types::limits::VALUE_BYTES_MAX;
 
 use super::collected::Collected;
-use super::state::REMOVED;
-use crate::keys::{self, Family, StoreKey};
+use super::draft::REMOVED;
+use super::keys::{self, Family, StoreKey};
 
 /// Bytes of one part: as many as a page of a scan or of the log.
 pub(super) const PART_BYTES: usize = 4 << 20;

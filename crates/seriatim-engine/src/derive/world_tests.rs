@@ -15,10 +15,10 @@ use super::ahead::Stretch;
 use super::budget::{Budget, Limits};
 use super::checkpoint::Checkpoint;
 use super::derives::NumbersOnly;
+use super::draft::lock;
 use super::flusher;
 use super::overlay::{FlushStart, Writing};
 use super::partition::{DerivedPartition, Parts, read_missing_numbers};
-use super::state::lock;
 use crate::alone::Stored;
 use crate::metrics::DerivedMetrics;
 

@@ -10,12 +10,12 @@ use super::Shared;
 use super::group::{Answers, Held, Pending, Staged};
 use super::message::Submission;
 use super::task::PartitionTask;
-use crate::apply::KeyUse;
+use crate::command::apply::KeyUse;
+use crate::command::event::{Event, Place};
+use crate::command::request::Answer;
 use crate::derive::lock;
 use crate::error::SubmitError;
-use crate::event::{Event, Place};
 use crate::metrics::PartitionMetrics;
-use crate::request::Answer;
 
 impl PartitionTask {
     /// Publishes what a group changes and answers its callers, or forgets it.

@@ -5,16 +5,16 @@ use seriatim_storage::LogError;
 use seriatim_types::{PartitionOffset, Timestamp, TrustLevel};
 
 use super::conclude::answer_again;
+use super::execute::{Outcome, Stage};
 use super::load::Batch;
 use super::message::Submission;
-use super::stage::{Outcome, Stage};
-use super::taken::{self, NewKey};
+use super::new_keys::{self, NewKey};
 use super::task::PartitionTask;
+use crate::command::request::Answer;
+use crate::derive::keys::StoreKey;
 use crate::derive::{Base, Draft, Values, lock};
 use crate::error::SubmitError;
-use crate::keys::StoreKey;
 use crate::limits::{GROUP_BYTES_MAX, READ_ROUNDS_MAX};
-use crate::request::Answer;
 
 /// What a usual command writes: room for it is made at once.
 const KEYS_OF_A_COMMAND: usize = 4;
@@ -68,7 +68,7 @@ impl PartitionTask {
         let mut batch = std::mem::take(&mut self.batch);
         loop {
             let Attempt { sealed, outcomes, mut new_keys } = self.attempt(&mut batch, now)?;
-            match taken::find(&self.shared.derived.store, &new_keys).await {
+            match new_keys::find(&self.shared.derived.store, &new_keys).await {
                 Ok(None) => {
                     let answers = self.sort_out(outcomes, &mut batch, Some(sealed.at()));
                     if !batch.commands.is_empty() {

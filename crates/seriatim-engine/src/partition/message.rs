@@ -3,9 +3,9 @@
 use tokio::sync::oneshot;
 
 use super::queue_budget::Permit;
+use crate::command::prepared::Prepared;
+use crate::command::request::Answer;
 use crate::error::SubmitError;
-use crate::prepared::Prepared;
-use crate::request::Answer;
 
 /// A message to the task.
 #[derive(Debug)]

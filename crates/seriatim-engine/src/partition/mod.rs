@@ -1,18 +1,19 @@
 //! A partition: one task owns its log, its sequencer and its overlay.
 
 mod append;
+pub(crate) mod async_projector;
 mod collect;
 mod conclude;
+mod execute;
 mod group;
 mod hold;
 mod load;
 mod message;
+mod new_keys;
 mod queue_budget;
 mod reading;
-mod shared;
-mod stage;
+mod running;
 mod sweep;
-mod taken;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -25,22 +26,22 @@ use seriatim_storage::{Log, Owner, Store};
 use seriatim_types::Partition;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::apply::Derivation;
+use self::async_projector::AsyncProjector;
+use crate::command::apply::Derivation;
+use crate::command::event_clock::EventClock;
+use crate::command::prepared::Prepared;
+use crate::command::request::Answer;
 use crate::derive::{self, Budget, DerivedPartition, Limits, Stretch, flusher, lock};
+use crate::engine::options::Options;
 use crate::error::SubmitError;
-use crate::event_clock::EventClock;
-use crate::fence::Fence;
-use crate::follow::Watchers;
-use crate::follower::{self, AsyncProjector};
 use crate::metrics::{DerivedMetrics, PartitionMetrics};
-use crate::options::Options;
-use crate::prepared::Prepared;
-use crate::request::Answer;
+use crate::operate::fence::Fence;
+use crate::read::follow::Watchers;
 
 use message::{Hold, Message, Submission};
 pub(crate) use queue_budget::QueueBudget;
 use queue_budget::QueueShare;
-pub(crate) use shared::Shared;
+pub(crate) use running::Shared;
 pub(crate) use sweep::Position;
 use sweep::Sweeper;
 use task::PartitionTask;
@@ -174,7 +175,7 @@ impl PartitionHandle {
 
     /// Has an asynchronous projector follow the partition until it is closed.
     pub(crate) fn follow(&self, projector: Arc<dyn AsyncProjector>) {
-        let following = follower::run(self.shared.clone(), self.status.clone(), projector);
+        let following = async_projector::run(self.shared.clone(), self.status.clone(), projector);
         let follower = self.shared.env.spawn(following);
         self.followers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(follower);
     }

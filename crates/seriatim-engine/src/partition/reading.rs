@@ -18,9 +18,9 @@ use seriatim_storage::ClusteringRange;
 use seriatim_types::WorkspaceId;
 
 use super::PartitionHandle;
+use crate::derive::keys::{self, StoreKey};
 use crate::derive::{Round, lock};
 use crate::error::{SubmitError, stopped};
-use crate::keys::{self, StoreKey};
 
 impl PartitionHandle {
     /// The present values of keys. Waits for a recovery, no longer than `begin_wait`.

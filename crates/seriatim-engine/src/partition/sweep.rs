@@ -20,10 +20,10 @@ use seriatim_storage::ReadLimit;
 use seriatim_types::{PartitionOffset, Timestamp};
 
 use super::Shared;
-use crate::apply::KeyUse;
+use crate::command::apply::KeyUse;
+use crate::command::event::{Event, Place};
+use crate::derive::keys::{self, StoreKey, WorkspaceKeys};
 use crate::derive::{REMOVED, Round, lock};
-use crate::event::{Event, Place};
-use crate::keys::{self, StoreKey, WorkspaceKeys};
 
 /// Events of one page: their keys wait to be removed, and many partitions may sweep at once.
 const PAGE_ENTRIES_MAX: usize = 4_096;
