@@ -17,7 +17,7 @@ use crate::command::view::{self, KeyPart, ViewKeys};
 use crate::definition::{DocumentKind, TypeId};
 use crate::derive::keys::{Family, StoreKey, WorkspaceKeys};
 use crate::engine::Engine;
-use crate::engine::app::Running;
+use crate::engine::running::Running;
 use crate::error::{RequestError, SubmitError};
 
 /// An event, with its place.

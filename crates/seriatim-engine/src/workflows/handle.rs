@@ -15,7 +15,7 @@ use crate::command::request::{Answer, Request};
 use crate::command::view::{self, KeyPart, ViewKeys};
 use crate::derive::keys::WorkspaceKeys;
 use crate::engine::Engine;
-use crate::engine::app::Running;
+use crate::engine::running::Running;
 use crate::error::{RequestError, SubmitError};
 use crate::limits::NAME_BYTES_MAX;
 use crate::read::Placed;

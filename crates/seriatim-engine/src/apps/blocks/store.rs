@@ -10,7 +10,7 @@ use seriatim_types::{ErrorKind, Number};
 
 use crate::apps::registry::{Registry, Released, Reserved};
 use crate::command::request::Request;
-use crate::engine::app::Running;
+use crate::engine::running::Running;
 use crate::error::SubmitError;
 
 /// One block sequence of the registry.

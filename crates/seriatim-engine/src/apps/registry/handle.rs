@@ -20,7 +20,7 @@ use crate::command::request::{Answer, Request};
 use crate::command::view::{self, BadRow, KeyPart, ViewKeys};
 use crate::definition::{Accepted, Application};
 use crate::derive::keys::{StoreKey, WorkspaceKeys};
-use crate::engine::app::Running;
+use crate::engine::running::Running;
 use crate::error::SubmitError;
 use crate::limits::APPLICATIONS_MAX;
 use crate::operate::fence::{FenceState, Opened};

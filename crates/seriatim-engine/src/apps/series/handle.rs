@@ -14,7 +14,7 @@ use crate::command::prepare::check_key;
 use crate::command::request::{Answer, Request};
 use crate::command::view::{self, BadRow, KeyPart};
 use crate::engine::Engine;
-use crate::engine::app::Running;
+use crate::engine::running::Running;
 use crate::error::{RequestError, SubmitError};
 
 /// Series: gap-free numbers by name. A series is there when it is first used.

@@ -26,7 +26,7 @@ use seriatim_types::{
 
 use super::tally::{Completeness, Tally};
 use crate::engine::Engine;
-use crate::engine::app::Running;
+use crate::engine::running::Running;
 use crate::error::SubmitError;
 
 const VERSION: u32 = 1;

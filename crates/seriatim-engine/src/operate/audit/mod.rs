@@ -17,7 +17,7 @@ pub use file::{AuditFile, Verified, VerifyError, verify};
 pub use tally::{Completeness, KEPT, Kept, Raised, Run};
 
 use crate::engine::Engine;
-use crate::engine::app::Running;
+use crate::engine::running::Running;
 use crate::error::SubmitError;
 use crate::read::Placed;
 use tally::Tally;

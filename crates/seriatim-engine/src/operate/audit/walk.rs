@@ -6,7 +6,7 @@ use seriatim_storage::{Entry, LogError, ReadLimit};
 use seriatim_types::{PartitionOffset, WorkspaceId, WorkspaceOffset};
 
 use crate::engine::Engine;
-use crate::engine::app::Running;
+use crate::engine::running::Running;
 use crate::error::SubmitError;
 
 /// Places that are read from the workspace's log together.

@@ -5,7 +5,7 @@ use seriatim_storage::Store;
 use super::derive::Examination;
 use super::{DoctorError, Problem, Progress, Report, Telling, Treatment, begin};
 use crate::engine::Engine;
-use crate::engine::app::Running;
+use crate::engine::running::Running;
 use crate::partition::PartitionHandle;
 
 impl Engine {

@@ -24,7 +24,7 @@ use crate::command::event::{Argument, Event};
 use crate::command::prepared::Prepared;
 use crate::command::view::BadRow;
 use crate::engine::Engine;
-use crate::engine::app::Running;
+use crate::engine::running::Running;
 use crate::error::{RequestError, SubmitError};
 use crate::operate::fence::{FenceState, Opened, sequence_key};
 use target::{Named, Target, of_series};

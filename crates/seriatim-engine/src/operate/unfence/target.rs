@@ -6,7 +6,7 @@ use seriatim_types::{ApplicationId, Number, SequenceId, WorkspaceId, WorkspaceKi
 use crate::apps::registry::OWN_NAMES;
 use crate::apps::series;
 use crate::engine::Engine;
-use crate::engine::app::Running;
+use crate::engine::running::Running;
 use crate::error::{RequestError, SubmitError};
 
 /// What a name leads to.
