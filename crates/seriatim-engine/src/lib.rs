@@ -21,7 +21,9 @@ pub use seriatim_definition as definition;
 
 pub use apps::blocks::handle::{Allocated, Blocks, BlocksState};
 pub use apps::registry::Workspace;
-pub use apps::series::{BadFormat, Issued, NextRequest, Series, SeriesFormat, SeriesState, Taken, Voided};
+pub use apps::series::{
+    BadFormat, Issued, NextRequest, Series, SeriesFormat, SeriesState, TakenNumbers, Voided,
+};
 pub use apps::tokens::{Access, BadScope, CreatedToken, Grants, Scope, Secret, Token, Tokens};
 pub use command::apply::ApplyError;
 pub use command::codec::BadBytes;

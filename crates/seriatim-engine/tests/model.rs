@@ -29,7 +29,7 @@ mod sync {
 use ahead::Stretch;
 use budget::{Budget, Limits};
 use bytes::Bytes;
-use draft::{Base, Draft, State, Values, lock};
+use draft::{Base, DerivedState, Draft, Values, lock};
 use fetched::{Fetched, Fetching};
 use keys::StoreKey;
 use loom::sync::{Arc, Mutex};
@@ -73,7 +73,7 @@ impl World {
         loop {
             draft.clear();
             let base = Base { group: &group, overlay: &self.overlay, fetched: &fetched };
-            if let Ok(found) = (State { base, draft: &mut draft }).find(&self.key) {
+            if let Ok(found) = (DerivedState { base, draft: &mut draft }).find(&self.key) {
                 return (found.into_value(), fetches);
             }
             assert_eq!(draft.unread, std::slice::from_ref(&self.key));

@@ -13,7 +13,7 @@ use crate::command::projector::{Projected, Projector, Rows};
 use crate::command::record::{self, Record, Registered};
 use crate::definition::{DocumentKind, DocumentSchema, Schema};
 use crate::derive::keys::{StoreKey, WorkspaceKeys};
-use crate::derive::{Found, State};
+use crate::derive::{DerivedState, Found};
 
 /// Why nothing follows from an event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -105,7 +105,7 @@ impl Derivation {
         place: Place,
         event: &Event,
         pass: Pass,
-        state: &mut State<'_>,
+        state: &mut DerivedState<'_>,
     ) -> Result<(), ApplyError> {
         let keys = WorkspaceKeys::new(partition, place.workspace);
         state.draft.new_event = Some(state.draft.writes.len());
@@ -142,7 +142,7 @@ impl Derivation {
         place: Place,
         row: &Row,
         pass: Pass,
-        state: &mut State<'_>,
+        state: &mut DerivedState<'_>,
     ) -> Result<(), ApplyError> {
         let document = self.document(row)?;
         let registered = Registered { document: row.document, created: place.workspace_offset };
@@ -163,7 +163,7 @@ impl Derivation {
         keys: WorkspaceKeys,
         place: Place,
         event: &Event,
-        state: &mut State<'_>,
+        state: &mut DerivedState<'_>,
     ) -> Result<(), ApplyError> {
         for projector in &self.projectors {
             let projected = Projected { place, event, schema: &self.schema };
@@ -187,14 +187,14 @@ impl Derivation {
 
 /// Whether the store has what this event says, or something later. What is not read yet counts as no; so does what
 /// cannot be read, because the log is the truth and every later change of the record is applied again behind this.
-fn is_newer(key: &StoreKey, offset: PartitionOffset, state: &mut State<'_>) -> bool {
+fn is_newer(key: &StoreKey, offset: PartitionOffset, state: &mut DerivedState<'_>) -> bool {
     match state.find(key) {
         Ok(Found::Before(Some(bytes))) => record::folded(&bytes).is_ok_and(|folded| folded >= offset),
         Ok(_) | Err(_) => false,
     }
 }
 
-fn update(key: StoreKey, place: Place, row: &Row, state: &mut State<'_>) -> Result<(), ApplyError> {
+fn update(key: StoreKey, place: Place, row: &Row, state: &mut DerivedState<'_>) -> Result<(), ApplyError> {
     let Ok(found) = state.find(&key) else {
         return Ok(());
     };

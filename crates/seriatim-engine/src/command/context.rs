@@ -15,7 +15,7 @@ use crate::command::value::Value;
 use crate::command::view::{self, BadRow, KeyPart, ViewKeys};
 use crate::definition::{DocumentKind, DocumentSchema, Schema};
 use crate::derive::keys::{StoreKey, WorkspaceKeys};
-use crate::derive::{State, Unread};
+use crate::derive::{DerivedState, Unread};
 use crate::error::RequestError;
 
 /// Decides what a command does, in its turn: nothing happens in its workspace meanwhile.
@@ -123,7 +123,7 @@ pub struct Context<'c, 'g> {
     pub(crate) place: Place,
     pub(crate) keys: WorkspaceKeys,
     pub(crate) transaction: &'c mut Transaction<'g>,
-    pub(crate) state: State<'c>,
+    pub(crate) state: DerivedState<'c>,
     pub(crate) args: &'c Json,
     pub(crate) unlogged: Option<&'c Json>,
     pub(crate) argument: &'c Argument,

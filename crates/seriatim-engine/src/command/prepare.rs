@@ -23,7 +23,7 @@ use crate::error::RequestError;
 use crate::limits::{ARGUMENT_ROWS_MAX, CHANGES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 
 /// What ids lead to, as far as it was looked up; `None`: nowhere. An id that leads somewhere does so for ever.
-pub(crate) type Known = HashMap<RecordId, Option<Registered>>;
+pub(crate) type KnownIds = HashMap<RecordId, Option<Registered>>;
 
 /// Why a request is not prepared.
 #[derive(Debug, PartialEq)]
@@ -44,7 +44,7 @@ pub(crate) struct Preparation<'a> {
     pub(crate) schema: &'a Schema,
     pub(crate) workspace: WorkspaceId,
     pub(crate) kind: &'a KindSchema,
-    pub(crate) known: &'a Known,
+    pub(crate) known: &'a KnownIds,
     /// What tells the request from another one with its idempotency key, in place of everything that it says.
     identity: Option<&'a str>,
     /// What the command creates, by raw id.
@@ -58,7 +58,7 @@ impl<'a> Preparation<'a> {
         schema: &'a Schema,
         workspace: WorkspaceId,
         kind: &'a KindSchema,
-        known: &'a Known,
+        known: &'a KnownIds,
         identity: Option<&'a str>,
     ) -> Self {
         let (raw, lookups, reads) = (BTreeMap::new(), Vec::new(), Vec::new());

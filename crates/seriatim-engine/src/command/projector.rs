@@ -11,7 +11,7 @@ use crate::command::event::{Event, Place};
 use crate::command::view::{self, KeyPart, ViewKeys};
 use crate::definition::Schema;
 use crate::derive::keys::{StoreKey, WorkspaceKeys};
-use crate::derive::{Found, REMOVED, State};
+use crate::derive::{DerivedState, Found, REMOVED};
 
 /// Keeps a view, in step with the log: what it writes for an event is seen by the next command.
 ///
@@ -76,7 +76,7 @@ pub struct Projected<'a> {
 /// The rows of a projector's view in the event's workspace.
 #[derive(Debug)]
 pub struct Rows<'a> {
-    state: State<'a>,
+    state: DerivedState<'a>,
     keys: WorkspaceKeys,
     view: &'a str,
     rows: ViewKeys,
@@ -85,7 +85,12 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    pub(crate) fn new(state: State<'a>, keys: WorkspaceKeys, view: &'a str, offset: PartitionOffset) -> Self {
+    pub(crate) fn new(
+        state: DerivedState<'a>,
+        keys: WorkspaceKeys,
+        view: &'a str,
+        offset: PartitionOffset,
+    ) -> Self {
         Self { state, keys, view, rows: ViewKeys::new(keys, view), offset, bad: None }
     }
 

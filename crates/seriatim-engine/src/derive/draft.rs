@@ -75,15 +75,15 @@ impl Draft {
 
 /// A draft on top of a base.
 #[derive(Debug)]
-pub(crate) struct State<'a> {
+pub(crate) struct DerivedState<'a> {
     pub(crate) base: Base<'a>,
     pub(crate) draft: &'a mut Draft,
 }
 
-impl State<'_> {
+impl DerivedState<'_> {
     /// The same, for somebody who needs it for a while.
-    pub(crate) fn reborrow(&mut self) -> State<'_> {
-        State { base: self.base, draft: self.draft }
+    pub(crate) fn reborrow(&mut self) -> DerivedState<'_> {
+        DerivedState { base: self.base, draft: self.draft }
     }
 
     /// The present value of a key. If it has to be read first, the draft remembers which.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!                       apply (crate::command::apply): what follows from one event
-//!                         │ finds values through State: draft, open group, overlay, fetched
+//!                         │ finds values through DerivedState: draft, open group, overlay, fetched
 //!                         ▼
 //! a command is staged ──► values,   ──► overlay: waiting layer ─► writing layer ──► store: values and
 //! the log is replayed ──► numbers,                                   flush                 checkpoint, one batch
@@ -43,7 +43,7 @@ pub(crate) use ahead::Stretch;
 pub(crate) use budget::{Budget, Limits};
 pub(crate) use checkpoint::Checkpoint;
 pub(crate) use derives::NumbersOnly;
-pub(crate) use draft::{Base, Draft, Found, REMOVED, State, Unread, Values, lock};
+pub(crate) use draft::{Base, DerivedState, Draft, Found, REMOVED, Unread, Values, lock};
 pub(crate) use fetched::{Fetched, Fetching};
 pub(crate) use overlay::{Overlay, Round};
 pub(crate) use partition::{DerivedPartition, Parts, read_missing_numbers};

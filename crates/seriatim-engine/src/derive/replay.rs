@@ -18,7 +18,7 @@ use seriatim_storage::{Entry, Log, LogError, ReadEntries, ReadLimit, StoreError}
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
 
 use super::derives::Derives;
-use super::draft::{Base, Draft, State, Values};
+use super::draft::{Base, DerivedState, Draft, Values};
 use super::fetched::{Fetched, Fetching};
 use super::keys::StoreKey;
 use super::overlay::Overlay;
@@ -299,7 +299,7 @@ impl<'a, D: Derives> Replay<'a, D> {
         draft: &mut Draft,
     ) -> Result<bool, ReplayError> {
         draft.clear();
-        let mut state = State { base: Base { group, overlay, fetched }, draft };
+        let mut state = DerivedState { base: Base { group, overlay, fetched }, draft };
         let applied = self.derivation.apply(self.partition, place, event, &mut state);
         if !draft.unread.is_empty() {
             return Ok(false);

@@ -105,18 +105,18 @@ impl Header {
     }
 }
 
-pub(super) type Known = HashMap<StoreKey, Vec<Header>>;
+pub(super) type HeadersByKey = HashMap<StoreKey, Vec<Header>>;
 
 /// Which values a store has in parts, or may have: those that were read and those that were written. What is replaced
 /// has been read before, because it is folded, so its parts are known and can be removed. A value larger than a store
 /// takes needs as many bytes in the log: there are few.
 #[derive(Debug, Default)]
 pub(crate) struct Splits {
-    known: Mutex<Known>,
+    known: Mutex<HeadersByKey>,
 }
 
 impl Splits {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, HeadersByKey> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

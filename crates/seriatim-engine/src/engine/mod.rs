@@ -19,7 +19,7 @@ use seriatim_env::Env;
 use seriatim_storage::{Log, Store};
 use seriatim_types::{ApplicationId, PartitionId, WorkspaceId, WorkspaceKind};
 
-use crate::apps::blocks::handle::OpenBlocks;
+use crate::apps::blocks::open_allocators::OpenAllocators;
 use crate::apps::registry::{self, Registry};
 use crate::apps::tokens::TokenTable;
 use crate::command::request::{Answer, Request};
@@ -58,7 +58,7 @@ struct Inner {
     /// Whether a host drives the workflows: there is one at a time.
     workflows_claimed: Arc<AtomicBool>,
     workspace_ids: BlockAllocator,
-    open_blocks: OpenBlocks,
+    open_allocators: OpenAllocators,
     fence: Arc<Fence>,
     tokens: TokenTable,
     options: Options,
@@ -101,8 +101,8 @@ impl Engine {
         &self.inner.sys
     }
 
-    pub(crate) fn open_blocks(&self) -> &OpenBlocks {
-        &self.inner.open_blocks
+    pub(crate) fn open_allocators(&self) -> &OpenAllocators {
+        &self.inner.open_allocators
     }
 
     pub(crate) fn shared_fence(&self) -> &Fence {
@@ -202,7 +202,7 @@ impl Engine {
     /// all of them. If storage does not answer, each takes [`Options::close_patience`] at the most.
     pub async fn close(&self) {
         join_all(self.inner.applications.values().map(|running| running.close())).await;
-        join(self.inner.open_blocks.close(), self.close_workspace_ids()).await;
+        join(self.inner.open_allocators.close(), self.close_workspace_ids()).await;
         self.inner.sys.close().await;
         let syncing = self.inner.store.sync();
         match self.inner.env.timeout(self.inner.options.close_patience, syncing).await {

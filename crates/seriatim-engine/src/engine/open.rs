@@ -9,7 +9,7 @@ use seriatim_env::Env;
 use seriatim_storage::{Log, LogError, Owner, Store};
 use seriatim_types::{ApplicationId, ErrorKind, Number, Partition, WorkspaceId};
 
-use crate::apps::blocks::handle::OpenBlocks;
+use crate::apps::blocks::open_allocators::OpenAllocators;
 use crate::apps::blocks::store::RegistryBlocks;
 use crate::apps::registry::{self, Registry, WORKSPACE_IDS};
 use crate::apps::series;
@@ -264,7 +264,7 @@ impl Engine {
             workflow_ids: Cache::new(opening.options.cached_workspaces),
             workflows_claimed: Arc::default(),
             workspace_ids,
-            open_blocks: OpenBlocks::new(opening.env.clone(), &opening.options),
+            open_allocators: OpenAllocators::new(opening.env.clone(), &opening.options),
             fence: opening.fence.clone(),
             tokens: TokenTable::default(),
             options: opening.options,

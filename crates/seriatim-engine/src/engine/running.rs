@@ -11,7 +11,7 @@ use seriatim_types::{PartitionId, RecordId, WorkspaceId, WorkspaceKind};
 
 use crate::command::apply::{ApplyError, Derivation};
 use crate::command::context::Command;
-use crate::command::prepare::{Known, Preparation, Unprepared};
+use crate::command::prepare::{KnownIds, Preparation, Unprepared};
 use crate::command::prepared::Prepared;
 use crate::command::record::Registered;
 use crate::command::request::{Answer, Request};
@@ -56,7 +56,7 @@ impl Running {
     ) -> Result<Prepared, SubmitError> {
         let kind = self.schema.kind(kind).ok_or(SubmitError::UnknownWorkspace(workspace))?;
         let handler = self.commands.get(&request.command);
-        let mut known = Known::new();
+        let mut known = KnownIds::new();
         let mut prepared = loop {
             let preparation = Preparation::new(&self.schema, workspace, kind, &known, identity);
             match preparation.run(&request, handler) {

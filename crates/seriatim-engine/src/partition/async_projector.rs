@@ -19,7 +19,7 @@ use crate::command::apply::{decode_offset, encode_offset, panic_text};
 use crate::command::event::{Event, Place};
 use crate::command::projector::Projected;
 use crate::derive::keys;
-use crate::partition::Shared;
+use crate::partition::RunningPartition;
 
 /// What one read of the log asks for.
 const PAGE: ReadLimit = ReadLimit { entries: 256, bytes: 1 << 20 };
@@ -55,7 +55,11 @@ impl fmt::Debug for dyn AsyncProjector {
 }
 
 /// Follows one partition until it is closed, or has stopped.
-pub(crate) async fn run(shared: Arc<Shared>, status: StatusHandle, projector: Arc<dyn AsyncProjector>) {
+pub(crate) async fn run(
+    shared: Arc<RunningPartition>,
+    status: StatusHandle,
+    projector: Arc<dyn AsyncProjector>,
+) {
     let stop = shared.derived.stop.clone();
     let mut progress = Progress::new(&shared, projector.name());
     let has_stopped = {
@@ -75,7 +79,7 @@ pub(crate) async fn run(shared: Arc<Shared>, status: StatusHandle, projector: Ar
 }
 
 /// Follows, and tries again after each failure.
-async fn follow(shared: &Shared, projector: &dyn AsyncProjector, progress: &mut Progress) {
+async fn follow(shared: &RunningPartition, projector: &dyn AsyncProjector, progress: &mut Progress) {
     loop {
         let Err(reason) = progress.follow(shared, projector).await else { return };
         let name = projector.name();
@@ -85,7 +89,7 @@ async fn follow(shared: &Shared, projector: &dyn AsyncProjector, progress: &mut 
 }
 
 /// Returns when the partition has stopped, by itself or in a recovery.
-async fn until_stopped(shared: &Shared, status: &StatusHandle) {
+async fn until_stopped(shared: &RunningPartition, status: &StatusHandle) {
     let mut changes = shared.derived.changes.subscribe();
     loop {
         changes.mark_unchanged();
@@ -109,7 +113,7 @@ struct Progress {
 }
 
 impl Progress {
-    fn new(shared: &Shared, name: &str) -> Self {
+    fn new(shared: &RunningPartition, name: &str) -> Self {
         let Partition { application, id } = shared.partition;
         let key = format!("projector/{application}/{id}/{name}");
         let (bulletin, next) = (shared.log.bulletin(), PartitionOffset::FIRST);
@@ -117,7 +121,11 @@ impl Progress {
     }
 
     /// Continues from the offset that was kept; ends with the first thing that goes wrong.
-    async fn follow(&mut self, shared: &Shared, projector: &dyn AsyncProjector) -> Result<(), String> {
+    async fn follow(
+        &mut self,
+        shared: &RunningPartition,
+        projector: &dyn AsyncProjector,
+    ) -> Result<(), String> {
         // A restored copy does not know what was handed over after its backup.
         shared.fence.until_open().await;
         if self.kept.is_none() {
@@ -147,7 +155,7 @@ impl Progress {
     }
 
     /// How long the offset need not be kept yet; `None` if it is kept.
-    fn kept_until(&self, shared: &Shared) -> Option<Duration> {
+    fn kept_until(&self, shared: &RunningPartition) -> Option<Duration> {
         if self.kept == Some(self.next) {
             return None;
         }
@@ -156,7 +164,7 @@ impl Progress {
     }
 
     /// Keeps the offset, if it has changed.
-    async fn keep(&mut self, shared: &Shared) -> Result<(), String> {
+    async fn keep(&mut self, shared: &RunningPartition) -> Result<(), String> {
         if self.kept.is_none_or(|kept| kept == self.next) {
             return Ok(());
         }
@@ -168,7 +176,7 @@ impl Progress {
     }
 
     /// The offset to continue from.
-    async fn find(&self, shared: &Shared, name: &str) -> Result<PartitionOffset, String> {
+    async fn find(&self, shared: &RunningPartition, name: &str) -> Result<PartitionOffset, String> {
         let tail = shared.log.tail(shared.partition).await.map_err(|error| error.to_string())?;
         let kept = self.bulletin.get(&self.key).await.map_err(|error| error.to_string())?;
         let kept = match kept {
@@ -191,7 +199,7 @@ impl Progress {
     }
 
     /// An offset that an earlier program has kept in the store. It moves to the bulletin, once.
-    async fn take_over(&self, shared: &Shared, name: &str) -> Result<Option<Bytes>, String> {
+    async fn take_over(&self, shared: &RunningPartition, name: &str) -> Result<Option<Bytes>, String> {
         let key = keys::projector(shared.partition, name);
         let found = shared.derived.store.get(key.as_key()).await.map_err(|error| error.to_string())?;
         let Some(found) = found else { return Ok(None) };
@@ -207,7 +215,7 @@ impl Progress {
 
 /// Hands over a page of events. `next` says how far it came, also if it is dropped half-way.
 async fn take_page(
-    shared: &Shared,
+    shared: &RunningPartition,
     projector: &dyn AsyncProjector,
     page: &ReadEntries,
     next: &mut PartitionOffset,

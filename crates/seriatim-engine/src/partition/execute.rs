@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use seriatim_sequencer::{Event as NewEvent, Group, Pin, Transaction};
 use seriatim_types::{ApplicationId, RecordId, SequenceId, Timestamp, WorkspaceOffset};
 
-use super::Shared;
+use super::RunningPartition;
 use crate::command::apply::{KeyUse, Pass, panic_text};
 use crate::command::codec::BadBytes;
 use crate::command::context::{CommandError, Context, draw_fields};
@@ -14,7 +14,7 @@ use crate::command::event::{Event, Place, Row};
 use crate::command::prepared::Prepared;
 use crate::command::request::Answer;
 use crate::derive::keys::{Family, StoreKey, WorkspaceKeys};
-use crate::derive::{Base, Draft, State};
+use crate::derive::{Base, DerivedState, Draft};
 use crate::error::{RequestError, SubmitError};
 use crate::limits::{COMMAND_DERIVED_BYTES_MAX, DERIVED_VALUE_BYTES_MAX, ROW_KEY_BYTES_MAX};
 use crate::operate::doctor::describe;
@@ -38,9 +38,9 @@ pub(crate) enum Outcome {
     Stale,
 }
 
-/// What staging needs besides the command.
-pub(crate) struct Stage<'a> {
-    pub(crate) shared: &'a Shared,
+/// What a command needs to be executed, besides itself and its open group.
+pub(crate) struct Execution<'a> {
+    pub(crate) shared: &'a RunningPartition,
     pub(crate) base: Base<'a>,
     pub(crate) now: Timestamp,
     /// Memory for bodies, kept from command to command.
@@ -68,8 +68,8 @@ fn damaged(key: StoreKey, problem: BadBytes) -> SubmitError {
     SubmitError::Apply(crate::command::apply::ApplyError::Bad { key, problem })
 }
 
-impl Stage<'_> {
-    /// Stages a command. What it changes is in the draft if it was staged, and counts for nothing otherwise.
+impl Execution<'_> {
+    /// Executes a command and stages its event. What it changes is in the draft if it was staged, and counts for nothing otherwise.
     pub(crate) fn run(
         &mut self,
         prepared: &mut Prepared,
@@ -149,7 +149,7 @@ impl Stage<'_> {
         let Some((idempotency, key)) = prepared.event.idempotency.as_ref().zip(prepared.key.as_ref()) else {
             return Ok(None);
         };
-        let Ok(found) = (State { base: self.base, draft }).find(key) else {
+        let Ok(found) = (DerivedState { base: self.base, draft }).find(key) else {
             return Ok(None);
         };
         let Some(bytes) = found.into_value() else { return Ok(None) };
@@ -174,7 +174,7 @@ impl Stage<'_> {
         draft: &mut Draft,
     ) -> Result<Option<Json>, SubmitError> {
         prepared.begin_turn();
-        let mut state = State { base: self.base, draft };
+        let mut state = DerivedState { base: self.base, draft };
         let mut singletons = Vec::new();
         for row in prepared.event.created_mut() {
             self.draw_row(keys, row, transaction, &mut state, &mut singletons)?;
@@ -217,7 +217,7 @@ impl Stage<'_> {
         keys: WorkspaceKeys,
         row: &mut Row,
         transaction: &mut Transaction<'_>,
-        state: &mut State<'_>,
+        state: &mut DerivedState<'_>,
         singletons: &mut Vec<RecordId>,
     ) -> Result<(), SubmitError> {
         let schema = &self.shared.derivation.schema;
@@ -249,7 +249,7 @@ impl Stage<'_> {
         draft: &mut Draft,
     ) -> Result<Answer, SubmitError> {
         let derivation = &self.shared.derivation;
-        let mut state = State { base: self.base, draft };
+        let mut state = DerivedState { base: self.base, draft };
         derivation.apply(self.shared.partition, place, event, Pass::First, &mut state)?;
         let partition = self.shared.partition.id;
         let answer = Answer::of(&derivation.schema, partition, place, event, result);
@@ -283,7 +283,7 @@ impl Stage<'_> {
                 continue;
             }
             let mut nothing = Draft::default();
-            let Ok(before) = (State { base: self.base, draft: &mut nothing }).find(key) else {
+            let Ok(before) = (DerivedState { base: self.base, draft: &mut nothing }).find(key) else {
                 unread.push(key.clone());
                 continue;
             };

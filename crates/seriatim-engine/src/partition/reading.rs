@@ -8,7 +8,7 @@
 //!          in the store       applied     not yet       readable once next has reached the target
 //! ```
 //!
-//! What [`Shared`](super::Shared) reads does not wait: recovery and the partition's own loads use it, and would wait for
+//! What [`RunningPartition`](super::RunningPartition) reads does not wait: recovery and the partition's own loads use it, and would wait for
 //! themselves.
 
 use bytes::Bytes;

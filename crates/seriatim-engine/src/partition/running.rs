@@ -17,8 +17,9 @@ use crate::metrics::PartitionMetrics;
 use crate::operate::fence::Fence;
 use crate::read::follow::Watchers;
 
+/// A partition that runs, without its queue and its sequencer: those are its task's alone.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct RunningPartition {
     pub(crate) env: Env,
     pub(crate) log: Log,
     pub(crate) partition: Partition,
@@ -34,7 +35,7 @@ pub(crate) struct Shared {
     pub(crate) sweeper: Sweeper,
 }
 
-impl Shared {
+impl RunningPartition {
     /// The time of the event before `next`, from the log; zero if there is none.
     pub(super) async fn time_before(&self, next: PartitionOffset) -> Result<Timestamp, LogError> {
         let Some(last) = PartitionOffset::new(next.get() - 1) else { return Ok(Timestamp::from_millis(0)) };
@@ -46,7 +47,7 @@ impl Shared {
     }
 }
 
-impl Derived for Shared {
+impl Derived for RunningPartition {
     type Values = Values;
 
     async fn read(self: Arc<Self>, workspaces: Vec<WorkspaceId>) -> Vec<Result<Option<Numbers>, ReadError>> {

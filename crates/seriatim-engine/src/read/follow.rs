@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::engine::Engine;
 use crate::error::SubmitError;
-use crate::partition::Shared;
+use crate::partition::RunningPartition;
 use crate::read::{Placed, decode_events};
 
 /// Who waits for events of which workspace: as many entries as workspaces that are followed.
@@ -93,7 +93,7 @@ impl PartitionFollower {
 #[derive(Debug)]
 pub struct WorkspaceFollower {
     engine: Engine,
-    shared: Arc<Shared>,
+    shared: Arc<RunningPartition>,
     application: String,
     workspace: WorkspaceId,
     offset: WorkspaceOffset,

@@ -1,19 +1,16 @@
 //! Named block sequences: unique rising numbers that cost almost nothing and may have gaps.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use seriatim_blocks::{AllocateError, BlockAllocator, BlockOptions, BlockSize, OpenError};
-use seriatim_env::Env;
 use seriatim_types::{ErrorKind, Number};
 
-use crate::apps::blocks::store::RegistryBlocks;
+use super::open_allocators::close;
+use super::store::RegistryBlocks;
 use crate::apps::registry::{BLOCKS_VIEW, BlocksRow, OWN_NAMES};
 use crate::apps::series::check_name;
 use crate::command::view::KeyPart;
 use crate::engine::Engine;
-use crate::engine::options::Options;
 use crate::error::{RequestError, SubmitError};
 use crate::limits::{ALLOCATE_MAX, BLOCK_SIZE_MAX};
 
@@ -48,115 +45,6 @@ pub struct BlocksState {
     /// Numbers that nobody will get, at most: what crashes have left, and the ends of blocks that requests did not fit into
     /// since it was opened last.
     pub wasted: u64,
-}
-
-/// The allocators that are open, least recently used out first.
-#[derive(Debug)]
-pub(crate) struct OpenBlocks {
-    env: Env,
-    max: usize,
-    /// How long closing waits for storage.
-    patience: Duration,
-    open: Mutex<Open>,
-    /// Whoever opens or closes one: no allocator is opened while another of its name gives back what it holds.
-    turn: tokio::sync::Mutex<()>,
-}
-
-#[derive(Debug, Default)]
-struct Open {
-    /// With the time of the last use.
-    allocators: HashMap<String, (Arc<BlockAllocator>, u64)>,
-    uses: u64,
-    closed: bool,
-}
-
-impl OpenBlocks {
-    pub(crate) fn new(env: Env, options: &Options) -> Self {
-        Self {
-            env,
-            max: options.open_blocks.max(1),
-            patience: options.close_patience,
-            open: Mutex::default(),
-            turn: tokio::sync::Mutex::default(),
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// An allocator that is open.
-    fn find(&self, name: &str) -> Result<Option<Arc<BlockAllocator>>, SubmitError> {
-        let mut open = self.lock();
-        if open.closed {
-            return Err(SubmitError::Closed);
-        }
-        open.uses += 1;
-        let uses = open.uses;
-        Ok(open.allocators.get_mut(name).map(|(allocator, used)| {
-            *used = uses;
-            allocator.clone()
-        }))
-    }
-
-    /// Takes out those that were used longest ago, until there is room for another. Those in use stay: they exceed the
-    /// bound by at most as many as there are callers.
-    fn evict(&self) -> Vec<(String, Arc<BlockAllocator>)> {
-        let mut open = self.lock();
-        let excess = (open.allocators.len() + 1).saturating_sub(self.max);
-        // Whoever uses one got it under this lock, and holds it.
-        let idle = open.allocators.iter().filter(|(_, (allocator, _))| Arc::strong_count(allocator) == 1);
-        let mut idle: Vec<(u64, String)> = idle.map(|(name, (_, used))| (*used, name.clone())).collect();
-        idle.sort_unstable();
-        let oldest = idle.into_iter().take(excess);
-        oldest
-            .filter_map(|(_, name)| open.allocators.remove(&name).map(|(allocator, _)| (name, allocator)))
-            .collect()
-    }
-
-    fn insert(&self, name: &str, allocator: &Arc<BlockAllocator>) -> Result<(), SubmitError> {
-        let mut open = self.lock();
-        if open.closed {
-            return Err(SubmitError::Closed);
-        }
-        let uses = open.uses;
-        open.allocators.insert(name.to_owned(), (allocator.clone(), uses));
-        Ok(())
-    }
-
-    /// Closes the allocator of a name, if it is open: the next use begins with what the registry says then.
-    pub(crate) async fn forget(&self, name: &str) {
-        let _turn = self.turn.lock().await;
-        let found = self.lock().allocators.remove(name);
-        if let Some((allocator, _)) = found {
-            close(name, &allocator).await;
-        }
-    }
-
-    /// Closes all of them at once, so that what they give back is written together. Waits for storage no longer than told.
-    pub(crate) async fn close(&self) {
-        self.lock().closed = true;
-        let all = async {
-            let _turn = self.turn.lock().await;
-            let allocators = std::mem::take(&mut self.lock().allocators);
-            let closing = allocators
-                .into_iter()
-                .map(|(name, (allocator, _))| self.env.spawn(async move { close(&name, &allocator).await }));
-            for task in closing.collect::<Vec<_>>() {
-                // A task that has failed has given nothing back: the numbers are wasted.
-                let _ = task.await;
-            }
-        };
-        if self.env.timeout(self.patience, all).await.is_err() {
-            tracing::warn!("storage does not answer; block sequences are closed without it");
-        }
-    }
-}
-
-async fn close(name: &str, allocator: &BlockAllocator) {
-    if let Err(error) = allocator.close().await {
-        tracing::warn!(name, %error, "the rest of a block was not given back");
-    }
 }
 
 impl Engine {
@@ -250,7 +138,7 @@ impl Blocks<'_> {
 
     /// The allocator of a block sequence, opened at its first use.
     async fn allocator(&self, name: &str) -> Result<Arc<BlockAllocator>, SubmitError> {
-        let open = self.engine.open_blocks();
+        let open = self.engine.open_allocators();
         if let Some(allocator) = open.find(name)? {
             return Ok(allocator);
         }
@@ -299,8 +187,7 @@ impl Blocks<'_> {
     }
 
     fn state_of(&self, name: &str, row: &BlocksRow) -> BlocksState {
-        let allocator =
-            self.engine.open_blocks().lock().allocators.get(name).map(|(allocator, _)| allocator.clone());
+        let allocator = self.engine.open_allocators().peek(name);
         let counts = allocator.as_ref().map(|allocator| allocator.counts()).unwrap_or_default();
         let reserved = row.next;
         // An allocator that has reserved nothing yet does not know what was skipped or given back since.

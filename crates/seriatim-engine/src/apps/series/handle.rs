@@ -43,7 +43,7 @@ impl Default for NextRequest {
 
 /// Numbers that were taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
+pub struct TakenNumbers {
     /// The series.
     pub series: String,
     /// The first of them.
@@ -150,7 +150,7 @@ impl Series<'_> {
     /// # Errors
     ///
     /// [`SubmitError`]: unless its kind is `InDoubt`, no number was taken.
-    pub async fn next(&self, name: &str, request: &NextRequest) -> Result<Taken, SubmitError> {
+    pub async fn next(&self, name: &str, request: &NextRequest) -> Result<TakenNumbers, SubmitError> {
         // Everything is checked before a name is used: a request that is refused creates no series.
         check_next(request.count, request.note.as_deref())?;
         check_idempotency(request.idempotency_key.as_deref())?;
@@ -310,10 +310,10 @@ impl Voided {
 
 /// What an event of `Next` has answered. A key that was used for another command does not get here: the engine compares
 /// requests.
-fn taken(series: &str, answer: Answer) -> Result<Taken, SubmitError> {
+fn taken(series: &str, answer: Answer) -> Result<TakenNumbers, SubmitError> {
     let (series, repeated) = (series.to_owned(), answer.repeated);
     let Drawn { number, count, text } = answer.result_as()?;
-    Ok(Taken { series, number, count, text, repeated })
+    Ok(TakenNumbers { series, number, count, text, repeated })
 }
 
 fn check_idempotency(key: Option<&str>) -> Result<(), RequestError> {

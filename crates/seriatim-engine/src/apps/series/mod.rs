@@ -22,7 +22,7 @@ mod who;
 use seriatim_types::ApplicationId;
 
 pub use format::{BadFormat, SeriesFormat};
-pub use handle::{NextRequest, Series, SeriesState, Taken};
+pub use handle::{NextRequest, Series, SeriesState, TakenNumbers};
 pub use who::{Issued, Voided};
 
 pub(crate) use commands::app;

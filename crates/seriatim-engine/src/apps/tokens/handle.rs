@@ -7,7 +7,7 @@ use seriatim_storage::Digest;
 
 use super::commands::{CREATE, REVOKE, TOKENS_VIEW, scopes};
 use super::scope::{Grants, Scope};
-use super::table::Known;
+use super::table::TokenEntry;
 use crate::command::request::Request;
 use crate::command::view::{BadRow, KeyPart};
 use crate::engine::Engine;
@@ -82,14 +82,14 @@ fn cut_short(error: &seriatim_env::TaskError) -> SubmitError {
 }
 
 /// What a row says. One that cannot be read is an error: a token must not vanish, because without any no one needs one.
-fn read(id: String, row: &Json) -> Result<(Token, Known), BadRow> {
+fn read(id: String, row: &Json) -> Result<(Token, TokenEntry), BadRow> {
     let bad = |problem: &str| BadRow::new(TOKENS_VIEW, &[id.as_str().into()], problem);
     let scopes = scopes(row).ok_or_else(|| bad("it has no scopes"))?;
     let digest = row["digest"].as_str().and_then(|digest| digest.parse().ok());
     let digest = digest.ok_or_else(|| bad("it has no digest"))?;
     let at = row["at"].as_str().ok_or_else(|| bad("it has no time"))?.to_owned();
     let grants = Grants { id: id.as_str().into(), scopes: scopes.clone().into() };
-    let known = Known { digest, grants };
+    let known = TokenEntry { digest, grants };
     let note = row["note"].as_str().map(str::to_owned);
     Ok((Token { id, scopes, note, at }, known))
 }
@@ -228,7 +228,7 @@ impl Tokens<'_> {
         Ok(self.rows(after, limit).await?.into_iter().map(|(token, _)| token).collect())
     }
 
-    async fn rows(&self, after: Option<&str>, limit: usize) -> Result<Vec<(Token, Known)>, SubmitError> {
+    async fn rows(&self, after: Option<&str>, limit: usize) -> Result<Vec<(Token, TokenEntry)>, SubmitError> {
         let key = after.map(|after| [KeyPart::from(after)]);
         let key = key.as_ref().map(|key| &key[..]);
         let rows = self.engine.registry().rows(TOKENS_VIEW, &[], key, limit).await?;

@@ -11,7 +11,7 @@ use super::scope::Grants;
 
 /// What is kept of a token.
 #[derive(Debug, Clone)]
-pub(super) struct Known {
+pub(super) struct TokenEntry {
     pub(super) digest: Digest,
     pub(super) grants: Grants,
 }
@@ -21,13 +21,13 @@ pub(super) struct Known {
 pub(crate) struct TokenTable {
     /// Whether there is any: all that a request looks at where there is none.
     any: AtomicBool,
-    known: RwLock<HashMap<String, Known>>,
+    known: RwLock<HashMap<String, TokenEntry>>,
     /// Whoever makes or revokes one: what is in memory changes in the order of the log.
     pub(super) turn: tokio::sync::Mutex<()>,
 }
 
 impl TokenTable {
-    pub(super) fn insert(&self, id: String, known: Known) {
+    pub(super) fn insert(&self, id: String, known: TokenEntry) {
         let mut table = self.known.write().unwrap_or_else(PoisonError::into_inner);
         table.insert(id, known);
         self.any.store(true, Ordering::Release);

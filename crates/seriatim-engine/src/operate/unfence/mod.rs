@@ -241,7 +241,7 @@ impl Engine {
     /// Raises a block sequence. If it is in use, because it was set free before, nothing more is given out of the block at hand.
     async fn raise_blocks(&self, name: &str, next: u64) -> Result<(), SubmitError> {
         self.registry().raise_blocks(name, next, REASON).await?;
-        self.open_blocks().forget(name).await;
+        self.open_allocators().forget(name).await;
         Ok(())
     }
 
