@@ -4,3 +4,6 @@ pub(crate) mod blocks;
 pub(crate) mod registry;
 pub(crate) mod series;
 pub(crate) mod tokens;
+
+#[cfg(test)]
+mod stored_tests;
