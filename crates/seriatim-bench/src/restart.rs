@@ -94,7 +94,8 @@ fn run(run: &Run) -> anyhow::Result<Vec<Measure>> {
         }
     }
     let found = |events, left| median(times.get(&(events, left)).map_or(&[], Vec::as_slice));
-    let most = |events, left| replayed.get(&(events, left)).into_iter().flatten().copied().fold(0.0, f64::max);
+    let most =
+        |events, left| replayed.get(&(events, left)).into_iter().flatten().copied().fold(0.0, f64::max);
     let mut measures = Vec::new();
     for left in [Ending::Close, Ending::Kill] {
         for &events in sizes {
@@ -103,7 +104,8 @@ fn run(run: &Run) -> anyhow::Result<Vec<Measure>> {
             measures.push(Measure::new(name.clone(), ours, "ms").goal(Goal::AtMost(left.most_ms())));
             let name_of_replay = format!("most events replayed {}, {events} events", left.after());
             measures.push(
-                Measure::new(name_of_replay, most(events, left), "events").goal(Goal::AtMost(left.most_events())),
+                Measure::new(name_of_replay, most(events, left), "events")
+                    .goal(Goal::AtMost(left.most_events())),
             );
             if events > sizes[0] {
                 let by_length = Measure::new(format!("{name}, by length"), ours, "ms");

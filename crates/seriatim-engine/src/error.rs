@@ -5,9 +5,9 @@ use seriatim_sequencer::{Busy, DrawError, LoadError, StageError, StopReason};
 use seriatim_storage::{AppendError, LogError, StoreError};
 use seriatim_types::{ErrorKind, Partition, RecordId, WorkspaceId};
 
-use crate::apply::ApplyError;
-use crate::keys::StoreKey;
-use crate::view::BadRow;
+use crate::command::apply::ApplyError;
+use crate::command::view::BadRow;
+use crate::derive::keys::StoreKey;
 
 /// What is wrong with a request. Nothing was done; mend it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

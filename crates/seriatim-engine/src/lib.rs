@@ -4,66 +4,47 @@
 #![forbid(unsafe_code)]
 
 pub mod alone;
-mod app;
-mod apply;
-pub mod audit;
-mod blocks;
-mod codec;
+mod apps;
 mod command;
-pub mod definition;
 mod derive;
-pub mod doctor;
 mod engine;
 mod error;
-mod event;
-mod event_clock;
-mod fence;
-mod follow;
-mod follower;
-mod keys;
 pub mod limits;
 mod metrics;
-mod named_blocks;
-mod options;
+mod operate;
 mod partition;
-mod prepare;
-mod prepared;
-mod projector;
 mod read;
-mod record;
-mod registry;
-mod request;
-mod series;
-mod sync;
-mod tokens;
-mod unfence;
-mod value;
-mod view;
 mod workflows;
 
-pub use app::App;
-pub use apply::ApplyError;
-pub use codec::BadBytes;
-pub use command::{Command, CommandError, Context};
+/// What an application is: the crate `seriatim-definition`.
+pub use seriatim_definition as definition;
+
+pub use apps::blocks::handle::{Allocated, Blocks, BlocksState};
+pub use apps::registry::Workspace;
+pub use apps::series::{
+    BadFormat, Issued, NextRequest, Series, SeriesFormat, SeriesState, TakenNumbers, Voided,
+};
+pub use apps::tokens::{Access, BadScope, CreatedToken, Grants, Scope, Secret, Token, Tokens};
+pub use command::apply::ApplyError;
+pub use command::codec::BadBytes;
+pub use command::context::{Command, CommandError, Context};
+pub use command::event::{Argument, Change as EventChange, Event, Fields, Idempotency, Place, Row};
+pub use command::projector::{Projected, Projector, Rows, projector};
+pub use command::record::{Record, Registered};
+pub use command::request::{Answer, CHANGE, Change, DrawnFields, Request};
+pub use command::value::{Value, moment};
+pub use command::view::{BadRow, KeyPart};
+pub use derive::keys::StoreKey;
+pub use engine::app::App;
+pub use engine::options::Options;
 pub use engine::{Engine, OpenError};
 pub use error::{RequestError, SubmitError};
-pub use event::{Argument, Change as EventChange, Event, Fields, Idempotency, Place, Row};
-pub use follow::{PartitionFollower, WorkspaceFollower};
-pub use follower::AsyncProjector;
-pub use keys::StoreKey;
-pub use named_blocks::{Allocated, Blocks, BlocksState};
-pub use options::Options;
+pub use operate::unfence::{Fenced, Unfence};
+pub use operate::{audit, doctor};
+pub use partition::async_projector::AsyncProjector;
 pub use partition::{PartitionState, PartitionStatus};
-pub use projector::{Projected, Projector, Rows, projector};
+pub use read::follow::{PartitionFollower, WorkspaceFollower};
 pub use read::{Found, Placed, SequenceState};
-pub use record::{Record, Registered};
-pub use registry::Workspace;
-pub use request::{Answer, CHANGE, Change, DrawnFields, Request};
-pub use series::{BadFormat, Issued, NextRequest, Series, SeriesFormat, SeriesState, Taken, Voided};
-pub use tokens::{Access, BadScope, CreatedToken, Grants, Scope, Secret, Token, Tokens};
-pub use unfence::{Fenced, Unfence};
-pub use value::{Value, moment};
-pub use view::{BadRow, KeyPart};
 pub use workflows::{
     Advance, BadRunStatus, RunRow, RunStatus, Wait, Waiting, WorkflowEvents, Workflows, WorkflowsClaim,
 };

@@ -203,9 +203,8 @@ fn a_crash_at_ten_commands_a_second_replays_what_came_in_about_a_minute() {
     let (before, after) = (directory.path().join("before"), directory.path().join("after"));
     simulate(1, |env| async move {
         let log = MemoryLog::new();
-        let store = |place: &Path| {
-            Store::new(TreeStore::open(env.clone(), place, StoreOptions::default()).unwrap())
-        };
+        let store =
+            |place: &Path| Store::new(TreeStore::open(env.clone(), place, StoreOptions::default()).unwrap());
         let engine = open_with(&env, Log::new(log.reopen()), store(&before), Options::default()).await;
         let shop = workspace(&engine, "shop").await;
         for command in 0..minutes * 600 {

@@ -7,16 +7,16 @@
 mod ahead;
 #[path = "../src/derive/budget.rs"]
 mod budget;
+#[path = "../src/derive/draft.rs"]
+mod draft;
 #[path = "../src/derive/fetched.rs"]
 mod fetched;
-#[path = "../src/keys.rs"]
+#[path = "../src/derive/keys.rs"]
 mod keys;
 #[path = "../src/derive/layer.rs"]
 mod layer;
 #[path = "../src/derive/overlay.rs"]
 mod overlay;
-#[path = "../src/derive/state.rs"]
-mod state;
 
 mod definition {
     pub(crate) use seriatim_engine::definition::{DocumentKind, TypeId};
@@ -43,13 +43,13 @@ mod sync {
 use ahead::Stretch;
 use budget::{Budget, Limits};
 use bytes::Bytes;
+use draft::{Base, DerivedState, Draft, Values, lock};
 use fetched::{Fetched, Fetching};
 use keys::StoreKey;
 use loom::sync::Arc;
 use loom::thread;
 use overlay::{FlushStart, Overlay, Writing};
 use seriatim_types::PartitionOffset;
-use state::{Base, Draft, State, Values, lock};
 use sync::Mutex;
 
 /// An overlay, a store with one key, and what both are asked for.
@@ -88,7 +88,7 @@ impl World {
         loop {
             draft.clear();
             let base = Base { group: &group, overlay: &self.overlay, fetched: &fetched };
-            if let Ok(found) = (State { base, draft: &mut draft }).find(&self.key) {
+            if let Ok(found) = (DerivedState { base, draft: &mut draft }).find(&self.key) {
                 return (found.into_value(), fetches);
             }
             assert_eq!(draft.unread, std::slice::from_ref(&self.key));

@@ -49,4 +49,4 @@ mod sequencer;
 pub use factory::Factory;
 pub use metrics::describe_metrics;
 pub use options::Options;
-pub use sequencer::{FinishError, Sequencer, Stored};
+pub use sequencer::{FinishError, Sequencer, StoredNumbers};

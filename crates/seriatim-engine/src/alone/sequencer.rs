@@ -18,9 +18,9 @@ use crate::metrics::DerivedMetrics;
 
 /// Numbers in a [`Store`], with an overlay in front of it and a task that flushes the overlay.
 #[derive(Debug)]
-pub struct Stored(pub(crate) Arc<DerivedPartition<NumbersOnly>>);
+pub struct StoredNumbers(pub(crate) Arc<DerivedPartition<NumbersOnly>>);
 
-impl Derived for Stored {
+impl Derived for StoredNumbers {
     type Values = ();
 
     async fn read(self: Arc<Self>, workspaces: Vec<WorkspaceId>) -> Vec<Result<Option<Numbers>, ReadError>> {
@@ -49,7 +49,7 @@ impl Derived for Stored {
 /// Dropped, it flushes nothing more: the partition may be open elsewhere by then, and the log has everything.
 #[derive(Debug)]
 pub struct Sequencer {
-    core: seriatim_sequencer::Sequencer<Stored>,
+    core: seriatim_sequencer::Sequencer<StoredNumbers>,
     derived: Arc<DerivedPartition<NumbersOnly>>,
 }
 
@@ -88,7 +88,7 @@ impl Sequencer {
         }));
         let flushed = derived.clone();
         drop(env.spawn(async move { flusher::run(&flushed, || std::future::ready(())).await }));
-        let stored = Arc::new(Stored(derived.clone()));
+        let stored = Arc::new(StoredNumbers(derived.clone()));
         let core = seriatim_sequencer::Sequencer::new(env, owner, definition, options.cache_numbers, stored);
         Self { core, derived }
     }
@@ -125,7 +125,7 @@ async fn flush_and_sync(derived: &Arc<DerivedPartition<NumbersOnly>>) -> Result<
 }
 
 impl Deref for Sequencer {
-    type Target = seriatim_sequencer::Sequencer<Stored>;
+    type Target = seriatim_sequencer::Sequencer<StoredNumbers>;
 
     fn deref(&self) -> &Self::Target {
         &self.core

@@ -16,7 +16,7 @@ use seriatim_sequencer::BadValue;
 use seriatim_storage::{Batch, Store, StoreError};
 use seriatim_types::{Partition, PartitionOffset};
 
-use crate::keys;
+use super::keys;
 
 const VERSION: u8 = 1;
 const BYTES: usize = 13;

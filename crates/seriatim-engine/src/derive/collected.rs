@@ -5,21 +5,21 @@ use seriatim_sequencer::{Definition, Numbers, NumbersKey};
 use seriatim_storage::{Batch, Write};
 use seriatim_types::{Partition, WorkspaceId};
 
-use super::split::{Header, Known, PART_BYTES};
-use super::state::REMOVED;
-use crate::keys::StoreKey;
+use super::draft::REMOVED;
+use super::keys::StoreKey;
+use super::split::{Header, HeadersByKey, PART_BYTES};
 
 /// What one flush writes, as one batch.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
-    known: Known,
+    known: HeadersByKey,
     batch: Batch,
     /// Values that are kept in parts, and those that no longer are.
     pub(crate) changed: Vec<(StoreKey, Option<Header>)>,
 }
 
 impl Collected {
-    pub(super) fn new(known: Known) -> Self {
+    pub(super) fn new(known: HeadersByKey) -> Self {
         Self { known, ..Self::default() }
     }
 

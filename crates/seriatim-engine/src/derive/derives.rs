@@ -7,11 +7,11 @@ use bytes::Bytes;
 use seriatim_sequencer::Definition;
 use seriatim_types::Partition;
 
-use super::state::{State, Values};
-use crate::apply::{ApplyError, Derivation, Pass};
-use crate::codec::BadBytes;
-use crate::event::{Event, Place};
-use crate::keys::StoreKey;
+use super::draft::{DerivedState, Values};
+use super::keys::StoreKey;
+use crate::command::apply::{ApplyError, Derivation, Pass};
+use crate::command::codec::BadBytes;
+use crate::command::event::{Event, Place};
 
 /// What is derived from an event besides numbers.
 pub(crate) trait Derives: fmt::Debug + Send + Sync + 'static {
@@ -35,7 +35,7 @@ pub(crate) trait Derives: fmt::Debug + Send + Sync + 'static {
         partition: Partition,
         place: Place,
         event: &Self::Event,
-        state: &mut State<'_>,
+        state: &mut DerivedState<'_>,
     ) -> Result<(), ApplyError>;
 
     fn writes(values: Self::Values) -> impl Iterator<Item = (StoreKey, Bytes)>;
@@ -60,7 +60,7 @@ impl Derives for Derivation {
         partition: Partition,
         place: Place,
         event: &Event,
-        state: &mut State<'_>,
+        state: &mut DerivedState<'_>,
     ) -> Result<(), ApplyError> {
         self.apply(partition, place, event, Pass::Again, state)
     }
@@ -88,7 +88,7 @@ impl Derives for NumbersOnly {
         Ok(())
     }
 
-    fn apply(&self, _: Partition, _: Place, (): &(), _: &mut State<'_>) -> Result<(), ApplyError> {
+    fn apply(&self, _: Partition, _: Place, (): &(), _: &mut DerivedState<'_>) -> Result<(), ApplyError> {
         Ok(())
     }
 

@@ -14,10 +14,10 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
+use super::draft::lock;
+use super::keys::StoreKey;
 use super::overlay::{Generation, Overlay};
-use super::state::lock;
-use crate::keys::StoreKey;
-use crate::sync::Mutex;
+use super::sync::Mutex;
 
 /// Keys that are about to be read from the store.
 #[derive(Debug)]

@@ -7,9 +7,9 @@ use seriatim_storage::{Durability, StoreError};
 
 use super::checkpoint::Checkpoint;
 use super::derives::Derives;
+use super::draft::lock;
 use super::overlay::{FlushStart, Writing};
 use super::partition::DerivedPartition;
-use super::state::lock;
 
 /// Flushes when enough waits or has waited long enough, until it is stopped. Before each flush something else may be done.
 pub(crate) async fn run<D: Derives, F: Future<Output = ()>>(

@@ -9,7 +9,7 @@ use seriatim_storage::ClusteringRange;
 use seriatim_types::WorkspaceId;
 
 use super::budget::Size;
-use crate::keys::StoreKey;
+use super::keys::StoreKey;
 
 /// Values of one stretch of the log: the last one of each key.
 #[derive(Debug, Default)]

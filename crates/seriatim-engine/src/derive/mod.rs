@@ -1,8 +1,8 @@
 //! How everything but the log follows from the log.
 //!
 //! ```text
-//!                       apply (crate::apply): what follows from one event
-//!                         │ finds values through State: draft, open group, overlay, fetched
+//!                       apply (crate::command::apply): what follows from one event
+//!                         │ finds values through DerivedState: draft, open group, overlay, fetched
 //!                         ▼
 //! a command is staged ──► values,   ──► overlay: waiting layer ─► writing layer ──► store: values and
 //! the log is replayed ──► numbers,                                   flush                 checkpoint, one batch
@@ -14,7 +14,7 @@
 //!
 //! To be read in this order:
 //!
-//! 1. `derives`: what follows from an event besides numbers; `state`: what an event sees and what it changes;
+//! 1. `derives`: what follows from an event besides numbers; `draft`: what an event sees and what it changes;
 //! 2. `layer` and `overlay`: what is derived and not in the store yet, and `budget`: how much of it there may be;
 //! 3. `fetched`: what was read from the store before its turn;
 //! 4. `partition`: all of it for one partition, and how it is read;
@@ -27,26 +27,28 @@ mod budget;
 mod checkpoint;
 mod collected;
 mod derives;
+mod draft;
 mod fetched;
 pub(crate) mod flusher;
+pub(crate) mod keys;
 mod layer;
 mod overlay;
 mod partition;
 pub(crate) mod recovery;
 mod replay;
 pub(crate) mod split;
-mod state;
+mod sync;
 
 pub(crate) use ahead::Stretch;
 pub(crate) use budget::{Budget, Limits};
 pub(crate) use checkpoint::Checkpoint;
 pub(crate) use derives::NumbersOnly;
+pub(crate) use draft::{Base, DerivedState, Draft, Found, REMOVED, Unread, Values, lock};
 pub(crate) use fetched::{Fetched, Fetching};
 pub(crate) use overlay::{Overlay, Round};
 pub(crate) use partition::{DerivedPartition, Parts, read_missing_numbers};
 pub(crate) use replay::{Bodies, Chunk, Replay, ReplayError, Target};
 pub(crate) use split::Splits;
-pub(crate) use state::{Base, Draft, Found, REMOVED, State, Unread, Values, lock};
 
 #[cfg(test)]
 mod overlay_tests;

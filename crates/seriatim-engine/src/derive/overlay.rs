@@ -15,8 +15,8 @@ use seriatim_types::{PartitionOffset, WorkspaceId};
 
 use super::ahead::{Ahead, Stretch};
 use super::budget::{Budget, Limits, Share, Size};
+use super::keys::StoreKey;
 use super::layer::Layer;
-use crate::keys::StoreKey;
 
 /// What the flusher is writing.
 #[derive(Debug)]

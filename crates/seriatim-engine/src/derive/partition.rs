@@ -22,11 +22,11 @@ use tokio::sync::{Notify, watch};
 
 use super::budget::{Budget, Limits};
 use super::derives::Derives;
+use super::draft::{REMOVED, lock};
 use super::fetched::{Fetched, Fetching};
+use super::keys::StoreKey;
 use super::overlay::Overlay;
 use super::split::Splits;
-use super::state::{REMOVED, lock};
-use crate::keys::StoreKey;
 use crate::metrics::DerivedMetrics;
 
 /// What a [`DerivedPartition`] is made of.

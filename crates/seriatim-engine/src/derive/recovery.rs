@@ -9,12 +9,12 @@ use seriatim_types::{PartitionOffset, WorkspaceId};
 
 use super::checkpoint::Checkpoint;
 use super::derives::Derives;
+use super::draft::lock;
 use super::fetched::{Fetched, Fetching};
 use super::flusher;
 use super::overlay::{Overlay, Round};
 use super::partition::DerivedPartition;
 use super::replay::{Bodies, Chunk, Entries, Fault, Replay, ReplayError, Target};
-use super::state::lock;
 use crate::metrics::float;
 
 enum Halt {

@@ -18,15 +18,15 @@ use seriatim_storage::{Entry, Log, LogError, ReadEntries, ReadLimit, StoreError}
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
 
 use super::derives::Derives;
+use super::draft::{Base, DerivedState, Draft, Values};
 use super::fetched::{Fetched, Fetching};
+use super::keys::StoreKey;
 use super::overlay::Overlay;
-use super::state::{Base, Draft, State, Values};
-use crate::apply::ApplyError;
-use crate::codec::BadBytes;
-use crate::event::Place;
-use crate::keys::StoreKey;
+use super::sync::Mutex;
+use crate::command::apply::ApplyError;
+use crate::command::codec::BadBytes;
+use crate::command::event::Place;
 use crate::limits::{LOAD_BYTES_MAX, READ_ROUNDS_MAX};
-use crate::sync::Mutex;
 
 /// What one read of the log asks for. More than a large frame, because a frame that a page ends in is read and checked
 /// again for the next one; not much more, because two pages are what a replay holds of the log.
@@ -299,7 +299,7 @@ impl<'a, D: Derives> Replay<'a, D> {
         draft: &mut Draft,
     ) -> Result<bool, ReplayError> {
         draft.clear();
-        let mut state = State { base: Base { group, overlay, fetched }, draft };
+        let mut state = DerivedState { base: Base { group, overlay, fetched }, draft };
         let applied = self.derivation.apply(self.partition, place, event, &mut state);
         if !draft.unread.is_empty() {
             return Ok(false);

@@ -8,11 +8,11 @@ use seriatim_storage_testing::faulty::{Faults, FaultyLog, Operation};
 use seriatim_types::{ApplicationId, Timestamp, WorkspaceKind, WorkspaceOffset};
 
 use super::*;
-use crate::apply::Derivation;
+use crate::command::apply::Derivation;
+use crate::command::event::{Argument, Event};
+use crate::command::projector::{Projected, Rows, projector};
 use crate::definition::{Accepted, Schema, shop};
 use crate::derive::{Limits, lock};
-use crate::event::{Argument, Event};
-use crate::projector::{Projected, Rows, projector};
 
 const WORKSPACE: WorkspaceId = WorkspaceId::FIRST;
 

@@ -22,8 +22,8 @@ use seriatim_types::limits::VALUE_BYTES_MAX;
 use seriatim_types::sync::{Mutex, MutexGuard};
 
 use super::collected::Collected;
-use super::state::REMOVED;
-use crate::keys::{self, Family, StoreKey};
+use super::draft::REMOVED;
+use super::keys::{self, Family, StoreKey};
 
 /// Bytes of one part: as many as a page of a scan or of the log.
 pub(super) const PART_BYTES: usize = 4 << 20;
@@ -105,18 +105,18 @@ impl Header {
     }
 }
 
-pub(super) type Known = HashMap<StoreKey, Vec<Header>>;
+pub(super) type HeadersByKey = HashMap<StoreKey, Vec<Header>>;
 
 /// Which values a store has in parts, or may have: those that were read and those that were written. What is replaced
 /// has been read before, because it is folded, so its parts are known and can be removed. A value larger than a store
 /// takes needs as many bytes in the log: there are few.
 #[derive(Debug, Default)]
 pub(crate) struct Splits {
-    known: Mutex<Known>,
+    known: Mutex<HeadersByKey>,
 }
 
 impl Splits {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, HeadersByKey> {
         self.known.lock()
     }
 

@@ -15,11 +15,11 @@ use super::ahead::Stretch;
 use super::budget::{Budget, Limits};
 use super::checkpoint::Checkpoint;
 use super::derives::NumbersOnly;
+use super::draft::lock;
 use super::flusher;
 use super::overlay::{FlushStart, Writing};
 use super::partition::{DerivedPartition, Parts, read_missing_numbers};
-use super::state::lock;
-use crate::alone::Stored;
+use crate::alone::StoredNumbers;
 use crate::metrics::DerivedMetrics;
 
 const PARTITION: Partition = Partition::new(1, 0);
@@ -250,7 +250,7 @@ impl Rest {
 
 struct World {
     cache: usize,
-    sequencer: Sequencer<Stored>,
+    sequencer: Sequencer<StoredNumbers>,
     rest: Rest,
 }
 
@@ -405,7 +405,7 @@ async fn open(
     store: &Store,
     definition: &Arc<Definition>,
     (cache, keys_max): (usize, usize),
-) -> (Sequencer<Stored>, Arc<DerivedPartition<NumbersOnly>>) {
+) -> (Sequencer<StoredNumbers>, Arc<DerivedPartition<NumbersOnly>>) {
     let far = Stretch { events: 1_000, bytes: 1 << 20 };
     let derived = Arc::new(DerivedPartition::new(Parts {
         env: env.clone(),
@@ -420,7 +420,7 @@ async fn open(
         metrics: DerivedMetrics::new("seriatim_sequencer", PARTITION),
     }));
     let owner = log.take(PARTITION).await.unwrap();
-    let stored = Arc::new(Stored(derived.clone()));
+    let stored = Arc::new(StoredNumbers(derived.clone()));
     let mut sequencer = Sequencer::new(env.clone(), owner, definition.clone(), cache, stored);
     while sequencer.next_offset().is_none() {
         // It may have recovered and have no room.

@@ -3,16 +3,16 @@
 use futures_util::future::Either;
 use seriatim_storage::{AppendError, Receipt};
 
-use super::group::Staged;
+use super::group::ClosedGroup;
 use super::task::PartitionTask;
 
 impl PartitionTask {
     /// Appends a group; meanwhile the next commands are loaded.
-    pub(super) async fn append(&mut self, staged: &Staged) -> Result<Receipt, AppendError> {
-        let commands = u32::try_from(staged.answers.pending.len()).unwrap_or(u32::MAX);
+    pub(super) async fn append(&mut self, group: &ClosedGroup) -> Result<Receipt, AppendError> {
+        let commands = u32::try_from(group.answers.pending.len()).unwrap_or(u32::MAX);
         self.shared.metrics.group_commands.record(f64::from(commands));
         let started = self.shared.env.instant();
-        let (log, sealed) = (&self.shared.log, &staged.sealed);
+        let (log, sealed) = (&self.shared.log, &group.sealed);
         let (owner, at, entries) = (sealed.owner(), sealed.at(), sealed.entries());
         // Submitted when it is called; the future only waits.
         let appending = if self.shared.options.trust_level.verifies_events() {

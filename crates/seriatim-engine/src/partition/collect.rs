@@ -26,7 +26,7 @@ impl PartitionTask {
             if self.is_idle()
                 && let Some(hold) = self.hold.take()
             {
-                self.stand_still(hold).await?;
+                self.wait_for_release(hold).await?;
                 continue;
             }
             match self.wait_for_room().await {

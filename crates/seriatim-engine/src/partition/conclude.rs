@@ -6,49 +6,49 @@ use seriatim_sequencer::Settled;
 use seriatim_storage::{AppendError, ReadLimit, Receipt};
 use seriatim_types::{ErrorKind, PartitionOffset};
 
-use super::Shared;
-use super::group::{Answers, Held, Pending, Staged};
+use super::RunningPartition;
+use super::group::{Answers, ClosedGroup, HeldRefusal, Pending};
 use super::message::Submission;
 use super::task::PartitionTask;
-use crate::apply::KeyUse;
+use crate::command::apply::KeyUse;
+use crate::command::event::{Event, Place};
+use crate::command::request::Answer;
 use crate::derive::lock;
 use crate::error::SubmitError;
-use crate::event::{Event, Place};
 use crate::metrics::PartitionMetrics;
-use crate::request::Answer;
 
 impl PartitionTask {
     /// Publishes what a group changes and answers its callers, or forgets it.
     pub(super) async fn conclude(
         &mut self,
-        staged: Staged,
+        group: ClosedGroup,
         appended: Result<Receipt, AppendError>,
     ) -> Result<(), SubmitError> {
         let error = match appended {
             Ok(receipt) => {
-                let Staged { sealed, answers } = staged;
+                let ClosedGroup { sealed, answers } = group;
                 self.sequencer.commit(sealed, receipt).map_err(|error| self.defect(&error.to_string()))?;
                 answers.give(&self.shared.metrics);
                 return Ok(());
             }
             Err(error) if error.is_refused() => error,
-            Err(error) => return self.settle(staged, &error).await,
+            Err(error) => return self.settle(group, &error).await,
         };
-        self.drop_group(staged.sealed);
+        self.drop_group(group.sealed);
         let stops = matches!(error, AppendError::Conflict { .. } | AppendError::StaleEpoch { .. });
         if stops {
             // Before the answers: the state that callers see after theirs is the stopped one.
             self.shared.derived.halt(&error.to_string());
         }
-        self.refuse(staged.answers, &SubmitError::Append(error.clone()));
+        self.refuse(group.answers, &SubmitError::Append(error.clone()));
         // Another owner is at work on this partition.
         if stops { Err(self.defect(&error.to_string())) } else { Ok(()) }
     }
 
     /// Asks the log what became of a group, for as long as it takes. Callers are told when the first attempt fails.
-    async fn settle(&mut self, staged: Staged, error: &AppendError) -> Result<(), SubmitError> {
+    async fn settle(&mut self, group: ClosedGroup, error: &AppendError) -> Result<(), SubmitError> {
         tracing::warn!(partition = %self.shared.partition, %error, "an append is in doubt; asking the log");
-        let Staged { mut sealed, mut answers } = staged;
+        let ClosedGroup { mut sealed, mut answers } = group;
         loop {
             match self.sequencer.settle(sealed, &self.shared.log.clone()).await {
                 Ok(Settled::Committed) => {
@@ -101,7 +101,7 @@ impl Answers {
             }
             submission.answer(Ok(*answer));
         }
-        for Held { submission, error } in self.held {
+        for HeldRefusal { submission, error } in self.held {
             metrics.refused.increment(1);
             submission.answer(Err(error));
         }
@@ -109,12 +109,12 @@ impl Answers {
 }
 
 /// Answers a repeated command from its event.
-pub(super) async fn answer_again(shared: Arc<Shared>, used: KeyUse, submission: Submission) {
+pub(super) async fn answer_again(shared: Arc<RunningPartition>, used: KeyUse, submission: Submission) {
     let result = read_answer(&shared, used.offset).await;
     submission.answer(result);
 }
 
-async fn read_answer(shared: &Shared, offset: PartitionOffset) -> Result<Answer, SubmitError> {
+async fn read_answer(shared: &RunningPartition, offset: PartitionOffset) -> Result<Answer, SubmitError> {
     let damaged =
         |problem: String| SubmitError::Stopped { partition: shared.partition.to_string(), reason: problem };
     let read = shared.log.read(shared.partition, offset, ReadLimit::entries(1)).await?;

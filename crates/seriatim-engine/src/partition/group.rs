@@ -1,26 +1,26 @@
-//! Third part of the step: commands that are loaded are staged as one group, and the group is closed.
+//! Third part of the step: commands that are loaded are executed, their events are staged as one group, and the group is closed.
 
 use seriatim_sequencer::Sealed;
 use seriatim_storage::LogError;
 use seriatim_types::{PartitionOffset, Timestamp, TrustLevel};
 
 use super::conclude::answer_again;
+use super::execute::{Execution, Outcome};
 use super::load::Batch;
 use super::message::Submission;
-use super::stage::{Outcome, Stage};
-use super::taken::{self, NewKey};
+use super::new_keys::{self, NewKey};
 use super::task::PartitionTask;
+use crate::command::request::Answer;
+use crate::derive::keys::StoreKey;
 use crate::derive::{Base, Draft, Values, lock};
 use crate::error::SubmitError;
-use crate::keys::StoreKey;
 use crate::limits::{GROUP_BYTES_MAX, READ_ROUNDS_MAX};
-use crate::request::Answer;
 
 /// What a usual command writes: room for it is made at once.
 const KEYS_OF_A_COMMAND: usize = 4;
 
 /// A group, closed and on its way, with what it changes.
-pub(super) struct Staged {
+pub(super) struct ClosedGroup {
     pub(super) sealed: Sealed<Values>,
     pub(super) answers: Answers,
 }
@@ -29,7 +29,7 @@ pub(super) struct Staged {
 #[derive(Default)]
 pub(super) struct Answers {
     pub(super) pending: Vec<Pending>,
-    pub(super) held: Vec<Held>,
+    pub(super) held: Vec<HeldRefusal>,
 }
 
 /// A staged command.
@@ -42,7 +42,7 @@ pub(super) struct Pending {
 
 /// A command that was refused in its turn, by what it saw: perhaps by what its own group does, which may turn out not to be
 /// in the log.
-pub(super) struct Held {
+pub(super) struct HeldRefusal {
     pub(super) submission: Submission,
     pub(super) error: SubmitError,
 }
@@ -56,8 +56,8 @@ struct Attempt {
 }
 
 impl PartitionTask {
-    /// Stages the batch as one group and closes it. `None` if nothing of it was staged.
-    pub(super) async fn stage(&mut self) -> Option<Staged> {
+    /// Executes the commands of the batch as one group and closes it. `None` if no event was staged.
+    pub(super) async fn form_group(&mut self) -> Option<ClosedGroup> {
         let now = match self.event_time().await {
             Ok(now) => now,
             Err(error) => {
@@ -68,14 +68,14 @@ impl PartitionTask {
         let mut batch = std::mem::take(&mut self.batch);
         loop {
             let Attempt { sealed, outcomes, mut new_keys } = self.attempt(&mut batch, now)?;
-            match taken::find(&self.shared.derived.store, &new_keys).await {
+            match new_keys::find(&self.shared.derived.store, &new_keys).await {
                 Ok(None) => {
                     let answers = self.sort_out(outcomes, &mut batch, Some(sealed.at()));
                     if !batch.commands.is_empty() {
                         // What did not fit goes into the next group.
                         self.batch = batch;
                     }
-                    return Some(Staged { sealed, answers });
+                    return Some(ClosedGroup { sealed, answers });
                 }
                 // The guilty command goes, the others are staged again.
                 Ok(Some(place)) => {
@@ -138,8 +138,8 @@ impl PartitionTask {
             }
             let base =
                 Base { group: &values, overlay: &self.shared.derived.overlay, fetched: &batch.fetched };
-            let mut stage = Stage { shared: &self.shared, base, now, body: &mut self.body };
-            let outcome = stage.run(&mut submission.prepared, &mut group, pin, &mut self.draft);
+            let mut execution = Execution { shared: &self.shared, base, now, body: &mut self.body };
+            let outcome = execution.run(&mut submission.prepared, &mut group, pin, &mut self.draft);
             if matches!(outcome, Outcome::Staged(_)) {
                 note_new_keys(self.shared.options.trust_level, &self.draft, place, &mut new_keys);
                 for (key, value) in self.draft.writes.drain(..) {
@@ -177,7 +177,7 @@ impl PartitionTask {
                 Outcome::Staged(answer) => {
                     answers.pending.push(Pending { submission, answer, followers: Vec::new() });
                 }
-                Outcome::Refused(error) => answers.held.push(Held { submission, error }),
+                Outcome::Refused(error) => answers.held.push(HeldRefusal { submission, error }),
                 Outcome::Repeated(used) => match at.and_then(|at| used.offset.since(at)) {
                     Some(place) => {
                         let first = usize::try_from(place).ok().and_then(|at| answers.pending.get_mut(at));

@@ -3,15 +3,15 @@
 use seriatim_sequencer::Busy;
 use seriatim_types::ErrorKind;
 
-use super::message::Hold;
+use super::message::HoldRequest;
 use super::task::PartitionTask;
 use crate::derive::{Fetched, flusher, lock};
 use crate::error::SubmitError;
 
 impl PartitionTask {
     /// Flushes everything and waits to be released.
-    pub(super) async fn stand_still(&mut self, hold: Hold) -> Result<(), SubmitError> {
-        let Hold { ready, release } = hold;
+    pub(super) async fn wait_for_release(&mut self, hold: HoldRequest) -> Result<(), SubmitError> {
+        let HoldRequest { ready, release } = hold;
         // Before the flush: what is swept after it would change what is stored.
         lock(&self.shared.derived.overlay).hold(true);
         let settled = match self.wait_for_room().await {

@@ -4,7 +4,7 @@ use seriatim_env::Task;
 use seriatim_sequencer::{Busy, LoadError, Loaded, Pin};
 use seriatim_storage::StoreError;
 
-use super::Shared;
+use super::RunningPartition;
 use super::message::Submission;
 use super::task::PartitionTask;
 use crate::derive::{Fetched, Fetching};
@@ -109,7 +109,7 @@ impl PartitionTask {
 /// Reads what commands want, within bounds; the first of them gets all that it wants, so that one can always be staged. It
 /// is refused if it wants more than may follow from a command.
 async fn load_values(
-    shared: &Shared,
+    shared: &RunningPartition,
     fetching: Fetching,
     commands: &[Submission],
 ) -> Result<ReadValues, StoreError> {

@@ -3,9 +3,9 @@
 use tokio::sync::oneshot;
 
 use super::queue_budget::Permit;
+use crate::command::prepared::Prepared;
+use crate::command::request::Answer;
 use crate::error::SubmitError;
-use crate::prepared::Prepared;
-use crate::request::Answer;
 
 /// A message to the task.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(crate) enum Message {
     /// Do a command.
     Command(Submission),
     /// Flush everything, say so, and do nothing until released.
-    Hold(Hold),
+    Hold(HoldRequest),
     /// Do what was queued before, then end.
     Stop,
 }
@@ -48,7 +48,7 @@ impl Submission {
 
 /// A request that the partition does nothing for a while.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct HoldRequest {
     /// Told when everything is flushed.
     pub(crate) ready: oneshot::Sender<Result<(), SubmitError>>,
     /// Ends it by being dropped; by a message it asks for a recovery, whose beginning is told.

@@ -1,18 +1,19 @@
 //! A partition: one task owns its log, its sequencer and its overlay.
 
 mod append;
+pub(crate) mod async_projector;
 mod collect;
 mod conclude;
+mod execute;
 mod group;
 mod hold;
 mod load;
 mod message;
+mod new_keys;
 mod queue_budget;
 mod reading;
-mod shared;
-mod stage;
+mod running;
 mod sweep;
-mod taken;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -26,22 +27,22 @@ use seriatim_types::Partition;
 use seriatim_types::sync::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::apply::Derivation;
+use self::async_projector::AsyncProjector;
+use crate::command::apply::Derivation;
+use crate::command::event_clock::EventClock;
+use crate::command::prepared::Prepared;
+use crate::command::request::Answer;
 use crate::derive::{self, Budget, DerivedPartition, Limits, Stretch, flusher, lock};
+use crate::engine::options::Options;
 use crate::error::SubmitError;
-use crate::event_clock::EventClock;
-use crate::fence::Fence;
-use crate::follow::Watchers;
-use crate::follower::{self, AsyncProjector};
 use crate::metrics::{DerivedMetrics, PartitionMetrics};
-use crate::options::Options;
-use crate::prepared::Prepared;
-use crate::request::Answer;
+use crate::operate::fence::Fence;
+use crate::read::follow::Watchers;
 
-use message::{Hold, Message, Submission};
+use message::{HoldRequest, Message, Submission};
 pub(crate) use queue_budget::QueueBudget;
 use queue_budget::QueueShare;
-pub(crate) use shared::Shared;
+pub(crate) use running::RunningPartition;
 pub(crate) use sweep::Position;
 use sweep::Sweeper;
 use task::PartitionTask;
@@ -49,7 +50,7 @@ use task::PartitionTask;
 /// A handle on a partition. Its task ends when it is closed, or when the last handle is gone.
 #[derive(Debug)]
 pub(crate) struct PartitionHandle {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<RunningPartition>,
     queue: mpsc::Sender<Message>,
     queue_bytes: Arc<QueueShare>,
     status: StatusHandle,
@@ -147,7 +148,7 @@ impl PartitionHandle {
             retry: options.retry,
             metrics: DerivedMetrics::new("seriatim_engine", partition),
         }));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(RunningPartition {
             env: env.clone(),
             log,
             partition,
@@ -177,7 +178,7 @@ impl PartitionHandle {
 
     /// Has an asynchronous projector follow the partition until it is closed.
     pub(crate) fn follow(&self, projector: Arc<dyn AsyncProjector>) {
-        let following = follower::run(self.shared.clone(), self.status.clone(), projector);
+        let following = async_projector::run(self.shared.clone(), self.status.clone(), projector);
         let follower = self.shared.env.spawn(following);
         self.followers.lock().push(follower);
     }
@@ -239,17 +240,17 @@ impl PartitionHandle {
 
     /// Holds the partition between two groups, with everything flushed, until the guard is dropped. Waits no longer than
     /// closing would.
-    pub(crate) async fn hold(&self) -> Result<Held, SubmitError> {
+    pub(crate) async fn hold(&self) -> Result<PartitionHold, SubmitError> {
         let (ready_sender, ready) = oneshot::channel();
         let (guard, release) = oneshot::channel();
-        let message = Message::Hold(Hold { ready: ready_sender, release });
+        let message = Message::Hold(HoldRequest { ready: ready_sender, release });
         let holding = async {
             self.queue.send(message).await.map_err(|_| self.closed())?;
             ready.await.map_err(|_| self.closed())?
         };
         let within = self.shared.options.close_patience;
         match self.shared.env.timeout(within, holding).await {
-            Ok(held) => held.map(|()| Held { guard }),
+            Ok(held) => held.map(|()| PartitionHold { guard }),
             Err(_) => Err(SubmitError::NotIdle { partition: self.shared.partition.to_string(), within }),
         }
     }
@@ -304,11 +305,11 @@ impl PartitionHandle {
 
 /// Keeps a partition between two groups, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct PartitionHold {
     guard: oneshot::Sender<oneshot::Sender<()>>,
 }
 
-impl Held {
+impl PartitionHold {
     /// Lets the partition go on with a recovery, because what is stored has changed under it. Returns when the recovery
     /// has begun, or the partition has ended.
     pub(crate) async fn recover(self) {

@@ -8,7 +8,7 @@
 //!          in the store       applied     not yet       readable once next has reached the target
 //! ```
 //!
-//! What [`Shared`](super::Shared) reads does not wait: recovery and the partition's own loads use it, and would wait for
+//! What [`RunningPartition`](super::RunningPartition) reads does not wait: recovery and the partition's own loads use it, and would wait for
 //! themselves.
 
 use bytes::Bytes;
@@ -18,9 +18,9 @@ use seriatim_storage::ClusteringRange;
 use seriatim_types::WorkspaceId;
 
 use super::PartitionHandle;
+use crate::derive::keys::{self, StoreKey};
 use crate::derive::{Round, lock};
 use crate::error::{SubmitError, stopped};
-use crate::keys::{self, StoreKey};
 
 impl PartitionHandle {
     /// The present values of keys. Waits for a recovery, no longer than `begin_wait`.

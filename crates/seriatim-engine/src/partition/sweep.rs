@@ -19,11 +19,11 @@ use seriatim_storage::ReadLimit;
 use seriatim_types::sync::Mutex;
 use seriatim_types::{PartitionOffset, Timestamp};
 
-use super::Shared;
-use crate::apply::KeyUse;
+use super::RunningPartition;
+use crate::command::apply::KeyUse;
+use crate::command::event::{Event, Place};
+use crate::derive::keys::{self, StoreKey, WorkspaceKeys};
 use crate::derive::{REMOVED, Round, lock};
-use crate::event::{Event, Place};
-use crate::keys::{self, StoreKey, WorkspaceKeys};
 
 /// Events of one page: their keys wait to be removed, and many partitions may sweep at once.
 const PAGE_ENTRIES_MAX: usize = 4_096;
@@ -61,11 +61,11 @@ impl Position {
 /// What is remembered from one sweep to the next, so that nothing is read while nothing is due.
 #[derive(Debug, Default)]
 pub(crate) struct Sweeper {
-    known: Mutex<Known>,
+    known: Mutex<SweepMemory>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Known {
+struct SweepMemory {
     /// The recovery that is swept after, and how far: in the overlay or in the store.
     swept: Option<(Round, PartitionOffset)>,
     /// The time of the first event that is not swept.
@@ -75,21 +75,21 @@ struct Known {
 }
 
 impl Sweeper {
-    fn known(&self) -> Known {
+    fn known(&self) -> SweepMemory {
         *self.known.lock()
     }
 
-    fn remember(&self, change: impl FnOnce(&mut Known)) {
+    fn remember(&self, change: impl FnOnce(&mut SweepMemory)) {
         change(&mut self.known.lock());
     }
 }
 
 /// Sweeps what is due, within bounds. What fails is tried again with the next flush. A panic stops the partition.
-pub(super) async fn run(shared: &Shared) {
+pub(super) async fn run(shared: &RunningPartition) {
     let _ = shared.derived.guard("a sweep", sweep(shared)).await;
 }
 
-async fn sweep(shared: &Shared) {
+async fn sweep(shared: &RunningPartition) {
     let Some(window) = shared.options.idempotency_window else { return };
     for page in 0..PAGES_MAX {
         if page > 0 && lock(&shared.derived.overlay).wants_flush() {
@@ -107,7 +107,7 @@ async fn sweep(shared: &Shared) {
 }
 
 /// Sweeps a page. Whether there may be more to do.
-async fn sweep_page(shared: &Shared, window: Duration) -> Result<bool, String> {
+async fn sweep_page(shared: &RunningPartition, window: Duration) -> Result<bool, String> {
     let (round, next, generation) = {
         let overlay = lock(&shared.derived.overlay);
         let Some(round) = overlay.filled() else { return Ok(false) };
@@ -173,7 +173,7 @@ async fn sweep_page(shared: &Shared, window: Duration) -> Result<bool, String> {
     Ok(!ended)
 }
 
-async fn read_position(shared: &Shared) -> Result<Position, String> {
+async fn read_position(shared: &RunningPartition) -> Result<Position, String> {
     let stored = shared.derived.read(&[keys::sweep(shared.partition)]).await;
     let stored = stored.map_err(|error| error.to_string())?.pop().flatten();
     // Damaged, it is made anew by sweeping from the beginning.
@@ -181,7 +181,7 @@ async fn read_position(shared: &Shared) -> Result<Position, String> {
 }
 
 /// The time of the last event.
-async fn time_of(shared: &Shared, last: PartitionOffset) -> Result<Option<Timestamp>, String> {
+async fn time_of(shared: &RunningPartition, last: PartitionOffset) -> Result<Option<Timestamp>, String> {
     if let Some((_, time)) = shared.sweeper.known().last.filter(|(offset, _)| *offset == last) {
         return Ok(Some(time));
     }

@@ -1,7 +1,7 @@
 //! The task that owns a partition. It does one thing, again and again:
 //!
 //! ```text
-//! collect ───► load ───► stage ───► append ───► conclude
+//! collect ───► load ───► group ───► append ───► conclude
 //! commands,    what      one        to the      publish what it changes,
 //! and room     they      group      log         answer its callers
 //! for a group  read
@@ -16,15 +16,15 @@ use seriatim_sequencer::Sequencer;
 use seriatim_types::Timestamp;
 use tokio::sync::mpsc;
 
-use super::Shared;
+use super::RunningPartition;
 use super::load::{Batch, Loading};
-use super::message::{Hold, Message, Submission};
+use super::message::{HoldRequest, Message, Submission};
 use crate::derive::{Draft, Round, flusher};
 use crate::error::SubmitError;
 
 pub(crate) struct PartitionTask {
-    pub(super) shared: Arc<Shared>,
-    pub(super) sequencer: Sequencer<Shared>,
+    pub(super) shared: Arc<RunningPartition>,
+    pub(super) sequencer: Sequencer<RunningPartition>,
     pub(super) queue: mpsc::Receiver<Message>,
     flusher: Task<()>,
     /// Commands that are not loaded yet.
@@ -34,7 +34,7 @@ pub(crate) struct PartitionTask {
     /// Commands that can be staged.
     pub(super) batch: Batch,
     /// A hold that was asked for.
-    pub(super) hold: Option<Hold>,
+    pub(super) hold: Option<HoldRequest>,
     pub(super) ending: bool,
     /// The time of the last event: time does not go back in a partition.
     pub(super) last_time: Timestamp,
@@ -48,8 +48,8 @@ pub(crate) struct PartitionTask {
 
 impl PartitionTask {
     pub(crate) fn new(
-        shared: Arc<Shared>,
-        sequencer: Sequencer<Shared>,
+        shared: Arc<RunningPartition>,
+        sequencer: Sequencer<RunningPartition>,
         queue: mpsc::Receiver<Message>,
         flusher: Task<()>,
     ) -> Self {
@@ -110,9 +110,9 @@ impl PartitionTask {
     async fn work(&mut self) -> Result<(), SubmitError> {
         while self.collect().await? {
             self.load().await?;
-            let Some(staged) = self.stage().await else { continue };
-            let appended = self.append(&staged).await;
-            self.conclude(staged, appended).await?;
+            let Some(group) = self.form_group().await else { continue };
+            let appended = self.append(&group).await;
+            self.conclude(group, appended).await?;
         }
         Ok(())
     }

@@ -5,14 +5,14 @@ use serde_json::Value as Json;
 use seriatim_types::WorkspaceId;
 
 use super::{KIND, NAME, RunRow, RunStatus, SEQUENCE, Wait};
-use crate::app::App;
-use crate::command::{CommandError, Context};
+use crate::command::context::{CommandError, Context};
+use crate::command::event::Argument;
+use crate::command::projector::{Projected, Rows, projector};
+use crate::command::view::KeyPart;
 use crate::definition::{
     Application, CommandDefinition, DefinitionError, KindDefinition, SequenceDefinition,
 };
-use crate::event::Argument;
-use crate::projector::{Projected, Rows, projector};
-use crate::view::KeyPart;
+use crate::engine::app::App;
 
 pub(super) const ADVANCE: &str = "Advance";
 pub(super) const SETTLE: &str = "Settle";

@@ -9,16 +9,16 @@ use seriatim_types::{Number, PartitionId, WorkspaceId, WorkspaceKind, WorkspaceO
 
 use super::commands::{ADVANCE, OWING, RUNS_VIEW, SETTLE, owing_key, status_key};
 use super::{KIND, NAME, RunRow, RunStatus, SEQUENCE, Wait};
-use crate::app::Running;
-use crate::apply::KeyUse;
+use crate::command::apply::KeyUse;
+use crate::command::event::Argument;
+use crate::command::request::{Answer, Request};
+use crate::command::view::{self, KeyPart, ViewKeys};
+use crate::derive::keys::WorkspaceKeys;
 use crate::engine::Engine;
+use crate::engine::running::Running;
 use crate::error::{RequestError, SubmitError};
-use crate::event::Argument;
-use crate::keys::WorkspaceKeys;
 use crate::limits::NAME_BYTES_MAX;
 use crate::read::Placed;
-use crate::request::{Answer, Request};
-use crate::view::{self, KeyPart, ViewKeys};
 
 /// The log and the views of workflows, for the one host that drives them.
 #[derive(Debug, Clone, Copy)]
@@ -243,7 +243,7 @@ impl<'a> Workflows<'a> {
         let found = running.partition_of(workspace).read(std::slice::from_ref(&key)).await?;
         let Some(bytes) = found.into_iter().next().flatten() else { return Ok(None) };
         let used = KeyUse::decode(&bytes)
-            .map_err(|problem| SubmitError::Apply(crate::apply::ApplyError::Bad { key, problem }))?;
+            .map_err(|problem| SubmitError::Apply(crate::command::apply::ApplyError::Bad { key, problem }))?;
         let partition = running.partition_of(workspace).shared.partition.id;
         let events = self.engine.partition_events(NAME, partition, used.offset, 1).await?;
         Ok(events.into_iter().next())

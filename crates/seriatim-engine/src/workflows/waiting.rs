@@ -8,9 +8,9 @@ use seriatim_types::{PartitionId, WorkspaceId};
 use super::commands::{RUNS_VIEW, waiting_key};
 use super::handle::Workflows;
 use super::{RunRow, RunStatus};
+use crate::command::view::{self, KeyPart, ViewKeys};
+use crate::derive::keys::WorkspaceKeys;
 use crate::error::SubmitError;
-use crate::keys::WorkspaceKeys;
-use crate::view::{self, KeyPart, ViewKeys};
 
 /// An open run that has nothing under way but timers that are due later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

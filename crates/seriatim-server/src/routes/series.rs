@@ -80,7 +80,7 @@ async fn next(
         Err(SubmitError::Draw(DrawError::Exhausted { .. })) => return Err(used_up(&api, &name, count).await),
         Err(error) => return Err(error.into()),
     };
-    let seriatim_engine::Taken { series, number, count, text, repeated } = taken;
+    let seriatim_engine::TakenNumbers { series, number, count, text, repeated } = taken;
     Ok((StatusCode::CREATED, Json(Taken { series, number, count, text, repeated })))
 }
 

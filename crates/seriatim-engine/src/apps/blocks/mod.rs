@@ -1,0 +1,5 @@
+//! Named block sequences. Their commands and rows are of the registry.
+
+pub(crate) mod handle;
+pub(crate) mod open_allocators;
+pub(crate) mod store;

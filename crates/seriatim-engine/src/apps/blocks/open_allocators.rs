@@ -1,0 +1,126 @@
+//! The allocators of named block sequences that are open.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seriatim_blocks::BlockAllocator;
+use seriatim_env::Env;
+use seriatim_types::sync::{Mutex, MutexGuard};
+
+use crate::engine::options::Options;
+use crate::error::SubmitError;
+
+/// The allocators that are open, least recently used out first.
+#[derive(Debug)]
+pub(crate) struct OpenAllocators {
+    env: Env,
+    max: usize,
+    /// How long closing waits for storage.
+    patience: Duration,
+    open: Mutex<Allocators>,
+    /// Whoever opens or closes one: no allocator is opened while another of its name gives back what it holds.
+    pub(super) turn: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Allocators {
+    /// With the time of the last use.
+    by_name: HashMap<String, (Arc<BlockAllocator>, u64)>,
+    uses: u64,
+    closed: bool,
+}
+
+impl OpenAllocators {
+    pub(crate) fn new(env: Env, options: &Options) -> Self {
+        Self {
+            env,
+            max: options.open_blocks.max(1),
+            patience: options.close_patience,
+            open: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Allocators> {
+        self.open.lock()
+    }
+
+    /// An allocator that is open.
+    pub(super) fn find(&self, name: &str) -> Result<Option<Arc<BlockAllocator>>, SubmitError> {
+        let mut open = self.lock();
+        if open.closed {
+            return Err(SubmitError::Closed);
+        }
+        open.uses += 1;
+        let uses = open.uses;
+        Ok(open.by_name.get_mut(name).map(|(allocator, used)| {
+            *used = uses;
+            allocator.clone()
+        }))
+    }
+
+    /// An allocator that is open, without counting this as a use.
+    pub(super) fn peek(&self, name: &str) -> Option<Arc<BlockAllocator>> {
+        self.lock().by_name.get(name).map(|(allocator, _)| allocator.clone())
+    }
+
+    /// Takes out those that were used longest ago, until there is room for another. Those in use stay: they exceed the
+    /// bound by at most as many as there are callers.
+    pub(super) fn evict(&self) -> Vec<(String, Arc<BlockAllocator>)> {
+        let mut open = self.lock();
+        let excess = (open.by_name.len() + 1).saturating_sub(self.max);
+        // Whoever uses one got it under this lock, and holds it.
+        let idle = open.by_name.iter().filter(|(_, (allocator, _))| Arc::strong_count(allocator) == 1);
+        let mut idle: Vec<(u64, String)> = idle.map(|(name, (_, used))| (*used, name.clone())).collect();
+        idle.sort_unstable();
+        let oldest = idle.into_iter().take(excess);
+        oldest
+            .filter_map(|(_, name)| open.by_name.remove(&name).map(|(allocator, _)| (name, allocator)))
+            .collect()
+    }
+
+    pub(super) fn insert(&self, name: &str, allocator: &Arc<BlockAllocator>) -> Result<(), SubmitError> {
+        let mut open = self.lock();
+        if open.closed {
+            return Err(SubmitError::Closed);
+        }
+        let uses = open.uses;
+        open.by_name.insert(name.to_owned(), (allocator.clone(), uses));
+        Ok(())
+    }
+
+    /// Closes the allocator of a name, if it is open: the next use begins with what the registry says then.
+    pub(crate) async fn forget(&self, name: &str) {
+        let _turn = self.turn.lock().await;
+        let found = self.lock().by_name.remove(name);
+        if let Some((allocator, _)) = found {
+            close(name, &allocator).await;
+        }
+    }
+
+    /// Closes all of them at once, so that what they give back is written together. Waits for storage no longer than told.
+    pub(crate) async fn close(&self) {
+        self.lock().closed = true;
+        let all = async {
+            let _turn = self.turn.lock().await;
+            let allocators = std::mem::take(&mut self.lock().by_name);
+            let closing = allocators
+                .into_iter()
+                .map(|(name, (allocator, _))| self.env.spawn(async move { close(&name, &allocator).await }));
+            for task in closing.collect::<Vec<_>>() {
+                // A task that has failed has given nothing back: the numbers are wasted.
+                let _ = task.await;
+            }
+        };
+        if self.env.timeout(self.patience, all).await.is_err() {
+            tracing::warn!("storage does not answer; block sequences are closed without it");
+        }
+    }
+}
+
+pub(super) async fn close(name: &str, allocator: &BlockAllocator) {
+    if let Err(error) = allocator.close().await {
+        tracing::warn!(name, %error, "the rest of a block was not given back");
+    }
+}

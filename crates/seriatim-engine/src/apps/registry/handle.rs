@@ -1,0 +1,313 @@
+//! Asking the registry, and telling it.
+
+use std::borrow::Cow;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value as Json, json};
+use seriatim_blocks::Demand;
+use seriatim_storage::Digest;
+use seriatim_types::{ApplicationId, WorkspaceId, WorkspaceKind};
+
+use super::{
+    ACCEPT, ApplicationRow, BLOCKS_VIEW, BlocksRow, DEFINE_BLOCKS, Defined, FENCE, FENCE_VIEW, NameRow,
+    PARTITION, RAISE_BLOCKS, REGISTER, RELEASE, RESERVE, Registered, Reserved, UNFENCE, WORKSPACE,
+    WorkspaceRow, fence_key, workspace_key,
+};
+use crate::command::apply::ApplyError;
+use crate::command::codec::BadBytes;
+use crate::command::prepare::check_key;
+use crate::command::request::{Answer, Request};
+use crate::command::view::{self, BadRow, KeyPart, ViewKeys};
+use crate::definition::{Accepted, Application};
+use crate::derive::keys::{StoreKey, WorkspaceKeys};
+use crate::engine::running::Running;
+use crate::error::SubmitError;
+use crate::limits::APPLICATIONS_MAX;
+use crate::operate::fence::{FenceState, Opened};
+
+/// What the registry knows of a workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workspace {
+    /// Its id.
+    pub id: WorkspaceId,
+    /// Its kind.
+    pub kind: WorkspaceKind,
+    /// Its name, if it was given one.
+    pub name: Option<String>,
+}
+
+/// A workspace to be registered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Registration<'a> {
+    pub(crate) application: ApplicationId,
+    pub(crate) kind: WorkspaceKind,
+    /// Where the name is looked for: the application's own.
+    pub(crate) scope: &'a str,
+    pub(crate) name: Option<&'a str>,
+    /// The id that it gets if it is new.
+    pub(crate) candidate: WorkspaceId,
+    /// Whether a fence is just being opened.
+    pub(crate) unfencing: bool,
+    /// A user's idempotency key.
+    pub(crate) key: Option<&'a str>,
+}
+
+/// Asks the registry.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Registry<'a> {
+    pub(crate) sys: &'a Running,
+}
+
+impl Registry<'_> {
+    pub(crate) async fn submit(&self, request: &Request) -> Result<Answer, SubmitError> {
+        self.sys.submit(WORKSPACE, self.kind()?, Cow::Borrowed(request)).await
+    }
+
+    /// Submits under a user's idempotency key. All of them end up in one workspace, so `what` tells the same key for one thing
+    /// from that for another; `identity` is what the user has asked for.
+    pub(crate) async fn submit_once(
+        &self,
+        request: Request,
+        key: &str,
+        what: &str,
+        identity: &Json,
+    ) -> Result<Answer, SubmitError> {
+        check_key(key)?;
+        let own = Digest::of(json!([what, key]).to_string().as_bytes()).to_string();
+        let request = request.idempotency_key(own);
+        let answer = self.sys.submit_as(WORKSPACE, self.kind()?, request, &identity.to_string()).await;
+        answer.map_err(|error| match error {
+            SubmitError::KeyReused(_) => SubmitError::KeyReused(key.to_owned()),
+            other => other,
+        })
+    }
+
+    fn kind(&self) -> Result<WorkspaceKind, SubmitError> {
+        let kind = self.sys.schema.kind_by_name(super::KIND);
+        Ok(kind.ok_or(SubmitError::UnknownWorkspace(WORKSPACE))?.id)
+    }
+
+    /// The keys of a view's rows.
+    pub(crate) fn view(view: &str) -> ViewKeys {
+        ViewKeys::new(WorkspaceKeys::new(PARTITION, WORKSPACE), view)
+    }
+
+    pub(crate) async fn row<T: DeserializeOwned>(
+        &self,
+        view: &str,
+        key: &[KeyPart],
+    ) -> Result<Option<T>, SubmitError> {
+        self.sys.read_row(WORKSPACE, view, key).await
+    }
+
+    /// The row of a block sequence.
+    pub(crate) async fn blocks(&self, name: &str) -> Result<Option<BlocksRow>, SubmitError> {
+        self.row(BLOCKS_VIEW, &[name.into()]).await
+    }
+
+    /// Up to `limit` rows of a view whose keys begin with `prefix`, behind a key, ascending: the last part of the key, and
+    /// the row.
+    pub(crate) async fn rows<T: DeserializeOwned>(
+        &self,
+        view: &str,
+        prefix: &[KeyPart],
+        after: Option<&[KeyPart]>,
+        limit: usize,
+    ) -> Result<Vec<(KeyPart, T)>, SubmitError> {
+        let keys = Self::view(view);
+        let pairs = self.sys.partition_of(WORKSPACE).scan(keys.range(prefix, after), limit).await?;
+        let mut rows = Vec::with_capacity(pairs.len());
+        for (key, value) in pairs {
+            let bad = |problem| {
+                SubmitError::Apply(ApplyError::Bad { key: StoreKey::new(&keys.storage, &key), problem })
+            };
+            let parts = keys.read(&key).map_err(bad)?;
+            let (_, row) = view::decode_row(&value).map_err(bad)?;
+            let Some(row) = row else { continue };
+            let row = view::read_row(view, &parts, row)?;
+            let last = parts.into_iter().next_back();
+            rows.push((last.ok_or_else(|| bad(BadBytes("part of a key")))?, row));
+        }
+        Ok(rows)
+    }
+
+    /// Up to `limit` names of a scope behind a name, ascending, with the workspaces that they lead to.
+    pub(crate) async fn names(
+        &self,
+        scope: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, WorkspaceId)>, SubmitError> {
+        let after = after.map(|after| [scope.into(), after.into()]);
+        let rows = self.rows("names", &[scope.into()], after.as_ref().map(|key| &key[..]), limit).await?;
+        let read = |(part, row): (KeyPart, NameRow)| match part {
+            KeyPart::Text(name) => Ok((name, WorkspaceId::new(row.id))),
+            KeyPart::Integer(_) => {
+                Err(BadRow::new("names", &[scope.into(), part], "a name is a text").into())
+            }
+        };
+        rows.into_iter().map(read).collect()
+    }
+
+    /// The accepted definition of an application.
+    pub(crate) async fn accepted(&self, name: &str) -> Result<Option<Accepted>, SubmitError> {
+        let row: Option<ApplicationRow> = self.row("applications", &[name.into()]).await?;
+        Ok(row.map(|row| row.accepted))
+    }
+
+    /// The accepted definitions of all applications, by name.
+    pub(crate) async fn all_accepted(&self) -> Result<Vec<Accepted>, SubmitError> {
+        let rows: Vec<(KeyPart, ApplicationRow)> =
+            self.rows("applications", &[], None, APPLICATIONS_MAX).await?;
+        Ok(rows.into_iter().map(|(_, row)| row.accepted).collect())
+    }
+
+    /// Has a definition accepted: nothing happens if it was before.
+    pub(crate) async fn accept(
+        &self,
+        definition: &Application,
+        id: Option<ApplicationId>,
+    ) -> Result<Accepted, SubmitError> {
+        if let Some(accepted) = self.accepted(&definition.name).await?
+            && accepted.is_same(definition)
+        {
+            return Ok(accepted);
+        }
+        let json = serde_json::to_value(definition).unwrap_or_default();
+        let mut args = json!({"name": definition.name, "definition": json});
+        if let Some(id) = id {
+            args["id"] = json!(id.get());
+        }
+        self.submit(&Request::new(ACCEPT).args(args)).await?.result_as()
+    }
+
+    /// The workspace that a name leads to.
+    pub(crate) async fn named(&self, scope: &str, name: &str) -> Result<Option<WorkspaceId>, SubmitError> {
+        let row: Option<NameRow> = self.row("names", &[scope.into(), name.into()]).await?;
+        Ok(row.map(|row| WorkspaceId::new(row.id)))
+    }
+
+    /// Registers a workspace; the id that the name or the key has, if somebody was faster.
+    pub(crate) async fn register(
+        &self,
+        registration: Registration<'_>,
+    ) -> Result<(WorkspaceId, bool), SubmitError> {
+        let Registration { application, kind, scope, name, candidate, unfencing, key } = registration;
+        let mut args = json!({
+            "application": application.get(), "kind": kind.get(), "scope": scope, "name": name,
+            "candidate": candidate.get(),
+        });
+        if unfencing {
+            args["unfencing"] = json!(true);
+        }
+        let request = Request::new(REGISTER).args(args);
+        let answer = match key {
+            None => self.submit(&request).await?,
+            // The candidate is another one each time.
+            Some(key) => {
+                let identity = json!([kind.get(), name]);
+                self.submit_once(request, key, &format!("workspaces of {scope}"), &identity).await?
+            }
+        };
+        let repeated = answer.repeated;
+        let Registered { id, created } = answer.result_as()?;
+        Ok((WorkspaceId::new(id), !repeated && created))
+    }
+
+    pub(crate) async fn workspace(
+        &self,
+        application: ApplicationId,
+        id: WorkspaceId,
+    ) -> Result<Option<Workspace>, SubmitError> {
+        let Some(key) = workspace_key(u64::from(application.get()), id.get()) else { return Ok(None) };
+        let row = self.row("workspaces", &key).await?;
+        Ok(row.map(|row| describe(id, row)))
+    }
+
+    /// Up to `limit` workspaces of an application behind an id, ascending.
+    pub(crate) async fn workspaces(
+        &self,
+        application: ApplicationId,
+        after: Option<WorkspaceId>,
+        limit: usize,
+    ) -> Result<Vec<Workspace>, SubmitError> {
+        let after = after.and_then(|after| workspace_key(u64::from(application.get()), after.get()));
+        let prefix = [i64::from(application.get()).into()];
+        let rows = self.rows("workspaces", &prefix, after.as_ref().map(|key| &key[..]), limit).await?;
+        let read = |(part, row): (KeyPart, WorkspaceRow)| {
+            let id = if let KeyPart::Integer(id) = part { u64::try_from(id).ok() } else { None };
+            let bad = || BadRow::new("workspaces", &[part], "an id is a whole number");
+            Ok(describe(WorkspaceId::new(id.ok_or_else(bad)?), row))
+        };
+        rows.into_iter().map(read).collect()
+    }
+
+    /// Creates a block sequence; the same again is fine.
+    pub(crate) async fn define_blocks(
+        &self,
+        name: &str,
+        first: u64,
+        block_size: u64,
+    ) -> Result<bool, SubmitError> {
+        let args = json!({"name": name, "first": first, "block_size": block_size});
+        if let Some(row) = self.blocks(name).await?
+            && (row.first, row.block_size) == (first, block_size)
+        {
+            return Ok(false);
+        }
+        let answer = self.submit(&Request::new(DEFINE_BLOCKS).args(args)).await?;
+        Ok(answer.result_as::<Defined>()?.created)
+    }
+
+    /// The request that reserves a block; `opening` if it is the first of whoever asks.
+    pub(crate) fn reserving(name: &str, demand: Demand, opening: bool, key: String) -> Request {
+        let Demand { min, want, unused } = demand;
+        let args = json!({"name": name, "min": min, "want": want, "unused": unused, "opening": opening});
+        Request::new(RESERVE).args(args).idempotency_key(key)
+    }
+
+    /// Takes numbers of a block sequence from behind everything that is reserved, under a user's key: the first of them.
+    pub(crate) async fn take(&self, name: &str, count: u64, key: &str) -> Result<u64, SubmitError> {
+        let args =
+            json!({"name": name, "min": count, "want": count, "unused": 0, "opening": false, "taken": true});
+        let request = Request::new(RESERVE).args(args);
+        let answer = self.submit_once(request, key, &format!("blocks/{name}"), &json!(count)).await?;
+        Ok(answer.result_as::<Reserved>()?.base)
+    }
+
+    /// Makes a block sequence go on from a later number.
+    pub(crate) async fn raise_blocks(&self, name: &str, next: u64, reason: &str) -> Result<(), SubmitError> {
+        let args = json!({"name": name, "next": next, "reason": reason});
+        self.submit(&Request::new(RAISE_BLOCKS).args(args)).await.map(drop)
+    }
+
+    /// The state of the fence.
+    pub(crate) async fn fence_state(&self) -> Result<FenceState, SubmitError> {
+        Ok(self.row(FENCE_VIEW, &fence_key()).await?.unwrap_or_default())
+    }
+
+    /// Fences everything.
+    pub(crate) async fn fence(&self, tails: &[(u32, u16, u64)]) -> Result<(), SubmitError> {
+        self.submit(&Request::new(FENCE).args(json!({"tails": tails}))).await.map(drop)
+    }
+
+    /// Says what may be given out again.
+    pub(crate) async fn unfence(&self, opened: &Opened) -> Result<(), SubmitError> {
+        let args = serde_json::to_value(opened).unwrap_or_default();
+        self.submit(&Request::new(UNFENCE).args(args)).await.map(drop)
+    }
+
+    /// The request that gives the end of a block back.
+    pub(crate) fn releasing(name: &str, base: u64, size: u64) -> Request {
+        Request::new(RELEASE).args(json!({"name": name, "base": base, "size": size}))
+    }
+}
+
+fn describe(id: WorkspaceId, WorkspaceRow { kind, name }: WorkspaceRow) -> Workspace {
+    Workspace { id, kind: WorkspaceKind::new(kind), name }
+}
+
+/// What a row says, for those who look for damage themselves.
+pub(crate) fn read_workspace(id: WorkspaceId, row: Json) -> Option<Workspace> {
+    serde_json::from_value(row).ok().map(|row| describe(id, row))
+}

@@ -1,0 +1,351 @@
+//! What callers do with series.
+
+use std::borrow::Cow;
+
+use serde_json::{Value as Json, json};
+use seriatim_types::{Number, Timestamp, WorkspaceId, WorkspaceKind};
+
+use super::commands::{
+    COUNTS_VIEW, CountsRow, Drawn, NEXT, RAISE, SETTINGS, SETTINGS_VIEW, Settings, Settled, VOID, VOIDS_VIEW,
+    VoidRow, check_first, check_next, check_raise, counts_key, settings_key,
+};
+use super::{KIND, NAME, SEQUENCE, SeriesFormat, Voided, check_name};
+use crate::command::prepare::check_key;
+use crate::command::request::{Answer, Request};
+use crate::command::view::{self, BadRow, KeyPart};
+use crate::engine::Engine;
+use crate::engine::running::Running;
+use crate::error::{RequestError, SubmitError};
+
+/// Series: gap-free numbers by name. A series is there when it is first used.
+#[derive(Debug, Clone, Copy)]
+pub struct Series<'a> {
+    pub(super) engine: &'a Engine,
+}
+
+/// What is asked of a series.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NextRequest {
+    /// How many numbers, in a row.
+    pub count: u64,
+    /// What they are for; kept with them.
+    pub note: Option<String>,
+    /// The same key again gives the same numbers again.
+    pub idempotency_key: Option<String>,
+}
+
+impl Default for NextRequest {
+    /// One number.
+    fn default() -> Self {
+        Self { count: 1, note: None, idempotency_key: None }
+    }
+}
+
+/// Numbers that were taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakenNumbers {
+    /// The series.
+    pub series: String,
+    /// The first of them.
+    pub number: u64,
+    /// How many, in a row.
+    pub count: u64,
+    /// The first of them, as the series writes it.
+    pub text: String,
+    /// Whether they were taken before, under the same idempotency key.
+    pub repeated: bool,
+}
+
+/// How a series stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeriesState {
+    /// Its name.
+    pub name: String,
+    /// Its workspace.
+    pub workspace: WorkspaceId,
+    /// Where it began.
+    pub first: u64,
+    /// How its numbers are written.
+    pub format: SeriesFormat,
+    /// The number that comes next; `None` if there is none.
+    pub next: Option<u64>,
+    /// How many are left.
+    pub remaining: u64,
+    /// How many numbers are void.
+    pub voided: u64,
+    /// How often it was raised.
+    pub raised: u64,
+}
+
+impl Engine {
+    /// Series: gap-free numbers by name.
+    ///
+    /// ```
+    /// use seriatim_engine::{Engine, NextRequest, Options};
+    /// use seriatim_storage::{Log, Store, memory::{MemoryLog, MemoryStore}};
+    ///
+    /// # seriatim_env::simulate(1, |env| async move {
+    /// let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
+    /// let engine = Engine::open(env, log, store, [], Options::default()).await?;
+    /// let invoices = engine.series();
+    /// invoices.put("invoices.2026", 1, "INV-{number:06}").await?;
+    /// let taken = invoices.next("invoices.2026", &NextRequest::default()).await?;
+    /// assert_eq!((taken.number, &*taken.text), (1, "INV-000001"));
+    /// engine.close().await;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn series(&self) -> Series<'_> {
+        Series { engine: self }
+    }
+}
+
+impl Series<'_> {
+    pub(super) fn running(&self) -> Result<(&Running, WorkspaceKind), SubmitError> {
+        let running = self.engine.running(NAME)?;
+        let kind = running.schema.kind_by_name(KIND);
+        let kind = kind.ok_or_else(|| SubmitError::UnknownApplication(NAME.to_owned()))?;
+        Ok((running, kind.id))
+    }
+
+    /// The workspace of a series, if there is one.
+    async fn find(&self, name: &str) -> Result<Option<WorkspaceId>, SubmitError> {
+        check_name("series", name)?;
+        if let Some(id) = self.engine.series_ids().get(name) {
+            return Ok(Some(id));
+        }
+        let found = self.engine.registry().named(NAME, name).await?;
+        if let Some(id) = found {
+            self.engine.series_ids().insert(name.into(), id);
+        }
+        Ok(found)
+    }
+
+    /// The workspace of a series that has to be there.
+    pub(super) async fn known(&self, name: &str) -> Result<WorkspaceId, SubmitError> {
+        let found = self.find(name).await?;
+        found.ok_or_else(|| SubmitError::NotFound(format!("series {name} does not exist")))
+    }
+
+    /// The workspace of a series, made if it is not there.
+    async fn used(&self, name: &str) -> Result<WorkspaceId, SubmitError> {
+        if let Some(id) = self.find(name).await? {
+            return Ok(id);
+        }
+        let (running, kind) = self.running()?;
+        let (workspace, _) = self.engine.workspace_for(running, kind, Some(name), None).await?;
+        self.engine.series_ids().insert(name.into(), workspace.id);
+        Ok(workspace.id)
+    }
+
+    async fn submit(&self, workspace: WorkspaceId, request: Request) -> Result<Answer, SubmitError> {
+        let (running, kind) = self.running()?;
+        running.submit(workspace, kind, Cow::Owned(request)).await
+    }
+
+    /// Takes the next numbers of a series, which is there from its first use on. Durable when it answers; they follow
+    /// those before them without a gap.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`]: unless its kind is `InDoubt`, no number was taken.
+    pub async fn next(&self, name: &str, request: &NextRequest) -> Result<TakenNumbers, SubmitError> {
+        // Everything is checked before a name is used: a request that is refused creates no series.
+        check_next(request.count, request.note.as_deref())?;
+        check_idempotency(request.idempotency_key.as_deref())?;
+        let workspace = self.used(name).await?;
+        let args = json!({"count": request.count, "note": request.note});
+        let command = with_key(Request::new(NEXT).args(args), request.idempotency_key.as_deref());
+        taken(name, self.submit(workspace, command).await?)
+    }
+
+    /// Creates a series with settings, and says whether it is new. The same again is fine.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::Conflict`] if the series has other settings, or is in use without any.
+    pub async fn put(&self, name: &str, first: u64, format: &str) -> Result<bool, SubmitError> {
+        let format: SeriesFormat = match format.parse() {
+            Ok(format) => format,
+            Err(error) => return Err(RequestError::Refused(format!("{error}")).into()),
+        };
+        check_first(first)?;
+        if let Some(workspace) = self.find(name).await?
+            && let asked = (Settings { first, format: format.clone() })
+            && self.settings(workspace).await? == Some(asked)
+        {
+            return Ok(false);
+        }
+        let workspace = self.used(name).await?;
+        let args = json!({"first": first, "format": format.to_string()});
+        let answer = self.submit(workspace, Request::new(SETTINGS).args(args)).await?;
+        Ok(answer.result_as::<Settled>()?.created)
+    }
+
+    /// Marks a taken number as void: an explained hole.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::NotFound`] if nobody has taken it, [`SubmitError::Conflict`] if it is void already.
+    pub async fn void(
+        &self,
+        name: &str,
+        number: u64,
+        reason: &str,
+        idempotency_key: Option<&str>,
+    ) -> Result<(), SubmitError> {
+        // Whoever was given a number keeps it, so what is found here is still so when the command has its turn.
+        self.who(name, number).await?;
+        let workspace = self.known(name).await?;
+        let command = Request::new(VOID).args(json!({"number": number, "reason": reason}));
+        self.submit(workspace, with_key(command, idempotency_key)).await?;
+        Ok(())
+    }
+
+    /// Makes a series go on from `next`, which may not lie behind it: for moving in from elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::Conflict`] if the series has passed it.
+    pub async fn raise(
+        &self,
+        name: &str,
+        next: u64,
+        reason: &str,
+        idempotency_key: Option<&str>,
+    ) -> Result<(), SubmitError> {
+        check_raise(next, reason)?;
+        check_idempotency(idempotency_key)?;
+        let workspace = self.used(name).await?;
+        let command = Request::new(RAISE).args(json!({"next": next, "reason": reason}));
+        self.submit(workspace, with_key(command, idempotency_key)).await?;
+        Ok(())
+    }
+
+    /// The settings of a series; `None` before its first event.
+    async fn settings(&self, workspace: WorkspaceId) -> Result<Option<Settings>, SubmitError> {
+        let (running, _) = self.running()?;
+        let found: Option<Settings> = running.read_row(workspace, SETTINGS_VIEW, &settings_key()).await?;
+        if found.is_none() && self.last_event(workspace).await?.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(found.unwrap_or_default()))
+    }
+
+    /// How a series stands.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::NotFound`] if it does not exist.
+    pub async fn state(&self, name: &str) -> Result<SeriesState, SubmitError> {
+        let workspace = self.known(name).await?;
+        self.state_of(name, workspace).await
+    }
+
+    async fn state_of(&self, name: &str, workspace: WorkspaceId) -> Result<SeriesState, SubmitError> {
+        let (running, _) = self.running()?;
+        let settings: Option<Settings> = running.read_row(workspace, SETTINGS_VIEW, &settings_key()).await?;
+        let counts: Option<CountsRow> = running.read_row(workspace, COUNTS_VIEW, &counts_key()).await?;
+        let (settings, counts) = (settings.unwrap_or_default(), counts.unwrap_or_default());
+        let sequences = self.engine.sequence_states(running, workspace).await?;
+        let sequence = sequences.into_iter().find(|sequence| &*sequence.name == SEQUENCE);
+        Ok(SeriesState {
+            name: name.to_owned(),
+            workspace,
+            first: settings.first,
+            format: settings.format,
+            next: sequence.as_ref().and_then(|sequence| sequence.next).map(Number::get),
+            remaining: sequence.map_or(0, |sequence| sequence.remaining),
+            voided: counts.voided,
+            raised: counts.raised,
+        })
+    }
+
+    /// Up to `limit` series behind a name, ascending by name.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`].
+    pub async fn list(&self, after: Option<&str>, limit: usize) -> Result<Vec<SeriesState>, SubmitError> {
+        let mut states = Vec::new();
+        for (name, workspace) in self.engine.registry().names(NAME, after, limit).await? {
+            states.push(self.state_of(&name, workspace).await?);
+        }
+        Ok(states)
+    }
+
+    /// Up to `limit` void numbers of a series behind a number, ascending.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::NotFound`] if the series does not exist.
+    pub async fn voids(
+        &self,
+        name: &str,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<Voided>, SubmitError> {
+        let workspace = self.known(name).await?;
+        let after = after.map(super::commands::void_key);
+        let rows = self
+            .engine
+            .view(NAME, workspace, VOIDS_VIEW, &[], after.as_ref().map(|key| &key[..]), limit)
+            .await?;
+        let read = |(key, row): (Vec<KeyPart>, Json)| {
+            let number =
+                if let [KeyPart::Integer(number)] = key[..] { u64::try_from(number).ok() } else { None };
+            let number = number.ok_or_else(|| BadRow::new(VOIDS_VIEW, &key, "its key is not a number"))?;
+            Ok(Voided::of(number, view::read_row(VOIDS_VIEW, &key, row)?))
+        };
+        rows.into_iter().map(read).collect()
+    }
+}
+
+impl Voided {
+    pub(super) fn of(number: u64, row: VoidRow) -> Self {
+        Self { number, reason: row.reason, time: Timestamp::from_millis(row.at) }
+    }
+}
+
+/// What an event of `Next` has answered. A key that was used for another command does not get here: the engine compares
+/// requests.
+fn taken(series: &str, answer: Answer) -> Result<TakenNumbers, SubmitError> {
+    let (series, repeated) = (series.to_owned(), answer.repeated);
+    let Drawn { number, count, text } = answer.result_as()?;
+    Ok(TakenNumbers { series, number, count, text, repeated })
+}
+
+fn check_idempotency(key: Option<&str>) -> Result<(), RequestError> {
+    key.map_or(Ok(()), check_key)
+}
+
+fn with_key(request: Request, key: Option<&str>) -> Request {
+    match key {
+        Some(key) => request.idempotency_key(key),
+        None => request,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seriatim_types::{ErrorKind, PartitionId, PartitionOffset, WorkspaceOffset};
+
+    use super::*;
+
+    #[test]
+    fn an_answer_without_a_number_is_damage_and_not_a_reused_key() {
+        for result in [None, Some(json!({"count": 1, "text": "1"})), Some(json!({"number": 1, "count": 1}))] {
+            let answer = Answer {
+                partition: PartitionId::new(0),
+                partition_offset: PartitionOffset::FIRST,
+                workspace_offset: WorkspaceOffset::FIRST,
+                ids: Vec::new(),
+                numbers: Vec::new(),
+                result,
+                repeated: true,
+            };
+            assert_eq!(taken("s", answer).unwrap_err().kind(), ErrorKind::Corrupt);
+        }
+    }
+}

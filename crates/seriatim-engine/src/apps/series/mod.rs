@@ -1,0 +1,74 @@
+//! Series: numbers by name, for people who only want numbers.
+//!
+//! A series is a workspace of the built-in application `series`, named in the registry; its numbers are drawn from that
+//! workspace's one sequence. Every answer comes from an event in its log:
+//!
+//! ```text
+//! event     argument           result                          header
+//! Settings  first, format      created, first, format, next    raises the sequence to `first`, unless that is 1
+//! Next      count, note        number, count, text             draws
+//! Void      number, reason     number, next
+//! Raise     next, reason       from, next                      raises
+//! ```
+//!
+//! `Settings` is the first event or there is none: a series that is used without begins at 1 and writes just the number.
+//! The raise of `Settings` says where the series begins; it is no gap.
+
+mod commands;
+mod format;
+mod handle;
+mod who;
+
+use seriatim_types::ApplicationId;
+
+pub use format::{BadFormat, SeriesFormat};
+pub use handle::{NextRequest, Series, SeriesState, TakenNumbers};
+pub use who::{Issued, Voided};
+
+pub(crate) use commands::app;
+
+use crate::error::RequestError;
+use crate::limits::NAME_BYTES_MAX;
+
+/// The application's number, compiled in.
+pub(crate) const ID: ApplicationId = ApplicationId::new(2);
+/// The application's name, and the scope of its names in the registry.
+pub(crate) const NAME: &str = "series";
+/// The kind of its workspaces.
+pub(crate) const KIND: &str = "series";
+/// The one sequence of each of them.
+pub(crate) const SEQUENCE: &str = "Number";
+
+/// Refuses what is not a name of a series or of a block sequence.
+pub(crate) fn check_name(what: &'static str, name: &str) -> Result<(), RequestError> {
+    let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    if (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(fine) {
+        return Ok(());
+    }
+    Err(RequestError::BadName {
+        what,
+        max: NAME_BYTES_MAX,
+        name: name.chars().take(NAME_BYTES_MAX).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_1_to_200_plain_characters() {
+        for (name, fine) in [
+            ("a", true),
+            ("acme.invoices_2026-A", true),
+            (&*"x".repeat(200), true),
+            ("", false),
+            (&*"x".repeat(201), false),
+            ("a b", false),
+            ("a/b", false),
+            ("ä", false),
+        ] {
+            assert_eq!(check_name("series", name).is_ok(), fine, "{name}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Who got a number.
+
+use seriatim_storage::{LogError, ReadLimit};
+use seriatim_types::{PartitionOffset, SequenceId, Timestamp, WorkspaceId, WorkspaceOffset};
+
+use super::commands::{RAISE, SETTINGS, VOIDS_VIEW, VoidRow, void_key};
+use super::{NAME, SEQUENCE, Series};
+use crate::command::apply::{ApplyError, decode_offset};
+use crate::command::event::{Event, Place};
+use crate::command::value::moment;
+use crate::error::SubmitError;
+
+/// Who got a number, and when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Issued {
+    /// The number.
+    pub number: u64,
+    /// The first number of the run that it was taken with.
+    pub first: u64,
+    /// How many were taken in a row.
+    pub count: u64,
+    /// When.
+    pub time: Timestamp,
+    /// The event, by its place in the series' log.
+    pub workspace_offset: WorkspaceOffset,
+    /// The event, by its place in the partition's log.
+    pub partition_offset: PartitionOffset,
+    /// The idempotency key that it was taken with.
+    pub idempotency_key: Option<String>,
+    /// What it was said to be for.
+    pub note: Option<String>,
+    /// Whether and why it is void.
+    pub void: Option<Voided>,
+}
+
+/// A number that is void.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Voided {
+    /// The number.
+    pub number: u64,
+    /// Why.
+    pub reason: String,
+    /// Since when.
+    pub time: Timestamp,
+}
+
+/// What an event says about numbers.
+struct Probe {
+    place: Place,
+    event: Event,
+    /// The runs drawn from the series: first and count.
+    draws: Vec<(u64, u64)>,
+    /// Every number before this one was given out or skipped when the event had happened.
+    reached: u64,
+}
+
+impl Probe {
+    fn issued(&self, number: u64) -> Option<Issued> {
+        let holds = |(first, count): &&(u64, u64)| (*first..*first + *count).contains(&number);
+        let (first, count) = *self.draws.iter().find(holds)?;
+        let args = self.event.json_argument().unwrap_or_default();
+        Some(Issued {
+            number,
+            first,
+            count,
+            time: self.place.time,
+            workspace_offset: self.place.workspace_offset,
+            partition_offset: self.place.partition_offset,
+            idempotency_key: self.event.idempotency.as_ref().map(|idempotency| idempotency.key.to_string()),
+            note: args["note"].as_str().map(str::to_owned),
+            void: None,
+        })
+    }
+
+    /// Why a number that this event went past was given to nobody.
+    fn skipped(&self, number: u64) -> String {
+        let args = self.event.json_argument().unwrap_or_default();
+        let reason = match &*self.event.command {
+            SETTINGS => "the series begins behind it",
+            RAISE | crate::operate::unfence::RAISE => args["reason"].as_str().unwrap_or_default(),
+            // Any event may have to skip what a restored copy cannot know of.
+            _ => {
+                "it may have been given out after the backup that this was restored from, or in an event that the log has lost"
+            }
+        };
+        let (command, at) = (&self.event.command, moment(self.place.time));
+        format!("number {number} was given to nobody: {command} at {at} went past it: {reason}")
+    }
+}
+
+impl Series<'_> {
+    /// The place of the last event of a series in its log.
+    pub(super) async fn last_event(&self, workspace: WorkspaceId) -> Result<Option<u64>, SubmitError> {
+        let (running, _) = self.running()?;
+        let numbers = running.partition_of(workspace).numbers(workspace).await?;
+        Ok(numbers.map(|numbers| numbers.next_offset().get() - 1).filter(|last| *last > 0))
+    }
+
+    /// Who got a number, when, with which key and note. Numbers rise with the log, so it looks at few events.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::NotFound`] if nobody has it; the text says why.
+    pub async fn who(&self, name: &str, number: u64) -> Result<Issued, SubmitError> {
+        let workspace = self.known(name).await?;
+        if number == 0 {
+            return Err(SubmitError::NotFound(format!("series {name} has no number 0")));
+        }
+        let not_yet = || SubmitError::NotFound(format!("number {number} of series {name} was not taken yet"));
+        // [ known to come before ) low .. high [ known to have reached it ]
+        let (mut low, mut high) = (1, self.last_event(workspace).await?.unwrap_or(0));
+        let mut found = None;
+        while low <= high {
+            let middle = low + (high - low) / 2;
+            let probe = self.probe(workspace, middle).await?;
+            if probe.reached > number {
+                high = middle - 1;
+                found = Some(probe);
+            } else {
+                low = middle + 1;
+            }
+        }
+        let probe = found.ok_or_else(not_yet)?;
+        let mut issued = probe.issued(number).ok_or_else(|| SubmitError::NotFound(probe.skipped(number)))?;
+        let (running, _) = self.running()?;
+        let row: Option<VoidRow> = running.read_row(workspace, VOIDS_VIEW, &void_key(number)).await?;
+        issued.void = row.map(|row| Voided::of(number, row));
+        Ok(issued)
+    }
+
+    /// Looks at one event of a series.
+    async fn probe(&self, workspace: WorkspaceId, offset: u64) -> Result<Probe, SubmitError> {
+        let (running, _) = self.running()?;
+        let handle = running.partition_of(workspace);
+        let corrupt = |problem: String| {
+            SubmitError::Log(LogError::Corrupt(format!("event {offset} of workspace {workspace}: {problem}")))
+        };
+        let offset = WorkspaceOffset::new(offset).ok_or_else(|| corrupt("offsets begin at 1".to_owned()))?;
+        let key = running.keys(workspace).event(offset);
+        let found = handle.read(std::slice::from_ref(&key)).await?.into_iter().next().flatten();
+        let found = found.ok_or_else(|| corrupt("the workspace's log does not have it".to_owned()))?;
+        let at =
+            decode_offset(&found).map_err(|problem| SubmitError::Apply(ApplyError::Bad { key, problem }))?;
+        let read = self.engine.log().read(handle.shared.partition, at, ReadLimit::entries(1)).await?;
+        let (_, entry) = read.iter().next().ok_or_else(|| corrupt(format!("the log has nothing at {at}")))?;
+        let event = Event::decode(entry.body()).map_err(|problem| corrupt(problem.to_string()))?;
+        let sequence = self.sequence()?;
+        let draws = entry.draws().filter(|draw| draw.sequence == sequence);
+        let draws: Vec<_> = draws.map(|draw| (draw.first.get(), draw.count)).collect();
+        let raises = entry.raises().filter(|raise| raise.sequence == sequence).map(|raise| raise.next.get());
+        let ends = draws.iter().map(|(first, count)| first.saturating_add(*count));
+        // An event that moves nothing says in its result where the series stood.
+        let said = || event.json_result().unwrap_or_default()["next"].as_u64();
+        let reached = ends.chain(raises).max().or_else(said);
+        let reached = reached.ok_or_else(|| corrupt("it does not say where the series stood".to_owned()))?;
+        Ok(Probe { place: Place::of(at, &entry), event, draws, reached })
+    }
+
+    fn sequence(&self) -> Result<SequenceId, SubmitError> {
+        let (running, _) = self.running()?;
+        let sequence = running.schema.sequence_by_name(SEQUENCE);
+        Ok(sequence.ok_or_else(|| SubmitError::UnknownApplication(NAME.to_owned()))?.id)
+    }
+}

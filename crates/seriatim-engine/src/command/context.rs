@@ -1,0 +1,352 @@
+//! Commands: code of the application that decides.
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value as Json};
+use seriatim_sequencer::{DrawError, Transaction};
+use seriatim_types::{ErrorKind, Number, RecordId, WorkspaceId, WorkspaceOffset};
+
+use crate::command::codec::BadBytes;
+use crate::command::event::{Argument, Change, Place, Row};
+use crate::command::prepare::read_fields;
+use crate::command::record::{Record, Registered};
+use crate::command::value::Value;
+use crate::command::view::{self, BadRow, KeyPart, ViewKeys};
+use crate::definition::{DocumentKind, DocumentSchema, Schema};
+use crate::derive::keys::{StoreKey, WorkspaceKeys};
+use crate::derive::{DerivedState, Unread};
+use crate::error::RequestError;
+
+/// Decides what a command does, in its turn: nothing happens in its workspace meanwhile.
+///
+/// It neither waits nor does I/O. What it reads may have to be fetched first; it is then called again from the beginning,
+/// so it must have no effects but those of the context, and must pass on every error of the context with `?`.
+pub trait Command: Send + Sync + 'static {
+    /// Returns what the caller gets as `result`.
+    ///
+    /// # Errors
+    ///
+    /// [`CommandError`]: the command is refused; it takes no number and leaves nothing behind.
+    fn run(&self, context: &mut Context<'_, '_>) -> Result<Json, CommandError>;
+
+    /// Rows of views, by view and key, that it or the projectors behind it read each time it has these arguments: they
+    /// are fetched before its turn. What is left out is found out in its turn, and costs another one.
+    fn reads(&self, args: &Json) -> Vec<(&'static str, Vec<KeyPart>)> {
+        let _ = args;
+        Vec::new()
+    }
+}
+
+impl<F> Command for F
+where
+    F: Fn(&mut Context<'_, '_>) -> Result<Json, CommandError> + Send + Sync + 'static,
+{
+    fn run(&self, context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
+        self(context)
+    }
+}
+
+impl fmt::Debug for dyn Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Command")
+    }
+}
+
+/// Why a command is refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum CommandError {
+    /// The request is wrong.
+    #[error("{0}")]
+    Invalid(String),
+    /// Something that it needs is not there.
+    #[error("{0}")]
+    NotFound(String),
+    /// Something is not as the command expected.
+    #[error("{0}")]
+    Conflict(String),
+    /// This is a restored copy, and what is named may have been given out after its backup.
+    #[error("{0} is fenced")]
+    Fenced(String),
+    /// No number was drawn.
+    #[error(transparent)]
+    Draw(#[from] DrawError),
+    /// A stored value is damaged.
+    #[error("the value at {key} is damaged: {problem}")]
+    Damaged {
+        /// Its key.
+        key: StoreKey,
+        /// What is wrong.
+        problem: BadBytes,
+    },
+    /// A stored row lacks what it should have.
+    #[error(transparent)]
+    BadRow(#[from] BadRow),
+    /// Something has to be fetched first. Pass it on.
+    #[error("something has to be fetched first")]
+    #[non_exhaustive]
+    Unread,
+}
+
+impl CommandError {
+    /// What the caller can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Invalid(_) => ErrorKind::Invalid,
+            Self::NotFound(_) => ErrorKind::NotFound,
+            Self::Conflict(_) => ErrorKind::Conflict,
+            Self::Fenced(_) => ErrorKind::Fenced,
+            Self::Draw(error) => error.kind(),
+            Self::Damaged { .. } | Self::BadRow(_) => ErrorKind::Corrupt,
+            Self::Unread => ErrorKind::Busy,
+        }
+    }
+}
+
+impl From<Unread> for CommandError {
+    fn from(Unread: Unread) -> Self {
+        Self::Unread
+    }
+}
+
+impl From<RequestError> for CommandError {
+    fn from(error: RequestError) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}
+
+/// What a command sees and does.
+#[derive(Debug)]
+pub struct Context<'c, 'g> {
+    pub(crate) schema: &'c Schema,
+    pub(crate) place: Place,
+    pub(crate) keys: WorkspaceKeys,
+    pub(crate) transaction: &'c mut Transaction<'g>,
+    pub(crate) state: DerivedState<'c>,
+    pub(crate) args: &'c Json,
+    pub(crate) unlogged: Option<&'c Json>,
+    pub(crate) argument: &'c Argument,
+    pub(crate) changes: &'c mut Vec<Change>,
+}
+
+impl<'c> Context<'c, '_> {
+    /// The definition.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        self.schema
+    }
+
+    /// Where its event will stand, and the time that it will carry.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// The workspace.
+    #[must_use]
+    pub fn workspace(&self) -> WorkspaceId {
+        self.place.workspace
+    }
+
+    /// Where the event will be in the workspace's log.
+    #[must_use]
+    pub fn offset(&self) -> WorkspaceOffset {
+        self.place.workspace_offset
+    }
+
+    /// The argument as it was sent.
+    #[must_use]
+    pub fn args(&self) -> &Json {
+        self.args
+    }
+
+    /// The argument that the event does not keep.
+    #[must_use]
+    pub fn unlogged_args(&self) -> Option<&Json> {
+        self.unlogged
+    }
+
+    /// The argument's document and its children, with real ids; nothing if the argument is not a document.
+    #[must_use]
+    pub fn document(&self) -> &[Row] {
+        match self.argument {
+            Argument::Document(rows) => rows,
+            Argument::None | Argument::Json(_) => &[],
+        }
+    }
+
+    /// Changes so far: those of the request, with real ids, then those made here.
+    #[must_use]
+    pub fn changes(&self) -> &[Change] {
+        self.changes
+    }
+
+    fn stored<T>(
+        &mut self,
+        key: &StoreKey,
+        decode: impl FnOnce(&[u8]) -> Result<T, BadBytes>,
+    ) -> Result<Option<T>, CommandError> {
+        let bytes = self.state.find(key)?.into_value();
+        let decoded = bytes.map(|bytes| decode(&bytes)).transpose();
+        decoded.map_err(|problem| CommandError::Damaged { key: key.clone(), problem })
+    }
+
+    /// What an id leads to.
+    ///
+    /// # Errors
+    ///
+    /// Pass it on.
+    pub fn registered(&mut self, id: RecordId) -> Result<Option<Registered>, CommandError> {
+        let key = self.keys.id(id);
+        self.stored(&key, Registered::decode)
+    }
+
+    /// A record as it was before this command.
+    ///
+    /// # Errors
+    ///
+    /// Pass it on.
+    pub fn record(&mut self, id: RecordId) -> Result<Option<Record>, CommandError> {
+        let Some(registered) = self.registered(id)? else { return Ok(None) };
+        let Some(document) = self.schema.document(registered.document) else { return Ok(None) };
+        let key = self.keys.record(document.kind, document.id, id);
+        self.stored(&key, |bytes| Record::decode(registered.document, id, bytes))
+    }
+
+    /// A row of a view as it was before this command.
+    ///
+    /// # Errors
+    ///
+    /// Pass it on.
+    pub fn row(&mut self, view: &str, key: &[KeyPart]) -> Result<Option<Json>, CommandError> {
+        let key = ViewKeys::new(self.keys, view).row(key);
+        let row = self.stored(&key, view::decode_row)?;
+        Ok(row.and_then(|(_, row)| row))
+    }
+
+    /// A row of a view as it was before this command, with its fields.
+    pub(crate) fn read<T: DeserializeOwned>(
+        &mut self,
+        view: &str,
+        key: &[KeyPart],
+    ) -> Result<Option<T>, CommandError> {
+        let row = self.row(view, key)?;
+        Ok(row.map(|row| view::read_row(view, key, row)).transpose()?)
+    }
+
+    /// Draws the next number of a sequence.
+    ///
+    /// # Errors
+    ///
+    /// Pass it on.
+    pub fn draw(&mut self, sequence: &str) -> Result<Number, CommandError> {
+        let id = self.sequence(sequence)?;
+        Ok(self.transaction.draw(id)?)
+    }
+
+    /// Where a sequence stands: the number that is drawn next.
+    ///
+    /// # Errors
+    ///
+    /// Pass it on.
+    pub fn next(&self, sequence: &str) -> Result<Number, CommandError> {
+        Ok(self.transaction.next(self.sequence(sequence)?)?)
+    }
+
+    /// Makes a sequence go on from `next`; the event says so.
+    ///
+    /// # Errors
+    ///
+    /// Pass it on.
+    pub fn raise(&mut self, sequence: &str, next: Number) -> Result<(), CommandError> {
+        let id = self.sequence(sequence)?;
+        Ok(self.transaction.raise(id, next)?)
+    }
+
+    fn sequence(&self, name: &str) -> Result<seriatim_types::SequenceId, CommandError> {
+        let sequence = self.schema.sequence_by_name(name);
+        let sequence =
+            sequence.ok_or_else(|| CommandError::Invalid(format!("sequence {name} is not defined")))?;
+        Ok(sequence.id)
+    }
+
+    /// Creates a record, or a child of one.
+    ///
+    /// # Errors
+    ///
+    /// Pass it on.
+    pub fn create(
+        &mut self,
+        document: &str,
+        parent: Option<RecordId>,
+        fields: &Map<String, Json>,
+    ) -> Result<RecordId, CommandError> {
+        let document = self.find_document(document)?;
+        if document.kind == DocumentKind::O {
+            return Err(RequestError::OnlyAsArgument(document.name.to_string()).into());
+        }
+        let mut fields = read_fields(document, fields, true)?;
+        let id = match document.singleton {
+            Some(id) if self.creates(id) || self.registered(id)?.is_some() => {
+                return Err(CommandError::Conflict(format!("{} exists already", document.name)));
+            }
+            Some(id) => id,
+            None => RecordId::new(self.transaction.draw(document.record_sequence)?.get()),
+        };
+        draw_fields(document, self.transaction, &mut fields)?;
+        let document = document.id;
+        self.changes.push(Change::Create(Row { document, id, raw: None, parent, fields }));
+        Ok(id)
+    }
+
+    /// Changes fields of a record.
+    ///
+    /// # Errors
+    ///
+    /// Pass it on.
+    pub fn update(&mut self, id: RecordId, fields: &Map<String, Json>) -> Result<(), CommandError> {
+        let registered = self.registered(id)?;
+        let registered =
+            registered.ok_or_else(|| CommandError::NotFound(format!("record {id} does not exist")))?;
+        let document = self.schema.document(registered.document);
+        let document =
+            document.ok_or_else(|| CommandError::NotFound(format!("record {id} has no type any more")))?;
+        if document.kind == DocumentKind::O {
+            return Err(RequestError::NotUpdatable { id, document: document.name.to_string() }.into());
+        }
+        let fields = read_fields(document, fields, false)?;
+        self.changes.push(Change::Update(Row { document: document.id, id, raw: None, parent: None, fields }));
+        Ok(())
+    }
+
+    /// Whether this command creates a record with this id.
+    fn creates(&self, id: RecordId) -> bool {
+        self.changes.iter().any(|change| matches!(change, Change::Create(row) if row.id == id))
+    }
+
+    fn find_document(&self, name: &str) -> Result<&'c DocumentSchema, CommandError> {
+        let document = self.schema.document_by_name(name);
+        document.ok_or_else(|| CommandError::Invalid(format!("document {name} is not defined")))
+    }
+}
+
+/// Draws the numbers of a new record's fields.
+pub(crate) fn draw_fields(
+    document: &DocumentSchema,
+    transaction: &mut Transaction<'_>,
+    fields: &mut Vec<(crate::definition::FieldId, Value)>,
+) -> Result<(), DrawError> {
+    for field in document.fields.iter().filter(|field| !field.retired) {
+        let Some(sequence) = field.draw else { continue };
+        let number = transaction.draw(sequence)?;
+        // A field holds what fits a signed integer; a sequence that goes beyond has no more numbers for it.
+        let value = i64::try_from(number.get()).map_err(|_| DrawError::Exhausted { sequence })?;
+        // No request gives such a field, so one that is there is of an earlier turn.
+        match fields.iter_mut().find(|(id, _)| *id == field.id) {
+            Some((_, drawn)) => *drawn = Value::Integer(value),
+            None => fields.push((field.id, Value::Integer(value))),
+        }
+    }
+    Ok(())
+}

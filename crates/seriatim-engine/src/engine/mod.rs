@@ -1,0 +1,253 @@
+//! The engine: applications on one log and one store.
+
+pub(crate) mod app;
+mod open;
+pub(crate) mod options;
+pub(crate) mod running;
+mod workspaces;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use quick_cache::sync::Cache;
+use seriatim_blocks::BlockAllocator;
+use seriatim_env::Env;
+use seriatim_storage::{Log, Store};
+use seriatim_types::{ApplicationId, PartitionId, WorkspaceId, WorkspaceKind};
+
+use crate::apps::blocks::open_allocators::OpenAllocators;
+use crate::apps::registry::{self, Registry};
+use crate::apps::tokens::TokenTable;
+use crate::command::request::{Answer, Request};
+use crate::definition::Schema;
+use crate::engine::options::Options;
+use crate::engine::running::Running;
+use crate::error::{RequestError, SubmitError};
+use crate::operate::fence::{Fence, FenceState};
+use crate::partition::{PartitionHandle, PartitionState};
+use crate::workflows;
+
+use open::BUILT_IN;
+pub use open::OpenError;
+pub(crate) use open::built_in;
+
+/// Runs applications: commands in, numbered events out. Cheap to clone; close it once.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    env: Env,
+    log: Log,
+    store: Store,
+    sys: Arc<Running>,
+    applications: HashMap<String, Arc<Running>>,
+    /// In the order in which they were given.
+    names: Vec<String>,
+    kinds: Cache<(ApplicationId, WorkspaceId), WorkspaceKind>,
+    /// What names of series lead to: for ever the same.
+    series_ids: Cache<Box<str>, WorkspaceId>,
+    /// What ids of workflows lead to.
+    workflow_ids: Cache<Box<str>, WorkspaceId>,
+    /// Whether a host drives the workflows: there is one at a time.
+    workflows_claimed: Arc<AtomicBool>,
+    workspace_ids: BlockAllocator,
+    open_allocators: OpenAllocators,
+    fence: Arc<Fence>,
+    tokens: TokenTable,
+    options: Options,
+}
+
+impl Engine {
+    /// The names of the applications, in the order in which they were given; built-in ones are not among them.
+    #[must_use]
+    pub fn applications(&self) -> &[String] {
+        &self.inner.names
+    }
+
+    /// The definition of an application.
+    #[must_use]
+    pub fn schema(&self, application: &str) -> Option<&Schema> {
+        self.inner.applications.get(application).map(|running| &*running.schema)
+    }
+
+    pub(crate) fn running(&self, application: &str) -> Result<&Arc<Running>, SubmitError> {
+        let running = self.inner.applications.get(application);
+        running.ok_or_else(|| SubmitError::UnknownApplication(application.to_owned()))
+    }
+
+    pub(crate) fn registry(&self) -> Registry<'_> {
+        Registry { sys: &self.inner.sys }
+    }
+
+    pub(crate) fn running_by_id(&self, id: ApplicationId) -> Result<&Arc<Running>, SubmitError> {
+        let running = self.inner.applications.values().find(|running| running.schema.id() == id);
+        running.ok_or_else(|| SubmitError::UnknownApplication(id.to_string()))
+    }
+
+    /// The door to clock, spawn and randomness that it runs behind.
+    #[must_use]
+    pub fn env(&self) -> &Env {
+        &self.inner.env
+    }
+
+    pub(crate) fn sys(&self) -> &Arc<Running> {
+        &self.inner.sys
+    }
+
+    pub(crate) fn open_allocators(&self) -> &OpenAllocators {
+        &self.inner.open_allocators
+    }
+
+    pub(crate) fn shared_fence(&self) -> &Fence {
+        &self.inner.fence
+    }
+
+    pub(crate) fn fence_state(&self) -> Arc<FenceState> {
+        self.inner.fence.state()
+    }
+
+    pub(crate) fn workflow_ids(&self) -> &Cache<Box<str>, WorkspaceId> {
+        &self.inner.workflow_ids
+    }
+
+    pub(crate) fn workflows_claimed(&self) -> &Arc<AtomicBool> {
+        &self.inner.workflows_claimed
+    }
+
+    pub(crate) fn token_table(&self) -> &TokenTable {
+        &self.inner.tokens
+    }
+
+    pub(crate) fn series_ids(&self) -> &Cache<Box<str>, WorkspaceId> {
+        &self.inner.series_ids
+    }
+
+    /// Every application that runs: the registry, the built-in ones, then the others in the order in which they were given.
+    pub(crate) fn all_running(&self) -> impl Iterator<Item = &Arc<Running>> {
+        let names = BUILT_IN.iter().map(|(_, name)| *name).chain(self.inner.names.iter().map(String::as_str));
+        let running = names.filter_map(|name| self.inner.applications.get(name));
+        std::iter::once(&self.inner.sys).chain(running)
+    }
+
+    pub(crate) fn log(&self) -> &Log {
+        &self.inner.log
+    }
+
+    /// Does a command: durable when it answers. Dropping the future does not cancel it.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`]: unless its kind is `InDoubt`, nothing was done.
+    pub async fn submit(
+        &self,
+        application: &str,
+        workspace: WorkspaceId,
+        request: &Request,
+    ) -> Result<Answer, SubmitError> {
+        let running = self.running(application)?;
+        if application == workflows::NAME {
+            let text = "what happens to a workflow is written by its host: start it, signal it, cancel it";
+            return Err(RequestError::Refused(text.to_owned()).into());
+        }
+        let kind = self.kind_of(running, workspace).await?;
+        running.submit(workspace, kind, Cow::Borrowed(request)).await
+    }
+
+    /// A look at every partition, with the name of its application: of the registry, of the built-in applications, and of the
+    /// others in the order in which they were given.
+    #[must_use]
+    pub fn all_partitions(&self) -> Vec<(String, PartitionState)> {
+        let states = |running: &Arc<Running>| {
+            let name = running.schema.name().to_owned();
+            let states: Vec<_> = running.partitions.iter().map(PartitionHandle::state).collect();
+            states.into_iter().map(move |state| (name.clone(), state))
+        };
+        self.all_running().flat_map(states).collect()
+    }
+
+    /// A look at the partitions of an application.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::UnknownApplication`].
+    pub fn partitions(&self, application: &str) -> Result<Vec<PartitionState>, SubmitError> {
+        let running =
+            if application == registry::NAME { &self.inner.sys } else { self.running(application)? };
+        Ok(running.partitions.iter().map(PartitionHandle::state).collect())
+    }
+
+    /// Waits until every partition takes commands, but no longer than `within`. Says whether they do.
+    pub async fn wait_ready(&self, within: Duration) -> bool {
+        let all = async {
+            for running in self.all_running() {
+                if wait_ready(running).await.is_err() {
+                    return false;
+                }
+            }
+            true
+        };
+        self.inner.env.timeout(within, all).await.unwrap_or(false)
+    }
+
+    /// Ends everything: what is queued is done, and what waits is flushed. Storage stays open; it is the caller's.
+    ///
+    /// Four steps, because each needs the one before: the applications, the blocks, the registry, and one sync of the store for
+    /// all of them. If storage does not answer, each takes [`Options::close_patience`] at the most.
+    pub async fn close(&self) {
+        join_all(self.inner.applications.values().map(|running| running.close())).await;
+        join(self.inner.open_allocators.close(), self.close_workspace_ids()).await;
+        self.inner.sys.close().await;
+        let syncing = self.inner.store.sync();
+        match self.inner.env.timeout(self.inner.options.close_patience, syncing).await {
+            Ok(Ok(())) => {}
+            // The next start replays what is not durable.
+            Ok(Err(error)) => tracing::warn!(%error, "the store was not synced"),
+            Err(_) => tracing::warn!("storage does not answer; closing without a sync"),
+        }
+    }
+
+    async fn close_workspace_ids(&self) {
+        let closing = self.inner.workspace_ids.close();
+        match self.inner.env.timeout(self.inner.options.close_patience, closing).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the rest of a block of workspace ids was not given back");
+            }
+            Err(_) => tracing::warn!("storage does not answer; workspace ids are closed without it"),
+        }
+    }
+
+    /// The partition of a workspace.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::UnknownApplication`].
+    pub fn partition_of(
+        &self,
+        application: &str,
+        workspace: WorkspaceId,
+    ) -> Result<PartitionId, SubmitError> {
+        Ok(self.running(application)?.schema.partitions().partition_of(workspace))
+    }
+
+    /// The store, for those who look at it from outside.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+}
+
+/// Waits until the partitions of an application take commands.
+pub(crate) async fn wait_ready(running: &Running) -> Result<(), SubmitError> {
+    for partition in &running.partitions {
+        partition.wait_ready().await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,350 @@
+//! Opening an engine: the registry first, then all applications at once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use quick_cache::sync::Cache;
+use seriatim_blocks::{BlockAllocator, BlockOptions, BlockSize};
+use seriatim_env::Env;
+use seriatim_storage::{Log, LogError, Owner, Store};
+use seriatim_types::{ApplicationId, ErrorKind, Number, Partition, WorkspaceId};
+
+use crate::apps::blocks::open_allocators::OpenAllocators;
+use crate::apps::blocks::store::RegistryBlocks;
+use crate::apps::registry::{self, Registry, WORKSPACE_IDS};
+use crate::apps::series;
+use crate::apps::tokens::TokenTable;
+use crate::command::apply::Derivation;
+use crate::command::event_clock::EventClock;
+use crate::definition::{Accepted, Application, DefinitionError, Schema};
+use crate::derive::{Budget, Stretch};
+use crate::engine::app::App;
+use crate::engine::options::Options;
+use crate::engine::running::Running;
+use crate::error::SubmitError;
+use crate::operate::fence::Fence;
+use crate::operate::unfence;
+use crate::partition::{PartitionHandle, Parts, QueueBudget};
+use crate::workflows;
+
+use super::{Engine, Inner, wait_ready};
+
+/// Small: a crash wastes at most so many ids, and a workspace is not made every microsecond.
+const WORKSPACE_ID_BLOCK: u64 = 256;
+
+/// Numbers and names of the applications that are always there, in the order in which they are opened.
+pub(super) const BUILT_IN: [(ApplicationId, &str); 2] =
+    [(series::ID, series::NAME), (workflows::ID, workflows::NAME)];
+
+/// The applications that are always there.
+pub(crate) fn built_in() -> Result<[App; BUILT_IN.len()], DefinitionError> {
+    Ok([series::app()?, workflows::app()?])
+}
+
+/// Why an engine did not open.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A definition is wrong, or contradicts what is stored.
+    #[error(transparent)]
+    Definition(#[from] DefinitionError),
+    /// The definition of an application contradicts the one accepted before.
+    #[error("the definition of {application} is not accepted: {error}")]
+    NotAccepted {
+        /// The application.
+        application: String,
+        /// What contradicts it.
+        error: Box<DefinitionError>,
+    },
+    /// Two applications with one name.
+    #[error("application {0} is given twice, or has the name of a built-in one")]
+    NameTaken(String),
+    /// Code for a command that the definition does not have.
+    #[error("application {application} has code for command {command}, which its definition does not have")]
+    UnknownCommand {
+        /// The application.
+        application: String,
+        /// The command.
+        command: String,
+    },
+    /// The log could not be taken.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The registry does not work.
+    #[error("the registry: {0}")]
+    Registry(#[from] SubmitError),
+    /// Workspace ids cannot be allocated.
+    #[error("workspace ids: {0}")]
+    Blocks(seriatim_blocks::OpenError),
+}
+
+impl OpenError {
+    /// What the caller can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Definition(error) => error.kind(),
+            Self::NotAccepted { error, .. } => error.kind(),
+            Self::NameTaken(_) | Self::UnknownCommand { .. } => ErrorKind::Invalid,
+            Self::Log(error) => error.kind(),
+            Self::Registry(error) => error.kind(),
+            Self::Blocks(error) => error.kind(),
+        }
+    }
+}
+
+/// What partitions of all applications have in common.
+struct Opening<'a> {
+    env: &'a Env,
+    log: &'a Log,
+    store: &'a Store,
+    options: Options,
+    budget: Arc<Budget>,
+    queue: Arc<QueueBudget>,
+    sharing: usize,
+    fence: Arc<Fence>,
+    clock: Arc<EventClock>,
+}
+
+impl Opening<'_> {
+    fn run(&self, app: App, accepted: &Accepted, owners: Vec<Owner>) -> Result<Running, OpenError> {
+        let schema = Arc::new(schema_of(&app, accepted)?);
+        let derivation = Arc::new(Derivation { schema: schema.clone(), projectors: app.projectors });
+        let mut options = self.options;
+        if schema.id() == workflows::ID {
+            // A message between workflows may be sent again after any time.
+            options.idempotency_window = None;
+        }
+        let start = |owner| {
+            PartitionHandle::start(Parts {
+                env: self.env.clone(),
+                log: self.log.clone(),
+                store: self.store.clone(),
+                owner,
+                derivation: derivation.clone(),
+                options,
+                budget: self.budget.clone(),
+                queue: self.queue.clone(),
+                sharing: self.sharing,
+                fence: self.fence.clone(),
+                clock: self.clock.clone(),
+            })
+        };
+        let partitions: Vec<PartitionHandle> = owners.into_iter().map(start).collect();
+        for partition in &partitions {
+            for projector in &app.async_projectors {
+                partition.follow(projector.clone());
+            }
+        }
+        Ok(Running { schema, derivation: derivation.clone(), commands: app.commands, partitions })
+    }
+}
+
+/// What an application runs by, if its code and its definition fit together.
+fn schema_of(app: &App, accepted: &Accepted) -> Result<Schema, OpenError> {
+    let schema = Schema::new(accepted)?;
+    match app.commands.keys().find(|name| schema.command(name).is_none()) {
+        None => Ok(schema),
+        Some(command) => {
+            let application = schema.name().to_owned();
+            Err(OpenError::UnknownCommand { application, command: command.clone() })
+        }
+    }
+}
+
+/// Checks everything about the applications that can be wrong with them. Accepting a definition is durable and fixes its numeric
+/// ids permanently, so nothing is accepted before all of them have passed.
+async fn check_applications(registry: &Registry<'_>, apps: &[App]) -> Result<(), OpenError> {
+    let mut names: Vec<&str> = Vec::with_capacity(apps.len());
+    for app in apps {
+        let name = &*app.definition.name;
+        if name == registry::NAME || names.contains(&name) {
+            return Err(OpenError::NameTaken(name.to_owned()));
+        }
+        names.push(name);
+        let previous = registry.accepted(name).await?;
+        // The number that a new one gets is not known yet, and nothing that is checked depends on it.
+        let id = previous.as_ref().map_or(registry::FIRST_APPLICATION_ID, Accepted::id);
+        let accepted = Accepted::accept(previous.as_ref(), id, &app.definition)
+            .map_err(|error| OpenError::NotAccepted { application: name.to_owned(), error: error.into() })?;
+        schema_of(app, &accepted)?;
+    }
+    Ok(())
+}
+
+/// What all partitions may have waiting.
+fn budget(options: &Options) -> Budget {
+    let (events, bytes) = (options.uncheckpointed_events_max, options.uncheckpointed_bytes_max);
+    Budget::new(options.unflushed_max, options.unflushed_bytes_max, Stretch { events, bytes })
+}
+
+fn partitions_of(accepted: &Accepted) -> Vec<Partition> {
+    let application = accepted.id();
+    let count = accepted.application().partitions;
+    count.partitions().map(|id| Partition { application, id }).collect()
+}
+
+impl Engine {
+    /// Opens applications on a log and a store. Definitions are accepted by the registry, or refused if they contradict
+    /// what is stored or do not fit their code; none is accepted unless all of them can be. Returns when the registry is ready; the applications recover meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`]; nothing runs then.
+    pub async fn open(
+        env: Env,
+        log: Log,
+        store: Store,
+        applications: impl IntoIterator<Item = App>,
+        options: Options,
+    ) -> Result<Self, OpenError> {
+        // Series and workflows are always there.
+        let apps: Vec<App> = built_in()?.into_iter().chain(applications).collect();
+        let partitions = apps.iter().map(|app| usize::from(app.definition.partitions.get())).sum::<usize>();
+        let opening = Opening {
+            env: &env,
+            log: &log,
+            store: &store,
+            options,
+            budget: Arc::new(budget(&options)),
+            queue: Arc::new(QueueBudget::new(options.queue_bytes_max)),
+            sharing: partitions + 1,
+            fence: Arc::default(),
+            clock: Arc::new(EventClock::new(env.clone())),
+        };
+        let (app, accepted) = registry::app()?;
+        let owners = log.take_all(&partitions_of(&accepted)).await?;
+        let sys = Arc::new(opening.run(app, &accepted, owners)?);
+        let opened = Self::open_applications(&opening, apps, sys.clone()).await;
+        if opened.is_err() {
+            sys.close().await;
+        }
+        opened
+    }
+
+    async fn open_applications(
+        opening: &Opening<'_>,
+        apps: Vec<App>,
+        sys: Arc<Running>,
+    ) -> Result<Self, OpenError> {
+        wait_ready(&sys).await?;
+        let registry = Registry { sys: &sys };
+        opening.fence.set(registry.fence_state().await?);
+        check_applications(&registry, &apps).await?;
+        let mut accepted = Vec::with_capacity(apps.len());
+        for (place, app) in apps.iter().enumerate() {
+            // The built-in ones come first and bring their numbers.
+            accepted.push(registry.accept(&app.definition, BUILT_IN.get(place).map(|(id, _)| *id)).await?);
+        }
+        let names = apps.iter().skip(BUILT_IN.len()).map(|app| app.definition.name.clone()).collect();
+        registry.define_blocks(WORKSPACE_IDS, WorkspaceId::FIRST.get(), WORKSPACE_ID_BLOCK).await?;
+        let first = Number::new(WorkspaceId::FIRST.get());
+        let blocks = RegistryBlocks::new(opening.env.clone(), sys.clone(), WORKSPACE_IDS, first);
+        let block_options =
+            BlockOptions { size: BlockSize::Fixed(WORKSPACE_ID_BLOCK), ..BlockOptions::default() };
+        let allocator = BlockAllocator::open(opening.env.clone(), Arc::new(blocks), block_options).await;
+        let workspace_ids = allocator.map_err(OpenError::Blocks)?;
+        // All partitions at once: one synced write raises every epoch.
+        let all: Vec<Partition> = accepted.iter().flat_map(partitions_of).collect();
+        let mut owners = opening.log.take_all(&all).await?.into_iter();
+        let mut applications = HashMap::new();
+        for (app, accepted) in apps.into_iter().zip(&accepted) {
+            let count = usize::from(accepted.application().partitions.get());
+            let running = opening.run(app, accepted, owners.by_ref().take(count).collect())?;
+            applications.insert(running.schema.name().to_owned(), Arc::new(running));
+        }
+        let inner = Inner {
+            env: opening.env.clone(),
+            log: opening.log.clone(),
+            store: opening.store.clone(),
+            sys,
+            applications,
+            names,
+            kinds: Cache::new(opening.options.cached_workspaces),
+            series_ids: Cache::new(opening.options.cached_workspaces),
+            workflow_ids: Cache::new(opening.options.cached_workspaces),
+            workflows_claimed: Arc::default(),
+            workspace_ids,
+            open_allocators: OpenAllocators::new(opening.env.clone(), &opening.options),
+            fence: opening.fence.clone(),
+            tokens: TokenTable::default(),
+            options: opening.options,
+        };
+        let engine = Self { inner: Arc::new(inner) };
+        if let Err(error) = engine.tokens().load().await {
+            engine.close().await;
+            return Err(error.into());
+        }
+        Ok(engine)
+    }
+
+    /// Fences a copy that was just restored, or a log that has lost events, before it is opened: it reads, and gives out nothing
+    /// until it is unfenced.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`]; it may be fenced all the same.
+    pub async fn fence(env: Env, log: Log, store: Store) -> Result<(), OpenError> {
+        let sys = Self::open_registry(&env, &log, &store).await?;
+        let fenced = append_fence(&log, &sys).await;
+        sys.close().await;
+        fenced
+    }
+
+    /// The definitions that a storage knows of, as they were accepted last, without the built-in ones. For looking at a
+    /// storage without being told what is in it.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`].
+    pub async fn stored_applications(
+        env: Env,
+        log: Log,
+        store: Store,
+    ) -> Result<Vec<Application>, OpenError> {
+        let sys = Self::open_registry(&env, &log, &store).await?;
+        let accepted = match wait_ready(&sys).await {
+            Ok(()) => Registry { sys: &sys }.all_accepted().await,
+            Err(error) => Err(error),
+        };
+        sys.close().await;
+        let definitions = accepted?.into_iter().map(|accepted| accepted.application().clone());
+        let is_built_in = |name: &str| BUILT_IN.iter().any(|(_, built_in)| *built_in == name);
+        Ok(definitions.filter(|definition| !is_built_in(&definition.name)).collect())
+    }
+
+    /// Opens the registry alone.
+    async fn open_registry(env: &Env, log: &Log, store: &Store) -> Result<Running, OpenError> {
+        let options = Options::default();
+        let opening = Opening {
+            env,
+            log,
+            store,
+            options,
+            budget: Arc::new(budget(&options)),
+            queue: Arc::new(QueueBudget::new(options.queue_bytes_max)),
+            sharing: 1,
+            fence: Arc::default(),
+            clock: Arc::new(EventClock::new(env.clone())),
+        };
+        let (app, accepted) = registry::app()?;
+        let owners = log.take_all(&partitions_of(&accepted)).await?;
+        opening.run(app, &accepted, owners)
+    }
+}
+
+/// Appends the fence, with the tails of all partitions of applications.
+async fn append_fence(log: &Log, sys: &Running) -> Result<(), OpenError> {
+    wait_ready(sys).await?;
+    let (mut tails, mut last) = (Vec::new(), registry::ID);
+    for partition in log.partitions().await? {
+        if partition.application != registry::ID {
+            let tail = log.tail(partition).await?;
+            tails.push((partition.application.get(), partition.id.get(), tail.get()));
+            last = last.max(partition.application);
+        }
+    }
+    // Definitions are accepted also while everything is fenced. If the registry has lost one, its number must not lead to
+    // the events of another application.
+    unfence::pass_applications(sys, last).await?;
+    Ok(Registry { sys }.fence(&tails).await?)
+}

@@ -1,0 +1,187 @@
+//! Workspaces: made, found and listed.
+
+use seriatim_blocks::AllocateError;
+use seriatim_types::{WorkspaceId, WorkspaceKind};
+
+use crate::apps::registry::{Registration, Workspace};
+use crate::apps::series;
+use crate::command::prepare::check_key;
+use crate::engine::running::Running;
+use crate::error::{RequestError, SubmitError};
+use crate::workflows;
+
+use super::Engine;
+
+impl Engine {
+    /// Creates a workspace. A name leads to one workspace of its application: the same name again gives the same id.
+    /// Says whether it is new.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`].
+    pub async fn create_workspace(
+        &self,
+        application: &str,
+        kind: &str,
+        name: Option<&str>,
+    ) -> Result<(Workspace, bool), SubmitError> {
+        let (running, kind) = self.kind_for_users(application, kind)?;
+        self.workspace_for(running, kind, name, None).await
+    }
+
+    /// As [`Engine::create_workspace`], under an idempotency key: the same key again gives the same workspace again, named or
+    /// not.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::KeyReused`] if the key was used for another kind or name.
+    pub async fn create_workspace_once(
+        &self,
+        application: &str,
+        kind: &str,
+        name: Option<&str>,
+        key: &str,
+    ) -> Result<(Workspace, bool), SubmitError> {
+        check_key(key)?;
+        let (running, kind) = self.kind_for_users(application, kind)?;
+        self.workspace_for(running, kind, name, Some(key)).await
+    }
+
+    /// A kind of workspace that users make by themselves.
+    fn kind_for_users(
+        &self,
+        application: &str,
+        kind: &str,
+    ) -> Result<(&Running, WorkspaceKind), SubmitError> {
+        let running = self.running(application)?;
+        if application == series::NAME {
+            let text = "a series is made by using it, or with its settings".to_owned();
+            return Err(RequestError::Refused(text).into());
+        }
+        if application == workflows::NAME {
+            return Err(RequestError::Refused("a workflow is made by starting it".to_owned()).into());
+        }
+        let kind = running.schema.kind_by_name(kind);
+        let kind = kind
+            .ok_or_else(|| SubmitError::NotFound("the application has no such kind of workspace".into()))?
+            .id;
+        Ok((running, kind))
+    }
+
+    /// The workspace with a name, made if it is not there; or a new one without a name.
+    pub(crate) async fn workspace_for(
+        &self,
+        running: &Running,
+        kind: WorkspaceKind,
+        name: Option<&str>,
+        key: Option<&str>,
+    ) -> Result<(Workspace, bool), SubmitError> {
+        let scope = running.schema.name();
+        if let Some(name) = name
+            && let Some(id) = self.registry().named(scope, name).await?
+        {
+            return Ok((self.described(running, id).await?, false));
+        }
+        self.new_workspace(running, kind, name, key).await
+    }
+
+    /// A new workspace, for a name that was looked up and not found; the one that has the name or the key by now, if
+    /// somebody was faster.
+    pub(crate) async fn new_workspace(
+        &self,
+        running: &Running,
+        kind: WorkspaceKind,
+        name: Option<&str>,
+        key: Option<&str>,
+    ) -> Result<(Workspace, bool), SubmitError> {
+        if self.fence_state().fenced {
+            return Err(SubmitError::Fenced("ids of workspaces".to_owned()));
+        }
+        self.register_workspace(running, kind, name, false, key).await
+    }
+
+    /// Registers a workspace under a new id, or finds the one that has the name or the key by now.
+    pub(crate) async fn register_workspace(
+        &self,
+        running: &Running,
+        kind: WorkspaceKind,
+        name: Option<&str>,
+        unfencing: bool,
+        key: Option<&str>,
+    ) -> Result<(Workspace, bool), SubmitError> {
+        let (application, scope) = (running.schema.id(), running.schema.name());
+        let candidate =
+            self.inner.workspace_ids.allocate_one().await.map_err(|error| allocate_error(&error))?;
+        let candidate = WorkspaceId::new(candidate.get());
+        let registration = Registration { application, kind, scope, name, candidate, unfencing, key };
+        let (id, created) = self.registry().register(registration).await?;
+        if !created {
+            return Ok((self.described(running, id).await?, false));
+        }
+        self.inner.kinds.insert((application, id), kind);
+        Ok((Workspace { id, kind, name: name.map(str::to_owned) }, true))
+    }
+
+    async fn described(&self, running: &Running, id: WorkspaceId) -> Result<Workspace, SubmitError> {
+        let found = self.registry().workspace(running.schema.id(), id).await?;
+        found.ok_or(SubmitError::UnknownWorkspace(id))
+    }
+
+    /// What the registry knows of a workspace.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::UnknownWorkspace`] if there is none.
+    pub async fn workspace(&self, application: &str, id: WorkspaceId) -> Result<Workspace, SubmitError> {
+        let running = self.running(application)?;
+        self.described(running, id).await
+    }
+
+    /// The workspace that a name leads to.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`].
+    pub async fn workspace_named(
+        &self,
+        application: &str,
+        name: &str,
+    ) -> Result<Option<WorkspaceId>, SubmitError> {
+        self.running(application)?;
+        self.registry().named(application, name).await
+    }
+
+    /// Up to `limit` workspaces behind an id, ascending.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`].
+    pub async fn workspaces(
+        &self,
+        application: &str,
+        after: Option<WorkspaceId>,
+        limit: usize,
+    ) -> Result<Vec<Workspace>, SubmitError> {
+        let running = self.running(application)?;
+        self.registry().workspaces(running.schema.id(), after, limit).await
+    }
+
+    /// The kind of a workspace: from memory, else from the registry.
+    pub(crate) async fn kind_of(
+        &self,
+        running: &Running,
+        id: WorkspaceId,
+    ) -> Result<WorkspaceKind, SubmitError> {
+        let key = (running.schema.id(), id);
+        if let Some(kind) = self.inner.kinds.get(&key) {
+            return Ok(kind);
+        }
+        let kind = self.described(running, id).await?.kind;
+        self.inner.kinds.insert(key, kind);
+        Ok(kind)
+    }
+}
+
+fn allocate_error(error: &AllocateError) -> SubmitError {
+    SubmitError::NotWritten(format!("no workspace id could be allocated: {error}"))
+}

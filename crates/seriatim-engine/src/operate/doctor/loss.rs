@@ -1,0 +1,189 @@
+//! What a store still knows of events that its log has lost.
+//!
+//! A store that is ahead of its log has seen events that are not there any more, and the numbers in them are out there. A rebuild
+//! removes what the log cannot explain, and this evidence with it, so all of it is looked at first.
+
+use seriatim_sequencer::{Numbers, NumbersKey};
+use seriatim_storage::{Key, Store};
+use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
+
+use super::derive::Examination;
+use super::{DoctorError, Report, Telling};
+use crate::apps::registry::{self, OWN_NAMES, Registry};
+use crate::apps::series;
+use crate::command::view::{self, KeyPart};
+use crate::derive::Checkpoint;
+use crate::derive::keys::{self, Family};
+
+/// A number that was given out, by what the store knows. There may have been higher ones: the store is
+/// written later than the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LowerBound {
+    /// As unfencing takes it: `series/S`, `blocks/B` or `APP/WORKSPACE/SEQUENCE`.
+    pub name: String,
+    /// The highest number that the store knows of.
+    pub highest: u64,
+    /// Whether unfencing can raise it. Not so if the log has also lost where its workspace or its block sequence was made: a new one
+    /// starts again from its first number.
+    pub known: bool,
+}
+
+/// What the store knows of events that the log has lost.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// The partitions whose logs have lost events.
+    pub partitions: Vec<Partition>,
+    /// The first of what is known to have been given out, at most [`Lost::KEPT`].
+    pub bounds: Vec<LowerBound>,
+    /// How many there are.
+    pub total: u64,
+}
+
+impl Lost {
+    /// How many lower bounds are kept: bounds memory; so many names are not raised one by one.
+    pub const KEPT: usize = 10_000;
+
+    pub(super) fn has_lost(&self, partition: Partition) -> bool {
+        self.partitions.contains(&partition)
+    }
+
+    fn note(&mut self, bound: LowerBound) {
+        self.total += 1;
+        if self.bounds.len() < Self::KEPT {
+            self.bounds.push(bound);
+        }
+    }
+}
+
+impl Examination<'_> {
+    /// Derives everything, and finds out whether the store has seen events that the log does not have. Changes nothing but the
+    /// scratch store. The registry comes first.
+    pub(super) async fn survey(
+        &mut self,
+        lost: &mut Lost,
+        report: &mut Report,
+        tell: Telling<'_>,
+    ) -> Result<(), DoctorError> {
+        let tail = self.tail().await?;
+        self.derive(tail, report, tell).await?;
+        let is_beyond = matches!(self.checkpoint().await?, Checkpoint::At(checkpoint) if checkpoint > tail);
+        let has_seen_more = self.survey_numbers(tail, lost).await?;
+        if is_beyond || has_seen_more {
+            lost.partitions.push(self.partition);
+            if self.partition == registry::PARTITION {
+                self.survey_blocks(tail, lost).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the numbers of a workspace have seen an event that the log does not have.
+    async fn survey_numbers(&self, tail: PartitionOffset, lost: &mut Lost) -> Result<bool, DoctorError> {
+        let mut has_seen_more = false;
+        let mut stored = self.store.scan(&keys::storage(self.partition), keys::numbers());
+        while let Some((clustering, value)) = stored.next().await? {
+            let Some(Family::Numbers(workspace)) = Family::of(&clustering) else { continue };
+            let numbers = self.numbers(&value);
+            let ahead = numbers.filter(|numbers| numbers.folded().is_some_and(|folded| folded >= tail));
+            if let Some(numbers) = ahead {
+                has_seen_more = true;
+                self.survey_workspace(workspace, &numbers, lost).await?;
+            }
+        }
+        Ok(has_seen_more)
+    }
+
+    /// How far the sequences of a workspace got.
+    async fn survey_workspace(
+        &self,
+        workspace: WorkspaceId,
+        there: &Numbers,
+        lost: &mut Lost,
+    ) -> Result<(), DoctorError> {
+        let schema = &self.derivation.schema;
+        if schema.id() == registry::ID {
+            // Numbers of applications: the fence takes care of them.
+            return Ok(());
+        }
+        let kind = schema.sequences().kind(there.kind());
+        let key = NumbersKey::new(self.partition, workspace);
+        let derived = self.scratch.get(key.as_key()).await?.and_then(|bytes| self.numbers(&bytes));
+        let derived = derived.unwrap_or_else(|| Numbers::fresh(there.kind(), kind));
+        let (place, known) = self.place(workspace).await?;
+        for sequence in kind.map(|kind| kind.sequences()).unwrap_or_default() {
+            let reached = there.next(kind, sequence.id());
+            if reached <= derived.next(kind, sequence.id()) {
+                continue;
+            }
+            let Some(highest) = reached.and_then(|next| next.get().checked_sub(1)) else { continue };
+            let of_series = schema.id() == series::ID;
+            let name = match schema.sequence(sequence.id()) {
+                Some(known) if of_series && &*known.name == series::SEQUENCE => {
+                    format!("{}/{place}", series::NAME)
+                }
+                Some(known) => format!("{}/{place}/{}", schema.name(), known.name),
+                None => continue,
+            };
+            // A series is made by naming it.
+            lost.note(LowerBound { name, highest, known: known || of_series });
+        }
+        Ok(())
+    }
+
+    /// The name of a workspace, else its id, and whether the log knows it.
+    async fn place(&self, workspace: WorkspaceId) -> Result<(String, bool), DoctorError> {
+        let id = i64::try_from(workspace.get()).unwrap_or(i64::MAX);
+        let application = i64::from(self.partition.application.get());
+        let key = Registry::view("workspaces").row(&[application.into(), id.into()]);
+        let mut is_known = true;
+        for store in [self.scratch, self.store] {
+            let row = store.get(key.as_key()).await?.and_then(|row| view::decode_row(&row).ok()?.1);
+            if let Some(found) = row.and_then(|row| registry::read_workspace(workspace, row)) {
+                return Ok((found.name.unwrap_or_else(|| workspace.to_string()), is_known));
+            }
+            is_known = false;
+        }
+        Ok((workspace.to_string(), false))
+    }
+
+    /// How far block sequences got.
+    async fn survey_blocks(&self, tail: PartitionOffset, lost: &mut Lost) -> Result<(), DoctorError> {
+        let view = Registry::view("blocks");
+        let next_of = |bytes: &[u8]| {
+            let (folded, row) = view::decode_row(bytes).ok()?;
+            Some((folded, row?["next"].as_u64()?))
+        };
+        let mut stored = self.store.scan(&view.storage, view.range(&[], None));
+        while let Some((clustering, value)) = stored.next().await? {
+            let name = view.read(&clustering).ok().and_then(|mut parts| parts.pop());
+            let Some(KeyPart::Text(name)) = name.filter(|name| !is_own(name)) else { continue };
+            let Some((_, next)) = next_of(&value).filter(|(folded, _)| *folded >= tail) else { continue };
+            let derived = self.scratch.get(Key::new(&view.storage, &clustering)).await?;
+            let derived = derived.and_then(|bytes| next_of(&bytes)).map(|(_, next)| next);
+            if let Some(highest) =
+                next.checked_sub(1).filter(|_| derived.is_none_or(|derived| next > derived))
+            {
+                lost.note(LowerBound { name: format!("blocks/{name}"), highest, known: derived.is_some() });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_own(name: &KeyPart) -> bool {
+    matches!(name, KeyPart::Text(name) if name.starts_with(OWN_NAMES))
+}
+
+/// Beyond the end of every log.
+const BEYOND: PartitionOffset = match PartitionOffset::new(u64::MAX) {
+    Some(beyond) => beyond,
+    None => PartitionOffset::FIRST,
+};
+
+/// Makes sure that no engine opens the registry's part of a store, whatever is appended to its log, until it has been rebuilt.
+///
+/// If the log has lost one event, the fence takes the place of that event, and the checkpoint would be at the end of the log again
+/// although the store has never seen the fence.
+pub(super) async fn close_registry(store: &Store) -> Result<(), DoctorError> {
+    super::put_checkpoint(store, registry::PARTITION, BEYOND).await
+}

@@ -1,0 +1,70 @@
+//! The doctor and an engine that runs.
+
+use seriatim_storage::Store;
+
+use super::derive::Examination;
+use super::{DoctorError, Problem, Progress, Report, Telling, Treatment, begin};
+use crate::engine::Engine;
+use crate::engine::running::Running;
+use crate::partition::PartitionHandle;
+
+impl Engine {
+    /// Compares everything with the log, and treats what differs, partition by partition.
+    ///
+    /// A partition takes commands while its log is read, and stands still between two groups, with everything flushed,
+    /// while its store is compared: commands wait meanwhile, or are refused as busy. Where something was mended, the
+    /// partition recovers from its checkpoint, so that nothing it remembers contradicts what is stored.
+    ///
+    /// `scratch` has to be empty and is of no use afterwards; it takes as much room as the store. A partition that has
+    /// stopped is in the report: stop the engine, and let a [`Doctor`](super::Doctor) look at its storage.
+    ///
+    /// # Errors
+    ///
+    /// [`DoctorError`] if it cannot be begun. Troubles of a partition are in the report.
+    pub async fn doctor(
+        &self,
+        scratch: &Store,
+        treatment: Treatment,
+        tell: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<Report, DoctorError> {
+        begin(scratch).await?;
+        let mut report = Report::default();
+        let mut unknown = self.log().partitions().await?;
+        for running in self.all_running() {
+            for handle in &running.partitions {
+                let partition = handle.shared.partition;
+                unknown.retain(|unknown| *unknown != partition);
+                if let Err(error) = look(running, handle, scratch, treatment, &mut report, tell).await {
+                    report.problems.push(Problem { partition, error });
+                }
+            }
+        }
+        report.unchecked = unknown;
+        Ok(report)
+    }
+}
+
+async fn look(
+    running: &Running,
+    handle: &PartitionHandle,
+    scratch: &Store,
+    treatment: Treatment,
+    report: &mut Report,
+    tell: Telling<'_>,
+) -> Result<(), DoctorError> {
+    let shared = &handle.shared;
+    let storage = (&shared.log, &shared.derived.store);
+    let mut examination =
+        Examination::new(&shared.env, storage, scratch, shared.partition, &running.derivation);
+    handle.wait_ready().await.map_err(DoctorError::NotHeld)?;
+    let tail = examination.tail().await?;
+    examination.derive(tail, report, tell).await?;
+    let held = handle.hold().await.map_err(DoctorError::NotHeld)?;
+    let mended = report.written + report.removed;
+    let result = examination.run(treatment, report, tell).await;
+    if report.written + report.removed > mended {
+        held.recover().await;
+        handle.wait_ready().await.map_err(DoctorError::NotHeld)?;
+    }
+    result
+}
