@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 use seriatim_sequencer::{DrawError, Transaction};
@@ -153,6 +154,11 @@ impl<'c> Context<'c, '_> {
     #[must_use]
     pub fn offset(&self) -> WorkspaceOffset {
         self.place.workspace_offset
+    }
+
+    /// The argument by field, for the commands of built-in applications.
+    pub(crate) fn args_as<T: DeserializeOwned>(&self) -> Result<T, CommandError> {
+        T::deserialize(self.args()).map_err(|error| CommandError::Invalid(error.to_string()))
     }
 
     /// The argument as it was sent.
@@ -329,6 +335,11 @@ impl<'c> Context<'c, '_> {
         let document = self.schema.document_by_name(name);
         document.ok_or_else(|| CommandError::Invalid(format!("document {name} is not defined")))
     }
+}
+
+/// What a command of a built-in application answers, by field.
+pub(crate) fn answer(result: &impl Serialize) -> Result<Json, CommandError> {
+    serde_json::to_value(result).map_err(|error| CommandError::Invalid(error.to_string()))
 }
 
 /// Draws the numbers of a new record's fields.

@@ -127,6 +127,12 @@ impl Request {
         self
     }
 
+    /// A command of a built-in application, with its argument by field.
+    pub(crate) fn typed(command: &str, args: &impl Serialize) -> Self {
+        // Such an argument has text keys and no values that JSON cannot say, so this does not fail.
+        Self::new(command).args(serde_json::to_value(args).unwrap_or_default())
+    }
+
     /// With an idempotency key.
     #[must_use]
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {

@@ -9,9 +9,10 @@ use seriatim_storage::Digest;
 use seriatim_types::{ApplicationId, WorkspaceId, WorkspaceKind};
 
 use super::{
-    ACCEPT, ApplicationRow, BLOCKS_VIEW, BlocksRow, DEFINE_BLOCKS, Defined, FENCE, FENCE_VIEW, NameRow,
-    PARTITION, RAISE_BLOCKS, REGISTER, RELEASE, RESERVE, Registered, Reserved, UNFENCE, WORKSPACE,
-    WorkspaceRow, fence_key, workspace_key,
+    ACCEPT, AcceptArgs, ApplicationRow, BLOCKS_VIEW, BlocksRow, DEFINE_BLOCKS, DefineArgs, Defined, FENCE,
+    FENCE_VIEW, FenceArgs, NameRow, PARTITION, RAISE_BLOCKS, REGISTER, RELEASE, RESERVE, RaiseArgs,
+    RegisterArgs, Registered, ReleaseArgs, ReserveArgs, Reserved, UNFENCE, WORKSPACE, WorkspaceRow,
+    fence_key, workspace_key,
 };
 use crate::command::apply::ApplyError;
 use crate::command::codec::BadBytes;
@@ -173,12 +174,9 @@ impl Registry<'_> {
         {
             return Ok(accepted);
         }
-        let json = serde_json::to_value(definition).unwrap_or_default();
-        let mut args = json!({"name": definition.name, "definition": json});
-        if let Some(id) = id {
-            args["id"] = json!(id.get());
-        }
-        self.submit(&Request::new(ACCEPT).args(args)).await?.result_as()
+        let (name, id) = (definition.name.clone(), id.map(ApplicationId::get));
+        let args = AcceptArgs { name, definition: definition.clone(), id };
+        self.submit(&Request::typed(ACCEPT, &args)).await?.result_as()
     }
 
     /// The workspace that a name leads to.
@@ -193,14 +191,15 @@ impl Registry<'_> {
         registration: Registration<'_>,
     ) -> Result<(WorkspaceId, bool), SubmitError> {
         let Registration { application, kind, scope, name, candidate, unfencing, key } = registration;
-        let mut args = json!({
-            "application": application.get(), "kind": kind.get(), "scope": scope, "name": name,
-            "candidate": candidate.get(),
-        });
-        if unfencing {
-            args["unfencing"] = json!(true);
-        }
-        let request = Request::new(REGISTER).args(args);
+        let args = RegisterArgs {
+            application: application.get(),
+            kind: kind.get(),
+            scope: scope.to_owned(),
+            name: name.map(str::to_owned),
+            candidate: candidate.get(),
+            unfencing,
+        };
+        let request = Request::typed(REGISTER, &args);
         let answer = match key {
             None => self.submit(&request).await?,
             // The candidate is another one each time.
@@ -249,36 +248,36 @@ impl Registry<'_> {
         first: u64,
         block_size: u64,
     ) -> Result<bool, SubmitError> {
-        let args = json!({"name": name, "first": first, "block_size": block_size});
         if let Some(row) = self.blocks(name).await?
             && (row.first, row.block_size) == (first, block_size)
         {
             return Ok(false);
         }
-        let answer = self.submit(&Request::new(DEFINE_BLOCKS).args(args)).await?;
+        let args = DefineArgs { name: name.to_owned(), first, block_size };
+        let answer = self.submit(&Request::typed(DEFINE_BLOCKS, &args)).await?;
         Ok(answer.result_as::<Defined>()?.created)
     }
 
     /// The request that reserves a block; `opening` if it is the first of whoever asks.
     pub(crate) fn reserving(name: &str, demand: Demand, opening: bool, key: String) -> Request {
         let Demand { min, want, unused } = demand;
-        let args = json!({"name": name, "min": min, "want": want, "unused": unused, "opening": opening});
-        Request::new(RESERVE).args(args).idempotency_key(key)
+        let args = ReserveArgs { name: name.to_owned(), min, want, unused, opening, taken: false };
+        Request::typed(RESERVE, &args).idempotency_key(key)
     }
 
     /// Takes numbers of a block sequence from behind everything that is reserved, under a user's key: the first of them.
     pub(crate) async fn take(&self, name: &str, count: u64, key: &str) -> Result<u64, SubmitError> {
-        let args =
-            json!({"name": name, "min": count, "want": count, "unused": 0, "opening": false, "taken": true});
-        let request = Request::new(RESERVE).args(args);
+        let (min, want) = (count, count);
+        let args = ReserveArgs { name: name.to_owned(), min, want, unused: 0, opening: false, taken: true };
+        let request = Request::typed(RESERVE, &args);
         let answer = self.submit_once(request, key, &format!("blocks/{name}"), &json!(count)).await?;
         Ok(answer.result_as::<Reserved>()?.base)
     }
 
     /// Makes a block sequence go on from a later number.
     pub(crate) async fn raise_blocks(&self, name: &str, next: u64, reason: &str) -> Result<(), SubmitError> {
-        let args = json!({"name": name, "next": next, "reason": reason});
-        self.submit(&Request::new(RAISE_BLOCKS).args(args)).await.map(drop)
+        let args = RaiseArgs { name: name.to_owned(), next, reason: reason.to_owned() };
+        self.submit(&Request::typed(RAISE_BLOCKS, &args)).await.map(drop)
     }
 
     /// The state of the fence.
@@ -288,18 +287,17 @@ impl Registry<'_> {
 
     /// Fences everything.
     pub(crate) async fn fence(&self, tails: &[(u32, u16, u64)]) -> Result<(), SubmitError> {
-        self.submit(&Request::new(FENCE).args(json!({"tails": tails}))).await.map(drop)
+        self.submit(&Request::typed(FENCE, &FenceArgs { tails: tails.to_vec() })).await.map(drop)
     }
 
     /// Says what may be given out again.
     pub(crate) async fn unfence(&self, opened: &Opened) -> Result<(), SubmitError> {
-        let args = serde_json::to_value(opened).unwrap_or_default();
-        self.submit(&Request::new(UNFENCE).args(args)).await.map(drop)
+        self.submit(&Request::typed(UNFENCE, opened)).await.map(drop)
     }
 
     /// The request that gives the end of a block back.
     pub(crate) fn releasing(name: &str, base: u64, size: u64) -> Request {
-        Request::new(RELEASE).args(json!({"name": name, "base": base, "size": size}))
+        Request::typed(RELEASE, &ReleaseArgs { name: name.to_owned(), base, size })
     }
 }
 

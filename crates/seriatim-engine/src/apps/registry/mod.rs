@@ -16,14 +16,12 @@ mod handle;
 mod row_tests;
 mod rows;
 
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value as Json, json};
+use serde::Deserialize as _;
+use serde_json::Value as Json;
 use seriatim_types::{ApplicationId, Number, Partition, PartitionId, WorkspaceId};
 
 use crate::apps::tokens;
-use crate::command::context::{Command, CommandError, Context};
-use crate::command::event::Event;
+use crate::command::context::{Command, CommandError, Context, answer};
 use crate::command::projector::{Projected, Rows, projector};
 use crate::command::view::KeyPart;
 use crate::definition::{
@@ -35,8 +33,8 @@ use crate::operate::fence::{FenceState, Opened};
 pub use handle::Workspace;
 pub(crate) use handle::{Registration, Registry, read_workspace};
 use rows::{
-    ApplicationRow, DefineArgs, Defined, NameRow, RaiseArgs, Raised, RegisterArgs, Registered, ReleaseArgs,
-    ReserveArgs, WorkspaceRow,
+    AcceptArgs, AcceptedName, ApplicationRow, DefineArgs, Defined, FenceArgs, NameRow, RaiseArgs, Raised,
+    RegisterArgs, Registered, ReleaseArgs, ReserveArgs, StoredApplication, WorkspaceRow,
 };
 pub(crate) use rows::{BlocksRow, Released, Reserved};
 
@@ -102,9 +100,7 @@ pub(crate) fn app() -> Result<(App, Accepted), DefinitionError> {
         .command(RAISE_BLOCKS, Fenceable(raise_blocks))
         .command(FENCE, fence)
         .command(UNFENCE, Fenceable(unfence))
-        .projector(projector("applications", |event, rows| {
-            fold(event, rows, ACCEPT, |args, result| Some((text(args, "name")?, json!({"accepted": result}))))
-        }))
+        .projector(projector("applications", project_applications))
         .projector(projector("names", project_names))
         .projector(projector("workspaces", project_workspaces))
         .projector(projector(BLOCKS_VIEW, project_blocks))
@@ -135,11 +131,12 @@ impl Command for Register {
 
     fn reads(&self, args: &Json) -> Vec<(&'static str, Vec<KeyPart>)> {
         let mut reads = vec![(FENCE_VIEW, fence_key().to_vec())];
-        if let (Some(scope), Some(name)) = (args["scope"].as_str(), args["name"].as_str()) {
-            reads.push(("names", vec![scope.into(), name.into()]));
+        // An argument that cannot be read is refused when the command runs.
+        let Ok(args) = RegisterArgs::deserialize(args) else { return reads };
+        if let Some(name) = &args.name {
+            reads.push(("names", vec![args.scope.as_str().into(), name.as_str().into()]));
         }
-        let workspace = args["application"].as_u64().zip(args["candidate"].as_u64());
-        let workspace = workspace.and_then(|(application, id)| workspace_key(application, id));
+        let workspace = workspace_key(u64::from(args.application), args.candidate);
         reads.extend(workspace.map(|key| ("workspaces", key.to_vec())));
         reads
     }
@@ -153,43 +150,16 @@ fn fence_state(context: &mut Context<'_, '_>) -> Result<FenceState, CommandError
     Ok(context.read(FENCE_VIEW, &fence_key())?.unwrap_or_default())
 }
 
-fn text(json: &Json, name: &str) -> Option<Vec<KeyPart>> {
-    Some(vec![json.get(name)?.as_str()?.into()])
-}
-
-/// Takes in one command's events: a row's key and the row, made of argument and result.
-fn fold(
-    event: &Projected<'_>,
-    rows: &mut Rows<'_>,
-    command: &str,
-    row: impl FnOnce(&Json, Json) -> Option<(Vec<KeyPart>, Json)>,
-) -> Result<(), String> {
-    if &*event.event.command != command {
+/// The row has the definition as the event has it.
+fn project_applications(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
+    if &*event.event.command != ACCEPT {
         return Ok(());
     }
-    let (args, result) = both(event.event);
-    let (key, row) = row(&args, result).ok_or_else(|| format!("{command} without what it needs"))?;
-    rows.fold(&key, |_| Some(row));
+    let AcceptedName { name } = event.event.argument_as()?;
+    let row = StoredApplication { accepted: event.event.result_as()? };
+    let row = serde_json::to_value(row).map_err(|error| error.to_string())?;
+    rows.fold(&[name.as_str().into()], |_| Some(row));
     Ok(())
-}
-
-fn both(event: &Event) -> (Json, Json) {
-    (event.json_argument().unwrap_or_default(), event.json_result().unwrap_or_default())
-}
-
-fn field<'a>(args: &'a Json, name: &str) -> Result<&'a str, CommandError> {
-    let field = args.get(name).and_then(Json::as_str);
-    field.ok_or_else(|| CommandError::Invalid(format!("\"{name}\" has to be a string")))
-}
-
-/// What a command is asked, by field.
-fn asked<T: DeserializeOwned>(context: &Context<'_, '_>) -> Result<T, CommandError> {
-    T::deserialize(context.args()).map_err(|error| CommandError::Invalid(error.to_string()))
-}
-
-/// What a command answers.
-fn answer(result: impl Serialize) -> Result<Json, CommandError> {
-    serde_json::to_value(result).map_err(|error| CommandError::Invalid(error.to_string()))
 }
 
 fn blocks(context: &mut Context<'_, '_>, name: &str) -> Result<BlocksRow, CommandError> {
@@ -199,24 +169,20 @@ fn blocks(context: &mut Context<'_, '_>, name: &str) -> Result<BlocksRow, Comman
 
 /// Accepts a definition, new or changed.
 fn accept(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let args = context.args().clone();
-    let name = field(&args, "name")?;
-    let definition = args.get("definition").cloned().unwrap_or_default();
-    let parsed: Result<Application, _> = serde_json::from_value(definition);
-    let definition = parsed.map_err(|error| CommandError::Invalid(error.to_string()))?;
-    let row: Option<ApplicationRow> = context.read("applications", &[name.into()])?;
+    let AcceptArgs { name, definition, id } = context.args_as()?;
+    let row: Option<ApplicationRow> = context.read("applications", &[name.as_str().into()])?;
     let previous = row.map(|row| row.accepted);
-    let id = match (&previous, args.get("id").and_then(Json::as_u64)) {
+    let id = match (&previous, id) {
         (Some(previous), _) => previous.id(),
         // The engine's own applications bring theirs.
-        (None, Some(id)) => application_id(id)?,
+        (None, Some(id)) => ApplicationId::new(id),
         (None, None) => application_id(context.draw(APPLICATION_NUMBER)?.get())?,
     };
     let accepted = Accepted::accept(previous.as_ref(), id, &definition);
     // What cannot be run must not be accepted: it could not be taken back.
     let accepted = accepted.and_then(|accepted| Schema::new(&accepted).map(|_| accepted));
     let accepted = accepted.map_err(|error| CommandError::Conflict(error.to_string()))?;
-    answer(accepted)
+    answer(&accepted)
 }
 
 fn application_id(id: u64) -> Result<ApplicationId, CommandError> {
@@ -227,17 +193,17 @@ fn application_id(id: u64) -> Result<ApplicationId, CommandError> {
 
 /// Gives a workspace its kind, and its id the name that leads to it. A name that is taken keeps its id.
 fn register(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let args: RegisterArgs = asked(context)?;
+    let args: RegisterArgs = context.args_as()?;
     if let Some(name) = &args.name {
         let row = context.read("names", &[args.scope.as_str().into(), name.as_str().into()])?;
         if let Some(NameRow { id }) = row {
-            return answer(Registered { id, created: false });
+            return answer(&Registered { id, created: false });
         }
     }
     if fence_state(context)?.fenced && !args.unfencing {
         return Err(CommandError::Fenced("ids of workspaces".to_owned()));
     }
-    answer(Registered { id: args.candidate, created: true })
+    answer(&Registered { id: args.candidate, created: true })
 }
 
 /// A workspace that an event creates, if it does.
@@ -267,7 +233,7 @@ fn project_workspaces(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), 
 
 /// Creates a block sequence with settings; the same again is fine.
 fn define_blocks(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let DefineArgs { name, first, block_size: size } = asked(context)?;
+    let DefineArgs { name, first, block_size: size } = context.args_as()?;
     if size == 0 {
         return Err(CommandError::Invalid("\"block_size\" has to be at least 1".to_owned()));
     }
@@ -276,9 +242,9 @@ fn define_blocks(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
         None if fence.fenced && !name.starts_with(OWN_NAMES) => {
             Err(CommandError::Fenced(format!("numbers of blocks/{name}")))
         }
-        None => answer(Defined { created: true, restores: Some(fence.restores.len() as u64) }),
+        None => answer(&Defined { created: true, restores: Some(fence.restores.len() as u64) }),
         Some(row) if (row.first, row.block_size) == (first, size) => {
-            answer(Defined { created: false, restores: None })
+            answer(&Defined { created: false, restores: None })
         }
         Some(row) => Err(CommandError::Conflict(format!(
             "block sequence {name} begins at {} with blocks of {}, not at {first} with blocks of {size}",
@@ -289,7 +255,7 @@ fn define_blocks(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
 
 /// Reserves a block after the last one.
 fn reserve(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let ReserveArgs { name, min, want, opening, .. } = asked(context)?;
+    let ReserveArgs { name, min, want, opening, .. } = context.args_as()?;
     let row = blocks(context, &name)?;
     let fence = fence_state(context)?;
     if !fence.admits_blocks(&name) {
@@ -306,20 +272,20 @@ fn reserve(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     }
     // The one that reserved before has not given anything back: it may never have handed out so many.
     let wasted = if opening { row.unused } else { 0 };
-    answer(Reserved { base, size, skipped, wasted, restores: fence.restores.len() as u64 })
+    answer(&Reserved { base, size, skipped, wasted, restores: fence.restores.len() as u64 })
 }
 
 /// Takes back the end of what was reserved last, which may be more than the last block.
 fn release(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let ReleaseArgs { name, base, size } = asked(context)?;
+    let ReleaseArgs { name, base, size } = context.args_as()?;
     let row: Option<BlocksRow> = context.read(BLOCKS_VIEW, &[name.as_str().into()])?;
     let is_last = |row: BlocksRow| Some(row.next) == base.checked_add(size) && row.first <= base;
-    answer(Released { released: row.is_some_and(is_last) })
+    answer(&Released { released: row.is_some_and(is_last) })
 }
 
 /// Makes a block sequence continue from a later number: one that may have been given out elsewhere comes before.
 fn raise_blocks(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let RaiseArgs { name, next: asked } = asked(context)?;
+    let RaiseArgs { name, next: asked, .. } = context.args_as()?;
     if asked > Number::LAST_IN_JSON.get() {
         return Err(CommandError::Invalid(format!(
             "{asked} is behind the last number of block sequence {name}"
@@ -327,24 +293,18 @@ fn raise_blocks(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     }
     let from = blocks(context, &name)?.next;
     let restores = fence_state(context)?.restores.len() as u64;
-    answer(Raised { from, next: asked.max(from), restores })
-}
-
-/// What `Fenced` is asked.
-#[derive(Debug, Deserialize)]
-struct FenceArgs {
-    tails: Vec<(u32, u16, u64)>,
+    answer(&Raised { from, next: asked.max(from), restores })
 }
 
 /// This is a restored copy, or the log has lost events: nothing is given out until it is unfenced.
 fn fence(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    asked::<FenceArgs>(context)?;
+    context.args_as::<FenceArgs>()?;
     Ok(Json::Null)
 }
 
 /// Says what may be given out again.
 fn unfence(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let opened: Opened = asked(context)?;
+    let opened: Opened = context.args_as()?;
     let state = fence_state(context)?;
     if !state.fenced {
         return Err(CommandError::Conflict("nothing is fenced".to_owned()));

@@ -1,5 +1,6 @@
 //! A stored row that lacks a field, or has a wrong one, is an error: it is never read as 0, or as absent.
 
+use serde_json::json;
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Batch, Durability, Log, Store};

@@ -1,8 +1,9 @@
 //! What rows and events of `sys` say, by field. A field that is missing is an error and never 0.
 
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value as Json;
 
-use crate::definition::Accepted;
+use crate::definition::{Accepted, Application};
 
 /// A row of the view `applications`.
 #[derive(Debug, Deserialize)]
@@ -47,15 +48,48 @@ fn later<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(0))
 }
 
-/// What `Register` is asked.
+/// A flag that the first events did not have is written only if it is set.
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// What `Accept` is asked.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct AcceptArgs {
+    pub(crate) name: String,
+    pub(crate) definition: Application,
+    /// The number of an application that is built in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<u32>,
+}
+
+/// What the view `applications` needs of that.
 #[derive(Debug, Deserialize)]
+pub(crate) struct AcceptedName {
+    pub(crate) name: String,
+}
+
+/// A row of the view `applications`, as it is written.
+#[derive(Debug, Serialize)]
+pub(crate) struct StoredApplication {
+    pub(crate) accepted: Json,
+}
+
+/// What `Fenced` is asked.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct FenceArgs {
+    pub(crate) tails: Vec<(u32, u16, u64)>,
+}
+
+/// What `Register` is asked.
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RegisterArgs {
     pub(crate) application: u32,
     pub(crate) kind: u16,
     pub(crate) scope: String,
     pub(crate) name: Option<String>,
     pub(crate) candidate: u64,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) unfencing: bool,
 }
 
@@ -67,7 +101,7 @@ pub(crate) struct Registered {
 }
 
 /// What `DefineBlocks` is asked.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct DefineArgs {
     pub(crate) name: String,
     pub(crate) first: u64,
@@ -84,7 +118,7 @@ pub(crate) struct Defined {
 }
 
 /// What `ReserveBlock` is asked.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ReserveArgs {
     pub(crate) name: String,
     pub(crate) min: u64,
@@ -95,7 +129,7 @@ pub(crate) struct ReserveArgs {
     #[serde(default)]
     pub(crate) opening: bool,
     /// Whether all of it is handed out at once.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) taken: bool,
 }
 
@@ -113,7 +147,7 @@ pub(crate) struct Reserved {
 }
 
 /// What `ReleaseBlock` is asked.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ReleaseArgs {
     pub(crate) name: String,
     pub(crate) base: u64,
@@ -127,10 +161,13 @@ pub(crate) struct Released {
 }
 
 /// What `RaiseBlocks` is asked.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RaiseArgs {
     pub(crate) name: String,
     pub(crate) next: u64,
+    /// For those who read the log.
+    #[serde(default)]
+    pub(crate) reason: String,
 }
 
 /// What `RaiseBlocks` answers.
@@ -179,7 +216,7 @@ impl BlocksRow {
 #[cfg(test)]
 mod tests {
     use serde::de::DeserializeOwned;
-    use serde_json::{Value as Json, json};
+    use serde_json::json;
 
     use super::*;
 

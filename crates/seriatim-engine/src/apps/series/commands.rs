@@ -9,13 +9,12 @@
 
 use std::ops::RangeInclusive;
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 use seriatim_types::{Number, WorkspaceOffset};
 
 use super::{BadFormat, KIND, NAME, SEQUENCE, SeriesFormat};
-use crate::command::context::{Command, CommandError, Context};
+use crate::command::context::{Command, CommandError, Context, answer};
 use crate::command::projector::{Projected, Rows, projector};
 use crate::command::view::KeyPart;
 use crate::definition::{
@@ -145,12 +144,18 @@ pub(super) struct Drawn {
     pub(super) text: String,
 }
 
-fn answer(result: impl Serialize) -> Result<Json, CommandError> {
-    serde_json::to_value(result).map_err(|error| CommandError::Invalid(error.to_string()))
+/// What `Void` answers.
+#[derive(Debug, Serialize)]
+struct VoidResult {
+    number: u64,
+    next: u64,
 }
 
-fn parse<T: DeserializeOwned>(context: &Context<'_, '_>) -> Result<T, CommandError> {
-    T::deserialize(context.args()).map_err(|error| CommandError::Invalid(error.to_string()))
+/// What `Raise` answers.
+#[derive(Debug, Serialize)]
+struct RaiseResult {
+    from: u64,
+    next: u64,
 }
 
 fn check_text(what: &str, text: &str) -> Result<(), CommandError> {
@@ -168,11 +173,12 @@ fn check_number(what: &str, number: u64) -> Result<Number, CommandError> {
     Err(CommandError::Invalid(format!("\"{what}\" has to be from 1 to {}", NUMBERS.end())))
 }
 
-#[derive(Deserialize)]
+/// What `Settings` is asked.
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SettingsArgs {
-    first: u64,
-    format: String,
+pub(super) struct SettingsArgs {
+    pub(super) first: u64,
+    pub(super) format: String,
 }
 
 /// Where a series can begin.
@@ -182,7 +188,7 @@ pub(super) fn check_first(first: u64) -> Result<Number, CommandError> {
 
 /// Says where a series begins and how its numbers are written: its first event, or never. The same again is fine.
 fn settings(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let args: SettingsArgs = parse(context)?;
+    let args: SettingsArgs = context.args_as()?;
     let first = check_first(args.first)?;
     let format: SeriesFormat =
         args.format.parse().map_err(|error| CommandError::Invalid(format!("{error}")))?;
@@ -206,15 +212,16 @@ fn settings(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
         context.raise(SEQUENCE, next)?;
     }
     let (first, format) = (asked.first, asked.format.to_string());
-    answer(Settled { created: is_first, first, format, next: next.get() })
+    answer(&Settled { created: is_first, first, format, next: next.get() })
 }
 
-#[derive(Deserialize)]
+/// What `Next` is asked.
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct NextArgs {
-    count: u64,
+pub(super) struct NextArgs {
+    pub(super) count: u64,
     #[serde(default)]
-    note: Option<String>,
+    pub(super) note: Option<String>,
 }
 
 /// What can be wrong with a request for numbers, whatever the series is.
@@ -229,26 +236,27 @@ pub(super) fn check_next(count: u64, note: Option<&str>) -> Result<(), CommandEr
 
 /// Takes the next numbers, in a row.
 fn next(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let NextArgs { count, note } = parse(context)?;
+    let NextArgs { count, note } = context.args_as()?;
     check_next(count, note.as_deref())?;
     let settings: Settings = context.read(SETTINGS_VIEW, &settings_key())?.unwrap_or_default();
     let number = context.draw(SEQUENCE)?;
     for _ in 1..count {
         context.draw(SEQUENCE)?;
     }
-    answer(Drawn { number: number.get(), count, text: settings.format.text(number.get()) })
+    answer(&Drawn { number: number.get(), count, text: settings.format.text(number.get()) })
 }
 
-#[derive(Deserialize)]
+/// What `Void` is asked.
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct VoidArgs {
-    number: u64,
-    reason: String,
+pub(super) struct VoidArgs {
+    pub(super) number: u64,
+    pub(super) reason: String,
 }
 
 /// Marks a number as void. That it was taken, and not skipped, the handle has looked up in the log.
 fn void(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let VoidArgs { number, reason } = parse(context)?;
+    let VoidArgs { number, reason } = context.args_as()?;
     check_number("number", number)?;
     check_reason(&reason)?;
     let next = context.next(SEQUENCE)?.get();
@@ -258,7 +266,7 @@ fn void(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     if context.row(VOIDS_VIEW, &void_key(number))?.is_some() {
         return Err(CommandError::Conflict(format!("number {number} is void already")));
     }
-    Ok(json!({"number": number, "next": next}))
+    answer(&VoidResult { number, next })
 }
 
 fn check_reason(reason: &str) -> Result<(), CommandError> {
@@ -268,11 +276,12 @@ fn check_reason(reason: &str) -> Result<(), CommandError> {
     check_text("reason", reason)
 }
 
-#[derive(Deserialize)]
+/// What `Raise` is asked.
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RaiseArgs {
-    next: u64,
-    reason: String,
+pub(super) struct RaiseArgs {
+    pub(super) next: u64,
+    pub(super) reason: String,
 }
 
 /// What can be wrong with a raise, whatever the series is.
@@ -284,7 +293,7 @@ pub(super) fn check_raise(next: u64, reason: &str) -> Result<Number, CommandErro
 
 /// Makes a series continue from a later number.
 fn raise(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let RaiseArgs { next, reason } = parse(context)?;
+    let RaiseArgs { next, reason } = context.args_as()?;
     let next = check_raise(next, &reason)?;
     let from = context.next(SEQUENCE)?;
     if next < from {
@@ -293,7 +302,7 @@ fn raise(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
         )));
     }
     context.raise(SEQUENCE, next)?;
-    Ok(json!({"from": from.get(), "next": next.get()}))
+    answer(&RaiseResult { from: from.get(), next: next.get() })
 }
 
 fn project_settings(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {

@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 use seriatim_types::{Number, Timestamp, WorkspaceId, WorkspaceKind};
 
 use super::commands::{
-    COUNTS_VIEW, CountsRow, Drawn, NEXT, RAISE, SETTINGS, SETTINGS_VIEW, Settings, Settled, VOID, VOIDS_VIEW,
-    VoidRow, check_first, check_next, check_raise, counts_key, settings_key,
+    COUNTS_VIEW, CountsRow, Drawn, NEXT, NextArgs, RAISE, RaiseArgs, SETTINGS, SETTINGS_VIEW, Settings,
+    SettingsArgs, Settled, VOID, VOIDS_VIEW, VoidArgs, VoidRow, check_first, check_next, check_raise,
+    counts_key, settings_key,
 };
 use super::{KIND, NAME, SEQUENCE, SeriesFormat, Voided, check_name};
 use crate::command::prepare::check_key;
@@ -155,8 +156,8 @@ impl Series<'_> {
         check_next(request.count, request.note.as_deref())?;
         check_idempotency(request.idempotency_key.as_deref())?;
         let workspace = self.used(name).await?;
-        let args = json!({"count": request.count, "note": request.note});
-        let command = with_key(Request::new(NEXT).args(args), request.idempotency_key.as_deref());
+        let args = NextArgs { count: request.count, note: request.note.clone() };
+        let command = with_key(Request::typed(NEXT, &args), request.idempotency_key.as_deref());
         taken(name, self.submit(workspace, command).await?)
     }
 
@@ -178,8 +179,8 @@ impl Series<'_> {
             return Ok(false);
         }
         let workspace = self.used(name).await?;
-        let args = json!({"first": first, "format": format.to_string()});
-        let answer = self.submit(workspace, Request::new(SETTINGS).args(args)).await?;
+        let args = SettingsArgs { first, format: format.to_string() };
+        let answer = self.submit(workspace, Request::typed(SETTINGS, &args)).await?;
         Ok(answer.result_as::<Settled>()?.created)
     }
 
@@ -198,7 +199,7 @@ impl Series<'_> {
         // Whoever was given a number keeps it, so what is found here is still so when the command has its turn.
         self.who(name, number).await?;
         let workspace = self.known(name).await?;
-        let command = Request::new(VOID).args(json!({"number": number, "reason": reason}));
+        let command = Request::typed(VOID, &VoidArgs { number, reason: reason.to_owned() });
         self.submit(workspace, with_key(command, idempotency_key)).await?;
         Ok(())
     }
@@ -218,7 +219,7 @@ impl Series<'_> {
         check_raise(next, reason)?;
         check_idempotency(idempotency_key)?;
         let workspace = self.used(name).await?;
-        let command = Request::new(RAISE).args(json!({"next": next, "reason": reason}));
+        let command = Request::typed(RAISE, &RaiseArgs { next, reason: reason.to_owned() });
         self.submit(workspace, with_key(command, idempotency_key)).await?;
         Ok(())
     }
@@ -329,6 +330,7 @@ fn with_key(request: Request, key: Option<&str>) -> Request {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
     use seriatim_types::{ErrorKind, PartitionId, PartitionOffset, WorkspaceOffset};
 
     use super::*;

@@ -1,5 +1,6 @@
 //! Who got a number.
 
+use serde::Deserialize;
 use seriatim_storage::{LogError, ReadLimit};
 use seriatim_types::{PartitionOffset, SequenceId, Timestamp, WorkspaceId, WorkspaceOffset};
 
@@ -44,6 +45,26 @@ pub struct Voided {
     pub time: Timestamp,
 }
 
+/// What an event was said to be for. Only `Next` has a note.
+#[derive(Debug, Default, Deserialize)]
+struct Note {
+    #[serde(default)]
+    note: Option<String>,
+}
+
+/// Why an event went past numbers.
+#[derive(Debug, Default, Deserialize)]
+struct Reason {
+    #[serde(default)]
+    reason: String,
+}
+
+/// Where the series was after an event that moved nothing.
+#[derive(Debug, Deserialize)]
+struct Position {
+    next: u64,
+}
+
 /// What an event says about numbers.
 struct Probe {
     place: Place,
@@ -58,7 +79,6 @@ impl Probe {
     fn issued(&self, number: u64) -> Option<Issued> {
         let holds = |(first, count): &&(u64, u64)| (*first..*first + *count).contains(&number);
         let (first, count) = *self.draws.iter().find(holds)?;
-        let args = self.event.json_argument().unwrap_or_default();
         Some(Issued {
             number,
             first,
@@ -67,17 +87,17 @@ impl Probe {
             workspace_offset: self.place.workspace_offset,
             partition_offset: self.place.partition_offset,
             idempotency_key: self.event.idempotency.as_ref().map(|idempotency| idempotency.key.to_string()),
-            note: args["note"].as_str().map(str::to_owned),
+            note: self.event.argument_as::<Note>().unwrap_or_default().note,
             void: None,
         })
     }
 
     /// Why a number that this event went past was given to nobody.
     fn skipped(&self, number: u64) -> String {
-        let args = self.event.json_argument().unwrap_or_default();
+        let given = self.event.argument_as::<Reason>().unwrap_or_default().reason;
         let reason = match &*self.event.command {
             SETTINGS => "the series begins behind it",
-            RAISE | crate::operate::unfence::RAISE => args["reason"].as_str().unwrap_or_default(),
+            RAISE | crate::operate::unfence::RAISE => &*given,
             // Any event may have to skip what a restored copy cannot know of.
             _ => {
                 "it may have been given out after the backup that this was restored from, or in an event that the log has lost"
@@ -150,7 +170,7 @@ impl Series<'_> {
         let raises = entry.raises().filter(|raise| raise.sequence == sequence).map(|raise| raise.next.get());
         let ends = draws.iter().map(|(first, count)| first.saturating_add(*count));
         // An event that moves nothing says in its result where the series stood.
-        let said = || event.json_result().unwrap_or_default()["next"].as_u64();
+        let said = || event.result_as::<Position>().ok().map(|position| position.next);
         let reached = ends.chain(raises).max().or_else(said);
         let reached = reached.ok_or_else(|| corrupt("it does not say where the series stood".to_owned()))?;
         Ok(Probe { place: Place::of(at, &entry), event, draws, reached })

@@ -1,9 +1,10 @@
 //! The commands of `sys` that make and revoke tokens, and the views that remember them.
 
-use serde_json::{Value as Json, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
 use super::scope::Scope;
-use crate::command::context::{CommandError, Context};
+use crate::command::context::{CommandError, Context, answer};
 use crate::command::projector::{Projected, Rows, projector};
 use crate::command::value::moment;
 use crate::command::view::KeyPart;
@@ -27,27 +28,65 @@ fn counts_key() -> [KeyPart; 1] {
     ["counts".into()]
 }
 
-pub(super) fn scopes(row: &Json) -> Option<Vec<Scope>> {
-    row["scopes"].as_array()?.iter().map(|scope| scope.as_str()?.parse().ok()).collect()
+/// What `CreateToken` is asked.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct CreateArgs {
+    pub(super) id: String,
+    pub(super) digest: String,
+    pub(super) scopes: Vec<String>,
+    pub(super) note: Option<String>,
 }
 
-fn administers(row: &Json) -> bool {
-    scopes(row).is_some_and(|scopes| scopes.iter().any(Scope::administers))
+/// What `RevokeToken` is asked.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RevokeArgs {
+    pub(super) id: String,
 }
 
-fn counts(context: &mut Context<'_, '_>) -> Result<(u64, u64), CommandError> {
-    let row = context.row(COUNTS_VIEW, &counts_key())?.unwrap_or_default();
-    Ok((row["tokens"].as_u64().unwrap_or(0), row["administering"].as_u64().unwrap_or(0)))
+/// What `RevokeToken` answers.
+#[derive(Debug, Serialize, Deserialize)]
+struct Revoked {
+    administers: bool,
+}
+
+/// A row of the view `tokens`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct TokenRow {
+    pub(super) digest: String,
+    pub(super) scopes: Vec<String>,
+    pub(super) note: Option<String>,
+    pub(super) at: String,
+}
+
+/// A row of the view `token_counts`. Without one, there is no token.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct CountsRow {
+    tokens: u64,
+    administering: u64,
+}
+
+/// Scopes by their texts; `None` if one of them is not a scope.
+pub(super) fn parse_scopes(texts: &[String]) -> Option<Vec<Scope>> {
+    texts.iter().map(|text| text.parse().ok()).collect()
+}
+
+fn administers(scopes: &[String]) -> bool {
+    parse_scopes(scopes).is_some_and(|scopes| scopes.iter().any(Scope::administers))
+}
+
+fn counts(context: &mut Context<'_, '_>) -> Result<CountsRow, CommandError> {
+    Ok(context.read(COUNTS_VIEW, &counts_key())?.unwrap_or_default())
 }
 
 fn create(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let (tokens, administering) = counts(context)?;
+    let CreateArgs { scopes, .. } = context.args_as()?;
+    let CountsRow { tokens, administering } = counts(context)?;
     if tokens >= TOKENS_MAX {
         return Err(CommandError::Conflict(format!(
             "there are {tokens} tokens: revoke those that nobody uses"
         )));
     }
-    if administering == 0 && !administers(context.args()) {
+    if administering == 0 && !administers(&scopes) {
         let text =
             "the first token needs the scope *:admin: without one, nobody could make or revoke another";
         return Err(CommandError::Invalid(text.to_owned()));
@@ -56,45 +95,42 @@ fn create(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
 }
 
 fn revoke(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let id = context.args()["id"].as_str().unwrap_or_default().to_owned();
-    let row = context.row(TOKENS_VIEW, &[id.as_str().into()])?;
+    let RevokeArgs { id } = context.args_as()?;
+    let row: Option<TokenRow> = context.read(TOKENS_VIEW, &[id.as_str().into()])?;
     let row = row.ok_or_else(|| CommandError::NotFound(format!("token {id} does not exist")))?;
-    let (tokens, administering) = counts(context)?;
-    let administers = administers(&row);
+    let CountsRow { tokens, administering } = counts(context)?;
+    let administers = administers(&row.scopes);
     if administers && administering == 1 && tokens > 1 {
         let text = "this is the last token with the scope *:admin: revoke the others first, or make another";
         return Err(CommandError::Conflict(text.to_owned()));
     }
-    Ok(json!({"administers": administers}))
+    answer(&Revoked { administers })
 }
 
 fn project_tokens(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
-    let command = &*event.event.command;
-    if !matches!(command, CREATE | REVOKE) {
-        return Ok(());
-    }
-    let args = event.event.json_argument().unwrap_or_default();
-    let id = args["id"].as_str().ok_or("a token without an id")?;
-    let row = (command == CREATE).then(|| {
-        json!({
-            "digest": args["digest"], "scopes": args["scopes"], "note": args["note"], "at": moment(event.place.time),
-        })
-    });
-    rows.fold(&[id.into()], |_| row);
+    let (id, row) = match &*event.event.command {
+        CREATE => {
+            let CreateArgs { id, digest, scopes, note } = event.event.argument_as()?;
+            (id, Some(TokenRow { digest, scopes, note, at: moment(event.place.time) }))
+        }
+        REVOKE => (event.event.argument_as::<RevokeArgs>()?.id, None),
+        _ => return Ok(()),
+    };
+    // The row does not depend on the one before, which is therefore not read.
+    let row = row.map(serde_json::to_value).transpose().map_err(|error| error.to_string())?;
+    rows.fold(&[id.as_str().into()], |_| row);
     Ok(())
 }
 
 fn project_counts(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
     let (change, administers) = match &*event.event.command {
-        CREATE => (1, administers(&event.event.json_argument().unwrap_or_default())),
-        REVOKE => (-1, event.event.json_result().unwrap_or_default()["administers"] == Json::Bool(true)),
+        CREATE => (1, administers(&event.event.argument_as::<CreateArgs>()?.scopes)),
+        REVOKE => (-1, event.event.result_as::<Revoked>()?.administers),
         _ => return Ok(()),
     };
-    rows.fold(&counts_key(), |row| {
-        let row = row.unwrap_or_default();
-        let count = |name: &str| row[name].as_i64().unwrap_or(0);
-        let administering = count("administering") + if administers { change } else { 0 };
-        Some(json!({"tokens": count("tokens") + change, "administering": administering}))
-    });
-    Ok(())
+    rows.fold_as(&counts_key(), |row: Option<CountsRow>| {
+        let CountsRow { tokens, administering } = row.unwrap_or_default();
+        let administering = administering.saturating_add_signed(if administers { change } else { 0 });
+        Ok(Some(CountsRow { tokens: tokens.saturating_add_signed(change), administering }))
+    })
 }

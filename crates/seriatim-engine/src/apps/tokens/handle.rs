@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use seriatim_storage::Digest;
 
-use super::commands::{CREATE, REVOKE, TOKENS_VIEW, scopes};
+use super::commands::{CREATE, CreateArgs, REVOKE, RevokeArgs, TOKENS_VIEW, TokenRow, parse_scopes};
 use super::scope::{Grants, Scope};
 use super::table::TokenEntry;
 use crate::command::request::Request;
@@ -82,15 +82,13 @@ fn cut_short(error: &seriatim_env::TaskError) -> SubmitError {
 }
 
 /// What a row says. One that cannot be read is an error: a token must not vanish, because without any no one needs one.
-fn read(id: String, row: &Json) -> Result<(Token, TokenEntry), BadRow> {
+fn read(id: String, row: TokenRow) -> Result<(Token, TokenEntry), BadRow> {
     let bad = |problem: &str| BadRow::new(TOKENS_VIEW, &[id.as_str().into()], problem);
-    let scopes = scopes(row).ok_or_else(|| bad("it has no scopes"))?;
-    let digest = row["digest"].as_str().and_then(|digest| digest.parse().ok());
-    let digest = digest.ok_or_else(|| bad("it has no digest"))?;
-    let at = row["at"].as_str().ok_or_else(|| bad("it has no time"))?.to_owned();
+    let TokenRow { digest, scopes, note, at } = row;
+    let scopes = parse_scopes(&scopes).ok_or_else(|| bad("one of its scopes is not a scope"))?;
+    let digest = digest.parse().map_err(|_| bad("its digest is not a digest"))?;
     let grants = Grants { id: id.as_str().into(), scopes: scopes.clone().into() };
     let known = TokenEntry { digest, grants };
-    let note = row["note"].as_str().map(str::to_owned);
     Ok((Token { id, scopes, note, at }, known))
 }
 
@@ -154,21 +152,21 @@ impl Tokens<'_> {
         let (id, secret) = (self.random::<ID_BYTES>(), self.random::<SECRET_BYTES>());
         let names: Vec<String> = scopes.iter().map(Scope::to_string).collect();
         let digest = Digest::of(secret.as_bytes()).to_string();
-        let args = json!({"id": id, "digest": digest, "scopes": names, "note": note});
+        let args = CreateArgs { id, digest, scopes: names, note: note.map(str::to_owned) };
         let engine = self.engine.clone();
-        let created =
-            self.engine.env().spawn(async move { engine.tokens().finish_create(id, args, key).await });
+        let created = self.engine.env().spawn(async move { engine.tokens().finish_create(args, key).await });
         let token = created.await.map_err(|error| cut_short(&error))??;
         let secret = Secret(format!("{PREFIX}{}_{secret}", token.id));
         Ok(CreatedToken { token, secret })
     }
 
     /// Runs to its end whoever waits: what is in memory must not fall behind the log.
-    async fn finish_create(&self, id: String, args: Json, key: Option<String>) -> Result<Token, SubmitError> {
+    async fn finish_create(&self, args: CreateArgs, key: Option<String>) -> Result<Token, SubmitError> {
         let table = self.engine.token_table();
         let _turn = table.turn.lock().await;
-        let identity = json!([args["scopes"], args["note"]]);
-        let request = Request::new(CREATE).args(args);
+        let identity = json!([args.scopes, args.note]);
+        let request = Request::typed(CREATE, &args);
+        let id = args.id;
         let answer = match key {
             None => self.engine.registry().submit(&request).await?,
             Some(key) => self.engine.registry().submit_once(request, &key, "tokens", &identity).await?,
@@ -178,9 +176,9 @@ impl Tokens<'_> {
                         another under another key";
             return Err(SubmitError::Conflict(text.to_owned()));
         }
-        let row: Option<Json> = self.engine.registry().row(TOKENS_VIEW, &[id.as_str().into()]).await?;
+        let row: Option<TokenRow> = self.engine.registry().row(TOKENS_VIEW, &[id.as_str().into()]).await?;
         let row = row.ok_or_else(|| SubmitError::NotFound(format!("token {id} does not exist")))?;
-        let (token, known) = read(id.clone(), &row)?;
+        let (token, known) = read(id.clone(), row)?;
         table.insert(id, known);
         Ok(token)
     }
@@ -211,7 +209,8 @@ impl Tokens<'_> {
     async fn finish_revoke(&self, id: &str) -> Result<(), SubmitError> {
         let table = self.engine.token_table();
         let _turn = table.turn.lock().await;
-        let revoked = self.engine.registry().submit(&Request::new(REVOKE).args(json!({"id": id}))).await;
+        let revoked =
+            self.engine.registry().submit(&Request::typed(REVOKE, &RevokeArgs { id: id.to_owned() })).await;
         // It may have been revoked by an attempt that was in doubt.
         if matches!(revoked, Ok(_) | Err(SubmitError::NotFound(_))) {
             table.remove(id);
@@ -232,8 +231,8 @@ impl Tokens<'_> {
         let key = after.map(|after| [KeyPart::from(after)]);
         let key = key.as_ref().map(|key| &key[..]);
         let rows = self.engine.registry().rows(TOKENS_VIEW, &[], key, limit).await?;
-        let read = |(part, row): (KeyPart, Json)| match part {
-            KeyPart::Text(id) => Ok(read(id, &row)?),
+        let read = |(part, row): (KeyPart, TokenRow)| match part {
+            KeyPart::Text(id) => Ok(read(id, row)?),
             KeyPart::Integer(_) => Err(BadRow::new(TOKENS_VIEW, &[part], "an id is a text").into()),
         };
         rows.into_iter().map(read).collect()
