@@ -12,6 +12,7 @@ use crate::command::Command;
 use crate::definition::{Application, Schema};
 use crate::error::SubmitError;
 use crate::follower::AsyncProjector;
+use crate::hosted::{BuiltIn, RunningBuiltIn};
 use crate::keys::WorkspaceKeys;
 use crate::partition::PartitionHandle;
 use crate::prepare::{Known, Preparation, Unprepared};
@@ -33,13 +34,20 @@ pub struct App {
     pub(crate) commands: HashMap<String, Arc<dyn Command>>,
     pub(crate) projectors: Vec<Arc<dyn Projector>>,
     pub(crate) async_projectors: Vec<Arc<dyn AsyncProjector>>,
+    pub(crate) built_in: Option<BuiltIn>,
 }
 
 impl App {
     /// An application without code of its own.
     #[must_use]
     pub fn new(definition: Application) -> Self {
-        Self { definition, commands: HashMap::new(), projectors: Vec::new(), async_projectors: Vec::new() }
+        Self {
+            definition,
+            commands: HashMap::new(),
+            projectors: Vec::new(),
+            async_projectors: Vec::new(),
+            built_in: None,
+        }
     }
 
     /// With code for a command of the definition.
@@ -71,6 +79,7 @@ pub(crate) struct Running {
     pub(crate) derivation: Arc<Derivation>,
     pub(crate) commands: HashMap<String, Arc<dyn Command>>,
     pub(crate) partitions: Vec<PartitionHandle>,
+    pub(crate) built_in: Option<RunningBuiltIn>,
 }
 
 impl Running {

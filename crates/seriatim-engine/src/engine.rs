@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
@@ -21,6 +20,7 @@ use crate::derive::{Budget, Stretch};
 use crate::error::{RequestError, SubmitError};
 use crate::event_clock::EventClock;
 use crate::fence::{Fence, FenceState};
+use crate::hosted::{BuiltIn, RunningBuiltIn};
 use crate::named_blocks::OpenBlocks;
 use crate::options::Options;
 use crate::partition::{PartitionHandle, PartitionState, Parts, QueueBudget};
@@ -30,17 +30,18 @@ use crate::request::{Answer, Request};
 use crate::series;
 use crate::tokens::TokenTable;
 use crate::unfence;
-use crate::workflows;
 
 /// Small: a crash wastes at most so many ids, and a workspace is not made every microsecond.
 const WORKSPACE_ID_BLOCK: u64 = 256;
 
-/// Numbers and names of the applications that are always there, in the order in which they are opened.
-const BUILT_IN: [(ApplicationId, &str); 2] = [(series::ID, series::NAME), (workflows::ID, workflows::NAME)];
-
-/// The applications that are always there.
-pub(crate) fn built_in() -> Result<[App; BUILT_IN.len()], DefinitionError> {
-    Ok([series::app()?, workflows::app()?])
+/// All applications in the order in which they are opened: series, which is always there, the other built-in ones, then
+/// those of users.
+pub(crate) fn with_built_in(
+    applications: impl IntoIterator<Item = App>,
+) -> Result<Vec<App>, DefinitionError> {
+    let (built_in, others): (Vec<App>, Vec<App>) =
+        applications.into_iter().partition(|app| app.built_in.is_some());
+    Ok([series::app()?].into_iter().chain(built_in).chain(others).collect())
 }
 
 /// Why an engine did not open.
@@ -60,6 +61,16 @@ pub enum OpenError {
     /// Two applications with one name.
     #[error("application {0} is given twice, or has the name of a built-in one")]
     NameTaken(String),
+    /// A built-in application has a number that is not reserved for one, or that another one has.
+    #[error(
+        "application {application} cannot be a built-in one with number {id}: the number is not reserved, or is taken"
+    )]
+    NumberTaken {
+        /// The application.
+        application: String,
+        /// Its number.
+        id: ApplicationId,
+    },
     /// Code for a command that the definition does not have.
     #[error("application {application} has code for command {command}, which its definition does not have")]
     UnknownCommand {
@@ -86,7 +97,7 @@ impl OpenError {
         match self {
             Self::Definition(error) => error.kind(),
             Self::NotAccepted { error, .. } => error.kind(),
-            Self::NameTaken(_) | Self::UnknownCommand { .. } => ErrorKind::Invalid,
+            Self::NameTaken(_) | Self::NumberTaken { .. } | Self::UnknownCommand { .. } => ErrorKind::Invalid,
             Self::Log(error) => error.kind(),
             Self::Registry(error) => error.kind(),
             Self::Blocks(error) => error.kind(),
@@ -107,15 +118,11 @@ struct Inner {
     store: Store,
     sys: Arc<Running>,
     applications: HashMap<String, Arc<Running>>,
-    /// In the order in which they were given.
+    /// In the order in which they were opened: built-in ones first.
     names: Vec<String>,
+    /// How many of the names are of built-in applications.
+    built_in: usize,
     kinds: Cache<(ApplicationId, WorkspaceId), WorkspaceKind>,
-    /// What names of series lead to: for ever the same.
-    series_ids: Cache<Box<str>, WorkspaceId>,
-    /// What ids of workflows lead to.
-    workflow_ids: Cache<Box<str>, WorkspaceId>,
-    /// Whether a host drives the workflows: there is one at a time.
-    workflows_claimed: Arc<AtomicBool>,
     workspace_ids: BlockAllocator,
     open_blocks: OpenBlocks,
     fence: Arc<Fence>,
@@ -141,8 +148,7 @@ impl Opening<'_> {
         let schema = Arc::new(schema_of(&app, accepted)?);
         let derivation = Arc::new(Derivation { schema: schema.clone(), projectors: app.projectors });
         let mut options = self.options;
-        if schema.id() == workflows::ID {
-            // A message between workflows may be sent again after any time.
+        if app.built_in.is_some_and(|built_in| built_in.keeps_keys) {
             options.idempotency_window = None;
         }
         let start = |owner| {
@@ -166,7 +172,9 @@ impl Opening<'_> {
                 partition.follow(projector.clone());
             }
         }
-        Ok(Running { schema, derivation: derivation.clone(), commands: app.commands, partitions })
+        let cached = self.options.cached_workspaces;
+        let built_in = app.built_in.map(|terms| RunningBuiltIn::new(terms, cached));
+        Ok(Running { schema, derivation: derivation.clone(), commands: app.commands, partitions, built_in })
     }
 }
 
@@ -186,6 +194,7 @@ fn schema_of(app: &App, accepted: &Accepted) -> Result<Schema, OpenError> {
 /// ids permanently, so nothing is accepted before all of them have passed.
 async fn check_applications(registry: &Registry<'_>, apps: &[App]) -> Result<(), OpenError> {
     let mut names: Vec<&str> = Vec::with_capacity(apps.len());
+    check_numbers(apps)?;
     for app in apps {
         let name = &*app.definition.name;
         if name == registry::NAME || names.contains(&name) {
@@ -193,11 +202,33 @@ async fn check_applications(registry: &Registry<'_>, apps: &[App]) -> Result<(),
         }
         names.push(name);
         let previous = registry.accepted(name).await?;
+        if previous.as_ref().is_some_and(|previous| !has_its_number(app, previous.id())) {
+            return Err(OpenError::NameTaken(name.to_owned()));
+        }
         // The number that a new one gets is not known yet, and nothing that is checked depends on it.
         let id = previous.as_ref().map_or(registry::FIRST_APPLICATION_ID, Accepted::id);
         let accepted = Accepted::accept(previous.as_ref(), id, &app.definition)
             .map_err(|error| OpenError::NotAccepted { application: name.to_owned(), error: error.into() })?;
         schema_of(app, &accepted)?;
+    }
+    Ok(())
+}
+
+/// Whether the number that an application has in the registry is one that it may have.
+fn has_its_number(app: &App, id: ApplicationId) -> bool {
+    app.built_in.map_or(id >= registry::FIRST_APPLICATION_ID, |built_in| built_in.id == id)
+}
+
+/// Checks that built-in applications have numbers that are reserved for them, each its own.
+fn check_numbers(apps: &[App]) -> Result<(), OpenError> {
+    let mut last = Vec::new();
+    for app in apps {
+        let Some(BuiltIn { id, .. }) = app.built_in else { continue };
+        let is_reserved = id > registry::ID && id < registry::FIRST_APPLICATION_ID;
+        if !is_reserved || last.contains(&id) {
+            return Err(OpenError::NumberTaken { application: app.definition.name.clone(), id });
+        }
+        last.push(id);
     }
     Ok(())
 }
@@ -228,8 +259,7 @@ impl Engine {
         applications: impl IntoIterator<Item = App>,
         options: Options,
     ) -> Result<Self, OpenError> {
-        // Series and workflows are always there.
-        let apps: Vec<App> = built_in()?.into_iter().chain(applications).collect();
+        let apps = with_built_in(applications)?;
         let partitions = apps.iter().map(|app| usize::from(app.definition.partitions.get())).sum::<usize>();
         let opening = Opening {
             env: &env,
@@ -262,11 +292,11 @@ impl Engine {
         opening.fence.set(registry.fence_state().await?);
         check_applications(&registry, &apps).await?;
         let mut accepted = Vec::with_capacity(apps.len());
-        for (place, app) in apps.iter().enumerate() {
-            // The built-in ones come first and bring their numbers.
-            accepted.push(registry.accept(&app.definition, BUILT_IN.get(place).map(|(id, _)| *id)).await?);
+        for app in &apps {
+            accepted.push(registry.accept(&app.definition, app.built_in.map(|built_in| built_in.id)).await?);
         }
-        let names = apps.iter().skip(BUILT_IN.len()).map(|app| app.definition.name.clone()).collect();
+        let names = apps.iter().map(|app| app.definition.name.clone()).collect();
+        let built_in = apps.iter().filter(|app| app.built_in.is_some()).count();
         registry.define_blocks(WORKSPACE_IDS, WorkspaceId::FIRST.get(), WORKSPACE_ID_BLOCK).await?;
         let first = Number::new(WorkspaceId::FIRST.get());
         let blocks = RegistryBlocks::new(opening.env.clone(), sys.clone(), WORKSPACE_IDS, first);
@@ -290,10 +320,8 @@ impl Engine {
             sys,
             applications,
             names,
+            built_in,
             kinds: Cache::new(opening.options.cached_workspaces),
-            series_ids: Cache::new(opening.options.cached_workspaces),
-            workflow_ids: Cache::new(opening.options.cached_workspaces),
-            workflows_claimed: Arc::default(),
             workspace_ids,
             open_blocks: OpenBlocks::new(opening.env.clone(), &opening.options),
             fence: opening.fence.clone(),
@@ -338,9 +366,9 @@ impl Engine {
             Err(error) => Err(error),
         };
         sys.close().await;
-        let definitions = accepted?.into_iter().map(|accepted| accepted.application().clone());
-        let is_built_in = |name: &str| BUILT_IN.iter().any(|(_, built_in)| *built_in == name);
-        Ok(definitions.filter(|definition| !is_built_in(&definition.name)).collect())
+        let of_users =
+            accepted?.into_iter().filter(|accepted| accepted.id() >= registry::FIRST_APPLICATION_ID);
+        Ok(of_users.map(|accepted| accepted.application().clone()).collect())
     }
 
     /// Opens the registry alone.
@@ -365,7 +393,7 @@ impl Engine {
     /// The names of the applications, in the order in which they were given; built-in ones are not among them.
     #[must_use]
     pub fn applications(&self) -> &[String] {
-        &self.inner.names
+        &self.inner.names[self.inner.built_in..]
     }
 
     /// The definition of an application.
@@ -410,26 +438,13 @@ impl Engine {
         self.inner.fence.state()
     }
 
-    pub(crate) fn workflow_ids(&self) -> &Cache<Box<str>, WorkspaceId> {
-        &self.inner.workflow_ids
-    }
-
-    pub(crate) fn workflows_claimed(&self) -> &Arc<AtomicBool> {
-        &self.inner.workflows_claimed
-    }
-
     pub(crate) fn token_table(&self) -> &TokenTable {
         &self.inner.tokens
     }
 
-    pub(crate) fn series_ids(&self) -> &Cache<Box<str>, WorkspaceId> {
-        &self.inner.series_ids
-    }
-
     /// Every application that runs: the registry, the built-in ones, then the others in the order in which they were given.
     pub(crate) fn all_running(&self) -> impl Iterator<Item = &Arc<Running>> {
-        let names = BUILT_IN.iter().map(|(_, name)| *name).chain(self.inner.names.iter().map(String::as_str));
-        let running = names.filter_map(|name| self.inner.applications.get(name));
+        let running = self.inner.names.iter().filter_map(|name| self.inner.applications.get(name));
         std::iter::once(&self.inner.sys).chain(running)
     }
 
@@ -478,12 +493,8 @@ impl Engine {
         kind: &str,
     ) -> Result<(&Running, WorkspaceKind), SubmitError> {
         let running = self.running(application)?;
-        if application == series::NAME {
-            let text = "a series is made by using it, or with its settings".to_owned();
-            return Err(RequestError::Refused(text).into());
-        }
-        if application == workflows::NAME {
-            return Err(RequestError::Refused("a workflow is made by starting it".to_owned()).into());
+        if let Some(built_in) = &running.built_in {
+            return Err(RequestError::Refused(built_in.terms.refuses_workspaces.to_owned()).into());
         }
         let kind = running.schema.kind_by_name(kind);
         let kind = kind
@@ -617,8 +628,7 @@ impl Engine {
         request: &Request,
     ) -> Result<Answer, SubmitError> {
         let running = self.running(application)?;
-        if application == workflows::NAME {
-            let text = "what happens to a workflow is written by its host: start it, signal it, cancel it";
+        if let Some(text) = running.built_in.as_ref().and_then(|built_in| built_in.terms.refuses_commands) {
             return Err(RequestError::Refused(text.to_owned()).into());
         }
         let kind = self.kind_of(running, workspace).await?;

@@ -20,6 +20,7 @@ mod event_clock;
 mod fence;
 mod follow;
 mod follower;
+mod hosted;
 mod keys;
 pub mod limits;
 mod metrics;
@@ -39,7 +40,6 @@ mod tokens;
 mod unfence;
 mod value;
 mod view;
-mod workflows;
 
 pub use app::App;
 pub use apply::ApplyError;
@@ -50,6 +50,7 @@ pub use error::{RequestError, SubmitError};
 pub use event::{Argument, Change as EventChange, Event, Fields, Idempotency, Place, Row};
 pub use follow::{PartitionFollower, WorkspaceFollower};
 pub use follower::AsyncProjector;
+pub use hosted::{BuiltIn, HostClaim, Hosted};
 pub use keys::StoreKey;
 pub use named_blocks::{Allocated, Blocks, BlocksState};
 pub use options::Options;
@@ -64,6 +65,3 @@ pub use tokens::{Access, BadScope, CreatedToken, Grants, Scope, Secret, Token, T
 pub use unfence::{Fenced, Unfence};
 pub use value::{Value, moment};
 pub use view::{BadRow, KeyPart};
-pub use workflows::{
-    Advance, BadRunStatus, RunRow, RunStatus, Wait, Waiting, WorkflowEvents, Workflows, WorkflowsClaim,
-};

@@ -1,10 +1,10 @@
 //! How workflows stand, for people and programs.
 
 use serde::Serialize;
-use seriatim_engine::{RunRow, RunStatus};
 use seriatim_types::WorkspaceOffset;
 use seriatim_workflow::{Blocked, Failure, Headers, Kind, Payload, Start, Time, Warning};
 
+use crate::application::{RunRow, RunStatus, Workflows};
 use crate::error::HostError;
 use crate::histories::read_entry;
 use crate::host::WorkflowHost;
@@ -155,7 +155,7 @@ impl WorkflowHost {
     ) -> Result<Vec<Listed>, HostError> {
         let after = after.map(seriatim_types::WorkspaceId::new);
         let statuses = status.map_or(RunStatus::ALL.to_vec(), |status| vec![status]);
-        let found = self.inner.engine.workflows().list(&statuses, after, limit).await?;
+        let found = Workflows::new(&self.inner.engine).list(&statuses, after, limit).await?;
         let listed = |(workspace, row): (seriatim_types::WorkspaceId, RunRow)| Listed {
             run_id: run_id(workspace, row.run),
             row,
@@ -194,7 +194,7 @@ impl WorkflowHost {
     /// [`HostError::UnknownWorkflow`].
     pub async fn runs(&self, id: &str, before: Option<u64>, limit: usize) -> Result<Vec<Listed>, HostError> {
         let workspace = self.workspace(id).await?;
-        let found = self.inner.engine.workflows().runs(workspace, before, limit).await?;
+        let found = Workflows::new(&self.inner.engine).runs(workspace, before, limit).await?;
         if before.is_none() && limit > 0 && found.is_empty() {
             return Err(HostError::UnknownWorkflow(id.to_owned()));
         }
@@ -239,7 +239,7 @@ impl WorkflowHost {
         // What comes before is read as well, and not kept: an activation knows how many there were before it.
         let mut turns_before = 0;
         if let Some(from) = WorkspaceOffset::new(row.from) {
-            let mut pages = self.inner.engine.workflows().events(workspace, from);
+            let mut pages = Workflows::new(&self.inner.engine).events(workspace, from);
             'pages: loop {
                 let page = pages.next().await?;
                 if page.is_empty() {

@@ -15,8 +15,9 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use seriatim_engine::RunStatus;
 use seriatim_workflow::{Command, Failure, Job, ParentClosePolicy, Payload, Start, Time};
+
+use crate::application::RunStatus;
 
 /// One event of a workflow.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

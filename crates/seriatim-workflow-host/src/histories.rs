@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use metrics::Counter;
-use seriatim_engine::{Engine, Placed, RunRow, RunStatus, SubmitError, Workflows};
+use seriatim_engine::{Engine, Placed, SubmitError};
 use seriatim_storage::{Digest, LogError};
 use seriatim_types::{WorkspaceId, WorkspaceOffset};
 use seriatim_workflow::{Job, Start};
 use tokio::sync::Semaphore;
 
+use crate::application::{NAME, RunRow, RunStatus, Workflows};
 use crate::entry::{Begins, Entry, Turn};
 use crate::error::HostError;
 use crate::size;
@@ -112,7 +113,7 @@ impl Histories {
         run: Option<u64>,
     ) -> Result<Option<RunRow>, SubmitError> {
         let before = run.map(|run| run + 1);
-        let rows = self.engine.workflows().runs(workspace, before, 1).await?;
+        let rows = Workflows::new(&self.engine).runs(workspace, before, 1).await?;
         Ok(rows.into_iter().next().filter(|row| run.is_none_or(|run| row.run == run)))
     }
 
@@ -136,7 +137,7 @@ impl Histories {
     ) -> Result<Loaded, SubmitError> {
         let open = newest.as_ref().filter(|row| row.status == RunStatus::Running);
         let Some(open) = open else {
-            let offset = self.engine.workflows().last_offset(workspace).await?;
+            let offset = Workflows::new(&self.engine).last_offset(workspace).await?;
             return Ok(Loaded { tail: Tail { offset, newest }, open: None });
         };
         // Many that are read at once would hold a page of events each.
@@ -144,7 +145,7 @@ impl Histories {
         let from = WorkspaceOffset::new(open.from).unwrap_or(WorkspaceOffset::FIRST);
         let mut fold = Fold::new(open.clone());
         let mut offset = 0;
-        let mut events = self.engine.workflows().events(workspace, from);
+        let mut events = Workflows::new(&self.engine).events(workspace, from);
         loop {
             let page = events.next().await?;
             if page.is_empty() {
@@ -188,7 +189,7 @@ impl Histories {
     /// The turns of a run, from its first event on.
     pub(crate) async fn turns(&self, workspace: WorkspaceId, row: &RunRow) -> Result<Vec<Turn>, SubmitError> {
         let Some(from) = WorkspaceOffset::new(row.from) else { return Ok(Vec::new()) };
-        let mut events = self.engine.workflows().events(workspace, from);
+        let mut events = Workflows::new(&self.engine).events(workspace, from);
         let mut turns = Vec::new();
         loop {
             let page = events.next().await?;
@@ -209,7 +210,7 @@ impl Histories {
     /// The first event of a run.
     async fn first_event(&self, workspace: WorkspaceId, row: &RunRow) -> Result<Entry, SubmitError> {
         let from = WorkspaceOffset::new(row.from).unwrap_or(WorkspaceOffset::FIRST);
-        let events = self.engine.events("workflows", workspace, from, 1).await?;
+        let events = self.engine.events(NAME, workspace, from, 1).await?;
         Ok(events.first().map(read_entry).transpose()?.flatten().unwrap_or_default())
     }
 
@@ -240,7 +241,7 @@ impl Histories {
         row: &RunRow,
     ) -> Result<Option<Outcome>, SubmitError> {
         let Some(to) = row.to.and_then(WorkspaceOffset::new) else { return Ok(None) };
-        let events = self.engine.events("workflows", workspace, to, 1).await?;
+        let events = self.engine.events(NAME, workspace, to, 1).await?;
         let Some(event) = events.first() else { return Ok(None) };
         Ok(read_entry(event)?.as_ref().and_then(Outcome::of))
     }
@@ -255,7 +256,7 @@ impl Histories {
         workspace: WorkspaceId,
         key: &Key,
     ) -> Result<Option<Entry>, HostError> {
-        let found = self.engine.workflows().sent_with(workspace, &key.key).await?;
+        let found = Workflows::new(&self.engine).sent_with(workspace, &key.key).await?;
         let Some(event) = found else { return Ok(None) };
         let same = event.event.idempotency.as_ref();
         if same.is_some_and(|same| same.request != Digest::of(key.identity.as_bytes())) {

@@ -7,12 +7,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use seriatim_activity::Activities;
 use seriatim_engine::limits::IDEMPOTENCY_KEY_BYTES_MAX;
-use seriatim_engine::{Engine, RequestError, RunRow, SubmitError};
+use seriatim_engine::{Engine, RequestError, SubmitError};
 use seriatim_env::Env;
 use seriatim_storage::Digest;
 use seriatim_types::WorkspaceId;
 use seriatim_workflow::{Failure, Headers, Job, Payload, Registry, Start};
 
+use crate::application::{RunRow, Workflows};
 use crate::entry::Begins;
 use crate::error::HostError;
 use crate::inner::Inner;
@@ -49,8 +50,11 @@ pub struct Accepted {
 }
 
 impl WorkflowHost {
-    /// Carries on with every open run, and takes new ones. Returns at once; open runs are found meanwhile. While another
-    /// host of this engine is open, this one does nothing, and refuses everything with [`HostError::SecondHost`].
+    /// Continues every open run, and takes new ones. Returns at once; open runs are found in the background.
+    ///
+    /// The engine has to be opened with [`app`](crate::app): otherwise the host does nothing, and refuses everything with
+    /// [`HostError::NoApplication`]. While another host of this engine is open it refuses everything with
+    /// [`HostError::SecondHost`].
     #[must_use]
     pub fn open(
         env: Env,
@@ -60,10 +64,9 @@ impl WorkflowHost {
         options: HostOptions,
     ) -> Self {
         let inner = Arc::new(Inner::new(engine, env, workflows, activities, options));
-        if inner.claim.is_some() {
-            drop(inner.env.spawn(inner.clone().run()));
-        } else {
-            tracing::error!("another host drives the workflows of this engine: this one does nothing");
+        match &inner.claim {
+            Ok(_) => drop(inner.env.spawn(inner.clone().run())),
+            Err(error) => tracing::error!(%error, "this host of workflows does nothing"),
         }
         Self { inner }
     }
@@ -98,8 +101,8 @@ impl WorkflowHost {
     }
 
     fn refuse_when_closed(&self) -> Result<(), HostError> {
-        if self.inner.claim.is_none() {
-            return Err(HostError::SecondHost);
+        if let Err(error) = &self.inner.claim {
+            return Err(error.clone());
         }
         if self.inner.draining.is_cancelled() { Err(HostError::Closed) } else { Ok(()) }
     }
@@ -160,7 +163,7 @@ impl WorkflowHost {
     }
 
     pub(crate) async fn workspace(&self, id: &str) -> Result<WorkspaceId, HostError> {
-        let found = self.inner.engine.workflows().find(id).await?;
+        let found = Workflows::new(&self.inner.engine).find(id).await?;
         found.ok_or_else(|| HostError::UnknownWorkflow(id.to_owned()))
     }
 

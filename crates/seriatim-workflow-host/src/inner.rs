@@ -8,12 +8,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use seriatim_activity::Activities;
-use seriatim_engine::{Engine, RunRow, RunStatus, SubmitError, WorkflowsClaim};
+use seriatim_engine::{Engine, HostClaim, SubmitError};
 use seriatim_env::{Env, Shutdown};
 use seriatim_types::WorkspaceId;
 use seriatim_workflow::{CommandSeq, Failure, Instance, Job, Registry, Start, Time, TimeoutType};
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::application::{RunRow, RunStatus, Workflows};
 use crate::attempt::to_time;
 use crate::cache::Instances;
 use crate::clock::{Alarm, Clock};
@@ -46,8 +47,8 @@ pub(crate) struct Inner {
     instances: Mutex<Instances<Instance>>,
     pub(crate) clock: Clock,
     pub(crate) threads: Threads,
-    /// That it is the one host of its engine; none if another one is.
-    pub(crate) claim: Option<WorkflowsClaim>,
+    /// Shows that it is the one host of its engine; otherwise why it cannot be.
+    pub(crate) claim: Result<HostClaim, HostError>,
     /// Held by a driver while it activates or writes.
     pub(crate) active: Semaphore,
     /// Held by an attempt of an activity while it runs.
@@ -78,7 +79,7 @@ impl Inner {
             instances: Mutex::new(Instances::new(options.cached_instances, options.cached_bytes)),
             active: Semaphore::new(options.active_max.max(1)),
             activity_permits: Semaphore::new(options.activities_max.max(1)),
-            claim: engine.workflows().claim(),
+            claim: claim(&engine),
             clock: Clock::default(),
             threads: Threads::new(
                 options.workflow_threads,
@@ -230,7 +231,7 @@ impl Inner {
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             return Err(HostError::UnknownType { workflow_type: start.workflow_type, known });
         }
-        let (workspace, is_fresh) = self.engine.workflows().register(&start.workflow_id).await?;
+        let (workspace, is_fresh) = Workflows::new(&self.engine).register(&start.workflow_id).await?;
         if !self.table.has_room(workspace, self.options.open_runs_max) {
             return Err(HostError::Busy(format!("{} runs are open", self.options.open_runs_max)));
         }
@@ -357,8 +358,17 @@ impl Inner {
             };
             left.into_iter().for_each(|item| item.refuse(HostError::Closed));
         }
-        if let Some(claim) = &self.claim {
+        if let Ok(claim) = &self.claim {
             claim.release();
         }
+    }
+}
+
+/// Claims the workflows of an engine for this host.
+fn claim(engine: &Engine) -> Result<HostClaim, HostError> {
+    match Workflows::new(engine).claim() {
+        Ok(claim) => claim.ok_or(HostError::SecondHost),
+        Err(SubmitError::UnknownApplication(_)) => Err(HostError::NoApplication),
+        Err(error) => Err(error.into()),
     }
 }

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seriatim_engine::{RunRow, RunStatus};
 use seriatim_env::Shutdown;
 use seriatim_types::{ErrorKind, WorkspaceId};
 use seriatim_workflow::{
@@ -14,6 +13,7 @@ use seriatim_workflow::{
     Failure, FailureInfo, Job, Kind, ParentClosePolicy, RetryState, SignalTarget, Start,
 };
 
+use crate::application::{RunRow, RunStatus, Workflows};
 use crate::entry::{Begins, ParentLink};
 use crate::error::HostError;
 use crate::inner::Inner;
@@ -73,7 +73,7 @@ impl Messages {
 
     /// Sends a request to a workflow, if it exists.
     async fn request(&self, target: &Execution, job: &Job, key: &Key) -> Result<Written, HostError> {
-        let found = self.inner.engine.workflows().find(&target.workflow_id).await?;
+        let found = Workflows::new(&self.inner.engine).find(&target.workflow_id).await?;
         let workspace = found.ok_or_else(|| HostError::UnknownWorkflow(target.workflow_id.clone()))?;
         let run = parse_run_id(&target.run_id).map(|(_, run)| run);
         let (job, key) = (job.clone(), Some(key.clone()));

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use metrics::Gauge;
-use seriatim_engine::Waiting;
 use seriatim_types::WorkspaceId;
 use seriatim_workflow::Time;
 
+use crate::application::Waiting;
 use crate::clock::{Alarm, Clock};
 use crate::workflow::Workflow;
 

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 use serde_json::Value;
-use seriatim_engine::RunRow;
 use seriatim_workflow::{Activation, History, Job, Kind, Time};
 
+use crate::application::RunRow;
 use crate::entry::Entry;
 
 /// A run's history, ready to be shown and to be replayed.

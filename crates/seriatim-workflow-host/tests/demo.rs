@@ -8,11 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::World;
 use serde_json::json;
-use seriatim_engine::RunStatus;
 use seriatim_env::simulate;
 use seriatim_workflow::Payload;
 use seriatim_workflow_host::demo::{self, Order, Shipped, Stage};
-use seriatim_workflow_host::{HostError, StartRequest};
+use seriatim_workflow_host::{HostError, RunStatus, StartRequest};
 
 #[test]
 fn greet_says_hello() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::{World, payload, storage};
 use serde_json::json;
-use seriatim_engine::{Engine, RunStatus, Unfence};
+use seriatim_engine::{Engine, Unfence};
 use seriatim_env::simulate;
 use seriatim_storage::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
@@ -20,7 +20,7 @@ use seriatim_workflow::{
 };
 use seriatim_workflow_host::demo::{self, Order, Shipped};
 use seriatim_workflow_host::{
-    Activities, ActivityContext, HostError, HostOptions, StartRequest, WorkflowHost,
+    Activities, ActivityContext, HostError, HostOptions, RunStatus, StartRequest, WorkflowHost, Workflows,
 };
 
 /// How often each activity of a workflow's run has its result in the log.
@@ -165,9 +165,9 @@ fn what_a_run_had_to_tell_others_is_told_after_a_restart() {
         for (id, status) in [("left", RunStatus::Running), ("ended", RunStatus::Terminated)] {
             assert_eq!(world.host.describe(id, None).await.unwrap().row.status, status, "{id}");
         }
-        let workflows = world.engine.workflows();
+        let workflows = Workflows::new(&world.engine);
         for partition in workflows.partitions().unwrap() {
-            assert_eq!(workflows.owing(partition, None, 10).await.unwrap(), [], "all is settled");
+            assert_eq!(workflows.undelivered(partition, None, 10).await.unwrap(), [], "all is settled");
         }
         world.close().await;
     });

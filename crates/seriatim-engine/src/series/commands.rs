@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 use seriatim_types::{Number, WorkspaceOffset};
 
-use super::{BadFormat, KIND, NAME, SEQUENCE, SeriesFormat};
+use super::{BUILT_IN, BadFormat, KIND, NAME, SEQUENCE, SeriesFormat};
 use crate::app::App;
 use crate::command::{Command, CommandError, Context};
 use crate::definition::{
@@ -48,6 +48,7 @@ pub(crate) fn app() -> Result<App, DefinitionError> {
         .kind(KindDefinition::new(KIND))
         .build()?;
     let app = App::new(definition)
+        .built_in(BUILT_IN)
         .command(SETTINGS, Reading(settings))
         .command(NEXT, Reading(next))
         .command(VOID, void)

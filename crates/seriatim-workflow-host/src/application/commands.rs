@@ -1,35 +1,38 @@
 //! The application `workflows`: definition, commands and the view.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use seriatim_types::WorkspaceId;
-
-use super::{KIND, NAME, RunRow, RunStatus, SEQUENCE, Wait};
-use crate::app::App;
-use crate::command::{CommandError, Context};
-use crate::definition::{
+use seriatim_engine::definition::{
     Application, CommandDefinition, DefinitionError, KindDefinition, SequenceDefinition,
 };
-use crate::event::Argument;
-use crate::projector::{Projected, Rows, projector};
-use crate::view::KeyPart;
+use seriatim_engine::{App, Argument, CommandError, Context, KeyPart, Projected, Rows, projector};
+use seriatim_types::WorkspaceId;
+
+use super::{BUILT_IN, KIND, NAME, RunRow, RunStatus, SEQUENCE, Wait};
 
 pub(super) const ADVANCE: &str = "Advance";
-pub(super) const SETTLE: &str = "Settle";
+/// An event without content.
+pub(super) const EMPTY: &str = "Settle";
 pub(super) const RUNS_VIEW: &str = "runs";
 
-/// The application with its code.
-pub(crate) fn app() -> Result<App, DefinitionError> {
+/// The application with its code. An engine has to be opened with it before a [`WorkflowHost`](crate::WorkflowHost) can use
+/// the engine.
+///
+/// # Errors
+///
+/// None: the definition is compiled in, and a test builds it.
+pub fn app() -> Result<App, DefinitionError> {
     let definition = Application::builder(NAME)
         .partitions(8)
         .sequence(SequenceDefinition::new(SEQUENCE, 1))
         .command(CommandDefinition::with_json(ADVANCE).sequences([SEQUENCE]))
-        .command(CommandDefinition::new(SETTLE))
+        .command(CommandDefinition::new(EMPTY))
         .kind(KindDefinition::new(KIND))
         .build()?;
     Ok(App::new(definition)
+        .built_in(BUILT_IN)
         .command(ADVANCE, advance)
-        .command(SETTLE, |_: &mut Context<'_, '_>| Ok(Json::Null))
+        .command(EMPTY, |_: &mut Context<'_, '_>| Ok(Json::Null))
         .projector(projector(RUNS_VIEW, project_runs)))
 }
 
@@ -41,47 +44,59 @@ pub(super) fn status_key(status: RunStatus, workspace: WorkspaceId) -> [KeyPart;
     [status.name().into(), KeyPart::Integer(workspace.get().cast_signed())]
 }
 
-/// What the status of a run that still owes something to others is called in the index.
-pub(super) const OWING: &str = "owing";
+/// The first part of the keys of runs that ended with messages that are not delivered.
+pub(super) const UNDELIVERED: &str = "owing";
 
-pub(super) fn owing_key(workspace: WorkspaceId, run: u64) -> [KeyPart; 3] {
+pub(super) fn undelivered_key(workspace: WorkspaceId, run: u64) -> [KeyPart; 3] {
     let integer = |number: u64| KeyPart::Integer(number.cast_signed());
-    [OWING.into(), integer(workspace.get()), integer(run)]
+    [UNDELIVERED.into(), integer(workspace.get()), integer(run)]
 }
 
-/// What the rows of open runs that only wait are called in the index.
+/// The first part of the keys of open runs that only wait.
 const WAITING: &str = "waiting";
 
 pub(super) fn waiting_key(workspace: WorkspaceId) -> [KeyPart; 2] {
     [WAITING.into(), KeyPart::Integer(workspace.get().cast_signed())]
 }
 
-/// Takes in what a host has made of a run. Runs that it begins must have the next numbers.
-fn advance(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
-    let Some(asked) = context.args()["draw"].as_array() else { return Ok(Json::Null) };
-    let asked: Vec<u64> = asked.iter().filter_map(Json::as_u64).collect();
-    for asked in &asked {
-        let number = context.draw(SEQUENCE)?.get();
-        if number != *asked {
-            return Err(CommandError::Conflict(format!("the next run has number {number}, not {asked}")));
-        }
-    }
-    Ok(serde_json::json!({"runs": asked}))
+/// What the argument of an `Advance` says about runs: all of it but the `body`, which the index does not need.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct AdvanceHead {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) rows: Vec<RunRow>,
+    /// Written, as `null` if there is none, by every event that changes rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) was: Option<Option<RunStatus>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) forgets: Vec<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) wait: Option<Wait>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) draw: Option<Vec<u64>>,
+    #[serde(rename = "settles", skip_serializing_if = "Option::is_none")]
+    pub(super) delivered: Option<u64>,
 }
 
-/// What an `Advance` says about runs; the rest is skipped without being kept.
+/// The runs that begin with an `Advance`: all that its command has to know.
 #[derive(Deserialize)]
-struct Head {
+struct Begins {
     #[serde(default)]
-    rows: Vec<RunRow>,
-    #[serde(default)]
-    was: Option<RunStatus>,
-    #[serde(default)]
-    settles: Option<u64>,
-    #[serde(default)]
-    wait: Option<Wait>,
-    #[serde(default)]
-    forgets: Vec<u64>,
+    draw: Option<Vec<u64>>,
+}
+
+/// Appends what the host says about a workflow. Runs that begin must have the next numbers.
+fn advance(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
+    let begins = Begins::deserialize(context.args());
+    let begins = begins.map_err(|error| CommandError::Invalid(error.to_string()))?;
+    let Some(runs) = begins.draw else { return Ok(Json::Null) };
+    for run in &runs {
+        let number = context.draw(SEQUENCE)?.get();
+        if number != *run {
+            return Err(CommandError::Conflict(format!("the next run has number {number}, not {run}")));
+        }
+    }
+    Ok(serde_json::json!({"runs": runs}))
 }
 
 fn project_runs(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
@@ -89,7 +104,7 @@ fn project_runs(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String
     if &*event.event.command != ADVANCE {
         return Ok(());
     }
-    let mut head: Head = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let mut head: AdvanceHead = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let place = event.place;
     let here = place.workspace_offset.get();
     for row in &mut head.rows {
@@ -99,11 +114,11 @@ fn project_runs(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String
     }
     head.forgets.iter().for_each(|run| rows.remove(&run_key(*run)));
     let mut index = rows.in_common();
-    for row in head.rows.iter().filter(|row| row.owes) {
-        index.put(&owing_key(place.workspace, row.run), &to_json(row)?);
+    for row in head.rows.iter().filter(|row| row.has_undelivered) {
+        index.put(&undelivered_key(place.workspace, row.run), &to_json(row)?);
     }
-    if let Some(run) = head.settles {
-        index.remove(&owing_key(place.workspace, run));
+    if let Some(run) = head.delivered {
+        index.remove(&undelivered_key(place.workspace, run));
     }
     match head.wait {
         Some(Wait::Begins(waiting)) => {
@@ -113,11 +128,12 @@ fn project_runs(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String
         Some(Wait::Over) => index.remove(&waiting_key(place.workspace)),
         None => {}
     }
-    if let Some(was) = head.was.filter(|_| !head.forgets.is_empty()) {
+    let was = head.was.flatten();
+    if let Some(was) = was.filter(|_| !head.forgets.is_empty()) {
         index.remove(&status_key(was, place.workspace));
     }
     let Some(last) = head.rows.last() else { return Ok(()) };
-    if let Some(was) = head.was.filter(|was| *was != last.status) {
+    if let Some(was) = was.filter(|was| *was != last.status) {
         index.remove(&status_key(was, place.workspace));
     }
     index.put(&status_key(last.status, place.workspace), &to_json(last)?);

@@ -1,24 +1,17 @@
-//! What a host of workflows does with the engine.
+//! What the host reads and writes of the application.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use serde::Deserialize;
+use serde_json::Value as Json;
+use seriatim_engine::limits::NAME_BYTES_MAX;
+use seriatim_engine::{
+    Answer, Argument, Engine, HostClaim, Hosted, KeyPart, Placed, Request, RequestError, SubmitError,
+};
+use seriatim_types::{Number, PartitionId, WorkspaceId, WorkspaceOffset};
 
-use serde_json::{Value as Json, json};
-use seriatim_types::{Number, PartitionId, WorkspaceId, WorkspaceKind, WorkspaceOffset};
-
-use super::commands::{ADVANCE, OWING, RUNS_VIEW, SETTLE, owing_key, status_key};
+use super::commands::{
+    ADVANCE, AdvanceHead, EMPTY, RUNS_VIEW, UNDELIVERED, run_key, status_key, undelivered_key,
+};
 use super::{KIND, NAME, RunRow, RunStatus, SEQUENCE, Wait};
-use crate::app::Running;
-use crate::apply::KeyUse;
-use crate::engine::Engine;
-use crate::error::{RequestError, SubmitError};
-use crate::event::Argument;
-use crate::keys::WorkspaceKeys;
-use crate::limits::NAME_BYTES_MAX;
-use crate::read::Placed;
-use crate::request::{Answer, Request};
-use crate::view::{self, KeyPart, ViewKeys};
 
 /// The log and the views of workflows, for the one host that drives them.
 #[derive(Debug, Clone, Copy)]
@@ -31,21 +24,21 @@ pub struct Workflows<'a> {
 pub struct Advance {
     /// Runs that begin or end with it, in the order of their numbers.
     pub rows: Vec<RunRow>,
-    /// How the newest run stood before, if the rows change that, or if it is forgotten.
+    /// The status of the newest run before, if the rows change it, or if that run is forgotten.
     pub was: Option<RunStatus>,
     /// The numbers of the runs that begin with it, ascending.
     pub draw: Vec<u64>,
-    /// The run that has told others what it still had to when it ended.
-    pub settles: Option<u64>,
-    /// How the wait of the open run changes.
+    /// A run that had ended with messages that were not delivered: all of them are delivered now.
+    pub delivered: Option<u64>,
+    /// How it changes whether the open run only waits.
     pub wait: Option<Wait>,
     /// Runs that leave the index: they have ended, and were kept long enough.
     pub forgets: Vec<u64>,
     /// What has happened, in the host's own form.
     pub body: Json,
-    /// The same key again is the same event again.
+    /// An event with a key that was used before is not appended again.
     pub idempotency_key: Option<String>,
-    /// What the sender meant: the same key with another meaning is refused.
+    /// Identifies what the sender asks for: the same key with another identity is refused.
     pub identity: String,
     /// The workspace offset that it has to follow.
     pub expected_offset: Option<u64>,
@@ -67,29 +60,6 @@ fn argument_bytes(argument: &Argument) -> usize {
     }
 }
 
-/// That a host is the one that drives the workflows of an engine, until it is released or dropped.
-#[derive(Debug)]
-pub struct WorkflowsClaim {
-    /// The engine's own mark.
-    claimed: Arc<AtomicBool>,
-    is_held: AtomicBool,
-}
-
-impl WorkflowsClaim {
-    /// Another host may drive them.
-    pub fn release(&self) {
-        if self.is_held.swap(false, Ordering::Relaxed) {
-            self.claimed.store(false, Ordering::Release);
-        }
-    }
-}
-
-impl Drop for WorkflowsClaim {
-    fn drop(&mut self) {
-        self.release();
-    }
-}
-
 /// Events that are read together, at most.
 const PAGE: usize = 256;
 /// Events that are read together at first, and after large ones.
@@ -106,7 +76,7 @@ impl WorkflowEvents<'_> {
     pub async fn next(&mut self) -> Result<Vec<Placed>, SubmitError> {
         let Some(from) = self.next else { return Ok(Vec::new()) };
         let limit = self.limit;
-        let events = self.workflows.engine.events(NAME, self.workspace, from, limit).await?;
+        let events = self.workflows.app()?.events(self.workspace, from, limit).await?;
         let bytes: usize = events.iter().map(|event| argument_bytes(&event.event.argument)).sum();
         if bytes > PAGE_BYTES {
             self.limit = (limit / 2).max(PAGE_MIN);
@@ -121,28 +91,24 @@ impl WorkflowEvents<'_> {
     }
 }
 
-impl Engine {
-    /// Workflows, for the one host that drives them.
-    #[must_use]
-    pub fn workflows(&self) -> Workflows<'_> {
-        Workflows { engine: self }
-    }
-}
-
 impl<'a> Workflows<'a> {
-    pub(super) fn running(&self) -> Result<(&'a Running, WorkspaceKind), SubmitError> {
-        let running = self.engine.running(NAME)?;
-        let kind = running.schema.kind_by_name(KIND);
-        let kind = kind.ok_or_else(|| SubmitError::UnknownApplication(NAME.to_owned()))?;
-        Ok((running, kind.id))
+    /// The workflows of an engine that was opened with [`app`](super::app).
+    #[must_use]
+    pub const fn new(engine: &'a Engine) -> Self {
+        Self { engine }
     }
 
-    /// Claims to be the one host that drives the workflows of this engine. None while another one does.
-    #[must_use]
-    pub fn claim(&self) -> Option<WorkflowsClaim> {
-        let claimed = self.engine.workflows_claimed().clone();
-        let is_new = !claimed.swap(true, Ordering::AcqRel);
-        is_new.then(|| WorkflowsClaim { claimed, is_held: AtomicBool::new(true) })
+    pub(super) fn app(&self) -> Result<Hosted<'a>, SubmitError> {
+        self.engine.hosted(NAME)
+    }
+
+    /// Claims to be the one host that drives the workflows of this engine. `None` while another one does.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::UnknownApplication`] if the engine was opened without the application.
+    pub fn claim(&self) -> Result<Option<HostClaim>, SubmitError> {
+        Ok(self.app()?.claim())
     }
 
     /// The workspace of a workflow, if it was ever started.
@@ -152,29 +118,17 @@ impl<'a> Workflows<'a> {
     /// [`SubmitError`].
     pub async fn find(&self, id: &str) -> Result<Option<WorkspaceId>, SubmitError> {
         check_id(id)?;
-        if let Some(found) = self.engine.workflow_ids().get(id) {
-            return Ok(Some(found));
-        }
-        let found = self.engine.registry().named(NAME, id).await?;
-        if let Some(found) = found {
-            self.engine.workflow_ids().insert(id.into(), found);
-        }
-        Ok(found)
+        self.app()?.find(id).await
     }
 
-    /// The workspace of a workflow, made if it is not there. Says whether it is new.
+    /// The workspace of a workflow, created if there is none. Says whether it is new.
     ///
     /// # Errors
     ///
     /// [`SubmitError`].
     pub async fn register(&self, id: &str) -> Result<(WorkspaceId, bool), SubmitError> {
-        if let Some(found) = self.find(id).await? {
-            return Ok((found, false));
-        }
-        let (running, kind) = self.running()?;
-        let (workspace, created) = self.engine.new_workspace(running, kind, Some(id), None).await?;
-        self.engine.workflow_ids().insert(id.into(), workspace.id);
-        Ok((workspace.id, created))
+        check_id(id)?;
+        self.app()?.register(KIND, id).await
     }
 
     /// Appends an event to a workflow's log: durable when it answers. Dropping the future does not cancel it.
@@ -183,33 +137,18 @@ impl<'a> Workflows<'a> {
     ///
     /// [`SubmitError`]: unless its kind is `InDoubt`, nothing was written.
     pub async fn advance(&self, workspace: WorkspaceId, advance: Advance) -> Result<Answer, SubmitError> {
-        let Advance { rows, was, draw, settles, wait, forgets, body, .. } = advance;
+        let Advance { rows, was, draw, delivered, wait, forgets, body, .. } = advance;
         let Advance { idempotency_key, identity, expected_offset, .. } = advance;
-        let mut args = serde_json::Map::new();
-        if !rows.is_empty() {
-            args.insert("rows".to_owned(), json!(rows));
-        }
-        if !rows.is_empty() || !forgets.is_empty() {
-            args.insert("was".to_owned(), json!(was));
-        }
-        if !forgets.is_empty() {
-            args.insert("forgets".to_owned(), forgets.into());
-        }
-        if let Some(wait) = wait {
-            args.insert("wait".to_owned(), json!(wait));
-        }
-        if !draw.is_empty() {
-            args.insert("draw".to_owned(), draw.into());
-        }
-        if let Some(settles) = settles {
-            args.insert("settles".to_owned(), settles.into());
-        }
-        args.insert("body".to_owned(), body);
-        let mut request = Request::new(ADVANCE).args(Json::Object(args));
+        let was = (!rows.is_empty() || !forgets.is_empty()).then_some(was);
+        let draw = (!draw.is_empty()).then_some(draw);
+        let head = AdvanceHead { rows, was, forgets, wait, draw, delivered };
+        let invalid = |error: serde_json::Error| RequestError::Refused(error.to_string());
+        let mut args = serde_json::to_value(head).map_err(invalid)?;
+        args["body"] = body;
+        let mut request = Request::new(ADVANCE).args(args);
         request.idempotency_key = idempotency_key;
         request.expected_offset = expected_offset;
-        let (running, kind) = self.running()?;
-        running.submit_as(workspace, kind, request, &identity).await
+        self.app()?.submit(workspace, KIND, request, Some(&identity)).await
     }
 
     /// What an event of [`Workflows::advance`] says, in the host's own form; none if it is another event.
@@ -218,18 +157,17 @@ impl<'a> Workflows<'a> {
         if &*event.event.command != ADVANCE {
             return None;
         }
-        let mut args = event.event.json_argument()?;
-        Some(args["body"].take())
+        let Argument::Json(text) = &event.event.argument else { return None };
+        serde_json::from_str::<Body>(text).ok().map(|argument| argument.body)
     }
 
-    /// Appends an event that says nothing: after a restore, a workflow's numbers skip what they have to with it.
+    /// Appends an event without content. After a restore, a workflow's numbers skip with it what may have been given out.
     ///
     /// # Errors
     ///
     /// [`SubmitError`].
-    pub async fn settle(&self, workspace: WorkspaceId) -> Result<Answer, SubmitError> {
-        let (running, kind) = self.running()?;
-        running.submit(workspace, kind, Cow::Owned(Request::new(SETTLE))).await
+    pub async fn append_empty(&self, workspace: WorkspaceId) -> Result<Answer, SubmitError> {
+        self.app()?.submit(workspace, KIND, Request::new(EMPTY), None).await
     }
 
     /// The event that was sent with an idempotency key.
@@ -238,15 +176,7 @@ impl<'a> Workflows<'a> {
     ///
     /// [`SubmitError`].
     pub async fn sent_with(&self, workspace: WorkspaceId, key: &str) -> Result<Option<Placed>, SubmitError> {
-        let (running, _) = self.running()?;
-        let key = running.keys(workspace).idempotency(key);
-        let found = running.partition_of(workspace).read(std::slice::from_ref(&key)).await?;
-        let Some(bytes) = found.into_iter().next().flatten() else { return Ok(None) };
-        let used = KeyUse::decode(&bytes)
-            .map_err(|problem| SubmitError::Apply(crate::apply::ApplyError::Bad { key, problem }))?;
-        let partition = running.partition_of(workspace).shared.partition.id;
-        let events = self.engine.partition_events(NAME, partition, used.offset, 1).await?;
-        Ok(events.into_iter().next())
+        self.app()?.event_with_key(workspace, key).await
     }
 
     /// The number that the next run of a workflow gets.
@@ -277,15 +207,13 @@ impl<'a> Workflows<'a> {
         before: Option<u64>,
         limit: usize,
     ) -> Result<Vec<RunRow>, SubmitError> {
-        let (running, _) = self.running()?;
-        let rows = ViewKeys::new(running.keys(workspace), RUNS_VIEW);
-        let before = before.map(super::commands::run_key);
-        let range = rows.range(&[], before.as_ref().map(|key| &key[..]));
-        let pairs = running.partition_of(workspace).scan(range, limit).await?;
-        Ok(pairs.into_iter().filter_map(|(_, row)| read_row(&row)).collect())
+        let before = before.map(run_key);
+        let before = before.as_ref().map(|key| &key[..]);
+        let rows = self.app()?.rows(workspace, RUNS_VIEW, before, limit).await?;
+        Ok(rows.into_iter().filter_map(|(_, row)| serde_json::from_value(row).ok()).collect())
     }
 
-    /// Up to `limit` workflows of a partition whose newest run stands like this, behind a workspace, ascending.
+    /// Up to `limit` workflows of a partition whose newest run has this status, after a workspace, ascending.
     ///
     /// # Errors
     ///
@@ -297,46 +225,41 @@ impl<'a> Workflows<'a> {
         after: Option<WorkspaceId>,
         limit: usize,
     ) -> Result<Vec<(WorkspaceId, RunRow)>, SubmitError> {
-        let (running, _) = self.running()?;
-        let Some(handle) = running.partition(partition) else { return Ok(Vec::new()) };
-        let rows = ViewKeys::new(WorkspaceKeys::of_partition(handle.shared.partition), RUNS_VIEW);
         let after = after.map(|after| status_key(status, after));
-        let range = rows.range(&[status.name().into()], after.as_ref().map(|key| &key[..]));
-        let pairs = handle.scan(range, limit).await?;
-        let read = |(key, row): (bytes::Bytes, bytes::Bytes)| match rows.read(&key).ok()?.pop()? {
-            KeyPart::Integer(id) => Some((WorkspaceId::new(u64::try_from(id).ok()?), read_row(&row)?)),
-            KeyPart::Text(_) => None,
-        };
-        Ok(pairs.into_iter().filter_map(read).collect())
+        self.index_rows(partition, status.name(), after.as_ref().map(|key| &key[..]), limit).await
     }
 
-    /// Up to `limit` runs of a partition that had still to tell others something when they ended.
+    /// Up to `limit` runs of a partition that ended with messages that are not delivered, after a run, ascending.
     ///
     /// # Errors
     ///
     /// [`SubmitError`].
-    pub async fn owing(
+    pub async fn undelivered(
         &self,
         partition: PartitionId,
         after: Option<(WorkspaceId, u64)>,
         limit: usize,
     ) -> Result<Vec<(WorkspaceId, RunRow)>, SubmitError> {
-        let (running, _) = self.running()?;
-        let Some(handle) = running.partition(partition) else { return Ok(Vec::new()) };
-        let rows = ViewKeys::new(WorkspaceKeys::of_partition(handle.shared.partition), RUNS_VIEW);
-        let after = after.map(|(workspace, run)| owing_key(workspace, run));
-        let range = rows.range(&[OWING.into()], after.as_ref().map(|key| &key[..]));
-        let pairs = handle.scan(range, limit).await?;
-        let read = |(key, row): (bytes::Bytes, bytes::Bytes)| match rows.read(&key).ok()?[..] {
-            [_, KeyPart::Integer(id), _] => {
-                Some((WorkspaceId::new(u64::try_from(id).ok()?), read_row(&row)?))
-            }
-            _ => None,
-        };
-        Ok(pairs.into_iter().filter_map(read).collect())
+        let after = after.map(|(workspace, run)| undelivered_key(workspace, run));
+        self.index_rows(partition, UNDELIVERED, after.as_ref().map(|key| &key[..]), limit).await
     }
 
-    /// Up to `limit` workflows whose newest run stands like one of these, behind a workspace, in the order in which they
+    /// Up to `limit` rows of a partition's index whose keys begin with a text, after a key, with their workspaces.
+    async fn index_rows(
+        &self,
+        partition: PartitionId,
+        first: &str,
+        after: Option<&[KeyPart]>,
+        limit: usize,
+    ) -> Result<Vec<(WorkspaceId, RunRow)>, SubmitError> {
+        let rows = self.app()?.common_rows(partition, RUNS_VIEW, &[first.into()], after, limit).await?;
+        let rows = rows.into_iter();
+        Ok(rows
+            .filter_map(|(key, row)| Some((workspace_of(&key)?, serde_json::from_value(row).ok()?)))
+            .collect())
+    }
+
+    /// Up to `limit` workflows whose newest run has one of these statuses, after a workspace, in the order in which they
     /// were first started.
     ///
     /// # Errors
@@ -365,14 +288,23 @@ impl<'a> Workflows<'a> {
     ///
     /// [`SubmitError`].
     pub fn partitions(&self) -> Result<Vec<PartitionId>, SubmitError> {
-        let (running, _) = self.running()?;
-        Ok(running.partitions.iter().map(|handle| handle.shared.partition.id).collect())
+        Ok(self.app()?.partitions())
     }
 }
 
-fn read_row(bytes: &[u8]) -> Option<RunRow> {
-    let (_, row) = view::decode_row(bytes).ok()?;
-    serde_json::from_value(row?).ok()
+/// The workspace in the key of an index row: its second part.
+pub(super) fn workspace_of(key: &[KeyPart]) -> Option<WorkspaceId> {
+    match key {
+        [_, KeyPart::Integer(id), ..] => Some(WorkspaceId::new(u64::try_from(*id).ok()?)),
+        _ => None,
+    }
+}
+
+/// The part of an `Advance` that is the host's own.
+#[derive(Deserialize)]
+struct Body {
+    #[serde(default)]
+    body: Json,
 }
 
 /// Refuses what is not an id of a workflow.

@@ -1,8 +1,8 @@
-//! Workflows: the built-in application whose workspaces are workflow ids.
+//! The built-in application `workflows`: each of its workspaces is a workflow.
 //!
-//! A workflow id is a workspace, named in the registry; its runs are numbered in it by the sequence `Run`, and its log is
-//! their history. What an event says about a run is the host's (`body`); what is kept here is which runs there are and how
-//! they stand:
+//! A workflow id is a name in the registry, and leads to a workspace. The workflow's runs are numbered in the workspace by
+//! the sequence `Run`, and the workspace's log is their history. What an event says about a run is in its `body` (see
+//! [`entry`](crate::entry)); the application itself only keeps an index: which runs there are, and the status of each.
 //!
 //! ```text
 //! event    argument                       header
@@ -11,34 +11,41 @@
 //! Settle   nothing                        lets a workspace of a restored copy skip what it has to skip
 //!
 //! view     rows of                 key                        row
-//! runs     the workspace           run, the newest first      how the run stands
-//! runs     the whole partition     status, workspace          how its newest run stands
-//! runs     the whole partition     "owing", workspace, run    a run that had still to tell others something
+//! runs     the workspace           run, the newest first      the run
+//! runs     the whole partition     status, workspace          the newest run of a workflow, by its status
+//! runs     the whole partition     "owing", workspace, run    a run that ended with messages that are not delivered
 //! runs     the whole partition     "waiting", workspace       until when nothing of its open run is under way
 //! ```
 //!
-//! Rows are removed when a host forgets runs that ended long ago (`forgets`): an event too, so that the index is the same
-//! whenever it is built anew. Rows of runs are written whole, by the event that begins a run
-//! and by the one that ends it, and by none between.
+//! A row of a run is written whole: by the event that begins the run and by the event that ends it, never between. Rows are
+//! removed when the host forgets runs that ended long ago (`forgets`). That is an event too, so the index is the same when
+//! it is rebuilt from the log.
 
 mod commands;
 mod handle;
 mod row;
 mod waiting;
 
+use seriatim_engine::BuiltIn;
 use seriatim_types::ApplicationId;
 
-pub use handle::{Advance, WorkflowEvents, Workflows, WorkflowsClaim};
+pub use commands::app;
+pub use handle::{Advance, WorkflowEvents, Workflows};
 pub use row::{BadRunStatus, RunRow, RunStatus};
 pub use waiting::{Wait, Waiting};
 
-pub(crate) use commands::app;
-
-/// The application's number, compiled in.
-pub(crate) const ID: ApplicationId = ApplicationId::new(3);
 /// The application's name, and the scope of its names in the registry.
 pub(crate) const NAME: &str = "workflows";
 /// The kind of its workspaces.
-pub(crate) const KIND: &str = "workflow";
+const KIND: &str = "workflow";
 /// Numbers the runs of a workflow.
-pub(crate) const SEQUENCE: &str = "Run";
+const SEQUENCE: &str = "Run";
+/// Only the host writes. Keys never expire, because a message between workflows may be sent again after any time.
+const BUILT_IN: BuiltIn = BuiltIn {
+    id: ApplicationId::new(3),
+    keeps_keys: true,
+    refuses_workspaces: "a workflow is made by starting it",
+    refuses_commands: Some(
+        "what happens to a workflow is written by its host: start it, signal it, cancel it",
+    ),
+};

@@ -1,40 +1,38 @@
-//! Open runs that wait and have nothing under way: what a host needs of them after a start.
+//! Open runs that only wait: after a start, the host does not have to read their histories.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use seriatim_types::{PartitionId, WorkspaceId};
+use seriatim_engine::SubmitError;
+use seriatim_types::{PartitionId, WorkspaceId, WorkspaceOffset};
 
 use super::commands::{RUNS_VIEW, waiting_key};
-use super::handle::Workflows;
+use super::handle::{Workflows, workspace_of};
 use super::{RunRow, RunStatus};
-use crate::error::SubmitError;
-use crate::keys::WorkspaceKeys;
-use crate::view::{self, KeyPart, ViewKeys};
 
-/// An open run that has nothing under way but timers that are due later.
+/// An open run that waits for messages, or for timers that are due later, and for nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
     /// The run.
     pub run: u64,
-    /// When the first of them is due: milliseconds since the Unix epoch. None: it waits for messages only.
+    /// When the first timer is due: milliseconds since the Unix epoch. `None`: it waits for messages only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<u64>,
 }
 
-/// How the wait of an open run changes with an event.
+/// How an event changes whether the open run only waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {
-    /// From here on it only waits.
+    /// From this event on it only waits.
     Begins(Waiting),
     /// Something is under way, or the run has ended.
     Over,
 }
 
 impl Workflows<'_> {
-    /// Up to `limit` workflows of a partition that have an open run, behind a workspace, ascending; with what it waits for,
-    /// if it only waits. Where nothing is said, its history has to be read.
+    /// Up to `limit` workflows of a partition that have an open run, after a workspace, ascending; with what the run waits
+    /// for, if it only waits. The history of any other run has to be read.
     ///
     /// # Errors
     ///
@@ -48,13 +46,11 @@ impl Workflows<'_> {
         let open = self.with_status(partition, RunStatus::Running, after, limit).await?;
         let (Some((first, _)), Some((last, _))) = (open.first(), open.last()) else { return Ok(Vec::new()) };
         let waiting = self.waiting(partition, *first, *last, open.len()).await?;
-        let of =
-            |workspace: WorkspaceId, run| waiting.get(&workspace).copied().filter(|found| found.run == run);
-        let with = |(workspace, row): (WorkspaceId, RunRow)| {
-            let found = of(workspace, row.run);
+        let with_waiting = |(workspace, row): (WorkspaceId, RunRow)| {
+            let found = waiting.get(&workspace).copied().filter(|found| found.run == row.run);
             (workspace, row, found)
         };
-        Ok(open.into_iter().map(with).collect())
+        Ok(open.into_iter().map(with_waiting).collect())
     }
 
     /// Up to `limit` waiting runs from one workspace to another.
@@ -65,17 +61,12 @@ impl Workflows<'_> {
         last: WorkspaceId,
         limit: usize,
     ) -> Result<BTreeMap<WorkspaceId, Waiting>, SubmitError> {
-        let (running, _) = self.running()?;
-        let Some(handle) = running.partition(partition) else { return Ok(BTreeMap::new()) };
-        let rows = ViewKeys::new(WorkspaceKeys::of_partition(handle.shared.partition), RUNS_VIEW);
-        let range = rows.between(&waiting_key(first), &waiting_key(last));
-        let pairs = handle.scan(range, limit).await?;
-        let read = |(key, row): (bytes::Bytes, bytes::Bytes)| {
-            let KeyPart::Integer(id) = rows.read(&key).ok()?.pop()? else { return None };
-            let (_, row) = view::decode_row(&row).ok()?;
-            Some((WorkspaceId::new(u64::try_from(id).ok()?), serde_json::from_value(row?).ok()?))
-        };
-        Ok(pairs.into_iter().filter_map(read).collect())
+        let keys = (&waiting_key(first)[..], &waiting_key(last)[..]);
+        let rows = self.app()?.common_rows_between(partition, RUNS_VIEW, keys, limit).await?;
+        let rows = rows.into_iter();
+        Ok(rows
+            .filter_map(|(key, row)| Some((workspace_of(&key)?, serde_json::from_value(row).ok()?)))
+            .collect())
     }
 
     /// The offset of a workflow's last event; 0 if there is none.
@@ -84,8 +75,6 @@ impl Workflows<'_> {
     ///
     /// [`SubmitError`].
     pub async fn last_offset(&self, workspace: WorkspaceId) -> Result<u64, SubmitError> {
-        let (running, _) = self.running()?;
-        let numbers = running.partition_of(workspace).numbers(workspace).await?;
-        Ok(numbers.map_or(0, |numbers| numbers.next_offset().get() - 1))
+        Ok(self.app()?.last_offset(workspace).await?.map_or(0, WorkspaceOffset::get))
     }
 }

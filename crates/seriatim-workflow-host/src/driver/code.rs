@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use seriatim_engine::RunRow;
 use seriatim_types::WorkspaceId;
 use seriatim_workflow::{
     Activation, ActivationFailure, Command, Instance, InstanceOptions, Numbering, Recorded,
 };
 
+use crate::application::RunRow;
 use crate::entry::Turn;
 use crate::error::HostError;
 use crate::inner::Inner;

@@ -19,9 +19,9 @@ mod turns;
 
 use std::sync::Arc;
 
-use seriatim_engine::{RunRow, RunStatus, Wait};
 use seriatim_workflow::{Activation, Command, IdReusePolicy, Job, Payload, QueryAnswer};
 
+use crate::application::{RunRow, RunStatus, Wait};
 use crate::entry::Entry;
 use crate::error::HostError;
 use crate::inner::Inner;

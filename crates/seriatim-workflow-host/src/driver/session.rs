@@ -6,6 +6,7 @@ use seriatim_engine::SubmitError;
 use seriatim_workflow::Job;
 
 use super::code::Code;
+use crate::application::Workflows;
 use crate::attempt::Execution;
 use crate::error::HostError;
 use crate::inner::Inner;
@@ -58,7 +59,7 @@ impl Session {
     async fn read(&self, is_in_doubt: bool) -> Result<Loaded, SubmitError> {
         if is_in_doubt {
             // An event that says nothing: once it is written, it is known what became of those before it.
-            self.inner.engine.workflows().settle(self.workflow.workspace).await?;
+            Workflows::new(&self.inner.engine).append_empty(self.workflow.workspace).await?;
             self.workflow.lock().standing.settled();
         }
         self.inner.histories.load(self.workflow.workspace).await
@@ -139,7 +140,7 @@ impl Session {
             }
         };
         let moved = |found: u64| SubmitError::Moved { workspace, expected: found.saturating_sub(1), found };
-        let workflows = self.inner.engine.workflows();
+        let workflows = Workflows::new(&self.inner.engine);
         let error = match workflows.advance(workspace, advance).await {
             Ok(answer) if !answer.repeated => {
                 let offset = answer.workspace_offset.get();
@@ -150,7 +151,7 @@ impl Session {
             // Another one has written it: the log knows.
             Ok(answer) => moved(answer.workspace_offset.get()),
             // The numbers of a restored copy skip with its next event: let that be an event that needs none.
-            Err(SubmitError::Conflict(_)) => match workflows.settle(workspace).await {
+            Err(SubmitError::Conflict(_)) => match workflows.append_empty(workspace).await {
                 Ok(answer) => moved(answer.workspace_offset.get()),
                 Err(error) => error,
             },

@@ -1,9 +1,10 @@
 //! Activations: what a run is told, what it asks for, and what is written of both.
 
-use seriatim_engine::{RunRow, SubmitError};
+use seriatim_engine::SubmitError;
 use seriatim_workflow::{Activation, ActivationFailure, Command, Job, Start, Time};
 
 use super::session::Session;
+use crate::application::{RunRow, Workflows};
 use crate::entry::{Ended, Entry, Turn};
 use crate::error::HostError;
 use crate::size;
@@ -199,7 +200,7 @@ impl Turns {
             // Not written yet: the first run has the first number, and the one after it the second.
             return Ok(if open.is_some() { 2 } else { 1 });
         }
-        let next = inner.engine.workflows().next_run(workflow.workspace).await?;
+        let next = Workflows::new(&inner.engine).next_run(workflow.workspace).await?;
         Ok(if open == Some(next) { next + 1 } else { next })
     }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use seriatim_activity::Activities;
-use seriatim_engine::RunStatus;
 use seriatim_env::Env;
 use seriatim_storage::faulty::Operation;
 use seriatim_types::ErrorKind;
@@ -16,6 +15,7 @@ use tokio::sync::watch;
 
 use super::life::{Chances, Disk, Life};
 use super::simulation::Crash;
+use crate::application::RunStatus;
 use crate::{Description, HostError, HostOptions, StartRequest, WorkflowHost};
 
 /// How long a request is tried again that the host has refused for now.

@@ -71,7 +71,8 @@ impl Life {
         let log = Log::new(FaultyLog::new(disk.log.clone(), &faults));
         let store = Store::new(FaultyStore::new(disk.store.clone(), &faults));
         let engine_options = Options { flush_interval: FLUSH_INTERVAL, ..Options::default() };
-        let engine = Engine::open(env.clone(), log, store, [], engine_options).await;
+        let app = crate::app().expect("the definition of workflows is compiled in");
+        let engine = Engine::open(env.clone(), log, store, [app], engine_options).await;
         let engine = engine.expect("an engine opens on a log and a store in memory");
         assert!(engine.wait_ready(READY_WITHIN).await, "the engine is not ready after {READY_WITHIN:?}");
         let activities = guarded(&activities, &over, chances.failing);

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use seriatim_engine::RunRow;
 use seriatim_env::Shutdown;
 use seriatim_workflow::{Job, Kind, Payload, Time};
 
 use super::item::{CodeStatus, Item, Key, Reply, Request, Responder, Responders, Starting, Written};
 use super::pending::{ActivityTask, Child, Message, Pending};
+use crate::application::RunRow;
 use crate::clock::Alarm;
 use crate::entry::{Attempted, Ended, Retry};
 use crate::error::HostError;

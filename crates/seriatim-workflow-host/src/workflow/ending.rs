@@ -1,6 +1,5 @@
 //! How runs end, and how others continue them: pure.
 
-use seriatim_engine::{RunRow, RunStatus};
 use seriatim_types::WorkspaceId;
 use seriatim_workflow::{
     Command, ContinueAsNew, Failure, FailureInfo, ParentClosePolicy, Payload, Start, Time,
@@ -8,6 +7,7 @@ use seriatim_workflow::{
 
 use super::pending::Pending;
 use super::{OpenRun, run_id};
+use crate::application::{RunRow, RunStatus};
 use crate::entry::{Begins, Ended, Entry, Next};
 
 /// How a run has ended.
@@ -58,7 +58,7 @@ pub(crate) fn row(run: u64, start: &Start, now: Time) -> RunRow {
         from: 0,
         to: None,
         next: None,
-        owes: false,
+        has_undelivered: false,
     }
 }
 
@@ -84,8 +84,8 @@ fn has_undelivered(pending: &Pending) -> bool {
 }
 
 fn closed(open: &OpenRun, status: RunStatus, time: Time) -> RunRow {
-    let owes = has_undelivered(&open.pending);
-    RunRow { status, ended: Some(millis(time)), to: Some(0), owes, ..open.row.clone() }
+    let has_undelivered = has_undelivered(&open.pending);
+    RunRow { status, ended: Some(millis(time)), to: Some(0), has_undelivered, ..open.row.clone() }
 }
 
 /// A run is ended from outside, without being asked.

@@ -102,11 +102,11 @@ fn ended(state: &mut State, ending: Ending, offset: u64, facts: &Facts<'_>, effe
     let mut row = ending.row;
     row.from = if row.from == 0 { offset } else { row.from };
     row.to = Some(offset);
-    if row.owes {
+    if row.has_undelivered {
         effects.push(Effect::DeliverRemaining(row.clone(), Box::new(open.pending)));
     }
     let next = ending.next.map(|next| {
-        let row = seriatim_engine::RunRow { from: offset, ..ending::row_of(&next) };
+        let row = crate::application::RunRow { from: offset, ..ending::row_of(&next) };
         let run = OpenRun::new(row, *next.start, next.begins, next.at);
         OpenRun { due: Some(next.at), wait: open.wait, ..run }
     });

@@ -15,10 +15,10 @@
 
 use std::sync::Arc;
 
-use seriatim_engine::{RunRow, RunStatus, Wait};
 use seriatim_workflow::{Failure, Start, Time};
 
 use super::pending::Pending;
+use crate::application::{RunRow, RunStatus, Wait};
 use crate::entry::{Begins, Ended, Turn};
 use crate::options::HostOptions;
 use crate::size;

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use seriatim_engine::RunRow;
 use seriatim_types::WorkspaceId;
 use seriatim_workflow::{Payload, Time};
 
@@ -13,6 +12,7 @@ use super::inbox::Inbox;
 use super::item::{Item, Reply};
 use super::standing::Standing;
 use super::under_way::UnderWay;
+use crate::application::RunRow;
 use crate::error::HostError;
 use crate::options::HostOptions;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seriatim_engine::{RunStatus, SubmitError};
+use seriatim_engine::SubmitError;
 use seriatim_storage::LogError;
 use seriatim_types::WorkspaceId;
 use seriatim_workflow::{
@@ -15,6 +15,7 @@ use super::ending::{self, Ending, Outcome};
 use super::standing::Standing;
 use super::writing::Writing;
 use super::*;
+use crate::application::RunStatus;
 use crate::entry::{Begins, Entry, Next, Retry, Turn};
 use crate::options::HostOptions;
 
@@ -31,7 +32,7 @@ fn start() -> Start {
 }
 
 fn open_run() -> OpenRun {
-    let row = seriatim_engine::RunRow { from: 5, ..ending::row(RUN, &start(), NOW) };
+    let row = crate::application::RunRow { from: 5, ..ending::row(RUN, &start(), NOW) };
     let mut open = OpenRun::new(row, start(), Begins::default(), NOW);
     open.take(&Turn { time: NOW, suggested: false, jobs: Vec::new(), commands: vec![schedule(1), timer(1)] });
     open
@@ -57,7 +58,7 @@ fn state(standing: &str) -> State {
     let standing = match standing {
         "unread" => Standing::default(),
         "closed" => {
-            let row = seriatim_engine::RunRow { status: RunStatus::Completed, ..open_run().row };
+            let row = crate::application::RunRow { status: RunStatus::Completed, ..open_run().row };
             Standing::Closed(Tail { offset: 7, newest: Some(row) })
         }
         "open" => Standing::Open(tail(), Box::new(open_run())),

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use seriatim_engine::{Wait, Waiting};
 use seriatim_workflow::Time;
 
 use super::pending::Pending;
 use super::{OpenRun, ending};
+use crate::application::{Wait, Waiting};
 use crate::entry::Next;
 
 /// A shorter wait is not noted: it would cost a row of the index, and is over when the host starts.

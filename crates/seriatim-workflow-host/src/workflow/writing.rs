@@ -1,6 +1,5 @@
 //! An event that is to be written, and who waits for it.
 
-use seriatim_engine::{Advance, RunStatus, Wait};
 use seriatim_workflow::{Command, IdReusePolicy, Job, Payload};
 
 use super::ending::{self, Ending};
@@ -8,6 +7,7 @@ use super::item::{Item, Key, Reply, Request, Responders, StartAs, Starting, Writ
 use super::state::{Facts, State};
 use super::step::answered;
 use super::wait;
+use crate::application::{Advance, RunStatus, Wait};
 use crate::entry::{Entry, Turn};
 use crate::error::HostError;
 
@@ -60,7 +60,7 @@ impl Writing {
             expected_offset: Some(tail.offset),
             wait: self.wait,
             forgets: self.forgets.clone(),
-            settles: self.entry.delivered.then_some(self.entry.run),
+            delivered: self.entry.delivered.then_some(self.entry.run),
             ..Advance::default()
         };
         if self.entry.begins.is_some() {
