@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 use crate::activation::{Home, read_activation};
 use crate::completion::{Defaults, untranslatable, write_completion};
 use crate::explain::Explainer;
-use crate::logged::logged;
+use crate::logged::write_log;
 
 /// The one job of an activation that drops a run.
 fn eviction(wire: &WorkflowActivation) -> Option<&RemoveFromCache> {
@@ -138,7 +138,7 @@ impl Runs {
             _ => None,
         })?;
         let options = InstanceOptions { numbering: Numbering::ByCallOrder, policy: Policy::Fail };
-        let instance = Instance::new(Arc::clone(&self.registry), options).log_to(logged);
+        let instance = Instance::new(Arc::clone(&self.registry), options).log_to(write_log);
         let (workflow_type, workflow_id) = (start.workflow_type.clone(), start.workflow_id.clone());
         Some(Run { instance, workflow_type, workflow_id })
     }

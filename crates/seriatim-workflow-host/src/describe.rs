@@ -133,11 +133,11 @@ impl WorkflowHost {
         }
         if let Some(workflow) = self.inner.table.find(workspace) {
             let state = workflow.lock();
-            if let Some(open) = state.standing.run() {
+            if let Some(open) = state.lifecycle.run() {
                 description.pending = operations(&open.pending);
             }
             if description.stuck.is_none() {
-                description.stuck = state.standing.stuck().map(str::to_owned);
+                description.stuck = state.lifecycle.stuck().map(str::to_owned);
             }
         }
     }

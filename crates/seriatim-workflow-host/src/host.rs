@@ -186,11 +186,11 @@ impl WorkflowHost {
         let workspace = self.workspace(id).await?;
         let key =
             key.map(|key| self.key(key, serde_json::to_string(&job).unwrap_or_default())).transpose()?;
-        let asked = self.inner.ask(workspace, |reply| {
+        let answer = self.inner.ask(workspace, |reply| {
             let responder = Responder::Written(reply);
             Item::Request(Box::new(Request { job, run: None, key, responder }))
         });
-        let Written { run, repeated, .. } = asked.await.map_err(|error| error.of(id))?;
+        let Written { run, repeated, .. } = answer.await.map_err(|error| error.of(id))?;
         Ok(Accepted { run_id: run_id(workspace, run), repeated })
     }
 
@@ -239,9 +239,9 @@ impl WorkflowHost {
         let workspace = self.workspace(id).await?;
         let key = idempotency_key.map(|key| self.key(key, format!("terminate {reason}"))).transpose()?;
         let ended = Box::new(terminated(reason, self.inner.now()));
-        let asked =
+        let answer =
             self.inner.ask(workspace, |reply| Item::End { run: None, ended, key, reply: Some(reply) });
-        let Written { run, repeated, .. } = asked.await.map_err(|error| error.of(id))?;
+        let Written { run, repeated, .. } = answer.await.map_err(|error| error.of(id))?;
         Ok(Accepted { run_id: run_id(workspace, run), repeated })
     }
 
@@ -254,8 +254,8 @@ impl WorkflowHost {
     pub async fn retry(&self, id: &str) -> Result<Accepted, HostError> {
         self.refuse_when_closed()?;
         let workspace = self.workspace(id).await?;
-        let asked = self.inner.ask(workspace, |reply| Item::Unstick { reply });
-        let Written { run, repeated, .. } = asked.await.map_err(|error| error.of(id))?;
+        let answer = self.inner.ask(workspace, |reply| Item::RetryStuck { reply });
+        let Written { run, repeated, .. } = answer.await.map_err(|error| error.of(id))?;
         Ok(Accepted { run_id: run_id(workspace, run), repeated })
     }
 
@@ -269,8 +269,8 @@ impl WorkflowHost {
         let workspace = self.workspace(id).await?;
         let job =
             Job::Query { id: "query".to_owned(), name: name.to_owned(), input, headers: Headers::new() };
-        let asked = self.inner.ask(workspace, |reply| Item::Query { job, reply });
-        asked.await.map_err(|error| error.of(id))
+        let answer = self.inner.ask(workspace, |reply| Item::Query { job, reply });
+        answer.await.map_err(|error| error.of(id))
     }
 
     /// Changes the state of a workflow's open run, and waits for what its code says to that.
@@ -303,11 +303,11 @@ impl WorkflowHost {
             identity: String::new(),
             run_validator: true,
         };
-        let asked = self.inner.ask(workspace, |reply| {
+        let answer = self.inner.ask(workspace, |reply| {
             let responder = Responder::Update(reply);
             Item::Request(Box::new(Request { job, run: None, key, responder }))
         });
-        asked.await.map_err(|error| error.of(id))
+        answer.await.map_err(|error| error.of(id))
     }
 
     /// Waits until the newest run of a workflow, and those that continue it, have ended, and returns its result.

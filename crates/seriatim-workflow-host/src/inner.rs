@@ -14,10 +14,10 @@ use seriatim_types::WorkspaceId;
 use seriatim_workflow::{CommandSeq, Failure, Instance, Job, Registry, Start, Time, TimeoutType};
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::alarms::{Alarm, Alarms};
 use crate::application::{RunRow, RunStatus, Workflows};
 use crate::attempt::to_time;
 use crate::cache::Instances;
-use crate::clock::{Alarm, Clock};
 use crate::driver::Driver;
 use crate::entry::{Begins, Ended};
 use crate::error::HostError;
@@ -45,7 +45,7 @@ pub(crate) struct Inner {
     pub(crate) inputs: Inputs,
     pub(crate) table: WorkflowTable,
     instances: Mutex<Instances<Instance>>,
-    pub(crate) clock: Clock,
+    pub(crate) alarms: Alarms,
     pub(crate) threads: Threads,
     /// Shows that it is the one host of its engine; otherwise why it cannot be.
     pub(crate) claim: Result<HostClaim, HostError>,
@@ -80,7 +80,7 @@ impl Inner {
             active: Semaphore::new(options.active_max.max(1)),
             activity_permits: Semaphore::new(options.activities_max.max(1)),
             claim: claim(&engine),
-            clock: Clock::default(),
+            alarms: Alarms::default(),
             threads: Threads::new(
                 options.workflow_threads,
                 options.abandoned_threads_max,
@@ -130,12 +130,12 @@ impl Inner {
     pub(crate) fn push(self: &Arc<Self>, workspace: WorkspaceId, item: Item) {
         let item = self.fit(item);
         let (workflow, presence) = loop {
-            let workflow = self.table.find_or_add(workspace, &self.clock);
+            let workflow = self.table.find_or_add(workspace, &self.alarms);
             let mut state = workflow.lock();
             if state.presence == Presence::Removed {
                 continue;
             }
-            if item.is_asked() && state.inbox.asked() >= self.options.inbox_max {
+            if item.is_awaited() && state.inbox.awaited() >= self.options.inbox_max {
                 drop(state);
                 let waiting = self.options.inbox_max;
                 item.refuse(HostError::Busy(format!("{waiting} requests wait for this workflow")));
@@ -188,10 +188,10 @@ impl Inner {
         let mut effects = Effects::new();
         let items = {
             let mut state = workflow.lock();
-            if state.standing.stuck().is_none() {
+            if state.lifecycle.stuck().is_none() {
                 self.metrics.stuck.increment(1.0);
             }
-            state.stick(reason.to_owned(), &mut effects);
+            state.mark_stuck(reason.to_owned(), &mut effects);
             state.drain()
         };
         for effect in effects {
@@ -323,7 +323,7 @@ impl Inner {
             let (draining, sweeper) = (self.draining.clone(), Sweeper { inner: self.clone(), retention });
             drop(self.env.spawn(async move { draining.run_until_cancelled(sweeper.run()).await }));
         }
-        let ringing = self.clock.run(&self.env, |workspace, run, alarm| self.ring(workspace, run, alarm));
+        let ringing = self.alarms.run(&self.env, |workspace, run, alarm| self.ring(workspace, run, alarm));
         self.draining.run_until_cancelled(ringing).await;
     }
 

@@ -25,10 +25,10 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod alarms;
 mod application;
 mod attempt;
 mod cache;
-mod clock;
 pub mod demo;
 mod describe;
 mod driver;

@@ -65,7 +65,7 @@ impl Resume {
             let page = workflows.open_runs(partition, after, PAGE).await?;
             for (workspace, _, waiting) in &page {
                 match waiting {
-                    Some(waiting) => self.inner.table.let_sleep(*workspace, *waiting, &self.inner.clock),
+                    Some(waiting) => self.inner.table.let_sleep(*workspace, *waiting, &self.inner.alarms),
                     None => self.inner.push(*workspace, Item::Wake),
                 }
             }

@@ -226,18 +226,19 @@ impl Job {
         }
     }
 
-    /// The operation whose result this is. The first phase of a child is not its result.
+    /// The operation that this job answers, and which of its answers it is.
     #[must_use]
-    pub fn answers(&self) -> Option<(Kind, u32)> {
+    pub fn answer(&self) -> Option<(Kind, u32, AnswerPhase)> {
+        use AnswerPhase::{ChildStart, Result};
         Some(match self {
-            Self::FireTimer { seq } => (Kind::Timer, seq.get()),
-            Self::ResolveActivity { seq, .. } => (Kind::Activity, seq.get()),
-            Self::ResolveLocalActivity { seq, .. } => (Kind::LocalActivity, seq.get()),
-            Self::ResolveChild { seq, .. } => (Kind::ChildWorkflow, seq.get()),
-            Self::ResolveExternalSignal { seq, .. } => (Kind::ExternalSignal, seq.get()),
-            Self::ResolveExternalCancel { seq, .. } => (Kind::ExternalCancel, seq.get()),
+            Self::FireTimer { seq } => (Kind::Timer, seq.get(), Result),
+            Self::ResolveActivity { seq, .. } => (Kind::Activity, seq.get(), Result),
+            Self::ResolveLocalActivity { seq, .. } => (Kind::LocalActivity, seq.get(), Result),
+            Self::ResolveChildStart { seq, .. } => (Kind::ChildWorkflow, seq.get(), ChildStart),
+            Self::ResolveChild { seq, .. } => (Kind::ChildWorkflow, seq.get(), Result),
+            Self::ResolveExternalSignal { seq, .. } => (Kind::ExternalSignal, seq.get(), Result),
+            Self::ResolveExternalCancel { seq, .. } => (Kind::ExternalCancel, seq.get(), Result),
             Self::Start(_)
-            | Self::ResolveChildStart { .. }
             | Self::Cancel { .. }
             | Self::Signal { .. }
             | Self::Query { .. }
@@ -247,6 +248,22 @@ impl Job {
             | Self::Evict { .. } => return None,
         })
     }
+
+    /// The operation whose result this is. That a child has started is not its result.
+    #[must_use]
+    pub fn answers(&self) -> Option<(Kind, u32)> {
+        let (kind, seq, phase) = self.answer()?;
+        (phase == AnswerPhase::Result).then_some((kind, seq))
+    }
+}
+
+/// Which of the answers of an operation a job is. Only a child workflow has two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AnswerPhase {
+    /// The child has started, or could not be started.
+    ChildStart,
+    /// The result.
+    Result,
 }
 
 impl fmt::Display for Job {

@@ -83,8 +83,8 @@ mod runtime;
 mod warning;
 
 pub use activation::{
-    Activation, ActivityResolution, ChildResolution, ChildStartFailure, ChildStartResolution, Execution, Job,
-    Start, Time,
+    Activation, ActivityResolution, AnswerPhase, ChildResolution, ChildStartFailure, ChildStartResolution,
+    Execution, Job, Start, Time,
 };
 pub use arguments::{Args, Arguments, args};
 pub use command::{Command, CommandKind, QueryAnswer, SignalTarget, UpdateOutcome};

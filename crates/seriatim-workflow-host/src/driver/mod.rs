@@ -104,7 +104,7 @@ impl Driver {
         if !state.is_before_begin() {
             state.jobs_limit = None;
         }
-        match state.standing.run() {
+        match state.lifecycle.run() {
             // Its code has read the input: it is there twice.
             Some(open) => self.session().code.keep(open.row.run, 2 * open.input_bytes + open.bytes),
             None => {
@@ -130,7 +130,7 @@ impl Driver {
                 self.session().write(Writing { responders, ..writing }).await;
             }
             Work::Arrived { jobs, responders } => self.arrived(jobs, responders, None).await,
-            Work::Unstick { reply } => self.unstick(reply).await,
+            Work::RetryStuck { reply } => self.retry_stuck(reply).await,
             Work::End { ended, key, reply } => {
                 let responder = reply.map(Responder::Written);
                 let Some(responder) = self.unless_sent(key.as_ref(), responder).await else { return };
@@ -224,7 +224,7 @@ impl Driver {
         // there no key to look for.
         let is_first = {
             let state = self.workflow().lock();
-            starting.is_fresh && state.standing.newest().is_none() && state.run().is_none()
+            starting.is_fresh && state.lifecycle.newest().is_none() && state.run().is_none()
         };
         if !is_first {
             let responder = Some(Responder::Written(starting.reply));
@@ -249,7 +249,7 @@ impl Driver {
         let row = ending::row(run, &start, time);
         let job = Job::Start(start.clone());
         let open = OpenRun::new(row, *start, begins.clone(), time);
-        self.workflow().lock().standing.open(OpenRun { due, wait: Some(Wait::Over), ..open });
+        self.workflow().lock().lifecycle.open(OpenRun { due, wait: Some(Wait::Over), ..open });
         let entry = Entry { run, begins: Some(begins), ..Entry::default() };
         let writing = Writing { key, started: Some(reply), reuse, ..Writing::of(entry) };
         let jobs = std::iter::once(job).chain(signal).collect();
@@ -263,7 +263,7 @@ impl Driver {
     async fn make_way(&mut self, reuse: IdReusePolicy) -> Option<HostError> {
         let (open, newest) = {
             let state = self.workflow().lock();
-            (state.standing.run().map(|open| open.row.clone()), state.standing.newest().cloned())
+            (state.lifecycle.run().map(|open| open.row.clone()), state.lifecycle.newest().cloned())
         };
         if let Some(row) = open {
             if reuse != IdReusePolicy::TerminateIfRunning {
@@ -272,7 +272,7 @@ impl Driver {
             let ended = terminated("another run takes its place", self.inner().now());
             self.turns.end(ended, None, Vec::new()).await;
             let state = self.workflow().lock();
-            let is_gone = !state.standing.is_unread() && state.run().is_none();
+            let is_gone = !state.lifecycle.is_unread() && state.run().is_none();
             return (!is_gone).then(|| HostError::Busy("the run before could not be ended".to_owned()));
         }
         let newest = newest?;
@@ -287,7 +287,7 @@ impl Driver {
     /// The first activation of a run that continues another one, or that was started with a delay.
     async fn begin(&mut self) {
         let found =
-            self.workflow().lock().standing.run().map(|open| {
+            self.workflow().lock().lifecycle.run().map(|open| {
                 (open.row.clone(), open.start.clone(), open.input_bytes, open.pending.early.clone())
             });
         let Some((row, start, input_bytes, early)) = found else { return };
@@ -340,8 +340,8 @@ impl Driver {
     }
 
     /// A stuck run is tried again: everything is read anew, and what it could not react to comes again.
-    async fn unstick(&mut self, reply: Reply<Written>) {
-        let was_stuck = self.session().change(|state, _, effects| state.unstick(effects));
+    async fn retry_stuck(&mut self, reply: Reply<Written>) {
+        let was_stuck = self.session().change(|state, _, effects| state.clear_stuck(effects));
         self.session().code.discard();
         while !self.session().load().await {
             if self.inner().stop.is_cancelled() {
@@ -361,7 +361,7 @@ impl Driver {
         if let Err(error) = &answer
             && self.workflow().lock().run().is_some()
         {
-            self.session().stick(error, Writing::default(), Vec::new());
+            self.session().mark_stuck(error, Writing::default(), Vec::new());
         }
         drop(reply.send(answer));
     }

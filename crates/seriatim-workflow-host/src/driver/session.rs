@@ -12,7 +12,7 @@ use crate::error::HostError;
 use crate::inner::Inner;
 use crate::messages::Messages;
 use crate::workflow::writing::Writing;
-use crate::workflow::{Effect, Effects, Facts, Item, Loaded, State, Workflow, operations, settle};
+use crate::workflow::{Effect, Effects, Facts, Item, Loaded, State, Workflow, after_write, operations};
 
 /// A workflow between its log and the world.
 pub(super) struct Session {
@@ -33,11 +33,11 @@ impl Session {
     pub(super) async fn load(&mut self) -> bool {
         let (is_fresh, is_in_doubt) = {
             let state = self.workflow.lock();
-            if !state.standing.is_unread() {
+            if !state.lifecycle.is_unread() {
                 return true;
             }
             let is_fresh = matches!(state.inbox.front(), Some(Item::Start(starting)) if starting.is_fresh);
-            (is_fresh, state.standing.is_in_doubt())
+            (is_fresh, state.lifecycle.is_in_doubt())
         };
         let loaded = if is_fresh { Ok(Loaded::default()) } else { self.read(is_in_doubt).await };
         match loaded {
@@ -46,8 +46,8 @@ impl Session {
                 true
             }
             Err(error) => {
-                let asked = self.workflow.lock().inbox.take_asked();
-                asked.into_iter().for_each(|item| item.refuse(error.clone().into()));
+                let awaited = self.workflow.lock().inbox.take_awaited();
+                awaited.into_iter().for_each(|item| item.refuse(error.clone().into()));
                 tracing::warn!(workspace = %self.workflow.workspace, %error, "a workflow cannot be read; it is tried again");
                 self.pauses = true;
                 false
@@ -60,7 +60,7 @@ impl Session {
         if is_in_doubt {
             // An event that says nothing: once it is written, it is known what became of those before it.
             Workflows::new(&self.inner.engine).append_empty(self.workflow.workspace).await?;
-            self.workflow.lock().standing.settled();
+            self.workflow.lock().lifecycle.doubt_resolved();
         }
         self.inner.histories.load(self.workflow.workspace).await
     }
@@ -76,9 +76,9 @@ impl Session {
         let facts = self.facts();
         let stepped = {
             let mut state = self.workflow.lock();
-            let was_stuck = state.standing.stuck().is_some();
+            let was_stuck = state.lifecycle.stuck().is_some();
             let stepped = step(&mut state, &facts, &mut effects);
-            match (was_stuck, state.standing.stuck().is_some()) {
+            match (was_stuck, state.lifecycle.stuck().is_some()) {
                 (false, true) => self.inner.metrics.stuck.increment(1.0),
                 (true, false) => self.inner.metrics.stuck.decrement(1.0),
                 _ => {}
@@ -101,8 +101,8 @@ impl Session {
             Effect::RefuseRequest(responder, error) => responder.refuse(error),
             Effect::Acknowledge(reply, written) => drop(reply.send(Ok(written))),
             Effect::Answer(reply, outcome) => drop(reply.send(outcome)),
-            Effect::SetAlarm { at, run, alarm } => inner.clock.set(at, workspace, run, alarm),
-            Effect::UnsetAlarm { at, run, alarm } => inner.clock.unset(at, workspace, run, alarm),
+            Effect::SetAlarm { at, run, alarm } => inner.alarms.set(at, workspace, run, alarm),
+            Effect::UnsetAlarm { at, run, alarm } => inner.alarms.unset(at, workspace, run, alarm),
             Effect::BeginActivity(begin) => {
                 drop(inner.env.spawn(Execution::new(inner.clone(), workspace, *begin).answer()));
             }
@@ -136,7 +136,7 @@ impl Session {
             Some(Ok(advance)) => advance,
             Some(Err(error)) => {
                 let error = HostError::Invalid(format!("what has happened cannot be written: {error}"));
-                return self.stick(&error, writing, Vec::new());
+                return self.mark_stuck(&error, writing, Vec::new());
             }
         };
         let moved = |found: u64| SubmitError::Moved { workspace, expected: found.saturating_sub(1), found };
@@ -145,7 +145,7 @@ impl Session {
             Ok(answer) if !answer.repeated => {
                 let offset = answer.workspace_offset.get();
                 return self.change(|state, facts, effects| {
-                    settle::written(state, writing, offset, facts, effects);
+                    after_write::written(state, writing, offset, facts, effects);
                 });
             }
             // Another one has written it: the log knows.
@@ -162,15 +162,15 @@ impl Session {
 
     /// The engine has not written an event, or does not know.
     pub(super) fn not_written(&mut self, error: SubmitError, writing: Writing) {
-        if !settle::is_retried(&error, &writing) {
+        if !after_write::is_retried(&error, &writing) {
             tracing::warn!(workspace = %self.workflow.workspace, %error, "an event was refused");
         }
-        self.change(|state, _, effects| settle::not_written(state, writing, error, effects));
+        self.change(|state, _, effects| after_write::not_written(state, writing, error, effects));
     }
 
     /// The run's code cannot react to what has happened. The activities that have ended are not run again: their answers are
     /// put back, and kept in an event of their own.
-    pub(super) fn stick(&mut self, error: &HostError, mut writing: Writing, jobs: Vec<Job>) {
+    pub(super) fn mark_stuck(&mut self, error: &HostError, mut writing: Writing, jobs: Vec<Job>) {
         let turns = std::mem::take(&mut writing.entry.turns);
         let jobs = turns.into_iter().flat_map(|turn| turn.jobs).chain(jobs);
         let ended: Vec<Job> = jobs.filter(|job| matches!(job, Job::ResolveActivity { .. })).collect();
@@ -180,7 +180,7 @@ impl Session {
         };
         let run = writing.entry.run;
         tracing::warn!(workspace = %self.workflow.workspace, run, %reason, "a run is stuck");
-        self.change(|state, _, effects| settle::stuck(state, run, reason, ended, effects));
+        self.change(|state, _, effects| after_write::stuck(state, run, reason, ended, effects));
         writing.refuse(error);
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct Turns {
 impl Turns {
     /// Something of the open run.
     fn of_run<T>(&self, get: impl FnOnce(&OpenRun) -> T) -> Option<T> {
-        self.session.workflow.lock().standing.run().map(get)
+        self.session.workflow.lock().lifecycle.run().map(get)
     }
 
     /// The open run: its row, how many turns it has had, and what its clock showed last.
@@ -52,7 +52,7 @@ impl Turns {
         };
         match turn {
             Ok(turn) => self.conclude(turn, writing).await,
-            Err((error, jobs)) => self.session.stick(&error, writing, jobs),
+            Err((error, jobs)) => self.session.mark_stuck(&error, writing, jobs),
         }
     }
 
@@ -72,7 +72,7 @@ impl Turns {
         let Some((row, turns, last)) = self.open() else { return Err((HostError::Closed, jobs)) };
         let Session { inner, workflow, code, .. } = &mut self.session;
         let time = inner.now().max(last);
-        let suggested = workflow.lock().standing.run().is_some_and(|open| open.is_long(&inner.options));
+        let suggested = workflow.lock().lifecycle.run().is_some_and(|open| open.is_long(&inner.options));
         let activation = Activation {
             history_length: turns,
             continue_as_new_suggested: suggested,
@@ -102,7 +102,7 @@ impl Turns {
         writing.keep_start(jobs);
         self.session.write(writing).await;
         self.session.change(|state, _, effects| {
-            if state.standing.run().is_some_and(|open| open.row.run == run && open.is_written()) {
+            if state.lifecycle.run().is_some_and(|open| open.row.run == run && open.is_written()) {
                 operations::resume(state, effects);
             }
         });
@@ -123,15 +123,15 @@ impl Turns {
         writing.keep_start(turns.into_iter().flat_map(|turn| turn.jobs).chain(jobs));
         {
             let mut state = self.session.workflow.lock();
-            let Some(open) = state.standing.run_mut() else { return };
+            let Some(open) = state.lifecycle.run_mut() else { return };
             (open.pending, open.turns, open.due) = (Default::default(), 0, Some(open.start.start_time));
         }
         let run = writing.entry.run;
         self.session.write(writing).await;
         self.session.change(|state, _, effects| {
-            if state.standing.run().is_some_and(|open| open.row.run == run && open.is_written()) {
+            if state.lifecycle.run().is_some_and(|open| open.row.run == run && open.is_written()) {
                 tracing::warn!(run, %reason, "a run is stuck at its start");
-                state.stick(reason, effects);
+                state.mark_stuck(reason, effects);
             }
             // What the failed activation has begun is not so.
             state.forget(effects);
@@ -152,7 +152,7 @@ impl Turns {
             Err((error, jobs)) if writing.entry.begins.is_some() => {
                 return self.start_stuck(writing, error, jobs).await;
             }
-            Err((error, jobs)) => return self.session.stick(&error, writing, jobs),
+            Err((error, jobs)) => return self.session.mark_stuck(&error, writing, jobs),
         }
         match self.ending(&writing.entry).await {
             Ok(ending) => self.session.write(Writing { ending, ..writing }).await,
@@ -162,7 +162,7 @@ impl Turns {
 
     /// Takes a turn in, as if it were written.
     fn take(&self, turn: &Turn) {
-        self.session.workflow.lock().standing.run_mut().into_iter().for_each(|open| open.take(turn));
+        self.session.workflow.lock().lifecycle.run_mut().into_iter().for_each(|open| open.take(turn));
     }
 
     /// How the run ends with these turns, if it does.
@@ -194,7 +194,7 @@ impl Turns {
         let Session { inner, workflow, .. } = &self.session;
         let (offset, open) = {
             let state = workflow.lock();
-            (state.standing.tail().map_or(0, |tail| tail.offset), state.run())
+            (state.lifecycle.tail().map_or(0, |tail| tail.offset), state.run())
         };
         if offset == 0 {
             // Not written yet: the first run has the first number, and the one after it the second.
@@ -213,7 +213,7 @@ impl Turns {
             let Some(turn) = entry.turns.last() else { return Ok(()) };
             let holds = self.session.change(|state, _, effects| {
                 operations::begin_local(state, turn, effects);
-                let open = state.standing.run();
+                let open = state.lifecycle.run();
                 turn.end().is_none() && open.is_some_and(|open| !open.pending.local_activities.is_empty())
             });
             if !holds {

@@ -7,8 +7,8 @@ use seriatim_workflow::{Job, Kind, Payload, Time};
 
 use super::item::{CodeStatus, Item, Key, Reply, Request, Responder, Responders, Starting, Written};
 use super::pending::{ActivityTask, Child, Message, Pending};
+use crate::alarms::Alarm;
 use crate::application::RunRow;
-use crate::clock::Alarm;
 use crate::entry::{Attempted, Ended, Retry};
 use crate::error::HostError;
 
@@ -108,7 +108,7 @@ pub(crate) enum Work {
         jobs: Vec<Job>,
         responders: Responders,
     },
-    Unstick {
+    RetryStuck {
         reply: Reply<Written>,
     },
     End {

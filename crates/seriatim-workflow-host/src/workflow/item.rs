@@ -137,7 +137,7 @@ pub(crate) enum Item {
         reply: Reply<CodeStatus>,
     },
     /// A stuck run is tried again.
-    Unstick {
+    RetryStuck {
         reply: Reply<Written>,
     },
     /// Nothing: the workflow is read, and what is pending continues.
@@ -146,14 +146,14 @@ pub(crate) enum Item {
 
 impl Item {
     /// Whether a caller of the host waits for it: these are limited in number.
-    pub(crate) fn is_asked(&self) -> bool {
+    pub(crate) fn is_awaited(&self) -> bool {
         matches!(
             self,
             Self::Start(_)
                 | Self::Request(_)
                 | Self::Query { .. }
                 | Self::Inspect { .. }
-                | Self::Unstick { .. }
+                | Self::RetryStuck { .. }
         )
     }
 
@@ -164,7 +164,7 @@ impl Item {
             Self::End { reply: Some(reply), .. }
             | Self::Attempted { reply: Some(reply), .. }
             | Self::Forget { reply, .. }
-            | Self::Unstick { reply } => {
+            | Self::RetryStuck { reply } => {
                 drop(reply.send(Err(error)));
             }
             Self::Query { reply, .. } => drop(reply.send(Err(error))),

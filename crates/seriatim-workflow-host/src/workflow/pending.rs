@@ -114,7 +114,7 @@ impl Pending {
 
     /// Takes a turn in: answers end what waited for them, commands begin something new.
     pub(crate) fn apply(&mut self, turn: &Turn) {
-        turn.jobs.iter().for_each(|job| self.settle(job));
+        turn.jobs.iter().for_each(|job| self.resolve(job));
         turn.commands.iter().for_each(|command| self.begin(turn.time, command));
     }
 
@@ -141,7 +141,7 @@ impl Pending {
     }
 
     /// An answer has come.
-    pub(crate) fn settle(&mut self, job: &Job) {
+    pub(crate) fn resolve(&mut self, job: &Job) {
         match job {
             Job::Start(_) => self.early.clear(),
             Job::FireTimer { seq } => drop(self.timers.remove(&seq.get())),

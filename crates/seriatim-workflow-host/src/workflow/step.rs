@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use seriatim_workflow::{Job, Kind};
+use seriatim_workflow::{AnswerPhase, Job, Kind};
 
 use super::effect::{Effect, Effects, Work};
 use super::item::{Item, Request, Responder, Responders, StartAs, Starting, is_early, protocol_id};
@@ -29,7 +29,7 @@ pub(crate) fn step(state: &mut State, item: Item, facts: &Facts<'_>, effects: &m
         Item::Retry { run, .. } if !is_current(run) => None,
         Item::Retry { retry, is_kept: true, .. } => Some(Work::Retries(vec![*retry])),
         Item::Retry { retry, .. } => {
-            state.standing.run_mut().into_iter().for_each(|open| open.pending.retry(&retry));
+            state.lifecycle.run_mut().into_iter().for_each(|open| open.pending.retry(&retry));
             None
         }
         Item::Attempted { run, .. } | Item::End { run: Some(run), .. } if !is_current(run) => {
@@ -51,13 +51,13 @@ pub(crate) fn step(state: &mut State, item: Item, facts: &Facts<'_>, effects: &m
         Item::End { ended, key, reply, .. } => Some(Work::End { ended: *ended, key, reply }),
         Item::Begin { run } => {
             let is_due = is_current(run) && state.is_before_begin();
-            (is_due && state.standing.stuck().is_none()).then_some(Work::Begin)
+            (is_due && state.lifecycle.stuck().is_none()).then_some(Work::Begin)
         }
         Item::Delivered { run } => Some(Work::Delivered(run)),
         Item::Forget { runs, reply } => Some(Work::Forget { runs, reply }),
         Item::Query { job, reply } => Some(Work::Query { job, reply }),
         Item::Inspect { reply } => Some(Work::Inspect { reply }),
-        Item::Unstick { reply } => Some(Work::Unstick { reply }),
+        Item::RetryStuck { reply } => Some(Work::RetryStuck { reply }),
         Item::Wake => None,
     }
 }
@@ -72,7 +72,7 @@ struct Gathered {
     arrived: Vec<Job>,
     early: Responders,
     bytes: usize,
-    seen: HashSet<(Kind, u32, bool)>,
+    seen: HashSet<(Kind, u32, AnswerPhase)>,
 }
 
 /// Puts what has happened to the run into one activation: answers, and requests without a key.
@@ -109,15 +109,16 @@ fn gather(state: &mut State, first: Item, facts: &Facts<'_>, effects: &mut Effec
 
 impl Gathered {
     fn answer(&mut self, state: &State, run: u64, job: Job, generation: u64) {
-        let Some(open) = state.standing.run().filter(|open| open.due.is_none() && open.row.run == run) else {
+        let Some(open) = state.lifecycle.run().filter(|open| open.due.is_none() && open.row.run == run)
+        else {
             return;
         };
-        let is_new = answered(&job).is_none_or(|operation| self.seen.insert(operation));
+        let is_new = job.answer().is_none_or(|operation| self.seen.insert(operation));
         let is_late = matches!(job, Job::ResolveLocalActivity { .. }) && generation != state.generation;
         if !is_new || is_late || !open.pending.admits(&job) {
             return;
         }
-        if state.standing.stuck().is_none() {
+        if state.lifecycle.stuck().is_none() {
             self.bytes += size::job_bytes(&job);
             self.jobs.push(job);
         } else if let Job::ResolveActivity { seq, .. } = &job
@@ -160,7 +161,7 @@ pub(crate) fn refusal(
     about_to_be: usize,
     facts: &Facts<'_>,
 ) -> Option<HostError> {
-    let open = state.standing.run();
+    let open = state.lifecycle.run();
     let fits = open.is_some_and(|open| request.run.is_none_or(|run| run == open.row.run));
     if !fits {
         return Some(state.not_running(facts));
@@ -180,7 +181,7 @@ pub(crate) fn refusal(
 /// Why a signal cannot be kept for the run's first activation: what is kept, and is about to be, comes with it in one
 /// event. A request to stop is always kept.
 fn no_room(state: &State, job: &Job, about_to_be: usize, facts: &Facts<'_>) -> Option<HostError> {
-    let open = state.standing.run()?;
+    let open = state.lifecycle.run()?;
     let kept = about_to_be + open.pending.early.iter().map(size::job_bytes).sum::<usize>();
     let fits = kept == 0 || kept + size::job_bytes(job) <= facts.options.jobs_bytes_max;
     if fits || matches!(job, Job::Cancel { .. }) {
@@ -205,8 +206,8 @@ pub(crate) fn signal_open(state: &mut State, starting: Starting) -> Option<Start
 
 /// Takes the answers of local activities out of the inbox, up to so many bytes.
 pub(crate) fn local_answers(state: &mut State, limit: usize) -> Vec<Job> {
-    let State { inbox, standing, generation, .. } = state;
-    let Some(open) = standing.run() else { return Vec::new() };
+    let State { inbox, lifecycle, generation, .. } = state;
+    let Some(open) = lifecycle.run() else { return Vec::new() };
     let is_awaited = |job: &Job, of: u64| of == *generation && open.pending.admits(job);
     let mut bytes = 0;
     // One that is not waited for any more is taken out too, and dropped.
@@ -222,12 +223,4 @@ pub(crate) fn local_answers(state: &mut State, limit: usize) -> Vec<Job> {
         _ => None,
     });
     awaited.collect()
-}
-
-/// Which operation a job answers. The first phase of a child is an answer of its own.
-pub(crate) fn answered(job: &Job) -> Option<(Kind, u32, bool)> {
-    match job {
-        Job::ResolveChildStart { seq, .. } => Some((Kind::ChildWorkflow, seq.get(), true)),
-        other => other.answers().map(|(kind, seq)| (kind, seq, false)),
-    }
 }

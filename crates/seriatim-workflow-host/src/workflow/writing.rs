@@ -5,7 +5,6 @@ use seriatim_workflow::{Command, IdReusePolicy, Job, Payload};
 use super::ending::{self, Ending};
 use super::item::{Item, Key, Reply, Request, Responders, StartAs, Starting, Written, is_early};
 use super::state::{Facts, State};
-use super::step::answered;
 use super::wait;
 use crate::application::{Advance, RunStatus, Wait};
 use crate::entry::{Entry, Turn};
@@ -51,7 +50,7 @@ impl Writing {
         state: &State,
         facts: &Facts<'_>,
     ) -> Option<Result<Advance, serde_json::Error>> {
-        let (tail, run) = (state.standing.tail()?, state.standing.run());
+        let (tail, run) = (state.lifecycle.tail()?, state.lifecycle.run());
         self.wait = run.and_then(|open| match &self.ending {
             Some(ending) => wait::change_at_end(open, ending.next.as_ref(), facts.now),
             None => wait::change(open, facts.now),
@@ -110,7 +109,7 @@ impl Writing {
         let jobs = self.entry.turns.first().map_or(&self.entry.arrived[..], |turn| &turn.jobs);
         let answers = jobs
             .iter()
-            .filter(|job| answered(job).is_some() && !matches!(job, Job::ResolveLocalActivity { .. }));
+            .filter(|job| job.answer().is_some() && !matches!(job, Job::ResolveLocalActivity { .. }));
         answers.map(|job| Item::Answer { run, job: job.clone(), generation: 0 }).collect()
     }
 
@@ -119,12 +118,13 @@ impl Writing {
         let run = self.entry.run;
         let mut items = Vec::from_iter(self.take_start());
         let Some(turn) = self.entry.turns.first() else { return items };
-        let asked = turn.jobs.iter().filter(|job| answered(job).is_none() && !matches!(job, Job::Start(_)));
-        let (asked, mut requests) = (asked.collect::<Vec<&Job>>(), Vec::new());
+        let requested =
+            turn.jobs.iter().filter(|job| job.answer().is_none() && !matches!(job, Job::Start(_)));
+        let (requested, mut requests) = (requested.collect::<Vec<&Job>>(), Vec::new());
         // What was written before and comes with the first activation precedes what is asked for now; a key is the last
         // one's.
         let (responders, mut key) = (std::mem::take(&mut self.responders), self.key.clone());
-        for (job, (_, responder)) in asked.into_iter().rev().zip(responders.into_iter().rev()) {
+        for (job, (_, responder)) in requested.into_iter().rev().zip(responders.into_iter().rev()) {
             let mut job = job.clone();
             if let Job::Update { run_validator, .. } = &mut job {
                 *run_validator = true;

@@ -7,12 +7,12 @@ use seriatim_workflow::Job;
 use super::effect::{Effect, Effects};
 use super::ending::{self, Ending, Outcome};
 use super::item::{Item, Responder, Written};
+use super::lifecycle::OpenRun;
 use super::operations;
 use super::run_id;
-use super::standing::OpenRun;
 use super::state::{Facts, State};
 use super::writing::{Writing, completed};
-use crate::clock::Alarm;
+use crate::alarms::Alarm;
 use crate::entry::Entry;
 use crate::error::HostError;
 
@@ -37,9 +37,9 @@ pub(crate) fn written(
     if let Some(ending) = ending {
         let outcome = Outcome::of(&entry).filter(|_| ending.next.is_none());
         ended(state, ending, offset, facts, effects);
-        state.last_ended = state.standing.newest().cloned().zip(outcome);
+        state.last_ended = state.lifecycle.newest().cloned().zip(outcome);
     }
-    if let (Some(open), Some(wait)) = (state.standing.run_mut(), wait) {
+    if let (Some(open), Some(wait)) = (state.lifecycle.run_mut(), wait) {
         open.wait = Some(wait);
     }
 }
@@ -47,7 +47,7 @@ pub(crate) fn written(
 /// What an event says is so. Its turns were taken in when they were made.
 fn take_in(state: &mut State, writing: &Writing, offset: u64, effects: &mut Effects) {
     let Writing { entry, forgets, .. } = writing;
-    if let Some(open) = state.standing.run_mut() {
+    if let Some(open) = state.lifecycle.run_mut() {
         entry.retries.iter().for_each(|retry| open.pending.retry(retry));
         entry.attempts.iter().for_each(|attempted| open.pending.attempted(attempted));
         entry.arrived.iter().for_each(|job| open.pending.arrive(job));
@@ -57,8 +57,8 @@ fn take_in(state: &mut State, writing: &Writing, offset: u64, effects: &mut Effe
             effects.push(Effect::RunStarted);
         }
     }
-    let begun = state.standing.run().filter(|_| entry.begins.is_some()).map(|open| open.row.clone());
-    if let Some(tail) = state.standing.tail_mut() {
+    let begun = state.lifecycle.run().filter(|_| entry.begins.is_some()).map(|open| open.row.clone());
+    if let Some(tail) = state.lifecycle.tail_mut() {
         tail.offset = offset;
         tail.newest = begun.or_else(|| tail.newest.take().filter(|row| !forgets.contains(&row.run)));
     }
@@ -94,7 +94,7 @@ fn ended(state: &mut State, ending: Ending, offset: u64, facts: &Facts<'_>, effe
     effects.push(Effect::DiscardCode);
     state.inbox.release();
     state.under_way.clear(effects);
-    let Some(open) = state.standing.close() else { return };
+    let Some(open) = state.lifecycle.close() else { return };
     let run = open.row.run;
     if let Some(at) = ending::deadline(open.begins.deadline, &open.start) {
         effects.push(Effect::UnsetAlarm { at, run, alarm: Alarm::Deadline });
@@ -110,7 +110,7 @@ fn ended(state: &mut State, ending: Ending, offset: u64, facts: &Facts<'_>, effe
         let run = OpenRun::new(row, *next.start, next.begins, next.at);
         OpenRun { due: Some(next.at), wait: open.wait, ..run }
     });
-    if let Some(tail) = state.standing.tail_mut() {
+    if let Some(tail) = state.lifecycle.tail_mut() {
         tail.newest = Some(next.as_ref().map_or(row, |next| next.row.clone()));
     }
     let error = match &next {
@@ -118,7 +118,7 @@ fn ended(state: &mut State, ending: Ending, offset: u64, facts: &Facts<'_>, effe
         None => state.not_running(facts),
     };
     if let Some(next) = next {
-        state.standing.open(next);
+        state.lifecycle.open(next);
         operations::resume(state, effects);
     }
     effects.extend(state.updates.drain().map(|(_, reply)| Effect::Answer(reply, Err(error.clone()))));
@@ -128,7 +128,7 @@ fn ended(state: &mut State, ending: Ending, offset: u64, facts: &Facts<'_>, effe
 /// The run's code cannot react to what has happened. Answers of activities are put back.
 pub(crate) fn stuck(state: &mut State, run: u64, reason: String, answers: Vec<Job>, effects: &mut Effects) {
     effects.push(Effect::DiscardCode);
-    state.stick(reason, effects);
+    state.mark_stuck(reason, effects);
     put_back(state, answers.into_iter().map(|job| Item::Answer { run, job, generation: 0 }).collect());
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn not_written(
     state.forget(effects);
     if !is_retried(&error, &writing) {
         if !writing.is_awaited() {
-            state.standing.stick(error.to_string());
+            state.lifecycle.mark_stuck(error.to_string());
         }
         return refuse(writing, &error.into(), effects);
     }
@@ -172,7 +172,7 @@ pub(crate) fn not_written(
         // No caller has asked for a certain offset: what was asked for comes again.
         ErrorKind::Conflict => put_back(state, writing.take_requests()),
         ErrorKind::InDoubt => {
-            state.standing.doubt();
+            state.lifecycle.mark_in_doubt();
             refuse_outcomes(state, &writing.entry, &error, effects);
         }
         _ => {}

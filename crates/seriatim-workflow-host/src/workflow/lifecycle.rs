@@ -103,7 +103,7 @@ pub(crate) struct Loaded {
 
 /// What a workflow is to its driver.
 #[derive(Debug)]
-pub(crate) enum Standing {
+pub(crate) enum Lifecycle {
     /// Its log has to be read.
     Unread {
         /// Why the code of the open run could not continue, if it could not.
@@ -119,13 +119,13 @@ pub(crate) enum Standing {
     Stuck(Tail, Box<OpenRun>, String),
 }
 
-impl Default for Standing {
+impl Default for Lifecycle {
     fn default() -> Self {
         Self::Unread { stuck: None, is_in_doubt: false }
     }
 }
 
-impl Standing {
+impl Lifecycle {
     pub(crate) const fn is_unread(&self) -> bool {
         matches!(self, Self::Unread { .. })
     }
@@ -202,25 +202,25 @@ impl Standing {
     }
 
     /// Before the log is read, it has to be settled whether the last event is written.
-    pub(crate) fn doubt(&mut self) {
+    pub(crate) fn mark_in_doubt(&mut self) {
         *self = Self::Unread { stuck: self.take_stuck(), is_in_doubt: true };
     }
 
     /// It is known which events are written.
-    pub(crate) const fn settled(&mut self) {
+    pub(crate) const fn doubt_resolved(&mut self) {
         if let Self::Unread { is_in_doubt, .. } = self {
             *is_in_doubt = false;
         }
     }
 
     /// The open run's code cannot continue. What it has changed in memory is forgotten.
-    pub(crate) fn stick(&mut self, reason: String) {
+    pub(crate) fn mark_stuck(&mut self, reason: String) {
         let is_in_doubt = self.is_in_doubt();
         *self = Self::Unread { stuck: Some(reason), is_in_doubt };
     }
 
     /// A stuck run is to be tried again. Says whether it was stuck.
-    pub(crate) fn unstick(&mut self) -> bool {
+    pub(crate) fn clear_stuck(&mut self) -> bool {
         if self.stuck().is_none() {
             return false;
         }
