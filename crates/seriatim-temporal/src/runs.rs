@@ -52,7 +52,7 @@ pub(crate) struct Runs {
     /// Everything that is under way.
     pub(crate) tasks: TaskTracker,
     /// The runs that the core has cached, by run id; not those that are being activated. The core bounds their number,
-    /// and says which of them go.
+    /// and says which of them are dropped.
     pub(crate) cached: Cache,
 }
 
@@ -67,8 +67,8 @@ impl Cache {
 }
 
 impl Runs {
-    /// Asks for activations until there are no more. Each is answered by a task of its own, so that a run that thinks for
-    /// long holds up no other; the core gives out no second activation of a run before the first is answered.
+    /// Asks for activations until there are no more. Each is answered by a task of its own, so that a run that computes
+    /// for long does not delay others; the core gives out no second activation of a run before the first is answered.
     pub(crate) async fn poll(self: Arc<Self>) -> Result<(), PollError> {
         let mut first_error = None;
         loop {
@@ -89,7 +89,7 @@ impl Runs {
 
     async fn answer(&self, activation: WorkflowActivation) {
         let run_id = activation.run_id.clone();
-        // Whatever goes wrong here is this run's affair: it fails its workflow task.
+        // A defect here fails the workflow task of this run, and nothing else.
         let completion = catch_unwind(AssertUnwindSafe(|| self.activate(activation)));
         let completion = completion.unwrap_or_else(|_| self.broken(run_id));
         let run_id = completion.run_id.clone();
@@ -98,7 +98,7 @@ impl Runs {
         }
     }
 
-    /// Activates a run. When this returns the run is in the cache again, and may be activated anew.
+    /// Activates a run. When this returns the run is in the cache again, and may be activated again.
     fn activate(&self, wire: WorkflowActivation) -> WorkflowActivationCompletion {
         if let Some(eviction) = eviction(&wire) {
             self.evict(&wire.run_id, eviction);

@@ -1,4 +1,4 @@
-//! How workflows stand, for people and programs.
+//! Descriptions of workflows, for people and programs.
 
 use serde::Serialize;
 use seriatim_types::WorkspaceOffset;
@@ -13,7 +13,7 @@ use crate::workflow::ending::Outcome;
 use crate::workflow::pending::{MessageContents, Pending};
 use crate::workflow::{CodeStatus, Item, run_id};
 
-/// How a workflow's newest run stands.
+/// The newest run of a workflow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Description {
     /// What is kept of it.
@@ -49,7 +49,7 @@ pub struct PendingOperation {
     pub path: String,
     /// Name of the activity, of the child's type, of the signal; empty where there is none.
     pub name: String,
-    /// When it was asked for.
+    /// When the run issued the command.
     pub since: Time,
     /// When a timer fires, or an activity is tried next.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,7 +77,7 @@ pub struct Listed {
 }
 
 impl WorkflowHost {
-    /// How a workflow stands. With `wait`, its end is waited for, but no longer than that.
+    /// Describes a workflow's newest run. With `wait`, it waits for the run's end, but no longer than that.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl WorkflowHost {
             && row.status == RunStatus::Running
         {
             let ended = self.inner.wait_ended(workspace, row.run);
-            // Still open when the time is over: then that is how it stands.
+            // Still open when the time is over: it is described as it is.
             let _ = self.inner.env.timeout(wait, ended).await;
             row = self.newest(id).await?.1;
         }

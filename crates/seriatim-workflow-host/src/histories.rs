@@ -31,7 +31,7 @@ pub(crate) fn read_entry(event: &Placed) -> Result<Option<Entry>, SubmitError> {
     })
 }
 
-/// A run as its events tell it, one after the other.
+/// A run, folded from its events, one after another.
 struct Fold {
     row: RunRow,
     start: Option<(Arc<Start>, usize)>,
@@ -122,7 +122,7 @@ impl Histories {
         loop {
             let newest = self.row(workspace, None).await?;
             let loaded = self.load_events(workspace, newest.clone()).await?;
-            // Row and events are two reads: an event that was in doubt may have come into the log between them.
+            // The row and the events are two reads: an event that was in doubt may be written between them.
             if self.row(workspace, None).await? == newest {
                 return Ok(loaded);
             }
@@ -140,7 +140,7 @@ impl Histories {
             let offset = Workflows::new(&self.engine).last_offset(workspace).await?;
             return Ok(Loaded { tail: Tail { offset, newest }, open: None });
         };
-        // Many that are read at once would hold a page of events each.
+        // Each read holds a page of events: this bounds how many run at once.
         let _permit = self.reading.acquire().await;
         let from = WorkspaceOffset::new(open.from).unwrap_or(WorkspaceOffset::FIRST);
         let mut fold = Fold::new(open.clone());
@@ -214,7 +214,7 @@ impl Histories {
         Ok(events.first().map(read_entry).transpose()?.flatten().unwrap_or_default())
     }
 
-    /// What a run has brought with it, by its first event.
+    /// What a run was begun with, by its first event.
     pub(crate) async fn begins(&self, workspace: WorkspaceId, row: &RunRow) -> Result<Begins, SubmitError> {
         let entry = self.first_event(workspace, row).await?;
         let next = entry.next.filter(|next| next.run == row.run).map(|next| next.begins);
@@ -250,7 +250,7 @@ impl Histories {
     ///
     /// # Errors
     ///
-    /// [`HostError::KeyReused`] if something else was meant by the key.
+    /// [`HostError::KeyReused`] if the key was used for another request.
     pub(crate) async fn sent_with(
         &self,
         workspace: WorkspaceId,

@@ -245,8 +245,8 @@ impl WorkflowHost {
         Ok(Accepted { run_id: run_id(workspace, run), repeated })
     }
 
-    /// Tries the open run of a workflow again, if its code could not continue: everything is read anew, and what the run
-    /// could not react to is told to it again. `repeated` says that it was not stuck.
+    /// Tries the open run of a workflow again, if its code could not continue: its log is read again, and the jobs
+    /// that the code could not react to are sent to it again. `repeated` says that it was not stuck.
     ///
     /// # Errors
     ///

@@ -11,7 +11,7 @@ use seriatim_activity::Activities;
 use seriatim_engine::{Engine, HostClaim, SubmitError};
 use seriatim_env::{Env, Shutdown};
 use seriatim_types::WorkspaceId;
-use seriatim_workflow::{CommandSeq, Failure, Instance, Job, Registry, Start, Time, TimeoutType};
+use seriatim_workflow::{CommandSeq, Failure, Instance, Job, Registry, Start, Time, TimeoutType, list_names};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::alarms::{Alarm, Alarms};
@@ -126,7 +126,7 @@ impl Inner {
         }));
     }
 
-    /// Puts something into a workflow's inbox. A driver begins, if none is at work.
+    /// Puts an item into a workflow's inbox, and starts a driver if there is none.
     pub(crate) fn push(self: &Arc<Self>, workspace: WorkspaceId, item: Item) {
         let item = self.fit(item);
         let (workflow, presence) = loop {
@@ -227,8 +227,7 @@ impl Inner {
         how: StartAs,
     ) -> Result<(WorkspaceId, Written), HostError> {
         if !self.registry.contains(&start.workflow_type) {
-            let known: Vec<&str> = self.registry.names().collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let known = list_names(self.registry.names());
             return Err(HostError::UnknownType { workflow_type: start.workflow_type, known });
         }
         let (workspace, is_fresh) = Workflows::new(&self.engine).register(&start.workflow_id).await?;
@@ -315,7 +314,7 @@ impl Inner {
         }
     }
 
-    /// Continues what was open, and rings alarms, until it is told to stop.
+    /// Continues what was open, and handles alarms, until it is stopped.
     pub(crate) async fn run(self: Arc<Self>) {
         let (draining, resume) = (self.draining.clone(), Resume { inner: self.clone() });
         drop(self.env.spawn(async move { draining.run_until_cancelled(resume.run()).await }));

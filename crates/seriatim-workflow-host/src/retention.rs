@@ -1,7 +1,7 @@
 //! Runs that ended long ago leave the index.
 //!
 //! A sweep walks through the index, page by page. What it finds goes through the driver of its workflow, like everything that
-//! is written to a workflow's log: that a run is forgotten is an event, so the index is the same when it is built anew. The
+//! is written to a workflow's log: that a run is forgotten is an event, so the index is the same when it is rebuilt. The
 //! events of the run stay in the log.
 
 use std::collections::VecDeque;
@@ -51,7 +51,7 @@ impl Sweeper {
         }
     }
 
-    /// Looks at every workflow of a partition once.
+    /// Checks every workflow of a partition once.
     async fn sweep(&self, partition: PartitionId) -> Result<(), SubmitError> {
         for status in RunStatus::ALL {
             let mut after = None;

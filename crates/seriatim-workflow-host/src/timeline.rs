@@ -46,7 +46,7 @@ impl Timeline {
 /// A command and its answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TimelineEntry {
-    /// What was asked for, or told: the name of the command or of the job.
+    /// The name of the command or of the job.
     pub what: String,
     /// The kind of the operation, if it has a number.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -32,7 +32,7 @@ fn kills() -> usize {
 }
 
 /// Orders wait for their approval while processes come and go.
-fn patience_ms() -> u64 {
+fn approval_timeout_ms() -> u64 {
     if std::env::var_os("SERIATIM_FULL").is_some() { 60_000 } else { 8_000 }
 }
 
@@ -114,7 +114,7 @@ fn say(line: &str) {
 }
 
 fn order(number: usize) -> Order {
-    Order { item: format!("item {number}"), patience_ms: patience_ms(), ..Order::default() }
+    Order { item: format!("item {number}"), approval_timeout_ms: approval_timeout_ms(), ..Order::default() }
 }
 
 /// Starts every order, approves every other one, and waits for all.

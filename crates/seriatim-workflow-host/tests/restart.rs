@@ -190,7 +190,8 @@ fn restarts(seed: u64) {
         let mut world = World::on(&env, log, store, demo::workflows(), activities(), options()).await;
         const ORDERS: usize = 20;
         for number in 0..ORDERS {
-            let order = Order { patience_ms: 500, item: format!("item {number}"), ..Order::default() };
+            let order =
+                Order { approval_timeout_ms: 500, item: format!("item {number}"), ..Order::default() };
             world.start("order", &format!("o{number}"), &order).await;
             if number % 3 == 0 {
                 world.signal(&format!("o{number}"), "approve", &json!(null)).await;
@@ -241,7 +242,8 @@ fn faults(seed: u64) {
         faults.chance(Operation::Append, Fault::LoseRequest, 0.1);
         const ORDERS: usize = 10;
         for number in 0..ORDERS {
-            let order = Order { patience_ms: 300, item: format!("item {number}"), ..Order::default() };
+            let order =
+                Order { approval_timeout_ms: 300, item: format!("item {number}"), ..Order::default() };
             let id = format!("o{number}");
             let request = StartRequest::new("order").id(&id).input(&order).unwrap().idempotency_key("start");
             while world.host.start(request.clone()).await.is_err() {
@@ -390,7 +392,7 @@ fn a_restored_copy_carries_nothing_out_until_it_is_unfenced() {
             })
         };
         let world = World::new(&env, demo::workflows(), activities()).await;
-        world.start("order", "o", &Order { patience_ms: 60_000, ..Order::default() }).await;
+        world.start("order", "o", &Order { approval_timeout_ms: 60_000, ..Order::default() }).await;
         world.start("greet", "g", &"Ada").await;
         world.result::<String>("g").await;
         world.sleep_ms(1_000).await;

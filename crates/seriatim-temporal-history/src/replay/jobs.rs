@@ -1,4 +1,4 @@
-//! From events to jobs: what Temporal's core tells the code.
+//! From events to jobs: what Temporal's core sends to the code.
 
 use seriatim_workflow::{
     ActivityResolution, ChildResolution, ChildStartResolution, Failure, FailureInfo, Job, Payload, Start,
@@ -45,7 +45,7 @@ impl Operations<'_> {
         jobs.into_iter().map(|(_, job)| job).collect()
     }
 
-    /// What an event is to the code; `None` if the code is not told of it, or has not asked for the operation.
+    /// The job that an event becomes; `None` if the code gets no job for it, or has not asked for the operation.
     pub(super) fn job(&self, event: &HistoryEvent) -> Option<Job> {
         Some(match &event.kind {
             EventKind::Started(start) => {

@@ -70,7 +70,7 @@ impl Code {
         instance.ok_or(HostError::Closed)
     }
 
-    /// Builds a run anew from its turns.
+    /// Rebuilds a run from its turns.
     async fn rebuild(&self, row: &RunRow) -> Result<Instance, HostError> {
         let turns = self.inner.histories.turns(self.workspace, row).await?;
         if turns.is_empty() {

@@ -14,7 +14,7 @@ use crate::messages::Messages;
 use crate::workflow::writing::Writing;
 use crate::workflow::{Effect, Effects, Facts, Item, Loaded, State, Workflow, after_write, operations};
 
-/// A workflow between its log and the world.
+/// What a driver holds of one workflow: its state, its code, and access to its log.
 pub(super) struct Session {
     pub(super) inner: Arc<Inner>,
     pub(super) workflow: Arc<Workflow>,
@@ -123,7 +123,10 @@ impl Session {
         }
     }
 
-    /// Writes an event: then what it says is so, is carried out, and is answered.
+    /// Writes an event. When it is durable, the state takes it in, its effects are carried out, and its callers are answered.
+    ///
+    /// The event is conditional on the offset of the last event that memory knows. If another event was written meanwhile, or
+    /// the engine refuses or does not know, [`after_write::not_written`] decides what is tried again.
     pub(super) async fn write(&mut self, mut writing: Writing) {
         let workspace = self.workflow.workspace;
         let advance = {

@@ -1,4 +1,4 @@
-//! Activations: what a run is told, what it asks for, and what is written of both.
+//! Activations: the jobs that a run gets, the commands that it issues, and the event that has both.
 
 use seriatim_engine::SubmitError;
 use seriatim_workflow::{Activation, ActivationFailure, Command, Job, Start, Time};
@@ -29,7 +29,10 @@ impl Turns {
         self.of_run(|open| (open.row.clone(), open.turns, open.time))
     }
 
-    /// One activation, and what comes of it.
+    /// One step of a run: activates its code with these jobs, and writes the jobs and the commands as one event.
+    ///
+    /// The jobs count only when they are written. So each way out keeps them: written with the commands, put back into the
+    /// inbox ([`Session::not_written`]), or, if the code fails, kept where that matters ([`Session::mark_stuck`]).
     pub(super) async fn advance(&mut self, jobs: Vec<Job>, responders: Responders, key: Option<Key>) {
         let Some((row, turns, time)) = self.open() else { return };
         let (options, now) = (&self.session.inner.options, self.session.inner.now());
@@ -42,7 +45,7 @@ impl Turns {
         let mut writing = Writing { key, responders, ..Writing::of(entry) };
         let built = self.session.code.of(&row, turns).await.map(drop);
         if let Err(HostError::Engine(error)) = built {
-            // What has happened is not lost: it comes again.
+            // The history could not be read. The jobs are not lost: they go back into the inbox.
             writing.entry.turns.push(Turn { time, suggested: false, jobs, commands: Vec::new() });
             return self.session.not_written(error, writing);
         }
@@ -67,7 +70,7 @@ impl Turns {
         self.session.write(Writing { key, responders, ending: Some(ending), ..Writing::of(entry) }).await;
     }
 
-    /// Tells the open run's code what has happened. If it fails, the jobs are returned with the reason.
+    /// Activates the open run's code with jobs. If it fails, the jobs are returned with the reason.
     async fn activate(&mut self, jobs: Vec<Job>) -> Result<Turn, (HostError, Vec<Job>)> {
         let Some((row, turns, last)) = self.open() else { return Err((HostError::Closed, jobs)) };
         let Session { inner, workflow, code, .. } = &mut self.session;
@@ -88,7 +91,7 @@ impl Turns {
         }
     }
 
-    /// The first activation of a run that is to be started, and what comes of it.
+    /// The first step of a run that is to be started.
     pub(super) async fn start(&mut self, jobs: Vec<Job>, writing: Writing) {
         match self.activate(jobs).await {
             Ok(turn) => self.conclude(turn, writing).await,
@@ -108,8 +111,8 @@ impl Turns {
         });
     }
 
-    /// The first activation of a run that was to be started has failed. The run exists all the same, stuck: it can be
-    /// looked at, retried and terminated.
+    /// The first activation of a run that was to be started has failed. The run is written all the same, and is stuck: it can
+    /// be described, retried and terminated.
     async fn start_stuck(&mut self, mut writing: Writing, error: HostError, jobs: Vec<Job>) {
         self.session.code.discard();
         let reason = match error {
@@ -146,7 +149,7 @@ impl Turns {
         }
         self.take(&turn);
         writing.entry.turns.push(turn);
-        match self.hold(&mut writing.entry).await {
+        match self.wait_for_local(&mut writing.entry).await {
             Ok(()) => {}
             Err((HostError::Engine(error), _)) => return self.session.not_written(error, writing),
             Err((error, jobs)) if writing.entry.begins.is_some() => {
@@ -160,7 +163,7 @@ impl Turns {
         }
     }
 
-    /// Takes a turn in, as if it were written.
+    /// Applies a turn to the state before it is written. If it is not written, the state is forgotten.
     fn take(&self, turn: &Turn) {
         self.session.workflow.lock().lifecycle.run_mut().into_iter().for_each(|open| open.take(turn));
     }
@@ -175,7 +178,7 @@ impl Turns {
             (ending, open.row.clone(), size::is_large_input(open.input_bytes))
         });
         let Some((mut ending, row, is_large_input)) = found else { return Ok(None) };
-        // A run that is tried again as a whole has the same input, which may not be in memory.
+        // A run that is retried as a whole has the same input, which may not be in memory.
         if let (Some(next), true, Command::Fail { .. }) = (&mut ending.next, is_large_input, end) {
             next.start.input = match entry.turns.iter().flat_map(|turn| &turn.jobs).find_map(started) {
                 Some(start) => start.input.clone(),
@@ -204,8 +207,8 @@ impl Turns {
         Ok(if open == Some(next) { next + 1 } else { next })
     }
 
-    /// Waits for local activities that end soon, so that they are written together with what asked for them.
-    async fn hold(&mut self, entry: &mut Entry) -> Result<(), (HostError, Vec<Job>)> {
+    /// Waits for local activities that end soon, so that they are written in one event with the command that began them.
+    async fn wait_for_local(&mut self, entry: &mut Entry) -> Result<(), (HostError, Vec<Job>)> {
         let inner = self.session.inner.clone();
         let until = inner.env.instant() + inner.options.local_activity_hold;
         let mut bytes = 0;
@@ -219,7 +222,7 @@ impl Turns {
             if !holds {
                 return Ok(());
             }
-            // What does not fit beside what is to be written comes in the next event.
+            // Answers that do not fit into this event are left for the next one.
             bytes += size::size_of(turn);
             let limit = inner.options.jobs_bytes_max.saturating_sub(bytes);
             let jobs = step::local_answers(&mut self.session.workflow.lock(), limit);

@@ -16,7 +16,10 @@ use crate::alarms::Alarm;
 use crate::entry::Entry;
 use crate::error::HostError;
 
-/// An event is durable at this offset: what it says is so, is carried out, and is answered.
+/// An event is durable at this offset: the state takes it in, its effects follow, and its callers are answered.
+///
+/// The order matters. First the state agrees with the log; then operations begin and are cancelled, which reads the state;
+/// then callers are answered; and the end of a run comes last, because it closes what the steps before have used.
 pub(crate) fn written(
     state: &mut State,
     mut writing: Writing,
@@ -44,7 +47,7 @@ pub(crate) fn written(
     }
 }
 
-/// What an event says is so. Its turns were taken in when they were made.
+/// Applies an event to the state, except for its turns: these were applied when the code was activated.
 fn take_in(state: &mut State, writing: &Writing, offset: u64, effects: &mut Effects) {
     let Writing { entry, forgets, .. } = writing;
     if let Some(open) = state.lifecycle.run_mut() {
@@ -125,7 +128,7 @@ fn ended(state: &mut State, ending: Ending, offset: u64, facts: &Facts<'_>, effe
     effects.extend([Effect::RunEnded, Effect::NotifyEnded]);
 }
 
-/// The run's code cannot react to what has happened. Answers of activities are put back.
+/// The run's code cannot react to its jobs. Answers of activities go back into the inbox.
 pub(crate) fn stuck(state: &mut State, run: u64, reason: String, answers: Vec<Job>, effects: &mut Effects) {
     effects.push(Effect::DiscardCode);
     state.mark_stuck(reason, effects);
@@ -146,7 +149,12 @@ pub(crate) fn is_retried(error: &SubmitError, writing: &Writing) -> bool {
     }
 }
 
-/// The engine has not written an event, or does not know: everything is read again, and what has happened comes again.
+/// The engine has not written an event, or does not know whether it has.
+///
+/// Memory has taken in the turns of the event, so it may differ from the log: the state is forgotten and the code dropped,
+/// and both are read from the log before the next step. What must not be lost goes back to the front of the inbox, in its
+/// old order: answers of operations always, requests only if it is certain that they are not in the log. Callers whose
+/// request is not put back get the error, and decide themselves.
 pub(crate) fn not_written(
     state: &mut State,
     mut writing: Writing,
@@ -164,12 +172,12 @@ pub(crate) fn not_written(
     }
     put_back(state, writing.answers());
     match kind {
-        // What the code has asked for does not fit beside so many jobs: they come in smaller parts.
+        // The commands do not fit into an event with so many jobs: the next activation takes fewer.
         ErrorKind::TooLarge => {
             state.jobs_limit = writing.smaller();
             put_back(state, writing.take_requests());
         }
-        // No caller has asked for a certain offset: what was asked for comes again.
+        // Another event was written first. The offset is the host's own condition, not the caller's: the requests are retried.
         ErrorKind::Conflict => put_back(state, writing.take_requests()),
         ErrorKind::InDoubt => {
             state.lifecycle.mark_in_doubt();
@@ -184,7 +192,7 @@ pub(crate) fn not_written(
     refuse(writing, &error.into(), effects);
 }
 
-/// Those who wait for what was to be written learn why it is not.
+/// Answers the callers of an event that is not written with the reason.
 fn refuse(writing: Writing, error: &HostError, effects: &mut Effects) {
     let started = writing.started.map(Responder::Written);
     let responders = writing.responders.into_iter().map(|(_, responder)| responder);
@@ -196,7 +204,7 @@ fn put_back(state: &mut State, items: Vec<Item>) {
     items.into_iter().rev().for_each(|item| state.inbox.push_front(item));
 }
 
-/// What the host itself wanted to be written, and no caller waits for.
+/// What the host itself was writing, and no caller waits for.
 fn notes(writing: &Writing) -> Vec<Item> {
     let run = writing.entry.run;
     let ended = writing.entry.ended.clone().filter(|_| !writing.is_awaited());
@@ -205,8 +213,8 @@ fn notes(writing: &Writing) -> Vec<Item> {
     ended.map(end).into_iter().chain(delivered).collect()
 }
 
-/// It is not known whether an event is written that ends updates, or the run: who waits for their outcomes is told that,
-/// since nothing would tell them later if it is.
+/// It is not known whether an event is written that ends updates, or the run. If it is written, no later event answers those
+/// who wait for the outcomes, so they get the error.
 fn refuse_outcomes(state: &mut State, entry: &Entry, error: &SubmitError, effects: &mut Effects) {
     let mut commands = entry.turns.iter().flat_map(|turn| &turn.commands);
     let is_end = entry.ended.is_some() || commands.any(|command| command.kind().ends_the_run());

@@ -67,7 +67,7 @@ pub(crate) fn row_of(next: &Next) -> RunRow {
     row(next.run, &next.start, next.start.start_time)
 }
 
-/// When a run has to be over. `of_all` is for the run and those that continue it.
+/// When a run times out. `of_all` is the deadline of the run and those that continue it.
 pub(crate) fn deadline(of_all: Option<Time>, start: &Start) -> Option<Time> {
     let of_run = start.run_timeout.map(|timeout| start.start_time.after(timeout));
     of_run.into_iter().chain(of_all).min()
@@ -88,7 +88,7 @@ fn closed(open: &OpenRun, status: RunStatus, time: Time) -> RunRow {
     RunRow { status, ended: Some(millis(time)), to: Some(0), has_undelivered, ..open.row.clone() }
 }
 
-/// A run is ended from outside, without being asked.
+/// A run is ended from outside, and its code is not asked.
 pub(crate) fn terminated(reason: &str, time: Time) -> Ended {
     let failure = Failure::new(reason, FailureInfo::Terminated);
     Ended { status: RunStatus::Terminated, failure, time }
@@ -146,7 +146,7 @@ fn continued(workspace: WorkspaceId, open: &OpenRun, options: &ContinueAsNew, ti
     next(open, time, start)
 }
 
-/// The run that tries again what this one failed to do, if its policy says so.
+/// The run that retries this one, if its policy says so.
 fn retry(
     workspace: WorkspaceId,
     open: &OpenRun,

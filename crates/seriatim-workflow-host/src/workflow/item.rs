@@ -1,4 +1,4 @@
-//! What waits to be done with a workflow, and who waits for it.
+//! The items of a workflow's inbox, and those who wait for them.
 
 use seriatim_workflow::{Blocked, IdReusePolicy, Job, Payload, Start, Time, Warning};
 use tokio::sync::oneshot;
@@ -8,7 +8,7 @@ use crate::error::HostError;
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, HostError>>;
 
-/// What was asked for is written.
+/// A request is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) run: u64,

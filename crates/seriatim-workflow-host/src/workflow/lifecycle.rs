@@ -1,4 +1,4 @@
-//! What a workflow is to its driver.
+//! What a driver knows of its workflow.
 //!
 //! ```text
 //!            read: no run is open            a run starts
@@ -7,8 +7,8 @@
 //!   │ │  ───────────────────────────────────────────────────┘ │ └─┘
 //!   │ └── not written, or its code cannot continue (stuck) ◄──┘
 //!   │ ▲
-//!   ▼ │ it is tried again
-//!  Stuck     read, after its code could not continue: a run is open that only an end or a retry gets on
+//!   ▼ │ it is retried
+//!  Stuck     read, after its code could not continue: a run is open that waits for a retry, or for its end
 //! ```
 //!
 //! Only the driver of a workflow changes it.
@@ -101,7 +101,7 @@ pub(crate) struct Loaded {
     pub(crate) open: Option<Box<OpenRun>>,
 }
 
-/// What a workflow is to its driver.
+/// What a driver knows of its workflow.
 #[derive(Debug)]
 pub(crate) enum Lifecycle {
     /// Its log has to be read.
@@ -177,7 +177,7 @@ impl Lifecycle {
         }
     }
 
-    /// The log was read. A run that was stuck is so until it is tried again, or has ended.
+    /// The log was read. A run that was stuck stays stuck until it is retried, or has ended.
     pub(crate) fn read(&mut self, Loaded { tail, open }: Loaded) {
         let stuck = self.take_stuck();
         *self = match (open, stuck) {
@@ -201,7 +201,7 @@ impl Lifecycle {
         *self = Self::Unread { stuck: self.take_stuck(), is_in_doubt };
     }
 
-    /// Before the log is read, it has to be settled whether the last event is written.
+    /// It is not known whether the last event is written: that has to be found out before the log is read.
     pub(crate) fn mark_in_doubt(&mut self) {
         *self = Self::Unread { stuck: self.take_stuck(), is_in_doubt: true };
     }
@@ -219,7 +219,7 @@ impl Lifecycle {
         *self = Self::Unread { stuck: Some(reason), is_in_doubt };
     }
 
-    /// A stuck run is to be tried again. Says whether it was stuck.
+    /// A stuck run is retried. Says whether it was stuck.
     pub(crate) fn clear_stuck(&mut self) -> bool {
         if self.stuck().is_none() {
             return false;

@@ -22,7 +22,7 @@ pub(crate) fn loaded(state: &mut State, loaded: Loaded, effects: &mut Effects) {
     effects.push(Effect::NotifyEnded);
 }
 
-/// Begins everything that is pending and not under way.
+/// Begins everything that is pending and not in progress.
 pub(crate) fn resume(state: &mut State, effects: &mut Effects) {
     let Some(open) = state.lifecycle.run() else { return state.under_way.clear(effects) };
     let (run, id) = (open.row.run, open.row.id.clone());
@@ -45,7 +45,7 @@ pub(crate) fn resume(state: &mut State, effects: &mut Effects) {
     effects.extend(cancelled);
 }
 
-/// Sets the alarm for when the open run has to be over.
+/// Sets the alarm for the open run's timeout.
 pub(crate) fn set_deadline(state: &State, effects: &mut Effects) {
     let Some(open) = state.lifecycle.run() else { return };
     if let Some(at) = ending::deadline(open.begins.deadline, &open.start) {
@@ -53,7 +53,7 @@ pub(crate) fn set_deadline(state: &State, effects: &mut Effects) {
     }
 }
 
-/// Begins what a turn has asked for, and ends what it has settled or called off.
+/// Begins the operations that a turn has issued, and ends those that it has answered or cancelled.
 pub(crate) fn carry_out(state: &mut State, turn: &Turn, is_last: bool, effects: &mut Effects) {
     turn.jobs.iter().filter_map(|job| job.answers()).for_each(|operation| state.under_way.remove(operation));
     if is_last {
@@ -63,7 +63,7 @@ pub(crate) fn carry_out(state: &mut State, turn: &Turn, is_last: bool, effects: 
         let Some(operation) = command.seq() else { continue };
         match command {
             Command::CancelTimer { .. } => state.under_way.stop_timer(operation.1, effects),
-            // It may still answer; whether its answer is waited for, the pending table knows.
+            // It may still answer; the table of pending operations says whether that answer is used.
             Command::CancelActivity { .. } | Command::CancelLocalActivity { .. } => {
                 state.under_way.cancel(operation, effects);
             }
@@ -89,7 +89,7 @@ fn cancel_child(state: &State, seq: u32, effects: &mut Effects) {
     effects.push(Effect::CancelChild { run: open.row.run, id: open.row.id.clone(), seq, child });
 }
 
-/// Begins an operation that is pending and not under way.
+/// Begins an operation that is pending and not in progress.
 fn begin(state: &mut State, (kind, seq): (Kind, u32), effects: &mut Effects) {
     let Some(open) = state.lifecycle.run_mut() else { return };
     let (run, id, pending) = (open.row.run, open.row.id.clone(), &mut open.pending);

@@ -16,13 +16,13 @@ use crate::application::RunRow;
 use crate::error::HostError;
 use crate::options::HostOptions;
 
-/// Whether a driver is at work for a workflow.
+/// Whether a workflow has a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Presence {
-    /// None is: what puts something into the inbox begins one.
+    /// It has none: who puts an item into the inbox starts one.
     #[default]
     Idle,
-    /// One is.
+    /// It has one.
     Driven,
     /// It was taken out of memory, and is not found any more: look it up again.
     Removed,
@@ -34,7 +34,7 @@ pub(crate) struct State {
     pub(crate) presence: Presence,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) under_way: UnderWay,
-    /// Local activities that were begun before the state was forgotten answer in vain.
+    /// Counts how often the state was forgotten. Answers of local activities that began before the last time are ignored.
     pub(crate) generation: u64,
     /// Jobs that the next activation takes, if those of one before came to more than an event holds.
     pub(crate) jobs_limit: Option<usize>,

@@ -1,4 +1,4 @@
-//! What is done next: pure, taken out of a workflow's inbox.
+//! What an item of the inbox leads to: pure.
 //!
 //! ```text
 //! step(state, item) ──► effects, which are carried out at once
@@ -18,10 +18,14 @@ use crate::size;
 /// Attempts that one event notes. Bounds it: each may have a heartbeat's details.
 const ATTEMPTS_MAX: usize = 64;
 
-/// What an item leads to.
+/// One step: what an item of the inbox leads to.
+///
+/// An item that is about another run than the open one is dropped, or refused if someone waits for it. An item that needs no
+/// I/O changes the state here. All others become [`Work`], and the driver does it before it takes the next item; so the
+/// state does not change between the decision and the work, except by the work itself.
 pub(crate) fn step(state: &mut State, item: Item, facts: &Facts<'_>, effects: &mut Effects) -> Option<Work> {
     let run = state.run();
-    let is_current = |asked: u64| run == Some(asked);
+    let is_current = |of: u64| run == Some(of);
     match item {
         Item::Start(starting) => Some(Work::Start(starting)),
         Item::Request(request) if request.key.is_some() => Some(Work::Keyed(request)),
@@ -37,7 +41,7 @@ pub(crate) fn step(state: &mut State, item: Item, facts: &Facts<'_>, effects: &m
             None
         }
         Item::Attempted { run, attempted, reply } => {
-            // Those that follow are written with it.
+            // Attempts that directly follow it in the inbox are written with it, in one event.
             let (mut attempts, mut replies) = (vec![attempted], Vec::from_iter(reply));
             while attempts.len() < ATTEMPTS_MAX
                 && matches!(state.inbox.front(), Some(Item::Attempted { run: of, .. }) if *of == run)
@@ -75,7 +79,8 @@ struct Gathered {
     seen: HashSet<(Kind, u32, AnswerPhase)>,
 }
 
-/// Puts what has happened to the run into one activation: answers, and requests without a key.
+/// Collects answers, and requests without a key, from the front of the inbox into one activation: as many as one event may
+/// have. Fewer events mean fewer syncs, and the code sees all of them at the same time.
 fn gather(state: &mut State, first: Item, facts: &Facts<'_>, effects: &mut Effects) -> Option<Work> {
     let limit = state.jobs_limit.unwrap_or(facts.options.jobs_max).max(1);
     let mut gathered = Gathered::default();
@@ -124,7 +129,7 @@ impl Gathered {
         } else if let Job::ResolveActivity { seq, .. } = &job
             && !open.pending.arrived.contains_key(&seq.get())
         {
-            // The code cannot react to it, and it must not be done again.
+            // The code cannot react to it now. The answer is written, so that the activity is not run again.
             self.bytes += size::job_bytes(&job);
             self.arrived.push(job);
         }
@@ -154,7 +159,8 @@ impl Gathered {
     }
 }
 
-/// Why the open run cannot get a request. `about_to_be` is how many bytes are kept with it for the first activation.
+/// Why the open run cannot get a request. `about_to_be` is how many bytes of others are about to be kept with it for the
+/// first activation.
 pub(crate) fn refusal(
     state: &State,
     request: &Request,

@@ -1,4 +1,4 @@
-//! Operations of the open run that are being carried out.
+//! The operations of the open run that are in progress.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(crate) enum Operation {
 
 #[derive(Debug, Default)]
 pub(crate) struct UnderWay {
-    /// The run that they are of. Numbers of operations begin anew with each run.
+    /// The run that they are of. Each run numbers its operations from 1.
     run: u64,
     operations: BTreeMap<(Kind, u32), Operation>,
 }
