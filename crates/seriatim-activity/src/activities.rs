@@ -11,11 +11,11 @@ use std::task::Poll;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use seriatim_types::panic_text;
-use seriatim_workflow::{Activity, Failure, Name, Payload};
+use seriatim_workflow::{Activity, Failure, Name, Payload, list_names};
 
 use crate::ActivityContext;
 
-/// An attempt under way. It does not panic.
+/// An attempt that runs. It does not panic.
 pub type ActivityFuture = Pin<Box<dyn Future<Output = Result<Payload, Failure>> + Send>>;
 type Code = Arc<dyn Fn(ActivityContext, Vec<Payload>) -> ActivityFuture + Send + Sync>;
 
@@ -74,7 +74,7 @@ impl Activities {
     /// let activities = Activities::new().register(SHOUT, shout);
     /// ```
     ///
-    /// It may be run more than once: a crash between its effect and the note that it has ended makes it run again.
+    /// It may be run more than once: after a crash between its effect and the event of its end it is run again.
     ///
     /// # Panics
     ///
@@ -114,7 +114,7 @@ impl Activities {
     }
 
     /// Begins an attempt of the activity that the context's info names. A panic of the activity's code ends it with a
-    /// failure that may be tried again; a name that nobody has registered, with one of the type `UnknownActivity`.
+    /// failure that may be tried again; a name that is not registered, with one of the type `UnknownActivity`.
     #[must_use]
     pub fn attempt(&self, context: ActivityContext, input: Vec<Payload>) -> ActivityFuture {
         let Some(code) = self.by_name.get(&context.info().activity_type) else {
@@ -135,8 +135,7 @@ impl Activities {
     }
 
     fn unknown(&self, name: &str) -> Failure {
-        let known = self.names().collect::<Vec<_>>().join(", ");
-        let known = if known.is_empty() { "none" } else { &known };
+        let known = list_names(self.names());
         let message = format!("no activity {name:?} is registered here; known: {known}");
         Failure::non_retryable("UnknownActivity", message)
     }
@@ -148,20 +147,20 @@ impl fmt::Debug for Activities {
     }
 }
 
-/// The activity's own future. A panic of its destructor ends here: the attempt's outcome is known by then, or not wanted.
+/// The activity's own future. A panic of its destructor is caught: the attempt's outcome is known by then, or not needed.
 struct Attempt(Option<ActivityFuture>);
 
 impl Drop for Attempt {
     fn drop(&mut self) {
         let future = self.0.take();
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(future))) {
-            // What was thrown may panic again when it is dropped.
+            // The payload of a panic may panic again when it is dropped.
             std::mem::forget(panic);
         }
     }
 }
 
-/// What a panic of an activity counts as.
+/// The failure that a panic of an activity becomes.
 fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
     Failure::application("Panic", format!("the activity panicked: {}", panic_text(panic)))
 }

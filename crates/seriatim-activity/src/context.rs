@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use seriatim_env::{Env, Shutdown};
 use seriatim_workflow::{Headers, Payload, PayloadError, Time};
 
-/// What an attempt of an activity is about.
+/// Identifies an attempt of an activity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActivityInfo {
     /// The workflow that asked for it.
@@ -39,7 +39,7 @@ pub struct ActivityContext {
 
 impl ActivityContext {
     /// A context as a host makes it for one attempt. `cancel` asks the attempt to stop; `left` is what the last heartbeat
-    /// of the attempts before it said; `heartbeat` hears of each sign of life, and must not wait.
+    /// of the attempts before it said; `heartbeat` is called with each heartbeat, and must not wait.
     #[must_use]
     pub fn new(
         info: ActivityInfo,
@@ -51,7 +51,7 @@ impl ActivityContext {
         Self { info: Arc::new(info), env, cancel, left: left.into(), heartbeat: Arc::new(heartbeat) }
     }
 
-    /// What it is about.
+    /// Identifies the attempt.
     #[must_use]
     pub fn info(&self) -> &ActivityInfo {
         &self.info
@@ -63,7 +63,7 @@ impl ActivityContext {
         &self.env
     }
 
-    /// A sign of life. The next attempt finds `details` if this one fails.
+    /// Sends a heartbeat. The next attempt gets `details` if this one fails.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Activities: the work that runs do outside themselves.
+//! Activities: the work that runs do outside of workflow code.
 //!
 //! An activity is an `async` function over an [`ActivityContext`]. A host makes the context, begins an attempt with
 //! [`Activities::attempt`], and decides about time-outs and further attempts; so the same activities run on every host.

@@ -81,7 +81,8 @@ impl Workflows {
 /// # let (env, stop) = (Env::real(), seriatim_env::Shutdown::new());
 /// # let log = seriatim_storage::Log::new(seriatim_storage::memory::MemoryLog::new());
 /// # let store = seriatim_storage::Store::new(seriatim_storage::memory::MemoryStore::new());
-/// # let engine = seriatim_engine::Engine::open(env.clone(), log, store, [], Default::default()).await?;
+/// # let apps = [seriatim_workflow_host::app()?];
+/// # let engine = seriatim_engine::Engine::open(env.clone(), log, store, apps, Default::default()).await?;
 /// # let options = HostOptions::default();
 /// # let host = WorkflowHost::open(env.clone(), engine.clone(), demo::workflows(), demo::activities(), options);
 /// # let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;

@@ -14,12 +14,12 @@ mod metrics;
 mod operate;
 mod partition;
 mod read;
-mod workflows;
 
 /// What an application is: the crate `seriatim-definition`.
 pub use seriatim_definition as definition;
 
 pub use apps::blocks::handle::{Allocated, Blocks, BlocksState};
+pub use apps::hosted::{BuiltIn, HostClaim, Hosted};
 pub use apps::registry::Workspace;
 pub use apps::series::{
     BadFormat, Issued, NextRequest, Series, SeriesFormat, SeriesState, TakenNumbers, Voided,
@@ -45,6 +45,3 @@ pub use partition::async_projector::AsyncProjector;
 pub use partition::{PartitionState, PartitionStatus};
 pub use read::follow::{PartitionFollower, WorkspaceFollower};
 pub use read::{Found, Placed, SequenceState};
-pub use workflows::{
-    Advance, BadRunStatus, RunRow, RunStatus, Wait, Waiting, WorkflowEvents, Workflows, WorkflowsClaim,
-};

@@ -148,8 +148,8 @@ fn what_an_engine_leaves_is_clean() {
         let world = World::new(env.clone()).await;
         let report = world.run(Treatment::Check).await;
         assert!(report.is_clean() && report.unchecked.is_empty(), "{report:?}");
-        // The registry, 8 of series, 8 of workflows, 4 of the shop.
-        assert_eq!(report.checked.partitions, 21);
+        // The registry, 8 of series, 4 of the shop.
+        assert_eq!(report.checked.partitions, 13);
         assert_eq!(
             (report.checked.workspace_log, report.checked.idempotency_keys),
             (report.checked.events, 11)

@@ -43,11 +43,11 @@ fn all_partitions_are_those_of_the_registry_and_of_every_application() {
         let engine = Engine::open(env, log, store, apps, Options::default()).await.unwrap();
         let all = engine.all_partitions();
         let names: Vec<&str> = all.iter().map(|(name, _)| &**name).collect();
-        let expected = [("sys", 1), ("series", 8), ("workflows", 8), ("b", 3), ("a", 2)];
+        let expected = [("sys", 1), ("series", 8), ("b", 3), ("a", 2)];
         let expected: Vec<&str> =
             expected.iter().flat_map(|(name, count)| std::iter::repeat_n(*name, *count)).collect();
         assert_eq!(names, expected);
-        for name in ["sys", "series", "workflows", "b", "a"] {
+        for name in ["sys", "series", "b", "a"] {
             let of_one: Vec<_> =
                 engine.partitions(name).unwrap().iter().map(|state| state.partition).collect();
             let found = all.iter().filter(|(found, _)| found == name).map(|(_, state)| state.partition);

@@ -66,7 +66,7 @@ impl Desk {
     }
 
     async fn flushed(&self) {
-        for application in ["till", "series", "workflows", "sys"] {
+        for application in ["till", "series", "sys"] {
             let unflushed =
                 || self.engine.partitions(application).unwrap().iter().any(|state| state.unflushed > 0);
             while unflushed() {

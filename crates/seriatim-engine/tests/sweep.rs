@@ -10,9 +10,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use serde_json::json;
 use seriatim_engine::doctor::{Doctor, Report, Treatment, Trouble};
-use seriatim_engine::{Advance, Engine, Options, Request};
+use seriatim_engine::{Engine, Options, Request};
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Log, Pair, Store, StoreBackend, StoreError};
@@ -205,32 +204,6 @@ fn the_doctor_misses_a_key_that_nothing_has_swept() {
         assert_eq!(left, set(["new", "old"]));
         let desk = Desk::open_on(&env, desk.log, desk.store).await;
         desk.has_only(["new"]).await;
-        desk.engine.close().await;
-    });
-}
-
-#[test]
-fn keys_of_workflows_never_leave() {
-    simulate(1, |env| async move {
-        let desk = Desk::open(&env).await;
-        let workflows = desk.engine.workflows();
-        let (workflow, _) = workflows.register("w").await.unwrap();
-        let signal = || Advance {
-            idempotency_key: Some("signal".to_owned()),
-            identity: "signal".to_owned(),
-            body: json!(1),
-            ..Advance::default()
-        };
-        assert!(!workflows.advance(workflow, signal()).await.unwrap().repeated);
-        desk.repeats(&keyed("old")).await;
-        env.sleep(WINDOW * 10).await;
-        // Time passes in both partitions, and what is due is swept.
-        workflows.advance(workflow, Advance { body: json!(2), ..Advance::default() }).await.unwrap();
-        desk.repeats(&keyed("new")).await;
-        desk.has_only(["new"]).await;
-        env.sleep(Duration::from_secs(10)).await;
-        assert!(workflows.advance(workflow, signal()).await.unwrap().repeated);
-        assert!(workflows.sent_with(workflow, "signal").await.unwrap().is_some());
         desk.engine.close().await;
     });
 }

@@ -31,8 +31,8 @@ impl Server {
     async fn start() -> Self {
         let env = Env::real();
         let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
-        let engine =
-            Engine::open(env.clone(), log, store, [App::new(shop())], Options::default()).await.unwrap();
+        let apps = [seriatim_workflow_host::app().unwrap(), App::new(shop())];
+        let engine = Engine::open(env.clone(), log, store, apps, Options::default()).await.unwrap();
         assert!(engine.wait_ready(Duration::from_secs(60)).await);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), Shutdown::new());

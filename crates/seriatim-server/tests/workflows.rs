@@ -55,7 +55,8 @@ impl Served {
     async fn start_with(workflows: Registry, options: HostOptions) -> Self {
         let env = Env::real();
         let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
-        let engine = Engine::open(env.clone(), log, store, [], Options::default()).await.unwrap();
+        let apps = [seriatim_workflow_host::app().unwrap()];
+        let engine = Engine::open(env.clone(), log, store, apps, Options::default()).await.unwrap();
         assert!(engine.wait_ready(Duration::from_secs(60)).await);
         let host = WorkflowHost::open(env.clone(), engine.clone(), workflows, demo::activities(), options);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,4 @@
-//! A history of whichever form a file has.
+//! A history in any of the known forms.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub enum AnyHistory {
     Temporal(TemporalHistory),
 }
 
-/// What tells our form: a list of steps. The server's answer to a request for a history has more beside it.
+/// What identifies our form: a list of steps. The server's answer to a request for a history has more fields.
 #[derive(Debug, Deserialize)]
 struct Steps {
     steps: Vec<Step>,
@@ -113,7 +113,7 @@ impl AnyHistory {
     }
 }
 
-/// Whether it is meant to be ours.
+/// Whether it is in our form, as far as its top level shows.
 fn has_steps(bytes: &[u8]) -> bool {
     serde_json::from_slice(bytes).is_ok_and(|value: serde_json::Value| value.get("steps").is_some())
 }

@@ -23,7 +23,7 @@ pub enum EventKind {
     Started(Box<Start>),
     TaskScheduled,
     TaskStarted,
-    /// With the name of the SDK and the flags of its own, where it has noted them first.
+    /// With the SDK's name and flags, if it is the first task that has them.
     TaskCompleted {
         sdk_name: String,
         lang_flags: Vec<i64>,
@@ -178,7 +178,7 @@ pub enum EventKind {
 /// An update that the run has taken.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AcceptedUpdate {
-    /// Names the conversation.
+    /// The protocol id of the update.
     pub protocol_id: String,
     /// Names the update for its caller.
     pub update_id: String,
@@ -233,7 +233,7 @@ pub struct LocalActivityMarker {
 }
 
 impl EventKind {
-    /// Whether the run has asked for it: it stands behind the workflow task that it belongs to.
+    /// Whether the event is a command of the run: it follows the workflow task that issued it.
     #[must_use]
     pub const fn is_command(&self) -> bool {
         matches!(

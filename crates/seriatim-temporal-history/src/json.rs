@@ -176,7 +176,7 @@ fn parse_duration(text: &str) -> Option<(u64, u32)> {
     Some((seconds.parse().ok()?, nanos(fraction)?))
 }
 
-/// The digits behind a point, as nanoseconds.
+/// The digits after a decimal point, as nanoseconds.
 fn nanos(fraction: &str) -> Option<u32> {
     let digits = fraction.get(..fraction.len().min(9))?;
     if digits.is_empty() {

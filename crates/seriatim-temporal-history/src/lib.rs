@@ -1,8 +1,8 @@
 //! Temporal's own histories: read, inspected, and replayed on our code.
 //!
 //! They come in two forms: protobuf's JSON, as the UI, the CLI and the SDKs write it (either spelling of enums, 64-bit
-//! numbers as texts, bytes in base64, fields that nobody knows), and protobuf's binary form. Both are read without
-//! generated code: a message is looked at by number or by name, through one interface.
+//! numbers as texts, bytes in base64, unknown fields), and protobuf's binary form. Both are read without
+//! generated code: the fields of a message are read by number or by name, through one interface.
 //!
 //! [`AnyHistory`] reads these and histories in our own form.
 
@@ -48,13 +48,13 @@ pub struct TemporalHistory {
 /// Why something is not a history.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HistoryError {
-    /// It is in no form that is known here.
+    /// Its form is not known.
     #[error("neither Temporal's JSON nor its binary form: {reason}")]
     Unreadable {
-        /// What stood in the way.
+        /// What is wrong with it.
         reason: String,
     },
-    /// It has been read, and cannot be whole.
+    /// It was read, and is not a whole history.
     #[error("the history is damaged: {reason}; fetch it again")]
     Damaged {
         /// What is wrong.
@@ -190,7 +190,7 @@ impl TemporalHistory {
 /// The name that our workers give for their SDK.
 const OUR_SDK: &str = "temporal-core";
 
-/// The rules that the run was played by. Other SDKs have always played by the present ones; our workers note a flag.
+/// The rules of the runtime that the run was recorded with. Other SDKs follow the present rules; our workers set a flag.
 fn rules(events: &[HistoryEvent]) -> u32 {
     let (mut is_ours, mut is_marked) = (false, false);
     for event in events {

@@ -1,4 +1,4 @@
-//! A message of Temporal's, whichever way it was written.
+//! A message of Temporal's, from JSON or from bytes.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ impl Problem {
     }
 }
 
-/// A message, from JSON or from bytes. Fields that are absent have their defaults; unknown ones are passed over.
+/// A message, from JSON or from bytes. Fields that are absent have their defaults; unknown ones are skipped.
 pub(crate) trait Message: Sized {
     fn text(&self, field: Field) -> String;
     fn int(&self, field: Field) -> i64;

@@ -97,7 +97,7 @@ pub(crate) fn retry_state<M: Message>(message: &M, field: u32) -> usize {
 }
 
 /// The seed that Temporal's core draws from a run's id: SipHash 1-3 with keys of zero, which is what the standard
-/// library's hasher is. A test holds on to a value.
+/// library's hasher is. A test checks one value.
 pub(crate) fn seed_of(run_id: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     run_id.hash(&mut hasher);
@@ -108,7 +108,7 @@ pub(crate) fn read_event<M: Message>(event: &M, problem: &Problem) -> HistoryEve
     let event_type = event.choice((3, "event_type"), "EVENT_TYPE_", &EVENT_TYPES);
     let id = event.int((1, "event_id"));
     let time = event.time((2, "event_time")).unwrap_or_default();
-    // Newer servers mark what a worker need not know.
+    // Newer servers mark events that a worker may ignore.
     let may_ignore = event.flag((300, "worker_may_ignore"));
     let is_known = (1..EVENT_TYPES.len()).contains(&event_type);
     let kind = match event.attributes() {

@@ -17,8 +17,8 @@ pub(crate) struct Task<'a> {
 pub(crate) fn tasks(events: &[HistoryEvent]) -> Vec<Task<'_>> {
     let mut tasks: Vec<Task<'_>> = Vec::new();
     let mut happened = Vec::new();
-    // Commands stand right behind the end of their task.
-    let mut is_behind_task = false;
+    // Commands directly follow the completion of their task.
+    let mut is_after_task = false;
     for (at, event) in events.iter().enumerate() {
         match &event.kind {
             EventKind::TaskStarted => {
@@ -28,14 +28,14 @@ pub(crate) fn tasks(events: &[HistoryEvent]) -> Vec<Task<'_>> {
                     tasks.push(Task { started: event.id, time: event.time, happened, commands: Vec::new() });
                 }
             }
-            EventKind::TaskCompleted { .. } => is_behind_task = true,
-            kind if kind.is_command() && is_behind_task => {
+            EventKind::TaskCompleted { .. } => is_after_task = true,
+            kind if kind.is_command() && is_after_task => {
                 if let Some(task) = tasks.last_mut() {
                     task.commands.push(event);
                 }
             }
             _ => {
-                is_behind_task = false;
+                is_after_task = false;
                 happened.push(event);
             }
         }

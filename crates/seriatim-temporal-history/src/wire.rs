@@ -20,7 +20,7 @@ enum Value {
     Bytes(Bytes),
 }
 
-/// Reads a number of up to ten bytes, seven bits each, the lowest first, and moves on behind it.
+/// Reads a number of up to ten bytes, seven bits each, the lowest first, and moves `at` past it.
 fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
@@ -34,7 +34,7 @@ fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
     None
 }
 
-/// Reads so many bytes, and moves on behind them.
+/// Reads so many bytes, and moves `at` past them.
 fn fixed<const N: usize>(bytes: &[u8], at: &mut usize) -> Option<[u8; N]> {
     let found = bytes.get(*at..at.checked_add(N)?)?.try_into().ok()?;
     *at += N;
@@ -86,7 +86,7 @@ impl Wire {
         Self { fields, problem: problem.clone() }
     }
 
-    /// The field's value; of several the last, as protobuf wants it.
+    /// The field's value; of several the last, as protobuf specifies.
     fn get(&self, number: u32) -> Option<&Value> {
         self.fields.iter().rev().find(|(field, _)| *field == number).map(|(_, value)| value)
     }

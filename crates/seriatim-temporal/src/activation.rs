@@ -1,4 +1,4 @@
-//! What the core tells a run, in our words.
+//! From the core's activations to ours.
 
 use seriatim_workflow::kind::CommandSeq;
 use seriatim_workflow::{
@@ -24,16 +24,16 @@ use crate::payload::{read_headers, read_list, read_payload, read_payloads};
 use crate::untranslatable::Untranslatable;
 use crate::wire::{read_duration, read_enum, read_retry_policy, read_time, read_timeout};
 
-/// Where a worker's runs live: the core does not repeat it with each of them.
+/// Namespace and task queue of a worker's runs: the core does not repeat them with each run.
 #[derive(Debug, Clone)]
 pub(crate) struct Home {
     pub(crate) namespace: String,
     pub(crate) task_queue: String,
 }
 
-/// An activation in our words.
+/// Translates an activation.
 pub(crate) fn read_activation(wire: WorkflowActivation, home: &Home) -> Result<Activation, Untranslatable> {
-    // An eviction has no time, and needs none.
+    // An eviction has no time, and does not need one.
     let time = wire.timestamp.as_ref().map_or(Ok(Time::default()), read_time)?;
     // A run keeps the rules that it was recorded with; only our own workers set the flag.
     let is_marked = wire.available_internal_flags.contains(&Start::RULES_FLAG);

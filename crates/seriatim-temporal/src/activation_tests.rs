@@ -1,4 +1,4 @@
-//! Each job of the core, and what a run is told.
+//! Each job of the core, and our job for it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The activity side of a worker: attempts begun, heard of, asked to stop, and told about.
+//! The activities of a worker: attempts are begun, heartbeats sent, cancellations passed on, results reported.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use seriatim_activity::{Activities, ActivityContext, ActivityInfo};
 use seriatim_env::{Env, Shutdown};
 use seriatim_types::sync::{Mutex, MutexGuard};
-use seriatim_workflow::{Failure, Payload, SIDE_EFFECT_ACTIVITY, Time};
+use seriatim_workflow::{Failure, Payload, SIDE_EFFECT_ACTIVITY, Time, list_names};
 use temporalio_common::protos::coresdk::activity_result::{
     self, ActivityExecutionResult, activity_execution_result::Status,
 };
@@ -114,7 +114,7 @@ impl Attempts {
         let ended = self.attempt(&token, start, &stop).await;
         self.under_way.lock().remove(&token);
         if is_local && ended.is_err() && stop.reason.get() == Some(&ActivityCancelReason::WorkerShutdown) {
-            // Told of it, the core would begin the next attempt. So the workflow task stays open, and when its time is
+            // If it were reported, the core would begin the next attempt. So the workflow task stays open, and when its time is
             // over another worker runs it with all of its local activities.
             return;
         }
@@ -137,7 +137,7 @@ impl Attempts {
         }
         let (core, token) = (Arc::downgrade(&self.core), token.to_vec());
         let heartbeat = move |details: Vec<Payload>| {
-            // A local activity has nobody to send a sign of life to: its worker knows.
+            // A local activity sends no heartbeats: its worker knows that it runs.
             if let Some(core) = core.upgrade().filter(|_| !is_local) {
                 let (task_token, details) = (token.clone(), write_payloads(details));
                 core.record_activity_heartbeat(ActivityHeartbeat { task_token, details });
@@ -151,17 +151,16 @@ impl Attempts {
         if let Ok(ended) = self.env.timeout(self.grace, &mut attempt).await {
             return ended;
         }
-        // The core asks remote activities by itself, and nobody the local ones.
+        // The core itself asks remote activities to stop, but not local ones.
         stop.ask(ActivityCancelReason::WorkerShutdown);
         let late =
             |_| Err(Failure::application("WorkerShutdown", "it did not end in time when the worker stopped"));
         self.env.timeout(HAND_BACK_AFTER, attempt).await.unwrap_or_else(late)
     }
 
-    /// Another worker of the queue, or a newer version of this one, may know it: it may be tried again.
+    /// Another worker of the queue, or a newer version of this one, may have it: the attempt may be retried.
     fn unknown(&self, name: &str) -> Failure {
-        let known = self.activities.names().collect::<Vec<_>>().join(", ");
-        let known = if known.is_empty() { "none" } else { &known };
+        let known = list_names(self.activities.names());
         let message = format!("no activity {name:?} is registered at this worker; known: {known}");
         Failure::application("UnknownActivity", message)
     }
@@ -188,8 +187,8 @@ fn read_start(start: Start) -> Result<Begun, Untranslatable> {
     Ok((info, read_payloads(start.input)?, read_payloads(start.heartbeat_details)?))
 }
 
-/// How an attempt has ended, in the core's words. Only one that was asked to stop can have been cancelled; one that
-/// stopped because of the worker, or of somebody who wants it to wait, is tried again.
+/// Translates how an attempt has ended. Only one that was asked to stop can have been cancelled; one that
+/// stopped because of the worker, or because someone has paused it, is retried.
 fn status(ended: Result<Payload, Failure>, asked: Option<ActivityCancelReason>) -> Status {
     use ActivityCancelReason as Reason;
     let failure = match ended {

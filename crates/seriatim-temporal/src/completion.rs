@@ -1,4 +1,4 @@
-//! What a run asks of the core, in the core's words.
+//! From our completions to the core's.
 
 use std::time::Duration;
 
@@ -34,13 +34,13 @@ use crate::payload::{write_attributes, write_headers, write_payload, write_paylo
 use crate::untranslatable::Untranslatable;
 use crate::wire::{write_duration, write_retry_policy, write_time, write_timeout};
 
-/// What a run's commands leave unsaid and the core wants to know.
+/// Values that the core requires and that a run's commands leave out.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Defaults<'a> {
     pub(crate) home: &'a Home,
     /// The run's own type: a run that continues as new keeps it.
     pub(crate) workflow_type: &'a str,
-    /// How long an attempt of an activity may take that names no time-out: the core wants one.
+    /// The timeout of an attempt of an activity that has none: the core requires one.
     pub(crate) activity_timeout: Duration,
 }
 
@@ -368,7 +368,7 @@ fn write_activity_cancellation(
     })
 }
 
-/// The core wants one of the two: without any, an attempt that dies with its worker would never be missed.
+/// The core requires one of the two: without any, an attempt that is lost with its worker would never be noticed.
 fn start_to_close(
     start_to_close: Option<Duration>,
     schedule_to_close: Option<Duration>,

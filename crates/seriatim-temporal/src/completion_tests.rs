@@ -1,4 +1,4 @@
-//! Each command of a run, and what the core is asked.
+//! Each command of a run, and the core's command for it.
 
 use seriatim_workflow::kind::CommandSeq;
 use seriatim_workflow::{

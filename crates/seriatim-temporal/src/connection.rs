@@ -11,15 +11,15 @@ use temporalio_client::tonic::{Code, Status};
 use temporalio_client::{ClientTlsOptions, ConnectionOptions, TlsOptions, Url};
 use thiserror::Error;
 
-/// What the cluster is told about the software that calls it: it decides by these whom it serves.
+/// The client name and version that are sent to the cluster. The cluster decides by these which clients it serves.
 const CLIENT_NAME: &str = "temporal-core";
 const CLIENT_VERSION: &str = "0.10.1";
-/// Between two attempts to reach a server that is not there yet.
+/// The pause between two attempts to reach a server that does not answer yet.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Where a cluster listens unless it is told otherwise.
+/// The port of a cluster by default.
 const PORT: u16 = 7233;
 
-/// Where a cluster is, and what it wants to see of a caller.
+/// Where a cluster is, and how a caller authenticates.
 ///
 /// ```
 /// use seriatim_temporal::{ConnectOptions, Tls};
@@ -35,7 +35,7 @@ const PORT: u16 = 7233;
 pub struct ConnectOptions {
     /// `http://HOST:PORT`, `https://HOST:PORT`, or `HOST:PORT`. Without a port it is 7233.
     pub url: String,
-    /// The key of a namespace in Temporal's cloud, or of whoever guards the cluster. Only ever sent over TLS.
+    /// The key of a namespace in Temporal's cloud, or of a proxy in front of the cluster. Sent over TLS only.
     pub api_key: Option<String>,
     /// How the connection is encrypted. `None` is as the URL says, with the system's certificates.
     pub tls: Option<Tls>,
@@ -48,18 +48,18 @@ pub struct ConnectOptions {
 /// How a connection is encrypted. The default trusts what the system trusts, and shows no certificate.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// Who has to have signed the server's certificate, in PEM; whom the system trusts by default.
+    /// The authority that has signed the server's certificate, in PEM; by default those that the system trusts.
     pub ca: Option<Vec<u8>>,
-    /// What the server wants to see of this side.
+    /// The certificate of this side, if the server requires one.
     pub client: Option<ClientCertificate>,
     /// Name in the server's certificate, where it is not the one in the URL.
     pub server_name: Option<String>,
 }
 
-/// A certificate of this side, and the key that proves that it is ours. Both in PEM.
+/// A certificate of this side, and its private key. Both in PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientCertificate {
-    /// The certificate, with those between it and the authority.
+    /// The certificate, with the intermediate certificates up to the authority.
     pub certificate: Vec<u8>,
     /// Its private key.
     pub key: Vec<u8>,
@@ -150,10 +150,10 @@ impl fmt::Debug for ClientCertificate {
 /// Why there is no connection.
 #[derive(Debug, Error)]
 pub enum ConnectError {
-    /// What was asked for cannot be connected to.
+    /// The options do not describe a server that can be connected to.
     #[error("{0}")]
     Options(String),
-    /// Nobody answers there, or nobody who can be trusted.
+    /// No server answers there, or its certificate is not trusted.
     #[error(
         "no Temporal server answers at {url}: {reason}; start one with `temporal server start-dev`, or name another"
     )]
@@ -163,7 +163,7 @@ pub enum ConnectError {
         /// What went wrong.
         reason: String,
     },
-    /// The server has said no.
+    /// The server has refused the connection.
     #[error("{url} refuses this caller: {reason}; bring a valid API key or client certificate")]
     Refused {
         /// Where.
@@ -171,7 +171,7 @@ pub enum ConnectError {
         /// What it said.
         reason: String,
     },
-    /// What answers there does not speak as a Temporal server does.
+    /// A server answers there that is not a Temporal server.
     #[error(
         "{url} does not answer as a Temporal server does: {reason}; is it the address of the gRPC frontend?"
     )]
@@ -209,7 +209,7 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Connects to a cluster; one that is just starting is asked again until the options' timeout.
+    /// Connects to a cluster; while one is starting, the connection is retried until the options' timeout.
     ///
     /// # Errors
     ///
@@ -239,7 +239,7 @@ impl Connection {
         }
     }
 
-    /// The client of Temporal's own that this is made of: for calls that there is no other way to here.
+    /// Temporal's own client that this connection uses: for calls that have no method here.
     #[must_use]
     pub const fn client(&self) -> &temporalio_client::Connection {
         &self.inner
@@ -272,7 +272,7 @@ fn wanted(options: &ConnectOptions, url: &Url) -> ConnectionOptions {
         .build()
 }
 
-/// Whether it may be well in a moment: nobody listens yet, or a server listens that has not finished starting.
+/// Whether a retry may succeed: no server listens yet, or one listens that has not finished starting.
 fn is_early(error: &ClientConnectError) -> bool {
     match error {
         ClientConnectError::TonicTransportError(error) => is_refused(error),
@@ -319,7 +319,7 @@ fn explain_status(status: &Status, url: Url) -> ConnectError {
     }
 }
 
-/// What an error comes from in the end: those above it only say "transport error".
+/// The innermost cause of an error: the errors around it only say "transport error".
 fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |error| (*error).source());
     causes.last().map_or_else(|| error.to_string(), ToString::to_string)

@@ -1,4 +1,4 @@
-//! Histories replayed by Temporal's core itself, with our code on it: a second opinion beside our own replay's.
+//! Histories replayed by Temporal's core itself, with our code: a check of our own replay.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::{TemporalError, WorkerOptions};
 /// are over.
 const REPLAY_MAX: Duration = Duration::from_secs(60);
 
-/// What the core thinks of a history and our code.
+/// What the core reports about a history and our code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CoreReport {
     /// How many activations were replayed.
@@ -32,17 +32,17 @@ pub struct CoreReport {
 }
 
 impl CoreReport {
-    /// Whether the code does what the history says, as far as the core looks: kind, id and type of each command.
+    /// Whether the code does what the history says, as far as the core compares: kind, id and type of each command.
     #[must_use]
     pub const fn is_same(&self) -> bool {
         self.problem.is_none()
     }
 }
 
-/// Replays a history, in Temporal's binary form, on the registered code, driven and judged by Temporal's core.
+/// Replays a history, in Temporal's binary form, on the registered code, driven and compared by Temporal's core.
 ///
-/// The core looks at less than [`replay_temporal`](seriatim_temporal_history::replay_temporal), which compares inputs and
-/// durations too. It is the one that decides on a cluster, though.
+/// The core compares less than [`replay_temporal`](seriatim_temporal_history::replay_temporal), which compares inputs and
+/// durations too. On a cluster, the core's comparison decides.
 ///
 /// # Errors
 ///

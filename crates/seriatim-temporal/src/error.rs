@@ -1,4 +1,4 @@
-//! Why a worker does not work.
+//! Errors of a worker.
 
 use seriatim_types::ErrorKind;
 use temporalio_client::tonic::{Code, Status};
@@ -31,7 +31,7 @@ pub enum TemporalError {
         /// What the server said.
         status: Box<Status>,
     },
-    /// The server cannot be asked for work any more.
+    /// The server gives no more work.
     #[error("the server gives no more work: {0}")]
     Poll(Box<Status>),
     /// A task of the worker panicked.

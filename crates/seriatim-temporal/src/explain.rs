@@ -1,6 +1,6 @@
-//! Why a run's code and its history disagree, in our own words.
+//! Explains why a run's code and its history differ.
 //!
-//! The core compares less than our runtime does, and tells what it sees by the numbers of events. So when it drops a run
+//! The core compares less than our runtime does, and reports a difference by the numbers of events. So when it drops a run
 //! because of a difference, the history is fetched and replayed here, and the first difference is logged with the line of
 //! code that makes it.
 
@@ -27,7 +27,7 @@ impl Explainer {
         Self { env, connection, namespace, registry, turn: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Looks for the difference and logs it; does nothing while another one is being looked for.
+    /// Finds the difference and logs it; does nothing while another one is being found.
     pub(crate) fn explain(&self, workflow_id: String, run_id: String) {
         let Ok(turn) = Arc::clone(&self.turn).try_acquire_owned() else { return };
         let (connection, namespace) = (self.connection.clone(), self.namespace.clone());
@@ -38,7 +38,7 @@ impl Explainer {
                 .map_err(|error| error.to_string())
                 .and_then(|history| TemporalHistory::read(history).map_err(|error| error.to_string()));
             match read.map(|history| replay_temporal(&registry, &history, Policy::Fail)) {
-                Ok(report) => tell(&workflow_id, &report),
+                Ok(report) => log_report(&workflow_id, &report),
                 Err(error) => tracing::warn!(workflow_id, run_id, error, "a difference cannot be explained"),
             }
             drop(turn);
@@ -46,7 +46,7 @@ impl Explainer {
     }
 }
 
-fn tell(workflow_id: &str, report: &Report) {
+fn log_report(workflow_id: &str, report: &Report) {
     if report.is_same() {
         // The code depends on something that is not in the history.
         tracing::warn!(

@@ -16,7 +16,7 @@ use crate::payload::{read_list, read_payload, write_list, write_payload};
 use crate::untranslatable::Untranslatable;
 use crate::wire::{read_duration, read_enum, write_timeout};
 
-/// Who has written a failure that does not say it: shown by the tools of the cluster.
+/// The source of a failure that has none: shown by the tools of the cluster.
 const SOURCE: &str = "Seriatim";
 
 pub(crate) fn read_failure(failure: WireFailure) -> Result<Failure, Untranslatable> {
@@ -71,7 +71,7 @@ fn read_info(info: WireInfo) -> Result<FailureInfo, Untranslatable> {
             }
         }
         // No run of ours calls a Nexus operation; such a failure can only be the cause of another one, and there its
-        // kind is told by name.
+        // kind is identified by name.
         WireInfo::NexusOperationExecutionFailureInfo(info) => {
             named(format!("NexusOperation {}/{}/{}", info.endpoint, info.service, info.operation))
         }

@@ -25,7 +25,7 @@ pub enum FetchError {
         /// What the server said.
         reason: String,
     },
-    /// The run's id is not one, or the name of the namespace or of the workflow cannot be.
+    /// The run's id, or the name of the namespace or of the workflow, is not valid.
     #[error("the server does not take the request: {0}")]
     Invalid(String),
     /// The caller may not read there.

@@ -1,4 +1,4 @@
-//! How a worker works.
+//! The options of a worker.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use temporalio_sdk_core::{PollerBehavior, WorkerConfig, WorkerVersioningStrategy
 
 use crate::TemporalError;
 
-/// How a worker works. Everything in it is a bound: memory and load follow from these, not from the number of runs.
+/// The options of a worker. Everything in it is a bound: memory and load follow from these, not from the number of runs.
 ///
 /// ```
 /// use seriatim_temporal::WorkerOptions;
@@ -17,12 +17,12 @@ use crate::TemporalError;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkerOptions {
-    /// Where the runs live.
+    /// The namespace of the runs.
     pub namespace: String,
-    /// Whose work it asks for: workflows and activities alike.
+    /// The task queue that it polls, for workflows and activities.
     pub task_queue: String,
-    /// Runs that are kept in memory between their tasks. Others are built anew from their history when they go on; 0
-    /// builds every run anew for every task.
+    /// Runs that are kept in memory between their tasks. The others are rebuilt from their histories when they continue; 0
+    /// rebuilds every run for every task.
     pub max_cached_workflows: usize,
     /// Workflow tasks under way at a time. At least 2 where runs are cached.
     pub max_outstanding_workflow_tasks: usize,
@@ -34,15 +34,15 @@ pub struct WorkerOptions {
     pub workflow_pollers: usize,
     /// Requests for activities that wait at the server at a time.
     pub activity_pollers: usize,
-    /// How long the server keeps a cached run's task for this worker before it gives it to another. What a worker that
-    /// was killed costs each of its runs.
+    /// How long the server keeps a cached run's task for this worker before it gives it to another. After a worker
+    /// was killed, each of its runs waits so long.
     pub sticky_timeout: Duration,
     /// Names the version of the workflows' code in histories.
     pub build_id: String,
-    /// Who works: shown in histories and in the list of workers. `None` is what the connection says.
+    /// The worker's name: shown in histories and in the list of workers. `None` is what the connection says.
     pub identity: Option<String>,
     /// How long an attempt of an activity may take if neither it nor all its attempts have a time-out. Without one, an
-    /// attempt that ends with its worker would never be missed.
+    /// attempt that is lost with its worker would never be noticed.
     pub activity_timeout: Duration,
     /// Heartbeats are sent at most this often for activities without a heartbeat time-out; for others, after 0.8 of it.
     pub heartbeat_throttle: Duration,
@@ -52,7 +52,7 @@ pub struct WorkerOptions {
     pub max_activities_per_second: Option<f64>,
     /// Activities that all workers of the queue together begin per second. `None` is no limit.
     pub max_queue_activities_per_second: Option<f64>,
-    /// How long activities may go on when the worker is asked to stop. Then they are asked to stop too, and what has
+    /// How long activities may continue after the worker was asked to stop. Then they are asked to stop too, and what has
     /// not ended shortly after is handed back, to be tried again by another worker.
     pub grace: Duration,
 }

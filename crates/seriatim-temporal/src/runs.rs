@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 use crate::activation::{Home, read_activation};
 use crate::completion::{Defaults, untranslatable, write_completion};
 use crate::explain::Explainer;
-use crate::logged::logged;
+use crate::logged::write_log;
 
 /// The one job of an activation that drops a run.
 fn eviction(wire: &WorkflowActivation) -> Option<&RemoveFromCache> {
@@ -53,7 +53,7 @@ pub(crate) struct Runs {
     /// Everything that is under way.
     pub(crate) tasks: TaskTracker,
     /// The runs that the core has cached, by run id; not those that are being activated. The core bounds their number,
-    /// and says which of them go.
+    /// and says which of them are dropped.
     pub(crate) cached: Cache,
 }
 
@@ -68,8 +68,8 @@ impl Cache {
 }
 
 impl Runs {
-    /// Asks for activations until there are no more. Each is answered by a task of its own, so that a run that thinks for
-    /// long holds up no other; the core gives out no second activation of a run before the first is answered.
+    /// Asks for activations until there are no more. Each is answered by a task of its own, so that a run that computes
+    /// for long does not delay others; the core gives out no second activation of a run before the first is answered.
     pub(crate) async fn poll(self: Arc<Self>) -> Result<(), PollError> {
         let mut first_error = None;
         loop {
@@ -90,7 +90,7 @@ impl Runs {
 
     async fn answer(&self, activation: WorkflowActivation) {
         let run_id = activation.run_id.clone();
-        // Whatever goes wrong here is this run's affair: it fails its workflow task.
+        // A defect here fails the workflow task of this run, and nothing else.
         let completion = catch_unwind(AssertUnwindSafe(|| self.activate(activation)));
         let completion = completion.unwrap_or_else(|_| self.broken(run_id));
         let run_id = completion.run_id.clone();
@@ -99,7 +99,7 @@ impl Runs {
         }
     }
 
-    /// Activates a run. When this returns the run is in the cache again, and may be activated anew.
+    /// Activates a run. When this returns the run is in the cache again, and may be activated again.
     fn activate(&self, wire: WorkflowActivation) -> WorkflowActivationCompletion {
         if let Some(eviction) = eviction(&wire) {
             self.evict(&wire.run_id, eviction);
@@ -139,7 +139,7 @@ impl Runs {
             _ => None,
         })?;
         let options = InstanceOptions { numbering: Numbering::ByCallOrder, policy: Policy::Fail };
-        let instance = Instance::new(Arc::clone(&self.registry), options).log_to(logged);
+        let instance = Instance::new(Arc::clone(&self.registry), options).log_to(write_log);
         let (workflow_type, workflow_id) = (start.workflow_type.clone(), start.workflow_id.clone());
         Some(Run { instance, workflow_type, workflow_id })
     }

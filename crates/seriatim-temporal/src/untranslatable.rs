@@ -1,4 +1,4 @@
-//! What one side says and the other has no words for.
+//! Values that one side has and the other cannot represent.
 
 use thiserror::Error;
 
@@ -30,7 +30,7 @@ pub(crate) enum Untranslatable {
         /// The value.
         value: String,
     },
-    /// Something that there is only on one side.
+    /// Something that only one side has.
     #[error("{what} is not supported on Temporal by this worker: {instead}")]
     Refused {
         /// What.

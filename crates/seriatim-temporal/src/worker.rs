@@ -1,4 +1,4 @@
-//! A worker: asks a cluster for work until it is told to stop.
+//! A worker: polls a cluster for work until it is stopped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::meter::Meter;
 use crate::runs::{Cache, Runs};
 use crate::{Connection, TemporalError, WorkerOptions};
 
-/// How long the core may take to tell the server what has become of things, when everything has ended or was handed back.
+/// How long the core may take to report to the server, after everything has ended or was handed back.
 const LINGER: Duration = Duration::from_secs(5);
 /// Names that begin so are the server's own.
 const SERVERS_OWN: &str = "__temporal_";
@@ -42,7 +42,7 @@ const SERVERS_OWN: &str = "__temporal_";
 pub struct Worker {
     env: Env,
     core: Arc<Core>,
-    /// What the core's metrics and logs go through; it lives as long as the worker.
+    /// The core's runtime, for its metrics and logs; it exists as long as the worker.
     runtime: CoreRuntime,
     runs: Arc<Runs>,
     attempts: Arc<Attempts>,
@@ -110,14 +110,14 @@ impl Worker {
     /// # Errors
     ///
     /// [`TemporalError`] if the namespace cannot be used, or the server refuses to give work. A run or an activity that
-    /// goes wrong is no error of the worker.
+    /// fails is no error of the worker.
     pub async fn run(self, stop: Shutdown) -> Result<(), TemporalError> {
         let Self { env, core, runtime, runs, attempts, stopping, grace, tasks } = self;
         let validated = core.validate().await.map(|_| ()).map_err(invalid);
         if validated.is_err() {
             core.initiate_shutdown();
         }
-        // The core ends only when it was asked for work until it says that there is no more, also if it never had any.
+        // The core shuts down only after it was polled until it answers that there is no more work, also if it never had any.
         let mut workflows = env.spawn(runs.poll());
         let mut activities = env.spawn(attempts.poll());
         let ended = {
@@ -136,7 +136,7 @@ impl Worker {
         };
         let Ok(ended) = ended else {
             tracing::warn!(
-                "the worker stops before all workflow tasks have ended: others go on with their runs"
+                "the worker stops before all workflow tasks have ended: other workers continue their runs"
             );
             workflows.cancel();
             activities.cancel();

@@ -301,7 +301,8 @@ async fn the_same_workflows_ask_for_the_same_on_both_hosts() {
     let Some(world) = World::start(workflows(), demo::activities(), options("q")).await else { return };
     let env = world.env.clone();
     let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
-    let engine = Engine::open(env.clone(), log, store, [], Options::default()).await.unwrap();
+    let apps = [seriatim_workflow_host::app().unwrap()];
+    let engine = Engine::open(env.clone(), log, store, apps, Options::default()).await.unwrap();
     let (ours, activities) = (workflows(), demo::activities());
     let host = WorkflowHost::open(env.clone(), engine.clone(), ours, activities, HostOptions::default());
     let mut compared = 0;

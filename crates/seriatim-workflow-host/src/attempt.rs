@@ -153,7 +153,7 @@ impl Execution {
             });
             match noted.await {
                 Ok(_) => return Ok(()),
-                // The run has ended, and with it the wish for the attempt.
+                // The run has ended: the attempt is no longer needed.
                 Err(HostError::NotRunning { .. } | HostError::UnknownWorkflow(_)) => {
                     return Err(Attempt::Cancelled(Failure::cancelled("the run has ended")));
                 }

@@ -40,13 +40,14 @@ pub struct Order {
     pub item: String,
     /// What it costs, in cents.
     pub amount: u64,
-    /// How long an approval is waited for; then the order is shipped all the same.
-    pub patience_ms: u64,
+    /// How long an approval is waited for; then the order is shipped without it.
+    #[serde(rename = "patience_ms")]
+    pub approval_timeout_ms: u64,
 }
 
 impl Default for Order {
     fn default() -> Self {
-        Self { item: "tea".to_owned(), amount: 995, patience_ms: 5_000 }
+        Self { item: "tea".to_owned(), amount: 995, approval_timeout_ms: 5_000 }
     }
 }
 
@@ -104,7 +105,7 @@ impl Progress {
 
 async fn order(ctx: Context, order: Option<Order>) -> Result<Shipped, Exit> {
     let order = order.unwrap_or_default();
-    let patience = Duration::from_millis(order.patience_ms);
+    let approval_timeout = Duration::from_millis(order.approval_timeout_ms);
     let progress = ctx.state(Progress { stage: Stage::Charging, item: order.item.clone() });
     ctx.on_query(STATUS, &progress, |progress, ()| Ok(progress.stage));
     ctx.on_update(
@@ -115,7 +116,7 @@ async fn order(ctx: Context, order: Option<Order>) -> Result<Shipped, Exit> {
     );
     let charge = ctx.activity(CHARGE, order).timeout(ATTEMPT_MAX).await?;
     progress.change(|progress| progress.stage = Stage::AwaitingApproval);
-    let approved = ctx.within(patience, |ctx| async move { ctx.signals(APPROVE).next().await }).await;
+    let approved = ctx.within(approval_timeout, |ctx| async move { ctx.signals(APPROVE).next().await }).await;
     let approved_by = match approved {
         Ok(signal) => signal.map(|_| "signal")?,
         Err(TimedOut { .. }) => "timer",

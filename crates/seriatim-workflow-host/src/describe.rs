@@ -1,10 +1,10 @@
-//! How workflows stand, for people and programs.
+//! Descriptions of workflows, for people and programs.
 
 use serde::Serialize;
-use seriatim_engine::{RunRow, RunStatus};
 use seriatim_types::WorkspaceOffset;
 use seriatim_workflow::{Blocked, Failure, Headers, Kind, Payload, Start, Time, Warning};
 
+use crate::application::{RunRow, RunStatus, Workflows};
 use crate::error::HostError;
 use crate::histories::read_entry;
 use crate::host::WorkflowHost;
@@ -13,7 +13,7 @@ use crate::workflow::ending::Outcome;
 use crate::workflow::pending::{MessageContents, Pending};
 use crate::workflow::{CodeStatus, Item, run_id};
 
-/// How a workflow's newest run stands.
+/// The newest run of a workflow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Description {
     /// What is kept of it.
@@ -49,7 +49,7 @@ pub struct PendingOperation {
     pub path: String,
     /// Name of the activity, of the child's type, of the signal; empty where there is none.
     pub name: String,
-    /// When it was asked for.
+    /// When the run issued the command.
     pub since: Time,
     /// When a timer fires, or an activity is tried next.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,7 +77,7 @@ pub struct Listed {
 }
 
 impl WorkflowHost {
-    /// How a workflow stands. With `wait`, its end is waited for, but no longer than that.
+    /// Describes a workflow's newest run. With `wait`, it waits for the run's end, but no longer than that.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl WorkflowHost {
             && row.status == RunStatus::Running
         {
             let ended = self.inner.wait_ended(workspace, row.run);
-            // Still open when the time is over: then that is how it stands.
+            // Still open when the time is over: it is described as it is.
             let _ = self.inner.env.timeout(wait, ended).await;
             row = self.newest(id).await?.1;
         }
@@ -133,11 +133,11 @@ impl WorkflowHost {
         }
         if let Some(workflow) = self.inner.table.find(workspace) {
             let state = workflow.lock();
-            if let Some(open) = state.standing.run() {
+            if let Some(open) = state.lifecycle.run() {
                 description.pending = operations(&open.pending);
             }
             if description.stuck.is_none() {
-                description.stuck = state.standing.stuck().map(str::to_owned);
+                description.stuck = state.lifecycle.stuck().map(str::to_owned);
             }
         }
     }
@@ -155,7 +155,7 @@ impl WorkflowHost {
     ) -> Result<Vec<Listed>, HostError> {
         let after = after.map(seriatim_types::WorkspaceId::new);
         let statuses = status.map_or(RunStatus::ALL.to_vec(), |status| vec![status]);
-        let found = self.inner.engine.workflows().list(&statuses, after, limit).await?;
+        let found = Workflows::new(&self.inner.engine).list(&statuses, after, limit).await?;
         let listed = |(workspace, row): (seriatim_types::WorkspaceId, RunRow)| Listed {
             run_id: run_id(workspace, row.run),
             row,
@@ -194,7 +194,7 @@ impl WorkflowHost {
     /// [`HostError::UnknownWorkflow`].
     pub async fn runs(&self, id: &str, before: Option<u64>, limit: usize) -> Result<Vec<Listed>, HostError> {
         let workspace = self.workspace(id).await?;
-        let found = self.inner.engine.workflows().runs(workspace, before, limit).await?;
+        let found = Workflows::new(&self.inner.engine).runs(workspace, before, limit).await?;
         if before.is_none() && limit > 0 && found.is_empty() {
             return Err(HostError::UnknownWorkflow(id.to_owned()));
         }
@@ -239,7 +239,7 @@ impl WorkflowHost {
         // What comes before is read as well, and not kept: an activation knows how many there were before it.
         let mut turns_before = 0;
         if let Some(from) = WorkspaceOffset::new(row.from) {
-            let mut pages = self.inner.engine.workflows().events(workspace, from);
+            let mut pages = Workflows::new(&self.inner.engine).events(workspace, from);
             'pages: loop {
                 let page = pages.next().await?;
                 if page.is_empty() {

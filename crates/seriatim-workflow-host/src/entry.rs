@@ -10,13 +10,14 @@
 //! ended?    how the host has ended the run
 //! next?     the run that continues this one
 //! v         the format, 1; events of older versions have none
-//! delivered what the run had still to tell others when it ended has been told
+//! delivered all messages of the run, which had ended before, are delivered
 //! ```
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use seriatim_engine::RunStatus;
 use seriatim_workflow::{Command, Failure, Job, ParentClosePolicy, Payload, Start, Time};
+
+use crate::application::RunStatus;
 
 /// One event of a workflow.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -47,7 +48,7 @@ pub struct Entry {
     /// The run that continues it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Next>,
-    /// What the run had still to tell others when it ended has been told.
+    /// The run had ended with messages to others that were not delivered: all of them are delivered now.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub delivered: bool,
 }
@@ -72,7 +73,7 @@ pub struct ParentLink {
     pub run: u64,
     /// The number of the child in it.
     pub seq: u32,
-    /// What becomes of the child when the parent ends.
+    /// What happens to the child when the parent ends.
     pub policy: ParentClosePolicy,
 }
 
@@ -81,7 +82,7 @@ pub struct ParentLink {
 pub struct Turn {
     /// What the run's clock showed.
     pub time: Time,
-    /// The run was told that it should continue as new.
+    /// The activation suggested to continue as new.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suggested: bool,
     /// What had happened.

@@ -108,6 +108,11 @@ pub enum HostError {
     /// Another host drives the workflows of this engine.
     #[error("another host drives the workflows of this engine: use that one, or close it first")]
     SecondHost,
+    /// The engine was opened without the application of workflows.
+    #[error(
+        "the engine was opened without the application of workflows: open it with `seriatim_workflow_host::app()`"
+    )]
+    NoApplication,
     /// The run's code has not answered the query.
     #[error("the query failed: {0}")]
     Query(Box<Failure>),
@@ -138,7 +143,7 @@ impl HostError {
             | Self::Rejected(_)
             | Self::Query(_)
             | Self::Failed(_) => ErrorKind::Invalid,
-            Self::UnknownWorkflow(_) | Self::UnknownRun { .. } => ErrorKind::NotFound,
+            Self::UnknownWorkflow(_) | Self::UnknownRun { .. } | Self::NoApplication => ErrorKind::NotFound,
             Self::UpdateLost(_)
             | Self::NotBegun { .. }
             | Self::NeverBegan { .. }

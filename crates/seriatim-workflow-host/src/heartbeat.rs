@@ -15,7 +15,7 @@ use crate::workflow::Item;
 /// The details of so many heartbeats fit into one event.
 const ATTEMPTS_SHARE: usize = 64;
 
-/// The last sign of life of an attempt.
+/// The last heartbeat of an attempt.
 struct Beat {
     at: Instant,
     details: Vec<Payload>,
@@ -23,7 +23,7 @@ struct Beat {
     kept: Vec<Payload>,
 }
 
-/// An attempt that runs, as the host sees it: what it has said last can be written at any time.
+/// An attempt that runs, as the host sees it: its last heartbeat can be written at any time.
 pub(crate) struct RunningAttempt {
     pub(crate) workspace: WorkspaceId,
     pub(crate) run: u64,
@@ -33,11 +33,11 @@ pub(crate) struct RunningAttempt {
     pub(crate) beat: LastBeat,
 }
 
-/// What an attempt has said last, and when.
+/// The details of an attempt's last heartbeat, and when it was.
 pub(crate) struct LastBeat(Mutex<Beat>);
 
 impl LastBeat {
-    /// An attempt begins, with what the one before it has said last.
+    /// An attempt begins, with the details of the one before it.
     pub(crate) fn new(at: Instant, details: &[Payload]) -> Self {
         Self(Mutex::new(Beat { at, details: details.to_vec(), kept: details.to_vec() }))
     }
@@ -71,7 +71,7 @@ impl LastBeat {
 }
 
 impl RunningAttempt {
-    /// Writes the last heartbeat, if it says something else than what was written last.
+    /// Writes the details of the last heartbeat, if they differ from what was written last.
     pub(crate) fn keep(&self, inner: &Arc<Inner>) {
         if self.is_local {
             return;

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use metrics::Counter;
-use seriatim_engine::{Engine, Placed, RunRow, RunStatus, SubmitError, Workflows};
+use seriatim_engine::{Engine, Placed, SubmitError};
 use seriatim_storage::{Digest, LogError};
 use seriatim_types::{WorkspaceId, WorkspaceOffset};
 use seriatim_workflow::{Job, Start};
 use tokio::sync::Semaphore;
 
+use crate::application::{NAME, RunRow, RunStatus, Workflows};
 use crate::entry::{Begins, Entry, Turn};
 use crate::error::HostError;
 use crate::size;
@@ -30,7 +31,7 @@ pub(crate) fn read_entry(event: &Placed) -> Result<Option<Entry>, SubmitError> {
     })
 }
 
-/// A run as its events tell it, one after the other.
+/// A run, folded from its events, one after another.
 struct Fold {
     row: RunRow,
     start: Option<(Arc<Start>, usize)>,
@@ -112,7 +113,7 @@ impl Histories {
         run: Option<u64>,
     ) -> Result<Option<RunRow>, SubmitError> {
         let before = run.map(|run| run + 1);
-        let rows = self.engine.workflows().runs(workspace, before, 1).await?;
+        let rows = Workflows::new(&self.engine).runs(workspace, before, 1).await?;
         Ok(rows.into_iter().next().filter(|row| run.is_none_or(|run| row.run == run)))
     }
 
@@ -121,7 +122,7 @@ impl Histories {
         loop {
             let newest = self.row(workspace, None).await?;
             let loaded = self.load_events(workspace, newest.clone()).await?;
-            // Row and events are two reads: an event that was in doubt may have come into the log between them.
+            // The row and the events are two reads: an event that was in doubt may be written between them.
             if self.row(workspace, None).await? == newest {
                 return Ok(loaded);
             }
@@ -136,15 +137,15 @@ impl Histories {
     ) -> Result<Loaded, SubmitError> {
         let open = newest.as_ref().filter(|row| row.status == RunStatus::Running);
         let Some(open) = open else {
-            let offset = self.engine.workflows().last_offset(workspace).await?;
+            let offset = Workflows::new(&self.engine).last_offset(workspace).await?;
             return Ok(Loaded { tail: Tail { offset, newest }, open: None });
         };
-        // Many that are read at once would hold a page of events each.
+        // Each read holds a page of events: this bounds how many run at once.
         let _permit = self.reading.acquire().await;
         let from = WorkspaceOffset::new(open.from).unwrap_or(WorkspaceOffset::FIRST);
         let mut fold = Fold::new(open.clone());
         let mut offset = 0;
-        let mut events = self.engine.workflows().events(workspace, from);
+        let mut events = Workflows::new(&self.engine).events(workspace, from);
         loop {
             let page = events.next().await?;
             if page.is_empty() {
@@ -188,7 +189,7 @@ impl Histories {
     /// The turns of a run, from its first event on.
     pub(crate) async fn turns(&self, workspace: WorkspaceId, row: &RunRow) -> Result<Vec<Turn>, SubmitError> {
         let Some(from) = WorkspaceOffset::new(row.from) else { return Ok(Vec::new()) };
-        let mut events = self.engine.workflows().events(workspace, from);
+        let mut events = Workflows::new(&self.engine).events(workspace, from);
         let mut turns = Vec::new();
         loop {
             let page = events.next().await?;
@@ -209,11 +210,11 @@ impl Histories {
     /// The first event of a run.
     async fn first_event(&self, workspace: WorkspaceId, row: &RunRow) -> Result<Entry, SubmitError> {
         let from = WorkspaceOffset::new(row.from).unwrap_or(WorkspaceOffset::FIRST);
-        let events = self.engine.events("workflows", workspace, from, 1).await?;
+        let events = self.engine.events(NAME, workspace, from, 1).await?;
         Ok(events.first().map(read_entry).transpose()?.flatten().unwrap_or_default())
     }
 
-    /// What a run has brought with it, by its first event.
+    /// What a run was begun with, by its first event.
     pub(crate) async fn begins(&self, workspace: WorkspaceId, row: &RunRow) -> Result<Begins, SubmitError> {
         let entry = self.first_event(workspace, row).await?;
         let next = entry.next.filter(|next| next.run == row.run).map(|next| next.begins);
@@ -240,7 +241,7 @@ impl Histories {
         row: &RunRow,
     ) -> Result<Option<Outcome>, SubmitError> {
         let Some(to) = row.to.and_then(WorkspaceOffset::new) else { return Ok(None) };
-        let events = self.engine.events("workflows", workspace, to, 1).await?;
+        let events = self.engine.events(NAME, workspace, to, 1).await?;
         let Some(event) = events.first() else { return Ok(None) };
         Ok(read_entry(event)?.as_ref().and_then(Outcome::of))
     }
@@ -249,13 +250,13 @@ impl Histories {
     ///
     /// # Errors
     ///
-    /// [`HostError::KeyReused`] if something else was meant by the key.
+    /// [`HostError::KeyReused`] if the key was used for another request.
     pub(crate) async fn sent_with(
         &self,
         workspace: WorkspaceId,
         key: &Key,
     ) -> Result<Option<Entry>, HostError> {
-        let found = self.engine.workflows().sent_with(workspace, &key.key).await?;
+        let found = Workflows::new(&self.engine).sent_with(workspace, &key.key).await?;
         let Some(event) = found else { return Ok(None) };
         let same = event.event.idempotency.as_ref();
         if same.is_some_and(|same| same.request != Digest::of(key.identity.as_bytes())) {

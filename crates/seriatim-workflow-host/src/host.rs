@@ -7,12 +7,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use seriatim_activity::Activities;
 use seriatim_engine::limits::IDEMPOTENCY_KEY_BYTES_MAX;
-use seriatim_engine::{Engine, RequestError, RunRow, SubmitError};
+use seriatim_engine::{Engine, RequestError, SubmitError};
 use seriatim_env::Env;
 use seriatim_storage::Digest;
 use seriatim_types::WorkspaceId;
 use seriatim_workflow::{Failure, Headers, Job, Payload, Registry, Start};
 
+use crate::application::{RunRow, Workflows};
 use crate::entry::Begins;
 use crate::error::HostError;
 use crate::inner::Inner;
@@ -49,8 +50,11 @@ pub struct Accepted {
 }
 
 impl WorkflowHost {
-    /// Carries on with every open run, and takes new ones. Returns at once; open runs are found meanwhile. While another
-    /// host of this engine is open, this one does nothing, and refuses everything with [`HostError::SecondHost`].
+    /// Continues every open run, and takes new ones. Returns at once; open runs are found in the background.
+    ///
+    /// The engine has to be opened with [`app`](crate::app): otherwise the host does nothing, and refuses everything with
+    /// [`HostError::NoApplication`]. While another host of this engine is open it refuses everything with
+    /// [`HostError::SecondHost`].
     #[must_use]
     pub fn open(
         env: Env,
@@ -60,10 +64,9 @@ impl WorkflowHost {
         options: HostOptions,
     ) -> Self {
         let inner = Arc::new(Inner::new(engine, env, workflows, activities, options));
-        if inner.claim.is_some() {
-            drop(inner.env.spawn(inner.clone().run()));
-        } else {
-            tracing::error!("another host drives the workflows of this engine: this one does nothing");
+        match &inner.claim {
+            Ok(_) => drop(inner.env.spawn(inner.clone().run())),
+            Err(error) => tracing::error!(%error, "this host of workflows does nothing"),
         }
         Self { inner }
     }
@@ -98,8 +101,8 @@ impl WorkflowHost {
     }
 
     fn refuse_when_closed(&self) -> Result<(), HostError> {
-        if self.inner.claim.is_none() {
-            return Err(HostError::SecondHost);
+        if let Err(error) = &self.inner.claim {
+            return Err(error.clone());
         }
         if self.inner.draining.is_cancelled() { Err(HostError::Closed) } else { Ok(()) }
     }
@@ -160,7 +163,7 @@ impl WorkflowHost {
     }
 
     pub(crate) async fn workspace(&self, id: &str) -> Result<WorkspaceId, HostError> {
-        let found = self.inner.engine.workflows().find(id).await?;
+        let found = Workflows::new(&self.inner.engine).find(id).await?;
         found.ok_or_else(|| HostError::UnknownWorkflow(id.to_owned()))
     }
 
@@ -183,11 +186,11 @@ impl WorkflowHost {
         let workspace = self.workspace(id).await?;
         let key =
             key.map(|key| self.key(key, serde_json::to_string(&job).unwrap_or_default())).transpose()?;
-        let asked = self.inner.ask(workspace, |reply| {
+        let answer = self.inner.ask(workspace, |reply| {
             let responder = Responder::Written(reply);
             Item::Request(Box::new(Request { job, run: None, key, responder }))
         });
-        let Written { run, repeated, .. } = asked.await.map_err(|error| error.of(id))?;
+        let Written { run, repeated, .. } = answer.await.map_err(|error| error.of(id))?;
         Ok(Accepted { run_id: run_id(workspace, run), repeated })
     }
 
@@ -236,14 +239,14 @@ impl WorkflowHost {
         let workspace = self.workspace(id).await?;
         let key = idempotency_key.map(|key| self.key(key, format!("terminate {reason}"))).transpose()?;
         let ended = Box::new(terminated(reason, self.inner.now()));
-        let asked =
+        let answer =
             self.inner.ask(workspace, |reply| Item::End { run: None, ended, key, reply: Some(reply) });
-        let Written { run, repeated, .. } = asked.await.map_err(|error| error.of(id))?;
+        let Written { run, repeated, .. } = answer.await.map_err(|error| error.of(id))?;
         Ok(Accepted { run_id: run_id(workspace, run), repeated })
     }
 
-    /// Tries the open run of a workflow again, if its code could not continue: everything is read anew, and what the run
-    /// could not react to is told to it again. `repeated` says that it was not stuck.
+    /// Tries the open run of a workflow again, if its code could not continue: its log is read again, and the jobs
+    /// that the code could not react to are sent to it again. `repeated` says that it was not stuck.
     ///
     /// # Errors
     ///
@@ -251,8 +254,8 @@ impl WorkflowHost {
     pub async fn retry(&self, id: &str) -> Result<Accepted, HostError> {
         self.refuse_when_closed()?;
         let workspace = self.workspace(id).await?;
-        let asked = self.inner.ask(workspace, |reply| Item::Unstick { reply });
-        let Written { run, repeated, .. } = asked.await.map_err(|error| error.of(id))?;
+        let answer = self.inner.ask(workspace, |reply| Item::RetryStuck { reply });
+        let Written { run, repeated, .. } = answer.await.map_err(|error| error.of(id))?;
         Ok(Accepted { run_id: run_id(workspace, run), repeated })
     }
 
@@ -266,8 +269,8 @@ impl WorkflowHost {
         let workspace = self.workspace(id).await?;
         let job =
             Job::Query { id: "query".to_owned(), name: name.to_owned(), input, headers: Headers::new() };
-        let asked = self.inner.ask(workspace, |reply| Item::Query { job, reply });
-        asked.await.map_err(|error| error.of(id))
+        let answer = self.inner.ask(workspace, |reply| Item::Query { job, reply });
+        answer.await.map_err(|error| error.of(id))
     }
 
     /// Changes the state of a workflow's open run, and waits for what its code says to that.
@@ -300,11 +303,11 @@ impl WorkflowHost {
             identity: String::new(),
             run_validator: true,
         };
-        let asked = self.inner.ask(workspace, |reply| {
+        let answer = self.inner.ask(workspace, |reply| {
             let responder = Responder::Update(reply);
             Item::Request(Box::new(Request { job, run: None, key, responder }))
         });
-        asked.await.map_err(|error| error.of(id))
+        answer.await.map_err(|error| error.of(id))
     }
 
     /// Waits until the newest run of a workflow, and those that continue it, have ended, and returns its result.

@@ -8,16 +8,17 @@ use std::task::Poll;
 use std::time::Duration;
 
 use seriatim_activity::Activities;
-use seriatim_engine::{Engine, RunRow, RunStatus, SubmitError, WorkflowsClaim};
+use seriatim_engine::{Engine, HostClaim, SubmitError};
 use seriatim_env::{Env, Shutdown};
 use seriatim_types::WorkspaceId;
 use seriatim_types::sync::{Mutex, MutexGuard};
-use seriatim_workflow::{CommandSeq, Failure, Instance, Job, Registry, Start, Time, TimeoutType};
+use seriatim_workflow::{CommandSeq, Failure, Instance, Job, Registry, Start, Time, TimeoutType, list_names};
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::alarms::{Alarm, Alarms};
+use crate::application::{RunRow, RunStatus, Workflows};
 use crate::attempt::to_time;
 use crate::cache::Instances;
-use crate::clock::{Alarm, Clock};
 use crate::driver::Driver;
 use crate::entry::{Begins, Ended};
 use crate::error::HostError;
@@ -45,10 +46,10 @@ pub(crate) struct Inner {
     pub(crate) inputs: Inputs,
     pub(crate) table: WorkflowTable,
     instances: Mutex<Instances<Instance>>,
-    pub(crate) clock: Clock,
+    pub(crate) alarms: Alarms,
     pub(crate) threads: Threads,
-    /// That it is the one host of its engine; none if another one is.
-    pub(crate) claim: Option<WorkflowsClaim>,
+    /// Shows that it is the one host of its engine; otherwise why it cannot be.
+    pub(crate) claim: Result<HostClaim, HostError>,
     /// Held by a driver while it activates or writes.
     pub(crate) active: Semaphore,
     /// Held by an attempt of an activity while it runs.
@@ -79,8 +80,8 @@ impl Inner {
             instances: Mutex::new(Instances::new(options.cached_instances, options.cached_bytes)),
             active: Semaphore::new(options.active_max.max(1)),
             activity_permits: Semaphore::new(options.activities_max.max(1)),
-            claim: engine.workflows().claim(),
-            clock: Clock::default(),
+            claim: claim(&engine),
+            alarms: Alarms::default(),
             threads: Threads::new(
                 options.workflow_threads,
                 options.abandoned_threads_max,
@@ -126,16 +127,16 @@ impl Inner {
         }));
     }
 
-    /// Puts something into a workflow's inbox. A driver begins, if none is at work.
+    /// Puts an item into a workflow's inbox, and starts a driver if there is none.
     pub(crate) fn push(self: &Arc<Self>, workspace: WorkspaceId, item: Item) {
         let item = self.fit(item);
         let (workflow, presence) = loop {
-            let workflow = self.table.find_or_add(workspace, &self.clock);
+            let workflow = self.table.find_or_add(workspace, &self.alarms);
             let mut state = workflow.lock();
             if state.presence == Presence::Removed {
                 continue;
             }
-            if item.is_asked() && state.inbox.asked() >= self.options.inbox_max {
+            if item.is_awaited() && state.inbox.awaited() >= self.options.inbox_max {
                 drop(state);
                 let waiting = self.options.inbox_max;
                 item.refuse(HostError::Busy(format!("{waiting} requests wait for this workflow")));
@@ -188,10 +189,10 @@ impl Inner {
         let mut effects = Effects::new();
         let items = {
             let mut state = workflow.lock();
-            if state.standing.stuck().is_none() {
+            if state.lifecycle.stuck().is_none() {
                 self.metrics.stuck.increment(1.0);
             }
-            state.stick(reason.to_owned(), &mut effects);
+            state.mark_stuck(reason.to_owned(), &mut effects);
             state.drain()
         };
         for effect in effects {
@@ -227,11 +228,10 @@ impl Inner {
         how: StartAs,
     ) -> Result<(WorkspaceId, Written), HostError> {
         if !self.registry.contains(&start.workflow_type) {
-            let known: Vec<&str> = self.registry.names().collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let known = list_names(self.registry.names());
             return Err(HostError::UnknownType { workflow_type: start.workflow_type, known });
         }
-        let (workspace, is_fresh) = self.engine.workflows().register(&start.workflow_id).await?;
+        let (workspace, is_fresh) = Workflows::new(&self.engine).register(&start.workflow_id).await?;
         if !self.table.has_room(workspace, self.options.open_runs_max) {
             return Err(HostError::Busy(format!("{} runs are open", self.options.open_runs_max)));
         }
@@ -315,7 +315,7 @@ impl Inner {
         }
     }
 
-    /// Continues what was open, and rings alarms, until it is told to stop.
+    /// Continues what was open, and handles alarms, until it is stopped.
     pub(crate) async fn run(self: Arc<Self>) {
         let (draining, resume) = (self.draining.clone(), Resume { inner: self.clone() });
         drop(self.env.spawn(async move { draining.run_until_cancelled(resume.run()).await }));
@@ -323,7 +323,7 @@ impl Inner {
             let (draining, sweeper) = (self.draining.clone(), Sweeper { inner: self.clone(), retention });
             drop(self.env.spawn(async move { draining.run_until_cancelled(sweeper.run()).await }));
         }
-        let ringing = self.clock.run(&self.env, |workspace, run, alarm| self.ring(workspace, run, alarm));
+        let ringing = self.alarms.run(&self.env, |workspace, run, alarm| self.ring(workspace, run, alarm));
         self.draining.run_until_cancelled(ringing).await;
     }
 
@@ -358,8 +358,17 @@ impl Inner {
             };
             left.into_iter().for_each(|item| item.refuse(HostError::Closed));
         }
-        if let Some(claim) = &self.claim {
+        if let Ok(claim) = &self.claim {
             claim.release();
         }
+    }
+}
+
+/// Claims the workflows of an engine for this host.
+fn claim(engine: &Engine) -> Result<HostClaim, HostError> {
+    match Workflows::new(engine).claim() {
+        Ok(claim) => claim.ok_or(HostError::SecondHost),
+        Err(SubmitError::UnknownApplication(_)) => Err(HostError::NoApplication),
+        Err(error) => Err(error.into()),
     }
 }

@@ -9,6 +9,7 @@ use seriatim_types::{WorkspaceId, WorkspaceOffset};
 use seriatim_workflow::{Command, Payload};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
+use crate::application::NAME;
 use crate::histories::read_entry;
 use crate::size;
 
@@ -77,7 +78,7 @@ impl Inputs {
             return Ok(found);
         }
         let from = WorkspaceOffset::new(event).unwrap_or(WorkspaceOffset::FIRST);
-        let events = self.engine.events("workflows", workspace, from, 1).await?;
+        let events = self.engine.events(NAME, workspace, from, 1).await?;
         let entry = events.first().map(read_entry).transpose()?.flatten().filter(|entry| entry.run == run);
         let commands = entry.into_iter().flat_map(|entry| entry.turns).flat_map(|turn| turn.commands);
         let inputs = commands.filter_map(|command| match command {

@@ -1,6 +1,6 @@
 //! Workflows on Seriatim's own log: durable, in one process, without a cluster.
 //!
-//! A workflow id is a workspace of the engine's application `workflows`; its runs are numbered in it, and its log is their
+//! A workflow id is a workspace of the built-in application `workflows` ([`app`]); its runs are numbered in it, and its log is their
 //! history. A run advances by one event per activation: what has happened to it and what it asks for are written together,
 //! and only then carried out. What a run has asked for and not been answered is found in its log after any crash, and goes
 //! on from there.
@@ -12,7 +12,8 @@
 //!
 //! # seriatim_env::simulate(1, |env| async move {
 //! let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
-//! let engine = Engine::open(env.clone(), log, store, [], Options::default()).await?;
+//! let apps = [seriatim_workflow_host::app()?];
+//! let engine = Engine::open(env.clone(), log, store, apps, Options::default()).await?;
 //! let host = WorkflowHost::open(env, engine.clone(), demo::workflows(), demo::activities(), HostOptions::default());
 //! let started = host.start(StartRequest::new("greet").input(&"Ada")?).await?;
 //! let ended = host.result::<String>(&started.id).await?;
@@ -24,9 +25,10 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod alarms;
+mod application;
 mod attempt;
 mod cache;
-mod clock;
 pub mod demo;
 mod describe;
 mod driver;
@@ -52,6 +54,9 @@ mod threads;
 mod timeline;
 mod workflow;
 
+pub use application::{
+    Advance, BadRunStatus, RunRow, RunStatus, Wait, Waiting, WorkflowEvents, Workflows, app,
+};
 pub use describe::{Description, Listed, PendingOperation};
 pub use entry::{Attempted, BadEntry, Begins, Ended, Entry, Next, ParentLink, Retry, Turn};
 pub use error::HostError;

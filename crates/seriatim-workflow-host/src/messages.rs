@@ -1,12 +1,21 @@
 //! What workflows send each other: starts, results, signals, requests to stop.
 //!
-//! A message is named by its sender, run, kind and number. Into another workflow it is sent with that name as its idempotency
-//! key, which never expires, so that it may be sent again after any crash.
+//! A run asks for a message by a command, and the command is durable before the message is sent. A message is named by its
+//! sender, run, kind and number, and is written to the other workflow with that name as its idempotency key. The key never
+//! expires. So a message is sent again after a crash, and after any time, and counts once:
+//!
+//! ```text
+//! sender's log    command (signal, cancel, start a child) ──┐                    ┌──► answer: delivered or not
+//!                                                           │ retried until      │
+//! receiver's log                                            └─► event with key ──┘    the same key again: no event
+//! ```
+//!
+//! What is pending is found in the sender's log, so nothing else is stored for it. A run that ends with messages that are not
+//! delivered is listed in the index until they are (`Item::Delivered`): a start of the host finds it there.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use seriatim_engine::{RunRow, RunStatus};
 use seriatim_env::Shutdown;
 use seriatim_types::{ErrorKind, WorkspaceId};
 use seriatim_workflow::{
@@ -14,6 +23,7 @@ use seriatim_workflow::{
     Failure, FailureInfo, Job, Kind, ParentClosePolicy, RetryState, SignalTarget, Start,
 };
 
+use crate::application::{RunRow, RunStatus, Workflows};
 use crate::entry::{Begins, ParentLink};
 use crate::error::HostError;
 use crate::inner::Inner;
@@ -51,7 +61,7 @@ impl Messages {
         self.inner.answer(self.workspace, self.run, job);
     }
 
-    /// Does something until it is done, or refused for another reason than that the engine is not available.
+    /// Calls `send` until it succeeds, or is refused for a reason that a retry does not change.
     async fn retrying<T, F>(&self, mut send: impl FnMut() -> F) -> Result<T, HostError>
     where
         F: Future<Output = Result<T, HostError>>,
@@ -73,7 +83,7 @@ impl Messages {
 
     /// Sends a request to a workflow, if it exists.
     async fn request(&self, target: &Execution, job: &Job, key: &Key) -> Result<Written, HostError> {
-        let found = self.inner.engine.workflows().find(&target.workflow_id).await?;
+        let found = Workflows::new(&self.inner.engine).find(&target.workflow_id).await?;
         let workspace = found.ok_or_else(|| HostError::UnknownWorkflow(target.workflow_id.clone()))?;
         let run = parse_run_id(&target.run_id).map(|(_, run)| run);
         let (job, key) = (job.clone(), Some(key.clone()));
@@ -167,7 +177,7 @@ impl Messages {
     async fn send_cancel_to_child(&self, seq: u32, child: &Child) {
         let reason = child.cancelled.clone().unwrap_or_else(|| "its parent has ended".to_owned());
         let (job, key) = (Job::Cancel { reason }, self.key("cancel", seq));
-        // It may be on its way from one run to the next.
+        // Between the look-up and the request the run may have ended, and another one continue it.
         while let Some((of_child, row)) = self.running_child(seq, child).await {
             let target = Execution {
                 workflow_id: row.id.clone(),
@@ -181,7 +191,7 @@ impl Messages {
         }
     }
 
-    /// The run that a child has come to, if it has not ended. One that has not begun is waited for.
+    /// The run of a child that is open, after all that continued the first one. A child that has not begun is started.
     async fn running_child(&self, seq: u32, child: &Child) -> Option<(WorkspaceId, RunRow)> {
         let first = match child.run_id.as_deref().and_then(parse_run_id) {
             Some(first) => first,
@@ -277,7 +287,7 @@ impl Messages {
         self.inner.push(self.workspace, Item::Delivered { run: self.run });
     }
 
-    /// What becomes of a child whose parent has ended.
+    /// Cancels or terminates a child whose parent has ended, by its policy.
     async fn close_child(&self, seq: u32, child: &Child) {
         let policy = child.options.parent_close_policy;
         if child.cancelled.is_some() || policy == ParentClosePolicy::RequestCancel {

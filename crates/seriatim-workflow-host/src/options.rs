@@ -40,9 +40,9 @@ pub struct HostOptions {
     pub policy: Policy,
     /// How long to wait after the engine has refused something, give or take a quarter.
     pub retry: Duration,
-    /// Activations after which a run is told that it should continue as new: each replay reads all of them.
+    /// Activations after which a run gets the suggestion to continue as new: each replay reads all of them.
     pub suggest_activations: u32,
-    /// Bytes of history after which a run is told so, by estimate.
+    /// Bytes of history after which it gets the suggestion, by estimate.
     pub suggest_bytes: usize,
     /// Activations that a run may have; the host ends one that has more.
     pub activations_max: u32,

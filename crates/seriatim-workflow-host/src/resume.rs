@@ -7,6 +7,7 @@ use std::time::Duration;
 use seriatim_engine::{PartitionStatus, SubmitError};
 use seriatim_types::{ErrorKind, PartitionId};
 
+use crate::application::{NAME, Workflows};
 use crate::inner::Inner;
 use crate::messages::Messages;
 use crate::workflow::Item;
@@ -28,7 +29,7 @@ impl Resume {
         self.inner.wait_unfenced().await;
         let mut done = BTreeSet::new();
         loop {
-            let states = match self.inner.engine.partitions("workflows") {
+            let states = match self.inner.engine.partitions(NAME) {
                 Ok(states) => states,
                 Err(error) if error.kind() == ErrorKind::Closed => return,
                 Err(error) => {
@@ -58,13 +59,13 @@ impl Resume {
     }
 
     async fn resume_partition(&self, partition: PartitionId) -> Result<(), SubmitError> {
-        let workflows = self.inner.engine.workflows();
+        let workflows = Workflows::new(&self.inner.engine);
         let mut after = None;
         loop {
             let page = workflows.open_runs(partition, after, PAGE).await?;
             for (workspace, _, waiting) in &page {
                 match waiting {
-                    Some(waiting) => self.inner.table.let_sleep(*workspace, *waiting, &self.inner.clock),
+                    Some(waiting) => self.inner.table.let_sleep(*workspace, *waiting, &self.inner.alarms),
                     None => self.inner.push(*workspace, Item::Wake),
                 }
             }
@@ -78,7 +79,7 @@ impl Resume {
         }
         let mut after = None;
         loop {
-            let page = workflows.owing(partition, after, PAGE).await?;
+            let page = workflows.undelivered(partition, after, PAGE).await?;
             let last = page.last().filter(|_| page.len() == PAGE).map(|(last, row)| (*last, row.run));
             for (workspace, row) in page {
                 Messages::new(self.inner.clone(), workspace, row.run, row.id.clone())

@@ -1,16 +1,17 @@
 //! Runs that ended long ago leave the index.
 //!
 //! A sweep walks through the index, page by page. What it finds goes through the driver of its workflow, like everything that
-//! is written to a workflow's log: that a run is forgotten is an event, so the index is the same when it is built anew. The
+//! is written to a workflow's log: that a run is forgotten is an event, so the index is the same when it is rebuilt. The
 //! events of the run stay in the log.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seriatim_engine::{PartitionStatus, RunRow, RunStatus, SubmitError};
+use seriatim_engine::{PartitionStatus, SubmitError};
 use seriatim_types::{PartitionId, WorkspaceId};
 
+use crate::application::{NAME, RunRow, RunStatus, Workflows};
 use crate::error::HostError;
 use crate::inner::Inner;
 use crate::workflow::Item;
@@ -39,7 +40,7 @@ impl Sweeper {
         let pause = (self.retention / 16).clamp(SWEEP_EVERY.0, SWEEP_EVERY.1);
         loop {
             self.inner.wait_unfenced().await;
-            let states = self.inner.engine.partitions("workflows").unwrap_or_default();
+            let states = self.inner.engine.partitions(NAME).unwrap_or_default();
             let ready = states.iter().filter(|state| matches!(state.status, PartitionStatus::Ready));
             for partition in ready.map(|state| state.partition.id) {
                 if let Err(error) = self.sweep(partition).await {
@@ -50,12 +51,13 @@ impl Sweeper {
         }
     }
 
-    /// Looks at every workflow of a partition once.
+    /// Checks every workflow of a partition once.
     async fn sweep(&self, partition: PartitionId) -> Result<(), SubmitError> {
         for status in RunStatus::ALL {
             let mut after = None;
             loop {
-                let page = self.inner.engine.workflows().with_status(partition, status, after, PAGE).await?;
+                let page =
+                    Workflows::new(&self.inner.engine).with_status(partition, status, after, PAGE).await?;
                 let millis = u64::try_from(self.retention.as_millis()).unwrap_or(u64::MAX);
                 let before = self.inner.env.now().as_millis().saturating_sub(millis);
                 let sweeping = page.iter().filter(|(_, newest)| is_of_interest(newest, before));
@@ -114,7 +116,7 @@ impl Sweeper {
         let mut old = VecDeque::new();
         let (mut below, mut kept) = (newest.run.checked_add(1), None);
         loop {
-            let page = self.inner.engine.workflows().runs(workspace, below, PAGE).await?;
+            let page = Workflows::new(&self.inner.engine).runs(workspace, below, PAGE).await?;
             for row in &page {
                 let is_kept = (row.next.is_some() && row.next == kept)
                     || row.ended.is_none_or(|ended| ended >= before)
@@ -145,9 +147,9 @@ impl Sweeper {
         workspace: WorkspaceId,
         row: &RunRow,
     ) -> Result<bool, SubmitError> {
-        if row.owes {
+        if row.has_undelivered {
             let after = Some((workspace, row.run - 1));
-            let undelivered = self.inner.engine.workflows().owing(partition, after, 1).await?;
+            let undelivered = Workflows::new(&self.inner.engine).undelivered(partition, after, 1).await?;
             if undelivered.first().is_some_and(|(of, found)| *of == workspace && found.run == row.run) {
                 return Ok(true);
             }

@@ -1,4 +1,4 @@
-//! What is at work, so that closing can wait for it.
+//! Tasks that run, counted, so that closing can wait for them.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use seriatim_types::sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-/// Values that are at work, by a number.
+/// The values of running tasks, by a number.
 #[derive(Debug)]
 pub(crate) struct Running<T> {
     entries: Mutex<Entries<T>>,

@@ -1,7 +1,7 @@
-//! How much room things take in an event.
+//! How many bytes things take in an event.
 //!
-//! An event is one entry of the log, and an entry has a largest size. What arrives for a run is cut into batches that fit,
-//! with room for what the code asks for in return; a single answer that cannot fit becomes a failure of its operation.
+//! An event is one entry of the log, and an entry has a largest size. The jobs of a run are split into batches that fit,
+//! with room for the commands of the code; a single answer that cannot fit becomes a failure of its operation.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(crate) fn payload_bytes(payloads: &[Payload]) -> usize {
     payloads.iter().map(|payload| payload.data.len()).sum()
 }
 
-/// How many bytes of payloads a turn has brought and asked for, with what surrounds them.
+/// How many bytes the payloads of a turn's jobs and commands have, with what surrounds them.
 pub(crate) fn turn_bytes(turn: &Turn) -> usize {
     let jobs: usize = turn.jobs.iter().map(job_bytes).sum();
     let commands = turn.commands.iter().map(|command| match command {

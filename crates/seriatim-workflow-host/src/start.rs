@@ -1,4 +1,4 @@
-//! What a start asks for.
+//! Requests to start a workflow.
 
 use std::time::Duration;
 
@@ -29,22 +29,22 @@ use crate::error::HostError;
 pub struct StartRequest {
     /// The name of its code.
     pub workflow_type: String,
-    /// Its id; none is one that is made up.
+    /// Its id; `None`: a new id is made.
     pub id: Option<String>,
     /// Arguments.
     pub input: Vec<Payload>,
-    /// The same key again gives the same run again.
+    /// A request with the same key again gives the same run.
     pub idempotency_key: Option<String>,
     /// From the first run's start to the last one's end.
     pub execution_timeout: Option<Duration>,
     /// From a run's start to its end.
     pub run_timeout: Option<Duration>,
-    /// How it is tried again as a whole.
+    /// How a failed run is retried as a whole.
     pub retry_policy: Option<RetryPolicy>,
     /// Notes that travel with it, and are shown with it.
     pub memo: Headers,
-    /// How long after the request the run begins. It exists at once, its time-outs count from when it begins, and what it
-    /// is told before is kept for its first activation.
+    /// How long after the request the run begins. It exists at once, its timeouts count from when it begins, and what is
+    /// sent to it before is kept for its first activation.
     pub start_delay: Option<Duration>,
     /// Whether its id may be used again.
     pub id_reuse_policy: IdReusePolicy,
@@ -63,7 +63,7 @@ pub struct StartSignal {
 }
 
 impl StartRequest {
-    /// A workflow of this type, with an id that is made up and no argument.
+    /// A workflow of this type, with a new id and no argument.
     #[must_use]
     pub fn new(workflow_type: impl Into<String>) -> Self {
         Self { workflow_type: workflow_type.into(), ..Self::default() }
@@ -121,7 +121,7 @@ impl StartRequest {
         Ok(self)
     }
 
-    /// What tells this request from another one with its key. Keys outlive versions: what is not set has no part in it.
+    /// Identifies this request among those with the same key. Keys outlive versions: a field that is not set has no part in it.
     pub(crate) fn identity(&self, id: &str) -> String {
         let input = serde_json::to_string(&self.input).unwrap_or_default();
         let identity = format!("start {} {id} {input}", self.workflow_type);
@@ -152,7 +152,7 @@ impl StartRequest {
         options
     }
 
-    /// Refuses what would make no sense.
+    /// Refuses options that contradict each other or have no effect.
     pub(crate) fn check(&self) -> Result<(), HostError> {
         let wrong = |text: String| Err(HostError::Invalid(text));
         for (name, timeout) in
@@ -200,7 +200,7 @@ pub struct Started {
     pub run_id: String,
     /// Whether the run began with this request. If not, it was open, and got the request's signal.
     pub started: bool,
-    /// Whether it was asked for before, under the same idempotency key.
+    /// Whether the same request was written before, with the same idempotency key.
     pub repeated: bool,
 }
 
@@ -208,7 +208,7 @@ pub struct Started {
 mod tests {
     use super::*;
 
-    /// Keys of the versions before options are in logs: their identity is what it was.
+    /// Logs have keys of versions before there were options: the identity of such a request is unchanged.
     #[test]
     fn a_start_without_options_has_the_identity_that_it_always_had() {
         let request = StartRequest::new("greet").input(&"Ada").unwrap();

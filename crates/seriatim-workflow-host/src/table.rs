@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use metrics::Gauge;
-use seriatim_engine::Waiting;
 use seriatim_types::WorkspaceId;
 use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_workflow::Time;
 
-use crate::clock::{Alarm, Clock};
+use crate::alarms::{Alarm, Alarms};
+use crate::application::Waiting;
 use crate::workflow::Workflow;
 
 #[derive(Default)]
@@ -45,13 +45,13 @@ impl WorkflowTable {
     }
 
     /// The workflow in memory, put there if it is not.
-    pub(crate) fn find_or_add(&self, workspace: WorkspaceId, clock: &Clock) -> Arc<Workflow> {
+    pub(crate) fn find_or_add(&self, workspace: WorkspaceId, alarms: &Alarms) -> Arc<Workflow> {
         let mut entries = self.lock();
         if let Some(found) = entries.workflows.get(&workspace) {
             return found.clone();
         }
         if let Some((Some(until), run)) = entries.asleep.remove(&workspace) {
-            clock.unset(until, workspace, run, Alarm::Wake);
+            alarms.unset(until, workspace, run, Alarm::Wake);
         }
         let workflow = Arc::new(Workflow::new(workspace));
         entries.workflows.insert(workspace, workflow.clone());
@@ -67,7 +67,7 @@ impl WorkflowTable {
     }
 
     /// An open run has nothing to do before a time: it is read then, or when it is asked for.
-    pub(crate) fn let_sleep(&self, workspace: WorkspaceId, waiting: Waiting, clock: &Clock) {
+    pub(crate) fn let_sleep(&self, workspace: WorkspaceId, waiting: Waiting, alarms: &Alarms) {
         let mut entries = self.lock();
         if entries.workflows.contains_key(&workspace) {
             return;
@@ -75,7 +75,7 @@ impl WorkflowTable {
         let until = waiting.until.map(|millis| Time::from_micros(millis.saturating_mul(1_000)));
         entries.asleep.insert(workspace, (until, waiting.run));
         if let Some(until) = until {
-            clock.set(until, workspace, waiting.run, Alarm::Wake);
+            alarms.set(until, workspace, waiting.run, Alarm::Wake);
         }
         self.count(&entries);
     }
@@ -97,7 +97,7 @@ impl WorkflowTable {
     pub(crate) fn stuck(&self, after: Option<u64>) -> Vec<WorkspaceId> {
         let found = self.all().into_iter().filter(|workflow| {
             after.is_none_or(|after| workflow.workspace.get() > after)
-                && workflow.lock().standing.stuck().is_some()
+                && workflow.lock().lifecycle.stuck().is_some()
         });
         let mut found: Vec<WorkspaceId> = found.map(|workflow| workflow.workspace).collect();
         found.sort_unstable();

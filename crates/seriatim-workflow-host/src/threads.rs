@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 /// what waits. Otherwise a few loops would hold up all runs until they are given up, and all would continue at once then.
 const SLOW: Duration = Duration::from_millis(20);
 
-/// How far a piece of work has come, as those see it who wait for it.
+/// The progress of a piece of work, for the task that waits for it.
 #[derive(Default)]
 pub(crate) struct Progress {
     /// Rises with each activation; 0 before the first.
@@ -43,7 +43,7 @@ impl Progress {
         }
     }
 
-    /// Where the code is, in words.
+    /// Where the code is, as text for people.
     fn place(&self) -> String {
         let watch = self.watch.lock().clone();
         let (branch, site) = watch.map(|watch| watch.last()).unwrap_or_default();
@@ -99,14 +99,14 @@ impl Pool {
             };
             drop(pool);
             progress.thread.store(thread, Ordering::Relaxed);
-            // Workflow code is caught where it is called. What panics all the same must not take the thread with it: it is
-            // counted.
+            // Panics of workflow code are caught where it is called. Any other panic must not end the thread either: the pool
+            // counts its threads.
             if std::panic::catch_unwind(AssertUnwindSafe(work)).is_err() {
                 tracing::error!("a thread for workflow code caught a panic");
             }
             pool = self.lock();
             if progress.is_abandoned.load(Ordering::Relaxed) {
-                // It was counted out, and has come back, with a priority that it may not raise: another one works on.
+                // The pool has replaced this thread, and its priority cannot be raised again: it ends.
                 pool.abandoned -= 1;
                 self.grow_if_needed(env, &mut pool);
                 return;
@@ -150,7 +150,7 @@ fn lower_priority() -> i32 {
     thread.as_raw_nonzero().get()
 }
 
-/// Code that does not return has what no one else wants.
+/// Code that does not return gets the lowest priority.
 #[cfg(target_os = "linux")]
 fn lowest_priority(thread: i32) {
     const NICE: i32 = 19;
@@ -218,7 +218,7 @@ impl Threads {
             if steps == before {
                 let place = progress.place();
                 let mut pool = self.pool.lock();
-                // It may have ended just now. The thread looks at the mark with the lock held, after it has answered.
+                // The work may have ended just now: the thread answers first, and then checks `is_abandoned` with the lock held.
                 if let Ok(value) = answer.try_recv() {
                     return Ok(value);
                 }
@@ -248,7 +248,7 @@ impl Threads {
         if let Ok(value) = answer.try_recv() {
             return Some(value);
         }
-        // What has not begun waits itself.
+        // Work that has not begun does not hold a thread.
         let has_begun = progress.steps.load(Ordering::Relaxed) > 0;
         if has_begun && !progress.is_slow.swap(true, Ordering::Relaxed) {
             pool.slow += 1;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 use serde_json::Value;
-use seriatim_engine::RunRow;
 use seriatim_workflow::{Activation, History, Job, Kind, Time};
 
+use crate::application::RunRow;
 use crate::entry::Entry;
 
 /// A run's history, ready to be shown and to be replayed.
@@ -46,7 +46,7 @@ impl Timeline {
 /// A command and its answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TimelineEntry {
-    /// What was asked for, or told: the name of the command or of the job.
+    /// The name of the command or of the job.
     pub what: String,
     /// The kind of the operation, if it has a number.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -8,11 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::World;
 use serde_json::json;
-use seriatim_engine::RunStatus;
 use seriatim_env::simulate;
 use seriatim_workflow::Payload;
 use seriatim_workflow_host::demo::{self, Order, Shipped, Stage};
-use seriatim_workflow_host::{HostError, StartRequest};
+use seriatim_workflow_host::{HostError, RunStatus, StartRequest};
 
 #[test]
 fn greet_says_hello() {
@@ -39,7 +38,7 @@ fn an_order_is_shipped_when_it_is_approved_or_its_time_is_over() {
             seen.fetch_add(1, Ordering::Relaxed);
         });
         let world = World::new(&env, demo::workflows(), activities).await;
-        world.start("order", "a", &Order { patience_ms: 3_600_000, ..Order::default() }).await;
+        world.start("order", "a", &Order { approval_timeout_ms: 3_600_000, ..Order::default() }).await;
         world.start("order", "b", &json!(null)).await;
         world.signal("a", "approve", &json!({"by": "me"})).await;
         let shipped: Shipped = world.result("a").await;
@@ -57,7 +56,7 @@ fn an_order_is_shipped_when_it_is_approved_or_its_time_is_over() {
 fn an_order_can_be_asked_and_changed_until_it_is_shipped() {
     simulate(4, |env| async move {
         let world = World::new(&env, demo::workflows(), demo::activities()).await;
-        world.start("order", "a", &Order { patience_ms: 3_600_000, ..Order::default() }).await;
+        world.start("order", "a", &Order { approval_timeout_ms: 3_600_000, ..Order::default() }).await;
         let item = |item: &str| vec![Payload::json(item).unwrap()];
         let refused = world.host.update("a", "change_item", item(""), None).await.unwrap_err();
         assert!(refused.to_string().contains("has to be of something"), "{refused}");

@@ -4,14 +4,15 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use seriatim_engine::RunStatus;
 use seriatim_workflow::{
     ActivityOptions, ActivityResolution, ChildOptions, ChildResolution, ChildStartFailure,
     ChildStartResolution, Command, CommandSeq, ContinueAsNew, Execution, Failure, Headers, InputDigest, Job,
     Lineage, LocalActivityOptions, ParentClosePolicy, Payload, RetryPolicy, SignalTarget, Start, Time,
     TimeoutType, UpdateOutcome,
 };
-use seriatim_workflow_host::{Attempted, BadEntry, Begins, Ended, Entry, Next, ParentLink, Retry, Turn};
+use seriatim_workflow_host::{
+    Attempted, BadEntry, Begins, Ended, Entry, Next, ParentLink, Retry, RunStatus, Turn,
+};
 
 fn n<K>(number: u32) -> CommandSeq<K> {
     CommandSeq::new(number)

@@ -7,13 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{World, payload};
-use seriatim_engine::RunStatus;
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
 use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, Operation};
 use seriatim_workflow::{Context, ContinueAsNew, Exit, Registry};
-use seriatim_workflow_host::{Activities, HostOptions, StartRequest};
+use seriatim_workflow_host::{Activities, HostOptions, RunStatus, StartRequest};
 
 async fn world(env: &Env, workflows: Registry) -> (World, Faults) {
     let faults = Faults::new(env);

@@ -14,14 +14,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use seriatim_engine::doctor::Treatment;
-use seriatim_engine::{Engine, Options, RunStatus};
+use seriatim_engine::{Engine, Options};
 use seriatim_env::Env;
 use seriatim_storage::Store;
 use seriatim_storage::memory::MemoryStore;
 use seriatim_storage_file::{FileOptions, FileStorage, LogOptions};
 use seriatim_workflow::{Job, Payload};
 use seriatim_workflow_host::demo::{self, Order, Shipped};
-use seriatim_workflow_host::{HostError, HostOptions, StartRequest, WorkflowHost};
+use seriatim_workflow_host::{HostError, HostOptions, RunStatus, StartRequest, WorkflowHost};
 
 const CHILD_DIRECTORY: &str = "SERIATIM_WORKFLOW_KILL_DIRECTORY";
 const TEST: &str = "kill_9_while_a_thousand_orders_are_in_flight_loses_and_repeats_nothing";
@@ -32,7 +32,7 @@ fn kills() -> usize {
 }
 
 /// Orders wait for their approval while processes come and go.
-fn patience_ms() -> u64 {
+fn approval_timeout_ms() -> u64 {
     if std::env::var_os("SERIATIM_FULL").is_some() { 60_000 } else { 8_000 }
 }
 
@@ -49,7 +49,8 @@ async fn open(env: &Env, directory: &Path) -> Running {
     let storage = FileStorage::open(env, &directory.join("data"), options).await.unwrap();
     let often = Options { flush_interval: Duration::from_millis(20), ..Options::default() };
     let (log, store) = (storage.log().clone(), storage.store().clone());
-    let engine = Engine::open(env.clone(), log, store, [], often).await.unwrap();
+    let engine =
+        Engine::open(env.clone(), log, store, [seriatim_workflow_host::app().unwrap()], often).await.unwrap();
     // Effects are lines of a file that outlives the process.
     let effects = OpenOptions::new().create(true).append(true).open(directory.join("effects")).unwrap();
     let effects = Arc::new(Mutex::new(effects));
@@ -113,7 +114,7 @@ fn say(line: &str) {
 }
 
 fn order(number: usize) -> Order {
-    Order { item: format!("item {number}"), patience_ms: patience_ms(), ..Order::default() }
+    Order { item: format!("item {number}"), approval_timeout_ms: approval_timeout_ms(), ..Order::default() }
 }
 
 /// Starts every order, approves every other one, and waits for all.

@@ -9,14 +9,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{World, payload};
-use seriatim_engine::RunStatus;
 use seriatim_env::simulate;
 use seriatim_types::ErrorKind;
 use seriatim_workflow::{
     ActivityError, ActivityOptions, CancellationType, ChildOptions, Context, Execution, Exit, Failure,
     FailureInfo, ParentClosePolicy, Registry, RetryPolicy, TimeoutType,
 };
-use seriatim_workflow_host::{Activities, ActivityContext, HostError, HostOptions, StartRequest};
+use seriatim_workflow_host::{
+    Activities, ActivityContext, HostError, HostOptions, RunStatus, StartRequest, Workflows,
+};
 
 fn quick_retries(attempts: u32) -> RetryPolicy {
     RetryPolicy { initial_interval: Duration::from_millis(100), ..RetryPolicy::attempts(attempts) }
@@ -456,7 +457,7 @@ fn a_run_continues_as_new_under_the_same_id() {
         let first = world.start("count", "c", &3).await;
         let last: Option<String> = world.result("c").await;
         assert_eq!(last, Some(first.replace("-1", "-3")));
-        let workflows = world.engine.workflows();
+        let workflows = Workflows::new(&world.engine);
         let workspace = workflows.find("c").await.unwrap().unwrap();
         let runs = workflows.runs(workspace, None, 10).await.unwrap();
         assert_eq!(
@@ -583,7 +584,7 @@ fn a_start_with_a_bad_key_leaves_no_workflow() {
             let error = world.host.start(request).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
         }
-        assert_eq!(world.engine.workflows().find("new").await.unwrap(), None);
+        assert_eq!(Workflows::new(&world.engine).find("new").await.unwrap(), None);
         world.close().await;
     });
 }

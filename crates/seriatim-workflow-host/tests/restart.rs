@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::{World, payload, storage};
 use serde_json::json;
-use seriatim_engine::{Engine, RunStatus, Unfence};
+use seriatim_engine::{Engine, Unfence};
 use seriatim_env::simulate;
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
@@ -20,7 +20,7 @@ use seriatim_workflow::{
 };
 use seriatim_workflow_host::demo::{self, Order, Shipped};
 use seriatim_workflow_host::{
-    Activities, ActivityContext, HostError, HostOptions, StartRequest, WorkflowHost,
+    Activities, ActivityContext, HostError, HostOptions, RunStatus, StartRequest, WorkflowHost, Workflows,
 };
 
 /// How often each activity of a workflow's run has its result in the log.
@@ -165,9 +165,9 @@ fn what_a_run_had_to_tell_others_is_told_after_a_restart() {
         for (id, status) in [("left", RunStatus::Running), ("ended", RunStatus::Terminated)] {
             assert_eq!(world.host.describe(id, None).await.unwrap().row.status, status, "{id}");
         }
-        let workflows = world.engine.workflows();
+        let workflows = Workflows::new(&world.engine);
         for partition in workflows.partitions().unwrap() {
-            assert_eq!(workflows.owing(partition, None, 10).await.unwrap(), [], "all is settled");
+            assert_eq!(workflows.undelivered(partition, None, 10).await.unwrap(), [], "all is settled");
         }
         world.close().await;
     });
@@ -190,7 +190,8 @@ fn restarts(seed: u64) {
         let mut world = World::on(&env, log, store, demo::workflows(), activities(), options()).await;
         const ORDERS: usize = 20;
         for number in 0..ORDERS {
-            let order = Order { patience_ms: 500, item: format!("item {number}"), ..Order::default() };
+            let order =
+                Order { approval_timeout_ms: 500, item: format!("item {number}"), ..Order::default() };
             world.start("order", &format!("o{number}"), &order).await;
             if number % 3 == 0 {
                 world.signal(&format!("o{number}"), "approve", &json!(null)).await;
@@ -241,7 +242,8 @@ fn faults(seed: u64) {
         faults.chance(Operation::Append, Fault::LoseRequest, 0.1);
         const ORDERS: usize = 10;
         for number in 0..ORDERS {
-            let order = Order { patience_ms: 300, item: format!("item {number}"), ..Order::default() };
+            let order =
+                Order { approval_timeout_ms: 300, item: format!("item {number}"), ..Order::default() };
             let id = format!("o{number}");
             let request = StartRequest::new("order").id(&id).input(&order).unwrap().idempotency_key("start");
             while world.host.start(request.clone()).await.is_err() {
@@ -390,7 +392,7 @@ fn a_restored_copy_carries_nothing_out_until_it_is_unfenced() {
             })
         };
         let world = World::new(&env, demo::workflows(), activities()).await;
-        world.start("order", "o", &Order { patience_ms: 60_000, ..Order::default() }).await;
+        world.start("order", "o", &Order { approval_timeout_ms: 60_000, ..Order::default() }).await;
         world.start("greet", "g", &"Ada").await;
         world.result::<String>("g").await;
         world.sleep_ms(1_000).await;

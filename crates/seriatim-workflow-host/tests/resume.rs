@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use common::World;
 use common::gate::{Gate, Reads};
-use seriatim_engine::{Engine, Options, RunStatus};
+use seriatim_engine::{Engine, Options};
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::MemoryStore;
 use seriatim_storage::{Log, Store};
 use seriatim_types::PartitionId;
 use seriatim_workflow::{Context, Exit, Failure, Registry};
-use seriatim_workflow_host::{Activities, ActivityContext, HostOptions, WorkflowHost};
+use seriatim_workflow_host::{Activities, ActivityContext, HostOptions, RunStatus, WorkflowHost, Workflows};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -153,7 +153,7 @@ async fn two(env: &Env, gate: &Gate, begun: &Begun) -> (String, String, Partitio
     let (log, store) = (Log::new(gate.clone()), Store::new(MemoryStore::new()));
     let world = World::on(env, log, store, workflows(), activities(begun), options()).await;
     let partition = async |id: &str| {
-        let workspace = world.engine.workflows().find(id).await.unwrap().unwrap();
+        let workspace = Workflows::new(&world.engine).find(id).await.unwrap().unwrap();
         world.engine.partition_of("workflows", workspace).unwrap()
     };
     world.start("works", "first", &()).await;
@@ -162,7 +162,7 @@ async fn two(env: &Env, gate: &Gate, begun: &Begun) -> (String, String, Partitio
     let second = loop {
         number += 1;
         let id = format!("other-{number}");
-        world.engine.workflows().register(&id).await.unwrap();
+        Workflows::new(&world.engine).register(&id).await.unwrap();
         if partition(&id).await != first {
             break id;
         }
@@ -221,7 +221,7 @@ fn runs_that_cannot_be_read_take_no_place_from_others() {
         for run in 0..40 {
             let id = format!("run-{run}");
             world.start("works", &id, &()).await;
-            let workspace = world.engine.workflows().find(&id).await.unwrap().unwrap();
+            let workspace = Workflows::new(&world.engine).find(&id).await.unwrap().unwrap();
             partitions.push((world.engine.partition_of("workflows", workspace).unwrap(), id));
         }
         world.sleep_ms(1_000).await;
@@ -229,7 +229,15 @@ fn runs_that_cannot_be_read_take_no_place_from_others() {
         begun.lock().unwrap().clear();
         let (refused, _) = partitions[0];
         assert!(partitions.iter().filter(|(partition, _)| *partition == refused).count() >= 2);
-        let engine = Engine::open(env.clone(), log, store, [], Options::default()).await.unwrap();
+        let engine = Engine::open(
+            env.clone(),
+            log,
+            store,
+            [seriatim_workflow_host::app().unwrap()],
+            Options::default(),
+        )
+        .await
+        .unwrap();
         assert!(engine.wait_ready(Duration::from_secs(60)).await);
         gate.set(Reads::Refuse(refused));
         let narrow = HostOptions { active_max: 1, ..options() };

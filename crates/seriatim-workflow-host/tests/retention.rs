@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use common::{World, payload};
 use seriatim_engine::doctor::Treatment;
-use seriatim_engine::{Engine, Options, RunStatus};
+use seriatim_engine::{Engine, Options};
 use seriatim_env::simulate;
 use seriatim_storage::Store;
 use seriatim_storage::memory::MemoryStore;
 use seriatim_types::WorkspaceOffset;
 use seriatim_workflow::{Context, ContinueAsNew, Exit, Payload, Registry};
-use seriatim_workflow_host::{Activities, HostError, HostOptions, StartRequest};
+use seriatim_workflow_host::{Activities, HostError, HostOptions, RunStatus, StartRequest, Workflows};
 
 /// A short day: an engine has things to do twice a second.
 const DAY: u64 = 20_000;
@@ -51,7 +51,7 @@ async fn world(env: &seriatim_env::Env) -> World {
 /// What the index says: of each workflow its newest run, and all of its runs.
 async fn index(engine: &Engine) -> Vec<String> {
     assert!(engine.wait_ready(Duration::from_secs(60)).await);
-    let workflows = engine.workflows();
+    let workflows = Workflows::new(&engine);
     let mut found = Vec::new();
     for (workspace, row) in workflows.list(&RunStatus::ALL, None, 10_000).await.unwrap() {
         found.push(format!("{workspace} {row:?}"));
@@ -89,7 +89,7 @@ fn ended_runs_leave_the_index_and_their_ids_can_be_used_again() {
         assert_eq!(world.host.query("old", "q", Vec::new()).await.unwrap_err(), unknown);
         assert_eq!(world.host.terminate("old", "t", None).await.unwrap_err(), unknown);
         // Its events are still in the log.
-        let workspace = world.engine.workflows().find("old").await.unwrap().unwrap();
+        let workspace = Workflows::new(&world.engine).find("old").await.unwrap().unwrap();
         let events = world.engine.events("workflows", workspace, WorkspaceOffset::FIRST, 10).await.unwrap();
         assert_eq!(events.len(), 2, "the run, and that it is forgotten");
 
@@ -183,14 +183,22 @@ fn many_runs_and_many_workflows_are_forgotten_in_parts() {
         }
         world.sleep_ms(10 * DAY).await;
         assert_eq!(index(&world.engine).await, Vec::<String>::new());
-        let workspace = world.engine.workflows().find("long").await.unwrap().unwrap();
-        assert!(world.engine.workflows().runs(workspace, None, 10).await.unwrap().is_empty());
+        let workspace = Workflows::new(&world.engine).find("long").await.unwrap().unwrap();
+        assert!(Workflows::new(&world.engine).runs(workspace, None, 10).await.unwrap().is_empty());
         let store = Store::new(MemoryStore::new());
         world.host.close().await;
         world.engine.close().await;
-        let engine = Engine::open(env.clone(), world.log, store, [], Options::default()).await.unwrap();
+        let engine = Engine::open(
+            env.clone(),
+            world.log,
+            store,
+            [seriatim_workflow_host::app().unwrap()],
+            Options::default(),
+        )
+        .await
+        .unwrap();
         assert_eq!(index(&engine).await, Vec::<String>::new());
-        assert!(engine.workflows().runs(workspace, None, 10).await.unwrap().is_empty());
+        assert!(Workflows::new(&engine).runs(workspace, None, 10).await.unwrap().is_empty());
         engine.close().await;
     });
 }
@@ -209,8 +217,8 @@ fn a_run_that_is_kept_is_found_again_when_newer_ones_are_old() {
         world.signal("parent", "end", &()).await;
         world.sleep_ms(30 * DAY).await;
         assert_eq!(index(&world.engine).await, Vec::<String>::new());
-        let workspace = world.engine.workflows().find("child").await.unwrap().unwrap();
-        assert!(world.engine.workflows().runs(workspace, None, 10).await.unwrap().is_empty());
+        let workspace = Workflows::new(&world.engine).find("child").await.unwrap().unwrap();
+        assert!(Workflows::new(&world.engine).runs(workspace, None, 10).await.unwrap().is_empty());
         world.close().await;
     });
 }

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::World;
-use seriatim_engine::{Engine, RunStatus, Unfence};
+use seriatim_engine::{Engine, Unfence};
 use seriatim_env::{Env, simulate};
 use seriatim_types::ErrorKind;
 use seriatim_workflow::{Context, Exit, Failure, IdReusePolicy, Job, Payload, Registry, RetryPolicy};
-use seriatim_workflow_host::{Activities, HostError, HostOptions, StartRequest, Started, demo};
+use seriatim_workflow_host::{Activities, HostError, HostOptions, RunStatus, StartRequest, Started, demo};
 
 /// `collect` returns the signals `add` that it was told before `stop`, and when it began.
 fn workflows() -> Registry {

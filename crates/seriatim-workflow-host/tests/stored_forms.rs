@@ -9,14 +9,15 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use seriatim_engine::{RunRow, RunStatus, Wait, Waiting};
 use seriatim_workflow::{
     ActivityOptions, ActivityResolution, CancellationType, ChildOptions, ChildResolution, ChildStartFailure,
     ChildStartResolution, Command, CommandSeq, ContinueAsNew, Execution, Failure, FailureInfo, Headers,
     IdReusePolicy, InputDigest, Job, Lineage, LocalActivityOptions, ParentClosePolicy, Path, Payload,
     QueryAnswer, RetryPolicy, RetryState, SignalTarget, Start, Time, TimeoutType, UpdateOutcome,
 };
-use seriatim_workflow_host::{Attempted, Begins, Ended, Next, ParentLink, Retry, Turn};
+use seriatim_workflow_host::{
+    Attempted, Begins, Ended, Next, ParentLink, Retry, RunRow, RunStatus, Turn, Wait, Waiting,
+};
 
 const GOLDEN: &str = include_str!("golden/forms-1.json");
 const PAGE: &str = include_str!("../../../docs/workflows-format.md");
@@ -387,10 +388,16 @@ fn run_rows() -> Vec<RunRow> {
         from: 3,
         to: Some(4),
         next: Some(3),
-        owes: true,
+        has_undelivered: true,
     };
-    let bare =
-        RunRow { status: RunStatus::Running, ended: None, to: None, next: None, owes: false, ..full.clone() };
+    let bare = RunRow {
+        status: RunStatus::Running,
+        ended: None,
+        to: None,
+        next: None,
+        has_undelivered: false,
+        ..full.clone()
+    };
     vec![full, bare]
 }
 

@@ -1,4 +1,4 @@
-//! What the world tells a run.
+//! Activations: what a host tells a run.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::kind::{
 };
 use crate::{Failure, Headers, Kind, Payload, RetryPolicy};
 
-/// A time as a run sees it: microseconds since the Unix epoch, in UTC. It stands still within an activation.
+/// A time as a run sees it: microseconds since the Unix epoch, in UTC. It does not change within an activation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Time(u64);
@@ -132,7 +132,7 @@ pub enum Job {
         /// Why it was not delivered.
         failure: Option<Failure>,
     },
-    /// Somebody asks the run to stop.
+    /// A request to cancel the run.
     Cancel {
         /// Why, for people.
         #[serde(default)]
@@ -152,7 +152,7 @@ pub enum Job {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         identity: String,
     },
-    /// Somebody asks about the run's state. Answered by one `QueryAnswer`; not part of any history.
+    /// A query of the run's state. Answered by one `QueryAnswer`; not part of any history.
     Query {
         /// Names the question; its answer carries the same.
         id: String,
@@ -165,7 +165,7 @@ pub enum Job {
         #[serde(default, skip_serializing_if = "Headers::is_empty")]
         headers: Headers,
     },
-    /// Somebody wants to change the run's state and to hear about it.
+    /// A request to change the run's state, whose sender waits for the outcome.
     Update {
         /// Names the update for its caller.
         id: String,
@@ -185,7 +185,7 @@ pub enum Job {
         /// Ask the validator first. Not set on replay: what is in the history was accepted.
         run_validator: bool,
     },
-    /// The history has this patch: code behind it runs the new way.
+    /// The history has this patch: the code that it guards runs the new way.
     Patch {
         /// The patch.
         id: String,
@@ -226,18 +226,19 @@ impl Job {
         }
     }
 
-    /// The operation whose result this is. The first phase of a child is not its result.
+    /// The operation that this job answers, and which of its answers it is.
     #[must_use]
-    pub fn answers(&self) -> Option<(Kind, u32)> {
+    pub fn answer(&self) -> Option<(Kind, u32, AnswerPhase)> {
+        use AnswerPhase::{ChildStart, Result};
         Some(match self {
-            Self::FireTimer { seq } => (Kind::Timer, seq.get()),
-            Self::ResolveActivity { seq, .. } => (Kind::Activity, seq.get()),
-            Self::ResolveLocalActivity { seq, .. } => (Kind::LocalActivity, seq.get()),
-            Self::ResolveChild { seq, .. } => (Kind::ChildWorkflow, seq.get()),
-            Self::ResolveExternalSignal { seq, .. } => (Kind::ExternalSignal, seq.get()),
-            Self::ResolveExternalCancel { seq, .. } => (Kind::ExternalCancel, seq.get()),
+            Self::FireTimer { seq } => (Kind::Timer, seq.get(), Result),
+            Self::ResolveActivity { seq, .. } => (Kind::Activity, seq.get(), Result),
+            Self::ResolveLocalActivity { seq, .. } => (Kind::LocalActivity, seq.get(), Result),
+            Self::ResolveChildStart { seq, .. } => (Kind::ChildWorkflow, seq.get(), ChildStart),
+            Self::ResolveChild { seq, .. } => (Kind::ChildWorkflow, seq.get(), Result),
+            Self::ResolveExternalSignal { seq, .. } => (Kind::ExternalSignal, seq.get(), Result),
+            Self::ResolveExternalCancel { seq, .. } => (Kind::ExternalCancel, seq.get(), Result),
             Self::Start(_)
-            | Self::ResolveChildStart { .. }
             | Self::Cancel { .. }
             | Self::Signal { .. }
             | Self::Query { .. }
@@ -247,6 +248,22 @@ impl Job {
             | Self::Evict { .. } => return None,
         })
     }
+
+    /// The operation whose result this is. That a child has started is not its result.
+    #[must_use]
+    pub fn answers(&self) -> Option<(Kind, u32)> {
+        let (kind, seq, phase) = self.answer()?;
+        (phase == AnswerPhase::Result).then_some((kind, seq))
+    }
+}
+
+/// Which of the answers of an operation a job is. Only a child workflow has two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AnswerPhase {
+    /// The child has started, or could not be started.
+    ChildStart,
+    /// The result.
+    Result,
 }
 
 impl fmt::Display for Job {
@@ -421,9 +438,9 @@ pub enum ChildStartFailure {
     Unspecified,
     /// A workflow with its id exists.
     AlreadyExists,
-    /// Nobody knows its namespace.
+    /// Its namespace does not exist.
     NamespaceNotFound,
-    /// Nobody knows its type.
+    /// Its type is not registered.
     UnknownType,
 }
 

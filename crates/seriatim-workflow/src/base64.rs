@@ -17,7 +17,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// The bytes that `text` stands for; none if it is not base64.
+/// The bytes that `text` encodes; `None` if it is not base64.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     LENIENT.decode(text.replace('-', "+").replace('_', "/")).ok()
 }

@@ -1,4 +1,4 @@
-//! What a run asks of the world.
+//! Commands: what a run asks its host for.
 
 use std::fmt;
 use std::time::Duration;
@@ -134,7 +134,7 @@ pub enum Command {
         #[serde(default)]
         reason: String,
     },
-    /// The code behind a patch has been reached.
+    /// The code that a patch guards has been reached.
     SetPatch {
         /// The patch.
         id: String,
@@ -176,7 +176,7 @@ pub enum Command {
     },
     /// The run has stopped because it was asked to. The last command of a run.
     Cancelled,
-    /// The run goes on as a new one, with an empty history. The last command of a run.
+    /// The run continues as a new one, with an empty history. The last command of a run.
     ContinueAsNew {
         /// How.
         options: Box<ContinueAsNew>,

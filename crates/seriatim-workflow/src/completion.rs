@@ -13,11 +13,11 @@ pub struct Completion {
     /// The run.
     pub run_id: String,
     /// What the run asks for, or why it could not say. After a failure nothing of this activation is to be carried out:
-    /// drop the instance, and build the run anew from its history when whatever is wrong has been mended.
+    /// drop the instance, and rebuild the run from its history when the cause has been fixed.
     pub outcome: Result<Vec<Command>, ActivationFailure>,
 }
 
-/// Why an activation could not be answered. It says nothing about the run's outcome: the run stands where it stood.
+/// Why an activation could not be answered. It says nothing about the run's outcome: the run is where it was before.
 #[derive(Debug, Clone, PartialEq, Error, Serialize, Deserialize)]
 #[serde(tag = "failure", rename_all = "snake_case")]
 pub enum ActivationFailure {
@@ -129,7 +129,7 @@ pub enum UnmatchedResponse {
         /// The kind that waits.
         other: Kind,
     },
-    /// It is not pending, and what has become of it is no longer known.
+    /// It is not pending, and why is no longer known.
     #[error(
         "{job} for {kind} {seq}, which is not pending and not among the last {remembered} that were settled"
     )]
@@ -157,7 +157,7 @@ pub enum UnmatchedResponse {
         /// The number.
         seq: u32,
     },
-    /// Only a local activity can be told to wait for its next attempt.
+    /// Only a local activity can have the answer to wait for its next attempt.
     #[error("a backoff for activity {seq}: only local activities have one")]
     BackoffForActivity {
         /// The number.

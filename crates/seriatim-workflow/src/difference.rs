@@ -1,4 +1,4 @@
-//! How a difference between code and history is told.
+//! How a difference between code and history is described.
 
 use std::fmt;
 use std::panic::Location;

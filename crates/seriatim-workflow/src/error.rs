@@ -84,7 +84,7 @@ pub enum Exit {
     /// It stops because it was asked to.
     #[error("the workflow was cancelled")]
     Cancelled,
-    /// It goes on as a new run. Made by [`Context::continue_as_new`](crate::Context::continue_as_new).
+    /// It continues as a new run. Made by [`Context::continue_as_new`](crate::Context::continue_as_new).
     #[error("the workflow continues as new")]
     ContinueAsNew(Box<ContinueAsNew>),
 }

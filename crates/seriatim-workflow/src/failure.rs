@@ -34,14 +34,14 @@ pub struct Failure {
 pub enum FailureInfo {
     /// Nothing is known but the message.
     Unspecified,
-    /// Raised by somebody's code.
+    /// Raised by the code of a workflow or an activity.
     Application {
-        /// The name that retry policies look at.
+        /// The name that retry policies compare.
         error_type: String,
         /// Trying again is of no use.
         #[serde(default)]
         non_retryable: bool,
-        /// Values for whoever handles it.
+        /// Values for the code that handles it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         details: Vec<Payload>,
         /// When to try again, in place of what the retry policy says.
@@ -175,13 +175,13 @@ impl Failure {
         }
     }
 
-    /// A failure that somebody's code raises and a retry policy may try again.
+    /// A failure of the code of a workflow or an activity, which a retry policy may retry.
     #[must_use]
     pub fn application(error_type: impl Into<String>, message: impl Into<String>) -> Self {
         Self::raised(error_type.into(), message.into(), false)
     }
 
-    /// A failure that somebody's code raises and that is not tried again.
+    /// A failure of the code of a workflow or an activity that is not retried.
     #[must_use]
     pub fn non_retryable(error_type: impl Into<String>, message: impl Into<String>) -> Self {
         Self::raised(error_type.into(), message.into(), true)

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Command, History, Job, Kind, Path};
+use crate::{ChildStartResolution, Command, History, Job, Kind, Path};
 
 /// What a history says about its run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -181,9 +181,9 @@ impl History {
 
 /// The operation that a job answers, and whether that is its last answer.
 fn answers(job: &Job) -> Option<((Kind, u32), bool)> {
-    if let Job::ResolveChildStart { seq, resolution } = job {
-        let is_last = !matches!(resolution, crate::ChildStartResolution::Started { .. });
-        return Some(((Kind::ChildWorkflow, seq.get()), is_last));
-    }
-    job.answers().map(|key| (key, true))
+    let (kind, seq, _) = job.answer()?;
+    // A child that has started answers once more.
+    let is_last =
+        !matches!(job, Job::ResolveChildStart { resolution: ChildStartResolution::Started { .. }, .. });
+    Some(((kind, seq), is_last))
 }

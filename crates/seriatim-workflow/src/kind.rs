@@ -145,7 +145,7 @@ impl<K: NumberedKind> fmt::Display for CommandSeq<K> {
     }
 }
 
-/// A run has used all numbers of a kind. It cannot go on; continue as new before.
+/// A run has used all numbers of a kind. It cannot continue; continue as new before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error("the run has used all {kind} numbers below 2^32: continue as new before that")]
 pub struct Exhausted {

@@ -1,8 +1,8 @@
 //! A deterministic workflow runtime: activations in, commands out.
 //!
 //! A workflow is an `async` function over a [`Context`]. It asks for things by commands, each with a number of its kind;
-//! the answers come back by these numbers, and wake exactly the branches that wait for them. What a run was told and what
-//! it asked for is its history, and from that it can be built anew, because its code does the same again.
+//! the answers come back by these numbers, and wake exactly the branches that wait for them. Its jobs and its
+//! commands are its history, and from that a run can be rebuilt, because its code does the same again.
 //!
 //! ```text
 //!              jobs                       slots                    commands
@@ -37,14 +37,14 @@
 //! // What a host does with it.
 //! let registry = Registry::new().workflow("remind", remind);
 //! let mut run = Instance::new(registry.into(), InstanceOptions::default());
-//! let mut tell = |job| run.activate(Activation::new("run-1", Time::default(), vec![job])).outcome;
+//! let mut send = |job| run.activate(Activation::new("run-1", Time::default(), vec![job])).outcome;
 //!
 //! let start = Start::new("remind", "remind-ada", vec![Payload::json("ada")?]);
-//! let asks = tell(Job::Start(start.into()))?;
-//! let [Command::StartTimer { seq, .. }] = asks[..] else { panic!("{asks:?}") };
+//! let commands = send(Job::Start(start.into()))?;
+//! let [Command::StartTimer { seq, .. }] = commands[..] else { panic!("{commands:?}") };
 //!
-//! let asks = tell(Job::FireTimer { seq })?;
-//! assert_eq!(asks[0].name(), "send_mail");
+//! let commands = send(Job::FireTimer { seq })?;
+//! assert_eq!(commands[0].name(), "send_mail");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -83,8 +83,8 @@ mod runtime;
 mod warning;
 
 pub use activation::{
-    Activation, ActivityResolution, ChildResolution, ChildStartFailure, ChildStartResolution, Execution, Job,
-    Start, Time,
+    Activation, ActivityResolution, AnswerPhase, ChildResolution, ChildStartFailure, ChildStartResolution,
+    Execution, Job, Start, Time,
 };
 pub use arguments::{Args, Arguments, args};
 pub use command::{Command, CommandKind, QueryAnswer, SignalTarget, UpdateOutcome};
@@ -110,7 +110,7 @@ pub use options::{
 };
 pub use payload::{Headers, Payload, PayloadError};
 pub use record::{CommandRecord, Field, Recorded};
-pub use registry::Registry;
+pub use registry::{Registry, list_names};
 pub use replay::{History, Report, Step, junit, replay};
 pub use runtime::{
     Blocked, Instance, InstanceOptions, Numbering, PendingOperation, Policy, REMEMBERED, Slot, SlotFuture,

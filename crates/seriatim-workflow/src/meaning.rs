@@ -195,7 +195,7 @@ fn key_step(key: &str) -> String {
     if is_plain { format!(".{key}") } else { format!("[{:?}]", excerpt(key, 0, VALUE_SHOWN)) }
 }
 
-/// A number as its sign, its digits without zeros at either end, and the power of ten that the last digit stands for.
+/// A number as its sign, its digits without zeros at either end, and the power of ten of the last digit.
 fn number(text: &str) -> Option<(bool, String, i64)> {
     let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
     if !text.starts_with(|letter: char| letter.is_ascii_digit()) {
@@ -255,7 +255,7 @@ mod tests {
         Payload::encoded("json/plain", json.to_owned())
     }
 
-    fn told(expected: &str, actual: &str) -> String {
+    fn difference(expected: &str, actual: &str) -> String {
         let found = first_difference(&[text(expected)], &[text(actual)]);
         found.map(|found| found.to_string()).unwrap_or_default()
     }
@@ -274,13 +274,13 @@ mod tests {
             ("null", " null "),
             (" [ ] ", "[]"),
         ] {
-            assert_eq!(told(one, other), "", "{one} {other}");
-            assert_eq!(told(other, one), "", "{other} {one}");
+            assert_eq!(difference(one, other), "", "{one} {other}");
+            assert_eq!(difference(other, one), "", "{other} {one}");
         }
     }
 
     #[test]
-    fn the_first_place_that_differs_is_told() {
+    fn the_first_place_that_differs_is_difference() {
         for (expected, actual, place) in [
             (
                 r#"{"items":[{"price":1},{"price":2},{"price":10}],"z":1}"#,
@@ -306,14 +306,18 @@ mod tests {
             // Not JSON, whatever the encoding says.
             ("{", "[", "json/plain, 1 bytes"),
         ] {
-            assert!(told(expected, actual).starts_with(place), "{} {place}", told(expected, actual));
+            assert!(
+                difference(expected, actual).starts_with(place),
+                "{} {place}",
+                difference(expected, actual)
+            );
         }
     }
 
     #[test]
     fn the_part_of_a_long_text_that_differs_is_shown() {
         let long = |end: &str| format!("\"{}{end}\"", "a".repeat(500));
-        let found = told(&long("x"), &long("y"));
+        let found = difference(&long("x"), &long("y"));
         assert_eq!(found, "…aaaaaaaaaaaaaaaaaaaax\" ≠ …aaaaaaaaaaaaaaaaaaaay\"");
         assert_eq!(shown_input(&[text(&long("x"))]), format!("\"{}… (503 bytes)", "a".repeat(119)));
     }
@@ -324,10 +328,10 @@ mod tests {
         assert_eq!(first_difference(&[], &[Payload::null()]), None);
         assert_eq!(first_difference(&[text("null")], &[]), None);
         let told = |a: &[Payload], b: &[Payload]| first_difference(a, b).unwrap().to_string();
-        assert_eq!(told(&[one.clone(), one.clone()], &[one.clone(), two.clone()]), "[1]: 1 ≠ 2");
-        assert_eq!(told(std::slice::from_ref(&one), &[one.clone(), two]), "[1]: nothing ≠ 2");
-        assert_eq!(told(std::slice::from_ref(&one), &[]), "1 ≠ null");
-        assert_eq!(told(&[one.clone(), one.clone()], &[]), "[0]: 1 ≠ nothing");
+        assert_eq!(difference(&[one.clone(), one.clone()], &[one.clone(), two.clone()]), "[1]: 1 ≠ 2");
+        assert_eq!(difference(std::slice::from_ref(&one), &[one.clone(), two]), "[1]: nothing ≠ 2");
+        assert_eq!(difference(std::slice::from_ref(&one), &[]), "1 ≠ null");
+        assert_eq!(difference(&[one.clone(), one.clone()], &[]), "[0]: 1 ≠ nothing");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub struct RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// One second, doubled each time, for ever.
+    /// One second, doubled each time, without a limit.
     fn default() -> Self {
         Self {
             initial_interval: Duration::from_secs(1),
@@ -77,25 +77,25 @@ impl RetryPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CancellationType {
-    /// Ask it to stop, and go on at once as cancelled; its answer is not waited for.
+    /// Ask it to stop, and continue at once as cancelled; its answer is not waited for.
     #[default]
     TryCancel,
     /// Ask it to stop, and wait for what it says to that.
     WaitCompleted,
     /// Ask it to stop, and wait until the request was delivered. For child workflows.
     WaitRequested,
-    /// Do not ask; go on at once as cancelled.
+    /// Do not ask it to stop; continue at once as cancelled.
     Abandon,
 }
 
-/// What becomes of a child when its parent ends.
+/// What happens to a child when its parent ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ParentClosePolicy {
     /// It is terminated.
     #[default]
     Terminate,
-    /// It goes on.
+    /// It continues.
     Abandon,
     /// It is asked to stop.
     RequestCancel,
@@ -190,7 +190,7 @@ pub struct ChildOptions {
     pub run_timeout: Option<Duration>,
     /// How long it may think about one activation.
     pub task_timeout: Option<Duration>,
-    /// What becomes of it when its parent ends.
+    /// What happens to it when its parent ends.
     pub parent_close_policy: ParentClosePolicy,
     /// What it means to cancel it.
     pub cancellation_type: CancellationType,

@@ -1,4 +1,4 @@
-//! Values on their way between a run and the world.
+//! Values between a run and its host.
 
 use std::collections::BTreeMap;
 
@@ -131,7 +131,7 @@ pub enum PayloadError {
     /// The value has no form in JSON.
     #[error("the value cannot be written as JSON: {reason}")]
     Encode {
-        /// What stood in the way.
+        /// What is wrong with it.
         reason: String,
     },
     /// The bytes are not a value of the wanted type.
@@ -139,7 +139,7 @@ pub enum PayloadError {
     Decode {
         /// The type that was wanted.
         into: String,
-        /// What stood in the way.
+        /// What is wrong with it.
         reason: String,
     },
     /// The bytes are in an encoding that is not JSON.

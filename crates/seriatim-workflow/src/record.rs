@@ -40,7 +40,7 @@ pub struct CommandRecord {
     pub value: Option<Payload>,
 }
 
-/// What stands for the target of a patch whose old code is gone.
+/// The target of a patch whose old code is gone.
 const DEPRECATED: &str = "deprecated";
 
 /// What names a command among those of its history, whatever is wrong with the rest of it.

@@ -84,13 +84,15 @@ impl Registry {
     pub(crate) fn find(&self, name: &str) -> Result<Code, ActivationFailure> {
         self.workflows.get(name).cloned().ok_or_else(|| ActivationFailure::UnknownWorkflow {
             workflow_type: name.to_owned(),
-            known: if self.workflows.is_empty() {
-                "none".to_owned()
-            } else {
-                self.names().collect::<Vec<_>>().join(", ")
-            },
+            known: list_names(self.names()),
         })
     }
+}
+
+/// The names that are known, for an error about one that is not; `none` if there are no names.
+pub fn list_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 impl fmt::Debug for Registry {

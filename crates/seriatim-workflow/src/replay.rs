@@ -27,7 +27,7 @@ use crate::{
 /// history.push(activation, completion.outcome?);
 /// assert!(replay(&registry, &history, Policy::Fail).is_same());
 ///
-/// // Somebody changes the code while runs are under way.
+/// // The code is changed while runs are open.
 /// let changed = Arc::new(Registry::new().workflow("nap", |ctx: Context, seconds: u64| async move {
 ///     Ok(ctx.timer(Duration::from_secs(2 * seconds)).await?)
 /// }));
@@ -45,7 +45,7 @@ pub struct History {
 /// One activation and its answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// What the run was told.
+    /// The jobs of the run.
     pub activation: Activation,
     /// What it asked for; none if it has not answered yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,7 +63,7 @@ impl History {
         self.steps.iter().map_while(|step| Some((&step.activation, step.commands.as_deref()?)))
     }
 
-    /// The commands, for an instance that is to go on where the history ends.
+    /// The commands, for an instance that is to continue where the history ends.
     #[must_use]
     pub fn recorded(&self) -> Recorded {
         self.answered().map(|(_, commands)| commands).collect()
@@ -93,7 +93,7 @@ pub struct Report {
     pub commands: usize,
     /// What is different; the first only, unless differences are just noted.
     pub differences: Vec<Difference>,
-    /// Why the replay could not go on, other than by a difference.
+    /// Why the replay could not continue, other than a difference.
     pub failure: Option<ActivationFailure>,
 }
 
@@ -170,7 +170,7 @@ fn escape(text: &str) -> String {
 
 /// Replays a history on the registered code.
 ///
-/// It stops at the first difference, or notes all of them and goes on, as the policy says. A step that was not answered
+/// It stops at the first difference, or notes all of them and continues, as the policy says. A step that was not answered
 /// yet is not replayed.
 #[must_use]
 pub fn replay(registry: &Arc<Registry>, history: &History, policy: Policy) -> Report {

@@ -45,7 +45,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url: StorageUrl = "file:./own-workflows-data".parse()?;
     let storage = url.open(&env, FileOptions::default()).await?;
     let (log, store) = (storage.log().clone(), storage.store().clone());
-    let engine = Engine::open(env.clone(), log, store, [], Options::default()).await?;
+    let apps = [seriatim_workflow_host::app()?];
+    let engine = Engine::open(env.clone(), log, store, apps, Options::default()).await?;
     let workflows = Registry::new().workflow(REMIND, remind);
     let activities = Activities::new().register(SAY, say);
     let host = WorkflowHost::open(env.clone(), engine.clone(), workflows, activities, HostOptions::default());

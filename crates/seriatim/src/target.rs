@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use seriatim::StorageUrl;
 use seriatim_client::{Client, ClientOptions, ServerUrl};
-use seriatim_engine::{App, Engine, PartitionStatus};
+use seriatim_engine::{App, Engine, OpenError, PartitionStatus};
 use seriatim_storage::Storage;
 
 use crate::context::Context;
@@ -163,11 +163,16 @@ fn is_storage(directory: &Path) -> bool {
     ["SERIATIM", "BACKUP", "RESTORE"].iter().any(|marker| directory.join(marker).exists())
 }
 
+/// The built-in application of workflows, which every storage of this program has.
+pub(crate) fn workflows() -> Result<App, CliError> {
+    Ok(seriatim_workflow_host::app().map_err(OpenError::from)?)
+}
+
 /// Opens an engine with the applications that the storage knows of, and waits until it can be read.
 async fn open_engine(context: &Context, settings: &Settings, storage: &Storage) -> Result<Engine, CliError> {
     let (env, log, store) = (context.env.clone(), storage.log().clone(), storage.store().clone());
     let known = Engine::stored_applications(env.clone(), log.clone(), store.clone()).await?;
-    let apps = known.into_iter().map(App::new);
+    let apps = [workflows()?].into_iter().chain(known.into_iter().map(App::new));
     let engine = Engine::open(env, log, store, apps, settings.engine_options()?).await?;
     // As long as it takes: only a partition that has stopped ends the wait.
     while !engine.wait_ready(Duration::from_secs(5)).await {

@@ -54,7 +54,8 @@ impl Ours {
         let env = Env::real();
         let storage = FileStorage::open(&env, directory, FileOptions::default()).await?;
         let (log, store) = (storage.log().clone(), storage.store().clone());
-        let engine = Engine::open(env.clone(), log, store, [], Options::default()).await?;
+        let apps = [seriatim_workflow_host::app()?];
+        let engine = Engine::open(env.clone(), log, store, apps, Options::default()).await?;
         ensure!(engine.wait_ready(Duration::from_secs(60)).await, "the engine does not become ready");
         let host = WorkflowHost::open(env, engine.clone(), workflows(), activities(), HostOptions::default());
         Ok(Self { storage, engine, host, started: AtomicU64::new(0) })

@@ -56,7 +56,8 @@ impl World {
 
     async fn open(&self, options: Options) -> Engine {
         let (env, log, store) = (self.env.clone(), self.log.clone(), self.store.clone());
-        let engine = Engine::open(env, log, store, [App::new(shop())], options).await.unwrap();
+        let apps = [seriatim_workflow_host::app().unwrap(), App::new(shop())];
+        let engine = Engine::open(env, log, store, apps, options).await.unwrap();
         assert!(engine.wait_ready(Duration::from_secs(60)).await);
         engine
     }

@@ -95,18 +95,18 @@ impl<'a> Rows<'a> {
     }
 
     /// The rows of the same view that all workspaces of the partition have in common.
-    pub(crate) fn in_common(&mut self) -> Rows<'_> {
+    pub fn in_common(&mut self) -> Rows<'_> {
         Rows::new(self.state.reborrow(), self.keys.in_common(), self.view, self.offset)
     }
 
-    /// Sets a row, whatever it was. Applied again, it is set again, and so is whatever a later event makes of it.
-    pub(crate) fn put(&mut self, key: &[KeyPart], row: &Json) {
+    /// Sets a row, whatever it was before. Applying the event again sets it again, and so do the later events.
+    pub fn put(&mut self, key: &[KeyPart], row: &Json) {
         let key = self.rows.row(key);
         self.state.put(key, view::encode_row(self.offset, Some(row)));
     }
 
-    /// Removes a row, whatever it was: unlike one that is folded away, nothing of it stays.
-    pub(crate) fn remove(&mut self, key: &[KeyPart]) {
+    /// Removes a row. Unlike a row that [`Rows::fold`] removes, it leaves nothing in the store.
+    pub fn remove(&mut self, key: &[KeyPart]) {
         let key = self.rows.row(key);
         self.state.put(key, REMOVED);
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::apps::hosted::BuiltIn;
 use crate::command::context::Command;
 use crate::command::projector::Projector;
 use crate::definition::Application;
@@ -17,13 +18,20 @@ pub struct App {
     pub(crate) commands: HashMap<String, Arc<dyn Command>>,
     pub(crate) projectors: Vec<Arc<dyn Projector>>,
     pub(crate) async_projectors: Vec<Arc<dyn AsyncProjector>>,
+    pub(crate) built_in: Option<BuiltIn>,
 }
 
 impl App {
     /// An application without code of its own.
     #[must_use]
     pub fn new(definition: Application) -> Self {
-        Self { definition, commands: HashMap::new(), projectors: Vec::new(), async_projectors: Vec::new() }
+        Self {
+            definition,
+            commands: HashMap::new(),
+            projectors: Vec::new(),
+            async_projectors: Vec::new(),
+            built_in: None,
+        }
     }
 
     /// With code for a command of the definition.

@@ -9,7 +9,6 @@ mod workspaces;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
@@ -29,11 +28,9 @@ use crate::engine::running::Running;
 use crate::error::{RequestError, SubmitError};
 use crate::operate::fence::{Fence, FenceState};
 use crate::partition::{PartitionHandle, PartitionState};
-use crate::workflows;
 
-use open::BUILT_IN;
 pub use open::OpenError;
-pub(crate) use open::built_in;
+pub(crate) use open::with_built_in;
 
 /// Runs applications: commands in, numbered events out. Cheap to clone; close it once.
 #[derive(Debug, Clone)]
@@ -48,15 +45,11 @@ struct Inner {
     store: Store,
     sys: Arc<Running>,
     applications: HashMap<String, Arc<Running>>,
-    /// In the order in which they were given.
+    /// In the order in which they were opened: built-in ones first.
     names: Vec<String>,
+    /// How many of the names are of built-in applications.
+    built_in: usize,
     kinds: Cache<(ApplicationId, WorkspaceId), WorkspaceKind>,
-    /// What names of series lead to: for ever the same.
-    series_ids: Cache<Box<str>, WorkspaceId>,
-    /// What ids of workflows lead to.
-    workflow_ids: Cache<Box<str>, WorkspaceId>,
-    /// Whether a host drives the workflows: there is one at a time.
-    workflows_claimed: Arc<AtomicBool>,
     workspace_ids: BlockAllocator,
     open_allocators: OpenAllocators,
     fence: Arc<Fence>,
@@ -68,7 +61,7 @@ impl Engine {
     /// The names of the applications, in the order in which they were given; built-in ones are not among them.
     #[must_use]
     pub fn applications(&self) -> &[String] {
-        &self.inner.names
+        &self.inner.names[self.inner.built_in..]
     }
 
     /// The definition of an application.
@@ -113,26 +106,13 @@ impl Engine {
         self.inner.fence.state()
     }
 
-    pub(crate) fn workflow_ids(&self) -> &Cache<Box<str>, WorkspaceId> {
-        &self.inner.workflow_ids
-    }
-
-    pub(crate) fn workflows_claimed(&self) -> &Arc<AtomicBool> {
-        &self.inner.workflows_claimed
-    }
-
     pub(crate) fn token_table(&self) -> &TokenTable {
         &self.inner.tokens
     }
 
-    pub(crate) fn series_ids(&self) -> &Cache<Box<str>, WorkspaceId> {
-        &self.inner.series_ids
-    }
-
     /// Every application that runs: the registry, the built-in ones, then the others in the order in which they were given.
     pub(crate) fn all_running(&self) -> impl Iterator<Item = &Arc<Running>> {
-        let names = BUILT_IN.iter().map(|(_, name)| *name).chain(self.inner.names.iter().map(String::as_str));
-        let running = names.filter_map(|name| self.inner.applications.get(name));
+        let running = self.inner.names.iter().filter_map(|name| self.inner.applications.get(name));
         std::iter::once(&self.inner.sys).chain(running)
     }
 
@@ -152,8 +132,7 @@ impl Engine {
         request: &Request,
     ) -> Result<Answer, SubmitError> {
         let running = self.running(application)?;
-        if application == workflows::NAME {
-            let text = "what happens to a workflow is written by its host: start it, signal it, cancel it";
+        if let Some(text) = running.built_in.as_ref().and_then(|built_in| built_in.terms.refuses_commands) {
             return Err(RequestError::Refused(text.to_owned()).into());
         }
         let kind = self.kind_of(running, workspace).await?;

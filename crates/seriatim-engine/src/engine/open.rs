@@ -11,6 +11,7 @@ use seriatim_types::{ApplicationId, ErrorKind, Number, Partition, WorkspaceId};
 
 use crate::apps::blocks::open_allocators::OpenAllocators;
 use crate::apps::blocks::store::RegistryBlocks;
+use crate::apps::hosted::{BuiltIn, RunningBuiltIn};
 use crate::apps::registry::{self, Registry, WORKSPACE_IDS};
 use crate::apps::series;
 use crate::apps::tokens::TokenTable;
@@ -25,20 +26,20 @@ use crate::error::SubmitError;
 use crate::operate::fence::Fence;
 use crate::operate::unfence;
 use crate::partition::{PartitionHandle, Parts, QueueBudget};
-use crate::workflows;
 
 use super::{Engine, Inner, wait_ready};
 
 /// Small: a crash wastes at most so many ids, and a workspace is not made every microsecond.
 const WORKSPACE_ID_BLOCK: u64 = 256;
 
-/// Numbers and names of the applications that are always there, in the order in which they are opened.
-pub(super) const BUILT_IN: [(ApplicationId, &str); 2] =
-    [(series::ID, series::NAME), (workflows::ID, workflows::NAME)];
-
-/// The applications that are always there.
-pub(crate) fn built_in() -> Result<[App; BUILT_IN.len()], DefinitionError> {
-    Ok([series::app()?, workflows::app()?])
+/// All applications in the order in which they are opened: series, which is always there, the other built-in ones, then
+/// those of users.
+pub(crate) fn with_built_in(
+    applications: impl IntoIterator<Item = App>,
+) -> Result<Vec<App>, DefinitionError> {
+    let (built_in, others): (Vec<App>, Vec<App>) =
+        applications.into_iter().partition(|app| app.built_in.is_some());
+    Ok([series::app()?].into_iter().chain(built_in).chain(others).collect())
 }
 
 /// Why an engine did not open.
@@ -58,6 +59,16 @@ pub enum OpenError {
     /// Two applications with one name.
     #[error("application {0} is given twice, or has the name of a built-in one")]
     NameTaken(String),
+    /// A built-in application has a number that is not reserved for one, or that another one has.
+    #[error(
+        "application {application} cannot be a built-in one with number {id}: the number is not reserved, or is taken"
+    )]
+    NumberTaken {
+        /// The application.
+        application: String,
+        /// Its number.
+        id: ApplicationId,
+    },
     /// Code for a command that the definition does not have.
     #[error("application {application} has code for command {command}, which its definition does not have")]
     UnknownCommand {
@@ -84,7 +95,7 @@ impl OpenError {
         match self {
             Self::Definition(error) => error.kind(),
             Self::NotAccepted { error, .. } => error.kind(),
-            Self::NameTaken(_) | Self::UnknownCommand { .. } => ErrorKind::Invalid,
+            Self::NameTaken(_) | Self::NumberTaken { .. } | Self::UnknownCommand { .. } => ErrorKind::Invalid,
             Self::Log(error) => error.kind(),
             Self::Registry(error) => error.kind(),
             Self::Blocks(error) => error.kind(),
@@ -110,8 +121,7 @@ impl Opening<'_> {
         let schema = Arc::new(schema_of(&app, accepted)?);
         let derivation = Arc::new(Derivation { schema: schema.clone(), projectors: app.projectors });
         let mut options = self.options;
-        if schema.id() == workflows::ID {
-            // A message between workflows may be sent again after any time.
+        if app.built_in.is_some_and(|built_in| built_in.keeps_keys) {
             options.idempotency_window = None;
         }
         let start = |owner| {
@@ -135,7 +145,9 @@ impl Opening<'_> {
                 partition.follow(projector.clone());
             }
         }
-        Ok(Running { schema, derivation: derivation.clone(), commands: app.commands, partitions })
+        let cached = self.options.cached_workspaces;
+        let built_in = app.built_in.map(|terms| RunningBuiltIn::new(terms, cached));
+        Ok(Running { schema, derivation: derivation.clone(), commands: app.commands, partitions, built_in })
     }
 }
 
@@ -155,6 +167,7 @@ fn schema_of(app: &App, accepted: &Accepted) -> Result<Schema, OpenError> {
 /// ids permanently, so nothing is accepted before all of them have passed.
 async fn check_applications(registry: &Registry<'_>, apps: &[App]) -> Result<(), OpenError> {
     let mut names: Vec<&str> = Vec::with_capacity(apps.len());
+    check_numbers(apps)?;
     for app in apps {
         let name = &*app.definition.name;
         if name == registry::NAME || names.contains(&name) {
@@ -162,11 +175,33 @@ async fn check_applications(registry: &Registry<'_>, apps: &[App]) -> Result<(),
         }
         names.push(name);
         let previous = registry.accepted(name).await?;
+        if previous.as_ref().is_some_and(|previous| !has_its_number(app, previous.id())) {
+            return Err(OpenError::NameTaken(name.to_owned()));
+        }
         // The number that a new one gets is not known yet, and nothing that is checked depends on it.
         let id = previous.as_ref().map_or(registry::FIRST_APPLICATION_ID, Accepted::id);
         let accepted = Accepted::accept(previous.as_ref(), id, &app.definition)
             .map_err(|error| OpenError::NotAccepted { application: name.to_owned(), error: error.into() })?;
         schema_of(app, &accepted)?;
+    }
+    Ok(())
+}
+
+/// Whether the number that an application has in the registry is one that it may have.
+fn has_its_number(app: &App, id: ApplicationId) -> bool {
+    app.built_in.map_or(id >= registry::FIRST_APPLICATION_ID, |built_in| built_in.id == id)
+}
+
+/// Checks that built-in applications have numbers that are reserved for them, each its own.
+fn check_numbers(apps: &[App]) -> Result<(), OpenError> {
+    let mut taken = Vec::new();
+    for app in apps {
+        let Some(BuiltIn { id, .. }) = app.built_in else { continue };
+        let is_reserved = id > registry::ID && id < registry::FIRST_APPLICATION_ID;
+        if !is_reserved || taken.contains(&id) {
+            return Err(OpenError::NumberTaken { application: app.definition.name.clone(), id });
+        }
+        taken.push(id);
     }
     Ok(())
 }
@@ -197,8 +232,7 @@ impl Engine {
         applications: impl IntoIterator<Item = App>,
         options: Options,
     ) -> Result<Self, OpenError> {
-        // Series and workflows are always there.
-        let apps: Vec<App> = built_in()?.into_iter().chain(applications).collect();
+        let apps = with_built_in(applications)?;
         let partitions = apps.iter().map(|app| usize::from(app.definition.partitions.get())).sum::<usize>();
         let opening = Opening {
             env: &env,
@@ -231,11 +265,11 @@ impl Engine {
         opening.fence.set(registry.fence_state().await?);
         check_applications(&registry, &apps).await?;
         let mut accepted = Vec::with_capacity(apps.len());
-        for (place, app) in apps.iter().enumerate() {
-            // The built-in ones come first and bring their numbers.
-            accepted.push(registry.accept(&app.definition, BUILT_IN.get(place).map(|(id, _)| *id)).await?);
+        for app in &apps {
+            accepted.push(registry.accept(&app.definition, app.built_in.map(|built_in| built_in.id)).await?);
         }
-        let names = apps.iter().skip(BUILT_IN.len()).map(|app| app.definition.name.clone()).collect();
+        let names = apps.iter().map(|app| app.definition.name.clone()).collect();
+        let built_in = apps.iter().filter(|app| app.built_in.is_some()).count();
         registry.define_blocks(WORKSPACE_IDS, WorkspaceId::FIRST.get(), WORKSPACE_ID_BLOCK).await?;
         let first = Number::new(WorkspaceId::FIRST.get());
         let blocks = RegistryBlocks::new(opening.env.clone(), sys.clone(), WORKSPACE_IDS, first);
@@ -259,10 +293,8 @@ impl Engine {
             sys,
             applications,
             names,
+            built_in,
             kinds: Cache::new(opening.options.cached_workspaces),
-            series_ids: Cache::new(opening.options.cached_workspaces),
-            workflow_ids: Cache::new(opening.options.cached_workspaces),
-            workflows_claimed: Arc::default(),
             workspace_ids,
             open_allocators: OpenAllocators::new(opening.env.clone(), &opening.options),
             fence: opening.fence.clone(),
@@ -307,9 +339,9 @@ impl Engine {
             Err(error) => Err(error),
         };
         sys.close().await;
-        let definitions = accepted?.into_iter().map(|accepted| accepted.application().clone());
-        let is_built_in = |name: &str| BUILT_IN.iter().any(|(_, built_in)| *built_in == name);
-        Ok(definitions.filter(|definition| !is_built_in(&definition.name)).collect())
+        let of_users =
+            accepted?.into_iter().filter(|accepted| accepted.id() >= registry::FIRST_APPLICATION_ID);
+        Ok(of_users.map(|accepted| accepted.application().clone()).collect())
     }
 
     /// Opens the registry alone.

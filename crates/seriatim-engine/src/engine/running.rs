@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use seriatim_types::{PartitionId, RecordId, WorkspaceId, WorkspaceKind};
 
+use crate::apps::hosted::RunningBuiltIn;
 use crate::command::apply::{ApplyError, Derivation};
 use crate::command::context::Command;
 use crate::command::prepare::{KnownIds, Preparation, Unprepared};
@@ -28,6 +29,7 @@ pub(crate) struct Running {
     pub(crate) derivation: Arc<Derivation>,
     pub(crate) commands: HashMap<String, Arc<dyn Command>>,
     pub(crate) partitions: Vec<PartitionHandle>,
+    pub(crate) built_in: Option<RunningBuiltIn>,
 }
 
 impl Running {

@@ -4,11 +4,9 @@ use seriatim_blocks::AllocateError;
 use seriatim_types::{WorkspaceId, WorkspaceKind};
 
 use crate::apps::registry::{Registration, Workspace};
-use crate::apps::series;
 use crate::command::prepare::check_key;
 use crate::engine::running::Running;
 use crate::error::{RequestError, SubmitError};
-use crate::workflows;
 
 use super::Engine;
 
@@ -54,12 +52,8 @@ impl Engine {
         kind: &str,
     ) -> Result<(&Running, WorkspaceKind), SubmitError> {
         let running = self.running(application)?;
-        if application == series::NAME {
-            let text = "a series is made by using it, or with its settings".to_owned();
-            return Err(RequestError::Refused(text).into());
-        }
-        if application == workflows::NAME {
-            return Err(RequestError::Refused("a workflow is made by starting it".to_owned()).into());
+        if let Some(built_in) = &running.built_in {
+            return Err(RequestError::Refused(built_in.terms.refuses_workspaces.to_owned()).into());
         }
         let kind = running.schema.kind_by_name(kind);
         let kind = kind

@@ -19,6 +19,7 @@ use crate::derive::keys::{Family, StoreKey, WorkspaceKeys};
 use crate::engine::Engine;
 use crate::engine::running::Running;
 use crate::error::{RequestError, SubmitError};
+use crate::partition::PartitionHandle;
 
 /// An event, with its place.
 #[derive(Debug, Clone, PartialEq)]
@@ -269,24 +270,7 @@ impl Engine {
             return Err(SubmitError::NotFound(format!("application {application} has no view {view}")));
         }
         let keys = ViewKeys::new(running.keys(workspace), view);
-        let mut range = keys.range(prefix, after);
-        let handle = running.partition_of(workspace);
-        let mut rows = Vec::new();
-        // Rows that were removed take place without being shown.
-        while rows.len() < limit {
-            let page = handle.scan(range.clone(), limit).await?;
-            let next = page.last().filter(|_| page.len() == limit).map(|(last, _)| key_after(last));
-            for (clustering, value) in page {
-                let bad = |problem| bad(running.keys(workspace), &clustering, problem);
-                let (_, row) = view::decode_row(&value).map_err(bad)?;
-                let parts = keys.read(&clustering).map_err(bad)?;
-                rows.extend(row.map(|row| (parts, row)));
-            }
-            let Some(next) = next else { break };
-            range.start = next;
-        }
-        rows.truncate(limit);
-        Ok(rows)
+        read_rows(running.partition_of(workspace), &keys, keys.range(prefix, after), limit).await
     }
 
     /// The sequences of a workspace.
@@ -329,6 +313,36 @@ impl Engine {
         });
         Ok(states.collect())
     }
+}
+
+/// Up to `limit` rows of a view in a range, ascending.
+pub(crate) async fn read_rows(
+    handle: &PartitionHandle,
+    keys: &ViewKeys,
+    mut range: ClusteringRange,
+    limit: usize,
+) -> Result<Vec<(Vec<KeyPart>, Json)>, SubmitError> {
+    let mut rows = Vec::new();
+    // A page also counts rows that were removed; they are not returned.
+    while rows.len() < limit {
+        let page = handle.scan(range.clone(), limit).await?;
+        let next = page.last().filter(|_| page.len() == limit).map(|(last, _)| key_after(last));
+        for (clustering, value) in page {
+            let bad = |problem| {
+                SubmitError::Apply(ApplyError::Bad {
+                    key: StoreKey::new(&keys.storage, &clustering),
+                    problem,
+                })
+            };
+            let (_, row) = view::decode_row(&value).map_err(bad)?;
+            let parts = keys.read(&clustering).map_err(bad)?;
+            rows.extend(row.map(|row| (parts, row)));
+        }
+        let Some(next) = next else { break };
+        range.start = next;
+    }
+    rows.truncate(limit);
+    Ok(rows)
 }
 
 /// The first id after one.

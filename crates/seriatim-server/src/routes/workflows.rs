@@ -11,10 +11,10 @@ use seriatim_api::{
     WaitFor, WhichRun, Workflow, WorkflowAnswer, WorkflowHistory, WorkflowRuns, WorkflowSummary, Workflows,
     WorkflowsPage,
 };
-use seriatim_engine::{RunRow, RunStatus, moment};
+use seriatim_engine::moment;
 use seriatim_types::Timestamp;
 use seriatim_workflow::{Failure, Payload, Time};
-use seriatim_workflow_host::{Accepted, HostError, TimelineEntry, WorkflowHost};
+use seriatim_workflow_host::{Accepted, HostError, RunRow, RunStatus, TimelineEntry, WorkflowHost};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 

@@ -58,7 +58,8 @@ impl Server {
     async fn start_with(env: &Env, runs_workflows: bool) -> Self {
         METRICS.get_or_init(|| PrometheusBuilder::new().install_recorder().unwrap());
         let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
-        let engine = Engine::open(env.clone(), log, store, [App::new(shop())], Options::default());
+        let apps = [seriatim_workflow_host::app().unwrap(), App::new(shop())];
+        let engine = Engine::open(env.clone(), log, store, apps, Options::default());
         let engine = engine.await.unwrap();
         assert!(engine.wait_ready(Duration::from_secs(60)).await);
         let is_whole = Arc::new(AtomicBool::new(false));

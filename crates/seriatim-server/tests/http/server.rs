@@ -47,7 +47,7 @@ impl Setup {
 
     pub(crate) async fn start(self) -> Server {
         let env = Env::real();
-        let apps = [App::new(self.application)];
+        let apps = [seriatim_workflow_host::app().unwrap(), App::new(self.application)];
         let engine = Engine::open(env.clone(), self.log, self.store, apps, self.engine).await.unwrap();
         if self.ready {
             assert!(engine.wait_ready(Duration::from_secs(60)).await);

@@ -38,7 +38,8 @@ pub(crate) async fn serve(directory: &Path, limit: Duration) {
     let env = Env::real();
     let storage = FileStorage::open(&env, &directory.join("data"), file_options()).await.unwrap();
     let (log, store) = (storage.log().clone(), storage.store().clone());
-    let engine = Engine::open(env.clone(), log, store, [], Options::default()).await.unwrap();
+    let apps = [seriatim_workflow_host::app().unwrap()];
+    let engine = Engine::open(env.clone(), log, store, apps, Options::default()).await.unwrap();
     let effects = OpenOptions::new().create(true).append(true).open(directory.join("effects")).unwrap();
     let (workflows, activities) = (code::workflows(limit), code::activities(effects));
     let host = WorkflowHost::open(env.clone(), engine.clone(), workflows, activities, host_options(limit));

@@ -272,7 +272,8 @@ impl Soak {
         let env = &self.client.env;
         let storage = FileStorage::open(env, &directory.join("data"), child::file_options()).await.unwrap();
         let (log, store) = (storage.log().clone(), storage.store().clone());
-        let engine = Engine::open(env.clone(), log, store, [], Options::default()).await.unwrap();
+        let apps = [seriatim_workflow_host::app().unwrap()];
+        let engine = Engine::open(env.clone(), log, store, apps, Options::default()).await.unwrap();
         assert!(engine.wait_ready(SETTLE_WAIT_MAX).await);
         let scratch = Store::new(MemoryStore::new());
         let report = engine.doctor(&scratch, Treatment::Check, &mut |_| {}).await.unwrap();

@@ -1,6 +1,6 @@
 //! A real Temporal server for tests and comparisons: on loopback, for one caller, ended when it is dropped.
 //!
-//! Behind the cargo feature `devserver`: nothing that ships needs it.
+//! Compiled with the cargo feature `devserver` only: for tests and comparisons.
 
 mod calls;
 mod program;
@@ -28,7 +28,7 @@ pub const NAMESPACE: &str = "default";
 const ATTEMPTS_MAX: u32 = 3;
 /// No server takes longer to start, even where every core is busy.
 const START_MAX: Duration = Duration::from_secs(60);
-/// Between two looks at a server that starts.
+/// The interval at which a starting server is polled.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Where a server keeps its data.

@@ -17,7 +17,7 @@ pub(super) fn find() -> Result<PathBuf, String> {
     }
     let failed = |error: std::io::Error| format!("{}: {error}", place.display());
     fs::create_dir_all(&folder).map_err(failed)?;
-    // Held until this function returns: whoever comes second finds the program.
+    // Held until this function returns: a second process then finds the program.
     let lock = File::create(folder.join(format!("temporal-{VERSION}.lock"))).map_err(failed)?;
     lock.lock().map_err(failed)?;
     if !program.exists() {
@@ -32,7 +32,7 @@ fn cache() -> Option<PathBuf> {
     Some(cache.join("seriatim-ci"))
 }
 
-/// Built beside its place and moved there whole, so that nobody sees half a program.
+/// Built beside its place and moved there whole, so that no process sees half a program.
 fn build(folder: &Path, place: &Path) -> Result<(), String> {
     let scratch = tempfile::tempdir_in(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let package = format!("github.com/temporalio/cli/cmd/temporal@v{VERSION}");

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use seriatim_engine::RunRow;
 use seriatim_types::WorkspaceId;
 use seriatim_types::sync::Mutex;
 use seriatim_workflow::{
     Activation, ActivationFailure, Command, Instance, InstanceOptions, Numbering, Recorded,
 };
 
+use crate::application::RunRow;
 use crate::entry::Turn;
 use crate::error::HostError;
 use crate::inner::Inner;
-use crate::logged::logged;
+use crate::logged::write_log;
 use crate::workflow::run_id;
 
 pub(super) struct Code {
@@ -61,7 +61,7 @@ impl Code {
                 None if turns == 0 => {
                     let (registry, policy) = (self.inner.registry.clone(), self.inner.options.policy);
                     let options = InstanceOptions { policy, ..InstanceOptions::default() };
-                    Instance::new(registry, options).log_to(logged)
+                    Instance::new(registry, options).log_to(write_log)
                 }
                 None => self.rebuild(row).await?,
             };
@@ -71,7 +71,7 @@ impl Code {
         instance.ok_or(HostError::Closed)
     }
 
-    /// Builds a run anew from its turns.
+    /// Rebuilds a run from its turns.
     async fn rebuild(&self, row: &RunRow) -> Result<Instance, HostError> {
         let turns = self.inner.histories.turns(self.workspace, row).await?;
         if turns.is_empty() {
@@ -84,7 +84,8 @@ impl Code {
             let mut recorded = Recorded::none();
             turns.iter().for_each(|turn| recorded.push(&turn.commands));
             let numbering = Numbering::ByLineage(recorded);
-            let mut instance = Instance::new(registry, InstanceOptions { numbering, policy }).log_to(logged);
+            let mut instance =
+                Instance::new(registry, InstanceOptions { numbering, policy }).log_to(write_log);
             for (place, turn) in turns.into_iter().enumerate() {
                 progress.step(|| instance.watch());
                 instance.activate(replaying(run_id.clone(), place, turn)).outcome?;

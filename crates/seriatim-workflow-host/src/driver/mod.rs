@@ -1,4 +1,4 @@
-//! The task that does what waits for one workflow, one thing after the other.
+//! The task that processes the inbox of one workflow, one item after another.
 //!
 //! ```text
 //! inbox ──► jobs ──► activate ──► [ local activities ──► activate ]* ──► write ──► carry out, answer
@@ -6,12 +6,12 @@
 //!                       └── the code cannot continue: stuck                └── not written: forget, read the log again
 //! ```
 //!
-//! Only one driver is at work for a workflow, so that the workspace's log has one writer. What follows from what is decided in
+//! There is at most one driver for each workflow, so that the workspace's log has one writer. What follows from what is decided in
 //! [`workflow`](crate::workflow), without a clock and without I/O; the driver does what takes time, and carries out the
 //! effects. What an activation changes in memory counts when it is written; when it is not, everything is forgotten and
 //! read from the log.
 //!
-//! [`Session`] reads and writes the log, [`Turns`] activates the run's code, [`Driver`] does what is asked for.
+//! [`Session`] reads and writes the log, [`Turns`] activates the run's code, [`Driver`] processes the items.
 
 mod code;
 mod session;
@@ -19,9 +19,9 @@ mod turns;
 
 use std::sync::Arc;
 
-use seriatim_engine::{RunRow, RunStatus, Wait};
 use seriatim_workflow::{Activation, Command, IdReusePolicy, Job, Payload, QueryAnswer};
 
+use crate::application::{RunRow, RunStatus, Wait};
 use crate::entry::Entry;
 use crate::error::HostError;
 use crate::inner::Inner;
@@ -57,13 +57,13 @@ impl Driver {
         &self.turns.session.workflow
     }
 
-    /// Does what waits, until nothing does.
+    /// Processes the inbox until it is empty.
     pub(crate) async fn run(mut self) {
         let inner = self.inner().clone();
         let Ok(mut permit) = inner.active.acquire().await else { return };
         loop {
             if std::mem::take(&mut self.session().pauses) {
-                // Others continue meanwhile.
+                // Without the permit: drivers of other workflows continue meanwhile.
                 drop(permit);
                 self.session().pause().await;
                 let Ok(again) = inner.active.acquire().await else { return };
@@ -81,7 +81,7 @@ impl Driver {
         }
     }
 
-    /// What is done next; nothing: the driver ends.
+    /// The next work; `None`: the inbox is empty, and the driver ends.
     fn next(&mut self) -> Option<Work> {
         loop {
             let workflow = self.workflow().clone();
@@ -98,14 +98,14 @@ impl Driver {
         }
     }
 
-    /// Ends, with the state locked: what is put into the inbox from here on begins another driver.
+    /// Ends the driver. The state is locked, so an item that is put into the inbox after this starts a new driver.
     fn park(&mut self, state: &mut State) {
         state.presence = Presence::Idle;
         if !state.is_before_begin() {
             state.jobs_limit = None;
         }
-        match state.standing.run() {
-            // Its code has read the input: it is there twice.
+        match state.lifecycle.run() {
+            // The input counts twice: the code holds what it has read from it.
             Some(open) => self.session().code.keep(open.row.run, 2 * open.input_bytes + open.bytes),
             None => {
                 state.presence = Presence::Removed;
@@ -130,7 +130,7 @@ impl Driver {
                 self.session().write(Writing { responders, ..writing }).await;
             }
             Work::Arrived { jobs, responders } => self.arrived(jobs, responders, None).await,
-            Work::Unstick { reply } => self.unstick(reply).await,
+            Work::RetryStuck { reply } => self.retry_stuck(reply).await,
             Work::End { ended, key, reply } => {
                 let responder = reply.map(Responder::Written);
                 let Some(responder) = self.unless_sent(key.as_ref(), responder).await else { return };
@@ -148,7 +148,7 @@ impl Driver {
         }
     }
 
-    /// Whether something was written before with the same key: then that is the answer, and nothing is returned.
+    /// Looks up the key in the log. If it was used before, the responder gets the answer of that time, and `None` is returned.
     async fn unless_sent(
         &self,
         key: Option<&Key>,
@@ -194,7 +194,7 @@ impl Driver {
         }
     }
 
-    /// The outcome of an update is asked for again.
+    /// Answers a repeated update: with its outcome if there is one, otherwise when there is one.
     async fn outcome_again(&self, run: u64, id: &str, reply: Reply<Payload>) {
         let (histories, workspace) = (&self.inner().histories, self.workflow().workspace);
         let turns = match histories.row(workspace, Some(run)).await {
@@ -220,11 +220,11 @@ impl Driver {
 
     /// Starts a run.
     async fn start(&mut self, mut starting: Starting) {
-        // The start that made the workflow's name may come after another one that found it: only before the first run is
-        // there no key to look for.
+        // Another start may have found the name before the start that created it gets here. Only before the first run there
+        // is certainly no key to look up.
         let is_first = {
             let state = self.workflow().lock();
-            starting.is_fresh && state.standing.newest().is_none() && state.run().is_none()
+            starting.is_fresh && state.lifecycle.newest().is_none() && state.run().is_none()
         };
         if !is_first {
             let responder = Some(Responder::Written(starting.reply));
@@ -233,7 +233,7 @@ impl Driver {
             starting.reply = reply;
         }
         let Some(starting) = step::signal_open(&mut self.workflow().lock(), starting) else { return };
-        if let Some(error) = self.make_way(starting.how.reuse).await {
+        if let Some(error) = self.refuse_or_terminate(starting.how.reuse).await {
             return drop(starting.reply.send(Err(error)));
         }
         let run = match self.turns.next_run().await {
@@ -249,7 +249,7 @@ impl Driver {
         let row = ending::row(run, &start, time);
         let job = Job::Start(start.clone());
         let open = OpenRun::new(row, *start, begins.clone(), time);
-        self.workflow().lock().standing.open(OpenRun { due, wait: Some(Wait::Over), ..open });
+        self.workflow().lock().lifecycle.open(OpenRun { due, wait: Some(Wait::Over), ..open });
         let entry = Entry { run, begins: Some(begins), ..Entry::default() };
         let writing = Writing { key, started: Some(reply), reuse, ..Writing::of(entry) };
         let jobs = std::iter::once(job).chain(signal).collect();
@@ -259,11 +259,11 @@ impl Driver {
         }
     }
 
-    /// Why a run may not be started now. One that has to make way for it is ended first.
-    async fn make_way(&mut self, reuse: IdReusePolicy) -> Option<HostError> {
+    /// Why a run may not be started now. An open run that the policy terminates is ended first.
+    async fn refuse_or_terminate(&mut self, reuse: IdReusePolicy) -> Option<HostError> {
         let (open, newest) = {
             let state = self.workflow().lock();
-            (state.standing.run().map(|open| open.row.clone()), state.standing.newest().cloned())
+            (state.lifecycle.run().map(|open| open.row.clone()), state.lifecycle.newest().cloned())
         };
         if let Some(row) = open {
             if reuse != IdReusePolicy::TerminateIfRunning {
@@ -272,7 +272,7 @@ impl Driver {
             let ended = terminated("another run takes its place", self.inner().now());
             self.turns.end(ended, None, Vec::new()).await;
             let state = self.workflow().lock();
-            let is_gone = !state.standing.is_unread() && state.run().is_none();
+            let is_gone = !state.lifecycle.is_unread() && state.run().is_none();
             return (!is_gone).then(|| HostError::Busy("the run before could not be ended".to_owned()));
         }
         let newest = newest?;
@@ -287,7 +287,7 @@ impl Driver {
     /// The first activation of a run that continues another one, or that was started with a delay.
     async fn begin(&mut self) {
         let found =
-            self.workflow().lock().standing.run().map(|open| {
+            self.workflow().lock().lifecycle.run().map(|open| {
                 (open.row.clone(), open.start.clone(), open.input_bytes, open.pending.early.clone())
             });
         let Some((row, start, input_bytes, early)) = found else { return };
@@ -320,7 +320,7 @@ impl Driver {
         self.turns.advance(jobs, responders, key).await;
     }
 
-    /// Keeps what the run's code cannot react to now.
+    /// Writes jobs that the run's code cannot react to now.
     async fn arrived(&mut self, arrived: Vec<Job>, responders: Responders, key: Option<Key>) {
         let run = self.workflow().lock().run().unwrap_or(0);
         let entry = Entry { run, arrived, ..Entry::default() };
@@ -339,9 +339,9 @@ impl Driver {
         self.session().write(Writing { forgets, responders, ..Writing::of(entry) }).await;
     }
 
-    /// A stuck run is tried again: everything is read anew, and what it could not react to comes again.
-    async fn unstick(&mut self, reply: Reply<Written>) {
-        let was_stuck = self.session().change(|state, _, effects| state.unstick(effects));
+    /// Retries a stuck run: its log is read again, and the jobs that its code could not react to go back into the inbox.
+    async fn retry_stuck(&mut self, reply: Reply<Written>) {
+        let was_stuck = self.session().change(|state, _, effects| state.clear_stuck(effects));
         self.session().code.discard();
         while !self.session().load().await {
             if self.inner().stop.is_cancelled() {
@@ -361,7 +361,7 @@ impl Driver {
         if let Err(error) = &answer
             && self.workflow().lock().run().is_some()
         {
-            self.session().stick(error, Writing::default(), Vec::new());
+            self.session().mark_stuck(error, Writing::default(), Vec::new());
         }
         drop(reply.send(answer));
     }

@@ -6,14 +6,15 @@ use seriatim_engine::SubmitError;
 use seriatim_workflow::Job;
 
 use super::code::Code;
+use crate::application::Workflows;
 use crate::attempt::Execution;
 use crate::error::HostError;
 use crate::inner::Inner;
 use crate::messages::Messages;
 use crate::workflow::writing::Writing;
-use crate::workflow::{Effect, Effects, Facts, Item, Loaded, State, Workflow, operations, settle};
+use crate::workflow::{Effect, Effects, Facts, Item, Loaded, State, Workflow, after_write, operations};
 
-/// A workflow between its log and the world.
+/// What a driver holds of one workflow: its state, its code, and access to its log.
 pub(super) struct Session {
     pub(super) inner: Arc<Inner>,
     pub(super) workflow: Arc<Workflow>,
@@ -32,11 +33,11 @@ impl Session {
     pub(super) async fn load(&mut self) -> bool {
         let (is_fresh, is_in_doubt) = {
             let state = self.workflow.lock();
-            if !state.standing.is_unread() {
+            if !state.lifecycle.is_unread() {
                 return true;
             }
             let is_fresh = matches!(state.inbox.front(), Some(Item::Start(starting)) if starting.is_fresh);
-            (is_fresh, state.standing.is_in_doubt())
+            (is_fresh, state.lifecycle.is_in_doubt())
         };
         let loaded = if is_fresh { Ok(Loaded::default()) } else { self.read(is_in_doubt).await };
         match loaded {
@@ -45,8 +46,8 @@ impl Session {
                 true
             }
             Err(error) => {
-                let asked = self.workflow.lock().inbox.take_asked();
-                asked.into_iter().for_each(|item| item.refuse(error.clone().into()));
+                let awaited = self.workflow.lock().inbox.take_awaited();
+                awaited.into_iter().for_each(|item| item.refuse(error.clone().into()));
                 tracing::warn!(workspace = %self.workflow.workspace, %error, "a workflow cannot be read; it is tried again");
                 self.pauses = true;
                 false
@@ -58,8 +59,8 @@ impl Session {
     async fn read(&self, is_in_doubt: bool) -> Result<Loaded, SubmitError> {
         if is_in_doubt {
             // An event that says nothing: once it is written, it is known what became of those before it.
-            self.inner.engine.workflows().settle(self.workflow.workspace).await?;
-            self.workflow.lock().standing.settled();
+            Workflows::new(&self.inner.engine).append_empty(self.workflow.workspace).await?;
+            self.workflow.lock().lifecycle.doubt_resolved();
         }
         self.inner.histories.load(self.workflow.workspace).await
     }
@@ -75,9 +76,9 @@ impl Session {
         let facts = self.facts();
         let stepped = {
             let mut state = self.workflow.lock();
-            let was_stuck = state.standing.stuck().is_some();
+            let was_stuck = state.lifecycle.stuck().is_some();
             let stepped = step(&mut state, &facts, &mut effects);
-            match (was_stuck, state.standing.stuck().is_some()) {
+            match (was_stuck, state.lifecycle.stuck().is_some()) {
                 (false, true) => self.inner.metrics.stuck.increment(1.0),
                 (true, false) => self.inner.metrics.stuck.decrement(1.0),
                 _ => {}
@@ -100,8 +101,8 @@ impl Session {
             Effect::RefuseRequest(responder, error) => responder.refuse(error),
             Effect::Acknowledge(reply, written) => drop(reply.send(Ok(written))),
             Effect::Answer(reply, outcome) => drop(reply.send(outcome)),
-            Effect::SetAlarm { at, run, alarm } => inner.clock.set(at, workspace, run, alarm),
-            Effect::UnsetAlarm { at, run, alarm } => inner.clock.unset(at, workspace, run, alarm),
+            Effect::SetAlarm { at, run, alarm } => inner.alarms.set(at, workspace, run, alarm),
+            Effect::UnsetAlarm { at, run, alarm } => inner.alarms.unset(at, workspace, run, alarm),
             Effect::BeginActivity(begin) => {
                 drop(inner.env.spawn(Execution::new(inner.clone(), workspace, *begin).answer()));
             }
@@ -122,7 +123,10 @@ impl Session {
         }
     }
 
-    /// Writes an event: then what it says is so, is carried out, and is answered.
+    /// Writes an event. When it is durable, the state takes it in, its effects are carried out, and its callers are answered.
+    ///
+    /// The event is conditional on the offset of the last event that memory knows. If another event was written meanwhile, or
+    /// the engine refuses or does not know, [`after_write::not_written`] decides what is tried again.
     pub(super) async fn write(&mut self, mut writing: Writing) {
         let workspace = self.workflow.workspace;
         let advance = {
@@ -135,22 +139,22 @@ impl Session {
             Some(Ok(advance)) => advance,
             Some(Err(error)) => {
                 let error = HostError::Invalid(format!("what has happened cannot be written: {error}"));
-                return self.stick(&error, writing, Vec::new());
+                return self.mark_stuck(&error, writing, Vec::new());
             }
         };
         let moved = |found: u64| SubmitError::Moved { workspace, expected: found.saturating_sub(1), found };
-        let workflows = self.inner.engine.workflows();
+        let workflows = Workflows::new(&self.inner.engine);
         let error = match workflows.advance(workspace, advance).await {
             Ok(answer) if !answer.repeated => {
                 let offset = answer.workspace_offset.get();
                 return self.change(|state, facts, effects| {
-                    settle::written(state, writing, offset, facts, effects);
+                    after_write::written(state, writing, offset, facts, effects);
                 });
             }
             // Another one has written it: the log knows.
             Ok(answer) => moved(answer.workspace_offset.get()),
             // The numbers of a restored copy skip with its next event: let that be an event that needs none.
-            Err(SubmitError::Conflict(_)) => match workflows.settle(workspace).await {
+            Err(SubmitError::Conflict(_)) => match workflows.append_empty(workspace).await {
                 Ok(answer) => moved(answer.workspace_offset.get()),
                 Err(error) => error,
             },
@@ -161,15 +165,15 @@ impl Session {
 
     /// The engine has not written an event, or does not know.
     pub(super) fn not_written(&mut self, error: SubmitError, writing: Writing) {
-        if !settle::is_retried(&error, &writing) {
+        if !after_write::is_retried(&error, &writing) {
             tracing::warn!(workspace = %self.workflow.workspace, %error, "an event was refused");
         }
-        self.change(|state, _, effects| settle::not_written(state, writing, error, effects));
+        self.change(|state, _, effects| after_write::not_written(state, writing, error, effects));
     }
 
     /// The run's code cannot react to what has happened. The activities that have ended are not run again: their answers are
     /// put back, and kept in an event of their own.
-    pub(super) fn stick(&mut self, error: &HostError, mut writing: Writing, jobs: Vec<Job>) {
+    pub(super) fn mark_stuck(&mut self, error: &HostError, mut writing: Writing, jobs: Vec<Job>) {
         let turns = std::mem::take(&mut writing.entry.turns);
         let jobs = turns.into_iter().flat_map(|turn| turn.jobs).chain(jobs);
         let ended: Vec<Job> = jobs.filter(|job| matches!(job, Job::ResolveActivity { .. })).collect();
@@ -179,7 +183,7 @@ impl Session {
         };
         let run = writing.entry.run;
         tracing::warn!(workspace = %self.workflow.workspace, run, %reason, "a run is stuck");
-        self.change(|state, _, effects| settle::stuck(state, run, reason, ended, effects));
+        self.change(|state, _, effects| after_write::stuck(state, run, reason, ended, effects));
         writing.refuse(error);
     }
 }

@@ -1,9 +1,10 @@
-//! Activations: what a run is told, what it asks for, and what is written of both.
+//! Activations: the jobs that a run gets, the commands that it issues, and the event that has both.
 
-use seriatim_engine::{RunRow, SubmitError};
+use seriatim_engine::SubmitError;
 use seriatim_workflow::{Activation, ActivationFailure, Command, Job, Start, Time};
 
 use super::session::Session;
+use crate::application::{RunRow, Workflows};
 use crate::entry::{Ended, Entry, Turn};
 use crate::error::HostError;
 use crate::size;
@@ -20,7 +21,7 @@ pub(super) struct Turns {
 impl Turns {
     /// Something of the open run.
     fn of_run<T>(&self, get: impl FnOnce(&OpenRun) -> T) -> Option<T> {
-        self.session.workflow.lock().standing.run().map(get)
+        self.session.workflow.lock().lifecycle.run().map(get)
     }
 
     /// The open run: its row, how many turns it has had, and what its clock showed last.
@@ -28,7 +29,10 @@ impl Turns {
         self.of_run(|open| (open.row.clone(), open.turns, open.time))
     }
 
-    /// One activation, and what comes of it.
+    /// One step of a run: activates its code with these jobs, and writes the jobs and the commands as one event.
+    ///
+    /// The jobs count only when they are written. So each way out keeps them: written with the commands, put back into the
+    /// inbox ([`Session::not_written`]), or, if the code fails, kept where that matters ([`Session::mark_stuck`]).
     pub(super) async fn advance(&mut self, jobs: Vec<Job>, responders: Responders, key: Option<Key>) {
         let Some((row, turns, time)) = self.open() else { return };
         let (options, now) = (&self.session.inner.options, self.session.inner.now());
@@ -41,7 +45,7 @@ impl Turns {
         let mut writing = Writing { key, responders, ..Writing::of(entry) };
         let built = self.session.code.of(&row, turns).await.map(drop);
         if let Err(HostError::Engine(error)) = built {
-            // What has happened is not lost: it comes again.
+            // The history could not be read. The jobs are not lost: they go back into the inbox.
             writing.entry.turns.push(Turn { time, suggested: false, jobs, commands: Vec::new() });
             return self.session.not_written(error, writing);
         }
@@ -51,7 +55,7 @@ impl Turns {
         };
         match turn {
             Ok(turn) => self.conclude(turn, writing).await,
-            Err((error, jobs)) => self.session.stick(&error, writing, jobs),
+            Err((error, jobs)) => self.session.mark_stuck(&error, writing, jobs),
         }
     }
 
@@ -66,12 +70,12 @@ impl Turns {
         self.session.write(Writing { key, responders, ending: Some(ending), ..Writing::of(entry) }).await;
     }
 
-    /// Tells the open run's code what has happened. If it fails, the jobs are returned with the reason.
+    /// Activates the open run's code with jobs. If it fails, the jobs are returned with the reason.
     async fn activate(&mut self, jobs: Vec<Job>) -> Result<Turn, (HostError, Vec<Job>)> {
         let Some((row, turns, last)) = self.open() else { return Err((HostError::Closed, jobs)) };
         let Session { inner, workflow, code, .. } = &mut self.session;
         let time = inner.now().max(last);
-        let suggested = workflow.lock().standing.run().is_some_and(|open| open.is_long(&inner.options));
+        let suggested = workflow.lock().lifecycle.run().is_some_and(|open| open.is_long(&inner.options));
         let activation = Activation {
             history_length: turns,
             continue_as_new_suggested: suggested,
@@ -87,7 +91,7 @@ impl Turns {
         }
     }
 
-    /// The first activation of a run that is to be started, and what comes of it.
+    /// The first step of a run that is to be started.
     pub(super) async fn start(&mut self, jobs: Vec<Job>, writing: Writing) {
         match self.activate(jobs).await {
             Ok(turn) => self.conclude(turn, writing).await,
@@ -101,14 +105,14 @@ impl Turns {
         writing.keep_start(jobs);
         self.session.write(writing).await;
         self.session.change(|state, _, effects| {
-            if state.standing.run().is_some_and(|open| open.row.run == run && open.is_written()) {
+            if state.lifecycle.run().is_some_and(|open| open.row.run == run && open.is_written()) {
                 operations::resume(state, effects);
             }
         });
     }
 
-    /// The first activation of a run that was to be started has failed. The run exists all the same, stuck: it can be
-    /// looked at, retried and terminated.
+    /// The first activation of a run that was to be started has failed. The run is written all the same, and is stuck: it can
+    /// be described, retried and terminated.
     async fn start_stuck(&mut self, mut writing: Writing, error: HostError, jobs: Vec<Job>) {
         self.session.code.discard();
         let reason = match error {
@@ -122,15 +126,15 @@ impl Turns {
         writing.keep_start(turns.into_iter().flat_map(|turn| turn.jobs).chain(jobs));
         {
             let mut state = self.session.workflow.lock();
-            let Some(open) = state.standing.run_mut() else { return };
+            let Some(open) = state.lifecycle.run_mut() else { return };
             (open.pending, open.turns, open.due) = (Default::default(), 0, Some(open.start.start_time));
         }
         let run = writing.entry.run;
         self.session.write(writing).await;
         self.session.change(|state, _, effects| {
-            if state.standing.run().is_some_and(|open| open.row.run == run && open.is_written()) {
+            if state.lifecycle.run().is_some_and(|open| open.row.run == run && open.is_written()) {
                 tracing::warn!(run, %reason, "a run is stuck at its start");
-                state.stick(reason, effects);
+                state.mark_stuck(reason, effects);
             }
             // What the failed activation has begun is not so.
             state.forget(effects);
@@ -145,13 +149,13 @@ impl Turns {
         }
         self.take(&turn);
         writing.entry.turns.push(turn);
-        match self.hold(&mut writing.entry).await {
+        match self.wait_for_local(&mut writing.entry).await {
             Ok(()) => {}
             Err((HostError::Engine(error), _)) => return self.session.not_written(error, writing),
             Err((error, jobs)) if writing.entry.begins.is_some() => {
                 return self.start_stuck(writing, error, jobs).await;
             }
-            Err((error, jobs)) => return self.session.stick(&error, writing, jobs),
+            Err((error, jobs)) => return self.session.mark_stuck(&error, writing, jobs),
         }
         match self.ending(&writing.entry).await {
             Ok(ending) => self.session.write(Writing { ending, ..writing }).await,
@@ -159,9 +163,9 @@ impl Turns {
         }
     }
 
-    /// Takes a turn in, as if it were written.
+    /// Applies a turn to the state before it is written. If it is not written, the state is forgotten.
     fn take(&self, turn: &Turn) {
-        self.session.workflow.lock().standing.run_mut().into_iter().for_each(|open| open.take(turn));
+        self.session.workflow.lock().lifecycle.run_mut().into_iter().for_each(|open| open.take(turn));
     }
 
     /// How the run ends with these turns, if it does.
@@ -174,7 +178,7 @@ impl Turns {
             (ending, open.row.clone(), size::is_large_input(open.input_bytes))
         });
         let Some((mut ending, row, is_large_input)) = found else { return Ok(None) };
-        // A run that is tried again as a whole has the same input, which may not be in memory.
+        // A run that is retried as a whole has the same input, which may not be in memory.
         if let (Some(next), true, Command::Fail { .. }) = (&mut ending.next, is_large_input, end) {
             next.start.input = match entry.turns.iter().flat_map(|turn| &turn.jobs).find_map(started) {
                 Some(start) => start.input.clone(),
@@ -193,18 +197,18 @@ impl Turns {
         let Session { inner, workflow, .. } = &self.session;
         let (offset, open) = {
             let state = workflow.lock();
-            (state.standing.tail().map_or(0, |tail| tail.offset), state.run())
+            (state.lifecycle.tail().map_or(0, |tail| tail.offset), state.run())
         };
         if offset == 0 {
             // Not written yet: the first run has the first number, and the one after it the second.
             return Ok(if open.is_some() { 2 } else { 1 });
         }
-        let next = inner.engine.workflows().next_run(workflow.workspace).await?;
+        let next = Workflows::new(&inner.engine).next_run(workflow.workspace).await?;
         Ok(if open == Some(next) { next + 1 } else { next })
     }
 
-    /// Waits for local activities that end soon, so that they are written together with what asked for them.
-    async fn hold(&mut self, entry: &mut Entry) -> Result<(), (HostError, Vec<Job>)> {
+    /// Waits for local activities that end soon, so that they are written in one event with the command that began them.
+    async fn wait_for_local(&mut self, entry: &mut Entry) -> Result<(), (HostError, Vec<Job>)> {
         let inner = self.session.inner.clone();
         let until = inner.env.instant() + inner.options.local_activity_hold;
         let mut bytes = 0;
@@ -212,13 +216,13 @@ impl Turns {
             let Some(turn) = entry.turns.last() else { return Ok(()) };
             let holds = self.session.change(|state, _, effects| {
                 operations::begin_local(state, turn, effects);
-                let open = state.standing.run();
+                let open = state.lifecycle.run();
                 turn.end().is_none() && open.is_some_and(|open| !open.pending.local_activities.is_empty())
             });
             if !holds {
                 return Ok(());
             }
-            // What does not fit beside what is to be written comes in the next event.
+            // Answers that do not fit into this event are left for the next one.
             bytes += size::size_of(turn);
             let limit = inner.options.jobs_bytes_max.saturating_sub(bytes);
             let jobs = step::local_answers(&mut self.session.workflow.lock(), limit);

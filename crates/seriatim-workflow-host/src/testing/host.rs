@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use seriatim_activity::Activities;
-use seriatim_engine::RunStatus;
 use seriatim_env::Env;
 use seriatim_storage_testing::faulty::Operation;
 use seriatim_types::ErrorKind;
@@ -17,9 +16,10 @@ use tokio::sync::watch;
 
 use super::life::{Chances, Disk, Life};
 use super::simulation::Crash;
+use crate::application::RunStatus;
 use crate::{Description, HostError, HostOptions, StartRequest, WorkflowHost};
 
-/// How long a request is tried again that the host has refused for now.
+/// How long a request is retried that the host has refused for now.
 const RETRY: Duration = Duration::from_millis(50);
 
 /// How long the end of a run is waited for, in simulated time.
@@ -30,7 +30,7 @@ const PAGE: usize = 100;
 
 /// A host in a [`Simulation`](super::Simulation). Clones are the same host.
 ///
-/// What is asked of it is asked again where a fault of the test's has refused it, and after a crash: each request happens
+/// A request is retried if a fault of the test has refused it, and after a crash; its effect happens
 /// once. A request that is wrong panics, with what the host says about it; [`TestHost::update`] and
 /// [`TestHost::outcome`] return errors, since a refusal may be what the test wants.
 #[derive(Clone)]
@@ -79,7 +79,7 @@ impl TestHost {
         host
     }
 
-    /// Begins the next life when this one has crashed by itself.
+    /// Starts the host again when it has crashed by a fault.
     fn watch(&self) {
         let (this, life) = (self.clone(), self.life());
         drop(self.inner.env.spawn(async move {
@@ -122,7 +122,7 @@ impl TestHost {
         self.replace(&self.life(), true).await;
     }
 
-    /// Stops the host as a process is stopped that is asked to, and starts it again.
+    /// Stops the host cleanly, and starts it again.
     pub async fn restart(&self) {
         self.replace(&self.life(), false).await;
     }
@@ -133,13 +133,13 @@ impl TestHost {
         self.restart().await;
     }
 
-    /// How often the host has crashed.
+    /// How many times the host has crashed.
     #[must_use]
     pub fn crashes(&self) -> usize {
         self.inner.crashes.load(Ordering::Relaxed)
     }
 
-    /// How many faults the log has had. A test that relies on chance asks.
+    /// How many faults the log has had: a test that relies on chance can check that there were some.
     #[must_use]
     pub fn faults(&self) -> u64 {
         self.inner.injected.load(Ordering::Relaxed) + self.life().faults.injected()
@@ -207,11 +207,11 @@ impl TestHost {
     /// If no run of the workflow is open.
     pub async fn signal<T: Arguments + ?Sized>(&self, id: &str, name: &str, input: &T) {
         let (input, key) = (payloads(&format!("signal {name} to {id}"), input), self.key());
-        let told = self.ask(|host| {
+        let answer = self.ask(|host| {
             let (input, key) = (input.clone(), key.clone());
             async move { host.signal(id, name, input, Some(&key)).await }
         });
-        expect(told.await, || format!("signal {name} to {id}"));
+        expect(answer.await, || format!("signal {name} to {id}"));
     }
 
     /// Asks the open run to stop.
@@ -221,11 +221,11 @@ impl TestHost {
     /// If no run of the workflow is open.
     pub async fn cancel(&self, id: &str, reason: &str) {
         let key = self.key();
-        let told = self.ask(|host| {
+        let answer = self.ask(|host| {
             let key = key.clone();
             async move { host.cancel(id, reason, Some(&key)).await }
         });
-        expect(told.await, || format!("cancel {id}"));
+        expect(answer.await, || format!("cancel {id}"));
     }
 
     /// Asks a run about its state.
@@ -239,7 +239,7 @@ impl TestHost {
         answer.decode().unwrap_or_else(|error| panic!("query {name} of {id}: {error}"))
     }
 
-    /// Changes the state of an open run, and waits for what its code says to that.
+    /// Sends an update to an open run, and waits for its outcome.
     ///
     /// # Errors
     ///
@@ -262,7 +262,7 @@ impl TestHost {
         Ok(answer.decode().unwrap_or_else(|error| panic!("update {name} of {id}: {error}")))
     }
 
-    /// How a workflow is.
+    /// Describes a workflow.
     ///
     /// # Panics
     ///

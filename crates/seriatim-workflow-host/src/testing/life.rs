@@ -18,8 +18,8 @@ use crate::{HostOptions, WorkflowHost};
 /// How long an engine in memory may take to be ready: storage answers at once.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
-/// How often an engine looks whether something is to be written to its store. In production it is often: here days pass at
-/// once, and each of these looks would be made.
+/// The engine's flush interval. In production it is short. Here days of simulated time pass at once, and the engine would
+/// wake for each interval of them.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(86_400);
 
 /// What goes wrong by chance, each of a million.
@@ -59,7 +59,7 @@ pub(super) struct Life {
 impl Life {
     /// # Panics
     ///
-    /// If the engine does not open: memory does not fail before it is told to.
+    /// If the engine does not open: memory does not fail before faults are set.
     pub(super) async fn begin(
         env: &Env,
         disk: &Disk,
@@ -71,7 +71,8 @@ impl Life {
         let log = Log::new(FaultyLog::new(disk.log.clone(), &faults));
         let store = Store::new(FaultyStore::new(disk.store.clone(), &faults));
         let engine_options = Options { flush_interval: FLUSH_INTERVAL, ..Options::default() };
-        let engine = Engine::open(env.clone(), log, store, [], engine_options).await;
+        let app = crate::app().expect("the definition of workflows is compiled in");
+        let engine = Engine::open(env.clone(), log, store, [app], engine_options).await;
         let engine = engine.expect("an engine opens on a log and a store in memory");
         assert!(engine.wait_ready(READY_WITHIN).await, "the engine is not ready after {READY_WITHIN:?}");
         let activities = guarded(&activities, &over, chances.failing);
@@ -83,7 +84,7 @@ impl Life {
         Self { env: env.clone(), host, engine, faults, over, is_ended: AtomicBool::new(false) }
     }
 
-    /// Ends it at once: nothing of it is written or carried out from here on.
+    /// Crashes it: from here on it writes nothing and carries out nothing.
     pub(super) fn crash(&self) {
         self.faults.fail(Operations::ALL, Fault::Refuse);
         self.over.cancel();
@@ -94,7 +95,7 @@ impl Life {
         }));
     }
 
-    /// Ends it as a process that is asked to stop.
+    /// Stops it cleanly.
     pub(super) async fn stop(&self) {
         self.host.close().await;
         self.over.cancel();

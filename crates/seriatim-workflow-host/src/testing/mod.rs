@@ -1,7 +1,7 @@
 //! For those who write workflows: tests with simulated time, faults and replay.
 //!
 //! [`Simulation`] runs workflows on a host in memory, on one thread and a clock that jumps: a timer of thirty days takes no
-//! time. It loses answers of the log, fails activities and crashes the host as it is told to, all from a seed, and in the
+//! time. It loses answers of the log, fails activities and crashes the host as the test says, all from a seed, and in the
 //! end replays every history that was made. [`assert_replays`] replays histories that were kept as files.
 //!
 //! ```

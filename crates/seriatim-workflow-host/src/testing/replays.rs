@@ -55,7 +55,7 @@ pub fn assert_replays(workflows: &Registry, path: impl AsRef<Path>) {
 /// The files at this path, in order.
 fn collect(path: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     if !path.is_dir() {
-        // A file that is not there is told when it is read.
+        // A file that does not exist is reported when it is read.
         path.metadata()?;
         files.push(path.to_owned());
         return Ok(());

@@ -1,4 +1,4 @@
-//! A world in which workflows are tested.
+//! A simulation in which workflows are tested.
 
 use std::future::Future;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(super) struct Crash {
     pub(super) fault: Fault,
 }
 
-/// A world in which workflows are tested: a host in memory, one thread, a clock that jumps to the next timer when
+/// A simulation in which workflows are tested: a host in memory, one thread, a clock that jumps to the next timer when
 /// everything waits, and chance from a seed. The same seed gives the same order of events; a test that fails prints it.
 ///
 /// ```
@@ -35,7 +35,7 @@ pub(super) struct Crash {
 /// let activities = Activities::new().register("charge", |_: ActivityContext, cents: u64| async move {
 ///     Ok::<_, Failure>(format!("receipt for {cents}"))
 /// });
-/// // A crash before and after every write of the whole test: the order is charged all the same.
+/// // A crash before and after every write of the whole test: the order is still charged.
 /// let crashes = Simulation::new(workflows, activities).crash_at_every_write(|host| async move {
 ///     host.start("order", "o-1", &500).await;
 ///     assert_eq!(host.result::<String>("o-1").await, "receipt for 500");
@@ -53,7 +53,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// A world with these workflows and activities, without faults. An activity that the test replaces is a closure
+    /// A simulation with these workflows and activities, without faults. An activity that the test replaces is a closure
     /// that is registered under its name.
     pub fn new(workflows: Registry, activities: Activities) -> Self {
         let options = HostOptions { close_timeout: Duration::from_secs(1), ..HostOptions::default() };
@@ -122,10 +122,10 @@ impl Simulation {
         let mut crashes = 0;
         for at in 1..=writes {
             for fault in [Fault::LoseRequest, Fault::LoseReply] {
-                let told = Tell { at, writes, fault };
+                let on_panic = CrashReport { at, writes, fault };
                 let ((), _, crashed) = self.once(Some(Crash { at, fault }), &test);
                 assert!(crashed > 0, "the host has not crashed");
-                drop(told);
+                drop(on_panic);
                 crashes += crashed;
             }
         }
@@ -155,14 +155,14 @@ fn of_a_million(chance: f64) -> u64 {
     (chance * 1e6) as u64
 }
 
-/// Says on the way out of a panic which crash it was.
-struct Tell {
+/// Prints which crash a test panicked after.
+struct CrashReport {
     at: u64,
     writes: u64,
     fault: Fault,
 }
 
-impl Drop for Tell {
+impl Drop for CrashReport {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let Self { at, writes, fault } = self;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use seriatim_engine::RunRow;
 use seriatim_env::Shutdown;
 use seriatim_workflow::{Job, Kind, Payload, Time};
 
 use super::item::{CodeStatus, Item, Key, Reply, Request, Responder, Responders, Starting, Written};
 use super::pending::{ActivityTask, Child, Message, Pending};
-use crate::clock::Alarm;
+use crate::alarms::Alarm;
+use crate::application::RunRow;
 use crate::entry::{Attempted, Ended, Retry};
 use crate::error::HostError;
 
@@ -18,11 +18,11 @@ pub(crate) type Effects = Vec<Effect>;
 /// Something that a step wants done. None of it waits, and none can fail.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// The sender of an item is told why nothing comes of it.
+    /// The sender of an item gets an error.
     Refuse(Item, HostError),
-    /// The sender of a request is told why nothing comes of it.
+    /// The sender of a request gets an error.
     RefuseRequest(Responder, HostError),
-    /// What was asked for is written.
+    /// The sender's request is written.
     Acknowledge(Reply<Written>, Written),
     /// An update has its outcome.
     Answer(Reply<Payload>, Result<Payload, HostError>),
@@ -70,7 +70,7 @@ pub(crate) enum Effect {
     Pause,
     RunStarted,
     RunEnded,
-    /// Those that wait for the end of a run look again.
+    /// Those that wait for the end of a run check again.
     NotifyEnded,
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct BeginActivity {
 #[derive(Debug)]
 pub(crate) enum Work {
     Start(Box<Starting>),
-    /// The run's code is told what has happened.
+    /// The run's code is activated with these jobs.
     Activate {
         jobs: Vec<Job>,
         responders: Responders,
@@ -108,7 +108,7 @@ pub(crate) enum Work {
         jobs: Vec<Job>,
         responders: Responders,
     },
-    Unstick {
+    RetryStuck {
         reply: Reply<Written>,
     },
     End {

@@ -1,6 +1,5 @@
 //! How runs end, and how others continue them: pure.
 
-use seriatim_engine::{RunRow, RunStatus};
 use seriatim_types::WorkspaceId;
 use seriatim_workflow::{
     Command, ContinueAsNew, Failure, FailureInfo, ParentClosePolicy, Payload, Start, Time,
@@ -8,6 +7,7 @@ use seriatim_workflow::{
 
 use super::pending::Pending;
 use super::{OpenRun, run_id};
+use crate::application::{RunRow, RunStatus};
 use crate::entry::{Begins, Ended, Entry, Next};
 
 /// How a run has ended.
@@ -58,7 +58,7 @@ pub(crate) fn row(run: u64, start: &Start, now: Time) -> RunRow {
         from: 0,
         to: None,
         next: None,
-        owes: false,
+        has_undelivered: false,
     }
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn row_of(next: &Next) -> RunRow {
     row(next.run, &next.start, next.start.start_time)
 }
 
-/// When a run has to be over. `of_all` is for the run and those that continue it.
+/// When a run times out. `of_all` is the deadline of the run and those that continue it.
 pub(crate) fn deadline(of_all: Option<Time>, start: &Start) -> Option<Time> {
     let of_run = start.run_timeout.map(|timeout| start.start_time.after(timeout));
     of_run.into_iter().chain(of_all).min()
@@ -84,11 +84,11 @@ fn has_undelivered(pending: &Pending) -> bool {
 }
 
 fn closed(open: &OpenRun, status: RunStatus, time: Time) -> RunRow {
-    let owes = has_undelivered(&open.pending);
-    RunRow { status, ended: Some(millis(time)), to: Some(0), owes, ..open.row.clone() }
+    let has_undelivered = has_undelivered(&open.pending);
+    RunRow { status, ended: Some(millis(time)), to: Some(0), has_undelivered, ..open.row.clone() }
 }
 
-/// A run is ended from outside, without being asked.
+/// A run is ended from outside, and its code is not asked.
 pub(crate) fn terminated(reason: &str, time: Time) -> Ended {
     let failure = Failure::new(reason, FailureInfo::Terminated);
     Ended { status: RunStatus::Terminated, failure, time }
@@ -146,7 +146,7 @@ fn continued(workspace: WorkspaceId, open: &OpenRun, options: &ContinueAsNew, ti
     next(open, time, start)
 }
 
-/// The run that tries again what this one failed to do, if its policy says so.
+/// The run that retries this one, if its policy says so.
 fn retry(
     workspace: WorkspaceId,
     open: &OpenRun,

@@ -12,13 +12,13 @@ pub(crate) struct Inbox {
     /// sender waits no longer is dropped.
     held_back: VecDeque<Box<Request>>,
     /// How many of both callers of the host wait for.
-    asked: usize,
+    awaited: usize,
 }
 
 impl Inbox {
     /// How many items callers of the host wait for.
-    pub(crate) const fn asked(&self) -> usize {
-        self.asked
+    pub(crate) const fn awaited(&self) -> usize {
+        self.awaited
     }
 
     pub(crate) fn front(&self) -> Option<&Item> {
@@ -26,25 +26,25 @@ impl Inbox {
     }
 
     pub(crate) fn push_back(&mut self, item: Item) {
-        self.asked += usize::from(item.is_asked());
+        self.awaited += usize::from(item.is_awaited());
         self.items.push_back(item);
     }
 
     /// Puts an item before all others.
     pub(crate) fn push_front(&mut self, item: Item) {
-        self.asked += usize::from(item.is_asked());
+        self.awaited += usize::from(item.is_awaited());
         self.items.push_front(item);
     }
 
     pub(crate) fn pop(&mut self) -> Option<Item> {
         let item = self.items.pop_front()?;
-        self.asked -= usize::from(item.is_asked());
+        self.awaited -= usize::from(item.is_awaited());
         Some(item)
     }
 
     /// Holds an update back until the open run's first activation.
     pub(crate) fn hold_back(&mut self, request: Box<Request>) {
-        self.asked += 1;
+        self.awaited += 1;
         self.held_back.push_back(request);
     }
 
@@ -64,7 +64,7 @@ impl Inbox {
             && let Some(request) = self.held_back.pop_front()
         {
             if request.responder.is_closed() {
-                self.asked -= 1;
+                self.awaited -= 1;
                 continue;
             }
             bytes += size::job_bytes(&request.job);
@@ -73,7 +73,7 @@ impl Inbox {
                 self.held_back.push_front(request);
                 break;
             }
-            self.asked -= 1;
+            self.awaited -= 1;
             taken.push(*request);
         }
         self.release();
@@ -81,22 +81,22 @@ impl Inbox {
     }
 
     /// Takes out what callers wait for, but for what is held back.
-    pub(crate) fn take_asked(&mut self) -> Vec<Item> {
-        self.extract(Item::is_asked)
+    pub(crate) fn take_awaited(&mut self) -> Vec<Item> {
+        self.extract(Item::is_awaited)
     }
 
     /// Takes out the items that are chosen.
     pub(crate) fn extract(&mut self, is_chosen: impl FnMut(&Item) -> bool) -> Vec<Item> {
         let (chosen, rest): (Vec<Item>, Vec<Item>) = self.items.drain(..).partition(is_chosen);
         self.items = rest.into();
-        self.asked -= chosen.iter().filter(|item| item.is_asked()).count();
+        self.awaited -= chosen.iter().filter(|item| item.is_awaited()).count();
         chosen
     }
 
     /// Takes out everything.
     pub(crate) fn drain(&mut self) -> Vec<Item> {
         self.release();
-        self.asked = 0;
+        self.awaited = 0;
         self.items.drain(..).collect()
     }
 }

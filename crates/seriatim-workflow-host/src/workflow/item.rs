@@ -1,4 +1,4 @@
-//! What waits to be done with a workflow, and who waits for it.
+//! The items of a workflow's inbox, and those who wait for them.
 
 use seriatim_workflow::{Blocked, IdReusePolicy, Job, Payload, Start, Time, Warning};
 use tokio::sync::oneshot;
@@ -8,7 +8,7 @@ use crate::error::HostError;
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, HostError>>;
 
-/// What was asked for is written.
+/// A request is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) run: u64,
@@ -137,7 +137,7 @@ pub(crate) enum Item {
         reply: Reply<CodeStatus>,
     },
     /// A stuck run is tried again.
-    Unstick {
+    RetryStuck {
         reply: Reply<Written>,
     },
     /// Nothing: the workflow is read, and what is pending continues.
@@ -146,14 +146,14 @@ pub(crate) enum Item {
 
 impl Item {
     /// Whether a caller of the host waits for it: these are limited in number.
-    pub(crate) fn is_asked(&self) -> bool {
+    pub(crate) fn is_awaited(&self) -> bool {
         matches!(
             self,
             Self::Start(_)
                 | Self::Request(_)
                 | Self::Query { .. }
                 | Self::Inspect { .. }
-                | Self::Unstick { .. }
+                | Self::RetryStuck { .. }
         )
     }
 
@@ -164,7 +164,7 @@ impl Item {
             Self::End { reply: Some(reply), .. }
             | Self::Attempted { reply: Some(reply), .. }
             | Self::Forget { reply, .. }
-            | Self::Unstick { reply } => {
+            | Self::RetryStuck { reply } => {
                 drop(reply.send(Err(error)));
             }
             Self::Query { reply, .. } => drop(reply.send(Err(error))),

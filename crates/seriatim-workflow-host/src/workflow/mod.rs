@@ -8,14 +8,14 @@
 //!
 //! Each function here takes the [`State`] from one to the next and names what follows; the driver carries that out.
 
+pub(crate) mod after_write;
 pub(crate) mod effect;
 pub(crate) mod ending;
 pub(crate) mod inbox;
 pub(crate) mod item;
+pub(crate) mod lifecycle;
 pub(crate) mod operations;
 pub(crate) mod pending;
-pub(crate) mod settle;
-pub(crate) mod standing;
 pub(crate) mod state;
 pub(crate) mod step;
 pub(crate) mod under_way;
@@ -32,7 +32,7 @@ use tokio::sync::Notify;
 
 pub(crate) use effect::{Effect, Effects, Work};
 pub(crate) use item::{CodeStatus, Item, Key, Reply, Request, Responder, StartAs, Starting, Written};
-pub(crate) use standing::{Loaded, OpenRun, Tail};
+pub(crate) use lifecycle::{Loaded, OpenRun, Tail};
 pub(crate) use state::{Facts, Presence, State};
 
 use crate::error::HostError;

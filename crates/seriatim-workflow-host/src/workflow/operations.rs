@@ -8,23 +8,23 @@ use seriatim_workflow::{Command, Kind};
 use super::effect::{BeginActivity, Effect, Effects};
 use super::ending;
 use super::item::Item;
-use super::standing::Loaded;
+use super::lifecycle::Loaded;
 use super::state::State;
 use super::under_way::Operation;
-use crate::clock::Alarm;
+use crate::alarms::Alarm;
 use crate::entry::Turn;
 
 /// The log was read: what is pending continues.
 pub(crate) fn loaded(state: &mut State, loaded: Loaded, effects: &mut Effects) {
-    state.standing.read(loaded);
+    state.lifecycle.read(loaded);
     resume(state, effects);
     // What was written and not acknowledged may have ended a run.
     effects.push(Effect::NotifyEnded);
 }
 
-/// Begins everything that is pending and not under way.
+/// Begins everything that is pending and not in progress.
 pub(crate) fn resume(state: &mut State, effects: &mut Effects) {
-    let Some(open) = state.standing.run() else { return state.under_way.clear(effects) };
+    let Some(open) = state.lifecycle.run() else { return state.under_way.clear(effects) };
     let (run, id) = (open.row.run, open.row.id.clone());
     let cancelled = open.pending.children.iter().filter(|(_, child)| child.cancelled.is_some());
     let cancelled: Vec<Effect> = cancelled
@@ -34,7 +34,7 @@ pub(crate) fn resume(state: &mut State, effects: &mut Effects) {
     for job in open.pending.arrived.values().cloned() {
         state.inbox.push_back(Item::Answer { run, job, generation: 0 });
     }
-    state.under_way.turn_to(run, effects);
+    state.under_way.switch_to(run, effects);
     if let Some(at) = open.due {
         effects.push(Effect::SetAlarm { at, run, alarm: Alarm::Begin });
     }
@@ -45,15 +45,15 @@ pub(crate) fn resume(state: &mut State, effects: &mut Effects) {
     effects.extend(cancelled);
 }
 
-/// Sets the alarm for when the open run has to be over.
+/// Sets the alarm for the open run's timeout.
 pub(crate) fn set_deadline(state: &State, effects: &mut Effects) {
-    let Some(open) = state.standing.run() else { return };
+    let Some(open) = state.lifecycle.run() else { return };
     if let Some(at) = ending::deadline(open.begins.deadline, &open.start) {
         effects.push(Effect::SetAlarm { at, run: open.row.run, alarm: Alarm::Deadline });
     }
 }
 
-/// Begins what a turn has asked for, and ends what it has settled or called off.
+/// Begins the operations that a turn has issued, and ends those that it has answered or cancelled.
 pub(crate) fn carry_out(state: &mut State, turn: &Turn, is_last: bool, effects: &mut Effects) {
     turn.jobs.iter().filter_map(|job| job.answers()).for_each(|operation| state.under_way.remove(operation));
     if is_last {
@@ -63,7 +63,7 @@ pub(crate) fn carry_out(state: &mut State, turn: &Turn, is_last: bool, effects: 
         let Some(operation) = command.seq() else { continue };
         match command {
             Command::CancelTimer { .. } => state.under_way.stop_timer(operation.1, effects),
-            // It may still answer; whether its answer is waited for, the pending table knows.
+            // It may still answer; the table of pending operations says whether that answer is used.
             Command::CancelActivity { .. } | Command::CancelLocalActivity { .. } => {
                 state.under_way.cancel(operation, effects);
             }
@@ -84,16 +84,16 @@ pub(crate) fn begin_local(state: &mut State, turn: &Turn, effects: &mut Effects)
 }
 
 fn cancel_child(state: &State, seq: u32, effects: &mut Effects) {
-    let Some(open) = state.standing.run() else { return };
+    let Some(open) = state.lifecycle.run() else { return };
     let Some(child) = open.pending.children.get(&seq).cloned() else { return };
     effects.push(Effect::CancelChild { run: open.row.run, id: open.row.id.clone(), seq, child });
 }
 
-/// Begins an operation that is pending and not under way.
+/// Begins an operation that is pending and not in progress.
 fn begin(state: &mut State, (kind, seq): (Kind, u32), effects: &mut Effects) {
-    let Some(open) = state.standing.run_mut() else { return };
+    let Some(open) = state.lifecycle.run_mut() else { return };
     let (run, id, pending) = (open.row.run, open.row.id.clone(), &mut open.pending);
-    state.under_way.turn_to(run, effects);
+    state.under_way.switch_to(run, effects);
     if state.under_way.contains((kind, seq)) {
         return;
     }

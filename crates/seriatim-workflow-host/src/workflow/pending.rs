@@ -62,7 +62,7 @@ pub(crate) struct Child {
     pub(crate) run_id: Option<String>,
     /// Why it was asked to stop.
     pub(crate) cancelled: Option<String>,
-    /// The run has asked it to stop and does not wait for it: it is watched no more.
+    /// The run has asked it to stop and does not wait for it: its result is not needed.
     pub(crate) ignores_result: bool,
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Whether an answer is waited for. What is no answer always is.
+    /// Whether a job can be applied: its operation is pending, or it is not an answer.
     pub(crate) fn admits(&self, job: &Job) -> bool {
         match job {
             Job::FireTimer { seq } => self.timers.contains_key(&seq.get()),
@@ -112,9 +112,9 @@ impl Pending {
         }
     }
 
-    /// Takes a turn in: answers end what waited for them, commands begin something new.
+    /// Applies a turn: answers end operations, commands begin new ones.
     pub(crate) fn apply(&mut self, turn: &Turn) {
-        turn.jobs.iter().for_each(|job| self.settle(job));
+        turn.jobs.iter().for_each(|job| self.resolve(job));
         turn.commands.iter().for_each(|command| self.begin(turn.time, command));
     }
 
@@ -140,8 +140,8 @@ impl Pending {
         }
     }
 
-    /// An answer has come.
-    pub(crate) fn settle(&mut self, job: &Job) {
+    /// An answer ends its operation.
+    pub(crate) fn resolve(&mut self, job: &Job) {
         match job {
             Job::Start(_) => self.early.clear(),
             Job::FireTimer { seq } => drop(self.timers.remove(&seq.get())),
@@ -212,7 +212,7 @@ impl Pending {
                 let message = Message { path: lineage.path.clone(), scheduled: time, contents };
                 self.signals.insert(seq.get(), Arc::new(message));
             }
-            // It may be under way, and its answer is not waited for.
+            // It may be in progress, and its answer is not waited for.
             Command::CancelSignal { seq, .. } => drop(self.signals.remove(&seq.get())),
             Command::CancelExternal { seq, lineage, target, reason } => {
                 let contents = MessageContents::Cancel { target: target.clone(), reason: reason.clone() };
@@ -231,7 +231,7 @@ impl Pending {
         }
     }
 
-    /// Something has arrived that the run's code has not reacted to.
+    /// A job is written that the run's code has not reacted to.
     pub(crate) fn arrive(&mut self, job: &Job) {
         match job {
             Job::ResolveActivity { seq, .. } => {
@@ -243,7 +243,7 @@ impl Pending {
         }
     }
 
-    /// An attempt has begun, or given a sign of life.
+    /// An attempt has begun, or sent a heartbeat.
     pub(crate) fn attempted(&mut self, attempted: &Attempted) {
         if let Some(task) = self.activities.get_mut(&attempted.activity) {
             let task = Arc::make_mut(task);

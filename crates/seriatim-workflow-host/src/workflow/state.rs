@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use seriatim_engine::RunRow;
 use seriatim_types::WorkspaceId;
 use seriatim_workflow::{Payload, Time};
 
@@ -11,18 +10,19 @@ use super::effect::Effects;
 use super::ending::Outcome;
 use super::inbox::Inbox;
 use super::item::{Item, Reply};
-use super::standing::Standing;
+use super::lifecycle::Lifecycle;
 use super::under_way::UnderWay;
+use crate::application::RunRow;
 use crate::error::HostError;
 use crate::options::HostOptions;
 
-/// Whether a driver is at work for a workflow.
+/// Whether a workflow has a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Presence {
-    /// None is: what puts something into the inbox begins one.
+    /// It has none: who puts an item into the inbox starts one.
     #[default]
     Idle,
-    /// One is.
+    /// It has one.
     Driven,
     /// It was taken out of memory, and is not found any more: look it up again.
     Removed,
@@ -32,9 +32,9 @@ pub(crate) enum Presence {
 pub(crate) struct State {
     pub(crate) inbox: Inbox,
     pub(crate) presence: Presence,
-    pub(crate) standing: Standing,
+    pub(crate) lifecycle: Lifecycle,
     pub(crate) under_way: UnderWay,
-    /// Local activities that were begun before the state was forgotten answer in vain.
+    /// Counts how often the state was forgotten. Answers of local activities that began before the last time are ignored.
     pub(crate) generation: u64,
     /// Jobs that the next activation takes, if those of one before came to more than an event holds.
     pub(crate) jobs_limit: Option<usize>,
@@ -55,30 +55,30 @@ pub(crate) struct Facts<'a> {
 impl State {
     /// The number of the open run.
     pub(crate) fn run(&self) -> Option<u64> {
-        self.standing.run().map(|open| open.row.run)
+        self.lifecycle.run().map(|open| open.row.run)
     }
 
     /// Whether the open run waits for its first activation.
     pub(crate) fn is_before_begin(&self) -> bool {
-        self.standing.run().is_some_and(|open| open.due.is_some())
+        self.lifecycle.run().is_some_and(|open| open.due.is_some())
     }
 
     /// What is in memory may not be what the log says: it is read again.
     pub(crate) fn forget(&mut self, effects: &mut Effects) {
-        self.standing.forget();
+        self.lifecycle.forget();
         self.generation += 1;
         self.under_way.stop_local(effects);
     }
 
     /// The open run's code cannot continue. What it has changed in memory is forgotten.
-    pub(crate) fn stick(&mut self, reason: String, effects: &mut Effects) {
+    pub(crate) fn mark_stuck(&mut self, reason: String, effects: &mut Effects) {
         self.forget(effects);
-        self.standing.stick(reason);
+        self.lifecycle.mark_stuck(reason);
     }
 
     /// A stuck run is tried again. Says whether it was stuck.
-    pub(crate) fn unstick(&mut self, effects: &mut Effects) -> bool {
-        let was_stuck = self.standing.unstick();
+    pub(crate) fn clear_stuck(&mut self, effects: &mut Effects) -> bool {
+        let was_stuck = self.lifecycle.clear_stuck();
         if was_stuck {
             self.forget(effects);
             self.under_way.stop_all_but_activities(effects);
@@ -95,7 +95,7 @@ impl State {
 
     /// No run is open.
     pub(crate) fn not_running(&self, facts: &Facts<'_>) -> HostError {
-        match self.standing.newest() {
+        match self.lifecycle.newest() {
             Some(row) => HostError::NotRunning { id: row.id.clone(), status: row.status.to_string() },
             None => HostError::UnknownWorkflow(facts.workspace.to_string()),
         }
@@ -103,8 +103,8 @@ impl State {
 
     /// Why the open run's code cannot be asked anything, if it is stuck.
     pub(crate) fn stuck_error(&self, facts: &Facts<'_>) -> Option<HostError> {
-        let reason = self.standing.stuck()?.to_owned();
-        let row = self.standing.newest();
+        let reason = self.lifecycle.stuck()?.to_owned();
+        let row = self.lifecycle.newest();
         let id = row.map_or_else(|| facts.workspace.to_string(), |row| row.id.clone());
         Some(HostError::Stuck { id, reason })
     }
@@ -114,16 +114,16 @@ impl State {
         if let Some(stuck) = self.stuck_error(facts) {
             return Err(stuck);
         }
-        if let Some(open) = self.standing.run() {
+        if let Some(open) = self.lifecycle.run() {
             return Ok((open.row.clone(), open.turns, true));
         }
-        let newest = self.standing.newest().cloned().ok_or_else(|| self.not_running(facts))?;
+        let newest = self.lifecycle.newest().cloned().ok_or_else(|| self.not_running(facts))?;
         Ok((newest, u32::MAX, false))
     }
 
     /// Why nothing can be asked of a run whose first activation is still to come, unless it comes within `wait`.
     pub(crate) fn not_begun(&self, facts: &Facts<'_>, wait: Option<Duration>) -> Option<HostError> {
-        let open = self.standing.run()?;
+        let open = self.lifecycle.run()?;
         let left = open.due?.as_micros().saturating_sub(facts.now.as_micros());
         let is_waited_for = wait.is_some_and(|wait| Duration::from_micros(left) <= wait);
         let error = HostError::NotBegun { id: open.row.id.clone(), seconds: left.div_ceil(1_000_000) };

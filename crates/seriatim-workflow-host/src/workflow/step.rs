@@ -1,4 +1,4 @@
-//! What is done next: pure, taken out of a workflow's inbox.
+//! What an item of the inbox leads to: pure.
 //!
 //! ```text
 //! step(state, item) ──► effects, which are carried out at once
@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use seriatim_workflow::{Job, Kind};
+use seriatim_workflow::{AnswerPhase, Job, Kind};
 
 use super::effect::{Effect, Effects, Work};
 use super::item::{Item, Request, Responder, Responders, StartAs, Starting, is_early, protocol_id};
@@ -18,10 +18,14 @@ use crate::size;
 /// Attempts that one event notes. Bounds it: each may have a heartbeat's details.
 const ATTEMPTS_MAX: usize = 64;
 
-/// What an item leads to.
+/// One step: what an item of the inbox leads to.
+///
+/// An item that is about another run than the open one is dropped, or refused if someone waits for it. An item that needs no
+/// I/O changes the state here. All others become [`Work`], and the driver does it before it takes the next item; so the
+/// state does not change between the decision and the work, except by the work itself.
 pub(crate) fn step(state: &mut State, item: Item, facts: &Facts<'_>, effects: &mut Effects) -> Option<Work> {
     let run = state.run();
-    let is_current = |asked: u64| run == Some(asked);
+    let is_current = |of: u64| run == Some(of);
     match item {
         Item::Start(starting) => Some(Work::Start(starting)),
         Item::Request(request) if request.key.is_some() => Some(Work::Keyed(request)),
@@ -29,7 +33,7 @@ pub(crate) fn step(state: &mut State, item: Item, facts: &Facts<'_>, effects: &m
         Item::Retry { run, .. } if !is_current(run) => None,
         Item::Retry { retry, is_kept: true, .. } => Some(Work::Retries(vec![*retry])),
         Item::Retry { retry, .. } => {
-            state.standing.run_mut().into_iter().for_each(|open| open.pending.retry(&retry));
+            state.lifecycle.run_mut().into_iter().for_each(|open| open.pending.retry(&retry));
             None
         }
         Item::Attempted { run, .. } | Item::End { run: Some(run), .. } if !is_current(run) => {
@@ -37,7 +41,7 @@ pub(crate) fn step(state: &mut State, item: Item, facts: &Facts<'_>, effects: &m
             None
         }
         Item::Attempted { run, attempted, reply } => {
-            // Those that follow are written with it.
+            // Attempts that directly follow it in the inbox are written with it, in one event.
             let (mut attempts, mut replies) = (vec![attempted], Vec::from_iter(reply));
             while attempts.len() < ATTEMPTS_MAX
                 && matches!(state.inbox.front(), Some(Item::Attempted { run: of, .. }) if *of == run)
@@ -51,13 +55,13 @@ pub(crate) fn step(state: &mut State, item: Item, facts: &Facts<'_>, effects: &m
         Item::End { ended, key, reply, .. } => Some(Work::End { ended: *ended, key, reply }),
         Item::Begin { run } => {
             let is_due = is_current(run) && state.is_before_begin();
-            (is_due && state.standing.stuck().is_none()).then_some(Work::Begin)
+            (is_due && state.lifecycle.stuck().is_none()).then_some(Work::Begin)
         }
         Item::Delivered { run } => Some(Work::Delivered(run)),
         Item::Forget { runs, reply } => Some(Work::Forget { runs, reply }),
         Item::Query { job, reply } => Some(Work::Query { job, reply }),
         Item::Inspect { reply } => Some(Work::Inspect { reply }),
-        Item::Unstick { reply } => Some(Work::Unstick { reply }),
+        Item::RetryStuck { reply } => Some(Work::RetryStuck { reply }),
         Item::Wake => None,
     }
 }
@@ -72,10 +76,11 @@ struct Gathered {
     arrived: Vec<Job>,
     early: Responders,
     bytes: usize,
-    seen: HashSet<(Kind, u32, bool)>,
+    seen: HashSet<(Kind, u32, AnswerPhase)>,
 }
 
-/// Puts what has happened to the run into one activation: answers, and requests without a key.
+/// Collects answers, and requests without a key, from the front of the inbox into one activation: as many as one event may
+/// have. Fewer events mean fewer syncs, and the code sees all of them at the same time.
 fn gather(state: &mut State, first: Item, facts: &Facts<'_>, effects: &mut Effects) -> Option<Work> {
     let limit = state.jobs_limit.unwrap_or(facts.options.jobs_max).max(1);
     let mut gathered = Gathered::default();
@@ -109,21 +114,22 @@ fn gather(state: &mut State, first: Item, facts: &Facts<'_>, effects: &mut Effec
 
 impl Gathered {
     fn answer(&mut self, state: &State, run: u64, job: Job, generation: u64) {
-        let Some(open) = state.standing.run().filter(|open| open.due.is_none() && open.row.run == run) else {
+        let Some(open) = state.lifecycle.run().filter(|open| open.due.is_none() && open.row.run == run)
+        else {
             return;
         };
-        let is_new = answered(&job).is_none_or(|operation| self.seen.insert(operation));
+        let is_new = job.answer().is_none_or(|operation| self.seen.insert(operation));
         let is_late = matches!(job, Job::ResolveLocalActivity { .. }) && generation != state.generation;
         if !is_new || is_late || !open.pending.admits(&job) {
             return;
         }
-        if state.standing.stuck().is_none() {
+        if state.lifecycle.stuck().is_none() {
             self.bytes += size::job_bytes(&job);
             self.jobs.push(job);
         } else if let Job::ResolveActivity { seq, .. } = &job
             && !open.pending.arrived.contains_key(&seq.get())
         {
-            // The code cannot react to it, and it must not be done again.
+            // The code cannot react to it now. The answer is written, so that the activity is not run again.
             self.bytes += size::job_bytes(&job);
             self.arrived.push(job);
         }
@@ -153,14 +159,15 @@ impl Gathered {
     }
 }
 
-/// Why the open run cannot get a request. `about_to_be` is how many bytes are kept with it for the first activation.
+/// Why the open run cannot get a request. `about_to_be` is how many bytes of others are about to be kept with it for the
+/// first activation.
 pub(crate) fn refusal(
     state: &State,
     request: &Request,
     about_to_be: usize,
     facts: &Facts<'_>,
 ) -> Option<HostError> {
-    let open = state.standing.run();
+    let open = state.lifecycle.run();
     let fits = open.is_some_and(|open| request.run.is_none_or(|run| run == open.row.run));
     if !fits {
         return Some(state.not_running(facts));
@@ -180,7 +187,7 @@ pub(crate) fn refusal(
 /// Why a signal cannot be kept for the run's first activation: what is kept, and is about to be, comes with it in one
 /// event. A request to stop is always kept.
 fn no_room(state: &State, job: &Job, about_to_be: usize, facts: &Facts<'_>) -> Option<HostError> {
-    let open = state.standing.run()?;
+    let open = state.lifecycle.run()?;
     let kept = about_to_be + open.pending.early.iter().map(size::job_bytes).sum::<usize>();
     let fits = kept == 0 || kept + size::job_bytes(job) <= facts.options.jobs_bytes_max;
     if fits || matches!(job, Job::Cancel { .. }) {
@@ -205,8 +212,8 @@ pub(crate) fn signal_open(state: &mut State, starting: Starting) -> Option<Start
 
 /// Takes the answers of local activities out of the inbox, up to so many bytes.
 pub(crate) fn local_answers(state: &mut State, limit: usize) -> Vec<Job> {
-    let State { inbox, standing, generation, .. } = state;
-    let Some(open) = standing.run() else { return Vec::new() };
+    let State { inbox, lifecycle, generation, .. } = state;
+    let Some(open) = lifecycle.run() else { return Vec::new() };
     let is_awaited = |job: &Job, of: u64| of == *generation && open.pending.admits(job);
     let mut bytes = 0;
     // One that is not waited for any more is taken out too, and dropped.
@@ -222,12 +229,4 @@ pub(crate) fn local_answers(state: &mut State, limit: usize) -> Vec<Job> {
         _ => None,
     });
     awaited.collect()
-}
-
-/// Which operation a job answers. The first phase of a child is an answer of its own.
-pub(crate) fn answered(job: &Job) -> Option<(Kind, u32, bool)> {
-    match job {
-        Job::ResolveChildStart { seq, .. } => Some((Kind::ChildWorkflow, seq.get(), true)),
-        other => other.answers().map(|(kind, seq)| (kind, seq, false)),
-    }
 }

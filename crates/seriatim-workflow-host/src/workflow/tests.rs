@@ -1,8 +1,8 @@
-//! Tables: what each item leads to in each standing, and what follows when an event is written or not.
+//! Tables: what each item leads to in each lifecycle, and what follows when an event is written or not.
 
 use std::time::Duration;
 
-use seriatim_engine::{RunStatus, SubmitError};
+use seriatim_engine::SubmitError;
 use seriatim_storage::LogError;
 use seriatim_types::WorkspaceId;
 use seriatim_workflow::{
@@ -12,9 +12,10 @@ use seriatim_workflow::{
 use tokio::sync::oneshot;
 
 use super::ending::{self, Ending, Outcome};
-use super::standing::Standing;
+use super::lifecycle::Lifecycle;
 use super::writing::Writing;
 use super::*;
+use crate::application::RunStatus;
 use crate::entry::{Begins, Entry, Next, Retry, Turn};
 use crate::options::HostOptions;
 
@@ -31,7 +32,7 @@ fn start() -> Start {
 }
 
 fn open_run() -> OpenRun {
-    let row = seriatim_engine::RunRow { from: 5, ..ending::row(RUN, &start(), NOW) };
+    let row = crate::application::RunRow { from: 5, ..ending::row(RUN, &start(), NOW) };
     let mut open = OpenRun::new(row, start(), Begins::default(), NOW);
     open.take(&Turn { time: NOW, suggested: false, jobs: Vec::new(), commands: vec![schedule(1), timer(1)] });
     open
@@ -51,34 +52,34 @@ fn timer(seq: u32) -> Command {
     Command::StartTimer { seq: CommandSeq::new(seq), lineage: lineage(), duration: Duration::from_secs(9) }
 }
 
-/// A state in each standing: an activity and a timer of the open run are pending.
-fn state(standing: &str) -> State {
+/// A state in each lifecycle: an activity and a timer of the open run are pending.
+fn state(lifecycle: &str) -> State {
     let tail = || Tail { offset: 7, newest: Some(open_run().row) };
-    let standing = match standing {
-        "unread" => Standing::default(),
+    let lifecycle = match lifecycle {
+        "unread" => Lifecycle::default(),
         "closed" => {
-            let row = seriatim_engine::RunRow { status: RunStatus::Completed, ..open_run().row };
-            Standing::Closed(Tail { offset: 7, newest: Some(row) })
+            let row = crate::application::RunRow { status: RunStatus::Completed, ..open_run().row };
+            Lifecycle::Closed(Tail { offset: 7, newest: Some(row) })
         }
-        "open" => Standing::Open(tail(), Box::new(open_run())),
+        "open" => Lifecycle::Open(tail(), Box::new(open_run())),
         "delayed" => {
             let due = Some(NOW.after(Duration::from_secs(3_600)));
-            Standing::Open(tail(), Box::new(OpenRun { due, turns: 0, ..open_run() }))
+            Lifecycle::Open(tail(), Box::new(OpenRun { due, turns: 0, ..open_run() }))
         }
-        "stuck" => Standing::Stuck(tail(), Box::new(open_run()), "it panicked".to_owned()),
+        "stuck" => Lifecycle::Stuck(tail(), Box::new(open_run()), "it panicked".to_owned()),
         other => panic!("{other}"),
     };
-    State { standing, presence: Presence::Driven, ..State::default() }
+    State { lifecycle, presence: Presence::Driven, ..State::default() }
 }
 
-fn standing(state: &State) -> &'static str {
-    match &state.standing {
-        Standing::Unread { is_in_doubt: true, .. } => "in doubt",
-        Standing::Unread { stuck: Some(_), .. } => "unread, stuck",
-        Standing::Unread { .. } => "unread",
-        Standing::Closed(_) => "closed",
-        Standing::Open(..) => "open",
-        Standing::Stuck(..) => "stuck",
+fn lifecycle(state: &State) -> &'static str {
+    match &state.lifecycle {
+        Lifecycle::Unread { is_in_doubt: true, .. } => "in doubt",
+        Lifecycle::Unread { stuck: Some(_), .. } => "unread, stuck",
+        Lifecycle::Unread { .. } => "unread",
+        Lifecycle::Closed(_) => "closed",
+        Lifecycle::Open(..) => "open",
+        Lifecycle::Stuck(..) => "stuck",
     }
 }
 
@@ -166,7 +167,7 @@ fn each_item_leads_to_its_work_in_each_standing() {
         ("a failed attempt that is not written", || retry(false), ["-"; 4]),
         ("a begin", || Item::Begin { run: RUN }, ["-", "-", "Begin", "-"]),
         ("a query", || Item::Query { job: signal(), reply: reply() }, ["Query"; 4]),
-        ("a retry", || Item::Unstick { reply: reply() }, ["Unstick"; 4]),
+        ("a retry", || Item::RetryStuck { reply: reply() }, ["RetryStuck"; 4]),
         ("nothing", || Item::Wake, ["-"; 4]),
     ];
     for (what, item, expected) in table {
@@ -176,7 +177,7 @@ fn each_item_leads_to_its_work_in_each_standing() {
             let work = work.map_or_else(|| "-".to_owned(), |work| name(&work));
             assert_eq!(format!("{work} {}", names(&effects)).trim_end(), *expected, "{what}, {of}");
             let same = if of == "delayed" { "open" } else { of };
-            assert_eq!(standing(&state), same, "{what}: a step does not change the standing");
+            assert_eq!(lifecycle(&state), same, "{what}: a step does not change the lifecycle");
         }
     }
 }
@@ -232,41 +233,41 @@ fn the_standing_follows_the_log() {
         ("open", |state, effects| state.forget(effects), "unread"),
         ("closed", |state, effects| state.forget(effects), "unread"),
         ("stuck", |state, effects| state.forget(effects), "unread, stuck"),
-        ("open", |state, effects| state.stick("no".to_owned(), effects), "unread, stuck"),
+        ("open", |state, effects| state.mark_stuck("no".to_owned(), effects), "unread, stuck"),
         (
             "stuck",
             |state, effects| {
-                state.unstick(effects);
+                state.clear_stuck(effects);
             },
             "unread",
         ),
         (
             "open",
             |state, effects| {
-                state.unstick(effects);
+                state.clear_stuck(effects);
             },
             "open",
         ),
-        ("open", |state, _| drop(state.standing.close()), "closed"),
-        ("stuck", |state, _| drop(state.standing.close()), "closed"),
-        ("closed", |state, _| state.standing.open(open_run()), "open"),
-        ("open", |state, _| state.standing.doubt(), "in doubt"),
-        ("stuck", |state, _| state.standing.doubt(), "in doubt"),
+        ("open", |state, _| drop(state.lifecycle.close()), "closed"),
+        ("stuck", |state, _| drop(state.lifecycle.close()), "closed"),
+        ("closed", |state, _| state.lifecycle.open(open_run()), "open"),
+        ("open", |state, _| state.lifecycle.mark_in_doubt(), "in doubt"),
+        ("stuck", |state, _| state.lifecycle.mark_in_doubt(), "in doubt"),
     ];
     for (before, change, after) in table {
         let mut state = state(before);
         change(&mut state, &mut Effects::new());
-        assert_eq!(standing(&state), *after, "{before}");
+        assert_eq!(lifecycle(&state), *after, "{before}");
         // What was stuck is so after it was read, unless its run has ended.
-        if !state.standing.is_unread() {
+        if !state.lifecycle.is_unread() {
             continue;
         }
-        let was_stuck = state.standing.stuck().is_some();
+        let was_stuck = state.lifecycle.stuck().is_some();
         operations::loaded(&mut state, loaded(true), &mut Effects::new());
-        assert_eq!(standing(&state), if was_stuck { "stuck" } else { "open" }, "{before}");
+        assert_eq!(lifecycle(&state), if was_stuck { "stuck" } else { "open" }, "{before}");
         state.forget(&mut Effects::new());
         operations::loaded(&mut state, loaded(false), &mut Effects::new());
-        assert_eq!((standing(&state), state.standing.stuck()), ("closed", None), "{before}");
+        assert_eq!((lifecycle(&state), state.lifecycle.stuck()), ("closed", None), "{before}");
     }
 }
 
@@ -282,9 +283,9 @@ fn what_is_pending_begins_once_when_a_workflow_is_read() {
     operations::loaded(&mut state, loaded(), &mut effects);
     assert_eq!(names(&effects), "NotifyEnded");
     // A stuck run that is tried again gets its timers again, and its activity continues.
-    state.stick("no".to_owned(), &mut effects);
+    state.mark_stuck("no".to_owned(), &mut effects);
     effects.clear();
-    assert!(state.unstick(&mut effects));
+    assert!(state.clear_stuck(&mut effects));
     operations::loaded(&mut state, loaded(), &mut effects);
     assert_eq!(names(&effects), "UnsetAlarm SetAlarm NotifyEnded");
     // The run has ended meanwhile.
@@ -310,7 +311,7 @@ fn an_event_that_is_not_written_comes_again_or_is_refused() {
     let moved = || SubmitError::Moved { workspace, expected: 7, found: 8 };
     let corrupt = || SubmitError::Log(LogError::Corrupt("bytes".to_owned()));
     let closed = || SubmitError::Closed;
-    // The error; then the standing, what is put back, and the effects.
+    // The error; then the lifecycle, what is put back, and the effects.
     type MakeError<'a> = &'a dyn Fn() -> SubmitError;
     let table: [(MakeError<'_>, &str, &str, &str); 4] = [
         (&in_doubt, "in doubt", "Answer", "DiscardCode Pause RefuseRequest"),
@@ -320,16 +321,16 @@ fn an_event_that_is_not_written_comes_again_or_is_refused() {
     ];
     for (error, after, put_back, expected) in table {
         let (mut state, mut effects) = (state("open"), Effects::new());
-        settle::not_written(&mut state, writing(), error(), &mut effects);
-        assert_eq!(standing(&state), after, "{}", error());
+        after_write::not_written(&mut state, writing(), error(), &mut effects);
+        assert_eq!(lifecycle(&state), after, "{}", error());
         assert_eq!(names(&state.inbox.drain()), put_back, "{}", error());
         assert_eq!(names(&effects), expected, "{}", error());
     }
     // No caller waits for it, and it cannot be written: the run is stuck.
     let (mut state, mut effects) = (state("open"), Effects::new());
     let writing = Writing { responders: Vec::new(), ..writing() };
-    settle::not_written(&mut state, writing, corrupt(), &mut effects);
-    assert_eq!((standing(&state), names(&effects).as_str()), ("unread, stuck", "DiscardCode"));
+    after_write::not_written(&mut state, writing, corrupt(), &mut effects);
+    assert_eq!((lifecycle(&state), names(&effects).as_str()), ("unread, stuck", "DiscardCode"));
 }
 
 #[test]
@@ -338,11 +339,11 @@ fn an_event_that_is_written_is_carried_out_and_answered() {
     operations::resume(&mut state, &mut effects);
     effects.clear();
     let writing = writing();
-    state.standing.run_mut().unwrap().take(&writing.entry.turns[0]);
-    check(|facts| settle::written(&mut state, writing, 8, facts, &mut effects));
+    state.lifecycle.run_mut().unwrap().take(&writing.entry.turns[0]);
+    check(|facts| after_write::written(&mut state, writing, 8, facts, &mut effects));
     assert_eq!(names(&effects), "BeginActivity Acknowledge");
-    assert_eq!(state.standing.tail().unwrap().offset, 8);
-    assert_eq!(state.standing.run().unwrap().pending.activities.keys().collect::<Vec<_>>(), [&2]);
+    assert_eq!(state.lifecycle.tail().unwrap().offset, 8);
+    assert_eq!(state.lifecycle.run().unwrap().pending.activities.keys().collect::<Vec<_>>(), [&2]);
 }
 
 #[test]
@@ -354,17 +355,17 @@ fn the_end_of_a_run_stops_what_it_has_begun_and_may_begin_the_next() {
             state.updates.insert("u".to_owned(), reply());
             effects.clear();
             let ended = ending::terminated("enough", NOW);
-            let Ending { row, .. } = ending::by_host(state.standing.run().unwrap(), &ended);
+            let Ending { row, .. } = ending::by_host(state.lifecycle.run().unwrap(), &ended);
             let begins = Begins::default();
             let next = Next { run: RUN + 1, at: NOW, start: Box::new(start()), begins };
             let ending = Some(Ending { row, next: continues.then_some(next) });
             let entry = Entry { run: RUN, ended: Some(ended), ..Entry::default() };
             let writing = Writing { ending, ..Writing::of(entry) };
-            check(|facts| settle::written(&mut state, writing, 8, facts, &mut effects));
+            check(|facts| after_write::written(&mut state, writing, 8, facts, &mut effects));
             let begins = if continues { "SetAlarm " } else { "" };
             let expected = format!("DiscardCode UnsetAlarm Cancel {begins}Answer RunEnded NotifyEnded");
             assert_eq!(names(&effects), expected, "{of}");
-            assert_eq!(standing(&state), if continues { "open" } else { "closed" }, "{of}");
+            assert_eq!(lifecycle(&state), if continues { "open" } else { "closed" }, "{of}");
             assert_eq!(state.run(), continues.then_some(RUN + 1));
             let last = state.last_ended.map(|(row, outcome)| (row.run, outcome));
             assert_eq!(last.is_some(), !continues, "who waits for the next run reads how it ends");
@@ -379,15 +380,15 @@ fn the_inbox_counts_what_callers_wait_for() {
     for item in [request(update(), None), answer(RUN, fired(1)), Item::Wake, request(signal(), None)] {
         inbox.push_back(item);
     }
-    assert_eq!(inbox.asked(), 2);
+    assert_eq!(inbox.awaited(), 2);
     let Some(Item::Request(update)) = inbox.pop() else { panic!() };
-    assert_eq!(inbox.asked(), 1);
+    assert_eq!(inbox.awaited(), 1);
     inbox.hold_back(update);
-    assert_eq!(inbox.asked(), 2);
-    assert_eq!(names(&inbox.take_asked()), "Request", "but not what is held back");
-    assert_eq!(inbox.asked(), 1);
+    assert_eq!(inbox.awaited(), 2);
+    assert_eq!(names(&inbox.take_awaited()), "Request", "but not what is held back");
+    assert_eq!(inbox.awaited(), 1);
     // Its sender waits no longer.
     assert_eq!(inbox.take_held_back(10, 1_000).len(), 0);
-    assert_eq!(inbox.asked(), 0);
+    assert_eq!(inbox.awaited(), 0);
     assert_eq!(names(&inbox.drain()), "Answer Wake");
 }

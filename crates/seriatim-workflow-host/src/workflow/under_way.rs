@@ -1,4 +1,4 @@
-//! Operations of the open run that are being carried out.
+//! The operations of the open run that are in progress.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use seriatim_env::Shutdown;
 use seriatim_workflow::{Kind, Time};
 
 use super::effect::{Effect, Effects};
-use crate::clock::Alarm;
+use crate::alarms::Alarm;
 
 #[derive(Debug)]
 pub(crate) enum Operation {
@@ -18,7 +18,7 @@ pub(crate) enum Operation {
 
 #[derive(Debug, Default)]
 pub(crate) struct UnderWay {
-    /// The run that they are of. Numbers of operations begin anew with each run.
+    /// The run that they are of. Each run numbers its operations from 1.
     run: u64,
     operations: BTreeMap<(Kind, u32), Operation>,
 }
@@ -53,7 +53,7 @@ impl UnderWay {
 
     /// From here on they are of this run. Those of a run before it are stopped: that run has ended, and its end was in doubt
     /// when it was written.
-    pub(crate) fn turn_to(&mut self, run: u64, effects: &mut Effects) {
+    pub(crate) fn switch_to(&mut self, run: u64, effects: &mut Effects) {
         if self.run != run {
             self.clear(effects);
             self.run = run;

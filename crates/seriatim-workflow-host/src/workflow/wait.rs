@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use seriatim_engine::{Wait, Waiting};
 use seriatim_workflow::Time;
 
 use super::pending::Pending;
 use super::{OpenRun, ending};
+use crate::application::{Wait, Waiting};
 use crate::entry::Next;
 
 /// A shorter wait is not noted: it would cost a row of the index, and is over when the host starts.
 const NOTED_MIN: Duration = Duration::from_secs(60);
-/// A run with more timers than this is read: all of them would have to be looked at with each event.
+/// A run with more timers than this is read: each event would have to check all of them.
 const TIMERS_MAX: usize = 1_000;
 /// Nothing is due.
 const NEVER: u64 = u64::MAX;
@@ -54,7 +54,7 @@ fn noted(noted: Option<Wait>, run: u64, next: Option<u64>, now: u64) -> Option<W
     match (noted, next) {
         (Some(Wait::Over), None) => None,
         (_, None) => Some(Wait::Over),
-        // A run that is looked at too early only costs a read.
+        // A run that is read too early only costs the read.
         (Some(Wait::Begins(waiting)), Some(next))
             if waiting.run == run && (soon..=next).contains(&waiting.until.unwrap_or(NEVER)) =>
         {

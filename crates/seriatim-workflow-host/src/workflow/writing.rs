@@ -1,13 +1,12 @@
 //! An event that is to be written, and who waits for it.
 
-use seriatim_engine::{Advance, RunStatus, Wait};
 use seriatim_workflow::{Command, IdReusePolicy, Job, Payload};
 
 use super::ending::{self, Ending};
 use super::item::{Item, Key, Reply, Request, Responders, StartAs, Starting, Written, is_early};
 use super::state::{Facts, State};
-use super::step::answered;
 use super::wait;
+use crate::application::{Advance, RunStatus, Wait};
 use crate::entry::{Entry, Turn};
 use crate::error::HostError;
 
@@ -16,7 +15,7 @@ pub(crate) struct Writing {
     pub(crate) entry: Entry,
     pub(crate) key: Option<Key>,
     pub(crate) started: Option<Reply<Written>>,
-    /// Of a start: what it said about its id.
+    /// Of a start: its policy for an id that was used before.
     pub(crate) reuse: IdReusePolicy,
     pub(crate) responders: Responders,
     /// How the run ends with it.
@@ -51,7 +50,7 @@ impl Writing {
         state: &State,
         facts: &Facts<'_>,
     ) -> Option<Result<Advance, serde_json::Error>> {
-        let (tail, run) = (state.standing.tail()?, state.standing.run());
+        let (tail, run) = (state.lifecycle.tail()?, state.lifecycle.run());
         self.wait = run.and_then(|open| match &self.ending {
             Some(ending) => wait::change_at_end(open, ending.next.as_ref(), facts.now),
             None => wait::change(open, facts.now),
@@ -60,7 +59,7 @@ impl Writing {
             expected_offset: Some(tail.offset),
             wait: self.wait,
             forgets: self.forgets.clone(),
-            settles: self.entry.delivered.then_some(self.entry.run),
+            delivered: self.entry.delivered.then_some(self.entry.run),
             ..Advance::default()
         };
         if self.entry.begins.is_some() {
@@ -93,7 +92,7 @@ impl Writing {
     pub(crate) fn smaller(&self) -> Option<usize> {
         let jobs = &self.entry.turns.first().filter(|_| self.entry.begins.is_none())?.jobs;
         match jobs.first() {
-            // What was kept for the first activation comes with it; only updates can come later.
+            // Signals that were kept for the first activation belong to it; only updates can be left for later.
             Some(Job::Start(_)) => (!self.responders.is_empty()).then_some(self.responders.len() / 2 + 1),
             _ => (jobs.len() > 1).then_some(jobs.len() / 2),
         }
@@ -110,21 +109,22 @@ impl Writing {
         let jobs = self.entry.turns.first().map_or(&self.entry.arrived[..], |turn| &turn.jobs);
         let answers = jobs
             .iter()
-            .filter(|job| answered(job).is_some() && !matches!(job, Job::ResolveLocalActivity { .. }));
+            .filter(|job| job.answer().is_some() && !matches!(job, Job::ResolveLocalActivity { .. }));
         answers.map(|job| Item::Answer { run, job: job.clone(), generation: 0 }).collect()
     }
 
-    /// What callers have asked for, to be put back into the inbox, in order.
+    /// The requests of callers, to be put back into the inbox, in order.
     pub(crate) fn take_requests(&mut self) -> Vec<Item> {
         let run = self.entry.run;
         let mut items = Vec::from_iter(self.take_start());
         let Some(turn) = self.entry.turns.first() else { return items };
-        let asked = turn.jobs.iter().filter(|job| answered(job).is_none() && !matches!(job, Job::Start(_)));
-        let (asked, mut requests) = (asked.collect::<Vec<&Job>>(), Vec::new());
-        // What was written before and comes with the first activation precedes what is asked for now; a key is the last
-        // one's.
+        let requested =
+            turn.jobs.iter().filter(|job| job.answer().is_none() && !matches!(job, Job::Start(_)));
+        let (requested, mut requests) = (requested.collect::<Vec<&Job>>(), Vec::new());
+        // Jobs that were kept for the first activation are before the requests, and have no responder here. If there is a
+        // key, it belongs to the last request.
         let (responders, mut key) = (std::mem::take(&mut self.responders), self.key.clone());
-        for (job, (_, responder)) in asked.into_iter().rev().zip(responders.into_iter().rev()) {
+        for (job, (_, responder)) in requested.into_iter().rev().zip(responders.into_iter().rev()) {
             let mut job = job.clone();
             if let Job::Update { run_validator, .. } = &mut job {
                 *run_validator = true;
@@ -136,7 +136,7 @@ impl Writing {
         items
     }
 
-    /// The start that was to be written, to be tried once more. A time that has passed is at once.
+    /// The start that was to be written, to be tried once more. If its time has passed, the run begins at once.
     fn take_start(&mut self) -> Option<Item> {
         let reply = self.started.take()?;
         let turns = std::mem::take(&mut self.entry.turns);
@@ -149,7 +149,7 @@ impl Writing {
         Some(Item::Start(Box::new(Starting { start, begins, how, is_fresh: false, reply })))
     }
 
-    /// Puts the start of a run whose first activation is still to come into its event, and what comes with it.
+    /// Keeps the start of a run in its event, and the signals for its first activation, which is due later.
     pub(crate) fn keep_start(&mut self, jobs: impl IntoIterator<Item = Job>) {
         for job in jobs {
             match job {
@@ -160,7 +160,7 @@ impl Writing {
         }
     }
 
-    /// Leaves refused updates out of a turn, and answers who sent them. On replay what is left was accepted.
+    /// Removes refused updates from a turn, and answers their senders. So on replay every update was accepted.
     pub(crate) fn reject_updates(&mut self, mut turn: Turn) -> Turn {
         let mut rejected = Vec::new();
         turn.commands.retain(|command| match command {
@@ -178,7 +178,7 @@ impl Writing {
             _ => true,
         });
         for (id, failure) in rejected {
-            // Nothing of it is written, and its key is free.
+            // Nothing of it is written, so its key stays unused.
             self.key = self.key.take().filter(|key| key.key != id);
             let found = self.responders.iter().position(|(of, _)| of.as_deref() == Some(&id));
             if let Some(place) = found {

@@ -49,8 +49,15 @@ impl World {
         activities: Activities,
         options: HostOptions,
     ) -> Self {
-        let engine =
-            Engine::open(env.clone(), log.clone(), store.clone(), [], Options::default()).await.unwrap();
+        let engine = Engine::open(
+            env.clone(),
+            log.clone(),
+            store.clone(),
+            [seriatim_workflow_host::app().unwrap()],
+            Options::default(),
+        )
+        .await
+        .unwrap();
         let host = WorkflowHost::open(env.clone(), engine.clone(), workflows, activities, options);
         Self { env: env.clone(), log, store, engine, host }
     }

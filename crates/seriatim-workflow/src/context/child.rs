@@ -60,7 +60,7 @@ impl<Out: DeserializeOwned + Send + 'static> ChildCall<Out> {
         self
     }
 
-    /// What becomes of it when this run ends.
+    /// What happens to it when this run ends.
     pub fn parent_close(mut self, policy: ParentClosePolicy) -> Self {
         self.options.parent_close_policy = policy;
         self

@@ -73,7 +73,7 @@ pub(super) struct OpenBranch {
 }
 
 impl OpenBranch {
-    /// Cancels what the branch has asked for, and ends its code where it stands. One that has ended stays as it is.
+    /// Cancels what the branch has asked for, and ends its code where it is. One that has ended stays as it is.
     pub(super) fn stop(&self, reason: &str) {
         if self.waker.is_done() {
             return;
@@ -109,13 +109,13 @@ impl<T> Drop for Guard<T> {
 pub struct TaskHandle<T>(OpenTask<T>);
 
 impl<T> TaskHandle<T> {
-    /// Cancels what the branch has asked for; its code goes on and sees that.
+    /// Cancels the operations of the branch; its code continues and sees that.
     pub fn cancel(&self, reason: &str) {
         let branch = &self.0.branch;
         branch.shared.lock().cancel_scope(&branch.scope, &Arc::from(reason), Some(branch.site));
     }
 
-    /// Cancels what the branch has asked for, and ends its code where it stands.
+    /// Cancels what the branch has asked for, and ends its code where it is.
     pub fn abort(self, reason: &str) {
         self.0.branch.stop(reason);
     }

@@ -12,7 +12,7 @@ pub enum LogLevel {
     Debug,
     /// What happens.
     Info,
-    /// Something that someone should look at.
+    /// Something that an operator should check.
     Warn,
     /// Something that is wrong.
     Error,
@@ -38,7 +38,7 @@ pub struct LogLine {
 pub(crate) type LogSink = Arc<dyn Fn(&LogLine) + Send + Sync>;
 
 impl Context {
-    /// Logs a line, unless what happens is known from the history: a run that is built anew says nothing twice. Only an
+    /// Logs a line, unless what happens is known from the history: a run that is rebuilt logs nothing twice. Only an
     /// activation that failed, and is tried again, logs its lines again.
     ///
     /// The host adds the workflow, the run and the branch. The message is put together only if it is logged.

@@ -51,7 +51,7 @@ impl Context {
 }
 
 struct Work<I, T> {
-    /// Items that nobody has begun, with their places.
+    /// Items that are not begun, with their places.
     waiting: VecDeque<(usize, I)>,
     results: Vec<Option<T>>,
     left: usize,

@@ -144,7 +144,7 @@ impl Context {
     }
 
     /// Whether what happens now is known from the history. For observing only: code that decides by it does not replay.
-    /// [`log`](Self::log) looks at it by itself.
+    /// [`log`](Self::log) checks it by itself.
     #[must_use]
     pub fn is_replaying(&self) -> bool {
         self.shared.lock().is_replaying
@@ -172,7 +172,7 @@ impl Context {
         self.shared.lock().continue_as_new_suggested
     }
 
-    /// A number that looks random and is the same on every replay. Each branch has its own row of them.
+    /// A number that looks random and is the same on every replay. Each branch has its own sequence of them.
     #[must_use]
     pub fn random(&self) -> u64 {
         let seed = self.shared.lock().seed;
@@ -203,15 +203,15 @@ impl Context {
         )
     }
 
-    /// Whether to run the new code behind this patch: yes on a run that gets here for the first time, and on one whose
-    /// history says that it has done so before; no on one that came by when the patch did not exist.
+    /// Whether to run the new code that this patch guards: yes on a run that gets here for the first time, and on one whose
+    /// history says that it has done so before; no on one that passed this place before the patch existed.
     #[track_caller]
     #[must_use]
     pub fn patched(&self, id: &str) -> bool {
         self.patch(id, false, Location::caller())
     }
 
-    /// The old code behind this patch is gone; its mark stays until no run needs it.
+    /// The old code that this patch guarded is gone; its mark stays until no run needs it.
     #[track_caller]
     pub fn deprecate_patch(&self, id: &str) {
         self.patch(id, true, Location::caller());
@@ -237,7 +237,7 @@ impl Context {
         is_patched
     }
 
-    /// A value from outside the rules: `make` is run once, and its value kept in the history for every replay.
+    /// A value that need not be deterministic: `make` is run once, and its value is kept in the history for every replay.
     ///
     /// # Errors
     ///
@@ -300,7 +300,7 @@ impl Context {
         }
     }
 
-    /// How a run ends that goes on as a new one, with an empty history: `return Err(ctx.continue_as_new(&input))`.
+    /// How a run ends that continues as a new one, with an empty history: `return Err(ctx.continue_as_new(&input))`.
     pub fn continue_as_new<In: Arguments + ?Sized>(&self, input: &In) -> Exit {
         match arguments(input) {
             Ok(input) => Exit::ContinueAsNew(Box::new(ContinueAsNew { input, ..ContinueAsNew::default() })),

@@ -14,13 +14,13 @@ use super::{BoxFuture, Context};
 use crate::runtime::{Cell, Wait, WaitingFor};
 use crate::{Exit, Failure, TimeoutType};
 
-/// What becomes of the branches that have lost a race.
+/// What happens to the branches that have lost a race.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Losers {
-    /// What they have asked for is cancelled, and their code ends where it stands: it never runs again.
+    /// What they have asked for is cancelled, and their code ends where it is: it never runs again.
     #[default]
     Cancel,
-    /// They go on by themselves.
+    /// They continue by themselves.
     Leave,
 }
 
@@ -112,7 +112,7 @@ impl Context {
     {
         let race = self.race2(code, move |ctx| async move {
             if ctx.timer(limit).await.is_err() {
-                // The whole was cancelled: that is for the other branch to tell.
+                // The whole race was cancelled: the other branch reports that.
                 let never = Cell::<()>::new();
                 never.wait(&ctx.shared.sched, WaitingFor::Slot).await;
             }
@@ -145,7 +145,7 @@ impl<T: Send + 'static> Race<T> {
         self
     }
 
-    /// What becomes of the branches that lose.
+    /// What happens to the branches that lose.
     pub fn losers(mut self, losers: Losers) -> Self {
         self.losers = losers;
         self

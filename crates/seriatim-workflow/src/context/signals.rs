@@ -13,7 +13,7 @@ use crate::runtime::{Cell, SignalHandler, WaitingFor};
 use crate::{Cancelled, Name, Payload, Signal, SignalError, Warning};
 
 impl Context {
-    /// The signals of one name, those included that came before anybody asked for them. The name is a text or a
+    /// The signals of one name, those included that came before the code asked for them. The name is a text or a
     /// [`Signal`], which fixes the type.
     pub fn signals<T: DeserializeOwned>(&self, signal: impl Into<Name<Signal<T>>>) -> Signals<T> {
         // Runs by older rules were recorded with the error.
@@ -91,7 +91,7 @@ impl<T: DeserializeOwned> Signals<T> {
     }
 
     /// The next signal, once there is one. Signals whose arguments are not of this type are skipped, with a
-    /// [`Warning`], unless the signals are [`strict`](Self::strict): whoever can send a signal could end the run.
+    /// [`Warning`], unless the signals are [`strict`](Self::strict): anyone who can send a signal could end the run otherwise.
     ///
     /// # Errors
     ///

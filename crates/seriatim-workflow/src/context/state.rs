@@ -50,11 +50,11 @@ impl<S> Clone for WorkflowState<S> {
 }
 
 impl<S: Send + Sync + 'static> WorkflowState<S> {
-    /// What `look` makes of the state.
+    /// Reads the state with `look`, and returns what that returns.
     ///
     /// # Panics
     ///
-    /// Inside a closure that changes this same state: it was given the state to read as well.
+    /// Inside a closure that changes this same state: that closure has the state already.
     pub fn read<R>(&self, look: impl FnOnce(&S) -> R) -> R {
         match self.value.try_read() {
             Some(value) => look(&value),
@@ -79,8 +79,8 @@ impl<S: Send + Sync + 'static> WorkflowState<S> {
     ///
     /// # Panics
     ///
-    /// Inside a closure that reads or changes this same state. Queries and validators may not change it: they fail, and
-    /// say so.
+    /// Inside a closure that reads or changes this same state. Queries and validators may not change it: they fail
+    /// with that reason.
     pub fn change<R>(&self, change: impl FnOnce(&mut S) -> R) -> R {
         let shared = &self.ctx.shared;
         if !is_current(&shared.sched) {
@@ -94,7 +94,7 @@ impl<S: Send + Sync + 'static> WorkflowState<S> {
         }
     }
 
-    /// Waits until the state is so. It is checked whenever no branch can continue, as with [`Context::wait_until`].
+    /// Waits until the state meets a condition. It is checked whenever no branch can continue, as with [`Context::wait_until`].
     /// Dropping the future forgets the condition.
     ///
     /// The future ends with [`Cancelled`](crate::Cancelled) if the scope of the context that made the state is cancelled
@@ -103,7 +103,7 @@ impl<S: Send + Sync + 'static> WorkflowState<S> {
         self.wait_until_in(&self.ctx, holds)
     }
 
-    /// Waits until the state is so. The future ends with [`Cancelled`](crate::Cancelled) if the scope of this context is
+    /// Waits until the state meets a condition. The future ends with [`Cancelled`](crate::Cancelled) if the scope of this context is
     /// cancelled first: for a branch that waits for the state of another one.
     pub fn wait_until_in(
         &self,

@@ -12,7 +12,7 @@ use crate::runtime::{Cell, Operation, SharedRun, Wait, WaitingFor};
 use crate::{Cancelled, Command, InputDigest, Kind, Lineage};
 
 impl Context {
-    /// Starts a timer, at once. A duration of zero is over at once and asks nothing of the world.
+    /// Starts a timer, at once. A duration of zero is over at once and issues no command.
     #[track_caller]
     pub fn timer(&self, duration: Duration) -> TimerFuture {
         let site = Location::caller();

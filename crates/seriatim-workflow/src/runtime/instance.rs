@@ -25,7 +25,7 @@ pub enum Policy {
     /// The activation fails, at the first difference.
     #[default]
     Fail,
-    /// The difference is noted, and the run goes on: see [`Instance::differences`].
+    /// The difference is noted, and the run continues: see [`Instance::differences`].
     Warn,
 }
 
@@ -35,7 +35,7 @@ pub enum Numbering {
     /// An operation whose path is recorded takes its recorded number; any other takes one above all that are recorded.
     /// For hosts that keep our commands.
     ByLineage(Recorded),
-    /// Operations are numbered as they are issued, and comparing them is the host's affair. For Temporal.
+    /// Operations are numbered as they are issued, and the host compares them. For Temporal.
     ByCallOrder,
 }
 
@@ -55,7 +55,7 @@ impl Default for InstanceOptions {
     }
 }
 
-/// So many polls in one activation mean that a task wakes itself for ever.
+/// So many polls in one activation mean that a task wakes itself without end.
 const POLLS_MAX: u64 = 1_000_000;
 /// Each job may cost this many polls more.
 const POLLS_PER_JOB: u64 = 64;
@@ -71,8 +71,8 @@ struct Task {
 pub struct Watch(Arc<SharedRun>);
 
 impl Watch {
-    /// The branch that was polled last, and where in the code the last operation of the activation was issued. A guess:
-    /// the run continues meanwhile.
+    /// The branch that was polled last, and where in the code the last operation of the activation was issued. It may be
+    /// out of date: the run continues meanwhile.
     #[must_use]
     pub fn last(&self) -> (Option<String>, Option<CallSite>) {
         let state = self.0.lock();
@@ -86,7 +86,7 @@ impl Watch {
 /// One run in memory: its tasks, what is pending, and who waits for what.
 ///
 /// Between activations it can be sent to another thread. Dropping it drops the run's futures; the run itself is in its
-/// history, and can be built anew by giving a new instance the recorded commands and the same activations.
+/// history, and can be rebuilt by giving a new instance the recorded commands and the same activations.
 ///
 /// ```
 /// use seriatim_workflow::{Activation, Command, Exit, Instance, Job, Payload, Registry, Start, Time};
@@ -105,7 +105,7 @@ pub struct Instance {
     registry: Arc<Registry>,
     pub(super) shared: Arc<SharedRun>,
     tasks: Vec<Option<Task>>,
-    /// Tasks that were polled, are blocked, and waited for nothing of ours when last seen.
+    /// Tasks that were polled and are blocked, and did not wait for anything of the run after their last poll.
     suspects: Vec<TaskId>,
     polls: u64,
     is_started: bool,
@@ -132,8 +132,8 @@ impl Instance {
         }
     }
 
-    /// Where the lines go that the run's code [logs](Context::log). Without this they go nowhere. They are given while the
-    /// code runs, so `sink` must not wait.
+    /// Where the lines go that the run's code [logs](Context::log). Without this they are dropped. `sink` is called while
+    /// the code runs, so it must not wait.
     ///
     /// ```
     /// # use seriatim_workflow::{Context, Exit, Instance, InstanceOptions, LogLevel, Registry};
@@ -150,7 +150,7 @@ impl Instance {
         self
     }
 
-    /// Applies an activation's jobs in order, then lets the run's code go on until all of it waits again.
+    /// Applies an activation's jobs in order, then lets the run's code continue until all of it waits again.
     ///
     /// There is exactly one completion, whatever the code does; a panic of workflow code ends in it too. After a failed
     /// one the instance answers all further activations with [`ActivationFailure::Poisoned`].
@@ -161,7 +161,7 @@ impl Instance {
         let outcome = match &self.poison {
             Some(_) if is_eviction(&activation) => Ok(Vec::new()),
             Some(first) => Err(ActivationFailure::Poisoned { first: first.clone() }),
-            // What `run` does not catch where it knows the branch is caught here: no panic leaves an activation.
+            // `run` catches panics where it knows the branch. All others are caught here: no panic leaves an activation.
             None => caught(|| self.run(activation))
                 .unwrap_or_else(|message| Err(panicked(&Branch::main(), message))),
         };
@@ -212,7 +212,7 @@ impl Instance {
         Watch(Arc::clone(&self.shared))
     }
 
-    /// Where in the code the commands of the last completion were issued; none where it was not the code's doing.
+    /// Where in the code the commands of the last completion were issued; `None` for a command that the runtime issued.
     #[must_use]
     pub fn call_sites(&self) -> Vec<Option<CallSite>> {
         self.shared.lock().sites.iter().map(|site| site.map(Into::into)).collect()
@@ -284,7 +284,7 @@ impl Instance {
                     Job::Evict { .. } => {
                         return Err(protocol("an eviction comes alone, and this one came with other jobs"));
                     }
-                    // What arrives when the run is over has nobody to go to.
+                    // What arrives when the run is over has no receiver.
                     _ if state.has_ended => {}
                     Job::Start(_) if self.is_started || start.is_some() => {
                         return Err(protocol(
@@ -327,7 +327,7 @@ impl Instance {
         let context = Context::main(&self.shared);
         let start = Arc::clone(&self.shared.lock().start);
         let shared = Arc::clone(&self.shared);
-        // The code may work before it returns its future, and reading its input is code of the user's too.
+        // The user's code may run before it returns its future, and reading the input is the user's code too.
         let future = caught(|| code(context, start.input.clone()))
             .map_err(|message| panicked(&Branch::main(), message))?;
         let main = async move {
@@ -340,7 +340,14 @@ impl Instance {
         Ok(())
     }
 
-    /// Runs ready tasks, first come first served, until none is left; hands out updates; looks at conditions.
+    /// Runs the code until every branch waits for a job of a later activation, or the run has ended.
+    ///
+    /// The order is fixed, because replay has to repeat it: ready tasks first, in the order in which they became ready; then
+    /// updates that found no handler before; then conditions on the workflow's state, of which the first that holds wakes its
+    /// task, and all begins again. When nothing moves any more, updates without a handler are refused.
+    ///
+    /// At the end, a branch that waits for something that is not the run's (a socket, a lock of another thread) would wait
+    /// forever, or until something wakes it that replay does not repeat. So it is reported as a failure.
     fn drive(&mut self, limit: u64) -> Result<(), ActivationFailure> {
         self.suspects.clear();
         let in_turn = self.is_update_in_turn();
@@ -349,7 +356,7 @@ impl Instance {
                 self.hand_out_updates()?;
             }
             self.run_ready(limit)?;
-            // Nearly always nothing is left to look at: one look tells.
+            // Nearly always there is nothing more to check: one lock shows that.
             let (has_ended, is_all) = {
                 let state = self.shared.lock();
                 (state.has_ended, state.waiting_updates.is_empty() && state.conditions.is_empty())
@@ -362,7 +369,7 @@ impl Instance {
                 break;
             }
             let has_updates = if in_turn { self.requeue_updates() } else { self.has_updates() };
-            if !has_updates && !self.look_at_conditions()? {
+            if !has_updates && !self.wake_by_condition()? {
                 self.refuse_updates();
                 break;
             }
@@ -417,8 +424,8 @@ impl Instance {
         }
     }
 
-    /// Takes new tasks in, and drops those that were aborted. Says whether there were none of the latter: a destructor of
-    /// theirs may have made others.
+    /// Adds new tasks, and drops those that were aborted. Returns whether none was aborted: the destructor of an aborted task
+    /// may have made new tasks.
     pub(super) fn install_spawned(&mut self) -> bool {
         let (spawned, aborted) = {
             let mut state = self.shared.lock();
@@ -472,7 +479,7 @@ impl Instance {
     }
 
     /// Wakes the first task whose condition holds. Returns whether there was one.
-    fn look_at_conditions(&mut self) -> Result<bool, ActivationFailure> {
+    fn wake_by_condition(&mut self) -> Result<bool, ActivationFailure> {
         let mut from = 0;
         loop {
             let next = {
@@ -529,7 +536,7 @@ impl Instance {
         self.shared.sched.lock().ready.clear();
     }
 
-    /// Drops everything of the run. Handlers hold contexts, which hold the run: the circle is broken here.
+    /// Drops everything of the run. Handlers hold contexts, which hold the run: this breaks the cycle.
     fn clear(&mut self) {
         self.end_tasks();
         let handlers = {
@@ -574,7 +581,7 @@ pub(super) fn panicked(branch: &Branch, message: String) -> ActivationFailure {
     ActivationFailure::Panicked { branch: branch.to_string(), message }
 }
 
-/// Runs code of the user's: its panic ends here, as its message.
+/// Runs the user's code. A panic is caught, and returned as its message.
 pub(super) fn caught<T>(code: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(code)).map_err(|panic| {
         let message = panic_text(&*panic).to_owned();
@@ -583,8 +590,8 @@ pub(super) fn caught<T>(code: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// Drops what may have a destructor of the user's. What is thrown by a panic may panic again when it is dropped: the
-/// second one is leaked.
+/// Drops a value whose destructor may be the user's code. The payload of a panic may panic again when it is dropped: that
+/// second payload is leaked.
 fn drop_caught<T>(value: T) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value)))
         && let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic)))

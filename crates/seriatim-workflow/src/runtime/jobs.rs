@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::state::{IncomingSignal, IncomingUpdate, State};
 use crate::{
     ActivationFailure, ActivityResolution, ChildStartResolution, Failure, Job, Kind, UnmatchedResponse,
-    kind::ChildWorkflowSeq,
+    kind::ChildWorkflowSeq, list_names,
 };
 
 impl State {
-    /// Applies one job. Queries and evictions are not for here.
+    /// Applies one job. Queries and evictions are handled elsewhere.
     pub(crate) fn apply(&mut self, job: Job) -> Result<(), ActivationFailure> {
         let name = job.name();
         let matched = match job {
@@ -135,14 +135,13 @@ impl State {
     }
 }
 
-/// The failure of a handler that nobody has registered.
+/// The failure of a handler that is not registered.
 pub(crate) fn unknown_handler<'a>(
     what: &str,
     name: &str,
     known: impl Iterator<Item = &'a String>,
 ) -> Failure {
-    let known: Vec<&str> = known.map(String::as_str).collect();
-    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    let known = list_names(known.map(String::as_str));
     Failure::non_retryable(
         "UnknownHandler",
         format!("no {what} {name:?} is registered by the workflow; known: {known}"),

@@ -10,7 +10,7 @@ use crate::{
     Branch, Command, CommandKind, CommandRecord, Difference, DifferenceKind, Kind, Path, Payload, Recorded,
 };
 
-/// Maps whose order nobody sees, and whose hasher draws no randomness.
+/// Maps whose order has no effect, and whose hasher draws no randomness.
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
 
 /// The recorded commands, and how far the code has got with them.
@@ -56,7 +56,7 @@ impl Matcher {
         self.last.clear();
     }
 
-    /// Whether the history has an answer to the activation at hand.
+    /// Whether the history has the completion of the present activation.
     pub(crate) fn is_comparing(&self) -> bool {
         self.at < self.completions.len()
     }

@@ -21,7 +21,7 @@ pub(crate) struct Permits {
 struct Inner {
     /// None is free while someone waits.
     free: usize,
-    /// Nobody needs a permit any more.
+    /// No task needs a permit any more.
     is_open: bool,
     /// Who waits, in the order in which they came. A cell is set when its permit is given.
     waiting: BTreeMap<u64, Cell<()>>,
@@ -53,7 +53,7 @@ impl Permits {
         }
     }
 
-    /// From now on nobody waits.
+    /// From now on no task waits.
     pub(crate) fn open(&self) {
         let waiting = {
             let mut inner = self.lock();
@@ -65,7 +65,7 @@ impl Permits {
         }
     }
 
-    /// A wait for a permit, told as `what` to those who ask. It takes its place in the queue when it is first polled.
+    /// A wait for a permit, shown as `what` by an inspection. It takes its place in the queue when it is first polled.
     pub(crate) fn acquire(&self, ctx: &Context, what: WaitingFor) -> Acquire {
         Acquire { permits: self.clone(), what, ends: EndsWithScope::always(ctx), place: None }
     }
@@ -95,7 +95,7 @@ impl Permits {
     }
 }
 
-/// One wait for a permit. Whoever gets it gives it back with [`Permits::add`].
+/// One wait for a permit. The task that gets it gives it back with [`Permits::add`].
 pub(crate) struct Acquire {
     permits: Permits,
     what: WaitingFor,

@@ -53,12 +53,12 @@ pub enum WaitingFor {
     Cancellation,
 }
 
-/// A branch that cannot go on, and what it waits for.
+/// A branch that cannot continue, and what it waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocked {
     /// The branch.
     pub branch: String,
-    /// What it waits for; any of these lets it go on.
+    /// What it waits for; any of these lets it continue.
     pub waits: Vec<WaitingFor>,
 }
 

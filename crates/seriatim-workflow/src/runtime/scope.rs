@@ -17,7 +17,7 @@ pub(crate) struct ScopeNode {
 #[derive(Default)]
 struct Inner {
     reason: Option<Arc<str>>,
-    /// In the order of issue; those that are settled are swept out now and then.
+    /// In the order of issue; those that have ended are removed from time to time.
     operations: Vec<Operation>,
     children: Vec<Weak<ScopeNode>>,
     sweep_at: usize,
@@ -31,7 +31,7 @@ impl ScopeNode {
         Arc::new(Self { inner: Mutex::default(), cancelled: Cell::new() })
     }
 
-    /// A scope below this one. Below a cancelled scope it is born cancelled.
+    /// A scope below this one. Below a cancelled scope, a new scope is cancelled from the beginning.
     pub(crate) fn child(&self) -> Arc<Self> {
         let child = Self::root();
         let mut inner = self.lock();

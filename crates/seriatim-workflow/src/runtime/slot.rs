@@ -65,7 +65,7 @@ impl<T> Cell<T> {
         self.lock().is_set
     }
 
-    /// A wait for the value, told as `what` to whoever asks what a branch waits for.
+    /// A wait for the value, shown as `what` by an inspection.
     pub(crate) fn wait(&self, sched: &Arc<Sched>, what: WaitingFor) -> Wait<T> {
         Wait { cell: self.clone(), sched: Arc::clone(sched), what: Some(what), registered: None }
     }
@@ -109,7 +109,7 @@ pub(crate) struct Wait<T> {
     registered: Option<Registered>,
 }
 
-/// Where a wait stands: in the scheduler's list, and in the cell's.
+/// The places of a wait: in the scheduler's list, and in the cell's.
 #[derive(Clone, Copy)]
 struct Registered {
     id: usize,
@@ -158,7 +158,7 @@ impl<T> Wait<T> {
 }
 
 impl<T> Wait<T> {
-    /// The value itself, for the one who waits for it: nobody else will find it.
+    /// The value itself, for the one task that waits for it: no other task can read it afterwards.
     pub(crate) fn poll_take(&mut self, cx: &TaskContext<'_>) -> Poll<T> {
         match self.poll_with(cx, Option::take) {
             Poll::Ready(Some(value)) => Poll::Ready(value),
@@ -206,7 +206,7 @@ impl<T: Clone> Slot<T> {
         Self { cell: Cell::new(), ctx: ctx.clone() }
     }
 
-    /// Sets the value and wakes whoever waits for it. Returns false, and changes nothing, if it was set before.
+    /// Sets the value and wakes the tasks that wait for it. Returns false, and changes nothing, if it was set before.
     pub fn set(&self, value: T) -> bool {
         self.cell.set(value)
     }

@@ -28,7 +28,7 @@ use crate::{
 pub(crate) struct SharedRun {
     pub(crate) sched: Arc<Sched>,
     state: Mutex<State>,
-    /// The task that is polled; for those who look from another thread.
+    /// The task that is polled; read from other threads.
     pub(crate) polled: AtomicU32,
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct IncomingUpdate {
     pub(crate) run_validator: bool,
 }
 
-/// A signal that nobody has taken yet.
+/// A signal that was not taken yet.
 pub(crate) struct IncomingSignal {
     pub(crate) input: Vec<Payload>,
 }
@@ -108,7 +108,7 @@ pub(crate) struct SignalQueue {
     pub(crate) arrival: Option<Cell<()>>,
 }
 
-/// A condition on the workflow's own state, looked at whenever no task is ready.
+/// A condition on the workflow's own state, checked whenever no task is ready.
 pub(crate) struct Condition {
     /// None while it is being checked.
     pub(crate) holds: Option<Box<dyn FnMut() -> bool + Send>>,
@@ -319,7 +319,7 @@ impl State {
         pending
     }
 
-    /// The run cannot go on with this activation. The first reason counts.
+    /// The run cannot continue this activation. The first reason counts.
     pub(crate) fn fail(&mut self, failure: impl Into<ActivationFailure>) {
         self.fault.get_or_insert(failure.into());
     }
@@ -421,7 +421,7 @@ impl State {
         }
     }
 
-    /// Cancels an operation in the way that it wants to be. One that is settled stays as it is.
+    /// Cancels an operation, by its cancellation type. One that has ended stays as it is.
     pub(crate) fn cancel(
         &mut self,
         operation: Operation,

@@ -1,4 +1,4 @@
-//! What is pending, by number; and what has become of the last numbers that are not.
+//! Pending operations, by number; and why the last numbers that are not pending are not.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::{self, HashMap};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::kind::NumberedKind;
 use crate::{CommandSeq, Exhausted, Kind, Path, UnmatchedResponse};
 
-/// How many settled numbers of each kind are remembered, so that a response that fits none says what is wrong.
+/// How many ended numbers of each kind are remembered, so that a response that fits none says what is wrong.
 pub const REMEMBERED: usize = 1024;
 
 /// Names an operation within a run.
@@ -34,10 +34,10 @@ pub struct PendingOperation {
 
 /// Why a number is no longer pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Settled {
+pub(crate) enum EndReason {
     Resolved,
     Cancelled,
-    /// The response came when nobody waited for it any more.
+    /// The response came when no task waited for it any more.
     Dropped,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Entry<E> {
     pub(crate) slots: Option<E>,
 }
 
-/// Spreads numbers over a table. They come from the run itself, so nobody can choose them to collide.
+/// Spreads numbers over a table. They come from the run itself, so no one can choose them to collide.
 #[derive(Default)]
 pub(crate) struct NumberHasher(u64);
 
@@ -70,12 +70,12 @@ pub(crate) struct Table<K, E> {
     next: Option<CommandSeq<K>>,
     /// Its order shows nowhere.
     pending: HashMap<u32, Entry<E>, BuildHasherDefault<NumberHasher>>,
-    settled: VecDeque<(u32, Settled)>,
+    ended: VecDeque<(u32, EndReason)>,
 }
 
 impl<K: NumberedKind, E> Table<K, E> {
     pub(crate) fn new() -> Self {
-        Self { next: Some(CommandSeq::FIRST), pending: HashMap::default(), settled: VecDeque::new() }
+        Self { next: Some(CommandSeq::FIRST), pending: HashMap::default(), ended: VecDeque::new() }
     }
 
     /// From now on numbers are above this one.
@@ -111,12 +111,12 @@ impl<K: NumberedKind, E> Table<K, E> {
         self.pending.contains_key(&seq)
     }
 
-    /// Takes what waits for the response out of the table, in one step. None: nobody waits for it any more, and it is
+    /// Takes what waits for the response out of the table, in one step. `None`: no task waits for it any more, and it is
     /// to be dropped.
     pub(crate) fn resolve(&mut self, seq: CommandSeq<K>, job: &str) -> Result<Option<E>, UnmatchedResponse> {
         let seq = seq.get();
         if let Some(entry) = self.pending.remove(&seq) {
-            self.settle(seq, if entry.slots.is_some() { Settled::Resolved } else { Settled::Dropped });
+            self.end(seq, if entry.slots.is_some() { EndReason::Resolved } else { EndReason::Dropped });
             return Ok(entry.slots);
         }
         self.explain(seq, job).map_or(Ok(None), Err)
@@ -125,15 +125,14 @@ impl<K: NumberedKind, E> Table<K, E> {
     /// Why a response for this number fits nothing; none if it is to be dropped in silence.
     pub(crate) fn explain(&self, seq: u32, job: &str) -> Option<UnmatchedResponse> {
         let (job, kind) = (job.to_owned(), K::KIND);
-        let settled =
-            self.settled.iter().rev().find(|(settled, _)| *settled == seq).map(|(_, reason)| *reason);
-        Some(match settled {
-            Some(Settled::Cancelled) => return None,
-            // Many timers may be cancelled at once and fire all the same. A fired timer brings nothing but the fact.
-            None if K::KIND == Kind::Timer && self.settled.len() == REMEMBERED && !self.is_ahead(seq) => {
+        let reason = self.ended.iter().rev().find(|(ended, _)| *ended == seq).map(|(_, reason)| *reason);
+        Some(match reason {
+            Some(EndReason::Cancelled) => return None,
+            // Many timers may be cancelled at once and still fire. The response of a timer has no value to lose.
+            None if K::KIND == Kind::Timer && self.ended.len() == REMEMBERED && !self.is_ahead(seq) => {
                 return None;
             }
-            Some(Settled::Resolved | Settled::Dropped) => UnmatchedResponse::Repeated { job, kind, seq },
+            Some(EndReason::Resolved | EndReason::Dropped) => UnmatchedResponse::Repeated { job, kind, seq },
             None => match self.next {
                 Some(next) if next.get() <= seq => {
                     UnmatchedResponse::NeverIssued { job, kind, seq, next: next.get() }
@@ -151,15 +150,15 @@ impl<K: NumberedKind, E> Table<K, E> {
     /// Takes an operation out of the table because the run has cancelled it and no response will come.
     pub(crate) fn cancel(&mut self, seq: u32) -> Option<Entry<E>> {
         let entry = self.pending.remove(&seq)?;
-        self.settle(seq, Settled::Cancelled);
+        self.end(seq, EndReason::Cancelled);
         Some(entry)
     }
 
-    fn settle(&mut self, seq: u32, reason: Settled) {
-        if self.settled.len() == REMEMBERED {
-            self.settled.pop_front();
+    fn end(&mut self, seq: u32, reason: EndReason) {
+        if self.ended.len() == REMEMBERED {
+            self.ended.pop_front();
         }
-        self.settled.push_back((seq, reason));
+        self.ended.push_back((seq, reason));
     }
 
     pub(crate) fn list(&self) -> Vec<PendingOperation> {

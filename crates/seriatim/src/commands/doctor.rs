@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::target::{Target, open_storage};
+use crate::target::{Target, open_storage, workflows};
 
 /// Checks everything that is derived against the logs, and mends it.
 ///
@@ -156,7 +156,9 @@ async fn examine_open(
         progress.tell(&format!("partition {}", told.partition), told.done, told.total);
     };
     let (log, store) = (storage.log().clone(), storage.store().clone());
-    let doctor = doctor::Doctor::new(context.env.clone(), log, store, []).with_accepted().on_loss(tell_loss);
+    let apps = [workflows()?];
+    let doctor =
+        doctor::Doctor::new(context.env.clone(), log, store, apps).with_accepted().on_loss(tell_loss);
     let report = doctor.run(scratch.store(), treatment, &mut tell).await;
     progress.end();
     // What is left of it goes when the storage is opened next.

@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::running::{announce, report, start_logging, stop_on_signals};
 use crate::settings::{Flags, ListenAddress, Settings};
-use crate::target::is_new;
+use crate::target::{is_new, workflows};
 
 /// Connections that the system holds until the server accepts them.
 const BACKLOG: u32 = 1_024;
@@ -76,8 +76,8 @@ async fn serve(context: &Context, settings: &Settings) -> Result<(), CliError> {
     }
     let engine = Engine::open(env.clone(), log, store, apps, engine_options).await?;
     let storage = Arc::new(storage);
-    let (workflows, activities) = (demo::workflows(), demo::activities());
-    let host = WorkflowHost::open(env.clone(), engine.clone(), workflows, activities, host_options);
+    let (code, activities) = (demo::workflows(), demo::activities());
+    let host = WorkflowHost::open(env.clone(), engine.clone(), code, activities, host_options);
     let server = Server::new(engine.clone()).storage(storage.clone()).metrics(Some(metrics)).options(options);
     let served = listen(env, settings, socket, server.workflows(host.clone()), stop).await;
     host.close().await;
@@ -189,10 +189,14 @@ fn refused(error: std::io::Error) -> CliError {
 
 fn applications(settings: &Settings) -> Result<Vec<App>, CliError> {
     let paths = settings.apps();
+    let mut apps = vec![workflows()?];
     if paths.is_empty() {
-        return Ok(vec![App::new(shop())]);
+        apps.push(App::new(shop()));
     }
-    paths.iter().map(|path| read_application(path).map(App::new)).collect()
+    for path in &paths {
+        apps.push(App::new(read_application(path)?));
+    }
+    Ok(apps)
 }
 
 fn read_application(path: &Path) -> Result<Application, CliError> {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use seriatim_types::{Number, WorkspaceOffset};
 
-use super::{BadFormat, KIND, NAME, SEQUENCE, SeriesFormat};
+use super::{BUILT_IN, BadFormat, KIND, NAME, SEQUENCE, SeriesFormat};
 use crate::command::context::{Command, CommandError, Context, answer};
 use crate::command::projector::{Projected, Rows, projector};
 use crate::command::view::KeyPart;
@@ -47,6 +47,7 @@ pub(crate) fn app() -> Result<App, DefinitionError> {
         .kind(KindDefinition::new(KIND))
         .build()?;
     let app = App::new(definition)
+        .built_in(BUILT_IN)
         .command(SETTINGS, Reading(settings))
         .command(NEXT, Reading(next))
         .command(VOID, void)

@@ -113,14 +113,7 @@ impl Series<'_> {
     /// The workspace of a series, if there is one.
     async fn find(&self, name: &str) -> Result<Option<WorkspaceId>, SubmitError> {
         check_name("series", name)?;
-        if let Some(id) = self.engine.series_ids().get(name) {
-            return Ok(Some(id));
-        }
-        let found = self.engine.registry().named(NAME, name).await?;
-        if let Some(id) = found {
-            self.engine.series_ids().insert(name.into(), id);
-        }
-        Ok(found)
+        self.engine.hosted(NAME)?.find(name).await
     }
 
     /// The workspace of a series that has to be there.
@@ -131,13 +124,9 @@ impl Series<'_> {
 
     /// The workspace of a series, made if it is not there.
     async fn used(&self, name: &str) -> Result<WorkspaceId, SubmitError> {
-        if let Some(id) = self.find(name).await? {
-            return Ok(id);
-        }
-        let (running, kind) = self.running()?;
-        let (workspace, _) = self.engine.workspace_for(running, kind, Some(name), None).await?;
-        self.engine.series_ids().insert(name.into(), workspace.id);
-        Ok(workspace.id)
+        check_name("series", name)?;
+        let (workspace, _) = self.engine.hosted(NAME)?.register(KIND, name).await?;
+        Ok(workspace)
     }
 
     async fn submit(&self, workspace: WorkspaceId, request: Request) -> Result<Answer, SubmitError> {

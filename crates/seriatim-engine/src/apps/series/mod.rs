@@ -27,11 +27,19 @@ pub use who::{Issued, Voided};
 
 pub(crate) use commands::app;
 
+use crate::apps::hosted::BuiltIn;
 use crate::error::RequestError;
 use crate::limits::NAME_BYTES_MAX;
 
 /// The application's number, compiled in.
 pub(crate) const ID: ApplicationId = ApplicationId::new(2);
+/// Users take numbers and change settings by commands of their own; a workspace is created by its first use.
+const BUILT_IN: BuiltIn = BuiltIn {
+    id: ID,
+    keeps_keys: false,
+    refuses_workspaces: "a series is made by using it, or with its settings",
+    refuses_commands: None,
+};
 /// The application's name, and the scope of its names in the registry.
 pub(crate) const NAME: &str = "series";
 /// The kind of its workspaces.

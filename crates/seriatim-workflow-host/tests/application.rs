@@ -3,16 +3,23 @@
 
 use serde_json::json;
 use seriatim_engine::doctor::Treatment;
-use seriatim_engine::{
-    Advance, Engine, Options, Request, RunRow, RunStatus, SubmitError, Wait, Waiting, Workflows,
-};
+use seriatim_engine::{Engine, Options, Request, SubmitError};
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
 use seriatim_types::{ErrorKind, WorkspaceId, WorkspaceOffset};
+use seriatim_workflow_host::{Advance, RunRow, RunStatus, Wait, Waiting, Workflows};
 
 async fn open(env: &Env, log: &Log, store: &Store) -> Engine {
-    Engine::open(env.clone(), log.clone(), store.clone(), [], Options::default()).await.unwrap()
+    Engine::open(
+        env.clone(),
+        log.clone(),
+        store.clone(),
+        [seriatim_workflow_host::app().unwrap()],
+        Options::default(),
+    )
+    .await
+    .unwrap()
 }
 
 fn storage() -> (Log, Store) {
@@ -32,7 +39,7 @@ fn row(run: u64, status: RunStatus) -> RunRow {
         from: 0,
         to,
         next: None,
-        owes: false,
+        has_undelivered: false,
     }
 }
 
@@ -58,7 +65,7 @@ fn a_workflow_is_listed_where_its_newest_run_stands() {
     simulate(1, |env| async move {
         let (log, store) = storage();
         let engine = open(&env, &log, &store).await;
-        let workflows = engine.workflows();
+        let workflows = Workflows::new(&engine);
         let (workspace, created) = workflows.register("w").await.unwrap();
         assert!(created);
         assert_eq!(workflows.register("w").await.unwrap(), (workspace, false));
@@ -82,8 +89,8 @@ fn a_workflow_is_listed_where_its_newest_run_stands() {
         // A row that was removed is gone from the store, not only hidden; and everything can be derived again.
         let again = open(&env, &log, &store).await;
         assert!(again.wait_ready(std::time::Duration::from_secs(5)).await);
-        assert_eq!(listed(&again.workflows(), RunStatus::Completed).await, []);
-        assert_eq!(listed(&again.workflows(), RunStatus::Running).await, [(workspace, 2)]);
+        assert_eq!(listed(&Workflows::new(&again), RunStatus::Completed).await, []);
+        assert_eq!(listed(&Workflows::new(&again), RunStatus::Running).await, [(workspace, 2)]);
         for treatment in [Treatment::Check, Treatment::Rebuild] {
             let scratch = Store::new(MemoryStore::new());
             let report = again.doctor(&scratch, treatment, &mut |_| {}).await.unwrap();
@@ -92,8 +99,8 @@ fn a_workflow_is_listed_where_its_newest_run_stands() {
         again.close().await;
         let anew = open(&env, &log, &Store::new(MemoryStore::new())).await;
         assert!(anew.wait_ready(std::time::Duration::from_secs(5)).await);
-        assert_eq!(listed(&anew.workflows(), RunStatus::Completed).await, []);
-        assert_eq!(listed(&anew.workflows(), RunStatus::Running).await, [(workspace, 2)]);
+        assert_eq!(listed(&Workflows::new(&anew), RunStatus::Completed).await, []);
+        assert_eq!(listed(&Workflows::new(&anew), RunStatus::Running).await, [(workspace, 2)]);
         anew.close().await;
     });
 }
@@ -103,7 +110,7 @@ fn the_index_knows_which_runs_wait_and_forgets_those_that_it_is_told_to() {
     simulate(5, |env| async move {
         let (log, store) = storage();
         let engine = open(&env, &log, &store).await;
-        let workflows = engine.workflows();
+        let workflows = Workflows::new(&engine);
         let (workspace, _) = workflows.register("w").await.unwrap();
         let partition = engine.partition_of("workflows", workspace).unwrap();
         let waiting = async |workflows: &Workflows<'_>| {
@@ -137,14 +144,18 @@ fn the_index_knows_which_runs_wait_and_forgets_those_that_it_is_told_to() {
 
         let again = open(&env, &log, &store).await;
         assert!(again.wait_ready(std::time::Duration::from_secs(5)).await);
-        assert_eq!(waiting(&again.workflows()).await, [(2, Some(message))]);
-        end(&again.workflows(), workspace, 2, 6).await;
+        assert_eq!(waiting(&Workflows::new(&again)).await, [(2, Some(message))]);
+        end(&Workflows::new(&again), workspace, 2, 6).await;
         let was = Some(RunStatus::Completed);
         let forget = Advance { forgets: vec![2], was, ..Advance::default() };
-        again.workflows().advance(workspace, forget).await.unwrap();
-        assert_eq!(runs(&again.workflows()).await, Vec::<u64>::new());
-        assert_eq!(listed(&again.workflows(), RunStatus::Completed).await, []);
-        assert_eq!(again.workflows().next_run(workspace).await.unwrap(), 3, "numbers are not used again");
+        Workflows::new(&again).advance(workspace, forget).await.unwrap();
+        assert_eq!(runs(&Workflows::new(&again)).await, Vec::<u64>::new());
+        assert_eq!(listed(&Workflows::new(&again), RunStatus::Completed).await, []);
+        assert_eq!(
+            Workflows::new(&again).next_run(workspace).await.unwrap(),
+            3,
+            "numbers are not used again"
+        );
         let scratch = Store::new(MemoryStore::new());
         let report = again.doctor(&scratch, Treatment::Rebuild, &mut |_| {}).await.unwrap();
         assert!(report.is_clean(), "{report:?}");
@@ -157,7 +168,7 @@ fn many_that_have_ended_do_not_hide_one_that_runs() {
     simulate(2, |env| async move {
         let (log, store) = storage();
         let engine = open(&env, &log, &store).await;
-        let workflows = engine.workflows();
+        let workflows = Workflows::new(&engine);
         let mut running = Vec::new();
         for number in 0..40 {
             let (workspace, _) = workflows.register(&format!("w{number}")).await.unwrap();
@@ -189,7 +200,7 @@ fn runs_have_no_gap_and_a_key_belongs_to_what_was_meant() {
     simulate(3, |env| async move {
         let (log, store) = storage();
         let engine = open(&env, &log, &store).await;
-        let workflows = engine.workflows();
+        let workflows = Workflows::new(&engine);
         let (workspace, _) = workflows.register("w").await.unwrap();
         let wrong = Advance { draw: vec![2], ..Advance::default() };
         assert_eq!(workflows.advance(workspace, wrong).await.unwrap_err().kind(), ErrorKind::Conflict);
@@ -217,7 +228,7 @@ fn only_a_host_writes_to_a_workflow() {
     simulate(4, |env| async move {
         let (log, store) = storage();
         let engine = open(&env, &log, &store).await;
-        let (workspace, _) = engine.workflows().register("w").await.unwrap();
+        let (workspace, _) = Workflows::new(&engine).register("w").await.unwrap();
         let request = Request::new("Advance").args(json!({"body": null}));
         let refused = engine.submit("workflows", workspace, &request).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Invalid);
@@ -228,24 +239,24 @@ fn only_a_host_writes_to_a_workflow() {
 }
 
 #[test]
-fn what_a_run_owes_to_others_is_listed_until_it_is_settled() {
+fn a_run_with_undelivered_messages_is_listed_until_they_are_delivered() {
     simulate(5, |env| async move {
         let (log, store) = storage();
         let engine = open(&env, &log, &store).await;
-        let workflows = engine.workflows();
+        let workflows = Workflows::new(&engine);
         let (workspace, _) = workflows.register("w").await.unwrap();
         begin(&workflows, workspace, 1, None).await;
-        let rows = vec![RunRow { owes: true, from: 1, ..row(1, RunStatus::Completed) }];
+        let rows = vec![RunRow { has_undelivered: true, from: 1, ..row(1, RunStatus::Completed) }];
         let was = Some(RunStatus::Running);
         workflows.advance(workspace, Advance { rows, was, ..Advance::default() }).await.unwrap();
         begin(&workflows, workspace, 2, Some(RunStatus::Completed)).await;
         let partition = engine.partition_of("workflows", workspace).unwrap();
-        let owing = workflows.owing(partition, None, 10).await.unwrap();
+        let owing = workflows.undelivered(partition, None, 10).await.unwrap();
         assert_eq!(owing.iter().map(|(_, row)| row.run).collect::<Vec<_>>(), [1]);
-        assert!(workflows.owing(partition, Some((workspace, 1)), 10).await.unwrap().is_empty());
-        let settles = Advance { settles: Some(1), ..Advance::default() };
-        workflows.advance(workspace, settles).await.unwrap();
-        assert!(workflows.owing(partition, None, 10).await.unwrap().is_empty());
+        assert!(workflows.undelivered(partition, Some((workspace, 1)), 10).await.unwrap().is_empty());
+        let delivered = Advance { delivered: Some(1), ..Advance::default() };
+        workflows.advance(workspace, delivered).await.unwrap();
+        assert!(workflows.undelivered(partition, None, 10).await.unwrap().is_empty());
         assert_eq!(listed(&workflows, RunStatus::Running).await, [(workspace, 2)]);
         engine.close().await;
     });

@@ -1,6 +1,6 @@
-//! The alarm clock of a host: what is due, in order.
+//! The alarms of a host: everything that is due at a time, in order.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use seriatim_env::Env;
@@ -11,43 +11,43 @@ use tokio::sync::Notify;
 
 use crate::attempt::to_time;
 
-/// What is due.
+/// What is due at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Alarm {
     /// A timer of the run.
     Timer(u32),
-    /// The run has to be over.
+    /// The run's timeout.
     Deadline,
     /// The run's first activation.
     Begin,
-    /// The run was not read yet, and something of it is due.
+    /// Something of a run is due whose history is not in memory.
     Wake,
 }
 
-/// When, of which workflow's run, what.
+/// When it is due, the workflow, the run, and what is due.
 type Due = (Time, WorkspaceId, u64, Alarm);
 
-/// One entry per pending timer of all open runs: some hundred bytes each.
+/// A queue of alarms, the earliest first. One entry for each pending timer of all open runs: about a hundred bytes each.
 #[derive(Debug, Default)]
-pub(crate) struct Clock {
-    alarms: Mutex<BTreeMap<Due, ()>>,
-    /// There is an earlier alarm than the one that is waited for.
+pub(crate) struct Alarms {
+    queue: Mutex<BTreeSet<Due>>,
+    /// Notified when an alarm is set that is earlier than all others.
     earlier: Notify,
 }
 
-/// A clock that was set back must not keep alarms from ringing.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// The clock is read at least this often: if it was set back, the time until the first alarm is not what it was.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(60);
 
-impl Clock {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Due, ()>> {
-        self.alarms.lock()
+impl Alarms {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<Due>> {
+        self.queue.lock()
     }
 
     pub(crate) fn set(&self, at: Time, workspace: WorkspaceId, run: u64, alarm: Alarm) {
         let due = (at, workspace, run, alarm);
-        let mut alarms = self.lock();
-        alarms.insert(due, ());
-        if alarms.first_key_value().is_some_and(|(first, ())| *first == due) {
+        let mut queue = self.lock();
+        queue.insert(due);
+        if queue.first() == Some(&due) {
             self.earlier.notify_one();
         }
     }
@@ -56,24 +56,21 @@ impl Clock {
         self.lock().remove(&(at, workspace, run, alarm));
     }
 
-    /// Takes the alarms that are due, up to a number.
+    /// Takes the alarms that are due out of the queue, up to a number.
     fn take(&self, now: Time, limit: usize) -> Vec<Due> {
-        let mut alarms = self.lock();
+        let mut queue = self.lock();
         let mut due = Vec::new();
-        while due.len() < limit {
-            match alarms.first_entry() {
-                Some(first) if first.key().0 <= now => due.push(first.remove_entry().0),
-                _ => break,
-            }
+        while due.len() < limit && queue.first().is_some_and(|(at, ..)| *at <= now) {
+            due.extend(queue.pop_first());
         }
         due
     }
 
     fn first(&self) -> Option<Time> {
-        self.lock().first_key_value().map(|((at, ..), ())| *at)
+        self.lock().first().map(|(at, ..)| *at)
     }
 
-    /// Hands out what is due. It does not end.
+    /// Calls `ring` for each alarm when it is due. It does not end.
     pub(crate) async fn run(&self, env: &Env, ring: impl Fn(WorkspaceId, u64, Alarm)) {
         loop {
             let now = to_time(env.now());
@@ -83,8 +80,8 @@ impl Clock {
             match self.first() {
                 Some(at) if at <= now => tokio::task::yield_now().await,
                 Some(at) => {
-                    let wait = at.since(now).min(LOOK_AGAIN);
-                    // Both ways out mean the same: it is time to look.
+                    let wait = at.since(now).min(RECHECK_INTERVAL);
+                    // After the time and after the notification the loop does the same: it takes what is due.
                     let _ = env.timeout(wait, self.earlier.notified()).await;
                 }
                 None => self.earlier.notified().await,

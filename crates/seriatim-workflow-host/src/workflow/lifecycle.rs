@@ -1,4 +1,4 @@
-//! What a workflow is to its driver.
+//! What a driver knows of its workflow.
 //!
 //! ```text
 //!            read: no run is open            a run starts
@@ -7,18 +7,18 @@
 //!   │ │  ───────────────────────────────────────────────────┘ │ └─┘
 //!   │ └── not written, or its code cannot continue (stuck) ◄──┘
 //!   │ ▲
-//!   ▼ │ it is tried again
-//!  Stuck     read, after its code could not continue: a run is open that only an end or a retry gets on
+//!   ▼ │ it is retried
+//!  Stuck     read, after its code could not continue: a run is open that waits for a retry, or for its end
 //! ```
 //!
 //! Only the driver of a workflow changes it.
 
 use std::sync::Arc;
 
-use seriatim_engine::{RunRow, RunStatus, Wait};
 use seriatim_workflow::{Failure, Start, Time};
 
 use super::pending::Pending;
+use crate::application::{RunRow, RunStatus, Wait};
 use crate::entry::{Begins, Ended, Turn};
 use crate::options::HostOptions;
 use crate::size;
@@ -101,9 +101,9 @@ pub(crate) struct Loaded {
     pub(crate) open: Option<Box<OpenRun>>,
 }
 
-/// What a workflow is to its driver.
+/// What a driver knows of its workflow.
 #[derive(Debug)]
-pub(crate) enum Standing {
+pub(crate) enum Lifecycle {
     /// Its log has to be read.
     Unread {
         /// Why the code of the open run could not continue, if it could not.
@@ -119,13 +119,13 @@ pub(crate) enum Standing {
     Stuck(Tail, Box<OpenRun>, String),
 }
 
-impl Default for Standing {
+impl Default for Lifecycle {
     fn default() -> Self {
         Self::Unread { stuck: None, is_in_doubt: false }
     }
 }
 
-impl Standing {
+impl Lifecycle {
     pub(crate) const fn is_unread(&self) -> bool {
         matches!(self, Self::Unread { .. })
     }
@@ -177,7 +177,7 @@ impl Standing {
         }
     }
 
-    /// The log was read. A run that was stuck is so until it is tried again, or has ended.
+    /// The log was read. A run that was stuck stays stuck until it is retried, or has ended.
     pub(crate) fn read(&mut self, Loaded { tail, open }: Loaded) {
         let stuck = self.take_stuck();
         *self = match (open, stuck) {
@@ -201,26 +201,26 @@ impl Standing {
         *self = Self::Unread { stuck: self.take_stuck(), is_in_doubt };
     }
 
-    /// Before the log is read, it has to be settled whether the last event is written.
-    pub(crate) fn doubt(&mut self) {
+    /// It is not known whether the last event is written: that has to be found out before the log is read.
+    pub(crate) fn mark_in_doubt(&mut self) {
         *self = Self::Unread { stuck: self.take_stuck(), is_in_doubt: true };
     }
 
     /// It is known which events are written.
-    pub(crate) const fn settled(&mut self) {
+    pub(crate) const fn doubt_resolved(&mut self) {
         if let Self::Unread { is_in_doubt, .. } = self {
             *is_in_doubt = false;
         }
     }
 
     /// The open run's code cannot continue. What it has changed in memory is forgotten.
-    pub(crate) fn stick(&mut self, reason: String) {
+    pub(crate) fn mark_stuck(&mut self, reason: String) {
         let is_in_doubt = self.is_in_doubt();
         *self = Self::Unread { stuck: Some(reason), is_in_doubt };
     }
 
-    /// A stuck run is to be tried again. Says whether it was stuck.
-    pub(crate) fn unstick(&mut self) -> bool {
+    /// A stuck run is retried. Says whether it was stuck.
+    pub(crate) fn clear_stuck(&mut self) -> bool {
         if self.stuck().is_none() {
             return false;
         }

@@ -1,11 +1,11 @@
-//! How a run stands.
+//! What the index keeps of a run.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// How a run stands.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
@@ -15,13 +15,13 @@ pub enum RunStatus {
     Completed,
     /// It has ended with a failure.
     Failed,
-    /// It has stopped because it was asked to.
+    /// It has stopped after a request to cancel it.
     Cancelled,
-    /// It was ended from outside, without being asked.
+    /// It was ended from outside, and its code was not asked.
     Terminated,
-    /// Its time was over.
+    /// It did not end before its timeout.
     TimedOut,
-    /// It goes on as the next run.
+    /// It has ended, and the next run continues it.
     ContinuedAsNew,
 }
 
@@ -84,7 +84,7 @@ pub struct RunRow {
     /// The name of its code.
     #[serde(rename = "type")]
     pub workflow_type: String,
-    /// How it stands.
+    /// Its status.
     pub status: RunStatus,
     /// When it began: milliseconds since the Unix epoch.
     pub started: u64,
@@ -96,12 +96,12 @@ pub struct RunRow {
     /// The event that ended it; 0 in an event: this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<u64>,
-    /// The run that goes on where it ended: it continued as new, or is tried again.
+    /// The run that continues it: it continued as new, or is retried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,
-    /// It had still to tell others something when it ended.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub owes: bool,
+    /// When it ended, messages to other workflows were not delivered yet. Stored as `owes`.
+    #[serde(default, rename = "owes", skip_serializing_if = "std::ops::Not::not")]
+    pub has_undelivered: bool,
 }
 
 #[cfg(test)]

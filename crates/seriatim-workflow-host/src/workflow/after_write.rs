@@ -7,16 +7,19 @@ use seriatim_workflow::Job;
 use super::effect::{Effect, Effects};
 use super::ending::{self, Ending, Outcome};
 use super::item::{Item, Responder, Written};
+use super::lifecycle::OpenRun;
 use super::operations;
 use super::run_id;
-use super::standing::OpenRun;
 use super::state::{Facts, State};
 use super::writing::{Writing, completed};
-use crate::clock::Alarm;
+use crate::alarms::Alarm;
 use crate::entry::Entry;
 use crate::error::HostError;
 
-/// An event is durable at this offset: what it says is so, is carried out, and is answered.
+/// An event is durable at this offset: the state takes it in, its effects follow, and its callers are answered.
+///
+/// The order matters. First the state agrees with the log; then operations begin and are cancelled, which reads the state;
+/// then callers are answered; and the end of a run comes last, because it closes what the steps before have used.
 pub(crate) fn written(
     state: &mut State,
     mut writing: Writing,
@@ -37,17 +40,17 @@ pub(crate) fn written(
     if let Some(ending) = ending {
         let outcome = Outcome::of(&entry).filter(|_| ending.next.is_none());
         ended(state, ending, offset, facts, effects);
-        state.last_ended = state.standing.newest().cloned().zip(outcome);
+        state.last_ended = state.lifecycle.newest().cloned().zip(outcome);
     }
-    if let (Some(open), Some(wait)) = (state.standing.run_mut(), wait) {
+    if let (Some(open), Some(wait)) = (state.lifecycle.run_mut(), wait) {
         open.wait = Some(wait);
     }
 }
 
-/// What an event says is so. Its turns were taken in when they were made.
+/// Applies an event to the state, except for its turns: these were applied when the code was activated.
 fn take_in(state: &mut State, writing: &Writing, offset: u64, effects: &mut Effects) {
     let Writing { entry, forgets, .. } = writing;
-    if let Some(open) = state.standing.run_mut() {
+    if let Some(open) = state.lifecycle.run_mut() {
         entry.retries.iter().for_each(|retry| open.pending.retry(retry));
         entry.attempts.iter().for_each(|attempted| open.pending.attempted(attempted));
         entry.arrived.iter().for_each(|job| open.pending.arrive(job));
@@ -57,8 +60,8 @@ fn take_in(state: &mut State, writing: &Writing, offset: u64, effects: &mut Effe
             effects.push(Effect::RunStarted);
         }
     }
-    let begun = state.standing.run().filter(|_| entry.begins.is_some()).map(|open| open.row.clone());
-    if let Some(tail) = state.standing.tail_mut() {
+    let begun = state.lifecycle.run().filter(|_| entry.begins.is_some()).map(|open| open.row.clone());
+    if let Some(tail) = state.lifecycle.tail_mut() {
         tail.offset = offset;
         tail.newest = begun.or_else(|| tail.newest.take().filter(|row| !forgets.contains(&row.run)));
     }
@@ -94,7 +97,7 @@ fn ended(state: &mut State, ending: Ending, offset: u64, facts: &Facts<'_>, effe
     effects.push(Effect::DiscardCode);
     state.inbox.release();
     state.under_way.clear(effects);
-    let Some(open) = state.standing.close() else { return };
+    let Some(open) = state.lifecycle.close() else { return };
     let run = open.row.run;
     if let Some(at) = ending::deadline(open.begins.deadline, &open.start) {
         effects.push(Effect::UnsetAlarm { at, run, alarm: Alarm::Deadline });
@@ -102,15 +105,15 @@ fn ended(state: &mut State, ending: Ending, offset: u64, facts: &Facts<'_>, effe
     let mut row = ending.row;
     row.from = if row.from == 0 { offset } else { row.from };
     row.to = Some(offset);
-    if row.owes {
+    if row.has_undelivered {
         effects.push(Effect::DeliverRemaining(row.clone(), Box::new(open.pending)));
     }
     let next = ending.next.map(|next| {
-        let row = seriatim_engine::RunRow { from: offset, ..ending::row_of(&next) };
+        let row = crate::application::RunRow { from: offset, ..ending::row_of(&next) };
         let run = OpenRun::new(row, *next.start, next.begins, next.at);
         OpenRun { due: Some(next.at), wait: open.wait, ..run }
     });
-    if let Some(tail) = state.standing.tail_mut() {
+    if let Some(tail) = state.lifecycle.tail_mut() {
         tail.newest = Some(next.as_ref().map_or(row, |next| next.row.clone()));
     }
     let error = match &next {
@@ -118,17 +121,17 @@ fn ended(state: &mut State, ending: Ending, offset: u64, facts: &Facts<'_>, effe
         None => state.not_running(facts),
     };
     if let Some(next) = next {
-        state.standing.open(next);
+        state.lifecycle.open(next);
         operations::resume(state, effects);
     }
     effects.extend(state.updates.drain().map(|(_, reply)| Effect::Answer(reply, Err(error.clone()))));
     effects.extend([Effect::RunEnded, Effect::NotifyEnded]);
 }
 
-/// The run's code cannot react to what has happened. Answers of activities are put back.
+/// The run's code cannot react to its jobs. Answers of activities go back into the inbox.
 pub(crate) fn stuck(state: &mut State, run: u64, reason: String, answers: Vec<Job>, effects: &mut Effects) {
     effects.push(Effect::DiscardCode);
-    state.stick(reason, effects);
+    state.mark_stuck(reason, effects);
     put_back(state, answers.into_iter().map(|job| Item::Answer { run, job, generation: 0 }).collect());
 }
 
@@ -146,7 +149,12 @@ pub(crate) fn is_retried(error: &SubmitError, writing: &Writing) -> bool {
     }
 }
 
-/// The engine has not written an event, or does not know: everything is read again, and what has happened comes again.
+/// The engine has not written an event, or does not know whether it has.
+///
+/// Memory has taken in the turns of the event, so it may differ from the log: the state is forgotten and the code dropped,
+/// and both are read from the log before the next step. What must not be lost goes back to the front of the inbox, in its
+/// old order: answers of operations always, requests only if it is certain that they are not in the log. Callers whose
+/// request is not put back get the error, and decide themselves.
 pub(crate) fn not_written(
     state: &mut State,
     mut writing: Writing,
@@ -158,21 +166,21 @@ pub(crate) fn not_written(
     state.forget(effects);
     if !is_retried(&error, &writing) {
         if !writing.is_awaited() {
-            state.standing.stick(error.to_string());
+            state.lifecycle.mark_stuck(error.to_string());
         }
         return refuse(writing, &error.into(), effects);
     }
     put_back(state, writing.answers());
     match kind {
-        // What the code has asked for does not fit beside so many jobs: they come in smaller parts.
+        // The commands do not fit into an event with so many jobs: the next activation takes fewer.
         ErrorKind::TooLarge => {
             state.jobs_limit = writing.smaller();
             put_back(state, writing.take_requests());
         }
-        // No caller has asked for a certain offset: what was asked for comes again.
+        // Another event was written first. The offset is the host's own condition, not the caller's: the requests are retried.
         ErrorKind::Conflict => put_back(state, writing.take_requests()),
         ErrorKind::InDoubt => {
-            state.standing.doubt();
+            state.lifecycle.mark_in_doubt();
             refuse_outcomes(state, &writing.entry, &error, effects);
         }
         _ => {}
@@ -184,7 +192,7 @@ pub(crate) fn not_written(
     refuse(writing, &error.into(), effects);
 }
 
-/// Those who wait for what was to be written learn why it is not.
+/// Answers the callers of an event that is not written with the reason.
 fn refuse(writing: Writing, error: &HostError, effects: &mut Effects) {
     let started = writing.started.map(Responder::Written);
     let responders = writing.responders.into_iter().map(|(_, responder)| responder);
@@ -196,7 +204,7 @@ fn put_back(state: &mut State, items: Vec<Item>) {
     items.into_iter().rev().for_each(|item| state.inbox.push_front(item));
 }
 
-/// What the host itself wanted to be written, and no caller waits for.
+/// What the host itself was writing, and no caller waits for.
 fn notes(writing: &Writing) -> Vec<Item> {
     let run = writing.entry.run;
     let ended = writing.entry.ended.clone().filter(|_| !writing.is_awaited());
@@ -205,8 +213,8 @@ fn notes(writing: &Writing) -> Vec<Item> {
     ended.map(end).into_iter().chain(delivered).collect()
 }
 
-/// It is not known whether an event is written that ends updates, or the run: who waits for their outcomes is told that,
-/// since nothing would tell them later if it is.
+/// It is not known whether an event is written that ends updates, or the run. If it is written, no later event answers those
+/// who wait for the outcomes, so they get the error.
 fn refuse_outcomes(state: &mut State, entry: &Entry, error: &SubmitError, effects: &mut Effects) {
     let mut commands = entry.turns.iter().flat_map(|turn| &turn.commands);
     let is_end = entry.ended.is_some() || commands.any(|command| command.kind().ends_the_run());

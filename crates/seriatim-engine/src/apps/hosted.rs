@@ -1,0 +1,290 @@
+//! Built-in applications: those that are part of the program, not of its users.
+//!
+//! The engine brings one itself (`series`). A crate above brings its own: it gives an [`App`] with [`App::built_in`] to
+//! [`Engine::open`], and reads and writes it through [`Engine::hosted`]. Everything that makes such an application
+//! different from one of a user is in [`BuiltIn`].
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use quick_cache::sync::Cache;
+use serde_json::Value as Json;
+use seriatim_storage::ClusteringRange;
+use seriatim_types::{ApplicationId, PartitionId, WorkspaceId, WorkspaceKind, WorkspaceOffset};
+
+use crate::command::apply::{ApplyError, KeyUse};
+use crate::command::request::{Answer, Request};
+use crate::command::view::{KeyPart, ViewKeys};
+use crate::derive::keys::WorkspaceKeys;
+use crate::engine::Engine;
+use crate::engine::app::App;
+use crate::engine::running::Running;
+use crate::error::SubmitError;
+use crate::read::{Placed, read_rows};
+
+/// What makes a built-in application different from an application of a user.
+#[derive(Debug, Clone, Copy)]
+pub struct BuiltIn {
+    /// Its number, compiled in: from 2 to 15. Applications of users are numbered from 16 on.
+    pub id: ApplicationId,
+    /// Its idempotency keys never expire, whatever [`Options::idempotency_window`](crate::Options::idempotency_window) is.
+    pub keeps_keys: bool,
+    /// The answer to a user who creates a workspace of it: what to do instead.
+    pub refuses_workspaces: &'static str,
+    /// The answer to a user who submits a command to it: what to do instead. `None`: users submit commands themselves.
+    pub refuses_commands: Option<&'static str>,
+}
+
+impl App {
+    /// As a part of the program. Built-in applications are opened before those of users, and
+    /// [`Engine::applications`] does not list them.
+    #[must_use]
+    pub fn built_in(mut self, built_in: BuiltIn) -> Self {
+        self.built_in = Some(built_in);
+        self
+    }
+}
+
+/// What an engine keeps of a built-in application that runs.
+#[derive(Debug)]
+pub(crate) struct RunningBuiltIn {
+    pub(crate) terms: BuiltIn,
+    /// The workspaces that names lead to. A name leads to the same workspace permanently.
+    names: Cache<Box<str>, WorkspaceId>,
+    /// Whether a host has claimed it.
+    claimed: Arc<AtomicBool>,
+}
+
+impl RunningBuiltIn {
+    pub(crate) fn new(terms: BuiltIn, cached_names: usize) -> Self {
+        Self { terms, names: Cache::new(cached_names), claimed: Arc::default() }
+    }
+}
+
+/// A built-in application, for the one host that writes to it.
+#[derive(Debug, Clone, Copy)]
+pub struct Hosted<'a> {
+    engine: &'a Engine,
+    running: &'a Running,
+    built_in: &'a RunningBuiltIn,
+}
+
+/// Shows that one host is the only writer of a built-in application, until it is released or dropped.
+#[derive(Debug)]
+pub struct HostClaim {
+    /// The engine's own flag.
+    claimed: Arc<AtomicBool>,
+    is_held: AtomicBool,
+}
+
+impl HostClaim {
+    /// Another host may claim the application.
+    pub fn release(&self) {
+        if self.is_held.swap(false, Ordering::Relaxed) {
+            self.claimed.store(false, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for HostClaim {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+impl Engine {
+    /// A built-in application, for its host.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::UnknownApplication`] if the engine was opened without it, or if it is not a built-in one.
+    pub fn hosted(&self, application: &str) -> Result<Hosted<'_>, SubmitError> {
+        let running = self.running(application)?;
+        let built_in = running.built_in.as_ref();
+        let built_in = built_in.ok_or_else(|| SubmitError::UnknownApplication(application.to_owned()))?;
+        Ok(Hosted { engine: self, running, built_in })
+    }
+}
+
+impl<'a> Hosted<'a> {
+    fn kind(&self, kind: &str) -> Result<WorkspaceKind, SubmitError> {
+        let found = self.running.schema.kind_by_name(kind);
+        let missing = || SubmitError::NotFound("the application has no such kind of workspace".into());
+        Ok(found.ok_or_else(missing)?.id)
+    }
+
+    /// Claims to be the one host of the application. `None` while another host has the claim.
+    #[must_use]
+    pub fn claim(&self) -> Option<HostClaim> {
+        let claimed = self.built_in.claimed.clone();
+        let is_new = !claimed.swap(true, Ordering::AcqRel);
+        is_new.then(|| HostClaim { claimed, is_held: AtomicBool::new(true) })
+    }
+
+    /// The workspace that a name leads to: from memory, else from the registry.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`].
+    pub async fn find(&self, name: &str) -> Result<Option<WorkspaceId>, SubmitError> {
+        if let Some(found) = self.built_in.names.get(name) {
+            return Ok(Some(found));
+        }
+        let found = self.engine.registry().named(self.running.schema.name(), name).await?;
+        if let Some(found) = found {
+            self.built_in.names.insert(name.into(), found);
+        }
+        Ok(found)
+    }
+
+    /// The workspace that a name leads to, created if there is none. Says whether it is new.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`].
+    pub async fn register(&self, kind: &str, name: &str) -> Result<(WorkspaceId, bool), SubmitError> {
+        if let Some(found) = self.find(name).await? {
+            return Ok((found, false));
+        }
+        let kind = self.kind(kind)?;
+        let (workspace, created) = self.engine.new_workspace(self.running, kind, Some(name), None).await?;
+        self.built_in.names.insert(name.into(), workspace.id);
+        Ok((workspace.id, created))
+    }
+
+    /// Does a command as the host: durable when it answers. Dropping the future does not cancel it.
+    ///
+    /// With an `identity`, the identity alone says whether a request with a known idempotency key is the same request;
+    /// otherwise everything that the request says is compared.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`]: unless its kind is `InDoubt`, nothing was written.
+    pub async fn submit(
+        &self,
+        workspace: WorkspaceId,
+        kind: &str,
+        request: Request,
+        identity: Option<&str>,
+    ) -> Result<Answer, SubmitError> {
+        let kind = self.kind(kind)?;
+        match identity {
+            Some(identity) => self.running.submit_as(workspace, kind, request, identity).await,
+            None => self.running.submit(workspace, kind, Cow::Owned(request)).await,
+        }
+    }
+
+    /// Events of a workspace from an offset on, up to the limit; none at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`].
+    pub async fn events(
+        &self,
+        workspace: WorkspaceId,
+        from: WorkspaceOffset,
+        limit: usize,
+    ) -> Result<Vec<Placed>, SubmitError> {
+        self.engine.events(self.running.schema.name(), workspace, from, limit).await
+    }
+
+    /// The event that was submitted with an idempotency key.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`].
+    pub async fn event_with_key(
+        &self,
+        workspace: WorkspaceId,
+        key: &str,
+    ) -> Result<Option<Placed>, SubmitError> {
+        let handle = self.running.partition_of(workspace);
+        let key = self.running.keys(workspace).idempotency(key);
+        let found = handle.read(std::slice::from_ref(&key)).await?;
+        let Some(bytes) = found.into_iter().next().flatten() else { return Ok(None) };
+        let used = KeyUse::decode(&bytes).map_err(|problem| ApplyError::Bad { key, problem })?;
+        let (name, partition) = (self.running.schema.name(), handle.shared.partition.id);
+        let events = self.engine.partition_events(name, partition, used.offset, 1).await?;
+        Ok(events.into_iter().next())
+    }
+
+    /// The offset of a workspace's last event; `None` before its first one.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`].
+    pub async fn last_offset(&self, workspace: WorkspaceId) -> Result<Option<WorkspaceOffset>, SubmitError> {
+        let numbers = self.running.partition_of(workspace).numbers(workspace).await?;
+        Ok(numbers.and_then(|numbers| WorkspaceOffset::new(numbers.next_offset().get() - 1)))
+    }
+
+    /// Its partitions, ascending.
+    #[must_use]
+    pub fn partitions(&self) -> Vec<PartitionId> {
+        self.running.partitions.iter().map(|handle| handle.shared.partition.id).collect()
+    }
+
+    /// Up to `limit` rows of a view of one workspace, after a key, ascending.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`].
+    pub async fn rows(
+        &self,
+        workspace: WorkspaceId,
+        view: &str,
+        after: Option<&[KeyPart]>,
+        limit: usize,
+    ) -> Result<Vec<(Vec<KeyPart>, Json)>, SubmitError> {
+        let keys = ViewKeys::new(self.running.keys(workspace), view);
+        let range = keys.range(&[], after);
+        read_rows(self.running.partition_of(workspace), &keys, range, limit).await
+    }
+
+    /// Up to `limit` rows of a view that the workspaces of a partition have in common: those whose keys begin with
+    /// `prefix`, after a key, ascending.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`].
+    pub async fn common_rows(
+        &self,
+        partition: PartitionId,
+        view: &str,
+        prefix: &[KeyPart],
+        after: Option<&[KeyPart]>,
+        limit: usize,
+    ) -> Result<Vec<(Vec<KeyPart>, Json)>, SubmitError> {
+        self.read_common(partition, view, limit, |keys| keys.range(prefix, after)).await
+    }
+
+    /// As [`Hosted::common_rows`], from one key to another, both included.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`].
+    pub async fn common_rows_between(
+        &self,
+        partition: PartitionId,
+        view: &str,
+        keys: (&[KeyPart], &[KeyPart]),
+        limit: usize,
+    ) -> Result<Vec<(Vec<KeyPart>, Json)>, SubmitError> {
+        let (first, last) = keys;
+        self.read_common(partition, view, limit, |keys| keys.between(first, last)).await
+    }
+
+    async fn read_common(
+        &self,
+        partition: PartitionId,
+        view: &str,
+        limit: usize,
+        range: impl FnOnce(&ViewKeys) -> ClusteringRange,
+    ) -> Result<Vec<(Vec<KeyPart>, Json)>, SubmitError> {
+        let Some(handle) = self.running.partition(partition) else { return Ok(Vec::new()) };
+        let keys = ViewKeys::new(WorkspaceKeys::of_partition(handle.shared.partition), view);
+        let range = range(&keys);
+        read_rows(handle, &keys, range, limit).await
+    }
+}
