@@ -327,7 +327,7 @@ mod tests {
         let (one, two) = (text("1"), text("2"));
         assert_eq!(first_difference(&[], &[Payload::null()]), None);
         assert_eq!(first_difference(&[text("null")], &[]), None);
-        let told = |a: &[Payload], b: &[Payload]| first_difference(a, b).unwrap().to_string();
+        let difference = |a: &[Payload], b: &[Payload]| first_difference(a, b).unwrap().to_string();
         assert_eq!(difference(&[one.clone(), one.clone()], &[one.clone(), two.clone()]), "[1]: 1 ≠ 2");
         assert_eq!(difference(std::slice::from_ref(&one), &[one.clone(), two]), "[1]: nothing ≠ 2");
         assert_eq!(difference(std::slice::from_ref(&one), &[]), "1 ≠ null");
