@@ -679,7 +679,7 @@ fn a_partition_of_an_unknown_application_is_named() {
         let world = World::new(env.clone()).await;
         let doctor = Doctor::new(env.clone(), world.log.clone(), world.store.clone(), []);
         let report = doctor.run(&scratch(), Treatment::Check, &mut |_| {}).await.unwrap();
-        assert_eq!((report.checked.partitions, report.unchecked.len(), report.is_clean()), (17, 4, true));
+        assert_eq!((report.checked.partitions, report.unchecked.len(), report.is_clean()), (9, 4, true));
     });
 }
 

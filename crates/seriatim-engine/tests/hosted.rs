@@ -189,7 +189,7 @@ fn the_doctor_checks_a_built_in_application_that_it_is_given_and_reports_one_tha
         let (ada, _) = mail_app.register("mailbox", "ada").await.unwrap();
         mail_app.submit(ada, "mailbox", post("hello"), None).await.unwrap();
         engine.close().await;
-        for (apps, unchecked) in [(vec![mail()], 0), (vec![], 1)] {
+        for (apps, unchecked) in [(vec![mail()], 0), (vec![], 3)] {
             let doctor = Doctor::new(env.clone(), log.clone(), store.clone(), apps).with_accepted();
             let scratch = Store::new(MemoryStore::new());
             let report = doctor.run(&scratch, Treatment::Check, &mut |_| {}).await.unwrap();
