@@ -51,7 +51,7 @@ async fn world(env: &seriatim_env::Env) -> World {
 /// What the index says: of each workflow its newest run, and all of its runs.
 async fn index(engine: &Engine) -> Vec<String> {
     assert!(engine.wait_ready(Duration::from_secs(60)).await);
-    let workflows = Workflows::new(&engine);
+    let workflows = Workflows::new(engine);
     let mut found = Vec::new();
     for (workspace, row) in workflows.list(&RunStatus::ALL, None, 10_000).await.unwrap() {
         found.push(format!("{workspace} {row:?}"));
