@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use seriatim_env::Env;
 use seriatim_storage::{
-    Backup, BackupError, BackupReport, Cells, CloseError, Log, Room, ScratchStore, StorageBackend, Store,
+    Backup, BackupError, BackupReport, Cells, CloseError, DiskSpace, Log, ScratchStore, StorageBackend, Store,
     StoreError,
 };
 
@@ -194,9 +194,9 @@ impl FileStorage {
 
     /// How much room is left on its disk, and how much has to be.
     #[must_use]
-    pub fn room(&self) -> Room {
+    pub fn disk_space(&self) -> DiskSpace {
         let NearlyFull { free_bytes, needed_bytes } = self.space.measure();
-        Room { free_bytes, needed_bytes }
+        DiskSpace { free_bytes, needed_bytes }
     }
 
     pub(crate) fn env(&self) -> &Env {
@@ -248,8 +248,8 @@ impl StorageBackend for FileStorage {
         &self.store
     }
 
-    fn room(&self) -> Option<Room> {
-        Some(self.room())
+    fn disk_space(&self) -> Option<DiskSpace> {
+        Some(self.disk_space())
     }
 
     fn as_backup(&self) -> Option<&dyn Backup> {

@@ -28,7 +28,7 @@ async fn a_storage_says_how_much_room_is_left() {
     FileStorage::open(&env, folder.path(), options.clone()).await.unwrap().close().await.unwrap();
     let probe = Box::new(|_: &std::path::Path| Ok(99));
     let storage = FileStorage::open_with_probe(&env, folder.path(), options, probe).await.unwrap();
-    let room = storage.room();
-    assert_eq!((room.free_bytes, room.needed_bytes, room.is_short()), (99, 100, true));
+    let space = storage.disk_space();
+    assert_eq!((space.free_bytes, space.needed_bytes, space.is_too_low()), (99, 100, true));
     storage.close().await.unwrap();
 }

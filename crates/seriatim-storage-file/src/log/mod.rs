@@ -32,7 +32,7 @@ use std::thread::JoinHandle;
 use async_trait::async_trait;
 use seriatim_env::Env;
 use seriatim_storage::{
-    Append, AppendError, AppendFuture, BulletinBackend, LogBackend, LogError, ReadEntries, ReadLimit, Taken,
+    Append, AppendError, AppendFuture, BulletinBackend, LogBackend, LogError, ReadEntries, ReadLimit, TakenPartition,
 };
 use seriatim_types::sync::Mutex;
 use seriatim_types::{Partition, PartitionOffset};
@@ -125,7 +125,7 @@ impl FileLog {
 
 #[async_trait]
 impl LogBackend for FileLog {
-    async fn take(&self, partitions: &[Partition]) -> Result<Vec<Taken>, LogError> {
+    async fn take(&self, partitions: &[Partition]) -> Result<Vec<TakenPartition>, LogError> {
         let (taken, receiver) = {
             let mut state = self.shared.lock();
             state.phase.check().map_err(|error| match error {

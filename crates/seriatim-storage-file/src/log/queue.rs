@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use seriatim_storage::{Append, AppendError, LogError, Taken};
+use seriatim_storage::{Append, AppendError, LogError, TakenPartition};
 use seriatim_types::{Epoch, Partition, PartitionOffset};
 use tokio::sync::oneshot;
 
@@ -103,7 +103,7 @@ impl Queue {
     pub(super) fn take(
         &mut self,
         partitions: &[Partition],
-    ) -> Result<(Vec<Taken>, oneshot::Receiver<Answer>), LogError> {
+    ) -> Result<(Vec<TakenPartition>, oneshot::Receiver<Answer>), LogError> {
         let queued = self.gathered.record_bytes();
         if queued > self.queue_bytes.saturating_sub(partitions.len() * TAKE_BYTES) {
             return Err(LogError::Unavailable(format!("its queue is full: {queued} bytes wait")));
@@ -114,7 +114,7 @@ impl Queue {
             let epoch = state.epoch.map_or(Some(Epoch::FIRST), Epoch::next);
             let epoch = epoch.ok_or_else(|| LogError::Internal("the epochs end here".to_owned()))?;
             state.epoch = Some(epoch);
-            taken.push(Taken { epoch, tail: state.reserved });
+            taken.push(TakenPartition { epoch, tail: state.reserved });
             encode_take(&mut self.gathered.buffer, partition, epoch);
             self.gathered.takes.push((partition, epoch));
         }
@@ -260,7 +260,7 @@ mod tests {
         submit(&mut queue, PartitionOffset::FIRST, 1).unwrap();
         let (taken, _) = queue.take(&[PARTITION]).unwrap();
         // What was submitted before the take is before it in the log, and counted in its tail.
-        assert_eq!(taken[0], Taken { epoch: Epoch::new(2).unwrap(), tail: PartitionOffset::new(2).unwrap() });
+        assert_eq!(taken[0], TakenPartition { epoch: Epoch::new(2).unwrap(), tail: PartitionOffset::new(2).unwrap() });
         let error = submit(&mut queue, PartitionOffset::new(2).unwrap(), 1).unwrap_err();
         assert!(matches!(error, AppendError::StaleEpoch { .. }), "{error}");
     }

@@ -10,10 +10,10 @@ pub mod batch;
 pub mod close;
 pub mod get;
 pub mod limits;
-pub mod meanwhile;
 pub mod put;
 pub mod reopen;
 pub mod scan;
+pub mod scan_during_writes;
 
 use bytes::Bytes;
 
