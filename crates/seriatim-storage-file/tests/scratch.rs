@@ -1,4 +1,4 @@
-//! A scratch store is there for one look, and leaves nothing behind.
+//! A scratch store is removed after use.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use seriatim_env::Env;
@@ -9,12 +9,12 @@ async fn there_is_one_scratch_store_at_a_time_and_none_after_a_crash() {
     let (env, folder) = (Env::real(), tempfile::tempdir().unwrap());
     let storage = FileStorage::open(&env, folder.path(), FileOptions::default()).await.unwrap();
     let scratch = storage.scratch().await.unwrap();
-    assert!(storage.scratch().await.is_err(), "there is one already");
+    assert!(storage.scratch().await.is_err(), "there is already one");
     scratch.close().await.unwrap();
     assert!(!folder.path().join("scratch").exists());
     let left = storage.scratch().await.unwrap();
     drop(left);
-    assert!(folder.path().join("scratch").exists(), "nobody closed it");
+    assert!(folder.path().join("scratch").exists(), "it was not closed");
     storage.close().await.unwrap();
     let storage = FileStorage::open(&env, folder.path(), FileOptions::default()).await.unwrap();
     assert!(!folder.path().join("scratch").exists());
@@ -22,7 +22,7 @@ async fn there_is_one_scratch_store_at_a_time_and_none_after_a_crash() {
 }
 
 #[tokio::test]
-async fn a_storage_says_how_much_room_is_left() {
+async fn a_storage_reports_how_much_space_is_free() {
     let (env, folder) = (Env::real(), tempfile::tempdir().unwrap());
     let options = FileOptions { free_bytes_min: 100, ..FileOptions::default() };
     FileStorage::open(&env, folder.path(), options.clone()).await.unwrap().close().await.unwrap();
