@@ -105,7 +105,7 @@ fn check(world: &World, reserved: &[Block], handed_out: impl IntoIterator<Item =
     let count = numbers.len();
     numbers.sort();
     numbers.dedup();
-    assert_eq!(numbers.len(), count, "a number was handed out twice");
+    assert_eq!(numbers.len(), count, "a number was given out twice");
     let known = |number: &Number| reserved.iter().any(|block| block.contains(*number));
     assert!(numbers.iter().all(known), "{numbers:?} are not all reserved");
     assert_eq!(world.supply.counts().allocated(), count as u64, "{:?}", world.supply.counts());

@@ -35,7 +35,7 @@ pub enum BadValue {
 pub enum StopReason {
     /// The checkpoint is after the end of the log: the log has lost events.
     #[error(
-        "the checkpoint is {checkpoint}, and the log ends at {tail}: the log has lost events; restore its latest backup"
+        "the checkpoint is {checkpoint}, and the log ends at {tail}: the log has lost events; run `seriatim doctor`"
     )]
     CheckpointBeyondTail {
         /// The checkpoint.
@@ -45,7 +45,7 @@ pub enum StopReason {
     },
     /// A stored value includes an event that the log does not have.
     #[error(
-        "the numbers of workspace {workspace} include event {folded}, and the log ends at {tail}: the log has lost events; restore its latest backup"
+        "the numbers of workspace {workspace} include event {folded}, and the log ends at {tail}: the log has lost events; run `seriatim doctor`"
     )]
     FoldedBeyondTail {
         /// The workspace.
@@ -57,7 +57,7 @@ pub enum StopReason {
     },
     /// The log ends before the tail that taking the partition returned.
     #[error(
-        "the log has no entry at {at}, and its tail was {tail} when it was taken: the log has lost events"
+        "the log has no entry at {at}, and its tail was {tail} when it was taken: the log has lost events; run `seriatim doctor`"
     )]
     LogEndsEarly {
         /// The offset without an entry.

@@ -140,7 +140,8 @@ fn random_faults(env: &Env) -> Faults {
     faults
 }
 
-/// Runs writers at the same time with random faults. Returns whether the log has what they expect, and how often they settled.
+/// Runs writers at the same time with random faults. Returns whether the log has what they expect, and how often they
+/// settled.
 fn run(seed: u64, writers: &'static [&'static str], settling: Settling) -> (bool, u64) {
     simulate(seed, |env| async move {
         let memory = MemoryLog::new();

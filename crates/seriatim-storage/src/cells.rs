@@ -20,9 +20,9 @@ pub trait CellsBackend: Send + Sync + fmt::Debug + 'static {
     /// The value of a key.
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError>;
 
-    /// If the key's value is `expected` (`None`: it has no value), sets it to `value` (`None`: removes it) and returns `true`.
-    /// Otherwise changes nothing and returns `false`. Atomic with respect to every other write. When this returns, the new
-    /// value is durable; if the comparison failed, the value that was found is durable.
+    /// If the key's value is `expected` (`None`: it has no value), sets it to `value` (`None`: removes it) and returns
+    /// `true`. Otherwise changes nothing and returns `false`. Atomic with respect to every other write. When this returns,
+    /// the new value is durable; if the comparison failed, the value that was found is durable.
     async fn compare_and_set(
         &self,
         key: Key<'_>,

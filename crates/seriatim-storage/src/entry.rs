@@ -112,7 +112,8 @@ pub(crate) fn encode(
     }
     let start = buffer.len();
     buffer.reserve(size);
-    // The fixed part is built on the stack and added at once: every command runs this, and a capacity check per field is slow.
+    // The fixed part is built on the stack and added at once: every command runs this, and a capacity check per field is
+    // slow.
     let mut fixed = [0; FIXED_BYTES];
     fixed[..4].copy_from_slice(&small_u32(size - LENGTH_BYTES).to_be_bytes());
     fixed[8] = ENTRY_VERSION;

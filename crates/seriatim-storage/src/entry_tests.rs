@@ -24,7 +24,7 @@ fn draw(sequence: u16, first: u64, count: u64) -> Draw {
 
 /// The bytes of format version 1 never change. Tests may be added here; this one keeps its value.
 #[test]
-fn the_bytes_of_version_1_stay_as_they_are() {
+fn the_bytes_of_version_1_do_not_change() {
     let mut bytes = Vec::new();
     let raise = Raise { sequence: SequenceId::new(2), next: Number::new(5_001) };
     encode(&mut bytes, append_id(), &header(&[draw(1, 17, 2)], &[raise], b"tea"), Digest::ZERO, b"tea")

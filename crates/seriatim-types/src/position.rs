@@ -49,7 +49,7 @@ macro_rules! position {
                 }
             }
 
-            /// How many positions lie in `earlier..self`; `None` if `earlier` is later.
+            /// How many positions are in `earlier..self`; `None` if `earlier` is later.
             #[must_use]
             pub const fn since(self, earlier: Self) -> Option<u64> {
                 self.0.get().checked_sub(earlier.0.get())

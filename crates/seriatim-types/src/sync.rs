@@ -13,8 +13,9 @@
 //! The code under a lock is short, does no I/O except in the bulletin and the file backend, and calls no code of users. So
 //! poisoning would only cause a second panic, in a thread that did nothing wrong.
 //!
-//! This is in the lowest crate because the workflow runtime has no environment (`seriatim-env`) below it. `clippy.toml` forbids
-//! [`PoisonError::into_inner`] everywhere else. Tests may use the locks of the standard library: a test fails by panicking.
+//! This is in the lowest crate because the workflow runtime has no environment (`seriatim-env`) below it. `clippy.toml`
+//! forbids [`PoisonError::into_inner`] everywhere else. Tests may use the locks of the standard library: a test fails by
+//! panicking.
 //!
 //! ```
 //! use seriatim_types::sync::Mutex;

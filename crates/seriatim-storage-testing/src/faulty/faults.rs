@@ -69,11 +69,11 @@ impl Faults {
         self.add(on.into(), When::In(nth), fault, AfterFiring::Crash);
     }
 
-    /// Each of these operations waits for a random time of up to this long before its effect, and again before its answer. The
-    /// last setting for an operation counts; zero ends it.
+    /// Each of these operations waits for a random time of up to this long before its effect, and again before its answer.
+    /// The last setting for an operation counts; zero ends it.
     ///
-    /// Appends to one partition keep their order nevertheless: a delayed append delays the following ones. A take does not wait
-    /// for them; it makes them fail.
+    /// Appends to one partition keep their order nevertheless: a delayed append delays the following ones. A take does not
+    /// wait for them; it makes them fail.
     pub fn delay(&self, on: impl Into<Operations>, up_to: Duration) {
         self.plan().delays.push((on.into(), up_to));
     }

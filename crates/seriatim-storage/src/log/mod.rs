@@ -114,12 +114,12 @@ impl Log {
         Ok(partitions.iter().zip(taken).map(owner).collect())
     }
 
-    /// Appends all entries at `at`, or none. The append is refused unless the owner's epoch is the partition's and `at` is its
-    /// tail. A receipt means that the entries are durable.
+    /// Appends all entries at `at`, or none. The append is refused unless the owner's epoch is the partition's and `at` is
+    /// its tail. A receipt means that the entries are durable.
     ///
-    /// The append is submitted when this function is called, in the order of the calls. It continues if the future is dropped:
-    /// the future only waits for the answer. An owner may submit the next append before the previous one is answered. If the
-    /// first is refused, the tail is not at the offset of the next one, which is then refused too.
+    /// The append is submitted when this function is called, in the order of the calls. It continues if the future is
+    /// dropped: the future only waits for the answer. An owner may submit the next append before the previous one is
+    /// answered. If the first is refused, the tail is not at the offset of the next one, which is then refused too.
     ///
     /// # Errors
     ///

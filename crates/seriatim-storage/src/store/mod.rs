@@ -94,8 +94,8 @@ impl Store {
     /// The pairs of one partition whose clustering key is in the range, ascending by bytes. Pages are read when they are
     /// needed; drop the scan to stop early.
     ///
-    /// Each page shows one state of the store; writes between two pages may be visible. A key that exists during the whole scan
-    /// is returned exactly once.
+    /// Each page shows one state of the store; writes between two pages may be visible. A key that exists during the whole
+    /// scan is returned exactly once.
     #[must_use]
     pub fn scan(&self, partition: &[u8], range: ClusteringRange) -> Scan {
         Scan::new(self.backend.clone(), partition, range)
