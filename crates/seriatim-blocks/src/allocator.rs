@@ -1,4 +1,4 @@
-//! The allocator that callers share.
+//! The allocator, which callers share.
 
 mod one;
 mod refill;
@@ -11,55 +11,55 @@ use seriatim_types::Number;
 use seriatim_types::sync::Mutex;
 use tokio::sync::{Notify, oneshot, watch};
 
-use crate::line::Ticket;
+use crate::fast_path::Ticket;
 use crate::metrics::Metrics;
-use crate::pace::Pace;
+use crate::refill_policy::RefillPolicy;
 use crate::supply::{Grant, Outcome, Supply};
 use crate::{AllocateError, Block, BlockOptions, BlockStore, BlockStoreError, Counts, OpenError};
 use one::AllocateOne;
 use refill::Refiller;
 use waiting::Waiting;
 
-/// Hands out numbers from reserved blocks: unique, rising, and never again after a crash.
+/// Gives out numbers from reserved blocks. They are unique and rising, and none is given out again after a crash.
 ///
-/// Share it by reference or in an [`Arc`], between as many threads and tasks as you like. While numbers are at hand a
-/// call is one atomic addition: no lock, no allocation, no await. The next block is reserved in the background before
-/// the present one ends, so that callers wait for the store only if they are faster than it.
+/// Share it by reference or in an [`Arc`] between any number of threads and tasks. While numbers are reserved, a call is one
+/// atomic addition: no lock, no allocation, no await. The next block is reserved in the background before the current one
+/// ends, so callers wait for the store only if they use numbers faster than it reserves them.
 ///
-/// - Each number is handed out at most once, by all allocators on the same key together.
-/// - A call that starts after another has returned gets the higher number, if both use this allocator.
-/// - Numbers may have gaps; [`BlockAllocator::counts`] says how many.
-/// - A number is handed out only when its block is durable.
+/// - Each number is given out at most once, by all allocators on the same key together.
+/// - If a call starts after another one has returned and both use this allocator, it gets the higher number.
+/// - Numbers may have gaps; [`BlockAllocator::counts`] counts them.
+/// - A number is given out only after its block is durable.
 ///
-/// Call [`BlockAllocator::close`] to give back what is unused. An allocator that is dropped gives nothing back.
+/// Call [`BlockAllocator::close`] to give back unused numbers. An allocator that is dropped gives nothing back.
 #[derive(Debug)]
 pub struct BlockAllocator {
-    shared: Arc<Shared>,
-    /// The task that reserves blocks. It ends with the allocator.
+    state: Arc<AllocatorState>,
+    /// The task that reserves blocks. It ends when the allocator is dropped.
     refiller: Task<()>,
-    /// How the close went, once it has.
+    /// The result of the close, after it has ended.
     closed: watch::Receiver<Option<Result<(), BlockStoreError>>>,
 }
 
 type Answer = Result<Block, AllocateError>;
 type Sender = oneshot::Sender<Answer>;
 
-/// What callers and the refill share.
+/// The state that callers and the refill task share.
 #[derive(Debug)]
-struct Shared {
+struct AllocatorState {
     supply: Supply<Sender>,
     store: Arc<dyn BlockStore>,
     env: Env,
     metrics: Metrics,
-    /// Wakes the refill.
+    /// Wakes the refill task.
     wake: Notify,
-    /// Since when a block has been due.
+    /// Since when the next block has been due.
     due: Mutex<Option<Instant>>,
 }
 
 impl BlockAllocator {
-    /// Reads the last block, so that damage shows now, and starts the task that reserves further ones. Writes nothing:
-    /// the first block is reserved for the first caller.
+    /// Reads the last block, so that damage is found now, and starts the task that reserves further blocks. Writes nothing:
+    /// the first block is reserved when the first number is requested.
     ///
     /// # Errors
     ///
@@ -75,12 +75,12 @@ impl BlockAllocator {
     ) -> Result<Self, OpenError> {
         options.size.check()?;
         let last = store.last().await?;
-        let pace = Pace::new(options.size);
+        let refill_policy = RefillPolicy::new(options.size);
         let next_base = last.map_or(store.first(), |last| last.block.end().max(store.first()));
         let skipped_max = last.map_or(0, |last| last.unused);
         let counts = Counts { skipped_max, ..Counts::default() };
-        let shared = Arc::new(Shared {
-            supply: Supply::new(next_base.get(), pace.lookahead(), counts),
+        let state = Arc::new(AllocatorState {
+            supply: Supply::new(next_base.get(), refill_policy.lookahead(), counts),
             store,
             metrics: Metrics::new(&options.name),
             env: env.clone(),
@@ -88,69 +88,69 @@ impl BlockAllocator {
             due: Mutex::default(),
         });
         let (done, closed) = watch::channel(None);
-        let refiller = env.spawn(Refiller::new(shared.clone(), options, pace).run(done));
-        Ok(Self { shared, refiller, closed })
+        let refiller = env.spawn(Refiller::new(state.clone(), options, refill_policy).run(done));
+        Ok(Self { state, refiller, closed })
     }
 
     /// The next number.
     ///
-    /// Cancel-safe: a caller that is dropped while it waits takes nothing. (If its number was set aside for it in that
-    /// very moment and others have taken higher ones since, the number is counted as wasted.)
+    /// Cancel-safe: a future that is dropped while it waits takes no number. (If its number was granted just before and
+    /// higher ones were taken since, the number is counted as wasted.)
     ///
     /// # Errors
     ///
-    /// [`AllocateError`]; no number was taken.
+    /// [`AllocateError`]: no number was taken.
     #[inline]
     pub fn allocate_one(&self) -> impl Future<Output = Result<Number, AllocateError>> + Send {
-        AllocateOne::new(&self.shared)
+        AllocateOne::new(&self.state)
     }
 
-    /// The next `count` numbers, consecutive. More than a block holds is fine: it gets a block of its own size.
+    /// The next `count` consecutive numbers. A request for more than a block gets a block of its own size.
     ///
-    /// If another process has reserved behind the present block, and the request does not fit into the rest of it, the
-    /// rest is wasted (and counted). Cancel-safe, as [`BlockAllocator::allocate_one`].
+    /// If another process has reserved numbers after the current block, and the request does not fit into the rest of the
+    /// block, that rest is wasted (and counted). Cancel-safe, as [`BlockAllocator::allocate_one`].
     ///
     /// # Errors
     ///
-    /// [`AllocateError`]; no number was taken. A request that does not fit behind the last number takes nothing, so a
+    /// [`AllocateError`]: no number was taken. A request that does not fit before the last number takes nothing, so a
     /// smaller one may still succeed.
     #[inline]
     pub async fn allocate(&self, count: u64) -> Result<Block, AllocateError> {
         AllocateError::check(count)?;
-        let first = self.shared.supply.line.take(count);
+        let first = self.state.supply.fast_path.take(count);
         match first.and_then(|first| Block::between(first, first + count)) {
             Some(numbers) => Ok(numbers),
-            None => Box::pin(self.shared.attend(None, count)).await,
+            None => Box::pin(self.state.allocate_slow(None, count)).await,
         }
     }
 
-    /// The number that [`BlockAllocator::allocate_one`] would return, if nobody took any in between, here or on another
-    /// allocator of the same key. Takes nothing, and reserves nothing.
+    /// The number that [`BlockAllocator::allocate_one`] would return if no number were taken in between, here or by another
+    /// allocator of the same key. Takes and reserves nothing.
     #[must_use]
     pub fn peek_next(&self) -> Number {
-        Number::new(self.shared.supply.peek())
+        Number::new(self.state.supply.peek())
     }
 
-    /// What became of the numbers so far.
+    /// How many numbers were reserved, given out, wasted and given back so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.shared.counts()
+        self.state.counts()
     }
 
-    /// Stops handing out numbers, waits for a reservation under way, and gives back what is unused, if nobody has
-    /// reserved behind it. Callers who wait get [`AllocateError::Closed`]. Returns the final counts.
+    /// Stops giving out numbers, waits for a reservation in progress, and gives back the unused numbers, unless another
+    /// process has reserved after them. Callers that wait get [`AllocateError::Closed`]. Returns the final counts.
     ///
-    /// It takes as long as the store takes; bound it with [`Env::timeout`]. Dropped, it goes on in the background for as
-    /// long as the allocator lives. Closing twice is fine.
+    /// The duration depends on the store; limit it with [`Env::timeout`]. If the future is dropped, the close continues in
+    /// the background while the allocator exists. Closing twice is allowed.
     ///
     /// # Errors
     ///
-    /// [`BlockStoreError`] if nothing could be given back. It is closed all the same, and the unused numbers are
-    /// counted as wasted.
+    /// [`BlockStoreError`] if the unused numbers could not be given back. The allocator is closed nevertheless, and the
+    /// unused numbers are counted as wasted.
     pub async fn close(&self) -> Result<Counts, BlockStoreError> {
-        self.shared.close();
+        self.state.close();
         let mut closed = self.closed.clone();
-        // An error means that the task is gone, and with it the chance to give anything back.
+        // An error means that the task has ended, so nothing can be given back.
         let outcome = closed.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
         outcome.ok().flatten().unwrap_or(Ok(()))?;
         Ok(self.counts())
@@ -163,11 +163,11 @@ impl Drop for BlockAllocator {
     }
 }
 
-impl Shared {
+impl AllocatorState {
     /// The slow path.
-    async fn attend(&self, ticket: Option<Ticket>, count: u64) -> Answer {
+    async fn allocate_slow(&self, ticket: Option<Ticket>, count: u64) -> Answer {
         let mut receiver = None;
-        let (outcome, due) = self.supply.attend(ticket, count, || {
+        let (outcome, due) = self.supply.allocate_slow(ticket, count, || {
             let (sender, answer) = oneshot::channel();
             receiver = Some(answer);
             sender
@@ -186,10 +186,10 @@ impl Shared {
         }
     }
 
-    /// Hands granted numbers to those who waited for them.
+    /// Sends granted numbers to the callers that waited for them.
     fn deliver(&self, grants: Vec<Grant<Sender>>) {
-        for Grant { whom, numbers } in grants {
-            if whom.send(Ok(numbers)).is_err() {
+        for Grant { caller, numbers } in grants {
+            if caller.send(Ok(numbers)).is_err() {
                 self.supply.put_back(numbers);
             }
         }
@@ -202,7 +202,7 @@ impl Shared {
 
     fn close(&self) {
         let waiting = self.supply.close();
-        waiting.into_iter().for_each(|whom| drop(whom.send(Err(AllocateError::Closed))));
+        waiting.into_iter().for_each(|caller| drop(caller.send(Err(AllocateError::Closed))));
         self.wake.notify_one();
     }
 }

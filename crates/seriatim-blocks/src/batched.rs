@@ -1,23 +1,23 @@
-//! Blocks for callers who persist them in their own batch.
+//! Blocks for callers that write them in their own batch.
 
 use seriatim_env::Env;
 use seriatim_storage::Write;
 use seriatim_types::Number;
 
-use crate::stored::{ReservationId, Stored};
+use crate::stored_block::{ReservationId, StoredBlock};
 use crate::{
     AllocateError, Block, BlockKey, BlockOptionsError, BlockStoreError, Demand, NumberRange, OpenError,
 };
 
-/// Numbers from blocks that the caller writes itself, together with other things, in a batch of its own.
+/// Numbers from blocks that the caller writes itself, together with other data, in one batch.
 ///
-/// It takes three steps: [`BatchedBlocks::prepare`] gives a write and a [`Claim`]; the caller makes the write durable;
-/// [`Claim::confirm`] gives the numbers. Nobody can see a number before that, so none is used that a crash could hand
-/// out again. One claim is open at a time.
+/// There are three steps: [`BatchedBlocks::prepare`] gives a write and a [`Claim`]; the caller makes the write durable;
+/// [`Claim::confirm`] gives the numbers. No number is visible before that, so none is used that could be given out again
+/// after a crash. One claim is open at a time.
 ///
-/// The caller must be the only writer of the key: its batch is not conditional. Where several share a key, use
-/// [`StoredBlocks`](crate::StoredBlocks). The store of a storage can be thrown away, because an engine derives all that it
-/// keeps there from its log: keep blocks in a store of their own.
+/// The caller must be the only writer of the key, because its batch is not conditional. If several processes share a key,
+/// use [`StoredBlocks`](crate::StoredBlocks). Keep blocks in a separate store: the store of a storage can be deleted,
+/// because the engine derives everything in it from the log.
 ///
 /// ```
 /// use seriatim_blocks::{BatchedBlocks, BlockKey, DEFAULT_BLOCK_SIZE, NumberRange};
@@ -69,14 +69,14 @@ pub struct BatchedBlocks {
     key: BlockKey,
     range: NumberRange,
     size: u64,
-    /// Behind everything that is taken; `None` if nothing is.
+    /// The number after everything that is reserved; `None` if nothing is.
     end: Option<u64>,
-    /// The next number of the present block, which ends at `end`.
+    /// The next number of the current block, which ends at `end`.
     next: u64,
 }
 
-/// Numbers that are the caller's once its write is durable. Dropped, it takes nothing: after a failed write, and also
-/// after one whose outcome nobody knows.
+/// Numbers that belong to the caller after its write is durable. If it is dropped, nothing is taken: after a failed write,
+/// and also after one whose outcome is not known.
 #[derive(Debug)]
 #[must_use = "the numbers are in here"]
 pub struct Claim<'a> {
@@ -86,7 +86,7 @@ pub struct Claim<'a> {
 }
 
 impl BatchedBlocks {
-    /// Goes on behind `last`, the value that the key has, if it has one.
+    /// Continues after `last`, which is the stored value of the key, if there is one.
     ///
     /// # Errors
     ///
@@ -101,19 +101,19 @@ impl BatchedBlocks {
         if size == 0 {
             return Err(BlockOptionsError::ZeroSize.into());
         }
-        let last = last.map(Stored::decode).transpose();
+        let last = last.map(StoredBlock::decode).transpose();
         let last = last
             .map_err(|error| BlockStoreError::Corrupt { key: key.to_string(), reason: error.to_string() })?;
         let end = last.map(|last| last.block.end().get());
         Ok(Self { env, key, range, size, end, next: end.unwrap_or(0) })
     }
 
-    /// Sets `count` consecutive numbers aside. If there is a write, it has to be durable before the claim is confirmed;
-    /// if there is none, the numbers are in a block that is durable already.
+    /// Prepares `count` consecutive numbers. If there is a write, it must be durable before the claim is confirmed. If
+    /// there is none, the numbers are in a block that is already durable.
     ///
     /// # Errors
     ///
-    /// [`AllocateError`]; nothing was taken.
+    /// [`AllocateError`]: nothing was taken.
     pub fn prepare(&mut self, count: u64) -> Result<(Option<Write>, Claim<'_>), AllocateError> {
         AllocateError::check(count)?;
         let rest = self.end.map_or(0, |end| end - self.next);
@@ -121,7 +121,7 @@ impl BatchedBlocks {
             let numbers = Block::between(self.next, self.next + count).ok_or(AllocateError::Zero)?;
             return Ok((None, Claim { blocks: self, numbers, end }));
         }
-        // The new block follows the rest, so the numbers run from one into the other.
+        // The new block follows the rest of the current one, so the numbers continue from one to the other.
         let demand = Demand { min: count - rest, want: self.size, unused: rest };
         let block = self.range.next_block(self.end.map(Number::new), demand);
         let block = block
@@ -139,7 +139,7 @@ impl BatchedBlocks {
         Number::new(self.next.max(self.range.first().get()))
     }
 
-    /// The write that gives back what is unused, for the last batch of a clean stop; `None` if nothing is.
+    /// The write that gives back the unused numbers, for the last batch before a clean stop; `None` if there are none.
     #[must_use]
     pub fn close(self) -> Option<Write> {
         self.end.filter(|end| self.next < *end)?;
@@ -151,13 +151,13 @@ impl BatchedBlocks {
     }
 
     fn write(&self, block: Block, unused: u64) -> Write {
-        let stored = Stored { block, id: ReservationId(self.env.random()), unused };
+        let stored = StoredBlock { block, id: ReservationId(self.env.random()), unused };
         Write { value: Some(stored.encode().to_vec().into()), ..self.key.removal() }
     }
 }
 
 impl Claim<'_> {
-    /// The write is durable: here are the numbers.
+    /// Takes the numbers. The write must be durable.
     #[must_use]
     pub fn confirm(self) -> Block {
         self.blocks.end = Some(self.end);

@@ -1,31 +1,31 @@
-//! A run of consecutive numbers.
+//! Consecutive numbers.
 
 use std::fmt;
 
 use seriatim_types::Number;
 
-/// Why base and size are not a block.
+/// Why a base and a size are not a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadBlock {
-    /// It holds nothing.
-    #[error("a block of size 0 holds no numbers")]
+    /// The block has no numbers.
+    #[error("a block of size 0 has no numbers")]
     Empty,
-    /// Its end is not an integer of 64 bits.
-    #[error("a block of size {size} cannot start at {base}: it would end behind the last number")]
+    /// The end of the block is not an integer of 64 bits.
+    #[error("a block of size {size} cannot start at {base}: it would end after the largest number")]
     Overflow {
-        /// Where it was to start.
+        /// The base.
         base: u64,
-        /// How many numbers it was to hold.
+        /// The size.
         size: u64,
     },
-    /// Not 16 bytes.
+    /// The value does not have 16 bytes.
     #[error("a block has 16 bytes, not {0}")]
     Length(usize),
 }
 
-/// A run of consecutive numbers: those from `base` on, `size` of them.
+/// Consecutive numbers: `size` numbers from `base` on.
 ///
-/// Never empty, and its end is always representable: the last number of all that can be in a block is `u64::MAX - 1`.
+/// Never empty. The end can always be represented: the largest number in a block is `u64::MAX - 1`.
 ///
 /// ```
 /// use seriatim_blocks::Block;
@@ -44,14 +44,14 @@ pub struct Block {
 }
 
 impl Block {
-    /// What [`Block::encode`] takes.
+    /// The length of [`Block::encode`].
     pub const BYTES: usize = 16;
 
-    /// The numbers from `base` on, `size` of them.
+    /// `size` numbers from `base` on.
     ///
     /// # Errors
     ///
-    /// [`BadBlock`] if there are none, or if the end is beyond the integer.
+    /// [`BadBlock`] if there are none, or if the end exceeds the integer.
     pub const fn new(base: Number, size: u64) -> Result<Self, BadBlock> {
         let base = base.get();
         match base.checked_add(size) {
@@ -61,7 +61,7 @@ impl Block {
         }
     }
 
-    /// The numbers from `base` up to and without `end`; `None` if there are none.
+    /// The numbers from `base` up to `end`, without `end`; `None` if there are none.
     pub(crate) fn between(base: u64, end: u64) -> Option<Self> {
         (base < end).then(|| Self { base, size: end - base })
     }
@@ -78,13 +78,13 @@ impl Block {
         self.size
     }
 
-    /// The number behind the last one: where the next block starts.
+    /// The number after the last one, where the next block starts.
     #[must_use]
     pub const fn end(self) -> Number {
         Number::new(self.base + self.size)
     }
 
-    /// Whether a number is one of these.
+    /// Whether a number is in the block.
     #[must_use]
     pub const fn contains(self, number: Number) -> bool {
         self.base <= number.get() && number.get() < self.base + self.size
@@ -104,11 +104,11 @@ impl Block {
         bytes
     }
 
-    /// What [`Block::encode`] made.
+    /// Reads the bytes of [`Block::encode`].
     ///
     /// # Errors
     ///
-    /// [`BadBlock`] if it cannot have come from there.
+    /// [`BadBlock`] if the bytes are not a block.
     pub fn decode(bytes: &[u8]) -> Result<Self, BadBlock> {
         let wrong_length = BadBlock::Length(bytes.len());
         let (base, rest) = bytes.split_first_chunk().ok_or(wrong_length)?;
@@ -168,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_decodes_to_the_same(base: u64, size: u64) {
+        fn an_encoded_value_decodes_to_the_same(base: u64, size: u64) {
             if let Ok(block) = Block::new(Number::new(base), size) {
                 prop_assert_eq!(Block::decode(&block.encode()), Ok(block));
             }

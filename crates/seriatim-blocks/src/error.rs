@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors.
 
 use std::sync::Arc;
 
@@ -6,58 +6,60 @@ use seriatim_types::{ErrorKind, Number};
 
 use crate::options::ALLOCATE_MAX;
 
-/// Why a [`BlockStore`](crate::BlockStore) did not do what it was asked to. Nothing was reserved or given back, unless
-/// it is in doubt.
+/// Why a [`BlockStore`](crate::BlockStore) did not reserve or give back. Nothing was reserved or given back, unless the
+/// error is `InDoubt`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BlockStoreError {
-    /// The storage underneath does not work.
+    /// The storage below does not work. An operator has to fix the cause.
     #[error("the blocks of {key} are unavailable: {reason}")]
     Unavailable {
-        /// Whose blocks.
+        /// The key of the blocks.
         key: String,
-        /// What the storage says.
+        /// The error of the storage.
         reason: String,
     },
-    /// The write may have happened and it may not, and reading it back did not tell. The next call settles it first.
+    /// The write may have been done or not, and reading the value did not show which. The next call determines it first.
     #[error("a write to the blocks of {key} is in doubt: {reason}")]
     InDoubt {
-        /// Whose blocks.
+        /// The key of the blocks.
         key: String,
-        /// What the storage says.
+        /// The error of the storage.
         reason: String,
     },
-    /// What is stored is not a block of ours, or has moved backwards. It is never taken for a fresh start.
+    /// The stored value is not a block, or an older one than before. It is never treated as a missing value.
     #[error("the blocks of {key} are damaged: {reason}")]
     Corrupt {
-        /// Whose blocks.
+        /// The key of the blocks.
         key: String,
         /// What is wrong.
         reason: String,
     },
-    /// Fewer numbers are left than were asked for.
+    /// Fewer numbers are left than were requested.
     #[error(
-        "{min} consecutive numbers were asked for, and {left} are left behind the last block of {key}: widen the range"
+        "{min} consecutive numbers were requested, and {left} are left after the last block of {key}: widen the range"
     )]
     Exhausted {
-        /// Whose blocks.
+        /// The key of the blocks.
         key: String,
-        /// How many it had to be.
+        /// How many numbers were needed.
         min: u64,
-        /// How many are left that are in no block.
+        /// How many numbers are left that are in no block.
         left: u64,
     },
-    /// Other writers were faster every time.
-    #[error("{attempts} attempts to reserve a block of {key} lost against other writers: try again")]
+    /// Other writers were faster in every attempt.
+    #[error(
+        "no block of {key} could be reserved in {attempts} attempts, because other writers were faster: try again"
+    )]
     Contended {
-        /// Whose blocks.
+        /// The key of the blocks.
         key: String,
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: u32,
     },
     /// The storage has been closed.
-    #[error("the store that holds the blocks of {key} is closed")]
+    #[error("the store with the blocks of {key} is closed: open it again")]
     Closed {
-        /// Whose blocks.
+        /// The key of the blocks.
         key: String,
     },
 }
@@ -77,41 +79,41 @@ impl BlockStoreError {
     }
 }
 
-/// Why no numbers were allocated. Whatever it is, the caller has none, and none was taken.
+/// Why no numbers were allocated. The caller got no number, and none was taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AllocateError {
-    /// Nothing was asked for.
-    #[error("0 numbers were asked for: ask for 1 or more")]
+    /// 0 numbers were requested.
+    #[error("0 numbers were requested: request 1 or more")]
     Zero,
-    /// More were asked for than one call may take.
+    /// More numbers were requested than one call may take.
     #[error(
-        "{asked} numbers were asked for, and one call takes at most {max}: ask for fewer at a time",
+        "{asked} numbers were requested, and one call takes at most {max}: request fewer in one call",
         max = ALLOCATE_MAX
     )]
     TooMany {
-        /// How many were asked for.
+        /// How many were requested.
         asked: u64,
     },
     /// So many consecutive numbers are not left.
     #[error(
-        "{asked} consecutive numbers were asked for, and at most {left} are left: ask for fewer or widen the range"
+        "{asked} consecutive numbers were requested, and at most {left} are left: request fewer or widen the range"
     )]
     Exhausted {
-        /// How many were asked for.
+        /// How many were requested.
         asked: u64,
-        /// How many were left then.
+        /// How many were left.
         left: u64,
     },
-    /// No block could be reserved. Everybody who waited for it gets the same error.
+    /// No block could be reserved. All callers that waited for it get the same error.
     #[error(transparent)]
     Store(Arc<BlockStoreError>),
-    /// The allocator has been closed.
-    #[error("the allocator is closed")]
+    /// The allocator has been closed. Open it again.
+    #[error("the allocator is closed: open it again")]
     Closed,
 }
 
 impl AllocateError {
-    /// Refuses a count that no call may ask for.
+    /// Refuses a count that no call may request.
     #[inline]
     pub(crate) fn check(count: u64) -> Result<(), Self> {
         match count {
@@ -128,7 +130,7 @@ impl AllocateError {
             Self::Zero | Self::TooMany { .. } => ErrorKind::Invalid,
             Self::Exhausted { .. } => ErrorKind::Exhausted,
             Self::Store(error) => match **error {
-                // What is in doubt is the block, which nobody has seen. The caller has no number for certain.
+                // The block is in doubt, and none of its numbers was given out. It is certain that the caller has no number.
                 BlockStoreError::InDoubt { .. } => ErrorKind::Unavailable,
                 _ => error.kind(),
             },
@@ -162,22 +164,22 @@ impl OpenError {
 /// Why options cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BlockOptionsError {
-    /// A block has to hold something.
-    #[error("a block size of 0 holds no numbers: choose 1 or more")]
+    /// The block size is 0.
+    #[error("a block of size 0 has no numbers: choose a size of 1 or more")]
     ZeroSize,
-    /// The bounds of a size that follows the rate are the wrong way round.
-    #[error("the smallest block size is {min}, and the largest {max}: the smallest comes first")]
+    /// The smallest size is greater than the largest one.
+    #[error("the smallest block size is {min}, and the largest is {max}: exchange them")]
     SizesReversed {
         /// The lower bound.
         min: u64,
         /// The upper bound.
         max: u64,
     },
-    /// A size that follows the rate needs some writes.
-    #[error("0 writes a second allow no blocks: choose 1 or more")]
+    /// No writes are allowed for a size that follows the rate.
+    #[error("with 0 writes per second no block can be reserved: choose 1 or more")]
     ZeroWrites,
-    /// There is nothing between the first and the last number.
-    #[error("the first number is {first}, and the last {last}: the first comes first")]
+    /// The first number is greater than the last one.
+    #[error("the first number is {first}, and the last is {last}: exchange them")]
     NumbersReversed {
         /// The first number.
         first: Number,

@@ -1,11 +1,11 @@
-//! Where a block sequence lives.
+//! The key of a block sequence.
 
 use std::fmt;
 
 use bytes::Bytes;
 use seriatim_storage::{Key, Write};
 
-/// The caller's own key bytes: each key is a block sequence of its own.
+/// The key under which blocks are stored. Each key is a separate block sequence.
 ///
 /// ```
 /// use seriatim_blocks::BlockKey;

@@ -1,8 +1,8 @@
-//! Unique rising numbers, leased in blocks: for ids that may have gaps and must cost almost nothing.
+//! Unique rising numbers, leased in blocks: for ids that may have gaps and have to be very cheap.
 //!
-//! An allocator reserves a block of numbers with one durable write and hands them out from memory. After a crash the
-//! next block starts behind the last one that was reserved, so no number ever comes again; what was not used is a gap.
-//! Any number of threads share one allocator, and any number of processes share one key.
+//! An allocator reserves a block of numbers with one durable write and gives them out from memory. After a crash the next
+//! block starts after the last reserved one, so no number is given out twice; unused numbers are gaps. Any number of
+//! threads share one allocator, and any number of processes share one key.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -23,14 +23,14 @@
 //! # }).unwrap();
 //! ```
 //!
-//! The parts, in the order in which a number passes them:
+//! The parts:
 //!
 //! - [`BlockStore`] reserves blocks durably; [`StoredBlocks`] does so in one of the [`Cells`] of a storage.
-//! - [`BlockAllocator`] fetches blocks ahead of time and hands out their numbers.
-//! - [`BatchedBlocks`] is for callers who write the block themselves, in a batch of their own.
+//! - [`BlockAllocator`] reserves blocks in advance and gives out their numbers.
+//! - [`BatchedBlocks`] is for callers that write the block in their own batch.
 //!
-//! The cargo feature `storage`, on by default, adds [`StoredBlocks`] and [`BatchedBlocks`] with their keys and ranges. Without
-//! it this crate does not depend on the storage ports: a client that leases blocks from a server needs none.
+//! The cargo feature `storage`, on by default, adds [`StoredBlocks`] and [`BatchedBlocks`] with their keys and ranges.
+//! Without it this crate does not depend on the storage ports: a client that leases blocks from a server needs none.
 //!
 //! `docs/blocks.md` says when to use blocks, when a sequence and when a UUID, what is guaranteed and what is not.
 //!
@@ -43,19 +43,19 @@ mod batched;
 mod block;
 mod counts;
 mod error;
+mod fast_path;
 #[cfg(feature = "storage")]
 mod key;
-mod line;
 mod metrics;
 #[cfg(feature = "storage")]
 mod on_cells;
 mod options;
-mod pace;
 #[cfg(feature = "storage")]
 mod range;
+mod refill_policy;
 mod store;
 #[cfg(feature = "storage")]
-mod stored;
+mod stored_block;
 mod stretch;
 mod supply;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What operators see. Every name has the label `blocks`, the allocator's name.
+//! The metrics. Every metric has the label `blocks` with the allocator's name.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl Metrics {
         }
     }
 
-    /// A block was reserved and can be used.
+    /// Counts a block that was reserved.
     pub(crate) fn reserved(&self, block: Block, took: Duration) {
         self.blocks.increment(1);
         self.reserved.increment(block.size());
@@ -46,12 +46,12 @@ impl Metrics {
         self.seconds.record(took);
     }
 
-    /// A reservation failed.
+    /// Counts a failed reservation.
     pub(crate) fn failed(&self) {
         self.failed.increment(1);
     }
 
-    /// A caller had to wait for the store.
+    /// Counts a caller that had to wait for the store.
     pub(crate) fn waited(&self) {
         self.waited.increment(1);
     }

@@ -1,12 +1,12 @@
-//! Blocks in cells, by compare-and-swap.
+//! Blocks in cells, reserved by compare-and-swap.
 
 #[cfg(test)]
 mod release_tests;
 #[cfg(test)]
 mod reserve_tests;
-mod settle;
 #[cfg(test)]
 mod test_world;
+mod writer_state;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,13 +18,14 @@ use seriatim_storage::{Cells, StoreError};
 use seriatim_types::Number;
 use tokio::sync::Mutex;
 
-use crate::stored::{ReservationId, Stored};
+use crate::stored_block::{ReservationId, StoredBlock};
 use crate::{Block, BlockKey, BlockStore, BlockStoreError, Demand, LastBlock, NumberRange};
-use settle::Known;
+use writer_state::WriterState;
 
-/// Lost races before it says so. Each one means that somebody else got a block; with pauses this is seconds.
+/// How many attempts a reservation makes. In each failed attempt another writer got a block; with the pauses this takes
+/// seconds.
 const ATTEMPTS_MAX: u32 = 64;
-/// Lost races before it pauses between attempts.
+/// How many attempts are made without a pause.
 const ATTEMPTS_AT_ONCE: u32 = 3;
 const PAUSE_FIRST: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(64);
@@ -55,16 +56,16 @@ pub struct StoredBlocks {
     key: BlockKey,
     range: NumberRange,
     adopt_bare: bool,
-    /// Held across a reservation, so that one is under way at a time. Cancelled in the middle, it leaves a doubt
-    /// behind, which the next call settles.
-    known: Mutex<Known>,
+    /// Held during a reservation, so that there is one at a time. A cancelled reservation stays in doubt, and the next call
+    /// determines its outcome.
+    writer: Mutex<WriterState>,
     lost_max: AtomicU64,
 }
 
-/// A value and the bytes that it was read from, which the next compare-and-swap has to expect.
+/// A value and its bytes, which the next compare-and-swap has to expect.
 #[derive(Debug, Clone)]
-struct Seen {
-    stored: Stored,
+struct ReadValue {
+    stored: StoredBlock,
     bytes: Bytes,
 }
 
@@ -78,46 +79,46 @@ impl StoredBlocks {
             key,
             range,
             adopt_bare: false,
-            known: Mutex::default(),
+            writer: Mutex::default(),
             lost_max: AtomicU64::new(0),
         }
     }
 
-    /// Takes over a bare block of 16 bytes, as RFC 0002 of OpenData stores it, and goes on behind it. Nothing guards
-    /// such a value, so say so only for a key that is known to hold one; it is replaced by the first reservation.
-    /// The program that wrote it must not run any more: it would overwrite what it does not know.
+    /// Accepts a bare block of 16 bytes, as RFC 0002 of OpenData stores it, and continues after it. Such a value has no
+    /// checksum, so use this only for a key that is writer to have one. The first reservation replaces it. The program that
+    /// wrote it must no longer run, because it would overwrite newer values.
     #[must_use]
     pub fn adopting_bare(mut self) -> Self {
         self.adopt_bare = true;
         self
     }
 
-    async fn read(&self) -> Result<Option<Seen>, BlockStoreError> {
+    async fn read(&self) -> Result<Option<ReadValue>, BlockStoreError> {
         let bytes = self.cells.get(self.key.as_key()).await;
         let Some(bytes) = bytes.map_err(|error| self.error(error))? else {
             return Ok(None);
         };
         let stored = match bytes.len() {
-            Block::BYTES if self.adopt_bare => Stored::adopt(&bytes),
-            _ => Stored::decode(&bytes),
+            Block::BYTES if self.adopt_bare => StoredBlock::adopt(&bytes),
+            _ => StoredBlock::decode(&bytes),
         };
         let stored = stored.map_err(|error| self.corrupt(error.to_string()))?;
-        Ok(Some(Seen { stored, bytes }))
+        Ok(Some(ReadValue { stored, bytes }))
     }
 
-    async fn swap(&self, expected: Option<&Seen>, value: Option<&[u8]>) -> Result<bool, StoreError> {
+    async fn swap(&self, expected: Option<&ReadValue>, value: Option<&[u8]>) -> Result<bool, StoreError> {
         let key = self.key.as_key();
         match (expected, value) {
             (None, None) => Ok(true),
             (None, Some(value)) => self.cells.insert_if_absent(key, value).await,
-            (Some(seen), Some(value)) => self.cells.compare_and_swap(key, &seen.bytes, value).await,
-            (Some(seen), None) => self.cells.compare_and_delete(key, &seen.bytes).await,
+            (Some(read), Some(value)) => self.cells.compare_and_swap(key, &read.bytes, value).await,
+            (Some(read), None) => self.cells.compare_and_delete(key, &read.bytes).await,
         }
     }
 
-    fn value(&self, block: Block, unused: u64) -> Stored {
+    fn value(&self, block: Block, unused: u64) -> StoredBlock {
         let id = ReservationId(self.env.random());
-        Stored { block, id, unused }
+        StoredBlock { block, id, unused }
     }
 
     async fn pause(&self, attempt: u32) {
@@ -154,38 +155,38 @@ impl BlockStore for StoredBlocks {
     }
 
     async fn last(&self) -> Result<Option<LastBlock>, BlockStoreError> {
-        let seen = self.read().await?;
-        Ok(seen.map(|Seen { stored, .. }| LastBlock { block: stored.block, unused: stored.unused }))
+        let read = self.read().await?;
+        Ok(read.map(|ReadValue { stored, .. }| LastBlock { block: stored.block, unused: stored.unused }))
     }
 
     async fn reserve(&self, demand: Demand) -> Result<Block, BlockStoreError> {
-        let mut known = self.known.lock().await;
+        let mut writer = self.writer.lock().await;
         for attempt in 0..ATTEMPTS_MAX {
             self.pause(attempt).await;
-            let seen = match known.take_seen() {
-                Some(seen) => seen,
+            let read = match writer.take_read() {
+                Some(read) => read,
                 None => self.read().await?,
             };
-            known.check(seen.as_ref(), self.range).map_err(|reason| self.corrupt(reason))?;
-            let mine = known.settle(seen.as_ref());
+            writer.check(read.as_ref(), self.range).map_err(|reason| self.corrupt(reason))?;
+            let mine = writer.settle(read.as_ref());
             if let Some(mine) = mine.filter(|mine| mine.block.size() >= demand.min) {
-                self.lose(known.own(mine));
+                self.count_lost(writer.own(mine));
                 return Ok(mine.block);
             }
-            // A block of ours that nobody has numbers from yet is replaced as a whole.
+            // A block of this writer of which no number was given out yet is replaced as a whole.
             let taken = mine.map(|mine| mine.block.base());
-            let taken = taken.or_else(|| seen.as_ref().map(|seen| seen.stored.block.end()));
+            let taken = taken.or_else(|| read.as_ref().map(|read| read.stored.block.end()));
             let block = self.range.next_block(taken, demand);
             let block = block.map_err(|left| left.into_error(self.key.to_string(), demand.min))?;
             let value = self.value(block, demand.unused.saturating_add(block.size()));
-            known.doubt(value);
-            match self.swap(seen.as_ref(), Some(&value.encode())).await {
+            writer.doubt(value);
+            match self.swap(read.as_ref(), Some(&value.encode())).await {
                 Ok(true) => {
-                    self.lose(known.own(value));
+                    self.count_lost(writer.own(value));
                     return Ok(block);
                 }
-                Ok(false) => known.refuse(value.id),
-                // Read, and see whether it is there.
+                Ok(false) => writer.refuse(value.id),
+                // Read the value in the next attempt to find out.
                 Err(StoreError::InDoubt(_)) => {}
                 Err(error) => return Err(self.error(error)),
             }
@@ -194,19 +195,20 @@ impl BlockStore for StoredBlocks {
     }
 
     async fn release(&self, tail: Block) -> Result<bool, BlockStoreError> {
-        let mut known = self.known.lock().await;
-        let Some(own) = known.give_up(tail) else {
+        let mut writer = self.writer.lock().await;
+        let Some(own) = writer.release_own(tail) else {
             return Ok(false);
         };
         let bytes = Bytes::copy_from_slice(&own.encode());
-        let seen = Seen { stored: own, bytes };
-        // What is left of the last block; if nothing is, the number before the tail stands for all that is taken.
+        let read = ReadValue { stored: own, bytes };
+        // The rest of the last block. If there is none, a block of the one number before the tail marks everything before
+        // it as taken.
         let (base, end) = (own.block.base().get(), tail.base().get());
         let rest = Block::between(if base < end { base } else { end.saturating_sub(1) }, end);
         let rest = rest.filter(|_| tail.base() > self.range.first());
         let rest = rest.map(|rest| self.value(rest, 0));
         let value = rest.map(|rest| rest.encode());
-        match self.swap(Some(&seen), value.as_ref().map(|value| &value[..])).await {
+        match self.swap(Some(&read), value.as_ref().map(|value| &value[..])).await {
             Ok(given_back) => Ok(given_back),
             Err(StoreError::InDoubt(_)) => {
                 let now = self.read().await?;
@@ -222,7 +224,7 @@ impl BlockStore for StoredBlocks {
 }
 
 impl StoredBlocks {
-    fn lose(&self, numbers: u64) {
+    fn count_lost(&self, numbers: u64) {
         self.lost_max.fetch_add(numbers, Ordering::Relaxed);
     }
 }

@@ -1,27 +1,28 @@
-//! How an allocator behaves.
+//! Options of an allocator.
 
 use std::time::Duration;
 
 use crate::BlockOptionsError;
 
-/// The block size unless told otherwise: 4,096 numbers, so that a million cost 245 writes and a crash wastes few.
+/// The default block size: 4,096 numbers. A million numbers take 245 writes, and a crash wastes few.
 pub const DEFAULT_BLOCK_SIZE: u64 = 4_096;
 
-/// Numbers that one call takes at most. A mistyped count must not use up a sequence: of the 2^53 numbers that JSON can carry,
-/// one call takes a two-millionth, and more than anything needs in a row.
+/// How many numbers one call can take. A mistyped count must not use up a sequence: of the 2^53 numbers that JSON can
+/// represent, one call takes a two-millionth. No program needs more consecutive numbers.
 pub const ALLOCATE_MAX: u64 = 1 << 32;
 
-/// How many numbers a block holds. A request for more gets a block of its own size.
+/// How many numbers a block has. A request for more gets a block of its own size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockSize {
-    /// Always so many.
+    /// Always this many.
     Fixed(u64),
-    /// So many that blocks last long enough for a given number of durable writes a second, between two bounds. The
-    /// upper bound wins: callers never wait in order to save writes. From `min` it takes a few blocks to get there.
+    /// The size follows the rate of use, so that there are at most a given number of durable writes per second, between two
+    /// bounds. The upper bound has priority: callers never wait in order to save writes. From `min` it takes a few blocks
+    /// to reach the right size.
     Follow {
-        /// Stay under so many writes a second.
+        /// The largest number of writes per second.
         writes_per_second: u32,
-        /// The smallest block, and the first.
+        /// The smallest block, which is also the first.
         min: u64,
         /// The largest block.
         max: u64,
@@ -66,14 +67,14 @@ impl BlockSize {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockOptions {
-    /// What its metrics and log lines call it.
+    /// The allocator's name in metrics and log lines.
     pub name: String,
-    /// How many numbers a block holds.
+    /// How many numbers a block has.
     pub size: BlockSize,
-    /// How long to wait after a reservation has failed while nobody is waiting for one. Doubled each time, up to
-    /// [`BlockOptions::retry_max`]. A caller who needs a block does not wait for this.
+    /// The pause after a failed reservation, if no caller waits for a block. It is doubled each time, up to
+    /// [`BlockOptions::retry_max`]. A caller that needs a block does not wait for it.
     pub retry_first: Duration,
-    /// The longest such wait.
+    /// The longest pause.
     pub retry_max: Duration,
 }
 

@@ -1,14 +1,14 @@
-//! Which numbers a sequence has.
+//! The range of numbers of a sequence.
 
 use seriatim_types::Number;
 
 use crate::{Block, BlockOptionsError, BlockStoreError, Demand};
 
-/// The numbers of a sequence, from the first to the last. 0 to `u64::MAX - 1` unless told otherwise.
+/// The numbers of a sequence, from the first to the last. By default 0 to `u64::MAX - 1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NumberRange {
     first: u64,
-    /// Behind the last one.
+    /// The number after the last one.
     end: u64,
 }
 
@@ -23,17 +23,17 @@ impl NumberRange {
     ///
     /// # Errors
     ///
-    /// [`BlockOptionsError`] if there is none.
+    /// [`BlockOptionsError`] if there are none.
     pub fn from(first: Number) -> Result<Self, BlockOptionsError> {
         Self::new(first, Number::new(u64::MAX - 1))
     }
 
-    /// The numbers from `first` to `last`, both included. `u64::MAX` itself is never handed out, because the end of a
-    /// block has to be an integer.
+    /// The numbers from `first` to `last`, including both. `u64::MAX` itself is never given out, because the end of a block
+    /// must be an integer.
     ///
     /// # Errors
     ///
-    /// [`BlockOptionsError`] if there is none.
+    /// [`BlockOptionsError`] if there are none.
     pub fn new(first: Number, last: Number) -> Result<Self, BlockOptionsError> {
         let end = last.next().unwrap_or(Number::LAST).get();
         if first.get() < end {
@@ -56,23 +56,23 @@ impl NumberRange {
         Number::new(self.end - 1)
     }
 
-    /// The block behind everything that is taken.
-    pub(crate) fn next_block(self, taken: Option<Number>, demand: Demand) -> Result<Block, Left> {
+    /// The next block after everything that is taken.
+    pub(crate) fn next_block(self, taken: Option<Number>, demand: Demand) -> Result<Block, TooFewLeft> {
         let base = taken.map_or(self.first, |taken| taken.get().max(self.first));
         let left = self.end.saturating_sub(base);
         let size = demand.want.max(demand.min).max(1).min(left);
         if size < demand.min {
-            return Err(Left(left));
+            return Err(TooFewLeft(left));
         }
-        Block::between(base, base + size).ok_or(Left(left))
+        Block::between(base, base + size).ok_or(TooFewLeft(left))
     }
 }
 
-/// How many numbers are left, when they are too few.
+/// How many numbers are left, if they are too few.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Left(pub(crate) u64);
+pub(crate) struct TooFewLeft(pub(crate) u64);
 
-impl Left {
+impl TooFewLeft {
     pub(crate) fn into_error(self, key: String, min: u64) -> BlockStoreError {
         let left = self.0;
         BlockStoreError::Exhausted { key, min, left }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_block_starts_behind_what_is_taken_and_ends_with_the_range() {
+    fn the_next_block_starts_after_the_taken_numbers_and_ends_with_the_range() {
         let range = NumberRange::new(Number::new(10), Number::new(29)).unwrap();
         let next = |taken: Option<u64>, min, want| {
             let block = range.next_block(taken.map(Number::new), demand(min, want));

@@ -1,21 +1,21 @@
-//! Which tickets stand for which numbers.
+//! Which tickets map to which numbers.
 
 use std::collections::VecDeque;
 
 use crate::Block;
 
-/// Former stretches that are kept for callers who took a ticket and then lost the processor. One who is later still
-/// takes another ticket, and what the first may have stood for is counted as wasted.
+/// How many earlier stretches are kept, for callers that took a ticket and were then interrupted. A caller that comes later
+/// than that takes another ticket, and the number of the first one is counted as wasted.
 const PAST_MAX: usize = 64;
 
-/// A run of tickets that stand for a run of numbers.
+/// A run of tickets that map to a run of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch {
     /// The first ticket.
     pub(crate) start: u64,
-    /// Behind the last ticket.
+    /// The ticket after the last one.
     pub(crate) end: u64,
-    /// What the first ticket stands for.
+    /// The number of the first ticket.
     pub(crate) base: u64,
 }
 
@@ -28,7 +28,7 @@ impl Stretch {
         (self.base <= number && number < self.number_end()).then(|| self.start + (number - self.base))
     }
 
-    /// Behind the last number.
+    /// The number after the last one.
     pub(crate) fn number_end(&self) -> u64 {
         self.base + (self.end - self.start)
     }
@@ -45,21 +45,21 @@ impl Stretch {
     }
 }
 
-/// What a ticket stands for, as far as anybody knows.
+/// What a ticket maps to, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meaning {
     Number(u64),
     Void,
-    /// From before the oldest stretch that is kept.
+    /// The ticket is from before the oldest stretch that is kept.
     Forgotten,
 }
 
-/// The present stretch and the last few before it.
+/// The current stretch and the last few before it.
 #[derive(Debug)]
 pub(crate) struct Stretches {
-    pub(crate) present: Stretch,
-    /// Whether somebody was told that a ticket at or behind the present end is void. Such a stretch cannot grow:
-    /// the ticket would come to stand for a number that nobody takes.
+    pub(crate) current: Stretch,
+    /// Whether a caller got the answer that a ticket at or after the current end is void. Then the stretch cannot grow: the
+    /// ticket would map to a number that no caller takes.
     overshot: bool,
     past: VecDeque<Stretch>,
     forgotten: bool,
@@ -68,46 +68,46 @@ pub(crate) struct Stretches {
 impl Stretches {
     pub(crate) fn new(base: u64) -> Self {
         Self {
-            present: Stretch { start: 0, end: 0, base },
+            current: Stretch { start: 0, end: 0, base },
             overshot: false,
             past: VecDeque::with_capacity(PAST_MAX),
             forgotten: false,
         }
     }
 
-    /// What a ticket stands for. If that is nothing, it stays so.
+    /// What a ticket maps to. If it is void, it stays void.
     pub(crate) fn resolve(&mut self, ticket: u64) -> Meaning {
-        let stretches = std::iter::once(&self.present).chain(&self.past);
+        let stretches = std::iter::once(&self.current).chain(&self.past);
         if let Some(number) = stretches.flat_map(|stretch| stretch.number(ticket)).next() {
             return Meaning::Number(number);
         }
-        self.overshot |= ticket >= self.present.end;
-        let oldest = self.past.back().unwrap_or(&self.present);
+        self.overshot |= ticket >= self.current.end;
+        let oldest = self.past.back().unwrap_or(&self.current);
         if self.forgotten && ticket < oldest.start { Meaning::Forgotten } else { Meaning::Void }
     }
 
-    /// Makes the present stretch longer by a block, if it can be.
+    /// Extends the current stretch by a block, if possible.
     pub(crate) fn extend(&mut self, block: Block) -> bool {
-        let adjacent = self.present.number_end() == block.base().get();
-        let end = self.present.end.checked_add(block.size());
+        let adjacent = self.current.number_end() == block.base().get();
+        let end = self.current.end.checked_add(block.size());
         match end.filter(|_| adjacent && !self.overshot) {
             Some(end) => {
-                self.present.end = end;
+                self.current.end = end;
                 true
             }
             None => false,
         }
     }
 
-    /// Starts a new stretch at a ticket at or behind the present end.
+    /// Starts a new stretch at a ticket at or after the current end.
     pub(crate) fn start(&mut self, start: u64, block: Block) {
         if self.past.len() == PAST_MAX {
             self.past.pop_back();
             self.forgotten = true;
         }
-        self.past.push_front(self.present);
+        self.past.push_front(self.current);
         self.overshot = false;
-        self.present = Stretch { start, end: start.saturating_add(block.size()), base: block.base().get() };
+        self.current = Stretch { start, end: start.saturating_add(block.size()), base: block.base().get() };
     }
 }
 
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_stands_for_the_number_of_its_stretch_or_for_none() {
+    fn a_ticket_maps_to_the_number_of_its_stretch_or_to_none() {
         let mut stretches = Stretches::new(0);
         stretches.start(3, block(100, 10));
         assert!(stretches.extend(block(110, 5)));
@@ -138,14 +138,14 @@ mod tests {
         ] {
             assert_eq!(stretches.resolve(ticket), meaning, "ticket {ticket}");
         }
-        assert_eq!(stretches.present.delta(), 480);
-        assert_eq!(stretches.present.ticket(509), Some(29));
-        assert_eq!(stretches.present.rest(25), Some(block(505, 5)));
-        assert_eq!(stretches.present.rest(31), None);
+        assert_eq!(stretches.current.delta(), 480);
+        assert_eq!(stretches.current.ticket(509), Some(29));
+        assert_eq!(stretches.current.rest(25), Some(block(505, 5)));
+        assert_eq!(stretches.current.rest(31), None);
     }
 
     #[test]
-    fn a_stretch_grows_only_by_the_adjacent_block_and_only_if_nobody_went_past_its_end() {
+    fn a_stretch_grows_only_by_the_adjacent_block_and_only_if_no_ticket_was_taken_after_its_end() {
         let mut stretches = Stretches::new(0);
         stretches.start(0, block(0, 10));
         assert!(!stretches.extend(block(11, 10)));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_that_comes_too_late_is_told_apart() {
+    fn a_ticket_that_is_resolved_too_late_is_forgotten() {
         let mut stretches = Stretches::new(0);
         for stretch in 0..100 {
             stretches.start(stretch * 10, block(stretch * 100, 5));

@@ -1,39 +1,39 @@
-//! The slow path: what happens under the lock. No I/O, no clock, no await.
+//! The slow path: what is done under the lock. No I/O, no clock, no await.
 
 use std::collections::VecDeque;
 
-use crate::line::{Line, Ticket};
+use crate::fast_path::{FastPath, Ticket};
 use crate::stretch::{Meaning, Stretches};
 use crate::sync::{Mutex, MutexGuard};
 use crate::{Block, Counts};
 
-/// Tickets that stay free behind everything that is reserved, for those that are taken and void.
+/// Tickets that stay free after everything that is reserved, for void tickets.
 const TICKETS_SPARE: u64 = 1 << 32;
-/// Numbers that other threads can take from a block between its arrival and its first use: one each, before they have
-/// to wait for the lock.
+/// How many numbers other threads can take from a block between its installation and its first use: one each, before they
+/// have to wait for the lock.
 const TAKEN_BETWEEN_MAX: u64 = 1_024;
 
-/// The numbers that an allocator holds, and those who wait for some.
+/// The numbers that an allocator has, and the callers that wait for numbers.
 #[derive(Debug)]
 pub(crate) struct Supply<W> {
-    pub(crate) line: Line,
+    pub(crate) fast_path: FastPath,
     state: Mutex<State<W>>,
 }
 
 #[derive(Debug)]
 struct State<W> {
     stretches: Stretches,
-    /// Blocks that could not join the stretch before them.
+    /// Blocks that could not be added to the stretch before them.
     ahead: VecDeque<Block>,
-    /// Those who wait, first come first served.
+    /// Waiting callers, in the order of their calls.
     queue: VecDeque<Waiter<W>>,
-    /// Whether the first of them could not be served from a block that was fetched for it.
+    /// Whether the first of them could not be served from a block that was reserved for it.
     missed: bool,
-    /// When so many numbers are left, it is time for the next block.
+    /// The next block is due when this many numbers are left.
     lookahead: u64,
-    /// Whether blocks are being fetched ahead.
+    /// Whether blocks are being reserved in advance.
     filling: bool,
-    /// Where the next block would start, if nobody else reserves.
+    /// Where the next block starts, if no other process reserves.
     next_base: u64,
     counts: Counts,
     closed: bool,
@@ -43,22 +43,22 @@ struct State<W> {
 struct Waiter<W> {
     id: u64,
     count: u64,
-    whom: W,
+    caller: W,
 }
 
-/// What came of a call that took the slow path.
+/// The result of a call that took the slow path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Taken(Block),
-    /// It waits, under this id.
+    /// The caller waits, under this id.
     Waits(u64),
     Closed,
 }
 
-/// Numbers for one who waited.
+/// Numbers for a caller that waited.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Grant<W> {
-    pub(crate) whom: W,
+    pub(crate) caller: W,
     pub(crate) numbers: Block,
 }
 
@@ -66,27 +66,27 @@ pub(crate) struct Grant<W> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
     Nothing,
-    /// A block, for somebody who waits or because few are left.
+    /// A block, because a caller waits or because few numbers are left.
     Block {
-        /// It has to hold so many.
+        /// The smallest useful size.
         min: u64,
-        /// It should hold so many.
+        /// The wanted size.
         want: u64,
-        /// More are of no use.
+        /// The largest useful size.
         room: u64,
-        /// So many are left.
+        /// How many numbers are left.
         unused: u64,
     },
-    /// To be closed: nobody will take another number.
+    /// The supply is closed: no further number will be taken.
     Closing,
 }
 
 impl<W> Supply<W> {
     pub(crate) fn new(next_base: u64, lookahead: u64, counts: Counts) -> Self {
-        let line = Line::new();
-        line.set_delta(next_base);
+        let fast_path = FastPath::new();
+        fast_path.set_delta(next_base);
         Self {
-            line,
+            fast_path,
             state: Mutex::new(State {
                 stretches: Stretches::new(next_base),
                 ahead: VecDeque::new(),
@@ -105,9 +105,12 @@ impl<W> Supply<W> {
         self.state.lock()
     }
 
-    /// For a caller whose numbers the fast path did not have: takes them, or queues up. `ticket` is what the fast path
-    /// took, if it did. The second value says whether the refill has to be told.
-    pub(crate) fn attend(
+    /// For a caller whose numbers the fast path did not have: takes them, or adds the caller to the queue. `ticket` is what
+    /// the fast path took, if it did. The second value says whether the refill task has to be woken.
+    ///
+    /// A ticket that maps to a number is used first, because the caller has already taken that number. Otherwise the caller
+    /// takes new numbers, but only if no other caller waits.
+    pub(crate) fn allocate_slow(
         &self,
         ticket: Option<Ticket>,
         count: u64,
@@ -125,33 +128,33 @@ impl<W> Supply<W> {
         if taken.is_none() && state.closed {
             return (Outcome::Closed, false);
         }
-        // Whoever waits was here before.
+        // Callers that wait came before.
         let first = state.queue.is_empty();
-        let taken = taken.or_else(|| first.then(|| state.take(&self.line, count)).flatten());
+        let taken = taken.or_else(|| first.then(|| state.take(&self.fast_path, count)).flatten());
         match taken {
-            Some(numbers) => (Outcome::Taken(numbers), state.reopen(&self.line)),
+            Some(numbers) => (Outcome::Taken(numbers), state.reopen(&self.fast_path)),
             None => (Outcome::Waits(state.enqueue(count, waiter())), true),
         }
     }
 
-    /// What to fetch now.
+    /// What to reserve now.
     pub(crate) fn need(&self) -> Need {
         let mut state = self.lock();
-        let unused = state.unused(&self.line);
+        let unused = state.unused(&self.fast_path);
         let room = u64::MAX - TICKETS_SPARE;
-        let room = room.saturating_sub(self.line.cursor()).saturating_sub(unused);
+        let room = room.saturating_sub(self.fast_path.cursor()).saturating_sub(unused);
         let (min, want) = match state.queue.front().map(|waiter| waiter.count) {
             _ if state.closed => return Need::Closing,
             Some(count) if state.missed => (count, count.saturating_add(TAKEN_BETWEEN_MAX)),
             Some(count) => (count, count),
-            // Nothing is fetched ahead for an allocator that nobody has used.
+            // Nothing is reserved in advance for an allocator that was never used.
             None if state.counts.blocks > 0 && state.wants_more(unused) => (1, 1),
             None => return Need::Nothing,
         };
         Need::Block { min, want, room, unused }
     }
 
-    /// Takes in a reserved block and serves those who wait. Whoever cannot be told gives the numbers back:
+    /// Adds a reserved block and serves waiting callers. If a caller cannot be reached, its numbers must be returned with
     /// [`Supply::put_back`].
     pub(crate) fn install(&self, block: Block, lookahead: u64) -> Vec<Grant<W>> {
         let mut state = self.lock();
@@ -160,59 +163,59 @@ impl<W> Supply<W> {
         state.counts.reserved += block.size();
         state.counts.blocks += 1;
         state.add(block);
-        let grants = state.serve(&self.line);
+        let grants = state.serve(&self.fast_path);
         state.missed = grants.is_empty() && !state.queue.is_empty();
-        state.reopen(&self.line);
+        state.reopen(&self.fast_path);
         grants
     }
 
-    /// Takes the first of those who wait out of the queue, with how many it wanted; then those behind it who can be
+    /// Removes the first waiting caller from the queue and returns it with its count; then serves those after it that can be
     /// served now.
     pub(crate) fn fail_first(&self) -> (Option<(W, u64)>, Vec<Grant<W>>) {
         let mut state = self.lock();
-        let failed = state.queue.pop_front().map(|waiter| (waiter.whom, waiter.count));
-        let grants = state.serve(&self.line);
-        state.reopen(&self.line);
+        let failed = state.queue.pop_front().map(|waiter| (waiter.caller, waiter.count));
+        let grants = state.serve(&self.fast_path);
+        state.reopen(&self.fast_path);
         (failed, grants)
     }
 
-    /// Takes all who wait out of the queue.
+    /// Removes all waiting callers from the queue.
     pub(crate) fn fail_all(&self) -> Vec<W> {
-        self.lock().queue.drain(..).map(|waiter| waiter.whom).collect()
+        self.lock().queue.drain(..).map(|waiter| waiter.caller).collect()
     }
 
-    /// Somebody does not wait any more. Nothing if it was served or failed before; else those behind it who can be
-    /// served now.
-    pub(crate) fn leave(&self, id: u64) -> Option<Vec<Grant<W>>> {
+    /// Removes a caller that no longer waits, and serves those after it that can be served now. `None` if it was already
+    /// served or has failed.
+    pub(crate) fn stop_waiting(&self, id: u64) -> Option<Vec<Grant<W>>> {
         let mut state = self.lock();
         let place = state.queue.iter().position(|waiter| waiter.id == id)?;
         state.queue.remove(place);
-        Some(state.serve(&self.line))
+        Some(state.serve(&self.fast_path))
     }
 
-    /// Numbers that were granted to somebody who is gone: free again if they were the last to be taken, else wasted,
-    /// because numbers have to rise.
+    /// Returns numbers that were granted to a caller that no longer waits. They are free again if they were taken last;
+    /// otherwise they are wasted, because numbers have to rise.
     pub(crate) fn put_back(&self, numbers: Block) {
         let mut state = self.lock();
-        let first = state.stretches.present.ticket(numbers.base().get());
-        let back = first.is_some_and(|first| self.line.untake(first, first + numbers.size()));
+        let first = state.stretches.current.ticket(numbers.base().get());
+        let back = first.is_some_and(|first| self.fast_path.return_last(first, first + numbers.size()));
         if !back {
             state.counts.wasted += numbers.size();
         }
     }
 
-    /// Closes: no number is taken from now on. Those who wait come back, to be told.
+    /// Closes: no number is taken from now on. Returns the waiting callers, which must be answered.
     pub(crate) fn close(&self) -> Vec<W> {
         let mut state = self.lock();
         state.closed = true;
-        let present = state.stretches.present;
-        if let Some(rest) = present.rest(self.line.close(present.end)) {
+        let current = state.stretches.current;
+        if let Some(rest) = current.rest(self.fast_path.close(current.end)) {
             state.ahead.push_front(rest);
         }
-        state.queue.drain(..).map(|waiter| waiter.whom).collect()
+        state.queue.drain(..).map(|waiter| waiter.caller).collect()
     }
 
-    /// After a close: everything that nobody took, as one run that ends with the last block; the rest is wasted.
+    /// After a close: all numbers that were not taken, as one run that ends with the last block. All others are wasted.
     pub(crate) fn drain(&self) -> Option<Block> {
         let mut state = self.lock();
         let mut tail = state.ahead.pop_back()?;
@@ -224,7 +227,7 @@ impl<W> Supply<W> {
         Some(tail)
     }
 
-    /// What became of the tail.
+    /// Records whether the tail was given back.
     pub(crate) fn drained(&self, tail: Block, given_back: bool) {
         let mut state = self.lock();
         if given_back {
@@ -235,40 +238,40 @@ impl<W> Supply<W> {
         }
     }
 
-    /// The number that would be taken next, if nobody else takes or reserves any.
+    /// The number that is taken next, if no other process takes or reserves any.
     pub(crate) fn peek(&self) -> u64 {
         let state = self.lock();
-        let rest = state.stretches.present.rest(self.line.cursor());
+        let rest = state.stretches.current.rest(self.fast_path.cursor());
         let next = rest.or(state.ahead.front().copied());
         next.map_or(state.next_base, |block| block.base().get())
     }
 
     pub(crate) fn counts(&self) -> Counts {
         let state = self.lock();
-        let unused = state.unused(&self.line);
+        let unused = state.unused(&self.fast_path);
         Counts { unused, ..state.counts }
     }
 }
 
 impl<W> State<W> {
-    fn enqueue(&mut self, count: u64, whom: W) -> u64 {
+    fn enqueue(&mut self, count: u64, caller: W) -> u64 {
         self.counts.waits += 1;
         let id = self.counts.waits;
-        self.queue.push_back(Waiter { id, count, whom });
+        self.queue.push_back(Waiter { id, count, caller });
         id
     }
 
-    /// Whether to fetch ahead: from when a block is due until half as many again are there. To be woken for every block
-    /// costs more than to fetch it, if blocks are used up in microseconds.
+    /// Whether to reserve in advance: from the time at which a block is due until one and a half times the lookahead is
+    /// there. If blocks are used up in microseconds, waking the task for each block takes longer than reserving it.
     fn wants_more(&mut self, unused: u64) -> bool {
         let more = if self.filling { self.lookahead / 2 } else { 0 };
         self.filling = unused <= self.lookahead.saturating_add(more);
         self.filling
     }
 
-    fn unused(&self, line: &Line) -> u64 {
+    fn unused(&self, fast_path: &FastPath) -> u64 {
         let ahead: u64 = self.ahead.iter().map(|block| block.size()).sum();
-        let rest = self.stretches.present.rest(line.cursor()).map_or(0, Block::size);
+        let rest = self.stretches.current.rest(fast_path.cursor()).map_or(0, Block::size);
         ahead.saturating_add(rest)
     }
 
@@ -281,47 +284,48 @@ impl<W> State<W> {
         self.ahead.extend(Block::between(base.get(), block.end().get()));
     }
 
-    /// Takes from the stretch, or from the first block ahead that is large enough; what lies before that is wasted,
-    /// because numbers have to rise.
-    fn take(&mut self, line: &Line, count: u64) -> Option<Block> {
+    /// Takes numbers from the stretch, or from the first block ahead that is large enough. Numbers before that block are
+    /// wasted, because numbers have to rise.
+    fn take(&mut self, fast_path: &FastPath, count: u64) -> Option<Block> {
         loop {
-            let present = self.stretches.present;
+            let current = self.stretches.current;
             if let Some(number) =
-                line.take_below(present.end, count).and_then(|ticket| present.number(ticket))
+                fast_path.take_below(current.end, count).and_then(|ticket| current.number(ticket))
             {
                 return Block::between(number, number + count);
             }
             let fits = self.ahead.iter().position(|block| block.size() >= count)?;
             let skipped: u64 = self.ahead.drain(..fits).map(Block::size).sum();
             let block = self.ahead.pop_front()?;
-            let taken = line.close(present.end);
-            let rest = present.rest(taken).map_or(0, Block::size);
+            let taken = fast_path.close(current.end);
+            let rest = current.rest(taken).map_or(0, Block::size);
             self.counts.wasted += skipped + rest;
-            self.stretches.start(taken.max(present.end), block);
-            line.set_delta(self.stretches.present.delta());
+            self.stretches.start(taken.max(current.end), block);
+            fast_path.set_delta(self.stretches.current.delta());
         }
     }
 
-    fn serve(&mut self, line: &Line) -> Vec<Grant<W>> {
+    fn serve(&mut self, fast_path: &FastPath) -> Vec<Grant<W>> {
         let mut grants = Vec::new();
         while let Some(count) = self.queue.front().map(|waiter| waiter.count) {
-            let Some(numbers) = self.take(line, count) else { break };
+            let Some(numbers) = self.take(fast_path, count) else { break };
             let waiter = self.queue.pop_front();
-            grants.extend(waiter.map(|Waiter { whom, .. }| Grant { whom, numbers }));
+            grants.extend(waiter.map(|Waiter { caller, .. }| Grant { caller, numbers }));
         }
         grants
     }
 
-    /// Opens the fast path up to where the next block is due, or to the end if it is due already. Says whether it is.
+    /// Opens the fast path up to the ticket at which the next block is due, or to the end if it is already due. Returns
+    /// whether it is.
     ///
-    /// While somebody waits, callers may still take what the waiting could not use, up to the end.
-    fn reopen(&mut self, line: &Line) -> bool {
-        let present = self.stretches.present;
+    /// While a caller waits, others may still take the numbers that it could not use, up to the end.
+    fn reopen(&mut self, fast_path: &FastPath) -> bool {
+        let current = self.stretches.current;
         let ahead: u64 = self.ahead.iter().map(|block| block.size()).sum();
         let due_tickets = self.lookahead.saturating_sub(ahead);
-        let fast_end = present.end.saturating_sub(due_tickets).max(present.start);
-        let due = line.cursor() >= fast_end || !self.queue.is_empty();
-        line.set_fast_end(if due { present.end } else { fast_end });
+        let fast_end = current.end.saturating_sub(due_tickets).max(current.start);
+        let due = fast_path.cursor() >= fast_end || !self.queue.is_empty();
+        fast_path.set_fast_end(if due { current.end } else { fast_end });
         due
     }
 }

@@ -13,18 +13,18 @@ fn supply(lookahead: u64) -> Supply<&'static str> {
     Supply::new(0, lookahead, Counts::default())
 }
 
-/// As the allocator does it.
-fn one(supply: &Supply<&'static str>, whom: &'static str) -> Outcome {
-    match supply.line.take_one() {
+/// Takes one number as the allocator does.
+fn one(supply: &Supply<&'static str>, caller: &'static str) -> Outcome {
+    match supply.fast_path.take_one() {
         Ok(number) => Outcome::Taken(block(number, 1)),
-        Err(ticket) => supply.attend(Some(ticket), 1, || whom).0,
+        Err(ticket) => supply.allocate_slow(Some(ticket), 1, || caller).0,
     }
 }
 
-fn many(supply: &Supply<&'static str>, count: u64, whom: &'static str) -> Outcome {
-    match supply.line.take(count) {
+fn many(supply: &Supply<&'static str>, count: u64, caller: &'static str) -> Outcome {
+    match supply.fast_path.take(count) {
         Some(first) => Outcome::Taken(block(first, count)),
-        None => supply.attend(None, count, || whom).0,
+        None => supply.allocate_slow(None, count, || caller).0,
     }
 }
 
@@ -32,8 +32,8 @@ fn taken(base: u64, size: u64) -> Outcome {
     Outcome::Taken(block(base, size))
 }
 
-fn grant(whom: &'static str, base: u64, size: u64) -> Grant<&'static str> {
-    Grant { whom, numbers: block(base, size) }
+fn grant(caller: &'static str, base: u64, size: u64) -> Grant<&'static str> {
+    Grant { caller, numbers: block(base, size) }
 }
 
 fn needed(supply: &Supply<&'static str>) -> Option<u64> {
@@ -44,7 +44,7 @@ fn needed(supply: &Supply<&'static str>) -> Option<u64> {
 }
 
 #[test]
-fn callers_who_came_too_early_are_served_first_come_first_served() {
+fn waiting_callers_are_served_in_the_order_of_their_calls() {
     let supply = supply(0);
     assert_eq!(one(&supply, "a"), Outcome::Waits(1));
     assert_eq!(many(&supply, 3, "b"), Outcome::Waits(2));
@@ -56,7 +56,7 @@ fn callers_who_came_too_early_are_served_first_come_first_served() {
 }
 
 #[test]
-fn a_small_request_does_not_pass_one_that_waits_when_numbers_have_run_out() {
+fn a_small_request_does_not_overtake_one_that_waits() {
     let supply = supply(0);
     supply.install(block(0, 1), 0);
     assert_eq!(one(&supply, "a"), taken(0, 1));
@@ -73,23 +73,23 @@ fn a_block_that_another_thread_took_from_is_followed_by_a_larger_one() {
     supply.install(block(0, 1), 0);
     assert_eq!(one(&supply, "a"), taken(0, 1));
     assert_eq!(many(&supply, 5, "b"), Outcome::Waits(1));
-    // This thread has a ticket and does not know yet that it is behind the end.
-    let ticket = supply.line.take_one().unwrap_err();
+    // This thread has taken a ticket after the end and does not know that yet.
+    let ticket = supply.fast_path.take_one().unwrap_err();
     assert_eq!(supply.install(block(1, 5), 0), []);
     assert!(matches!(supply.need(), Need::Block { min: 5, want: 1_029, .. }));
-    assert_eq!(supply.attend(Some(ticket), 1, || "thief").0, taken(1, 1));
+    assert_eq!(supply.allocate_slow(Some(ticket), 1, || "other").0, taken(1, 1));
     assert_eq!(supply.install(block(6, 1_029), 0), [grant("b", 2, 5)]);
     assert_eq!(supply.counts().wasted, 0);
 }
 
 #[test]
-fn callers_who_fit_go_on_while_a_large_request_waits() {
+fn small_requests_are_served_while_a_large_one_waits() {
     let supply = supply(0);
     supply.install(block(0, 4), 0);
     assert_eq!(many(&supply, 9, "large"), Outcome::Waits(1));
     assert_eq!(one(&supply, "a"), taken(0, 1));
     assert_eq!(many(&supply, 2, "b"), taken(1, 2));
-    // It spans the rest of the old block and the new one.
+    // The request gets the rest of the old block and a part of the new one.
     assert_eq!(supply.install(block(4, 9), 0), [grant("large", 3, 9)]);
     assert_eq!(supply.counts().wasted, 0);
 }
@@ -103,18 +103,18 @@ fn the_next_block_is_due_when_few_numbers_are_left() {
         assert_eq!(one(&supply, "a"), taken(number, 1));
     }
     assert_eq!(needed(&supply), Some(1));
-    let ticket = supply.line.take_one().unwrap_err();
-    assert_eq!(supply.attend(Some(ticket), 1, || "a"), (taken(6, 1), true));
-    // From there on callers are quick again, up to the end.
-    assert_eq!(supply.line.take_one(), Ok(7));
-    assert_eq!(supply.line.take_one(), Ok(8));
+    let ticket = supply.fast_path.take_one().unwrap_err();
+    assert_eq!(supply.allocate_slow(Some(ticket), 1, || "a"), (taken(6, 1), true));
+    // From there on the fast path is open again, up to the end.
+    assert_eq!(supply.fast_path.take_one(), Ok(7));
+    assert_eq!(supply.fast_path.take_one(), Ok(8));
     supply.install(block(10, 10), 4);
-    assert_eq!(supply.line.take_one(), Ok(9));
-    assert_eq!(supply.line.take_one(), Ok(10));
+    assert_eq!(supply.fast_path.take_one(), Ok(9));
+    assert_eq!(supply.fast_path.take_one(), Ok(10));
 }
 
 #[test]
-fn who_fetches_ahead_goes_on_until_half_as_many_again_are_there() {
+fn blocks_are_reserved_until_one_and_a_half_times_the_lookahead_is_there() {
     let supply = supply(20);
     supply.install(block(0, 10), 20);
     for blocks in 1..=3 {
@@ -130,7 +130,7 @@ fn who_fetches_ahead_goes_on_until_half_as_many_again_are_there() {
 }
 
 #[test]
-fn nothing_is_fetched_before_somebody_asks() {
+fn nothing_is_reserved_before_the_first_request() {
     let supply = supply(4);
     assert_eq!(supply.need(), Need::Nothing);
     one(&supply, "a");
@@ -138,7 +138,7 @@ fn nothing_is_fetched_before_somebody_asks() {
 }
 
 #[test]
-fn a_block_further_on_waits_for_its_turn() {
+fn a_block_that_is_not_adjacent_is_used_after_the_current_one() {
     let supply = supply(0);
     supply.install(block(0, 2), 0);
     supply.install(block(50, 2), 0);
@@ -148,7 +148,7 @@ fn a_block_further_on_waits_for_its_turn() {
 }
 
 #[test]
-fn a_request_that_does_not_fit_skips_to_the_block_that_holds_it_and_counts_the_waste() {
+fn a_request_that_does_not_fit_skips_to_a_larger_block_and_counts_the_waste() {
     let supply = supply(0);
     for (base, size) in [(0, 5), (50, 2), (60, 8)] {
         supply.install(block(base, size), 0);
@@ -162,7 +162,7 @@ fn a_request_that_does_not_fit_skips_to_the_block_that_holds_it_and_counts_the_w
 }
 
 #[test]
-fn nothing_is_skipped_for_a_request_that_no_block_holds() {
+fn nothing_is_skipped_for_a_request_that_fits_no_block() {
     let supply = supply(0);
     supply.install(block(0, 2), 0);
     supply.install(block(50, 2), 0);
@@ -173,18 +173,18 @@ fn nothing_is_skipped_for_a_request_that_no_block_holds() {
 }
 
 #[test]
-fn who_leaves_takes_nothing_and_lets_the_next_one_go() {
+fn a_caller_that_stops_waiting_takes_nothing_and_the_next_one_is_served() {
     let supply = supply(0);
     supply.install(block(0, 3), 0);
     assert_eq!(many(&supply, 4, "large"), Outcome::Waits(1));
-    let fits = supply.attend(None, 3, || "fits").0;
+    let fits = supply.allocate_slow(None, 3, || "fits").0;
     assert_eq!(fits, Outcome::Waits(2));
-    assert_eq!(supply.leave(1), Some(vec![grant("fits", 0, 3)]));
-    assert_eq!(supply.leave(1), None);
+    assert_eq!(supply.stop_waiting(1), Some(vec![grant("fits", 0, 3)]));
+    assert_eq!(supply.stop_waiting(1), None);
 }
 
 #[test]
-fn what_was_granted_last_is_put_back_and_anything_else_is_wasted() {
+fn numbers_that_were_granted_last_are_put_back_and_others_are_wasted() {
     let supply = supply(0);
     supply.install(block(10, 9), 0);
     let Outcome::Taken(first) = many(&supply, 2, "a") else { panic!("there are nine") };
@@ -199,7 +199,7 @@ fn what_was_granted_last_is_put_back_and_anything_else_is_wasted() {
 }
 
 #[test]
-fn closed_it_gives_back_one_run_that_ends_with_the_last_block() {
+fn a_closed_supply_gives_back_one_run_that_ends_with_the_last_block() {
     let supply = supply(0);
     supply.install(block(0, 4), 0);
     assert_eq!(one(&supply, "a"), taken(0, 1));
@@ -207,7 +207,7 @@ fn closed_it_gives_back_one_run_that_ends_with_the_last_block() {
     assert_eq!(supply.close(), ["waits"]);
     assert_eq!(one(&supply, "b"), Outcome::Closed);
     assert_eq!(supply.need(), Need::Closing);
-    // A reservation was under way.
+    // A reservation was in progress.
     assert_eq!(supply.install(block(4, 6), 0), []);
     assert_eq!(supply.drain(), Some(block(1, 9)));
     supply.drained(block(1, 9), true);
@@ -217,7 +217,7 @@ fn closed_it_gives_back_one_run_that_ends_with_the_last_block() {
 }
 
 #[test]
-fn closed_with_a_foreign_block_in_between_it_gives_back_what_is_behind_it() {
+fn a_closed_supply_gives_back_only_what_is_after_another_writers_block() {
     let supply = supply(0);
     supply.install(block(0, 4), 0);
     supply.install(block(8, 4), 0);
@@ -233,19 +233,19 @@ fn peeking_takes_nothing() {
     assert_eq!(supply.peek(), 7);
     supply.install(block(7, 2), 0);
     supply.install(block(20, 2), 0);
-    let mut seen = Vec::new();
-    while let Outcome::Taken(numbers) = match supply.line.take_one() {
+    let mut found = Vec::new();
+    while let Outcome::Taken(numbers) = match supply.fast_path.take_one() {
         Ok(number) => Outcome::Taken(block(number, 1)),
-        Err(ticket) => supply.attend(Some(ticket), 1, || ()).0,
+        Err(ticket) => supply.allocate_slow(Some(ticket), 1, || ()).0,
     } {
-        seen.push((numbers.base().get(), supply.peek()));
+        found.push((numbers.base().get(), supply.peek()));
     }
-    assert_eq!(seen, [(7, 8), (8, 20), (20, 21), (21, 22)]);
+    assert_eq!(found, [(7, 8), (8, 20), (20, 21), (21, 22)]);
 }
 
 #[test]
-fn a_request_beyond_all_tickets_has_no_room() {
+fn a_request_for_more_than_all_tickets_has_no_room() {
     let supply: Supply<()> = Supply::new(0, 0, Counts::default());
-    supply.attend(None, u64::MAX, || ());
+    supply.allocate_slow(None, u64::MAX, || ());
     assert!(matches!(supply.need(), Need::Block { min: u64::MAX, room, .. } if room < u64::MAX));
 }

@@ -1,6 +1,5 @@
-//! Any interleaving of allocations, cancelled callers, crashes, clean stops, failed and lost writes, and several
-//! allocators on one key: no number twice, each allocator's numbers rise, ranges are contiguous, and every number is
-//! accounted for.
+//! Any order of allocations, cancelled callers, crashes, clean stops, failed and lost writes, and several allocators on one
+//! key: no number twice, each allocator's numbers rise, ranges are contiguous, and every number is accounted for.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -13,28 +12,28 @@ use proptest::prelude::*;
 use seriatim_blocks::{AllocateError, Block, BlockAllocator, BlockSize, NumberRange};
 use seriatim_env::{Task, simulate};
 use seriatim_storage_testing::faulty::{Fault, Operation};
-use support::{Place, has_to_wait, one};
+use support::{TestCells, has_to_wait, one};
 
 /// What a process does next.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// Callers allocate side by side, so many times each.
+    /// Several callers allocate at the same time, this many times each.
     Allocate {
         callers: u64,
         times: u64,
         count: u64,
     },
-    /// A caller that waits only so long.
-    Impatient {
+    /// A caller that waits only this long.
+    Timeout {
         count: u64,
         millis: u64,
     },
-    /// The process is killed while callers are at work, and starts again.
+    /// The process is killed while callers allocate, and starts again.
     Crash {
         callers: u64,
         millis: u64,
     },
-    /// A clean stop, and a new start.
+    /// A clean stop and a new start.
     Restart,
     Sleep {
         millis: u64,
@@ -45,7 +44,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (1..5_u64, 1..8_u64, 1..12_u64)
             .prop_map(|(callers, times, count)| Step::Allocate { callers, times, count }),
-        3 => (1..12_u64, 0..6_u64).prop_map(|(count, millis)| Step::Impatient { count, millis }),
+        3 => (1..12_u64, 0..6_u64).prop_map(|(count, millis)| Step::Timeout { count, millis }),
         1 => (0..5_u64, 0..6_u64).prop_map(|(callers, millis)| Step::Crash { callers, millis }),
         1 => Just(Step::Restart),
         1 => (0..20_u64).prop_map(|millis| Step::Sleep { millis }),
@@ -59,9 +58,9 @@ fn size() -> impl Strategy<Value = BlockSize> {
     ]
 }
 
-/// How often each kind of fault happens, of a hundred, and how slow the store is.
+/// How often each kind of fault occurs, in percent, and how slow the store is.
 #[derive(Debug, Clone, Copy)]
-struct Weather {
+struct FaultRates {
     refused: u32,
     request_lost: u32,
     reply_lost: u32,
@@ -69,9 +68,9 @@ struct Weather {
     delay_millis: u64,
 }
 
-fn weather() -> impl Strategy<Value = Weather> {
+fn fault_rates() -> impl Strategy<Value = FaultRates> {
     (0..20_u32, 0..20_u32, 0..20_u32, 0..20_u32, 0..5_u64).prop_map(
-        |(refused, request_lost, reply_lost, unread, delay_millis)| Weather {
+        |(refused, request_lost, reply_lost, unread, delay_millis)| FaultRates {
             refused,
             request_lost,
             reply_lost,
@@ -81,20 +80,20 @@ fn weather() -> impl Strategy<Value = Weather> {
     )
 }
 
-impl Weather {
-    fn over(self, place: &Place) {
+impl FaultRates {
+    fn apply_to(self, cells: &TestCells) {
         let chance =
-            |on, fault, of_a_hundred| place.faults.chance(on, fault, f64::from(of_a_hundred) / 100.0);
+            |on, fault, of_a_hundred| cells.faults.chance(on, fault, f64::from(of_a_hundred) / 100.0);
         chance(Operation::CompareAndSet, Fault::Refuse, self.refused);
         chance(Operation::CompareAndSet, Fault::LoseRequest, self.request_lost);
         chance(Operation::CompareAndSet, Fault::LoseReply, self.reply_lost);
         chance(Operation::Get, Fault::Refuse, self.unread);
         let delay = Duration::from_millis(self.delay_millis);
-        place.faults.delay(Operation::CompareAndSet | Operation::Get, delay);
+        cells.faults.delay(Operation::CompareAndSet | Operation::Get, delay);
     }
 }
 
-/// Everything that was handed out, by base.
+/// All numbers that were given out, by base.
 #[derive(Debug, Default, Clone)]
 struct HandedOut(Arc<Mutex<BTreeMap<u64, Block>>>);
 
@@ -103,9 +102,12 @@ impl HandedOut {
         let mut all = self.0.lock().unwrap();
         let base = numbers.base();
         let before = all.range(..=base.get()).next_back().map(|(_, block)| *block);
-        let behind = all.range(base.get()..).next().map(|(_, block)| *block);
+        let following = all.range(base.get()..).next().map(|(_, block)| *block);
         assert!(before.is_none_or(|before| before.end() <= base), "{numbers} and {before:?}");
-        assert!(behind.is_none_or(|behind| numbers.end() <= behind.base()), "{numbers} and {behind:?}");
+        assert!(
+            following.is_none_or(|following| numbers.end() <= following.base()),
+            "{numbers} and {following:?}"
+        );
         all.insert(base.get(), numbers);
     }
 
@@ -114,16 +116,16 @@ impl HandedOut {
     }
 }
 
-/// One allocator, watched.
+/// An allocator whose numbers are checked.
 #[derive(Debug)]
-struct Watched {
+struct CheckedAllocator {
     allocator: BlockAllocator,
     handed_out: HandedOut,
-    /// How many numbers it handed out, and the end of the highest.
+    /// How many numbers it gave out, and the end of the highest.
     mine: Mutex<(u64, u64)>,
 }
 
-impl Watched {
+impl CheckedAllocator {
     async fn allocate(&self, count: u64) -> Result<(), AllocateError> {
         let floor = self.mine.lock().unwrap().1;
         let numbers = if count == 1 {
@@ -132,8 +134,8 @@ impl Watched {
         } else {
             self.allocator.allocate(count).await?
         };
-        assert_eq!(numbers.size(), count, "a range is as long as it was asked for");
-        assert!(numbers.base().get() >= floor, "{numbers} came after {floor}");
+        assert_eq!(numbers.size(), count, "a range has the requested length");
+        assert!(numbers.base().get() >= floor, "{numbers} was given out after {floor}");
         self.handed_out.add(numbers);
         let mut mine = self.mine.lock().unwrap();
         *mine = (mine.0 + count, mine.1.max(numbers.end().get()));
@@ -149,77 +151,77 @@ impl Watched {
 #[derive(Debug, Clone)]
 struct Process {
     size: BlockSize,
-    weather: Weather,
+    fault_rates: FaultRates,
     steps: Vec<Step>,
 }
 
 impl Process {
-    async fn run(self, place: Place, handed_out: HandedOut) {
-        self.weather.over(&place);
-        let mut watched = self.open(&place, &handed_out).await;
+    async fn run(self, cells: TestCells, handed_out: HandedOut) {
+        self.fault_rates.apply_to(&cells);
+        let mut checked = self.open(&cells, &handed_out).await;
         for step in self.steps.clone() {
             match step {
                 Step::Allocate { callers, times, count } => {
-                    for caller in callers_at_work(&place, &watched, callers, times, count) {
+                    for caller in callers_at_work(&cells, &checked, callers, times, count) {
                         caller.await.unwrap();
                     }
-                    watched.check();
+                    checked.check();
                 }
-                Step::Impatient { count, millis } => {
-                    let mut call = Box::pin(watched.allocate(count));
+                Step::Timeout { count, millis } => {
+                    let mut call = Box::pin(checked.allocate(count));
                     if has_to_wait(&mut call).await {
-                        place.env.sleep(Duration::from_millis(millis)).await;
+                        cells.env.sleep(Duration::from_millis(millis)).await;
                     }
-                    // It may have been served, and does not know.
+                    // The call may have been served without having been polled again.
                     drop(call);
-                    watched.check();
+                    checked.check();
                 }
                 Step::Crash { callers, millis } => {
-                    let tasks = callers_at_work(&place, &watched, callers, u64::MAX, 3);
-                    place.env.sleep(Duration::from_millis(millis)).await;
+                    let tasks = callers_at_work(&cells, &checked, callers, u64::MAX, 3);
+                    cells.env.sleep(Duration::from_millis(millis)).await;
                     tasks.iter().for_each(Task::cancel);
                     for task in tasks {
                         let _ = task.await;
                     }
-                    watched = self.open(&place, &handed_out).await;
+                    checked = self.open(&cells, &handed_out).await;
                 }
                 Step::Restart => {
-                    let _ = watched.allocator.close().await;
-                    watched.check();
-                    let counts = watched.allocator.counts();
+                    let _ = checked.allocator.close().await;
+                    checked.check();
+                    let counts = checked.allocator.counts();
                     assert_eq!(counts.unused, 0, "{counts:?}");
-                    watched = self.open(&place, &handed_out).await;
+                    checked = self.open(&cells, &handed_out).await;
                 }
-                Step::Sleep { millis } => place.env.sleep(Duration::from_millis(millis)).await,
+                Step::Sleep { millis } => cells.env.sleep(Duration::from_millis(millis)).await,
             }
         }
     }
 
-    async fn open(&self, place: &Place, handed_out: &HandedOut) -> Arc<Watched> {
+    async fn open(&self, cells: &TestCells, handed_out: &HandedOut) -> Arc<CheckedAllocator> {
         loop {
-            let blocks = place.blocks(NumberRange::default());
-            if let Ok(allocator) = place.open_blocks(blocks, self.size).await {
+            let blocks = cells.blocks(NumberRange::default());
+            if let Ok(allocator) = cells.open_blocks(blocks, self.size).await {
                 let handed_out = handed_out.clone();
-                return Arc::new(Watched { allocator, handed_out, mine: Mutex::default() });
+                return Arc::new(CheckedAllocator { allocator, handed_out, mine: Mutex::default() });
             }
-            place.env.sleep(Duration::from_millis(1)).await;
+            cells.env.sleep(Duration::from_millis(1)).await;
         }
     }
 }
 
 fn callers_at_work(
-    place: &Place,
-    watched: &Arc<Watched>,
+    cells: &TestCells,
+    checked: &Arc<CheckedAllocator>,
     callers: u64,
     times: u64,
     count: u64,
 ) -> Vec<Task<()>> {
     (0..callers)
         .map(|_| {
-            let (watched, env) = (watched.clone(), place.env.clone());
-            place.env.spawn(async move {
+            let (checked, env) = (checked.clone(), cells.env.clone());
+            cells.env.spawn(async move {
                 for _ in 0..times {
-                    if watched.allocate(count).await.is_err() {
+                    if checked.allocate(count).await.is_err() {
                         env.sleep(Duration::from_millis(1)).await;
                     }
                     if env.random_below(3) == 0 {
@@ -232,31 +234,28 @@ fn callers_at_work(
 }
 
 fn process() -> impl Strategy<Value = Process> {
-    (size(), weather(), prop::collection::vec(step(), 1..12)).prop_map(|(size, weather, steps)| Process {
-        size,
-        weather,
-        steps,
-    })
+    (size(), fault_rates(), prop::collection::vec(step(), 1..12))
+        .prop_map(|(size, fault_rates, steps)| Process { size, fault_rates, steps })
 }
 
 proptest! {
     #[test]
-    fn no_number_comes_twice_and_every_number_is_accounted_for(
+    fn no_number_is_given_out_twice_and_every_number_is_accounted_for(
         seed: u64,
         processes in prop::collection::vec(process(), 1..4),
     ) {
         simulate(seed, |env| async move {
-            let place = Place::memory(env.clone());
+            let cells = TestCells::memory(env.clone());
             let handed_out = HandedOut::default();
             let tasks: Vec<_> = processes
                 .into_iter()
-                .map(|process| env.spawn(process.run(place.elsewhere(), handed_out.clone())))
+                .map(|process| env.spawn(process.run(cells.elsewhere(), handed_out.clone())))
                 .collect();
             for task in tasks {
                 task.await.unwrap();
             }
-            let next = one(&place.open().await).await;
-            assert!(Some(next) > handed_out.highest(), "{next} comes behind everything");
+            let next = one(&cells.open().await).await;
+            assert!(Some(next) > handed_out.highest(), "{next} is higher than all others");
         });
     }
 }

@@ -32,7 +32,7 @@ fn world<F: Future<Output = ()>>(scenario: impl FnOnce(Env, Store) -> F) {
 }
 
 #[test]
-fn numbers_run_on_from_block_to_block_and_most_need_no_write() {
+fn numbers_continue_from_block_to_block_and_most_need_no_write() {
     world(|env, store| async move {
         let mut blocks = open(&env, &store, NumberRange::default()).await.unwrap();
         let mut writes = 0;
@@ -48,7 +48,7 @@ fn numbers_run_on_from_block_to_block_and_most_need_no_write() {
 }
 
 #[test]
-fn after_a_crash_the_next_block_starts_behind_the_last_one_written() {
+fn after_a_crash_the_next_block_starts_after_the_last_written_one() {
     world(|env, store| async move {
         let mut blocks = open(&env, &store, NumberRange::default()).await.unwrap();
         let (record, claim) = blocks.prepare(3).unwrap();
@@ -91,12 +91,12 @@ fn a_clean_stop_gives_back_what_is_unused() {
             write(&store, blocks.close()).await;
         }
         let blocks = open(&env, &store, NumberRange::default()).await.unwrap();
-        assert!(blocks.close().is_none(), "nothing is held");
+        assert!(blocks.close().is_none(), "nothing is unused");
     });
 }
 
 #[test]
-fn the_end_of_the_range_and_nothing_at_all_are_errors_that_take_nothing() {
+fn the_end_of_the_range_and_a_count_of_zero_are_errors_that_take_nothing() {
     world(|env, store| async move {
         let range = NumberRange::new(Number::new(5), Number::new(18)).unwrap();
         let mut blocks = open(&env, &store, range).await.unwrap();

@@ -1,5 +1,5 @@
-//! Every interleaving of the fast path with the refill, under the memory model of the language: the sources of the
-//! fast and the slow path, compiled with loom's atomics and locks.
+//! Every interleaving of the fast path with the refill task, by the memory model of the language: the sources of the fast
+//! and the slow path, compiled with loom's atomics and locks.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(dead_code, unreachable_pub, reason = "the model uses parts of the sources")]
 
@@ -7,8 +7,8 @@
 mod block;
 #[path = "../src/counts.rs"]
 mod counts;
-#[path = "../src/line.rs"]
-mod line;
+#[path = "../src/fast_path.rs"]
+mod fast_path;
 #[path = "../src/stretch.rs"]
 mod stretch;
 #[path = "../src/supply.rs"]
@@ -18,7 +18,7 @@ mod sync {
     pub(crate) use loom::sync::MutexGuard;
     pub(crate) use loom::sync::atomic::AtomicU64;
 
-    /// Loom's mutex, with the methods of ours.
+    /// Loom's mutex, with the methods of `seriatim_types::sync::Mutex`.
     #[derive(Debug)]
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
@@ -41,7 +41,7 @@ use seriatim_types::Number;
 use supply::{Grant, Outcome, Supply};
 use sync::Mutex;
 
-/// The supply, and what the refill has granted to those who waited.
+/// The supply, and what was granted to waiting callers.
 struct World {
     supply: Supply<usize>,
     granted: Mutex<Vec<Grant<usize>>>,
@@ -60,18 +60,18 @@ impl World {
         self.granted.lock().extend(grants);
     }
 
-    /// As the allocator does it: what was taken, or nothing if it has to wait.
+    /// Takes a number as the allocator does: `None` if the caller has to wait.
     fn allocate_one(&self, caller: usize) -> Option<Block> {
-        match self.supply.line.take_one() {
+        match self.supply.fast_path.take_one() {
             Ok(number) => Some(block(number, 1)),
-            Err(ticket) => taken(self.supply.attend(Some(ticket), 1, || caller).0),
+            Err(ticket) => taken(self.supply.allocate_slow(Some(ticket), 1, || caller).0),
         }
     }
 
     fn allocate(&self, caller: usize, count: u64) -> Option<Block> {
-        match self.supply.line.take(count) {
+        match self.supply.fast_path.take(count) {
             Some(first) => Some(block(first, count)),
-            None => taken(self.supply.attend(None, count, || caller).0),
+            None => taken(self.supply.allocate_slow(None, count, || caller).0),
         }
     }
 
@@ -93,19 +93,19 @@ fn taken(outcome: Outcome) -> Option<Block> {
 
 fn model(scenario: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    // Two switches that nobody expects find every mistake that was put in to see it found; three find no more, in
-    // four times the time.
+    // Two preemptions find every mistake that was inserted to test this model. Three find no more, and take four times as
+    // long.
     builder.preemption_bound = Some(2);
     builder.check(scenario);
 }
 
-/// No number twice, none from nowhere, and none unaccounted for.
+/// Checks that no number was given out twice or without being reserved, and that all are counted.
 fn check(world: &World, reserved: &[Block], handed_out: impl IntoIterator<Item = Block>) {
     let mut numbers: Vec<Number> = handed_out.into_iter().flat_map(Block::numbers).collect();
     let count = numbers.len();
     numbers.sort();
     numbers.dedup();
-    assert_eq!(numbers.len(), count, "a number was handed out twice");
+    assert_eq!(numbers.len(), count, "a number was given out twice");
     let known = |number: &Number| reserved.iter().any(|block| block.contains(*number));
     assert!(numbers.iter().all(known), "{numbers:?} are not all reserved");
     assert_eq!(world.supply.counts().allocated(), count as u64, "{:?}", world.supply.counts());
@@ -115,7 +115,7 @@ fn rises(numbers: &[Block]) -> bool {
     numbers.is_sorted_by(|one, next| one.end() <= next.base())
 }
 
-/// Two callers take `each` numbers one by one while blocks arrive.
+/// Two callers take `each` numbers one by one while blocks are installed.
 fn race(first: (u64, u64), next: (u64, u64), lookahead: u64, each: usize) {
     let world = World::new(lookahead);
     world.install(first.0, first.1, lookahead);
@@ -133,21 +133,21 @@ fn race(first: (u64, u64), next: (u64, u64), lookahead: u64, each: usize) {
     let mut handed_out: Vec<Block> = callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect();
     handed_out.extend(world.grants().into_iter().map(|grant| grant.numbers));
     check(&world, &[block(first.0, first.1), block(next.0, next.1)], handed_out);
-    assert_eq!(world.supply.counts().wasted, 0, "one by one wastes nothing");
+    assert_eq!(world.supply.counts().wasted, 0, "taking numbers one by one wastes nothing");
 }
 
 #[test]
-fn an_adjacent_block_joins_while_callers_run_past_the_end() {
+fn an_adjacent_block_is_added_while_callers_pass_the_end() {
     model(|| race((0, 2), (2, 2), 0, 2));
 }
 
 #[test]
-fn a_block_further_on_takes_over_while_callers_run_past_the_end() {
+fn a_block_that_is_not_adjacent_is_started_while_callers_pass_the_end() {
     model(|| race((0, 2), (10, 2), 0, 2));
 }
 
 #[test]
-fn callers_pass_the_fast_end_while_the_next_block_arrives() {
+fn callers_pass_the_fast_end_while_the_next_block_is_installed() {
     model(|| race((0, 3), (3, 1), 1, 2));
 }
 
@@ -173,7 +173,7 @@ fn consecutive_numbers_stay_consecutive_while_the_block_changes() {
 }
 
 #[test]
-fn what_a_close_gives_back_was_taken_by_nobody() {
+fn numbers_that_a_close_gives_back_were_not_taken() {
     model(|| {
         let world = World::new(1);
         world.install(0, 2, 1);
@@ -199,7 +199,7 @@ fn what_a_close_gives_back_was_taken_by_nobody() {
 }
 
 #[test]
-fn what_is_put_back_is_taken_again_or_counted() {
+fn numbers_that_are_put_back_are_taken_again_or_counted() {
     model(|| {
         let world = World::new(0);
         world.install(0, 4, 0);
@@ -215,20 +215,20 @@ fn what_is_put_back_is_taken_again_or_counted() {
 }
 
 #[test]
-fn one_who_waits_leaves_while_its_block_arrives() {
+fn a_caller_stops_waiting_while_its_block_is_installed() {
     model(|| {
         let world = World::new(0);
-        let Outcome::Waits(id) = world.supply.attend(None, 2, || 0).0 else {
+        let Outcome::Waits(id) = world.supply.allocate_slow(None, 2, || 0).0 else {
             unreachable!("there are no numbers yet")
         };
         let leaver = thread::spawn({
             let world = world.clone();
-            move || world.supply.leave(id).is_some()
+            move || world.supply.stop_waiting(id).is_some()
         });
         world.install(0, 2, 0);
         let left = leaver.join().unwrap();
         let grants = world.grants();
-        assert_eq!(left, grants.is_empty(), "it leaves, or it is served");
+        assert_eq!(left, grants.is_empty(), "it stops waiting, or it is served");
         check(&world, &[block(0, 2)], grants.into_iter().map(|grant| grant.numbers));
     });
 }

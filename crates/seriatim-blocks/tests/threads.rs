@@ -1,4 +1,4 @@
-//! Real threads on one allocator, and what operators see of it.
+//! Real threads on one allocator, and its metrics.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -8,20 +8,20 @@ use std::sync::Arc;
 use seriatim_blocks::BlockSize;
 use seriatim_env::Env;
 use seriatim_storage::memory::MemoryCells;
-use support::Place;
+use support::TestCells;
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap()
 }
 
 #[test]
-fn threads_that_hammer_one_allocator_never_get_the_same_number() {
+fn threads_on_one_allocator_never_get_the_same_number() {
     const EACH: u64 = 100_000;
     runtime().block_on(async {
         let env = Env::real();
-        let place = Place::new(env.clone(), Arc::new(MemoryCells::new()));
-        // Small blocks, so that the end of one is met often.
-        let allocator = Arc::new(place.open_sized(BlockSize::Fixed(50)).await);
+        let cells = TestCells::new(env.clone(), Arc::new(MemoryCells::new()));
+        // Small blocks, so that the end of a block is reached often.
+        let allocator = Arc::new(cells.open_sized(BlockSize::Fixed(50)).await);
         let tasks: Vec<_> = (0..4)
             .map(|task: u64| {
                 let allocator = allocator.clone();
@@ -47,7 +47,7 @@ fn threads_that_hammer_one_allocator_never_get_the_same_number() {
         let count = numbers.len();
         numbers.dedup();
         assert_eq!(numbers.len(), count, "no number twice");
-        // A thread that loses the processor in the middle of a call for longer than 64 blocks loses its number.
+        // A thread that is interrupted in the middle of a call while 64 blocks are used up loses its number.
         let (counts, missing) = (allocator.counts(), numbers[count - 1] + 1 - count as u64);
         assert!(missing <= counts.wasted && counts.wasted < 100, "{missing} are missing: {counts:?}");
         assert_eq!(counts.allocated() + counts.wasted, count as u64 + missing);
@@ -55,14 +55,14 @@ fn threads_that_hammer_one_allocator_never_get_the_same_number() {
 }
 
 #[test]
-fn metrics_say_what_was_reserved_wasted_and_waited_for() {
+fn metrics_count_what_was_reserved_wasted_and_waited_for() {
     let recorder = metrics_util::debugging::DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     let _guard = metrics::set_default_local_recorder(&recorder);
-    support::in_memory(|place| async move {
-        let allocator = place.open_fixed(10).await;
+    support::in_memory(|cells| async move {
+        let allocator = cells.open_fixed(10).await;
         allocator.allocate_one().await.unwrap();
-        place.elsewhere().open_fixed(10).await.allocate_one().await.unwrap();
+        cells.elsewhere().open_fixed(10).await.allocate_one().await.unwrap();
         allocator.close().await.unwrap();
     });
     let metrics: Vec<(String, String)> = snapshotter

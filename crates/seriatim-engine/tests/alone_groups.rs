@@ -320,7 +320,10 @@ fn unknown_sequences_and_kinds_are_refused_by_name() {
         drop(transaction);
         drop(group);
         let error = sequencer.load(WorkspaceKind::new(77), workspace(2)).await.unwrap_err();
-        assert_eq!(error.to_string(), format!("kind 77 of workspace {} is not defined", workspace(2)));
+        assert_eq!(
+            error.to_string(),
+            format!("kind 77 of workspace {} is not defined: add it to the definition", workspace(2))
+        );
         desk.invoice(&mut sequencer, workspace(1)).await;
         let other = WorkspaceKind::new(2);
         let error = sequencer.load(other, workspace(1)).await.unwrap_err();

@@ -338,12 +338,12 @@ fn a_checkpoint_or_a_value_beyond_the_end_of_the_log_is_corrupt() {
         let mut sequencer = lost.open_ready().await;
         let error = sequencer.load(KIND, workspace(1)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
-        assert!(error.to_string().contains("has seen event 5, and the log ends at 1"), "{error}");
+        assert!(error.to_string().contains("include event 5, and the log ends at 1"), "{error}");
         drop(sequencer);
         append_raw(&lost, workspace(1), &[&[]]).await;
         let mut sequencer = lost.open().await;
         let busy = sequencer.wait(PATIENCE).await.unwrap_err();
-        assert!(busy.to_string().contains("has seen event 5, and the log ends at 2"), "{busy}");
+        assert!(busy.to_string().contains("include event 5, and the log ends at 2"), "{busy}");
     });
 }
 

@@ -16,7 +16,7 @@ use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{
     Append, AppendError, AppendFuture, Batch, ClusteringRange, Durability, Entry, Key, Log, LogBackend,
-    LogError, Pair, ReadEntries, ReadLimit, Store, StoreBackend, StoreError, Taken, Write,
+    LogError, Pair, ReadEntries, ReadLimit, Store, StoreBackend, StoreError, TakenPartition, Write,
 };
 use seriatim_types::{Partition, PartitionOffset, RecordId, WorkspaceId, WorkspaceOffset};
 
@@ -102,7 +102,7 @@ impl DyingLog {
 
 #[async_trait]
 impl LogBackend for DyingLog {
-    async fn take(&self, partitions: &[Partition]) -> Result<Vec<Taken>, LogError> {
+    async fn take(&self, partitions: &[Partition]) -> Result<Vec<TakenPartition>, LogError> {
         let (happens, told) = self.machine.write();
         let taken = if happens { self.log.take(partitions).await } else { Err(no_log()) };
         if told { taken } else { Err(no_log()) }

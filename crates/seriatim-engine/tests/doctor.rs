@@ -436,7 +436,7 @@ fn a_newer_checkpoint_stops_its_partition_and_no_treatment_changes_it() {
             _ => None,
         });
         let [reason] = &stopped.collect::<Vec<_>>()[..] else { panic!("one partition") };
-        assert!(reason.contains("version 2") && reason.contains("use a newer one"), "{reason}");
+        assert!(reason.contains("version 2") && reason.contains("use a newer program"), "{reason}");
         assert!(!reason.contains("damaged"), "{reason}");
         engine.close().await;
         assert_eq!(world.get(&key).await, newer);

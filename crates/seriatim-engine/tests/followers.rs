@@ -15,7 +15,7 @@ use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{
     Append, AppendFuture, BulletinBackend, BulletinError, Key, Log, LogBackend, LogError, ReadEntries,
-    ReadLimit, Store, Taken,
+    ReadLimit, Store, TakenPartition,
 };
 use seriatim_types::{ErrorKind, Partition, PartitionOffset, WorkspaceId, WorkspaceOffset};
 
@@ -187,7 +187,7 @@ struct CountingLog {
 
 #[async_trait]
 impl LogBackend for CountingLog {
-    async fn take(&self, partitions: &[Partition]) -> Result<Vec<Taken>, LogError> {
+    async fn take(&self, partitions: &[Partition]) -> Result<Vec<TakenPartition>, LogError> {
         self.log.take(partitions).await
     }
 

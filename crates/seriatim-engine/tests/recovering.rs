@@ -14,7 +14,7 @@ use seriatim_env::{Env, simulate};
 use seriatim_sequencer::Busy;
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{
-    Append, AppendFuture, Log, LogBackend, LogError, ReadEntries, ReadLimit, Store, Taken,
+    Append, AppendFuture, Log, LogBackend, LogError, ReadEntries, ReadLimit, Store, TakenPartition,
 };
 use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
 use seriatim_types::{Partition, PartitionOffset, RecordId, WorkspaceId, WorkspaceOffset};
@@ -38,7 +38,7 @@ struct HeldLog {
 
 #[async_trait]
 impl LogBackend for HeldLog {
-    async fn take(&self, partitions: &[Partition]) -> Result<Vec<Taken>, LogError> {
+    async fn take(&self, partitions: &[Partition]) -> Result<Vec<TakenPartition>, LogError> {
         self.log.take(partitions).await
     }
 

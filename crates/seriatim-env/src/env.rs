@@ -1,4 +1,4 @@
-//! The door.
+//! The environment: clock, sleep, spawn, randomness and shutdown.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use seriatim_types::sync::Mutex;
 use crate::interleave::Interleave;
 use crate::{Shutdown, Task};
 
-/// A moment on the monotonic clock. Only differences mean anything.
+/// A point of the monotonic clock. Only the difference of two points has a meaning.
 pub type Instant = tokio::time::Instant;
 
-/// The time-out of [`Env::timeout`] ran out first.
+/// The time limit of [`Env::timeout`] was reached before the future was ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Elapsed;
 
@@ -44,13 +44,13 @@ impl Env {
         Self { world: Arc::new(world), shutdown: Shutdown::new() }
     }
 
-    /// Whether this is a simulation. For choosing sizes in tests, never for behaviour.
+    /// Whether this is a simulation. Tests use it to choose sizes. It must not change behaviour.
     #[must_use]
     pub fn is_simulated(&self) -> bool {
         matches!(*self.world, World::Simulated { .. })
     }
 
-    /// Wall-clock time: to be stored and shown, never to order anything.
+    /// Wall-clock time. It is stored and shown, and never used to order anything.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         match &*self.world {
@@ -62,14 +62,14 @@ impl Env {
         }
     }
 
-    /// Sets the wall clock of a simulation, as an operator may set that of a machine. The monotonic clock continues as before.
+    /// Sets the wall clock of a simulation, as an operator may set that of a machine. The monotonic clock does not change.
     ///
     /// # Panics
     ///
-    /// If it is not simulated, or the time lies before 1970 plus how long the simulation has run.
+    /// If this is not a simulation, or if `time` is before 1970 plus the duration of the simulation so far.
     pub fn set_wall_clock(&self, time: Timestamp) {
         let World::Simulated { started, start, .. } = &*self.world else {
-            panic!("the clock of the machine is not set from here");
+            panic!("only the clock of a simulation can be set");
         };
         let since = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let millis = time.as_millis().checked_sub(since).expect("a time after 1970");
@@ -82,21 +82,21 @@ impl Env {
         Instant::now()
     }
 
-    /// Returns after `duration`. In simulation the clock jumps there when nothing else can run.
+    /// Returns after `duration`. In a simulation the clock jumps to that time when no other task can run.
     pub async fn sleep(&self, duration: Duration) {
         tokio::time::sleep(duration).await;
     }
 
-    /// Waits for `future`, but no longer than `duration`; then drops it.
+    /// Waits for `future`, but no longer than `duration`. When the time is over, the future is dropped.
     ///
     /// # Errors
     ///
-    /// [`Elapsed`] if the duration ran out first.
+    /// [`Elapsed`] if `duration` is over before the future is ready.
     pub async fn timeout<F: Future>(&self, duration: Duration, future: F) -> Result<F::Output, Elapsed> {
         tokio::time::timeout(duration, future).await.map_err(|_| Elapsed)
     }
 
-    /// Starts a task. It goes on when the handle is dropped; its panic is an error of whoever joins it.
+    /// Starts a task. The task continues if its handle is dropped. If it panics, awaiting the handle gives an error.
     ///
     /// # Panics
     ///
@@ -112,12 +112,12 @@ impl Env {
         })
     }
 
-    /// Runs something that blocks (a read from disk, a sync) where it holds up no task. In simulation it runs at once,
-    /// on the simulation's only thread.
+    /// Runs work that blocks (a read from disk, a sync) on a thread where it delays no task. In a simulation it runs at
+    /// once, on the only thread.
     ///
     /// # Panics
     ///
-    /// If `work` panics; and outside a tokio runtime.
+    /// If `work` panics, or outside a tokio runtime.
     pub async fn blocking<T, F>(&self, work: F) -> T
     where
         F: FnOnce() -> T + Send + 'static,
@@ -129,19 +129,19 @@ impl Env {
                 Ok(value) => value,
                 Err(error) => match error.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
-                    // The runtime is going away, and with it whoever waits here.
+                    // The runtime ends, and drops this future with it.
                     Err(_) => std::future::pending().await,
                 },
             },
         }
     }
 
-    /// Starts an operating-system thread, for a loop that blocks for as long as the process lives. Not to be had in a
-    /// simulation, which has one thread.
+    /// Starts an operating-system thread, for a loop that blocks as long as the process lives. A simulation has one thread,
+    /// so it has no such threads.
     ///
     /// # Errors
     ///
-    /// If the operating system refuses.
+    /// If the operating system cannot start a thread.
     ///
     /// # Panics
     ///
@@ -154,7 +154,7 @@ impl Env {
         std::thread::Builder::new().name(name.to_owned()).spawn(work)
     }
 
-    /// A random integer, every value as likely as any other.
+    /// A random integer. All values are equally likely.
     #[must_use]
     pub fn random(&self) -> u64 {
         let mut bytes = [0; 8];
@@ -165,12 +165,12 @@ impl Env {
     /// A random integer in `0..bound`; 0 if the bound is 0.
     #[must_use]
     pub fn random_below(&self, bound: u64) -> u64 {
-        // The bias of the remainder is below bound / 2^64: nothing here is a lottery.
+        // The remainder prefers small values by less than bound / 2^64, which is too little to matter here.
         self.random().checked_rem(bound).unwrap_or(0)
     }
 
-    /// `duration` made up to a quarter shorter or longer, so that those who wait for the same thing do not come back
-    /// together.
+    /// `duration`, made shorter or longer by up to a quarter, so that tasks that wait for the same thing do not all retry at
+    /// the same time.
     #[must_use]
     pub fn jitter(&self, duration: Duration) -> Duration {
         let spread = duration / 2;
@@ -178,14 +178,14 @@ impl Env {
         duration - spread / 2 + Duration::from_nanos(self.random_below(nanos))
     }
 
-    /// Fills `bytes` with randomness: fit for secrets when real, from the seed when simulated.
+    /// Fills `bytes` with random bytes. Real ones are good enough for secrets; simulated ones come from the seed.
     ///
     /// # Panics
     ///
-    /// If the operating system has no randomness to give.
+    /// If the operating system provides no random bytes.
     pub fn random_bytes(&self, bytes: &mut [u8]) {
         match &*self.world {
-            World::Real => getrandom::fill(bytes).expect("the operating system gives randomness"),
+            World::Real => getrandom::fill(bytes).expect("the operating system provides random bytes"),
             World::Simulated { random, .. } => {
                 random.lock().fill(bytes);
             }

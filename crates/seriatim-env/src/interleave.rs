@@ -1,4 +1,4 @@
-//! Other orders for the same tasks.
+//! Makes simulated tasks run in an order that depends on the seed.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,10 +6,10 @@ use std::task::{Context, Poll};
 
 use crate::Env;
 
-/// Lets a simulated task step back now and then, by the seed, so that others run first.
+/// Delays each poll of a simulated task with a chance of 1 in 4, drawn from the seed, so that other tasks run first.
 ///
-/// A single thread with a fixed queue would show one order of events for ever; this is how another seed shows another
-/// order, and the same seed the same one.
+/// A single thread with a fixed queue would always run tasks in one order. With this, each seed gives its own order, and
+/// the same seed always gives the same one.
 pub(crate) struct Interleave<F> {
     env: Env,
     future: Pin<Box<F>>,

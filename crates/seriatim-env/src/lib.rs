@@ -1,14 +1,14 @@
-//! The one door to clock, sleep, spawn and randomness.
+//! Clock, sleep, spawn and randomness: the only crate that calls them.
 //!
-//! Everything in Seriatim that needs one of these takes an [`Env`]; `clippy.toml` forbids the other ways. In production
-//! that is [`Env::real`]. In a simulation ([`simulate`]) the clock is virtual, tasks share one thread, and every choice
-//! comes from the seed: the same seed gives the same order of events.
+//! Everything in Seriatim that needs one of these uses an [`Env`]; `clippy.toml` forbids all other ways. A production
+//! program uses [`Env::real`]. In a simulation ([`simulate`]) the clock is virtual, tasks share one thread, and every
+//! random choice comes from the seed: the same seed gives the same order of events.
 //!
 //! ```
 //! use std::time::Duration;
 //! use seriatim_env::simulate;
 //!
-//! // A day passes in no time.
+//! // The virtual clock jumps over a day at once.
 //! let elapsed = simulate(7, |env| async move {
 //!     let start = env.instant();
 //!     env.sleep(Duration::from_secs(86_400)).await;
@@ -17,7 +17,7 @@
 //! assert_eq!(elapsed, Duration::from_secs(86_400));
 //! ```
 #![forbid(unsafe_code)]
-#![allow(clippy::disallowed_methods, reason = "this crate is the door that the lint sends everybody else to")]
+#![allow(clippy::disallowed_methods, reason = "this is the crate that all others must use for these")]
 
 mod env;
 mod interleave;
@@ -27,5 +27,5 @@ mod task;
 pub use env::{Elapsed, Env, Instant};
 pub use simulation::{SIMULATION_START, simulate};
 pub use task::{Task, TaskError};
-/// Tells tasks to stop: cloned to whoever has to listen, requested once.
+/// A stop signal. Each task that must stop gets a clone; one call requests the stop.
 pub use tokio_util::sync::CancellationToken as Shutdown;

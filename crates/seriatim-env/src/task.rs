@@ -1,4 +1,4 @@
-//! A handle on something that was started.
+//! A handle to a started task.
 
 use std::fmt;
 use std::future::Future;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use seriatim_types::panic_text;
 
-/// A started task. Await it for its value; drop it and the task goes on alone.
+/// A started task. Await it for its value. If the handle is dropped, the task continues.
 #[derive(Debug)]
 pub struct Task<T>(tokio::task::JoinHandle<T>);
 
@@ -16,12 +16,12 @@ impl<T> Task<T> {
         Self(handle)
     }
 
-    /// Ends the task at its next await. Whoever awaits it gets [`TaskError::Cancelled`].
+    /// Ends the task at its next await. Awaiting it then gives [`TaskError::Cancelled`].
     pub fn cancel(&self) {
         self.0.abort();
     }
 
-    /// Whether it has ended, in whichever way.
+    /// Whether the task has ended: by returning, by a panic or by [`Task::cancel`].
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.0.is_finished()

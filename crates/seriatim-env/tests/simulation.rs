@@ -1,4 +1,4 @@
-//! One seed, one order of events.
+//! The same seed gives the same order of events.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::{Arc, Mutex};
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use seriatim_env::{Env, SIMULATION_START, TaskError, simulate};
 
-/// Eight tasks that sleep, yield and draw; what they did, in the order in which they did it.
+/// Runs eight tasks that sleep, yield and draw. Returns what they did, in the order in which they did it.
 async fn scenario(env: Env) -> Vec<(usize, u64, u64)> {
-    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::new(Mutex::new(Vec::new()));
     let tasks: Vec<_> = (0..8)
         .map(|task| {
-            let (env, seen) = (env.clone(), seen.clone());
+            let (env, log) = (env.clone(), log.clone());
             env.clone().spawn(async move {
                 for _ in 0..20 {
                     let draw = env.random_below(5);
                     env.sleep(Duration::from_millis(draw)).await;
-                    seen.lock().unwrap().push((task, draw, env.now().as_millis()));
+                    log.lock().unwrap().push((task, draw, env.now().as_millis()));
                 }
             })
         })
@@ -24,7 +24,7 @@ async fn scenario(env: Env) -> Vec<(usize, u64, u64)> {
     for task in tasks {
         task.await.unwrap();
     }
-    Arc::try_unwrap(seen).unwrap().into_inner().unwrap()
+    Arc::try_unwrap(log).unwrap().into_inner().unwrap()
 }
 
 #[test]
@@ -40,20 +40,20 @@ fn another_seed_gives_another_order() {
 }
 
 #[test]
-fn tasks_that_only_run_are_reordered_by_the_seed_too() {
+fn tasks_that_never_wait_are_also_reordered_by_the_seed() {
     let order = |seed| {
         simulate(seed, |env| async move {
-            let seen = Arc::new(Mutex::new(Vec::new()));
+            let order = Arc::new(Mutex::new(Vec::new()));
             let tasks: Vec<_> = (0..6)
                 .map(|task| {
-                    let seen = seen.clone();
-                    env.spawn(async move { seen.lock().unwrap().push(task) })
+                    let order = order.clone();
+                    env.spawn(async move { order.lock().unwrap().push(task) })
                 })
                 .collect();
             for task in tasks {
                 task.await.unwrap();
             }
-            seen.lock().unwrap().clone()
+            order.lock().unwrap().clone()
         })
     };
     let orders: std::collections::BTreeSet<Vec<i32>> = (0..50).map(order).collect();
@@ -82,7 +82,7 @@ fn a_timeout_drops_what_is_late_and_keeps_what_is_in_time() {
 }
 
 #[test]
-fn a_panicking_task_is_an_error_for_whoever_joins_it() {
+fn awaiting_a_task_that_panicked_gives_an_error() {
     simulate(5, |env| async move {
         let task = env.spawn(async { panic!("the reason") });
         assert_eq!(task.await, Err::<(), _>(TaskError::Panicked("the reason".to_owned())));
@@ -104,7 +104,7 @@ fn jitter_stays_within_a_quarter() {
 }
 
 #[test]
-fn the_real_door_opens() {
+fn the_real_environment_works() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
     runtime.block_on(async {

@@ -4,21 +4,21 @@ use seriatim_types::{Number, SequenceId};
 
 use crate::{IdSpace, Sequence};
 
-/// `sys.PartitionOffset`: the place in the partition log. Given by `begin`, from 1; never drawn.
+/// `sys.PartitionOffset`: the offset in the partition log. Given by `begin`, from 1; never drawn.
 pub const PARTITION_OFFSET: SequenceId = SequenceId::new(1);
-/// `sys.WorkspaceOffset`: the place in the workspace log. Given by `begin`, from 1; never drawn.
+/// `sys.WorkspaceOffset`: the offset in the workspace log. Given by `begin`, from 1; never drawn.
 pub const WORKSPACE_OFFSET: SequenceId = SequenceId::new(2);
-/// `sys.RecordId`: ids of O and W records, or of all records where there is one sequence for them.
+/// `sys.RecordId`: ids of O and W records, or of all records if there is only one sequence for them.
 pub const RECORD_ID: SequenceId = SequenceId::new(3);
 /// `sys.CRecordId`: ids of C records.
 pub const C_RECORD_ID: SequenceId = SequenceId::new(4);
-/// The first id that an application may use for a sequence of its own; those below are kept for built-in ones.
+/// The first id for an application's own sequences. Smaller ids are for built-in sequences.
 pub const FIRST_CUSTOM: SequenceId = SequenceId::new(16);
 
-/// The first id of a record where one sequence serves all of them.
+/// The first record id if one sequence is used for all records.
 const FIRST_SINGLE: u64 = 200_001;
 
-/// Ids of O and W records: 322680000131072 to 322685000131071, and on from 322690000131072.
+/// Ids of O and W records: 322680000131072 to 322685000131071, then from 322690000131072 on.
 #[must_use]
 pub fn record_ids() -> Sequence {
     let last = Number::LAST_IN_JSON.get();
@@ -26,7 +26,7 @@ pub fn record_ids() -> Sequence {
     Sequence::with_ranges(RECORD_ID, &ranges).in_space(IdSpace::RECORDS)
 }
 
-/// Ids of C records: 322685000131072 to 322690000131071, so that they lie together.
+/// Ids of C records: 322685000131072 to 322690000131071, in one range, so that they are stored together.
 #[must_use]
 pub fn c_record_ids() -> Sequence {
     Sequence::with_ranges(C_RECORD_ID, &[322_685_000_131_072..=322_690_000_131_071])

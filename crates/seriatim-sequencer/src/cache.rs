@@ -1,4 +1,4 @@
-//! The numbers of the workspaces used last, bounded by how many numbers there are.
+//! The numbers of the most recently used workspaces. The cache is bounded by how many numbers it has.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::workspace_map::WorkspaceMap;
 /// The end of a list of slots.
 const NONE: u32 = u32::MAX;
 
-/// Where a workspace stands in the cache, for as long as somebody holds it.
+/// The place of a workspace in the cache. Valid while the slot is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SlotIndex(u32);
 
@@ -26,13 +26,13 @@ pub(crate) struct Slot {
     pub(crate) workspace: WorkspaceId,
     /// `None` if the definition does not have the workspace's kind.
     pub(crate) kind: Option<KindIndex>,
-    /// What the log says. Of no meaning before `loaded`.
+    /// The numbers by the log. Not valid before `loaded`.
     pub(crate) numbers: Box<Numbers>,
-    /// Whether somebody has read the numbers; until then the slot only keeps the place.
+    /// Whether the numbers have been read. Before that the slot only reserves the place.
     pub(crate) loaded: bool,
-    /// Which of the group's changes is this workspace's. A staged slot is never evicted.
+    /// The index of this workspace in the group's changes. A staged slot is never evicted.
     pub(crate) staged: Option<u32>,
-    /// What it counts for: taken when it was filled, and given back when it goes.
+    /// How many numbers it counts for: added when the slot was filled, subtracted when it is evicted.
     weight: usize,
     held: Arc<()>,
     newer: u32,
@@ -45,7 +45,7 @@ impl Slot {
     }
 }
 
-/// Least recently used goes first; what is held or staged does not go, so that holds may exceed the bound.
+/// Evicts the least recently used slots first. SlotHolds and staged slots are not evicted, so the bound may be exceeded.
 #[derive(Debug)]
 pub(crate) struct Cache {
     slots: Vec<Slot>,
@@ -78,7 +78,7 @@ impl Cache {
         Self::new(self.weight_max)
     }
 
-    /// How many numbers it holds.
+    /// How many numbers are in the cache.
     pub(crate) fn weight(&self) -> usize {
         self.weight
     }
@@ -97,7 +97,7 @@ impl Cache {
         Hold { _held: self.slot(index).held.clone() }
     }
 
-    /// The slot of a workspace, which becomes the newest.
+    /// The slot of a workspace, which becomes the most recently used.
     pub(crate) fn find(&mut self, workspace: WorkspaceId) -> Option<SlotIndex> {
         let index = *self.places.get(&workspace)?;
         if self.newest != index {
@@ -107,7 +107,7 @@ impl Cache {
         Some(SlotIndex(index))
     }
 
-    /// The slot of a workspace; a new one is empty until [`Cache::fill`], and takes the place of others.
+    /// The slot of a workspace. A new slot is empty until [`Cache::fill`], and others are evicted for it.
     pub(crate) fn find_or_reserve(
         &mut self,
         definition: &Definition,
@@ -118,13 +118,13 @@ impl Cache {
             return index;
         }
         let index = self.reserve(definition, kind, workspace);
-        // Held while others go, or a cache without room would evict the newcomer itself.
+        // SlotHolds while others are evicted. A cache without room would otherwise evict the new slot itself.
         let _hold = self.hold(index);
         self.shrink();
         index
     }
 
-    /// An empty slot for a workspace that has none. Nothing is evicted before the next [`Cache::shrink`].
+    /// An empty slot for a workspace that has no slot. Nothing is evicted before the next [`Cache::shrink`].
     pub(crate) fn reserve(
         &mut self,
         definition: &Definition,
@@ -140,7 +140,7 @@ impl Cache {
         SlotIndex(index)
     }
 
-    /// Gives a slot its numbers. Their kind is what the log says, whatever the slot was reserved with.
+    /// Gives a slot its numbers. Their kind is that of the log, whatever kind the slot was reserved with.
     pub(crate) fn fill(&mut self, definition: &Definition, index: SlotIndex, numbers: Numbers) {
         let slot = self.slot_mut(index);
         let (before, after) = (slot.weight, numbers.weight());
@@ -151,17 +151,17 @@ impl Cache {
         self.weight = self.weight - before + after;
     }
 
-    /// Puts a workspace into a slot that is not linked yet.
+    /// Puts a workspace into a slot. The slot is not linked yet.
     fn place(&mut self, workspace: WorkspaceId, kind: Option<KindIndex>, numbers: Numbers) -> u32 {
         let weight = numbers.weight();
         if let Some(index) = self.free.pop() {
-            // Nobody holds what was evicted, so its memory serves again.
+            // An evicted slot is not held, so its memory can be used again.
             let slot = &mut self.slots[index as usize];
             *slot.numbers = numbers;
             (slot.workspace, slot.kind, slot.weight, slot.loaded) = (workspace, kind, weight, false);
             return index;
         }
-        let index = u32::try_from(self.slots.len()).expect("memory ends before 2^32 workspaces");
+        let index = u32::try_from(self.slots.len()).expect("memory is full before 2^32 workspaces");
         self.slots.push(Slot {
             workspace,
             kind,
@@ -176,17 +176,17 @@ impl Cache {
         index
     }
 
-    /// Evicts until the bound is kept or all that is left is in use.
+    /// Evicts slots until the bound is kept or all remaining slots are in use.
     #[inline]
     pub(crate) fn shrink(&mut self) {
-        let mut looked_at = 0;
-        while self.weight > self.weight_max && looked_at < self.places.len() {
+        let mut checked = 0;
+        while self.weight > self.weight_max && checked < self.places.len() {
             let index = self.oldest;
             if self.slots[index as usize].in_use() {
-                // In use counts as used just now, so that the next eviction does not look at it again.
+                // A slot in use counts as just used, so that the next eviction does not check it first.
                 self.unlink(index);
                 self.link_newest(index);
-                looked_at += 1;
+                checked += 1;
             } else {
                 self.evict(index);
             }

@@ -19,7 +19,7 @@ fn reserve(cache: &mut Cache, workspace: u64) -> SlotIndex {
 }
 
 #[test]
-fn what_is_held_or_staged_stays_and_may_exceed_the_bound() {
+fn held_and_staged_slots_stay_and_may_exceed_the_bound() {
     let mut cache = Cache::new(2);
     let held = reserve(&mut cache, 1);
     let hold = cache.hold(held);
@@ -37,7 +37,7 @@ fn what_is_held_or_staged_stays_and_may_exceed_the_bound() {
 }
 
 #[test]
-fn a_cache_without_room_still_serves_one_at_a_time() {
+fn a_cache_without_room_has_one_workspace_at_a_time() {
     let mut cache = Cache::new(0);
     for workspace in 0..100 {
         let index = reserve(&mut cache, workspace);
@@ -48,7 +48,7 @@ fn a_cache_without_room_still_serves_one_at_a_time() {
 
 proptest! {
     #[test]
-    fn the_least_recently_used_goes_first(uses in prop::collection::vec(0..12_u64, 1..200)) {
+    fn the_least_recently_used_is_evicted_first(uses in prop::collection::vec(0..12_u64, 1..200)) {
         let mut cache = Cache::new(5 * 2);
         let mut model: VecDeque<u64> = VecDeque::new();
         for workspace in uses {

@@ -1,4 +1,4 @@
-//! Which sequences each kind of workspace has.
+//! The sequences of each kind of workspace.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use seriatim_types::{ErrorKind, Number, RecordId, SequenceId, WorkspaceKind};
 use crate::builtin::{C_RECORD_ID, FIRST_CUSTOM, RECORD_ID};
 use crate::{IdSpace, Sequence};
 
-/// The sequences of every kind of workspace, checked once, and then only read.
+/// The sequences of every kind of workspace. They are checked once and do not change.
 ///
 /// ```
 /// use seriatim_sequencer::{Definition, Sequence, builtin};
@@ -25,7 +25,7 @@ pub struct Definition {
     kinds: Vec<Kind>,
 }
 
-/// The sequences of one kind of workspace, ascending by id. The place of a sequence in this list is its slot.
+/// The sequences of one kind of workspace, ascending by id. The index of a sequence in this list is its slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kind {
     kind: WorkspaceKind,
@@ -33,20 +33,20 @@ pub struct Kind {
     sequences: Vec<Sequence>,
 }
 
-/// Where a kind stands in its definition.
+/// The index of a kind in its definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KindIndex(usize);
 
 /// Why a definition is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DefinitionError {
-    /// Two lists for one kind.
+    /// One kind is defined twice.
     #[error("kind {kind} is defined twice")]
     DuplicateKind {
         /// The kind.
         kind: WorkspaceKind,
     },
-    /// Two sequences with one id in one kind.
+    /// One kind has two sequences with one id.
     #[error("kind {kind} has sequence {sequence} twice")]
     DuplicateSequence {
         /// The kind.
@@ -54,7 +54,7 @@ pub enum DefinitionError {
         /// The sequence.
         sequence: SequenceId,
     },
-    /// An id that is kept for built-in sequences.
+    /// The id is reserved for built-in sequences.
     #[error("sequence {sequence} of kind {kind} has a built-in id: use ids from {FIRST_CUSTOM} on")]
     ReservedSequence {
         /// The kind.
@@ -62,18 +62,20 @@ pub enum DefinitionError {
         /// The sequence.
         sequence: SequenceId,
     },
-    /// A sequence whose ranges cannot be walked through.
+    /// The ranges of a sequence are not valid.
     #[error("sequence {sequence} of kind {kind}: {problem}")]
     Ranges {
         /// The kind.
         kind: WorkspaceKind,
         /// The sequence.
         sequence: SequenceId,
-        /// What is wrong with them.
+        /// What is wrong with the ranges.
         problem: RangesProblem,
     },
-    /// Two sequences of one id space could give the same id.
-    #[error("sequences {one} and {other} of kind {kind} share an id space and could both give {number}")]
+    /// Two sequences of one id space could give the same number.
+    #[error(
+        "sequences {one} and {other} of kind {kind} share an id space and could both give {number}: separate their ranges"
+    )]
     Overlap {
         /// The kind.
         kind: WorkspaceKind,
@@ -81,7 +83,7 @@ pub enum DefinitionError {
         one: SequenceId,
         /// The other.
         other: SequenceId,
-        /// The first number that both have.
+        /// The smallest number that both have.
         number: Number,
     },
 }
@@ -97,17 +99,17 @@ impl DefinitionError {
 /// What is wrong with the ranges of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RangesProblem {
-    /// There are none.
+    /// There are no ranges.
     None,
-    /// One of them ends before it begins.
+    /// A range ends before it begins.
     Empty,
-    /// One of them includes the last integer, behind which no next number exists.
+    /// A range includes the largest integer, after which there is no next number.
     Endless,
-    /// One of them begins before the one in front of it has ended.
+    /// A range begins before the previous one has ended.
     NotAscending,
     /// The first number is in none of them.
     FirstOutside,
-    /// They reach into raw and reserved record ids.
+    /// The ranges include raw or reserved record ids.
     Reserved,
 }
 
@@ -116,20 +118,20 @@ impl fmt::Display for RangesProblem {
         match self {
             Self::None => f.write_str("it needs at least one range"),
             Self::Empty => f.write_str("a range ends before it begins"),
-            Self::Endless => write!(f, "a range may reach up to {}", Number::LAST.get() - 1),
-            Self::NotAscending => f.write_str("its ranges must be ascending and apart"),
-            Self::FirstOutside => f.write_str("its first number is in none of its ranges"),
-            Self::Reserved => write!(f, "ids of records begin behind {}", RecordId::RESERVED.end()),
+            Self::Endless => write!(f, "a range must end at {} or before", Number::LAST.get() - 1),
+            Self::NotAscending => f.write_str("its ranges must be ascending and must not overlap"),
+            Self::FirstOutside => f.write_str("its first number must be in one of its ranges"),
+            Self::Reserved => write!(f, "ids of records must be greater than {}", RecordId::RESERVED.end()),
         }
     }
 }
 
 impl Definition {
-    /// Checks and keeps the sequences of each kind.
+    /// Checks the sequences of each kind.
     ///
     /// # Errors
     ///
-    /// [`DefinitionError`] names the first contradiction.
+    /// [`DefinitionError`] with the first problem.
     pub fn new(
         kinds: impl IntoIterator<Item = (WorkspaceKind, Vec<Sequence>)>,
     ) -> Result<Self, DefinitionError> {
@@ -195,7 +197,7 @@ impl Kind {
     /// The slot of a sequence.
     #[inline]
     pub(crate) fn slot(&self, sequence: SequenceId) -> Option<usize> {
-        // Most kinds have a handful, where looking at each is quicker than halving.
+        // Most kinds have a few sequences, for which a linear search is faster than a binary one.
         if self.ids.len() <= 8 {
             self.ids.iter().position(|id| *id == sequence)
         } else {
@@ -272,22 +274,25 @@ mod tests {
 
     #[test]
     #[expect(clippy::reversed_empty_ranges, reason = "that is the mistake under test")]
-    fn each_mistake_is_refused_by_its_name() {
+    fn each_mistake_is_refused_with_its_own_error() {
         let table = [
             (vec![custom(&[])], "sequence 20 of kind 1: it needs at least one range"),
             (vec![custom(&[5..=4])], "sequence 20 of kind 1: a range ends before it begins"),
             (
                 vec![custom(&[5..=u64::MAX])],
-                "sequence 20 of kind 1: a range may reach up to 18446744073709551614",
+                "sequence 20 of kind 1: a range must end at 18446744073709551614 or before",
             ),
-            (vec![custom(&[5..=9, 9..=12])], "sequence 20 of kind 1: its ranges must be ascending and apart"),
+            (
+                vec![custom(&[5..=9, 9..=12])],
+                "sequence 20 of kind 1: its ranges must be ascending and must not overlap",
+            ),
             (
                 vec![custom(&[5..=9]).starting_at(10)],
-                "sequence 20 of kind 1: its first number is in none of its ranges",
+                "sequence 20 of kind 1: its first number must be in one of its ranges",
             ),
             (
                 vec![custom(&[131_071..=200_000]).in_space(IdSpace::RECORDS)],
-                "sequence 20 of kind 1: ids of records begin behind 131071",
+                "sequence 20 of kind 1: ids of records must be greater than 131071",
             ),
             (vec![custom(&[1..=2]), custom(&[3..=4])], "kind 1 has sequence 20 twice"),
             (
@@ -299,7 +304,8 @@ mod tests {
                     builtin::c_record_ids(),
                     Sequence::new(SequenceId::new(20), 322_690_000_131_071).in_space(IdSpace::RECORDS),
                 ],
-                "sequences 4 and 20 of kind 1 share an id space and could both give 322690000131071",
+                "sequences 4 and 20 of kind 1 share an id space and could both give 322690000131071: separate their \
+                 ranges",
             ),
         ];
         for (sequences, message) in table {

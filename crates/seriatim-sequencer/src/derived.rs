@@ -1,4 +1,4 @@
-//! Where committed numbers live between the log and the store.
+//! The interface to the committed numbers and everything else that is derived from the log.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,44 +8,44 @@ use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
 use tokio::sync::watch;
 
 use crate::core::{Buffers, Generation};
-use crate::shared::Shared;
+use crate::shared_status::SharedStatus;
 use crate::{BadValue, Busy, Numbers, StopReason};
 
-/// Where committed numbers live, and everything else that is derived from the log: an overlay in front of a store, with its
-/// flusher and checkpoint, or a test's map.
+/// Holds committed numbers and everything else that is derived from the log. An implementation is an overlay on a store,
+/// with its flusher and checkpoint, or a map in a test.
 pub trait Derived: Send + Sync + 'static {
-    /// What a group changes besides numbers. It is sealed with the group, and published or dropped with it.
+    /// What a group changes in addition to numbers. It is sealed with the group, and published or dropped with it.
     type Values: Send;
 
-    /// The numbers of workspaces, in their order: from the overlay, else from the store, in one read. `None` means that
-    /// the workspace has no event; what cannot be read is an error, never `None`.
+    /// The numbers of workspaces, in the given order: from the overlay, or else from the store, in one read. `None` means
+    /// that the workspace has no event. A failed read is an error, never `None`.
     fn read(
         self: Arc<Self>,
         workspaces: Vec<WorkspaceId>,
     ) -> impl Future<Output = Vec<Result<Option<Numbers>, ReadError>>> + Send + 'static;
 
-    /// Takes over what a group has changed: its numbers, the values that it was sealed with and its offset, in one step.
-    /// Does not wait for storage. Never called for a group that is discarded or in doubt.
+    /// Adds what a group has changed: its numbers, the values that it was sealed with, and its offset, in one step. Does
+    /// not wait for storage. Never called for a group that is discarded or in doubt.
     fn publish(&self, committed: &Committed<'_>, values: Self::Values);
 
-    /// Why no group may be opened just now.
+    /// The reason why no group may be opened at present, or `None`.
     fn backlog(&self) -> Option<Busy>;
 
-    /// Told when room may have been made, and when a recovery has ended.
+    /// Notified when the backlog may have become smaller, and when a recovery has ended.
     fn subscribe(&self) -> watch::Receiver<()>;
 
-    /// Starts to make everything derived agree with the log, from the checkpoint on, and returns at once. Whatever an
-    /// earlier recovery still does counts no more.
+    /// Starts to make everything derived agree with the log, from the checkpoint on, and returns at once. Results of an
+    /// earlier recovery no longer count.
     fn recover(self: Arc<Self>, recovery: Recovery);
 }
 
 /// Why the numbers of a workspace could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// The store does not answer.
+    /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What it answers is damaged.
+    /// The stored value is damaged.
     #[error(transparent)]
     Bad(#[from] BadValue),
 }
@@ -61,28 +61,29 @@ impl<'a> Committed<'a> {
         Self { buffers }
     }
 
-    /// The numbers of each workspace of the group, once.
+    /// The numbers of each workspace of the group. Each workspace occurs once.
     pub fn numbers(&self) -> impl Iterator<Item = (WorkspaceId, &'a Numbers)> {
         self.buffers.changed().iter().map(|changed| (changed.workspace, &*changed.numbers))
     }
 
-    /// The offset behind the group.
+    /// The offset after the group.
     #[must_use]
     pub fn next(&self) -> PartitionOffset {
         self.buffers.next
     }
 
-    /// How many bytes its entries have.
+    /// How many bytes the group's entries have.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.buffers.entries.as_bytes().len()
     }
 }
 
-/// A recovery under way, in the hands of whoever does it. When a later one has begun, nothing that is said here counts.
+/// A recovery in progress. The code that recovers reports its progress and its end here. After a later recovery has begun,
+/// reports have no effect.
 #[derive(Debug)]
 pub struct Recovery {
-    shared: Arc<Shared>,
+    shared: Arc<SharedStatus>,
     generation: Generation,
     partition: Partition,
     tail: PartitionOffset,
@@ -90,7 +91,7 @@ pub struct Recovery {
 
 impl Recovery {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<SharedStatus>,
         generation: Generation,
         partition: Partition,
         tail: PartitionOffset,
@@ -104,23 +105,23 @@ impl Recovery {
         self.partition
     }
 
-    /// Where the log ends: the scan goes up to here.
+    /// The end of the log, up to which events are applied.
     #[must_use]
     pub fn tail(&self) -> PartitionOffset {
         self.tail
     }
 
-    /// Tells how far it is: from where it began, and which event comes next.
+    /// Reports the progress: the event it began with, and the next event.
     pub fn progress(&self, from: PartitionOffset, at: PartitionOffset) {
         self.shared.progress(self.generation, from, at);
     }
 
-    /// Everything up to the tail is applied: groups may be opened.
+    /// Reports that everything up to the tail is applied. From now on groups may be opened.
     pub fn recovered(self) {
         self.shared.end_recovery(self.generation, Ok(self.tail));
     }
 
-    /// There is no going on: groups are refused with this reason.
+    /// Reports that recovery is not possible. From now on groups are refused with this reason.
     pub fn stopped(self, reason: StopReason) {
         self.shared.end_recovery(self.generation, Err(reason));
     }

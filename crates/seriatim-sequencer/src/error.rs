@@ -1,28 +1,28 @@
-//! What can go wrong, one enum per operation.
+//! The errors, one enum per operation.
 
 use seriatim_storage::{EntryTooLarge, LogError, StoreError};
 use seriatim_types::{ErrorKind, Number, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind};
 
 use crate::{FoldError, Sealed};
 
-/// What is wrong with a stored value. It is never read as "nothing there".
+/// What is wrong with a stored value. A damaged value is never treated as a missing one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadValue {
-    /// There are fewer bytes than the shortest value has.
-    #[error("{found} bytes are too few or too many")]
+    /// The value has fewer bytes than any valid value.
+    #[error("it has {found} bytes, which is not a valid length")]
     Short {
-        /// Bytes that there are.
+        /// How many bytes there are.
         found: usize,
     },
-    /// The checksum does not fit the bytes.
-    #[error("its checksum does not fit")]
+    /// The checksum does not match the bytes.
+    #[error("its checksum does not match")]
     Checksum,
     /// A newer Seriatim wrote it.
-    #[error("it has version {found}, and this program reads up to {known}: use a newer one")]
+    #[error("it has version {found}, and this program reads versions up to {known}: use a newer program")]
     Newer {
-        /// The version that it has.
+        /// The version of the value.
         found: u8,
-        /// The newest version that this program knows.
+        /// The newest version that this program reads.
         known: u8,
     },
     /// A field has a value that it cannot have.
@@ -30,41 +30,45 @@ pub enum BadValue {
     Field(&'static str),
 }
 
-/// Why a sequencer has stopped for good: somebody has to look, and to open it again.
+/// Why a sequencer has stopped. An operator has to fix the cause; then it can be opened again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StopReason {
-    /// The checkpoint is beyond the end of the log: the log has lost something.
-    #[error("the checkpoint is {checkpoint}, and the log ends at {tail}: the log has lost events")]
+    /// The checkpoint is after the end of the log: the log has lost events.
+    #[error(
+        "the checkpoint is {checkpoint}, and the log ends at {tail}: the log has lost events; run `seriatim doctor`"
+    )]
     CheckpointBeyondTail {
         /// The checkpoint.
         checkpoint: PartitionOffset,
         /// The end of the log.
         tail: PartitionOffset,
     },
-    /// A stored value has seen an event that the log does not have.
+    /// A stored value includes an event that the log does not have.
     #[error(
-        "workspace {workspace} has seen event {folded}, and the log ends at {tail}: the log has lost events"
+        "the numbers of workspace {workspace} include event {folded}, and the log ends at {tail}: the log has lost events; run `seriatim doctor`"
     )]
     FoldedBeyondTail {
         /// The workspace.
         workspace: WorkspaceId,
-        /// The event folded in last.
+        /// The last event that is included.
         folded: PartitionOffset,
         /// The end of the log.
         tail: PartitionOffset,
     },
-    /// The log ends before the place that taking it named.
-    #[error("the log gives nothing at {at}, and taking it said that it ends at {tail}")]
+    /// The log ends before the tail that taking the partition returned.
+    #[error(
+        "the log has no entry at {at}, and its tail was {tail} when it was taken: the log has lost events; run `seriatim doctor`"
+    )]
     LogEndsEarly {
-        /// Where nothing was found.
+        /// The offset without an entry.
         at: PartitionOffset,
-        /// Where it should end.
+        /// The expected end.
         tail: PartitionOffset,
     },
-    /// An event that cannot follow those before it.
+    /// An event does not follow the ones before it.
     #[error(transparent)]
     Fold(#[from] FoldError),
-    /// The numbers of a workspace cannot be read.
+    /// The stored numbers of a workspace are damaged.
     #[error("the stored numbers of workspace {workspace} are damaged: {problem}")]
     BadNumbers {
         /// The workspace.
@@ -72,13 +76,13 @@ pub enum StopReason {
         /// What is wrong.
         problem: BadValue,
     },
-    /// The checkpoint cannot be read.
+    /// The stored checkpoint is damaged.
     #[error("the stored checkpoint cannot be read: {0}")]
     BadCheckpoint(BadValue),
-    /// The log does not work any more.
+    /// The log does not work.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The store does not work any more.
+    /// The store does not work.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A task of the sequencer has panicked.
@@ -103,23 +107,23 @@ impl StopReason {
         }
     }
 
-    /// Whether storage may work again: a recovery waits and tries once more instead of stopping.
+    /// Whether the cause may go away: then a recovery waits and tries again instead of stopping.
     #[must_use]
-    pub fn may_pass(&self) -> bool {
+    pub fn is_temporary(&self) -> bool {
         matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::InDoubt | ErrorKind::Busy)
     }
 }
 
-/// Why no group can be opened, or no workspace loaded, just now.
+/// Why no group can be opened, or no workspace loaded, at present.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Busy {
-    /// The numbers are being made to agree with the log.
-    #[error("the sequencer is recovering: try again after a moment")]
+    /// The numbers are being derived from the log again.
+    #[error("the sequencer is recovering: try again after a short time")]
     Recovering,
-    /// Too much waits to be flushed, or the log is too far ahead of the checkpoint.
+    /// Too many values wait to be flushed, or the checkpoint is too far before the end of the log.
     #[error(
         "{unflushed} workspaces wait to be flushed, and the log is {events} events and {bytes} bytes ahead of the \
-         checkpoint: try again after a moment"
+         checkpoint: try again after a short time"
     )]
     Backlogged {
         /// Workspaces whose numbers are not in the store yet.
@@ -129,13 +133,13 @@ pub enum Busy {
         /// Their bytes.
         bytes: u64,
     },
-    /// A sealed group has no outcome yet.
+    /// The outcome of a sealed group is not known yet.
     #[error("a sealed group has no outcome yet: commit, discard or settle it first")]
     Sealed,
     /// A sealed group was dropped without an outcome.
     #[error("a sealed group was dropped without an outcome: take the partition again and recover")]
     InDoubt,
-    /// Recovery has found something that it cannot go on from.
+    /// Recovery was not possible.
     #[error("the sequencer has stopped: {0}")]
     Stopped(StopReason),
 }
@@ -151,7 +155,7 @@ impl Busy {
         }
     }
 
-    /// Why, in one word, for metrics.
+    /// The reason in one word, for metrics.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
@@ -167,25 +171,25 @@ impl Busy {
 /// Why a workspace could not be loaded. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    /// Not just now.
+    /// The sequencer is busy at present.
     #[error(transparent)]
     Busy(#[from] Busy),
     /// The definition does not have this kind.
-    #[error("kind {kind} of workspace {workspace} is not defined")]
+    #[error("kind {kind} of workspace {workspace} is not defined: add it to the definition")]
     UnknownKind {
         /// The workspace.
         workspace: WorkspaceId,
-        /// The kind asked for.
+        /// The requested kind.
         kind: WorkspaceKind,
     },
-    /// The workspace's events say that it has another kind.
-    #[error("workspace {workspace} has kind {found}, not {asked}")]
+    /// By its events, the workspace has another kind.
+    #[error("workspace {workspace} has kind {found}, and kind {asked} was requested")]
     KindMismatch {
         /// The workspace.
         workspace: WorkspaceId,
-        /// The kind that it has.
+        /// The kind of the workspace.
         found: WorkspaceKind,
-        /// The kind asked for.
+        /// The requested kind.
         asked: WorkspaceKind,
     },
     /// The stored numbers contradict the log.
@@ -196,7 +200,7 @@ pub enum LoadError {
     Store {
         /// The workspace.
         workspace: WorkspaceId,
-        /// What the store said.
+        /// The error of the store.
         error: StoreError,
     },
 }
@@ -231,7 +235,7 @@ impl Stale {
     }
 }
 
-/// Why no number was drawn, or no sequence raised. The transaction goes on as if it had not been asked.
+/// Why no number was drawn, or no sequence raised. The transaction is unchanged and can continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DrawError {
     /// The workspace's kind does not have the sequence.
@@ -242,28 +246,28 @@ pub enum DrawError {
         /// The sequence.
         sequence: SequenceId,
     },
-    /// The last range is used up.
+    /// All ranges are used up.
     #[error("sequence {sequence} has no more numbers: widen its ranges")]
     Exhausted {
         /// The sequence.
         sequence: SequenceId,
     },
-    /// A sequence cannot be raised to where it has been.
-    #[error("sequence {sequence} stands at {next}, so it cannot be raised to {asked}")]
+    /// A sequence can only be raised to a later number.
+    #[error("the next number of sequence {sequence} is {next}, so it cannot be raised to {asked}")]
     Backwards {
         /// The sequence.
         sequence: SequenceId,
-        /// Where it stands.
+        /// Its next number.
         next: Number,
-        /// Where it was to go.
+        /// The requested number.
         asked: Number,
     },
-    /// A sequence can be raised into its ranges only.
+    /// A sequence can only be raised to a number in its ranges.
     #[error("{asked} is outside the ranges of sequence {sequence}")]
     OutOfRange {
         /// The sequence.
         sequence: SequenceId,
-        /// Where it was to go.
+        /// The requested number.
         asked: Number,
     },
 }
@@ -281,14 +285,14 @@ impl DrawError {
     }
 }
 
-/// Why a transaction was not staged. It is dropped, and has used no number.
+/// Why a transaction was not staged. The transaction is dropped, and none of its numbers was used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StageError {
-    /// The event, or the group with it, would pass a limit.
+    /// The event, or the group with it, would exceed a limit.
     #[error(transparent)]
     TooLarge(#[from] EntryTooLarge),
     /// There are no more offsets.
-    #[error("the offsets end here")]
+    #[error("no offset is left after this event")]
     Exhausted,
 }
 
@@ -303,13 +307,13 @@ impl StageError {
     }
 }
 
-/// A receipt, or a group, that does not belong here. Nothing was changed; the group comes back.
+/// A receipt or a group that does not belong to this sequencer. Nothing was changed; the group is returned.
 #[derive(Debug, thiserror::Error)]
 #[error("{problem}")]
 pub struct CommitError<V = ()> {
-    /// The group, as it was.
+    /// The unchanged group.
     pub sealed: Sealed<V>,
-    /// What does not fit.
+    /// What does not match.
     pub problem: Mismatch,
 }
 
@@ -321,7 +325,7 @@ impl<V> CommitError<V> {
     }
 }
 
-/// What does not fit.
+/// What does not match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
     /// The group was sealed by another sequencer, or before a recovery.
@@ -341,11 +345,11 @@ pub enum Mismatch {
     Append,
 }
 
-/// Why the outcome of a group could not be found out. The group comes back: settle it again.
+/// Why the outcome of a group could not be determined. The group is returned: settle it again.
 #[derive(Debug, thiserror::Error)]
 #[error("the group at {} is still in doubt: {error}", sealed.at())]
 pub struct SettleError<V = ()> {
-    /// The group, as it was.
+    /// The unchanged group.
     pub sealed: Sealed<V>,
     /// What went wrong.
     pub error: SettleProblem,
@@ -362,13 +366,13 @@ impl<V> SettleError<V> {
     }
 }
 
-/// What kept a group from being settled.
+/// Why a group could not be settled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettleProblem {
-    /// The log could not be asked.
+    /// The log could not be taken or read.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The group or the log does not belong here.
+    /// The group or the log does not belong to this sequencer.
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
 }

@@ -1,4 +1,4 @@
-//! What the caller brings: an event, encoded and hashed.
+//! An event as the caller gives it: encoded and hashed.
 
 use seriatim_storage::Digest;
 use seriatim_types::{PartitionOffset, Timestamp, WorkspaceOffset};
@@ -22,13 +22,13 @@ impl<'a> Event<'a> {
     }
 }
 
-/// Where a staged event will be once its group is committed.
+/// Where a staged event will be after its group is committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Staged {
     /// Its place in the partition log.
     pub partition_offset: PartitionOffset,
     /// Its place in the workspace's log.
     pub workspace_offset: WorkspaceOffset,
-    /// The head of the workspace's chain behind it.
+    /// The head of the workspace's chain after it.
     pub chain: Digest,
 }

@@ -6,7 +6,7 @@ use seriatim_types::{Number, PartitionOffset, SequenceId, WorkspaceId, Workspace
 use crate::Numbers;
 use crate::definition::Kind;
 
-/// Numbers in the log that move no sequence.
+/// Numbers in the log that change no sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ignored {
     /// The event.
@@ -15,35 +15,35 @@ pub struct Ignored {
     pub workspace: WorkspaceId,
     /// The sequence that the event names.
     pub sequence: SequenceId,
-    /// The first number of the run, or where the sequence was to be raised to.
+    /// The first number of the run, or the number that the sequence was to be raised to.
     pub number: Number,
     /// Why it was ignored.
     pub reason: IgnoredReason,
 }
 
-/// Why numbers in the log move no sequence.
+/// Why numbers in the log change no sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IgnoredReason {
     /// All or some of them are outside the sequence's ranges.
     OutOfRange,
-    /// The workspace's kind does not have the sequence. Its place is kept all the same.
+    /// The workspace's kind does not have the sequence. Its next number is kept nevertheless.
     UnknownSequence,
 }
 
-/// What was ignored: how often, and the first few in full.
+/// What was ignored: a count, and the first few as examples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IgnoredNumbers {
-    /// How many draws and raises.
+    /// How many draws and raises were ignored.
     pub count: u64,
     /// The first of them, at most [`IgnoredNumbers::KEPT`].
     pub examples: Vec<Ignored>,
 }
 
 impl IgnoredNumbers {
-    /// How many examples are kept: enough to see a pattern.
+    /// How many examples are kept: enough to recognize a pattern.
     pub const KEPT: usize = 16;
 
-    pub(crate) fn note(&mut self, ignored: Ignored) {
+    pub(crate) fn add(&mut self, ignored: Ignored) {
         self.count += 1;
         if self.examples.len() < Self::KEPT {
             self.examples.push(ignored);
@@ -51,33 +51,35 @@ impl IgnoredNumbers {
     }
 }
 
-/// An event that cannot follow what is known of its workspace: the log or the stored numbers are damaged.
+/// An event that does not follow the earlier ones of its workspace: the log or the stored numbers are damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FoldError {
-    /// A workspace offset is missing or comes twice.
-    #[error("event {offset} is number {found} of workspace {workspace}, and number {expected} was to follow")]
+    /// A workspace offset is missing or occurs twice.
+    #[error(
+        "event {offset} is number {found} of workspace {workspace}, and number {expected} was expected: events are missing or damaged"
+    )]
     WorkspaceOffset {
         /// The event.
         offset: PartitionOffset,
         /// Its workspace.
         workspace: WorkspaceId,
-        /// What the event says.
+        /// The offset in the event.
         found: WorkspaceOffset,
-        /// What had to come.
+        /// The offset that was expected.
         expected: WorkspaceOffset,
     },
-    /// The event is of another kind than those before it.
+    /// The event has another kind than the earlier ones.
     #[error(
-        "event {offset} says that workspace {workspace} has kind {found}, and those before it say {expected}"
+        "event {offset} of workspace {workspace} has kind {found}, and the earlier ones have kind {expected}"
     )]
     Kind {
         /// The event.
         offset: PartitionOffset,
         /// Its workspace.
         workspace: WorkspaceId,
-        /// What the event says.
+        /// The kind in the event.
         found: WorkspaceKind,
-        /// What those before it say.
+        /// The kind in the earlier events.
         expected: WorkspaceKind,
     },
     /// The event does not continue the workspace's chain.
@@ -91,12 +93,12 @@ pub enum FoldError {
 }
 
 impl Numbers {
-    /// Takes an event in: each sequence goes on behind the *highest* number seen, so order within an event does not
-    /// matter and a smaller number never moves one back. An event that is in already changes nothing.
+    /// Applies an event. Each sequence continues after the *highest* number so far, so the order within an event does not
+    /// matter and a smaller number never moves a sequence back. An event that is already applied changes nothing.
     ///
     /// # Errors
     ///
-    /// [`FoldError`] if the event cannot follow; nothing is changed then.
+    /// [`FoldError`] if the event does not follow the earlier ones. Then nothing is changed.
     pub fn fold(
         &mut self,
         sequences: Option<&Kind>,
@@ -110,7 +112,7 @@ impl Numbers {
         self.check(offset, entry)?;
         let workspace = entry.workspace();
         let mut note = |sequence, number, reason| {
-            ignored.note(Ignored { offset, workspace, sequence, number, reason });
+            ignored.add(Ignored { offset, workspace, sequence, number, reason });
         };
         for draw in entry.draws() {
             let (sequence, first) = (draw.sequence, draw.first);
@@ -119,8 +121,8 @@ impl Numbers {
                 note(sequence, first, IgnoredReason::UnknownSequence);
                 continue;
             };
-            let (behind, whole) = kind.sequences()[slot].behind(first, draw.count);
-            self.raise_slot(slot, behind);
+            let (next, whole) = kind.sequences()[slot].next_after_run(first, draw.count);
+            self.raise_slot(slot, next);
             if !whole {
                 note(sequence, first, IgnoredReason::OutOfRange);
             }
@@ -128,7 +130,7 @@ impl Numbers {
         for raise in entry.raises() {
             let (sequence, next) = (raise.sequence, raise.next);
             match sequences.and_then(|kind| Some((kind.slot(sequence)?, kind))) {
-                Some((slot, kind)) if kind.sequences()[slot].can_stand_at(next) => {
+                Some((slot, kind)) if kind.sequences()[slot].can_continue_at(next) => {
                     self.raise_slot(slot, Some(next));
                 }
                 Some(_) => note(sequence, next, IgnoredReason::OutOfRange),
@@ -140,7 +142,7 @@ impl Numbers {
         }
         self.chain = entry.chain();
         self.folded = Some(offset);
-        // The last workspace offset there is cannot be reached by counting from 1.
+        // The largest workspace offset cannot be reached by counting from 1.
         self.next_offset = self.next_offset.next().unwrap_or(self.next_offset);
         Ok(())
     }

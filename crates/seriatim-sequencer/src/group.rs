@@ -1,4 +1,4 @@
-//! Transactions that go to the log together.
+//! Transactions that are appended to the log together.
 
 use std::sync::Arc;
 
@@ -6,49 +6,51 @@ use seriatim_storage::{Entries, Owner};
 use seriatim_types::{Partition, PartitionOffset};
 
 use crate::core::{Buffers, Core, Generation};
-use crate::shared::Shared;
+use crate::shared_status::SharedStatus;
 use crate::{Pin, Stale, Transaction};
 
-/// What goes from group to group: its memory, and the way home. Boxed and moved, so that neither is copied or counted.
+/// The memory of a group, and its sequencer's status. Boxed and moved from group to group, so that nothing is copied or
+/// counted.
 #[derive(Debug)]
-pub(crate) struct Carried {
+pub(crate) struct GroupMemory {
     pub(crate) buffers: Buffers,
-    shared: Arc<Shared>,
+    shared: Arc<SharedStatus>,
 }
 
-/// An open group of transactions. Dropping it is free: none of its numbers was used.
+/// An open group of transactions. If it is dropped, none of its numbers was used.
 #[derive(Debug)]
 #[must_use = "a group that is dropped uses no number: seal it"]
 pub struct Group<'a> {
     core: &'a mut Core,
-    spare: &'a mut Option<Box<Carried>>,
-    /// `None` only once the group is sealed.
-    carried: Option<Box<Carried>>,
+    spare: &'a mut Option<Box<GroupMemory>>,
+    /// `None` only after the group is sealed.
+    memory: Option<Box<GroupMemory>>,
 }
 
 impl<'a> Group<'a> {
     #[inline]
     pub(crate) fn open(
         core: &'a mut Core,
-        spare: &'a mut Option<Box<Carried>>,
-        shared: &Arc<Shared>,
+        spare: &'a mut Option<Box<GroupMemory>>,
+        shared: &Arc<SharedStatus>,
         owner: &Arc<Owner>,
     ) -> Self {
-        let mut carried = spare.take().unwrap_or_else(|| {
+        let mut memory = spare.take().unwrap_or_else(|| {
             let buffers = Buffers::new(owner.clone(), core.next);
-            Box::new(Carried { buffers, shared: shared.clone() })
+            Box::new(GroupMemory { buffers, shared: shared.clone() })
         });
-        core.open(&mut carried.buffers, owner);
+        core.open(&mut memory.buffers, owner);
         shared.enter_transaction();
-        Self { core, spare, carried: Some(carried) }
+        Self { core, spare, memory: Some(memory) }
     }
 
     fn buffers(&self) -> &Buffers {
-        let carried = self.carried.as_deref();
-        &carried.expect("only sealing takes it, and it takes the group too").buffers
+        let memory = self.memory.as_deref();
+        &memory.expect("only sealing takes the memory, and sealing consumes the group").buffers
     }
 
-    /// Starts a transaction. It borrows the group: one at a time. It sees what is staged for its workspace already.
+    /// Starts a transaction. It borrows the group, so there is one at a time. It continues from what is staged for its
+    /// workspace.
     ///
     /// # Errors
     ///
@@ -56,13 +58,13 @@ impl<'a> Group<'a> {
     ///
     /// # Panics
     ///
-    /// Never: a group that is sealed is gone.
+    /// Never: a sealed group cannot be used.
     #[inline]
     pub fn begin(&mut self, workspace: &Pin) -> Result<Transaction<'_>, Stale> {
-        let carried = self.carried.as_deref_mut();
-        let carried = carried.expect("only sealing takes it, and it takes the group too");
-        self.core.begin(&mut carried.buffers, workspace)?;
-        Ok(Transaction::new(self.core, &mut carried.buffers, workspace.slot))
+        let memory = self.memory.as_deref_mut();
+        let memory = memory.expect("only sealing takes the memory, and sealing consumes the group");
+        self.core.begin(&mut memory.buffers, workspace)?;
+        Ok(Transaction::new(self.core, &mut memory.buffers, workspace.slot))
     }
 
     /// How many transactions are staged.
@@ -89,67 +91,68 @@ impl<'a> Group<'a> {
         self.buffers().entries.as_bytes().len()
     }
 
-    /// Closes the group: its entries are ready for the log, and nothing is staged until its outcome is known.
+    /// Closes the group. Its entries are ready for the log. No further group can be opened until its outcome is known.
     #[inline]
     pub fn seal(self) -> Sealed {
         self.seal_with(())
     }
 
-    /// Closes the group as [`Group::seal`] does. What it changes besides numbers goes with it, to be published or dropped.
+    /// Closes the group as [`Group::seal`] does. `values` are what it changes in addition to numbers; they are published or
+    /// dropped with it.
     #[inline]
     pub fn seal_with<V>(mut self, values: V) -> Sealed<V> {
         self.core.seal();
-        let undecided = Undecided { generation: self.core.generation, carried: self.carried.take() };
-        Sealed { undecided, values }
+        let pending = PendingOutcome { generation: self.core.generation, memory: self.memory.take() };
+        Sealed { pending, values }
     }
 }
 
 impl Drop for Group<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(carried) = self.carried.take() {
-            self.core.discard(&carried.buffers);
-            carried.shared.leave_transaction();
-            *self.spare = Some(carried);
+        if let Some(memory) = self.memory.take() {
+            self.core.discard(&memory.buffers);
+            memory.shared.leave_transaction();
+            *self.spare = Some(memory);
         }
     }
 }
 
-/// A closed group on its way to the log. It ends by `commit`, `discard` or `settle`; dropped without one of these its
-/// outcome is in doubt, and the sequencer gives out nothing more until it has recovered.
+/// A closed group whose entries are to be appended. It ends with `commit`, `discard` or `settle`. If it is dropped without
+/// one of these, its outcome is in doubt, and the sequencer gives out no more numbers until it has recovered.
 ///
-/// `V` is what it changes besides numbers ([`Derived::Values`](crate::Derived::Values)).
+/// `V` is what it changes in addition to numbers ([`Derived::Values`](crate::Derived::Values)).
 #[derive(Debug)]
 #[must_use = "commit, discard or settle it"]
 pub struct Sealed<V = ()> {
-    undecided: Undecided,
+    pending: PendingOutcome,
     values: V,
 }
 
 /// A group without an outcome.
 #[derive(Debug)]
-struct Undecided {
+struct PendingOutcome {
     generation: Generation,
-    /// `None` only once its outcome is known.
-    carried: Option<Box<Carried>>,
+    /// `None` only after the outcome is known.
+    memory: Option<Box<GroupMemory>>,
 }
 
 impl<V> Sealed<V> {
     #[inline]
     pub(crate) fn buffers(&self) -> &Buffers {
-        let carried = self.undecided.carried.as_deref();
-        &carried.expect("only an outcome takes it, and it takes the group too").buffers
+        let memory = self.pending.memory.as_deref();
+        &memory.expect("only an outcome takes the memory, and it consumes the group").buffers
     }
 
     #[inline]
     pub(crate) fn generation(&self) -> Generation {
-        self.undecided.generation
+        self.pending.generation
     }
 
-    /// Ends the doubt: whoever calls this knows the outcome.
+    /// Takes the group apart. The caller knows the outcome.
     #[inline]
-    pub(crate) fn into_parts(mut self) -> (Option<Box<Carried>>, V) {
-        (self.undecided.carried.take(), self.values)
+    pub(crate) fn into_parts(mut self) -> (Option<Box<GroupMemory>>, V) {
+        (self.pending.memory.take(), self.values)
     }
 
     /// The owner that the entries are to be appended with.
@@ -173,7 +176,7 @@ impl<V> Sealed<V> {
         self.buffers().at
     }
 
-    /// The offset behind them.
+    /// The offset after the entries.
     #[must_use]
     #[inline]
     pub fn next(&self) -> PartitionOffset {
@@ -188,11 +191,11 @@ impl<V> Sealed<V> {
     }
 }
 
-impl Drop for Undecided {
+impl Drop for PendingOutcome {
     #[inline]
     fn drop(&mut self) {
-        if let Some(carried) = &self.carried {
-            carried.shared.abandon(self.generation);
+        if let Some(memory) = &self.memory {
+            memory.shared.abandon(self.generation);
         }
     }
 }

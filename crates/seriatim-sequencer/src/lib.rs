@@ -1,10 +1,11 @@
 //! Gap-free sequences derived from a log.
 //!
-//! A number exists if and only if its event is in the log. Draws, positions and raises go into the header of the event
-//! that they are for; the stored counters are derived from there, and can be deleted.
+//! A number exists if and only if its event is in the log. The header of an event has its draws, positions and raises. Stored
+//! counters are derived from the headers, and can be deleted.
 //!
-//! This crate decides and stores nothing. Where committed numbers live is a [`Derived`]: `seriatim_engine::alone` has them in
-//! a store, with flusher, checkpoint and recovery, and the engine derives much more from the same log. Here it is a map:
+//! This crate only decides; it stores nothing. A [`Derived`] holds the committed numbers: `seriatim_engine::alone` has them
+//! in a store, with flusher, checkpoint and recovery, and the engine derives much more from the same log. In this example
+//! it is a map:
 //!
 //! ```
 //! use std::{collections::HashMap, error::Error, sync::{Arc, Mutex}, time::Duration};
@@ -41,7 +42,7 @@
 //!     }
 //!
 //!     fn recover(self: Arc<Self>, recovery: Recovery) {
-//!         recovery.recovered(); // the log is new: it has nothing
+//!         recovery.recovered(); // the log is new and empty
 //!     }
 //! }
 //!
@@ -91,7 +92,7 @@ mod pin;
 mod sequence;
 mod sequencer;
 mod settle;
-mod shared;
+mod shared_status;
 mod status;
 mod transaction;
 mod workspace_map;

@@ -1,11 +1,11 @@
-//! Every metric of the sequencer. Handles are made once, because looking one up costs more than drawing a number.
+//! All metrics of the sequencer. Handles are created once, because looking one up takes longer than drawing a number.
 
 use metrics::{Counter, Gauge, Label};
 use seriatim_types::Partition;
 
 use crate::Busy;
 
-/// Says what each metric means, to whoever collects them.
+/// Describes each metric for the installed recorder.
 pub fn describe() {
     metrics::describe_counter!("seriatim_sequencer_draws_total", "numbers drawn and committed");
     metrics::describe_counter!("seriatim_sequencer_events_total", "events numbered and committed");
@@ -18,7 +18,7 @@ pub fn describe() {
     metrics::describe_gauge!("seriatim_sequencer_cache_numbers", "numbers in the cache");
 }
 
-/// The owner's metrics.
+/// The metrics of a sequencer.
 #[derive(Debug)]
 pub(crate) struct OwnerMetrics {
     labels: [Label; 2],
@@ -56,7 +56,7 @@ impl OwnerMetrics {
     }
 }
 
-/// A count as a gauge takes it. Exact up to 2^53, which nothing here reaches.
+/// A count as the value of a gauge. Exact up to 2^53, which is never reached here.
 #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
 pub(crate) fn gauge(count: u64) -> f64 {
     count as f64

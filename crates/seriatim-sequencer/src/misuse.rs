@@ -1,7 +1,7 @@
-//! What does not compile.
+//! Mistakes that do not compile.
 //!
-//! A sequencing transaction has an order, and the order is in the types. Each mistake below is followed by the same code
-//! without its one wrong line, which compiles.
+//! A sequencing transaction has an order of steps, and the types enforce it. Each mistake below is followed by the same code
+//! without the wrong line, which compiles.
 //!
 //! # Two transactions at once
 //!

@@ -1,18 +1,18 @@
-//! What each sequence of a workspace gives next.
+//! The next number of each sequence of a workspace.
 
 use std::ops::{Deref, DerefMut};
 
 use seriatim_types::Number;
 
-/// Sequences that are kept without a heap allocation: those built in and four of the application's own.
+/// How many sequences are stored without a heap allocation: the built-in ones and four of the application's own.
 const INLINE: usize = 6;
 
-/// The next number of each slot of a kind. Copied with every transaction, so copying is all that it is good at.
+/// The next number of each slot of a kind. It is copied with every transaction, so copying has to be fast.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Nexts {
     len: usize,
     inline: [Number; INLINE],
-    /// All of them, if there are more than fit.
+    /// All numbers, if there are more than `INLINE`.
     spilled: Vec<Number>,
 }
 
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_and_many_are_kept_alike() {
+    fn few_and_many_numbers_are_stored_equally() {
         for count in [0, 1, 6, 7, 40] {
             let numbers: Vec<Number> = (0..count).map(Number::new).collect();
             let nexts: Nexts = numbers.iter().copied().collect();

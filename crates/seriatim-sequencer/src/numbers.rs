@@ -6,19 +6,20 @@ use seriatim_types::{Number, PartitionOffset, SequenceId, WorkspaceKind, Workspa
 use crate::definition::Kind;
 use crate::nexts::Nexts;
 
-/// Everything that is derived from a workspace's events to number the next one: what each sequence gives next, the next
-/// workspace offset, the head of the workspace's chain, and the last event that went in.
+/// Everything that is derived from a workspace's events and is needed to number the next one: the next number of each
+/// sequence, the next workspace offset, the head of the workspace's chain, and the last event that was applied.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Numbers {
     pub(crate) kind: WorkspaceKind,
-    /// The place of the workspace's next event in its own log.
+    /// The offset of the workspace's next event in the workspace log.
     pub(crate) next_offset: WorkspaceOffset,
-    /// The event folded in last; folding it again changes nothing. `None` before the first.
+    /// The last event that was applied; applying it again changes nothing. `None` before the first.
     pub(crate) folded: Option<PartitionOffset>,
     pub(crate) chain: Digest,
     /// Per slot of the kind.
     pub(crate) nexts: Nexts,
-    /// Sequences that the definition does not have (any more), so that none starts again if it comes back. Ascending.
+    /// Sequences that the definition does not have, or no longer has. Their numbers are kept, so that a sequence that is
+    /// added again does not start again. Ascending.
     pub(crate) others: Vec<(SequenceId, Number)>,
 }
 
@@ -34,7 +35,7 @@ impl Clone for Numbers {
         }
     }
 
-    // Written out because the derived form would allocate where a kind has many sequences.
+    // Written by hand, because the derived form would allocate for kinds with many sequences.
     #[inline]
     fn clone_from(&mut self, source: &Self) {
         self.kind = source.kind;
@@ -69,13 +70,13 @@ impl Numbers {
         self.kind
     }
 
-    /// The place of the workspace's next event in its own log.
+    /// The offset of the workspace's next event in the workspace log.
     #[must_use]
     pub fn next_offset(&self) -> WorkspaceOffset {
         self.next_offset
     }
 
-    /// The event folded in last; `None` if there was none.
+    /// The last event that was applied; `None` if there was none.
     #[must_use]
     pub fn folded(&self) -> Option<PartitionOffset> {
         self.folded
@@ -87,7 +88,7 @@ impl Numbers {
         self.chain
     }
 
-    /// What a sequence gives next, before its ranges are looked at.
+    /// The next number of a sequence, before its ranges are applied.
     #[must_use]
     pub fn next(&self, sequences: Option<&Kind>, sequence: SequenceId) -> Option<Number> {
         match sequences.and_then(|kind| kind.slot(sequence)) {
@@ -100,7 +101,7 @@ impl Numbers {
         self.others.binary_search_by_key(&sequence, |(id, _)| *id)
     }
 
-    /// How much of a cache it takes: one for each number it holds.
+    /// How much of the cache it uses: one per number.
     pub(crate) fn weight(&self) -> usize {
         1 + self.nexts.len() + self.others.len()
     }

@@ -41,7 +41,8 @@ pub struct NumbersKey {
 }
 
 impl NumbersKey {
-    /// The key of a workspace whose events are in the log of this partition. Workspaces of two applications never meet.
+    /// The key of a workspace whose events are in the log of this partition. Workspaces of two applications have different
+    /// keys.
     #[must_use]
     pub fn new(partition: Partition, workspace: WorkspaceId) -> Self {
         let mut key = Self { partition: [0; 6], clustering: [FAMILY; 9] };
@@ -51,7 +52,7 @@ impl NumbersKey {
         key
     }
 
-    /// As the store takes it.
+    /// The key as the store uses it.
     #[must_use]
     pub fn as_key(&self) -> Key<'_> {
         Key::new(&self.partition, &self.clustering)
@@ -59,7 +60,7 @@ impl NumbersKey {
 }
 
 impl Numbers {
-    /// Writes the stored form to the end of `buffer`.
+    /// Appends the stored form to `buffer`.
     ///
     /// # Panics
     ///
@@ -73,8 +74,8 @@ impl Numbers {
         buffer.put_u64(self.next_offset.get());
         buffer.put_u64(self.folded.map_or(0, PartitionOffset::get));
         buffer.put_slice(self.chain.as_bytes());
-        buffer.put_u16(u16::try_from(count).expect("a sequence id has two bytes and comes once"));
-        // Both are ascending and have no id in common, so they are merged on the way.
+        buffer.put_u16(u16::try_from(count).expect("a sequence id has two bytes and occurs once"));
+        // Both lists are ascending and have no id in common, so they can be merged here.
         let mut others = self.others.iter().copied().peekable();
         let mut put = |(id, next): (SequenceId, Number)| {
             buffer.put_u16(id.get());
@@ -91,12 +92,13 @@ impl Numbers {
         buffer.put_u32(checksum);
     }
 
-    /// Reads the stored form. Numbers of sequences that the definition does not have are kept as they are; a sequence
-    /// of the definition that has no number yet stands at its first.
+    /// Reads the stored form. Numbers of sequences that the definition does not have are kept. A sequence of the definition
+    /// without a stored number is at its first number.
     ///
     /// # Errors
     ///
-    /// [`BadValue`] if the bytes are damaged, foreign or of a newer format: never read as "nothing there".
+    /// [`BadValue`] if the bytes are damaged, of another kind or of a newer format. They are never treated as a missing
+    /// value.
     pub fn decode(definition: &Definition, bytes: &[u8]) -> Result<Self, BadValue> {
         let mut fields = checked(bytes)?;
         let version = fields.get_u8();
@@ -132,7 +134,7 @@ impl Numbers {
     }
 }
 
-/// The bytes in front of a checksum that fits them.
+/// The bytes before the checksum, if it matches.
 fn checked(bytes: &[u8]) -> Result<&[u8], BadValue> {
     if bytes.len() < FIXED_BYTES + CHECKSUM_BYTES {
         return Err(BadValue::Short { found: bytes.len() });

@@ -17,9 +17,9 @@ fn encoded(definition: &Definition, numbers: &Numbers) -> Vec<u8> {
     bytes
 }
 
-/// The bytes of format version 1 are a promise: this test may get siblings, never another value.
+/// The bytes of format version 1 never change. Tests may be added here; this one keeps its value.
 #[test]
-fn the_bytes_of_version_1_stay_as_they_are() {
+fn the_bytes_of_version_1_do_not_change() {
     let definition = definition(&[20]);
     let mut numbers = Numbers::fresh(KIND, definition.kind(KIND));
     numbers.next_offset = WorkspaceOffset::new(5).unwrap();
@@ -42,7 +42,7 @@ fn the_bytes_of_version_1_stay_as_they_are() {
 }
 
 #[test]
-fn a_key_has_these_bytes_and_two_partitions_never_meet() {
+fn a_key_has_these_bytes_and_partitions_have_different_keys() {
     let workspace = WorkspaceId::FIRST;
     let key = NumbersKey::new(Partition::new(7, 3), workspace);
     assert_eq!(key.as_key(), Key::new(b"\0\0\0\x07\0\x03", b"n\0\0\x80\0\0\x02\0\0"));
@@ -53,7 +53,7 @@ fn a_key_has_these_bytes_and_two_partitions_never_meet() {
 }
 
 #[test]
-fn a_changed_bit_anywhere_is_noticed_and_a_newer_version_is_named() {
+fn every_changed_bit_is_detected_and_a_newer_version_has_its_own_error() {
     let definition = definition(&[]);
     let bytes = encoded(&definition, &Numbers::fresh(KIND, definition.kind(KIND)));
     for bit in 0..bytes.len() * 8 {
@@ -72,7 +72,7 @@ fn a_changed_bit_anywhere_is_noticed_and_a_newer_version_is_named() {
 }
 
 #[test]
-fn a_sequence_that_leaves_the_definition_and_comes_back_goes_on_where_it_was() {
+fn a_sequence_that_is_removed_and_added_again_continues_where_it_was() {
     let (with, without) = (definition(&[20]), definition(&[]));
     let mut numbers = Numbers::fresh(KIND, with.kind(KIND));
     let slot = with.kind(KIND).unwrap().slot(SequenceId::new(20)).unwrap();

@@ -1,12 +1,12 @@
-//! A loaded workspace, held.
+//! A loaded workspace that is held in memory.
 
 use seriatim_types::WorkspaceId;
 
 use crate::cache::{Hold, SlotIndex};
 use crate::core::Generation;
 
-/// A workspace whose numbers are in memory and stay there while this is held, so that drawing needs no I/O. Dropping it
-/// before its group is committed is fine: the group holds what it has staged.
+/// A workspace whose numbers are in memory and stay there while this value exists, so that drawing needs no I/O. It may be
+/// dropped before its group is committed: the group holds what it has staged.
 #[derive(Debug, Clone)]
 pub struct Pin {
     pub(crate) workspace: WorkspaceId,

@@ -1,25 +1,25 @@
-//! A sequence: where it starts, which numbers it may give, and what comes after which.
+//! A sequence: its first number, its ranges, and the order of its numbers.
 
 use std::ops::RangeInclusive;
 
 use seriatim_types::{Number, SequenceId};
 
-/// Ids that must never meet: sequences of one space may not overlap within a kind of workspace.
+/// Sequences whose numbers must be different: within a kind of workspace, sequences of one id space may not overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct IdSpace(u16);
 
 impl IdSpace {
-    /// The ids of records: raw and reserved ids are kept out of it.
+    /// The ids of records. Raw and reserved ids are not allowed.
     pub const RECORDS: Self = Self(0);
 
-    /// A space of the application's own, from 1.
+    /// An application's own space, from 1.
     #[must_use]
     pub const fn new(space: u16) -> Self {
         Self(space)
     }
 }
 
-/// A run of numbers that a sequence may give, both ends included.
+/// Consecutive numbers that a sequence may give, including both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
     /// The first number.
@@ -34,7 +34,7 @@ impl Range {
     }
 }
 
-/// A sequence, as a kind of workspace has it.
+/// A sequence of a kind of workspace.
 ///
 /// ```
 /// use seriatim_sequencer::Sequence;
@@ -59,8 +59,7 @@ impl Sequence {
         Self::with_ranges(id, &[first..=Number::LAST_IN_JSON.get()])
     }
 
-    /// A sequence that goes through these ranges, which must be ascending; the next one starts by itself when one is
-    /// used up.
+    /// A sequence with these ranges, which must be ascending. When one range is used up, the next one begins.
     #[must_use]
     pub fn with_ranges(id: SequenceId, ranges: &[RangeInclusive<u64>]) -> Self {
         let range = |range: &RangeInclusive<u64>| Range {
@@ -85,32 +84,32 @@ impl Sequence {
         self
     }
 
-    /// Its name.
+    /// Its id.
     #[must_use]
     pub fn id(&self) -> SequenceId {
         self.id
     }
 
-    /// The number that a fresh workspace draws first.
+    /// The first number that a new workspace draws.
     #[must_use]
     pub fn first(&self) -> Number {
         self.first
     }
 
-    /// The numbers that it may give, ascending.
+    /// The ranges of its numbers, ascending.
     #[must_use]
     pub fn ranges(&self) -> &[Range] {
         &self.ranges
     }
 
-    /// The id space that it shares with others, if it does.
+    /// The id space that it shares with other sequences, if there is one.
     #[must_use]
     pub fn space(&self) -> Option<IdSpace> {
         self.space
     }
 
-    /// The number to give when `next` is the place reached: `next` itself inside a range, else the start of the range
-    /// behind it; `None` behind the last one.
+    /// The number to draw if `next` is the next number: `next` itself if it is in a range, or else the start of the next
+    /// range. `None` after the last range.
     #[must_use]
     #[inline]
     pub fn number_at(&self, next: Number) -> Option<Number> {
@@ -118,7 +117,7 @@ impl Sequence {
         Some(next.max(range.first))
     }
 
-    /// How many numbers it has from a place on.
+    /// How many numbers are left from `next` on.
     #[must_use]
     pub fn remaining(&self, next: Number) -> u64 {
         let left = |range: &Range| {
@@ -128,17 +127,17 @@ impl Sequence {
         self.ranges.iter().map(left).fold(0, u64::saturating_add)
     }
 
-    /// The place behind the `count` numbers that come from `next` on; behind its last number if it has fewer.
+    /// The next number after `count` numbers from `next` on. If there are fewer: the number after the last one.
     #[must_use]
     pub fn skip(&self, next: Number, count: u64) -> Number {
         let mut left = count;
         for range in self.ranges.iter().filter(|range| next <= range.last) {
             let first = next.max(range.first);
-            let behind = range.last.get() - first.get();
-            if left <= behind {
+            let following = range.last.get() - first.get();
+            if left <= following {
                 return Number::new(first.get() + left);
             }
-            left -= behind + 1;
+            left -= following + 1;
         }
         let end = self.ranges.last().and_then(|range| range.last.next());
         end.map_or(next, |end| end.max(next))
@@ -150,13 +149,13 @@ impl Sequence {
         self.ranges.iter().any(|range| range.contains(number))
     }
 
-    /// Whether a sequence can be raised to `next`: into a range, or right behind one.
-    pub(crate) fn can_stand_at(&self, next: Number) -> bool {
+    /// Whether a sequence can be raised to `next`: to a number in a range, or directly after one.
+    pub(crate) fn can_continue_at(&self, next: Number) -> bool {
         self.contains(next) || self.ranges.iter().any(|range| range.last.next() == Some(next))
     }
 
-    /// The place behind the last number of `first..first + count` that lies in a range, and whether all of them do.
-    pub(crate) fn behind(&self, first: Number, count: u64) -> (Option<Number>, bool) {
+    /// The number after the last one of `first..first + count` that is in a range, and whether all of them are.
+    pub(crate) fn next_after_run(&self, first: Number, count: u64) -> (Option<Number>, bool) {
         let Some(last) = count.checked_sub(1).map(|more| first.advance(more).unwrap_or(Number::LAST)) else {
             return (None, false);
         };
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skip_goes_over_ranges_and_stops_behind_the_last_number() {
+    fn a_skip_crosses_ranges_and_stops_after_the_last_number() {
         let table = [
             ((10, 0), 10),
             ((10, 2), 12),
@@ -220,12 +219,12 @@ mod tests {
         for ((next, count), place) in table {
             let found = two_ranges().skip(Number::new(next), count);
             assert_eq!(found.get(), place, "{next} {count}");
-            assert!(two_ranges().can_stand_at(found), "{next} {count}");
+            assert!(two_ranges().can_continue_at(found), "{next} {count}");
         }
     }
 
     #[test]
-    fn a_run_moves_the_sequence_behind_its_last_number_in_range() {
+    fn a_run_moves_the_sequence_after_its_last_number_in_range() {
         let table = [
             ((10, 1), (Some(11), true)),
             ((12, 1), (Some(13), true)),
@@ -237,17 +236,17 @@ mod tests {
             ((10, 0), (None, false)),
         ];
         for ((first, count), (next, whole)) in table {
-            let found = two_ranges().behind(Number::new(first), count);
+            let found = two_ranges().next_after_run(Number::new(first), count);
             assert_eq!((found.0.map(Number::get), found.1), (next, whole), "{first} {count}");
         }
     }
 
     #[test]
-    fn a_sequence_can_be_raised_into_a_range_or_right_behind_one() {
+    fn a_sequence_can_be_raised_into_a_range_or_directly_after_one() {
         for (next, fine) in
             [(9, false), (10, true), (13, true), (14, false), (20, true), (22, true), (23, false)]
         {
-            assert_eq!(two_ranges().can_stand_at(Number::new(next)), fine, "{next}");
+            assert_eq!(two_ranges().can_continue_at(Number::new(next)), fine, "{next}");
         }
     }
 }

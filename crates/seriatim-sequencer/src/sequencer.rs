@@ -10,32 +10,72 @@ use seriatim_types::{Partition, PartitionOffset, WorkspaceId, WorkspaceKind};
 use crate::core::{Core, Generation, Phase};
 use crate::definition::Definition;
 use crate::derived::{Committed, Derived, ReadError, Recovery};
-use crate::group::Carried;
-use crate::loading::{Held, Loaded, Loading};
+use crate::group::GroupMemory;
+use crate::loading::{Loaded, Loading, SlotHolds};
 use crate::metrics::OwnerMetrics;
-use crate::shared::Shared;
+use crate::shared_status::SharedStatus;
 use crate::{
     Busy, CommitError, Group, LoadError, Mismatch, Numbers, Pin, Sealed, Status, StatusHandle, StopReason,
 };
 
-/// Gives out the numbers of one partition. It belongs to the partition's task, which is why it is `&mut` nearly
-/// everywhere; others may hold a [`StatusHandle`].
+/// Gives out the numbers of one partition. The partition's task owns it and has exclusive access; other tasks use a
+/// [`StatusHandle`].
 ///
-/// `D` is where committed numbers live.
+/// A number is used if and only if its group is committed: after [`Sequencer::commit`] the group's numbers are used and
+/// published. After [`Sequencer::discard`], or if a group or transaction is dropped before it is sealed, none was used.
+/// After an append in doubt, [`Sequencer::settle`] reads the log to find out.
+///
+/// `D` holds the committed numbers.
+///
+/// ```
+/// use std::error::Error;
+///
+/// use seriatim_sequencer::{Derived, Event, Pin, Sequencer, Settled, builtin};
+/// use seriatim_storage::Log;
+/// use seriatim_types::Number;
+///
+/// /// Numbers one event, appends it, and handles each outcome of the append.
+/// async fn append<D: Derived<Values = ()>>(
+///     sequencer: &mut Sequencer<D>,
+///     log: &Log,
+///     workspace: &Pin,
+///     event: &Event<'_>,
+/// ) -> Result<Number, Box<dyn Error>> {
+///     let mut group = sequencer.group()?;
+///     let mut transaction = group.begin(workspace)?;
+///     let number = transaction.draw(builtin::RECORD_ID)?;
+///     transaction.stage(event)?;
+///     let sealed = group.seal();
+///     match log.append(sealed.owner(), sealed.at(), sealed.entries()).await {
+///         Ok(receipt) => sequencer.commit(sealed, receipt)?,
+///         Err(error) if error.is_refused() => {
+///             sequencer.discard(sealed);
+///             return Err(error.into());
+///         }
+///         Err(error) => match sequencer.settle(sealed, log).await? {
+///             Settled::Committed => {}
+///             Settled::Discarded => return Err(error.into()),
+///         },
+///     }
+///     Ok(number)
+/// }
+/// ```
+///
+/// The example of [the crate](crate) is a complete program.
 #[derive(Debug)]
 pub struct Sequencer<D: Derived> {
     pub(crate) env: Env,
     pub(crate) core: Core,
     pub(crate) derived: Arc<D>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedStatus>,
     pub(crate) owner: Arc<Owner>,
-    /// The buffers of the last group, for the next one.
-    spare: Option<Box<Carried>>,
+    /// The memory of the previous group, for the next one.
+    spare: Option<Box<GroupMemory>>,
     metrics: OwnerMetrics,
 }
 
 impl<D: Derived> Sequencer<D> {
-    /// A sequencer on what the caller derives; recovery starts at once.
+    /// A sequencer for a partition that has just been taken. Recovery starts at once. `cache_numbers` bounds the cache.
     #[must_use]
     pub fn new(
         env: Env,
@@ -45,7 +85,7 @@ impl<D: Derived> Sequencer<D> {
         derived: Arc<D>,
     ) -> Self {
         let generation = Generation::unique();
-        let shared = Arc::new(Shared::new(generation));
+        let shared = Arc::new(SharedStatus::new(generation));
         let core = Core::new(definition, cache_numbers, generation);
         let metrics = OwnerMetrics::new(owner.partition());
         let owner = Arc::new(owner);
@@ -60,38 +100,38 @@ impl<D: Derived> Sequencer<D> {
         self.owner.partition()
     }
 
-    /// What it is doing.
+    /// What the sequencer is doing.
     #[must_use]
     pub fn status(&self) -> Status {
         self.shared.status()
     }
 
-    /// A view of the status for others.
+    /// A handle for other tasks to read the status.
     #[must_use]
     pub fn status_handle(&self) -> StatusHandle {
         StatusHandle::new(self.env.clone(), self.shared.clone())
     }
 
-    /// Where the next group goes; `None` while that is not known.
+    /// The offset of the next group; `None` during recovery.
     #[must_use]
     pub fn next_offset(&self) -> Option<PartitionOffset> {
         (self.core.phase != Phase::Recovering).then_some(self.core.next)
     }
 
-    /// Whether a group can be opened now. Takes over what a recovery has found, if one has ended.
+    /// Checks whether a group can be opened now. If a recovery has ended, applies its result.
     ///
     /// # Errors
     ///
-    /// [`Busy`]: why not.
+    /// [`Busy`]: the reason why not.
     pub fn check_room(&mut self) -> Result<(), Busy> {
-        self.ready().and_then(|()| self.room())
+        self.ready().and_then(|()| self.check_phase())
     }
 
     /// Waits until a group can be opened, but no longer than `within`. Cancel-safe.
     ///
     /// # Errors
     ///
-    /// [`Busy`]: why not, at the end of that time or as soon as waiting does not help.
+    /// [`Busy`]: the reason why not, when that time is over or as soon as waiting does not help.
     pub async fn wait(&mut self, within: Duration) -> Result<(), Busy> {
         let mut changes = self.derived.subscribe();
         let deadline = self.env.instant() + within;
@@ -109,7 +149,7 @@ impl<D: Derived> Sequencer<D> {
         }
     }
 
-    /// Takes over what recovery has found, if it has ended; says why not, if nothing can be done.
+    /// If a recovery has ended, applies its result. An error if it has not, or if it has failed.
     fn ready(&mut self) -> Result<(), Busy> {
         if self.core.phase == Phase::Recovering {
             let Some(next) = self.shared.take_recovered(self.core.generation) else {
@@ -120,7 +160,7 @@ impl<D: Derived> Sequencer<D> {
         Ok(())
     }
 
-    fn room(&self) -> Result<(), Busy> {
+    fn check_phase(&self) -> Result<(), Busy> {
         match self.core.phase {
             Phase::Ready => self.derived.backlog().map_or(Ok(()), Err),
             Phase::Recovering => Err(Busy::Recovering),
@@ -130,11 +170,11 @@ impl<D: Derived> Sequencer<D> {
         }
     }
 
-    /// Loads a workspace: at most one read, none if its numbers are in memory.
+    /// Loads a workspace: with one read, or none if its numbers are in memory. It stays in memory while the pin exists.
     ///
     /// # Errors
     ///
-    /// [`LoadError`]; a workspace that has no events is not an error.
+    /// [`LoadError`]; nothing has changed. A workspace without events is not an error.
     pub async fn load(&mut self, kind: WorkspaceKind, workspace: WorkspaceId) -> Result<Pin, LoadError> {
         self.ready()?;
         if let Some(pin) = self.core.pin_cached(kind, workspace) {
@@ -142,16 +182,16 @@ impl<D: Derived> Sequencer<D> {
             return pin;
         }
         self.metrics.misses.increment(1);
-        // This borrows the sequencer until the answer is there, so no place has to be held meanwhile.
+        // The sequencer is borrowed until the answer is there, so no slot has to be held meanwhile.
         let read = self.derived.clone().read(vec![workspace]).await.pop();
-        // One was asked for, so one comes.
+        // One workspace was requested, so there is one result.
         let read = read.ok_or(LoadError::Busy(Busy::Recovering))?;
         let pin = self.admit_one(kind, workspace, read);
         self.metrics.cache.set(crate::metrics::gauge(self.core.cache.weight() as u64));
         pin
     }
 
-    /// Finds out what has to be read for these workspaces, so that it can be read while other things happen:
+    /// Determines what has to be read for these workspaces, so that it can be read while other work is done:
     /// [`Loading::read`], then [`Sequencer::admit`].
     ///
     /// # Errors
@@ -176,19 +216,19 @@ impl<D: Derived> Sequencer<D> {
             derived: self.derived.clone(),
             wanted: wanted.to_vec(),
             missing,
-            held: Held { generation: self.core.generation, _holds: holds },
+            holds: SlotHolds { generation: self.core.generation, _holds: holds },
         })
     }
 
-    /// Takes in what was read, and pins each workspace, in the order in which they were asked for.
+    /// Adds what was read to the cache, and pins each workspace, in the order of the request.
     pub fn admit(&mut self, loaded: Loaded) -> Vec<Result<Pin, LoadError>> {
-        let Loaded { wanted, read, held } = loaded;
-        let stale = held.generation != self.core.generation;
+        let Loaded { wanted, read, holds } = loaded;
+        let stale = holds.generation != self.core.generation;
         let pin = |(kind, workspace): (WorkspaceKind, WorkspaceId)| {
             if stale {
                 return Err(LoadError::Busy(Busy::Recovering));
             }
-            // What was not read was here already.
+            // A workspace that was not read is in the cache.
             let place = read.binary_search_by_key(&workspace, |(read, _)| *read);
             let numbers = place.map_or(Ok(None), |place| read[place].1.clone());
             self.admit_one(kind, workspace, numbers)
@@ -211,11 +251,11 @@ impl<D: Derived> Sequencer<D> {
         self.core.admit(kind, workspace, numbers)
     }
 
-    /// Opens a group. It borrows the sequencer: one at a time.
+    /// Opens a group. It borrows the sequencer, so there is one at a time.
     ///
     /// # Errors
     ///
-    /// [`Busy`]: why not.
+    /// [`Busy`]: the reason why not.
     pub fn group(&mut self) -> Result<Group<'_>, Busy> {
         if let Err(busy) = self.check_room() {
             self.metrics.refused(&busy);
@@ -224,12 +264,12 @@ impl<D: Derived> Sequencer<D> {
         Ok(Group::open(&mut self.core, &mut self.spare, &self.shared, &self.owner))
     }
 
-    /// Publishes a group whose entries are in the log, by the log's own receipt.
+    /// Publishes a group whose entries are in the log. The log's receipt proves that they are.
     ///
     /// # Errors
     ///
-    /// [`CommitError`] if the receipt is for something else; the group comes back and nothing has changed.
-    #[expect(clippy::needless_pass_by_value, reason = "a receipt is used up: it proves one group")]
+    /// [`CommitError`] if the receipt does not belong to the group. The group is returned, and nothing has changed.
+    #[expect(clippy::needless_pass_by_value, reason = "a receipt is consumed: it proves one group")]
     pub fn commit(
         &mut self,
         sealed: Sealed<D::Values>,
@@ -261,40 +301,40 @@ impl<D: Derived> Sequencer<D> {
         if sealed.generation() == self.core.generation { Ok(()) } else { Err(Mismatch::Group) }
     }
 
-    /// Makes the group's numbers and values the truth, in the overlay and in memory.
+    /// Publishes the group's numbers and values, in the overlay and in the cache.
     pub(crate) fn publish(&mut self, sealed: Sealed<D::Values>) {
-        let (Some(mut carried), values) = sealed.into_parts() else {
+        let (Some(mut memory), values) = sealed.into_parts() else {
             return;
         };
-        let buffers = &mut carried.buffers;
+        let buffers = &mut memory.buffers;
         self.derived.publish(&Committed::new(buffers), values);
         self.metrics.draws.increment(buffers.staged_draws);
         self.metrics.events.increment(buffers.entries.len() as u64);
         self.core.commit(buffers);
-        self.spare = Some(carried);
+        self.spare = Some(memory);
         self.shared.leave_transaction();
     }
 
-    /// Drops a group that the log has refused: none of its numbers was used. For an append that is in doubt, use
+    /// Drops a group that the log has refused: none of its numbers was used. If the append is in doubt, use
     /// [`Sequencer::settle`].
     pub fn discard(&mut self, sealed: Sealed<D::Values>) {
         let ours = self.check_group(&sealed).is_ok();
-        let (Some(carried), _) = sealed.into_parts() else {
+        let (Some(memory), _) = sealed.into_parts() else {
             return;
         };
         if ours {
-            self.core.discard(&carried.buffers);
-            self.spare = Some(carried);
+            self.core.discard(&memory.buffers);
+            self.spare = Some(memory);
             self.shared.leave_transaction();
         }
     }
 
-    /// Forgets everything and makes the numbers agree with the log again, with an owner that has just taken the
-    /// partition. For when a sealed group was lost, or somebody else has appended.
+    /// Removes all numbers and derives them from the log again, with an owner that has just taken the partition. Use it if
+    /// a sealed group was lost, or if another owner has appended. Pins become stale.
     ///
     /// # Errors
     ///
-    /// [`Mismatch`] if the owner is of another log or partition; nothing has changed then.
+    /// [`Mismatch`] if the owner belongs to another log or partition. Then nothing has changed.
     pub fn recover(&mut self, owner: Owner) -> Result<(), Mismatch> {
         if owner.log() != self.owner.log() {
             return Err(Mismatch::Log);
@@ -307,7 +347,7 @@ impl<D: Derived> Sequencer<D> {
         Ok(())
     }
 
-    /// Pins become stale, and a sealed group of before counts no more.
+    /// Pins become stale, and groups that were sealed before can no longer be committed.
     pub(crate) fn restart_recovery(&mut self) {
         self.core.recover(Generation::unique());
         self.start_recovery();

@@ -1,4 +1,4 @@
-//! What became of a group whose append was not answered: only the log can tell.
+//! Determining from the log whether a group in doubt is committed.
 
 use std::sync::Arc;
 
@@ -7,23 +7,23 @@ use seriatim_storage::{Log, LogError, ReadLimit};
 use crate::derived::Derived;
 use crate::{Mismatch, Sealed, Sequencer, SettleError, SettleProblem};
 
-/// What became of a group that was in doubt.
+/// The outcome of a group that was in doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
     /// Its entries are in the log: it is committed.
     Committed,
-    /// Its entries are not in the log, and cannot get there any more: none of its numbers was used.
+    /// Its entries are not in the log and will never be: none of its numbers was used.
     Discarded,
 }
 
 impl<D: Derived> Sequencer<D> {
-    /// Finds out what became of a group: takes the partition again, which shuts out a late append, and reads where the
-    /// group was to go. If somebody else has appended meanwhile, recovery starts as well.
+    /// Determines the outcome of a group: takes the partition again, so that a late append is refused, and reads the log at
+    /// the group's offset. If another owner has appended meanwhile, recovery starts as well.
     ///
     /// # Errors
     ///
-    /// [`SettleError`] brings the group back, still in doubt: settle it again. Cancelled half-way, the group is lost,
-    /// and [`Sequencer::recover`] is the way on.
+    /// [`SettleError`] returns the group, which is still in doubt: settle it again. If the future is dropped, the group is
+    /// lost; then use [`Sequencer::recover`].
     pub async fn settle(
         &mut self,
         sealed: Sealed<D::Values>,
@@ -33,9 +33,9 @@ impl<D: Derived> Sequencer<D> {
             let error = SettleProblem::Mismatch(problem);
             return Err(SettleError { sealed, error });
         }
-        match self.ask(&sealed, log).await {
+        match self.read_outcome(&sealed, log).await {
             Ok(settled) => {
-                self.settled(sealed, settled);
+                self.apply_outcome(sealed, settled);
                 Ok(settled)
             }
             Err(error) => {
@@ -50,7 +50,7 @@ impl<D: Derived> Sequencer<D> {
         if log.id() == sealed.owner().log() { Ok(()) } else { Err(Mismatch::Log) }
     }
 
-    async fn ask(&mut self, sealed: &Sealed<D::Values>, log: &Log) -> Result<Settled, LogError> {
+    async fn read_outcome(&mut self, sealed: &Sealed<D::Values>, log: &Log) -> Result<Settled, LogError> {
         let owner = log.take(sealed.partition()).await?;
         self.owner = Arc::new(owner);
         let found = log.read(sealed.partition(), sealed.at(), ReadLimit::entries(1)).await?;
@@ -59,7 +59,7 @@ impl<D: Derived> Sequencer<D> {
         Ok(if is_ours { Settled::Committed } else { Settled::Discarded })
     }
 
-    fn settled(&mut self, sealed: Sealed<D::Values>, settled: Settled) {
+    fn apply_outcome(&mut self, sealed: Sealed<D::Values>, settled: Settled) {
         let expected = match settled {
             Settled::Committed => sealed.next(),
             Settled::Discarded => sealed.at(),

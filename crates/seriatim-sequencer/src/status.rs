@@ -1,4 +1,4 @@
-//! What a sequencer is doing, for anyone at any time.
+//! What a sequencer is doing, for other tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,41 +7,41 @@ use seriatim_env::Env;
 use seriatim_types::PartitionOffset;
 
 use crate::StopReason;
-use crate::shared::Shared;
+use crate::shared_status::SharedStatus;
 
 /// What a sequencer is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
     /// Nothing has been started.
     None,
-    /// The numbers are being made to agree with the log.
+    /// The numbers are being derived from the log again.
     Recovering {
-        /// Where the scan began: the checkpoint.
+        /// The first event that is applied: the checkpoint.
         from: PartitionOffset,
-        /// The event that comes next.
+        /// The next event.
         at: PartitionOffset,
-        /// Where it will end.
+        /// The end of the log.
         tail: PartitionOffset,
     },
     /// A group can be opened.
     Ready,
     /// A group is open, or sealed and without an outcome.
     InTransaction,
-    /// Recovery has found something that it cannot go on from.
+    /// Recovery was not possible.
     Stopped(StopReason),
-    /// It has been cleaned up.
+    /// The sequencer was dropped.
     Finished,
 }
 
-/// A view of a sequencer's status. Clones are cheap, and it outlives the sequencer.
+/// A handle to read a sequencer's status. Clones are cheap, and it can be used after the sequencer is dropped.
 #[derive(Debug, Clone)]
 pub struct StatusHandle {
     env: Env,
-    shared: Arc<Shared>,
+    shared: Arc<SharedStatus>,
 }
 
 impl StatusHandle {
-    pub(crate) fn new(env: Env, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(env: Env, shared: Arc<SharedStatus>) -> Self {
         Self { env, shared }
     }
 
@@ -51,8 +51,7 @@ impl StatusHandle {
         self.shared.status()
     }
 
-    /// Waits until the sequencer has left recovery, but no longer than `within`; returns what it is doing then.
-    /// Cancel-safe.
+    /// Waits until recovery has ended, but no longer than `within`. Returns the status then. Cancel-safe.
     pub async fn wait(&self, within: Duration) -> Status {
         let mut changes = self.shared.subscribe();
         let left = async {
@@ -62,7 +61,7 @@ impl StatusHandle {
                 }
             }
         };
-        // Either way the status says how it ended.
+        // The status says how it ended, also if the time was over.
         let _ = self.env.timeout(within, left).await;
         self.status()
     }

@@ -1,4 +1,4 @@
-//! One event being numbered.
+//! Numbering one event.
 
 use seriatim_storage::Digest;
 use seriatim_types::{Number, PartitionOffset, SequenceId, WorkspaceId, WorkspaceOffset};
@@ -8,7 +8,7 @@ use crate::core::{self, Buffers, Core};
 use crate::definition::Kind;
 use crate::{DrawError, Event, StageError, Staged};
 
-/// The numbers of one event, until it is staged. Dropping it is free: no number was used.
+/// The numbers of one event, until it is staged. If it is dropped, no number was used.
 #[derive(Debug)]
 #[must_use = "a transaction that is dropped uses no number: stage it"]
 pub struct Transaction<'g> {
@@ -32,13 +32,13 @@ impl<'g> Transaction<'g> {
         self.cache.slot(self.slot).workspace
     }
 
-    /// Where the event will be in the partition log: `sys.PartitionOffset`.
+    /// The offset that the event will have in the partition log: `sys.PartitionOffset`.
     #[must_use]
     pub fn partition_offset(&self) -> PartitionOffset {
         self.buffers.next
     }
 
-    /// Where the event will be in the workspace's log: `sys.WorkspaceOffset`.
+    /// The offset that the event will have in the workspace log: `sys.WorkspaceOffset`.
     #[must_use]
     pub fn workspace_offset(&self) -> WorkspaceOffset {
         self.buffers.working.next_offset
@@ -50,13 +50,13 @@ impl<'g> Transaction<'g> {
         self.buffers.working.chain
     }
 
-    /// The workspace's last event, staged ones included; `None` if this will be its first.
+    /// The workspace's last event, including staged ones; `None` if this will be its first.
     #[must_use]
     pub fn folded(&self) -> Option<PartitionOffset> {
         self.buffers.working.folded
     }
 
-    /// Where a sequence stands: what is drawn next, before its ranges are looked at.
+    /// The next number of a sequence, before its ranges are applied.
     ///
     /// # Errors
     ///
@@ -83,21 +83,22 @@ impl<'g> Transaction<'g> {
         core::draw(self.kind, self.buffers, sequence)
     }
 
-    /// Makes a sequence go on from `next`: an import, or an explained gap. The event says so in its header.
+    /// Makes a sequence continue from `next`: an import, or an explained gap. The event's header has the raise.
     ///
     /// # Errors
     ///
-    /// [`DrawError`]: an unknown sequence, a place that it has passed, or one outside its ranges.
+    /// [`DrawError`]: an unknown sequence, a smaller number than its next one, or a number outside its ranges.
     pub fn raise(&mut self, sequence: SequenceId, next: Number) -> Result<(), DrawError> {
         core::raise(self.kind, self.buffers, sequence, next)
     }
 
-    /// Makes every sequence but those of `except` go on `count` numbers later, or behind its last number if it has fewer:
-    /// an explained gap, where nobody knows how many were given out elsewhere. The event says so in its header.
+    /// Raises every sequence, except those in `except`, by `count` numbers, or to the number after its last one if it has
+    /// fewer. This explains a gap when it is not known how many numbers were given out elsewhere. The event's header has
+    /// the raises.
     ///
     /// # Errors
     ///
-    /// None is expected: each sequence can stand where this puts it.
+    /// None is expected: each sequence can continue at the number that this computes.
     pub fn skip(&mut self, count: u64, except: &[SequenceId]) -> Result<(), DrawError> {
         for sequence in self.kind.sequences().iter().filter(|sequence| !except.contains(&sequence.id())) {
             let next = core::next(self.kind, self.buffers, sequence.id())?;
@@ -106,11 +107,12 @@ impl<'g> Transaction<'g> {
         Ok(())
     }
 
-    /// Makes the event part of the group, with the numbers drawn for it.
+    /// Adds the event to the group, with the numbers that were drawn for it.
     ///
     /// # Errors
     ///
-    /// [`StageError`] if the event, or the group with it, would pass a limit; the transaction is dropped then.
+    /// [`StageError`] if the event, or the group with it, would exceed a limit. Then the transaction is dropped and none of
+    /// its numbers was used.
     #[inline]
     pub fn stage(self, event: &Event<'_>) -> Result<Staged, StageError> {
         Core::stage(self.cache, self.buffers, self.kind, self.slot, event)

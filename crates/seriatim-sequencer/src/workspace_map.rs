@@ -5,8 +5,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use seriatim_types::WorkspaceId;
 
-/// A hash map keyed by workspace. Their ids are given out by us, in a row, so a hash needs to spread them and need not resist an
-/// attacker. Its order is the same in every run, which simulation needs.
+/// A hash map keyed by workspace. Seriatim gives out their ids, in ascending order, so the hash must only distribute them
+/// and need not resist an attacker. Its order is the same in every run, which simulation needs.
 pub type WorkspaceMap<V> = HashMap<WorkspaceId, V, BuildHasherDefault<WorkspaceHasher>>;
 
 /// The hash of a workspace's id.
@@ -15,7 +15,7 @@ pub struct WorkspaceHasher(u64);
 
 impl Hasher for WorkspaceHasher {
     fn write_u64(&mut self, value: u64) {
-        // The multiplier is 2^64 divided by the golden ratio; both halves of the product matter to the map.
+        // The multiplier is 2^64 divided by the golden ratio. The map uses both halves of the product.
         let product = u128::from(value ^ self.0) * 0x9e37_79b9_7f4a_7c15_u128;
         #[expect(clippy::cast_possible_truncation, reason = "the halves are folded together")]
         let folded = (product >> 64) as u64 ^ product as u64;

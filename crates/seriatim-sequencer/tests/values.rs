@@ -1,4 +1,4 @@
-//! What a group changes besides numbers is published with it, or not at all.
+//! What a group changes in addition to numbers is published with it, or not at all.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::future::Future;
@@ -19,25 +19,25 @@ use tokio::sync::watch;
 const KIND: WorkspaceKind = WorkspaceKind::new(1);
 const INVOICE: SequenceId = SequenceId::new(20);
 
-/// A log, and what goes wrong with it.
-struct Desk {
+/// A log whose faults are controlled.
+struct TestLog {
     env: Env,
     log: Log,
     faults: Faults,
 }
 
-fn on_memory<F: Future<Output = ()>>(scenario: impl FnOnce(Desk) -> F) {
+fn on_memory<F: Future<Output = ()>>(scenario: impl FnOnce(TestLog) -> F) {
     simulate(1, |env| {
         let faults = Faults::new(&env);
         let log = Log::new(FaultyLog::new(Arc::new(MemoryLog::new()), &faults));
-        scenario(Desk { env, log, faults })
+        scenario(TestLog { env, log, faults })
     });
 }
 
 /// What was published: the offset after each group, and its values.
 type Groups = Vec<(u64, Vec<&'static str>)>;
 
-/// Keeps what is published.
+/// Keeps what was published.
 #[derive(Debug, Default)]
 struct Published {
     groups: Mutex<Groups>,
@@ -74,11 +74,11 @@ impl Derived for Published {
     }
 }
 
-async fn open(desk: &Desk) -> (Sequencer<Published>, Arc<Published>) {
-    let owner = desk.log.take(Partition::new(1, 0)).await.unwrap();
+async fn open(test: &TestLog) -> (Sequencer<Published>, Arc<Published>) {
+    let owner = test.log.take(Partition::new(1, 0)).await.unwrap();
     let published = Arc::new(Published::default());
     let definition = Definition::new([(KIND, vec![Sequence::new(INVOICE, 1)])]).unwrap().into();
-    let mut sequencer = Sequencer::new(desk.env.clone(), owner, definition, 1_000, published.clone());
+    let mut sequencer = Sequencer::new(test.env.clone(), owner, definition, 1_000, published.clone());
     sequencer.wait(Duration::from_secs(20)).await.unwrap();
     (sequencer, published)
 }
@@ -94,11 +94,11 @@ async fn seal(sequencer: &mut Sequencer<Published>, value: &'static str) -> Seal
 
 #[test]
 fn values_are_published_with_their_own_group() {
-    on_memory(|desk| async move {
-        let (mut sequencer, published) = open(&desk).await;
+    on_memory(|test| async move {
+        let (mut sequencer, published) = open(&test).await;
         for value in ["first", "second"] {
             let sealed = seal(&mut sequencer, value).await;
-            let receipt = desk.log.append(sealed.owner(), sealed.at(), sealed.entries()).await.unwrap();
+            let receipt = test.log.append(sealed.owner(), sealed.at(), sealed.entries()).await.unwrap();
             sequencer.commit(sealed, receipt).unwrap();
         }
         assert_eq!(published.all(), [(2, vec!["first"]), (3, vec!["second"])]);
@@ -107,33 +107,33 @@ fn values_are_published_with_their_own_group() {
 
 #[test]
 fn values_of_a_discarded_group_are_not_published_with_the_next() {
-    on_memory(|desk| async move {
-        let (mut sequencer, published) = open(&desk).await;
+    on_memory(|test| async move {
+        let (mut sequencer, published) = open(&test).await;
         let sealed = seal(&mut sequencer, "discarded").await;
         sequencer.discard(sealed);
         let sealed = seal(&mut sequencer, "next").await;
-        let receipt = desk.log.append(sealed.owner(), sealed.at(), sealed.entries()).await.unwrap();
+        let receipt = test.log.append(sealed.owner(), sealed.at(), sealed.entries()).await.unwrap();
         sequencer.commit(sealed, receipt).unwrap();
         assert_eq!(published.all(), [(2, vec!["next"])]);
     });
 }
 
 #[test]
-fn values_of_a_group_in_doubt_wait_until_the_log_has_told() {
+fn values_of_a_group_in_doubt_are_published_only_when_it_is_settled() {
     for (fault, settled, expected) in [
         (Fault::LoseReply, Settled::Committed, vec![(2, vec!["in doubt"])]),
         (Fault::LoseRequest, Settled::Discarded, vec![]),
     ] {
-        on_memory(|desk| async move {
-            let (mut sequencer, published) = open(&desk).await;
+        on_memory(|test| async move {
+            let (mut sequencer, published) = open(&test).await;
             let sealed = seal(&mut sequencer, "in doubt").await;
-            desk.faults.fail_nth(Operation::Append, 1, fault);
-            desk.log.append(sealed.owner(), sealed.at(), sealed.entries()).await.unwrap_err();
-            desk.faults.fail(Operation::Take, Fault::Refuse);
-            let unsettled = sequencer.settle(sealed, &desk.log).await.unwrap_err();
+            test.faults.fail_nth(Operation::Append, 1, fault);
+            test.log.append(sealed.owner(), sealed.at(), sealed.entries()).await.unwrap_err();
+            test.faults.fail(Operation::Take, Fault::Refuse);
+            let unsettled = sequencer.settle(sealed, &test.log).await.unwrap_err();
             assert_eq!(published.all(), []);
-            desk.faults.heal();
-            assert_eq!(sequencer.settle(unsettled.sealed, &desk.log).await.unwrap(), settled);
+            test.faults.heal();
+            assert_eq!(sequencer.settle(unsettled.sealed, &test.log).await.unwrap(), settled);
             assert_eq!(published.all(), expected);
         });
     }

@@ -1,7 +1,7 @@
 //! Appends a line to a log on disk and reads all lines back. Run it twice: the lines of the first run are still there.
 //!
 //! `cargo run --example append -- "your text"`
-#![allow(clippy::print_stdout, reason = "an example talks to whoever runs it")]
+#![allow(clippy::print_stdout, reason = "an example prints to the terminal")]
 
 use std::error::Error;
 use std::path::Path;
@@ -18,7 +18,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let storage = FileStorage::open(&env, Path::new("seriatim-data"), FileOptions::default()).await?;
     let log = storage.log();
 
-    // Taking the partition shuts out whoever owned it before, and says where it ends.
+    // Taking the partition ends the ownership of every earlier owner, and returns the tail.
     let owner = log.take(Partition::new(1, 0)).await?;
     let before = log.read(owner.partition(), PartitionOffset::FIRST, ReadLimit::default()).await?;
     let previous = before.iter().last().map(|(_, entry)| (entry.workspace_offset(), entry.chain()));

@@ -1,13 +1,13 @@
-//! The bulletin in a file beside the segments.
+//! The bulletin in a file next to the segments.
 //!
 //! ```text
 //!   log/bulletin       all values: 8 mark │ 4 checksum │ 4 version │ 4 number of values │ values, ascending by key
-//!       bulletin.new   the next one, until it is durable and takes the name
+//!       bulletin.new   the next file, until it is durable and is renamed
 //! ```
 //!
-//! The file is small and is written whole: into a new file, synced, renamed over the old one, and the folder synced. So
-//! there is always one that is whole, and one that is not whole is damaged. Those who post at the same time share a
-//! write.
+//! The file is small and is written as a whole: into a new file, which is synced and renamed over the old one; then the
+//! folder is synced. So there is always one complete file, and a file that is not complete is damaged. Puts at the same
+//! time share one write.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -34,7 +34,7 @@ const HEADER_BYTES: usize = 20;
 /// The checksum covers everything from here on.
 const CHECKED_FROM: usize = 12;
 
-/// All values together. Tens of thousands of offsets; a write of the whole file stays short.
+/// All values together: enough for tens of thousands of offsets. A write of the whole file stays short.
 const FILE_BYTES_MAX: usize = 4 << 20;
 
 type Values = BTreeMap<Box<str>, Bytes>;
@@ -43,61 +43,61 @@ type Values = BTreeMap<Box<str>, Bytes>;
 #[derive(Debug, Clone)]
 pub(crate) struct FileBulletin {
     env: Env,
-    place: Place,
+    folder: BulletinFolder,
     state: Arc<Mutex<State>>,
-    /// Held by the one that writes.
-    turn: Arc<tokio::sync::Mutex<()>>,
+    /// Held by the task that writes the file.
+    writer: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Debug, Clone)]
-struct Place {
+struct BulletinFolder {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
 }
 
 #[derive(Debug)]
 struct State {
-    /// What was posted; or why what is stored cannot be read.
+    /// The values, also those that are not in the file yet; or the reason why the file cannot be read.
     values: Result<Values, BulletinError>,
-    /// How many posts there were, and how many of them are in the file.
-    posted: u64,
+    /// How many puts there were, and how many of them are in the file.
+    puts: u64,
     written: u64,
     closed: bool,
-    /// The folder is held for as long as a write is under way. Gone when it is closed.
+    /// The lock of the folder. A write in progress has a clone. `None` when the bulletin is closed.
     lock: Option<Arc<DirectoryLock>>,
 }
 
 impl FileBulletin {
-    /// Reads the bulletin in the folder of a log. One that is damaged does not keep the log from being opened: it says so
-    /// when it is asked.
+    /// Reads the bulletin in the folder of a log. A damaged bulletin does not prevent the log from being opened: its own
+    /// calls give the error.
     pub(crate) fn open(
         env: &Env,
         disk: Arc<dyn Disk>,
         directory: &Path,
         lock: Option<Arc<DirectoryLock>>,
     ) -> io::Result<Self> {
-        let place = Place { disk, directory: directory.to_owned() };
-        let values = match read(&*place.disk, directory)? {
+        let folder = BulletinFolder { disk, directory: directory.to_owned() };
+        let values = match read(&*folder.disk, directory)? {
             None => Ok(Values::new()),
             Some(bytes) => decode(&bytes).map_err(|problem| {
                 let path = directory.join(BULLETIN);
                 let text = format!(
-                    "{}: {problem}; remove it to have every asynchronous projector begin at the first event",
+                    "{}: {problem}; if you remove this file, every asynchronous projector begins at the first event",
                     path.display()
                 );
                 tracing::error!(problem = text, "the offsets of asynchronous projectors are not available");
                 BulletinError::Corrupt(text)
             }),
         };
-        let state = State { values, posted: 0, written: 0, closed: false, lock };
-        let (state, turn) = (Arc::new(Mutex::new(state)), Arc::default());
-        Ok(Self { env: env.clone(), place, state, turn })
+        let state = State { values, puts: 0, written: 0, closed: false, lock };
+        let (state, writer) = (Arc::new(Mutex::new(state)), Arc::default());
+        Ok(Self { env: env.clone(), folder, state, writer })
     }
 
-    /// The bytes of the file as it is now, for a backup; `None` if nothing was posted.
+    /// The current bytes of the file, for a backup; `None` if there are no values.
     ///
-    /// An event is handed to a projector when it is committed, so a log that is cut later has every event before the
-    /// offsets in here.
+    /// A projector receives an event after it is committed. So a log that is cut later has every event before the offsets in
+    /// this copy.
     pub(crate) fn copy(&self) -> Option<Vec<u8>> {
         match &self.state.lock().values {
             Ok(values) => (!values.is_empty()).then(|| encode(values)),
@@ -108,13 +108,13 @@ impl FileBulletin {
         }
     }
 
-    /// Refuses further posts. What is being written is finished first.
+    /// Refuses further puts. A write in progress is finished first.
     pub(crate) async fn close(&self) {
         self.begin_closing();
-        drop(self.turn.lock().await);
+        drop(self.writer.lock().await);
     }
 
-    /// As [`FileBulletin::close`], without waiting: a write that is under way keeps the folder until it is done.
+    /// As [`FileBulletin::close`], without waiting: a write in progress holds the folder's lock until it is done.
     pub(crate) fn begin_closing(&self) {
         let mut state = self.state.lock();
         (state.closed, state.lock) = (true, None);
@@ -129,8 +129,8 @@ impl State {
         self.values.as_mut().map_err(|error| error.clone())
     }
 
-    /// Posts a value in memory; returns which post it was.
-    fn post(&mut self, key: &str, value: &[u8]) -> Result<u64, BulletinError> {
+    /// Stores a value in memory. Returns the number of this put.
+    fn put(&mut self, key: &str, value: &[u8]) -> Result<u64, BulletinError> {
         let values = self.open()?;
         let sizes = values.iter().filter(|(present, _)| &***present != key);
         let sizes = sizes.map(|(key, value)| size(key, value));
@@ -139,8 +139,8 @@ impl State {
             return Err(BulletinError::TooLarge { what: "whole bulletin", max: FILE_BYTES_MAX, found });
         }
         values.insert(key.into(), Bytes::copy_from_slice(value));
-        self.posted += 1;
-        Ok(self.posted)
+        self.puts += 1;
+        Ok(self.puts)
     }
 }
 
@@ -151,23 +151,23 @@ impl BulletinBackend for FileBulletin {
     }
 
     async fn put(&self, key: &str, value: &[u8]) -> Result<(), BulletinError> {
-        let post = self.state.lock().post(key, value)?;
-        let turn = self.turn.clone().lock_owned().await;
-        let (state, place) = (self.state.clone(), self.place.clone());
+        let post = self.state.lock().put(key, value)?;
+        let writer = self.writer.clone().lock_owned().await;
+        let (state, folder) = (self.state.clone(), self.folder.clone());
         let work = move || {
-            // Given back when the write is done, also if nobody waits for it any more.
-            let _turn = turn;
+            // Released when the write is done, also if the caller no longer waits.
+            let _writer = writer;
             let (bytes, covered, _lock) = {
                 let mut state = state.lock();
                 if state.written >= post {
                     return Ok(());
                 }
                 let bytes = encode(state.open()?);
-                (bytes, state.posted, state.lock.clone())
+                (bytes, state.puts, state.lock.clone())
             };
-            let written = write(&*place.disk, &place.directory, &bytes);
+            let written = write(&*folder.disk, &folder.directory, &bytes);
             written.map_err(|error| {
-                let path = place.directory.join(BULLETIN);
+                let path = folder.directory.join(BULLETIN);
                 BulletinError::Unavailable(format!("{} cannot be written: {error}", path.display()))
             })?;
             state.lock().written = covered;
@@ -177,12 +177,12 @@ impl BulletinBackend for FileBulletin {
     }
 }
 
-/// What a value takes in the file.
+/// The size of a value in the file.
 fn size(key: &str, value: &[u8]) -> usize {
     2 + key.len() + 4 + value.len()
 }
 
-/// The bytes of the file, if there is one.
+/// The bytes of the file, or `None` if there is no file.
 pub(crate) fn read(disk: &dyn Disk, directory: &Path) -> io::Result<Option<Vec<u8>>> {
     let file = match disk.open_to_read(&directory.join(BULLETIN)) {
         Ok(file) => file,
@@ -195,7 +195,7 @@ pub(crate) fn read(disk: &dyn Disk, directory: &Path) -> io::Result<Option<Vec<u
     Ok(Some(bytes))
 }
 
-/// Puts these bytes in the place of the file, durably. After an error the old one is there, or the new one.
+/// Replaces the content of the file durably. After an error the file is either the old or the new one.
 pub(crate) fn write(disk: &dyn Disk, directory: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = directory.join(NEW);
     let file = disk.create(&new, 0)?;
@@ -205,7 +205,7 @@ pub(crate) fn write(disk: &dyn Disk, directory: &Path, bytes: &[u8]) -> io::Resu
     disk.sync_directory(directory)
 }
 
-/// Whether bytes are a bulletin that this program reads; why not.
+/// An error text, if these bytes are not a bulletin that this program reads.
 pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
     decode(bytes).map(drop)
 }
@@ -229,31 +229,33 @@ fn encode(values: &Values) -> Vec<u8> {
 
 fn decode(bytes: &[u8]) -> Result<Values, String> {
     let (mut header, mut rest) =
-        bytes.split_at_checked(HEADER_BYTES).ok_or_else(|| "it ends early".to_owned())?;
+        bytes.split_at_checked(HEADER_BYTES).ok_or_else(|| "the file ends too early".to_owned())?;
     if !header.starts_with(MARK) {
-        return Err("it is not a bulletin".to_owned());
+        return Err("the file is not a bulletin".to_owned());
     }
     header.advance(MARK.len());
     let (checksum, version, count) = (header.get_u32(), header.get_u32(), header.get_u32());
     if crc32fast::hash(&bytes[CHECKED_FROM..]) != checksum {
-        return Err("its checksum does not fit: it is damaged".to_owned());
+        return Err("its checksum does not match: the file is damaged".to_owned());
     }
     if version > VERSION {
-        return Err(format!("it has version {version}, and this program reads up to {VERSION}"));
+        return Err(format!(
+            "it has version {version}, and this program reads versions up to {VERSION}: use a newer program"
+        ));
     }
-    let early = || "a value ends early".to_owned();
+    let early = || "a value ends too early".to_owned();
     let mut values = Values::new();
     for _ in 0..count {
         let key_length = usize::from(rest.try_get_u16().map_err(|_| early())?);
-        let (key, behind) = rest.split_at_checked(key_length).ok_or_else(early)?;
-        rest = behind;
+        let (key, after) = rest.split_at_checked(key_length).ok_or_else(early)?;
+        rest = after;
         let value_length = usize::try_from(rest.try_get_u32().map_err(|_| early())?).map_err(|_| early())?;
-        let (value, behind) = rest.split_at_checked(value_length).ok_or_else(early)?;
-        rest = behind;
+        let (value, after) = rest.split_at_checked(value_length).ok_or_else(early)?;
+        rest = after;
         let key = std::str::from_utf8(key).map_err(|_| "a key is not text".to_owned())?;
         values.insert(key.into(), Bytes::copy_from_slice(value));
     }
-    if rest.is_empty() { Ok(values) } else { Err("something follows the last value".to_owned()) }
+    if rest.is_empty() { Ok(values) } else { Err("there are bytes after the last value".to_owned()) }
 }
 
 #[cfg(test)]
@@ -268,13 +270,13 @@ mod tests {
     const FOLDER: &str = "/log";
 
     fn open(env: &Env, disk: &SimulatedDisk) -> FileBulletin {
-        // As the log has done it before.
+        // The log creates its folder before it opens the bulletin.
         crate::disk::create_directories(disk, Path::new(FOLDER)).unwrap();
         FileBulletin::open(env, Arc::new(disk.clone()), Path::new(FOLDER), None).unwrap()
     }
 
     #[test]
-    fn the_bytes_of_version_1_stay_as_they_are() {
+    fn the_bytes_of_version_1_do_not_change() {
         let values = [("projector/16/3/mail", &[0, 0, 0, 0, 0, 0, 0, 9][..]), ("a", b"")];
         let values = values.into_iter().map(|(key, value)| (key.into(), Bytes::from_static(value)));
         let golden = "534552494142554cea6356d4000000010000000200016100000000001370726f6a6563746f722f31362f332f6d61696c\
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_was_posted_survives_a_power_cut_and_one_under_way_is_old_or_new() {
+    fn a_written_value_survives_a_power_cut_and_one_in_progress_is_old_or_new() {
         for cut in 0..30 {
             for seed in 0..20 {
                 simulate(1, |env| async move {
@@ -296,7 +298,7 @@ mod tests {
                     while durable < 5 && bulletin.put("a", &[durable + 1]).await.is_ok() {
                         durable += 1;
                     }
-                    assert!(durable > 0 || cut < 10, "the disk takes posts until the power is cut");
+                    assert!(durable > 0 || cut < 10, "puts succeed until the power is cut");
                     let found = open(&env, &disk.after(Crash::Power { seed })).get("a").await.unwrap();
                     let found = found.map_or(0, |found| found[0]);
                     assert!(found == durable || found == durable + 1, "{cut} {seed}: {found}, not {durable}");
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_bulletin_is_refused_and_left_alone() {
+    fn a_damaged_bulletin_is_refused_and_not_changed() {
         simulate(1, |env| async move {
             let disk = SimulatedDisk::new();
             open(&env, &disk).put("a", b"1").await.unwrap();
@@ -315,7 +317,7 @@ mod tests {
             let bulletin = open(&env, &disk);
             let error = bulletin.get("a").await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corrupt);
-            assert!(error.to_string().contains("its checksum does not fit"), "{error}");
+            assert!(error.to_string().contains("its checksum does not match"), "{error}");
             assert_eq!(bulletin.put("a", b"2").await, Err(error));
             assert_eq!(bulletin.copy(), None);
         });

@@ -1,4 +1,4 @@
-//! The folder: whose it is, of which format, and who holds it.
+//! The folder of a storage: what it is, its format, and its lock.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 
 use crate::OpenError;
 use crate::disk::{RealDisk, create_directories};
-use crate::log::Before;
+use crate::log::OpenMode;
 
-/// The format of the folder as a whole: which parts it has and which versions they are read by.
+/// The format of the whole folder: its parts, and how their versions are found.
 pub(crate) const FORMAT_VERSION: u32 = 1;
 
 const MARKER: &str = "SERIATIM";
-/// The marker while the storage is being made: its log has not been opened yet.
+/// The marker while the storage is created: its log has not been opened yet.
 const BEGUN_MARKER: &str = "SERIATIM.new";
 const MARKER_TITLE: &str = "seriatim storage";
 const LOCK: &str = "LOCK";
 
-/// The file that only a restore has, until it is finished.
+/// The file that only an unfinished restore has.
 const RESTORE_MARKER: &str = "RESTORE";
 const RESTORE_TEXT: &str =
     "seriatim restore\nnot finished: remove this folder and restore the backup again\n";
@@ -25,60 +25,60 @@ const RESTORE_TEXT: &str =
 /// The file that only a backup has.
 pub(crate) const BACKUP_MARKER: &str = "BACKUP";
 
-/// Holds a folder for one process, until it is dropped or the process ends.
+/// Locks a folder for one process, until it is dropped or the process ends.
 #[derive(Debug)]
 pub(crate) struct DirectoryLock {
     _file: File,
 }
 
-/// What a folder's files say that it is.
+/// What a folder is, by its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
-    /// Nothing is in it.
+enum FolderKind {
+    /// The folder is empty.
     Nothing,
-    /// A storage whose making was cut short. No one has used it.
+    /// A storage whose creation was interrupted. It has never been used.
     Begun,
     /// A storage. It has a log.
     Storage,
 }
 
-/// Makes the folder ours: locks it, and begins a new one or checks the mark of an old one. One that is new has to be
-/// marked with [`finish_marker`] when its log is there.
-pub(crate) fn claim(directory: &Path) -> Result<(DirectoryLock, Before), OpenError> {
+/// Locks the folder, and begins a new storage or checks the marker of an existing one. A new storage must be marked with
+/// [`finish_marker`] when its log has been created.
+pub(crate) fn claim(directory: &Path) -> Result<(DirectoryLock, OpenMode), OpenError> {
     let unavailable = |error: io::Error| unavailable(directory, &error);
     create_directories(&RealDisk, directory).map_err(unavailable)?;
     check_marker(directory)?;
     let lock = lock(directory)?;
-    // The process that held it before may have marked it since.
-    let before = match check_marker(directory)? {
-        Found::Storage => Before::Log,
-        Found::Begun => Before::Nothing,
-        Found::Nothing => {
+    // The process that held the lock mode may have written the marker since.
+    let mode = match check_marker(directory)? {
+        FolderKind::Storage => OpenMode::MustExist,
+        FolderKind::Begun => OpenMode::CreateIfMissing,
+        FolderKind::Nothing => {
             begin_marker(directory).map_err(unavailable)?;
-            Before::Nothing
+            OpenMode::CreateIfMissing
         }
     };
-    Ok((lock, before))
+    Ok((lock, mode))
 }
 
-/// Whether [`claim`] would make a storage here. Changes nothing.
-pub(crate) fn is_to_be_made(directory: &Path) -> Result<bool, OpenError> {
-    Ok(!directory.exists() || (directory.is_dir() && check_marker(directory)? == Found::Nothing))
+/// Whether [`claim`] would create a storage here. Changes nothing.
+pub(crate) fn would_create(directory: &Path) -> Result<bool, OpenError> {
+    Ok(!directory.exists() || (directory.is_dir() && check_marker(directory)? == FolderKind::Nothing))
 }
 
-/// Holds a folder with a restore that is not finished.
+/// Locks a folder with an unfinished restore.
 pub(crate) fn claim_restore(directory: &Path) -> Result<DirectoryLock, OpenError> {
     if !directory.join(RESTORE_MARKER).exists() {
-        let reason = format!("it holds no {RESTORE_MARKER}");
+        let reason = format!("it has no file {RESTORE_MARKER}");
         return Err(OpenError::Foreign { directory: directory.to_owned(), reason });
     }
     lock(directory)
 }
 
-/// Holds a folder that is a storage already. One that is not is left as it is.
+/// Locks a folder that is a storage. Any other folder is not changed.
 pub(crate) fn claim_existing(directory: &Path) -> Result<DirectoryLock, OpenError> {
-    if !directory.is_dir() || check_marker(directory)? != Found::Storage {
-        let reason = "there is nothing in it".to_owned();
+    if !directory.is_dir() || check_marker(directory)? != FolderKind::Storage {
+        let reason = "it is empty or does not exist".to_owned();
         return Err(OpenError::Foreign { directory: directory.to_owned(), reason });
     }
     lock(directory)
@@ -110,28 +110,28 @@ fn lock(directory: &Path) -> Result<DirectoryLock, OpenError> {
     Ok(DirectoryLock { _file: file })
 }
 
-/// What the folder is; an error if it bears another mark or is someone else's.
-fn check_marker(directory: &Path) -> Result<Found, OpenError> {
+/// What the folder is. An error if it is of another kind or another program's.
+fn check_marker(directory: &Path) -> Result<FolderKind, OpenError> {
     let foreign = |reason: String| OpenError::Foreign { directory: directory.to_owned(), reason };
     if directory.join(RESTORE_MARKER).exists() {
         return Err(OpenError::UnfinishedRestore { directory: directory.to_owned() });
     }
     match read_marker(directory, MARKER)? {
-        Some(true) => return Ok(Found::Storage),
-        Some(false) => return Err(foreign(format!("{MARKER} does not say what it is"))),
+        Some(true) => return Ok(FolderKind::Storage),
+        Some(false) => return Err(foreign(format!("its file {MARKER} is not one of a storage"))),
         None => {}
     }
     if directory.join(BACKUP_MARKER).exists() {
         return Err(OpenError::Backup { directory: directory.to_owned() });
     }
-    // It is durable before anything else is in the folder, so one that is not whole is alone.
+    // This marker is durable mode anything else is created in the folder. So if it is incomplete, nothing else is there.
     if read_marker(directory, BEGUN_MARKER)? == Some(true) {
-        return Ok(Found::Begun);
+        return Ok(FolderKind::Begun);
     }
     let others = others(directory).map_err(|error| foreign(error.to_string()))?;
     match others.first() {
-        None => Ok(Found::Nothing),
-        Some(other) => Err(foreign(format!("it holds {} and no {MARKER}", other.display()))),
+        None => Ok(FolderKind::Nothing),
+        Some(other) => Err(foreign(format!("it contains {} and no {MARKER}", other.display()))),
     }
 }
 
@@ -155,14 +155,14 @@ fn read_marker(directory: &Path, name: &str) -> Result<Option<bool>, OpenError> 
     }
 }
 
-/// What lies in the folder besides a lock.
+/// The names in the folder, without the lock and the marker of a storage that is being created.
 fn others(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let names = std::fs::read_dir(directory)?.map(|entry| Ok(PathBuf::from(entry?.file_name())));
     let names = names.collect::<io::Result<Vec<_>>>()?;
     Ok(names.into_iter().filter(|name| name != Path::new(LOCK) && name != Path::new(BEGUN_MARKER)).collect())
 }
 
-/// Says, durably, that a storage is being made in the folder.
+/// Writes, durably, the marker of a storage that is being created.
 fn begin_marker(directory: &Path) -> io::Result<()> {
     let mut file = File::create(directory.join(BEGUN_MARKER))?;
     writeln!(file, "{MARKER_TITLE}\nformat {FORMAT_VERSION}")?;
@@ -170,13 +170,13 @@ fn begin_marker(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Marks a folder in which a storage was begun, durably: it has a log from now on, and without one it is damaged.
+/// Writes the final marker, durably. From now on the storage has a log, and without one it is damaged.
 pub(crate) fn finish_marker(directory: &Path) -> io::Result<()> {
     std::fs::rename(directory.join(BEGUN_MARKER), directory.join(MARKER))?;
     File::open(directory)?.sync_all()
 }
 
-/// Marks a folder as a restore that is not finished, durably: no one opens it as a storage.
+/// Marks a folder as an unfinished restore, durably, so that it cannot be opened as a storage.
 pub(crate) fn begin_restore(directory: &Path) -> io::Result<()> {
     let mut file = File::create(directory.join(RESTORE_MARKER))?;
     file.write_all(RESTORE_TEXT.as_bytes())?;
@@ -184,7 +184,7 @@ pub(crate) fn begin_restore(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Makes a storage of a restore, durably.
+/// Makes an unfinished restore a storage, durably.
 pub(crate) fn finish_restore(directory: &Path) -> io::Result<()> {
     begin_marker(directory)?;
     finish_marker(directory)?;

@@ -1,77 +1,77 @@
-//! Why a storage cannot be opened.
+//! Errors of opening a storage.
 
 use std::path::PathBuf;
 
 use seriatim_storage::{LogError, StoreError};
 use seriatim_types::ErrorKind;
 
-/// Why a folder cannot be opened as a storage. Opening may have cut a torn end of the log; nothing else in the
-/// folder was changed.
+/// Why a folder cannot be opened as a storage. Opening may have cut off a torn frame at the end of the log. Nothing else in
+/// the folder was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// Another process uses it.
-    #[error("{} is held by {holder}: stop it first, or use it through its server", directory.display())]
+    /// Another process uses the folder.
+    #[error("{} is in use by {holder}: stop that process first, or use the storage through its server", directory.display())]
     Held {
         /// The folder.
         directory: PathBuf,
-        /// Who holds it, by its own word.
+        /// The process that uses it, as it wrote into the lock file.
         holder: String,
     },
-    /// It is not a storage of Seriatim, and not empty.
-    #[error("{} is not a storage of seriatim: {reason}; name an empty folder or one that does not exist", directory.display())]
+    /// The folder is not a storage of Seriatim, and not empty.
+    #[error("{} is not a storage of seriatim: {reason}; choose an empty folder or one that does not exist", directory.display())]
     Foreign {
         /// The folder.
         directory: PathBuf,
         /// What was found.
         reason: String,
     },
-    /// It is a backup. Used as it is, it would give out numbers again that were given out after it was made.
-    #[error("{} is a backup: restore it into a folder of its own", directory.display())]
+    /// The folder is a backup. If it were used as a storage, it would give out numbers again that were given out since.
+    #[error("{} is a backup: restore it into another folder", directory.display())]
     Backup {
         /// The folder.
         directory: PathBuf,
     },
-    /// It is a restore that was cut short. It may not be fenced, so it would give out numbers again.
+    /// The folder is a restore that was interrupted. It may not be fenced, so it could give out numbers again.
     #[error("{} is a restore that was not finished: remove it and restore the backup again", directory.display())]
     UnfinishedRestore {
         /// The folder.
         directory: PathBuf,
     },
-    /// A newer Seriatim made it.
-    #[error("{} has format {found}, and this program reads up to {known}: use a newer one", directory.display())]
+    /// A newer Seriatim made the folder.
+    #[error("{} has format {found}, and this program reads formats up to {known}: use a newer program", directory.display())]
     Newer {
         /// The folder.
         directory: PathBuf,
-        /// The format that it has.
+        /// The format of the folder.
         found: u32,
-        /// The newest format that this program knows.
+        /// The newest format that this program reads.
         known: u32,
     },
-    /// The file system refuses.
+    /// The file system reports an error.
     #[error("{} cannot be used: {reason}", directory.display())]
     Unavailable {
         /// The folder.
         directory: PathBuf,
-        /// What it said.
+        /// The error of the file system.
         reason: String,
     },
-    /// There is too little room for a new storage. Nothing was made.
+    /// There is too little free space for a new storage. Nothing was created.
     #[error(
-        "{} cannot be made: {free_bytes} bytes are free on its disk, and a new storage needs {needed_bytes} (free_bytes_min and one segment of the log): make room, or lower free_bytes_min",
+        "{} cannot be created: {free_bytes} bytes are free on its disk, and a new storage needs {needed_bytes} (free_bytes_min and one segment of the log): free some disk space, or lower free_bytes_min",
         directory.display()
     )]
     DiskNearlyFull {
         /// The folder.
         directory: PathBuf,
-        /// What is free.
+        /// Bytes that are free.
         free_bytes: u64,
-        /// What has to be free.
+        /// Bytes that must be free.
         needed_bytes: u64,
     },
-    /// The log in it cannot be opened.
+    /// The log cannot be opened.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The store in it cannot be opened.
+    /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

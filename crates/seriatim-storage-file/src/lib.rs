@@ -1,19 +1,19 @@
-//! The storage ports on local files: what `file:` means, and the default.
+//! The storage ports on local files: the storage of `file:` URLs, and the default.
 //!
 //! ```text
 //!   seriatim-data/
-//!     SERIATIM     what this folder is, and its format
-//!     LOCK         held by the process that uses it
-//!     log/         segment files: the truth; and the bulletin
+//!     SERIATIM     marks the folder as a storage; its format
+//!     LOCK         locked by the process that uses the folder
+//!     log/         segment files, the source of truth; and the bulletin
 //!     store/       sorted tables: everything that is derived
-//!     cells/       fjall: what is written on condition, if a program that embeds it does so
-//!     scratch/     while the doctor looks
+//!     cells/       a fjall database for cells, if a program that embeds the storage uses them
+//!     scratch/     while the doctor runs
 //! ```
 //!
 //! [`FileStorage::open`] gives a [`Log`](seriatim_storage::Log), a [`Store`](seriatim_storage::Store) and
-//! [`Cells`](seriatim_storage::Cells);
-//! [`Storage::new`](seriatim_storage::Storage::new) makes it a storage of any kind. [`FileStorage::backup`] copies the log while it is in use, and
-//! [`restore`] makes a new storage of such a copy. The bytes are described in `docs/storage-format.md`.
+//! [`Cells`](seriatim_storage::Cells). [`Storage::new`](seriatim_storage::Storage::new) makes it a storage of any kind.
+//! [`FileStorage::backup`] copies the log while it is in use, and [`restore`] makes a new storage from such a copy. The
+//! bytes are described in `docs/storage-format.md`.
 #![forbid(unsafe_code)]
 
 mod backup;

@@ -1,4 +1,4 @@
-//! A store for as long as something is looked into.
+//! A store that is removed when it is closed.
 
 use std::path::Path;
 
@@ -6,12 +6,12 @@ use seriatim_storage::{ScratchStore, Store, StoreError};
 
 use crate::{FileStorage, StoreOptions, TreeStore};
 
-/// Where a storage keeps it.
+/// The folder's name in a storage.
 const SCRATCH: &str = "scratch";
 
 impl FileStorage {
-    /// An empty store beside this storage, on the same disk, for one look of the doctor. There is one at a time. It is gone
-    /// when it is closed, or else when the storage is next opened.
+    /// An empty store next to this storage, on the same disk, for one run of the doctor. There is at most one at a time. It
+    /// is removed when it is closed, or else when the storage is opened next.
     ///
     /// # Errors
     ///
@@ -30,7 +30,7 @@ impl FileStorage {
     }
 }
 
-/// Removes what a process has left that ended meanwhile.
+/// Removes the scratch store of a process that ended before it closed it.
 pub(crate) fn remove_scratch(storage: &Path) -> Result<(), StoreError> {
     remove(&storage.join(SCRATCH))
 }

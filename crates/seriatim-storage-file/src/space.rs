@@ -1,4 +1,4 @@
-//! How much room is left on the disk.
+//! How much space is free on the disk.
 
 use std::fmt;
 use std::io;
@@ -6,18 +6,18 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Tells how many bytes are free where a folder lies.
+/// Returns how many bytes are free on the disk of a folder.
 pub type SpaceProbe = Box<dyn Fn(&Path) -> io::Result<u64> + Send + Sync>;
 
-/// Less is free than has to stay free.
+/// How many bytes are free and how many must stay free. As an error: too few are free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NearlyFull {
     pub(crate) free_bytes: u64,
     pub(crate) needed_bytes: u64,
 }
 
-/// Refuses writes while less than `needed_bytes` are free, so that a disk never fills up to the point where what has
-/// been promised cannot be kept.
+/// Refuses writes while less than `needed_bytes` are free, so that a full disk never prevents the storage from keeping what
+/// it has acknowledged.
 pub(crate) struct FreeSpace {
     directory: PathBuf,
     needed_bytes: u64,
@@ -37,7 +37,7 @@ impl FreeSpace {
         space
     }
 
-    /// The real free space, by the file system.
+    /// The real free space, from the file system.
     pub(crate) fn system() -> SpaceProbe {
         Box::new(|directory| {
             let stats = rustix::fs::statvfs(directory)?;
@@ -45,7 +45,7 @@ impl FreeSpace {
         })
     }
 
-    /// Whether there is room. Costs nothing while there is; asks the disk again while there is not.
+    /// An error if too little is free. Free of cost while enough is free; measures again while there is not.
     pub(crate) fn check(&self) -> Result<(), NearlyFull> {
         if self.nearly_full.load(Ordering::Relaxed) && self.refresh() {
             return Err(self.measure());
@@ -53,8 +53,8 @@ impl FreeSpace {
         Ok(())
     }
 
-    /// Asks the disk; says whether it is nearly full. A disk that does not answer counts as having room: the write
-    /// itself will tell.
+    /// Measures again. Returns whether the disk is nearly full. If the disk cannot be measured, this is `false`: then the
+    /// write itself fails.
     pub(crate) fn refresh(&self) -> bool {
         let NearlyFull { free_bytes, needed_bytes } = self.measure();
         let nearly_full = free_bytes < needed_bytes;
@@ -62,8 +62,8 @@ impl FreeSpace {
         nearly_full
     }
 
-    /// Refuses to fill the disk where `directory` lies: `bytes` are to be written there. If that is the same disk, what
-    /// has to stay free stays free.
+    /// An error if `bytes` cannot be written to the disk of `directory`. On the storage's own disk, the bytes that must
+    /// stay free are added.
     pub(crate) fn check_room(&self, directory: &Path, bytes: u64) -> Result<(), NearlyFull> {
         let device = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.dev()).ok();
         let same = device(directory) == device(&self.directory);
@@ -72,7 +72,7 @@ impl FreeSpace {
         if free_bytes < needed_bytes { Err(NearlyFull { free_bytes, needed_bytes }) } else { Ok(()) }
     }
 
-    /// What is free and what has to be.
+    /// How many bytes are free and how many must be.
     pub(crate) fn measure(&self) -> NearlyFull {
         let free_bytes = (self.probe)(&self.directory).unwrap_or(u64::MAX);
         NearlyFull { free_bytes, needed_bytes: self.needed_bytes }

@@ -1,4 +1,4 @@
-//! A folder with a log and a store.
+//! A folder with a log, a store and cells.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use seriatim_env::Env;
 use seriatim_storage::{
-    Backup, BackupError, BackupReport, Cells, CloseError, Log, Room, ScratchStore, StorageBackend, Store,
-    StoreError,
+    Backup, BackupError, BackupReport, Cells, CloseError, DiskSpace, Log, ScratchStore, StorageBackend,
+    Store, StoreError,
 };
 
 use crate::backup::backup;
-use crate::directory::{DirectoryLock, claim, claim_existing, claim_restore, finish_marker, is_to_be_made};
+use crate::directory::{DirectoryLock, claim, claim_existing, claim_restore, finish_marker, would_create};
 use crate::disk::RealDisk;
-use crate::log::Before;
+use crate::log::OpenMode;
 use crate::scratch::remove_scratch;
 use crate::space::{FreeSpace, NearlyFull, SpaceProbe};
 use crate::store::{discard, remove_discarded};
@@ -26,12 +26,12 @@ const CELLS: &str = "cells";
 /// Settings of a storage on files.
 #[derive(Debug, Clone)]
 pub struct FileOptions {
-    /// Of the log.
+    /// Settings of the log.
     pub log: LogOptions,
-    /// Of the store.
+    /// Settings of the store.
     pub store: StoreOptions,
-    /// Writes are refused while less than this is free on the disk, so that what was promised can always be kept.
-    /// Default 512 MiB: several segments, and room for the store to compact.
+    /// Writes are refused while less than this is free on the disk, so that everything that was acknowledged can be kept.
+    /// Default 512 MiB: several file_log, and space for the store to compact.
     pub free_bytes_min: u64,
 }
 
@@ -41,7 +41,7 @@ impl Default for FileOptions {
     }
 }
 
-/// A storage in a folder, held by this process until it is closed or dropped.
+/// A storage in a folder. The folder is locked until the storage is closed or dropped.
 ///
 /// ```
 /// use seriatim_env::Env;
@@ -54,9 +54,9 @@ impl Default for FileOptions {
 /// let storage = FileStorage::open(&Env::real(), directory, FileOptions::default()).await?;
 /// assert!(storage.log().partitions().await?.is_empty());
 ///
-/// // Nobody else can use it meanwhile.
+/// // It cannot be opened a second time meanwhile.
 /// let second = FileStorage::open(&Env::real(), directory, FileOptions::default()).await;
-/// assert!(second.unwrap_err().to_string().contains("is held by process"));
+/// assert!(second.unwrap_err().to_string().contains("is in use by process"));
 /// storage.close().await?;
 /// # Ok(())
 /// # }
@@ -66,25 +66,25 @@ pub struct FileStorage {
     env: Env,
     directory: PathBuf,
     space: Arc<FreeSpace>,
-    /// What `log` is a port of.
-    segments: Arc<FileLog>,
+    /// The backend of `log`.
+    file_log: Arc<FileLog>,
     log: Log,
     store: Store,
     cells: Cells,
 }
 
 impl FileStorage {
-    /// Opens the storage in `directory`, or makes one there if the folder is empty or missing.
+    /// Opens the storage in `directory`, or creates one if the folder is empty or missing.
     ///
     /// # Errors
     ///
-    /// [`OpenError`] if somebody else holds the folder, if it is foreign, newer or damaged, or if there is too little room
-    /// for a new one.
+    /// [`OpenError`] if another process uses the folder, if it is not a storage, newer or damaged, or if there is too little
+    /// free space for a new one.
     pub async fn open(env: &Env, directory: &Path, options: FileOptions) -> Result<Self, OpenError> {
         Self::open_with_probe(env, directory, options, FreeSpace::system()).await
     }
 
-    /// As [`FileStorage::open`], with another way to tell how much room is left: for quotas, and for tests.
+    /// As [`FileStorage::open`], with another way to measure the free space: for quotas, and for tests.
     ///
     /// # Errors
     ///
@@ -97,12 +97,12 @@ impl FileStorage {
     ) -> Result<Self, OpenError> {
         let (own, directory) = (env.clone(), directory.to_owned());
         let work = move || {
-            if is_to_be_made(&directory)? {
-                refuse_without_room(&directory, &options, &probe)?;
+            if would_create(&directory)? {
+                check_space_for_new_storage(&directory, &options, &probe)?;
             }
-            let (lock, before) = claim(&directory)?;
-            let storage = Self::open_claimed(&own, &directory, lock, before, options, probe)?;
-            if before == Before::Nothing {
+            let (lock, mode) = claim(&directory)?;
+            let storage = Self::open_claimed(&own, &directory, lock, mode, options, probe)?;
+            if mode == OpenMode::CreateIfMissing {
                 finish_marker(&directory).map_err(|error| OpenError::Unavailable {
                     directory: directory.clone(),
                     reason: error.to_string(),
@@ -113,7 +113,7 @@ impl FileStorage {
         env.blocking(work).await
     }
 
-    /// Opens a restore that is not finished.
+    /// Opens an unfinished restore.
     pub(crate) async fn open_restore(
         env: &Env,
         directory: &Path,
@@ -122,7 +122,7 @@ impl FileStorage {
         let (own, directory) = (env.clone(), directory.to_owned());
         let work = move || {
             let lock = claim_restore(&directory)?;
-            Self::open_claimed(&own, &directory, lock, Before::Log, options, FreeSpace::system())
+            Self::open_claimed(&own, &directory, lock, OpenMode::MustExist, options, FreeSpace::system())
         };
         env.blocking(work).await
     }
@@ -131,7 +131,7 @@ impl FileStorage {
         env: &Env,
         directory: &Path,
         lock: DirectoryLock,
-        before: Before,
+        mode: OpenMode,
         options: FileOptions,
         probe: SpaceProbe,
     ) -> Result<Self, OpenError> {
@@ -150,20 +150,19 @@ impl FileStorage {
         let cells = FileCells::with_space_check(env.clone(), &cells_directory, store.space_check.clone());
         let store = TreeStore::open_with_cells(env.clone(), &directory.join(STORE), &cells_directory, store)?;
         let (disk, log) = (Arc::new(RealDisk), directory.join(LOG));
-        let segments = FileLog::open(env, disk, &log, options.log, space.clone(), before, Some(lock))?;
-        let segments = Arc::new(segments);
-        let (log, store, cells) = (Log::from_arc(segments.clone()), Store::new(store), Cells::new(cells));
-        Ok(Self { env: env.clone(), directory: directory.to_owned(), space, segments, log, store, cells })
+        let file_log = FileLog::open(env, disk, &log, options.log, space.clone(), mode, Some(lock))?;
+        let file_log = Arc::new(file_log);
+        let (log, store, cells) = (Log::from_arc(file_log.clone()), Store::new(store), Cells::new(cells));
+        Ok(Self { env: env.clone(), directory: directory.to_owned(), space, file_log, log, store, cells })
     }
 
-    /// Throws away the store of a storage that nobody holds, so that it opens with an empty one and everything derived is
-    /// made anew from the log. The log and the cells are not touched; of a store of format 1, what was written on condition
-    /// becomes cells first. If this is cut short, the storage opens with its old store or
-    /// with an empty one.
+    /// Removes the store of a storage that is not open. The storage then opens with an empty store, and everything derived
+    /// is built again from the log. The log and the cells are not changed. From a store of format 1, conditional values are
+    /// copied to cells first. If this is interrupted, the storage opens with its old store or with an empty one.
     ///
     /// # Errors
     ///
-    /// [`OpenError`] if somebody holds the folder, or if it is no storage or a newer one.
+    /// [`OpenError`] if another process uses the folder, or if it is not a storage or a newer one.
     pub async fn discard_store(env: &Env, directory: &Path) -> Result<(), OpenError> {
         let (own, directory) = (env.clone(), directory.to_owned());
         let work = move || {
@@ -185,18 +184,18 @@ impl FileStorage {
         &self.store
     }
 
-    /// The cells: for a program that embeds the storage. They are no part of the log, of a backup, or of what is made anew
+    /// The cells, for a program that embeds the storage. They are not part of the log or of a backup, and cannot be derived
     /// from the log.
     #[must_use]
     pub fn cells(&self) -> &Cells {
         &self.cells
     }
 
-    /// How much room is left on its disk, and how much has to be.
+    /// The free space on the storage's disk, and how much must stay free.
     #[must_use]
-    pub fn room(&self) -> Room {
+    pub fn disk_space(&self) -> DiskSpace {
         let NearlyFull { free_bytes, needed_bytes } = self.space.measure();
-        Room { free_bytes, needed_bytes }
+        DiskSpace { free_bytes, needed_bytes }
     }
 
     pub(crate) fn env(&self) -> &Env {
@@ -207,32 +206,32 @@ impl FileStorage {
         &self.directory
     }
 
-    /// Copies the log and the bulletin into a folder of their own, which must be empty or missing, while appends go on.
-    /// The store is not copied: it is derived.
+    /// Copies the log and the bulletin into a folder that is empty or does not exist yet. Appends continue meanwhile. The
+    /// store is not copied, because it is derived.
     ///
-    /// The backup is one prefix of the committer's order: it has all that was acknowledged before the call, and if it has
-    /// an entry, it has all that was acknowledged, in any partition, before that entry was appended. It is durable when
-    /// this returns. [`restore`](crate::restore()) makes a storage of it. Once begun, it goes on to its end, also if
-    /// nobody waits for it any more.
+    /// The backup is one prefix of the committer's order: it has everything that was acknowledged mode the call, and if it
+    /// has an entry, it has everything that was acknowledged, in any partition, mode that entry was appended. It is durable
+    /// when this returns. [`restore`](crate::restore()) makes a storage from it. A backup that has begun is completed also
+    /// if its future is dropped.
     ///
     /// # Errors
     ///
-    /// [`BackupError`]: there is no backup at the destination, and nothing that looks like one.
+    /// [`BackupError`]: there is no backup at the destination, and nothing that could be mistaken for one.
     pub async fn backup(&self, destination: &Path) -> Result<BackupReport, BackupError> {
-        // Before the log is cut: what the backup says was handed to a projector is then in the backup.
-        let bulletin = self.segments.bulletin_copy();
-        let prefix = self.segments.committed_prefix()?;
+        // The bulletin is copied mode the log is cut. So every event that was handed to a projector is in the backup.
+        let bulletin = self.file_log.bulletin_copy();
+        let prefix = self.file_log.committed_prefix()?;
         let (env, directory, space) = (self.env.clone(), self.directory.clone(), self.space.clone());
         let destination = destination.to_owned();
         let work = move || backup(&env, &prefix, bulletin.as_deref(), &directory, &space, &destination);
         self.env.blocking(work).await
     }
 
-    /// Finishes what is under way, flushes, and lets go of the folder.
+    /// Finishes what is in progress, flushes, and unlocks the folder.
     ///
     /// # Errors
     ///
-    /// [`CloseError`] with what the log or the store said; both are closed all the same.
+    /// [`CloseError`] of the log or the store; both are closed nevertheless.
     pub async fn close(self) -> Result<(), CloseError> {
         StorageBackend::close(&self).await
     }
@@ -248,8 +247,8 @@ impl StorageBackend for FileStorage {
         &self.store
     }
 
-    fn room(&self) -> Option<Room> {
-        Some(self.room())
+    fn disk_space(&self) -> Option<DiskSpace> {
+        Some(self.disk_space())
     }
 
     fn as_backup(&self) -> Option<&dyn Backup> {
@@ -261,7 +260,7 @@ impl StorageBackend for FileStorage {
     }
 
     async fn close(&self) -> Result<(), CloseError> {
-        // The log holds the folder's lock, so it goes last.
+        // The log has the folder's lock, so it is closed last.
         let cells = self.cells.close().await;
         let store = self.store.close().await;
         self.log.close().await?;
@@ -278,12 +277,16 @@ impl Backup for FileStorage {
     }
 }
 
-/// Refuses to make a storage that could take no write: its first segment alone may leave less than has to stay free.
-fn refuse_without_room(directory: &Path, options: &FileOptions, probe: &SpaceProbe) -> Result<(), OpenError> {
+/// Refuses to create a storage that could accept no write, because its first segment leaves too little space free.
+fn check_space_for_new_storage(
+    directory: &Path,
+    options: &FileOptions,
+    probe: &SpaceProbe,
+) -> Result<(), OpenError> {
     let needed_bytes = options.free_bytes_min.saturating_add(options.log.segment_bytes.into());
-    // The folder may be missing, and some of those above it: the one that is there tells which disk it will be.
-    let there = directory.ancestors().find(|above| above.exists()).unwrap_or(Path::new("."));
-    let free_bytes = probe(there).unwrap_or(u64::MAX);
+    // The folder may be missing, and some above it. The first existing one shows the disk.
+    let existing = directory.ancestors().find(|above| above.exists()).unwrap_or(Path::new("."));
+    let free_bytes = probe(existing).unwrap_or(u64::MAX);
     if free_bytes < needed_bytes {
         return Err(OpenError::DiskNearlyFull { directory: directory.to_owned(), free_bytes, needed_bytes });
     }

@@ -1,4 +1,4 @@
-//! Backups of a storage that is in use, and what can be made of them.
+//! Backups of a storage that is in use, and restoring them.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -18,7 +18,7 @@ use seriatim_types::{
     ErrorKind, Partition, PartitionOffset, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset,
 };
 
-/// Small segments, so that a backup meets the change from one to the next.
+/// Small segments, so that a backup includes the change from one to the next.
 fn options() -> FileOptions {
     let log = LogOptions { segment_bytes: 16 << 10, ..LogOptions::default() };
     FileOptions { log, free_bytes_min: 0, ..FileOptions::default() }
@@ -47,7 +47,7 @@ fn entries(owner: &Owner, body: &str) -> Entries {
     entries
 }
 
-/// Appends one entry behind what is there.
+/// Appends one entry at the tail.
 async fn append(log: &Log, owner: &Owner, body: &str) {
     let at = log.tail(owner.partition()).await.unwrap();
     log.append(owner, at, &entries(owner, body)).await.unwrap();
@@ -105,7 +105,7 @@ async fn a_restored_backup_has_the_same_log_and_an_empty_store() {
     let again = directory.join("again");
     assert_eq!(restore(&Env::real(), &backup, &again).await.unwrap(), report);
     let indexes = names(&again.join("log")).iter().filter(|name| name.ends_with(".index")).count();
-    assert_eq!(indexes, segments.len() - 1, "opening need not read what was verified just now");
+    assert_eq!(indexes, segments.len() - 1, "opening does not have to read the verified segments again");
     let storage = open(&again).await.unwrap();
     for id in 0..2 {
         let expected: Vec<_> = (0..150).map(|turn| format!("turn {turn}")).collect();
@@ -113,7 +113,7 @@ async fn a_restored_backup_has_the_same_log_and_an_empty_store() {
     }
     assert_eq!(storage.store().get(Key::new(b"derived", b"")).await.unwrap(), None);
 
-    // It goes on, and its backup has that too.
+    // The restored storage accepts appends, and its backup has them too.
     let owner = storage.log().take(partition(0)).await.unwrap();
     assert_eq!(owner.epoch().get(), 2);
     for turn in 0..100 {
@@ -130,7 +130,7 @@ async fn a_storage_with_nothing_in_it_can_be_backed_up() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     let storage = open(&directory.join("data")).await.unwrap();
-    // An empty folder will do.
+    // An empty folder is accepted.
     fs::create_dir(directory.join("backup")).unwrap();
     let report = storage.backup(&directory.join("backup")).await.unwrap();
     assert_eq!((report.frames, report.entries, report.tails.len()), (0, 0, 0));
@@ -138,8 +138,8 @@ async fn a_storage_with_nothing_in_it_can_be_backed_up() {
     assert!(open(&directory.join("again")).await.unwrap().log().partitions().await.unwrap().is_empty());
 }
 
-/// Appends to partitions 0 and 1 in turn, each after the other was acknowledged, until told to stop; and tells how many
-/// were acknowledged. With `others`, more writers append to a third partition, so that frames hold several appends.
+/// Appends to partitions 0 and 1 alternately, each append after the previous one was acknowledged, until it is stopped.
+/// Counts the acknowledged ones. Another task appends to a third partition, so that frames have several appends.
 struct Writers {
     acknowledged: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -163,7 +163,7 @@ impl Writers {
                 }
             }
         };
-        let beside = {
+        let other_writer = {
             let (log, stop) = (log.clone(), stop.clone());
             async move {
                 let mut turn = 0;
@@ -173,7 +173,7 @@ impl Writers {
                 }
             }
         };
-        Self { acknowledged, stop, tasks: vec![env.spawn(alternate), env.spawn(beside)] }
+        Self { acknowledged, stop, tasks: vec![env.spawn(alternate), env.spawn(other_writer)] }
     }
 
     async fn stop(self) {
@@ -185,7 +185,7 @@ impl Writers {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_made_while_appends_go_on_is_one_prefix_over_all_partitions() {
+async fn a_backup_during_appends_is_one_prefix_over_all_partitions() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     let env = Env::real();
@@ -194,7 +194,7 @@ async fn a_backup_made_while_appends_go_on_is_one_prefix_over_all_partitions() {
     let rounds = if std::env::var_os("SERIATIM_FULL").is_some() { 60 } else { 12 };
     let mut kept = Vec::new();
     for round in 0..rounds {
-        // Each backup begins later in the log than the one before, wherever its frame boundary falls.
+        // Each backup begins later in the log than the previous one, at any frame boundary.
         let later = PartitionOffset::new(1 + round * 20).unwrap();
         storage.log().follow(partition(2), later).next(ReadLimit::entries(1)).await.unwrap();
         let acknowledged = writers.acknowledged.load(Ordering::Acquire);
@@ -214,7 +214,7 @@ async fn a_backup_made_while_appends_go_on_is_one_prefix_over_all_partitions() {
         let second = bodies(restored.log(), partition(1)).await;
         let other = bodies(restored.log(), partition(2)).await;
         restored.close().await.unwrap();
-        // Turn by turn: what was appended after an acknowledgement is there only with what was acknowledged.
+        // An append that followed an acknowledgement is there only if the acknowledged one is.
         let turns = first.len() + second.len();
         assert!(first.len() == second.len() || first.len() == second.len() + 1);
         for turn in 0..turns {
@@ -227,7 +227,7 @@ async fn a_backup_made_while_appends_go_on_is_one_prefix_over_all_partitions() {
 }
 
 #[tokio::test]
-async fn a_destination_that_cannot_be_used_is_refused_and_left_alone() {
+async fn a_destination_that_cannot_be_used_is_refused_and_not_changed() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     let storage = open(&directory.join("data")).await.unwrap();
@@ -235,9 +235,9 @@ async fn a_destination_that_cannot_be_used_is_refused_and_left_alone() {
     fs::write(directory.join("full/thesis.txt"), "years of work").unwrap();
     fs::write(directory.join("file"), "").unwrap();
     let destinations = [
-        ("full", "is not empty: name an empty folder or one that does not exist"),
+        ("full", "is not empty: choose an empty folder or one that does not exist"),
         ("data", "is not empty"),
-        ("data/backup", "it lies in"),
+        ("data/backup", "it is inside"),
         ("file", "it is not a folder"),
         ("..", "is not empty"),
     ];
@@ -251,7 +251,7 @@ async fn a_destination_that_cannot_be_used_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_backup_leaves_free_what_has_to_stay_free() {
+async fn a_backup_is_refused_if_too_little_space_would_stay_free() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     let options = FileOptions { free_bytes_min: 1_000, ..options() };
@@ -277,7 +277,7 @@ async fn a_log_that_is_closed_cannot_be_backed_up() {
 }
 
 #[tokio::test]
-async fn damage_in_the_storage_is_found_by_its_backup_and_leaves_none() {
+async fn damage_in_the_storage_is_found_by_a_backup_and_no_backup_is_made() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     backed_up(directory).await;
@@ -286,7 +286,7 @@ async fn damage_in_the_storage_is_found_by_its_backup_and_leaves_none() {
     flip(&directory.join("data/log/0000000002.segment"), 4_096 + 1_000);
     let error = storage.backup(&directory.join("backup")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
-    assert!(error.to_string().contains("of 0000000002.segment: this is damage"), "{error}");
+    assert!(error.to_string().contains("of 0000000002.segment: the segment is damaged"), "{error}");
     assert_eq!(names(directory), ["data"]);
 }
 
@@ -297,7 +297,7 @@ async fn a_backup_is_not_opened_as_a_storage() {
     let before = names(&backup);
     let error = open(&backup).await.unwrap_err();
     assert!(matches!(error, OpenError::Backup { .. }), "{error}");
-    assert!(error.to_string().ends_with("is a backup: restore it into a folder of its own"), "{error}");
+    assert!(error.to_string().ends_with("is a backup: restore it into another folder"), "{error}");
     assert_eq!(names(&backup), before);
 }
 
@@ -316,65 +316,69 @@ fn flip(file: &Path, at: usize) {
 }
 
 #[tokio::test]
-async fn a_damaged_backup_is_refused_by_file_and_byte_and_nothing_is_restored() {
+async fn a_damaged_backup_is_refused_with_file_and_byte_and_nothing_is_restored() {
     type Damage = fn(&Path);
     let damages: [(&str, ErrorKind, Damage); 12] = [
-        ("there is no whole frame at byte 4096 of 0000000001.segment", ErrorKind::Corrupt, |backup| {
+        ("there is no complete frame at byte 4096 of 0000000001.segment", ErrorKind::Corrupt, |backup| {
             flip(&backup.join("log/0000000001.segment"), 4_096);
         }),
-        ("there is no whole frame at byte 4096 of 0000000002.segment", ErrorKind::Corrupt, |backup| {
+        ("there is no complete frame at byte 4096 of 0000000002.segment", ErrorKind::Corrupt, |backup| {
             flip(&backup.join("log/0000000002.segment"), 4_096 + 60);
         }),
-        ("0000000003.segment has a header whose checksum does not fit", ErrorKind::Corrupt, |backup| {
+        ("0000000003.segment has a header whose checksum does not match", ErrorKind::Corrupt, |backup| {
             flip(&backup.join("log/0000000003.segment"), 25);
         }),
-        ("0000000003.segment ends within its header", ErrorKind::Corrupt, |backup| {
+        ("0000000003.segment ends inside its header", ErrorKind::Corrupt, |backup| {
             fs::write(backup.join("log/0000000003.segment"), "").unwrap();
         }),
         ("0000000002.segment is missing from", ErrorKind::Corrupt, |backup| {
             fs::remove_file(backup.join("log/0000000002.segment")).unwrap();
         }),
-        // The last frames are gone, and what is left is whole: only the manifest can tell.
+        // The last frames are missing, and the rest is complete: only the manifest shows that.
         ("is missing from", ErrorKind::Corrupt, |backup| {
             fs::remove_file(backup.join("log").join(names(&backup.join("log")).last().unwrap())).unwrap();
         }),
-        ("there is no whole frame at byte", ErrorKind::Corrupt, |backup| {
+        ("there is no complete frame at byte", ErrorKind::Corrupt, |backup| {
             let last = backup.join("log").join(names(&backup.join("log")).last().unwrap());
             let length = fs::metadata(&last).unwrap().len();
             fs::OpenOptions::new().write(true).open(last).unwrap().set_len(length - 8).unwrap();
         }),
-        ("BACKUP: its checksum does not fit", ErrorKind::Corrupt, |backup| {
+        ("BACKUP: its checksum does not match", ErrorKind::Corrupt, |backup| {
             let text = fs::read_to_string(backup.join("BACKUP")).unwrap();
             fs::write(backup.join("BACKUP"), text.replace("entries 300", "entries 301")).unwrap();
         }),
-        ("has format 2, and this program reads up to 1", ErrorKind::Corrupt, |backup| {
+        ("has format 2, and this program reads formats up to 1", ErrorKind::Corrupt, |backup| {
             let text = fs::read_to_string(backup.join("BACKUP")).unwrap();
             fs::write(backup.join("BACKUP"), text.replace("format 1", "format 2")).unwrap();
         }),
-        ("has format 2, and this program reads up to 1", ErrorKind::Corrupt, |backup| {
+        ("has format 2, and this program reads formats up to 1", ErrorKind::Corrupt, |backup| {
             let mut bytes = fs::read(backup.join("log/0000000001.segment")).unwrap();
             bytes[15] = 2;
             fs::write(backup.join("log/0000000001.segment"), bytes).unwrap();
         }),
-        ("is not a backup of seriatim: it holds no BACKUP", ErrorKind::Invalid, |backup| {
+        ("is not a backup of seriatim: it has no file BACKUP", ErrorKind::Invalid, |backup| {
             fs::remove_file(backup.join("BACKUP")).unwrap();
         }),
-        ("is not a backup of seriatim: BACKUP does not say what it is", ErrorKind::Invalid, |backup| {
-            fs::write(backup.join("BACKUP"), b"\xff dear").unwrap();
-        }),
+        (
+            "is not a backup of seriatim: its file BACKUP is not one of a backup",
+            ErrorKind::Invalid,
+            |backup| {
+                fs::write(backup.join("BACKUP"), b"\xff dear").unwrap();
+            },
+        ),
     ];
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     let (whole, _) = backed_up(directory).await;
     for (turn, (text, kind, damage)) in damages.into_iter().enumerate() {
-        let backup = directory.join("bent-backup");
+        let backup = directory.join("damaged-backup");
         copy(&whole, &backup);
         damage(&backup);
         let error = restore(&Env::real(), &backup, &directory.join("again")).await.unwrap_err();
         assert!(error.to_string().contains(text), "{turn}: {error}");
         assert_eq!(error.kind(), kind, "{error}");
-        assert!(error.to_string().contains("bent-backup"), "{error}");
-        assert_eq!(names(directory), ["backup", "bent-backup", "data"], "{error}");
+        assert!(error.to_string().contains("damaged-backup"), "{error}");
+        assert_eq!(names(directory), ["backup", "damaged-backup", "data"], "{error}");
         fs::remove_dir_all(backup).unwrap();
     }
 }
@@ -398,7 +402,7 @@ async fn a_storage_and_a_missing_folder_are_no_backups() {
 }
 
 #[tokio::test]
-async fn a_staged_restore_can_be_changed_before_it_has_its_name_and_is_gone_if_it_is_dropped() {
+async fn a_staged_restore_can_be_changed_before_it_is_finished_and_is_removed_if_it_is_dropped() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     let (backup, report) = backed_up(directory).await;
@@ -422,7 +426,7 @@ async fn a_staged_restore_can_be_changed_before_it_has_its_name_and_is_gone_if_i
 }
 
 #[tokio::test]
-async fn of_two_that_want_one_destination_the_second_is_refused() {
+async fn of_two_restores_to_one_destination_the_second_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     let (backup, _) = backed_up(directory).await;
@@ -437,12 +441,12 @@ async fn of_two_that_want_one_destination_the_second_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_backup_has_posted_is_never_ahead_of_its_log() {
+async fn the_bulletin_of_a_backup_is_never_ahead_of_its_log() {
     let directory = tempfile::tempdir().unwrap();
     let storage = Arc::new(open(&directory.path().join("data")).await.unwrap());
     let env = Env::real();
     let stop = Arc::new(AtomicBool::new(false));
-    // As a projector does it: an entry is committed, then somebody posts that it was seen.
+    // As with a projector: an entry is committed, and then its offset is written to the bulletin.
     let writing = {
         let (storage, stop) = (storage.clone(), stop.clone());
         env.spawn(async move {
@@ -484,7 +488,7 @@ async fn a_backup_with_a_damaged_bulletin_is_refused_and_one_without_is_not() {
     let bulletin = backup.join("log").join("bulletin");
     flip(&bulletin, 20);
     let error = restore(&env, &backup, &copy).await.unwrap_err();
-    assert!(error.to_string().contains("log/bulletin: its checksum does not fit"), "{error}");
+    assert!(error.to_string().contains("log/bulletin: its checksum does not match"), "{error}");
     assert!(!copy.exists());
     fs::remove_file(&bulletin).unwrap();
     restore(&env, &backup, &copy).await.unwrap();
@@ -494,7 +498,7 @@ async fn a_backup_with_a_damaged_bulletin_is_refused_and_one_without_is_not() {
 }
 
 #[tokio::test]
-async fn a_restore_that_was_cut_short_is_refused_also_under_its_destinations_name() {
+async fn an_interrupted_restore_is_refused_also_under_its_destinations_name() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     let (backup, report) = backed_up(directory).await;
@@ -511,7 +515,7 @@ async fn a_restore_that_was_cut_short_is_refused_also_under_its_destinations_nam
     refused(staged.directory()).await;
     staged.open(FileOptions::default()).await.unwrap().close().await.unwrap();
     refused(staged.directory()).await;
-    // As a crash leaves it, and as somebody may take it for what it is not.
+    // A crash leaves the folder, and a user may rename it.
     let left = directory.join("left");
     fs::rename(staged.directory(), &left).unwrap();
     refused(&left).await;

@@ -23,7 +23,7 @@ seriatim_storage_testing::cells_conformance!(Folder(tempfile::tempdir().unwrap()
 const KEY: Key<'static> = Key::new(b"ids", b"orders");
 
 #[tokio::test]
-async fn nothing_is_made_before_the_first_use_and_a_discarded_store_leaves_them() {
+async fn cells_are_created_with_the_first_use_and_kept_when_the_store_is_discarded() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     let open = async || FileStorage::open(&Env::real(), directory, FileOptions::default()).await.unwrap();
@@ -62,7 +62,7 @@ async fn a_nearly_full_disk_refuses_cells() {
 }
 
 #[tokio::test]
-async fn cells_are_open_once_and_a_directory_of_somebody_else_is_left_alone() {
+async fn cells_can_be_open_once_and_a_directory_of_another_program_is_not_changed() {
     let directory = tempfile::tempdir().unwrap();
     let open = || Cells::new(FileCells::new(Env::real(), directory.path()));
     let (first, second) = (open(), open());
@@ -80,7 +80,7 @@ async fn cells_are_open_once_and_a_directory_of_somebody_else_is_left_alone() {
 }
 
 #[tokio::test]
-async fn what_has_returned_is_there_without_a_close() {
+async fn writes_that_have_returned_are_there_without_a_close() {
     let directory = tempfile::tempdir().unwrap();
     let mut before = None;
     for round in 0..20_u64 {
@@ -99,7 +99,7 @@ async fn what_has_returned_is_there_without_a_close() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_large_cells_are_written_out_and_nothing_stands_still() {
+async fn many_large_cells_are_written_without_getting_stuck() {
     let directory = tempfile::tempdir().unwrap();
     let open = || Cells::new(FileCells::new(Env::real(), directory.path()));
     let cells = open();

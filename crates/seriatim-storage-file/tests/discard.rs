@@ -1,4 +1,4 @@
-//! A storage whose store is thrown away.
+//! Removing the store of a storage.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -35,12 +35,12 @@ fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[tokio::test]
-async fn the_store_is_empty_afterwards_and_the_log_is_as_it_was() {
+async fn a_discarded_store_is_empty_and_the_log_is_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     fill(directory).await;
     let log = contents(&directory.join("log"));
-    // A second time there is nothing left to discard.
+    // The second time there is nothing to discard.
     for _ in 0..2 {
         discard(directory).await.unwrap();
         assert!(!directory.join("store").exists() && !directory.join("store.discarded").exists());
@@ -54,7 +54,7 @@ async fn the_store_is_empty_afterwards_and_the_log_is_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_store_that_does_not_open_any_more_can_be_discarded() {
+async fn a_store_that_cannot_be_opened_can_be_discarded() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     fill(directory).await;
@@ -70,11 +70,11 @@ async fn a_store_that_does_not_open_any_more_can_be_discarded() {
 }
 
 #[tokio::test]
-async fn whatever_a_crash_leaves_of_a_discarded_store_the_storage_opens() {
+async fn a_storage_opens_whatever_a_crash_leaves_of_a_discarded_store() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     fill(directory).await;
-    // Renamed, and half removed.
+    // Renamed, and partly deleted.
     fs::rename(directory.join("store"), directory.join("store.discarded")).unwrap();
     fs::remove_file(directory.join("store.discarded/format")).unwrap();
     let storage = open(directory).await;
@@ -83,7 +83,7 @@ async fn whatever_a_crash_leaves_of_a_discarded_store_the_storage_opens() {
     storage.close().await.unwrap();
     assert!(!directory.join("store.discarded").exists());
 
-    // Discarded again where an earlier one was not removed wholly.
+    // Discarded again while the files of an earlier one are not all deleted.
     fs::create_dir(directory.join("store.discarded")).unwrap();
     discard(directory).await.unwrap();
     assert!(!directory.join("store.discarded").exists());
@@ -91,7 +91,7 @@ async fn whatever_a_crash_leaves_of_a_discarded_store_the_storage_opens() {
 }
 
 #[tokio::test]
-async fn only_a_storage_that_nobody_holds_is_touched() {
+async fn only_a_storage_that_is_not_open_is_changed() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     let held = directory.join("held");

@@ -1,4 +1,4 @@
-//! Whose a folder is, of which format, and what happens when it is somebody else's.
+//! The folder of a storage: its lock, its format, and folders that are not storages.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -28,37 +28,37 @@ fn entries(owner: &Owner) -> Entries {
 }
 
 #[tokio::test]
-async fn a_second_opening_is_refused_and_says_who_holds_it() {
+async fn a_second_opening_is_refused_and_names_the_process() {
     let directory = tempfile::tempdir().unwrap();
     let first = open(directory.path()).await.unwrap();
     let error = open(directory.path()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(error.to_string().contains(&format!("is held by process {}", std::process::id())), "{error}");
+    assert!(error.to_string().contains(&format!("is in use by process {}", std::process::id())), "{error}");
     first.close().await.unwrap();
     open(directory.path()).await.unwrap();
 }
 
 #[tokio::test]
-async fn dropping_without_closing_lets_go_of_the_folder() {
+async fn dropping_without_closing_unlocks_the_folder() {
     let directory = tempfile::tempdir().unwrap();
     drop(open(directory.path()).await.unwrap());
     open(directory.path()).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_folder_of_somebody_else_is_left_alone() {
+async fn a_folder_of_another_program_is_not_changed() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("thesis.txt"), "years of work").unwrap();
     let error = open(directory.path()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
-    assert!(error.to_string().contains("it holds thesis.txt and no SERIATIM"), "{error}");
+    assert!(error.to_string().contains("it contains thesis.txt and no SERIATIM"), "{error}");
     let names: Vec<_> =
         std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["thesis.txt"]);
 }
 
 #[tokio::test]
-async fn a_newer_format_is_refused_by_name() {
+async fn a_newer_format_is_refused_with_its_own_error() {
     let directory = tempfile::tempdir().unwrap();
     open(directory.path()).await.unwrap().close().await.unwrap();
     let marker = directory.path().join("SERIATIM");
@@ -68,7 +68,7 @@ async fn a_newer_format_is_refused_by_name() {
     assert!(matches!(error, OpenError::Newer { found: 2, known: 1, .. }), "{error}");
     std::fs::write(&marker, "something else").unwrap();
     let error = open(directory.path()).await.unwrap_err();
-    assert!(error.to_string().contains("SERIATIM does not say what it is"), "{error}");
+    assert!(error.to_string().contains("its file SERIATIM is not one of a storage"), "{error}");
 }
 
 #[tokio::test]
@@ -80,7 +80,7 @@ async fn a_file_in_the_place_of_the_folder_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_full_segment_gets_an_index_that_opening_does_not_have_to_make_anew() {
+async fn a_full_segment_gets_an_index_that_opening_does_not_rebuild() {
     let directory = tempfile::tempdir().unwrap();
     let log = LogOptions { segment_bytes: 8 << 10, ..LogOptions::default() };
     let options = FileOptions { log, ..FileOptions::default() };
@@ -100,7 +100,7 @@ async fn a_full_segment_gets_an_index_that_opening_does_not_have_to_make_anew() 
 }
 
 #[tokio::test]
-async fn a_nearly_full_disk_refuses_what_has_to_be_durable_and_reads_go_on() {
+async fn a_nearly_full_disk_refuses_durable_writes_and_reads_continue() {
     let directory = tempfile::tempdir().unwrap();
     let options = FileOptions { free_bytes_min: 1_000, ..FileOptions::default() };
     let made = FileStorage::open(&Env::real(), directory.path(), options.clone()).await.unwrap();
@@ -114,7 +114,7 @@ async fn a_nearly_full_disk_refuses_what_has_to_be_durable_and_reads_go_on() {
     assert_eq!(error, StoreError::DiskNearlyFull { free_bytes: 999, needed_bytes: 1_000 });
     assert_eq!(storage.store().get(key).await.unwrap(), None);
 
-    // Taking a partition needs no more than a few bytes of what is reserved already, and is let through.
+    // Taking a partition needs only a few bytes of the space that is already reserved, and is allowed.
     let owner = storage.log().take(Partition::new(1, 0)).await.unwrap();
     let error = storage.log().append(&owner, owner.tail(), &entries(&owner)).await.unwrap_err();
     assert_eq!(error, AppendError::DiskNearlyFull { free_bytes: 999, needed_bytes: 1_000 });
@@ -122,7 +122,7 @@ async fn a_nearly_full_disk_refuses_what_has_to_be_durable_and_reads_go_on() {
 }
 
 #[tokio::test]
-async fn a_new_storage_is_not_made_where_it_could_take_no_write() {
+async fn a_new_storage_is_not_created_if_it_could_accept_no_write() {
     let directory = tempfile::tempdir().unwrap();
     let options = FileOptions { free_bytes_min: 1_000, ..FileOptions::default() };
     let needed = 1_000 + u64::from(options.log.segment_bytes);
@@ -130,7 +130,7 @@ async fn a_new_storage_is_not_made_where_it_could_take_no_write() {
         let (place, options) = (directory.path().join(path), options.clone());
         async move {
             let probe = Box::new(move |there: &Path| {
-                assert!(there.is_dir(), "{} is not there to be asked", there.display());
+                assert!(there.is_dir(), "{} does not exist", there.display());
                 Ok(free)
             });
             FileStorage::open_with_probe(&Env::real(), &place, options, probe).await
@@ -138,9 +138,9 @@ async fn a_new_storage_is_not_made_where_it_could_take_no_write() {
     };
     for place in ["", "new", "below/new"] {
         let error = open(place, needed - 1).await.unwrap_err();
-        let told = matches!(error, OpenError::DiskNearlyFull { free_bytes, needed_bytes, .. }
+        let is_expected = matches!(error, OpenError::DiskNearlyFull { free_bytes, needed_bytes, .. }
             if free_bytes == needed - 1 && needed_bytes == needed);
-        assert!(told, "{error}");
+        assert!(is_expected, "{error}");
         assert_eq!(names(directory.path()), Vec::<String>::new());
     }
     open("below/new", needed).await.unwrap().close().await.unwrap();
@@ -156,7 +156,7 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_storage_whose_log_is_gone_is_refused() {
+async fn a_storage_whose_log_is_missing_is_refused() {
     for lost in ["log", "log/0000000001.segment"] {
         let directory = tempfile::tempdir().unwrap();
         open(directory.path()).await.unwrap().close().await.unwrap();
@@ -166,19 +166,19 @@ async fn a_storage_whose_log_is_gone_is_refused() {
             let error = open(directory.path()).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corrupt);
             let text = error.to_string();
-            assert!(text.contains("no segments are in") && text.contains("restore a backup"), "{text}");
+            assert!(text.contains("there are no segments in") && text.contains("restore a backup"), "{text}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_first_start_that_was_cut_short_anywhere_can_be_repeated() {
+async fn a_first_start_that_was_interrupted_anywhere_can_be_repeated() {
     let whole = tempfile::tempdir().unwrap();
     open(whole.path()).await.unwrap().close().await.unwrap();
     assert_eq!(names(whole.path()), ["LOCK", "SERIATIM", "log", "store"]);
 
     let marker = "seriatim storage\nformat 1\n";
-    // What is there at each moment: the marker, cut or whole, then folders, then a segment without its name.
+    // What exists after each step: the marker, incomplete or complete, then folders, then a segment with its temporary name.
     for (text, made) in
         [("", &[][..]), ("seria", &[]), (marker, &[]), (marker, &["store"]), (marker, &["store", "log"])]
     {

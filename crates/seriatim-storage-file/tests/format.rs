@@ -1,7 +1,8 @@
-//! The format promise: a folder that format version 1 wrote, kept in `tests/stored/format-1`, opens and goes on.
+//! The format promise: a folder that format version 1 wrote, kept in `tests/stored/format-1`, can be opened and used.
 //!
-//! It is never written again. A new format version gets a folder of its own, made once with
-//! `SERIATIM_STORE_FORMAT=crates/seriatim-storage-file/tests/stored/format-N cargo test -p seriatim-storage-file --test format`.
+//! It is never written again. A new format version gets a separate folder, made once with
+//! `SERIATIM_STORE_FORMAT=crates/seriatim-storage-file/tests/stored/format-N cargo test -p seriatim-storage-file --test
+//! format`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -26,7 +27,7 @@ fn body(event: u64) -> Vec<u8> {
     format!("event {event} {}", "x".repeat(usize::try_from(event).unwrap() * 7)).into_bytes()
 }
 
-/// One event after another, each numbered with itself, the tenth with a raise.
+/// Adds one event. Its number is drawn for it; the tenth event also has a raise.
 fn push(entries: &mut Entries, event: u64, previous: Digest) -> Digest {
     let body = body(event);
     let draw = Draw { sequence: SequenceId::new(3), first: Number::new(event), count: 1 };
@@ -80,7 +81,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[tokio::test]
-async fn a_folder_of_format_1_opens_reads_and_goes_on() {
+async fn a_folder_of_format_1_can_be_opened_read_and_appended_to() {
     if let Some(directory) = std::env::var_os("SERIATIM_STORE_FORMAT") {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         return store(&root.join(directory)).await;
@@ -108,7 +109,7 @@ async fn a_folder_of_format_1_opens_reads_and_goes_on() {
     }
     assert_eq!(chain.to_string(), CHAIN_HEAD);
 
-    // None of these keys is the engine's, so they are kept, in the store and as cells.
+    // None of these keys is one of the engine's (`seriatim-engine`), so they are kept, in the store and as cells.
     for number in 0..20_u8 {
         let value = storage.cells().get(Key::new(b"partition", &[number])).await.unwrap();
         assert_eq!(value.as_deref(), Some(&[number; 10][..]));

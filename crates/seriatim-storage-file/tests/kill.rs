@@ -1,4 +1,4 @@
-//! A writer in a process of its own, killed under load, again and again.
+//! A writer in a separate process, killed under load, many times.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ const CHILD_DIRECTORY: &str = "SERIATIM_KILL_DIRECTORY";
 const WRITERS: usize = 8;
 const PARTITIONS: u16 = 3;
 
-/// Small segments, so that kills hit the change from one to the next.
+/// Small segments, so that kills happen at the change from one to the next.
 fn options() -> FileOptions {
     let log = LogOptions { segment_bytes: 256 << 10, ..LogOptions::default() };
     FileOptions { log, free_bytes_min: 0, ..FileOptions::default() }
@@ -27,10 +27,10 @@ fn rounds() -> u32 {
 }
 
 #[test]
-fn kill_9_under_load_loses_no_acknowledged_append_and_halves_no_batch() {
+fn kill_9_under_load_loses_no_acknowledged_append_and_splits_no_batch() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     if let Some(directory) = std::env::var_os(CHILD_DIRECTORY) {
-        runtime.block_on(write_for_ever(Path::new(&directory)));
+        runtime.block_on(write_until_the_end(Path::new(&directory)));
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -42,10 +42,10 @@ fn kill_9_under_load_loses_no_acknowledged_append_and_halves_no_batch() {
     }
 }
 
-/// Where each acknowledged batch begins: name → (partition, offset).
+/// The place of each acknowledged batch: name → (partition, offset).
 type Acknowledged = BTreeMap<String, (u16, u64)>;
 
-/// Starts a writer, lets it acknowledge some appends, and kills it at an arbitrary moment after that.
+/// Starts a writer, waits for some acknowledged appends, and kills it at an arbitrary time after that.
 fn write_until_killed(directory: &Path, round: u32) -> Acknowledged {
     let mut child = spawn_writer(directory);
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -53,7 +53,7 @@ fn write_until_killed(directory: &Path, round: u32) -> Acknowledged {
     let enough = 50 + round as usize * 37;
     let mut killed = false;
     for line in lines.map_while(Result::ok) {
-        // The last line may be cut off by the kill: then it was not said.
+        // The kill may cut off the last line. Then the batch does not count as acknowledged.
         if let Some((name, place)) = parse(&line) {
             acknowledged.insert(name, place);
         }
@@ -78,7 +78,7 @@ fn spawn_writer(directory: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "kill_9_under_load_loses_no_acknowledged_append_and_halves_no_batch",
+            "kill_9_under_load_loses_no_acknowledged_append_and_splits_no_batch",
             "--nocapture",
         ])
         .env(CHILD_DIRECTORY, directory)
@@ -88,7 +88,7 @@ fn spawn_writer(directory: &Path) -> Child {
         .unwrap()
 }
 
-async fn write_for_ever(directory: &Path) {
+async fn write_until_the_end(directory: &Path) {
     let env = Env::real();
     let storage = FileStorage::open(&env, directory, options()).await.unwrap();
     let log = storage.log().clone();
@@ -141,7 +141,7 @@ fn entries(owner: &Owner, name: &str, count: usize) -> Entries {
     entries
 }
 
-/// Every acknowledged batch is where it was said to be, and every batch is whole; returns how many there are.
+/// Checks that every acknowledged batch is at its place and that every batch is complete. Returns how many there are.
 async fn check(directory: &Path, acknowledged: &Acknowledged) -> usize {
     let storage = FileStorage::open(&Env::real(), directory, options()).await.unwrap();
     let mut found = Acknowledged::new();
@@ -149,7 +149,7 @@ async fn check(directory: &Path, acknowledged: &Acknowledged) -> usize {
         check_partition(storage.log(), id, &mut found).await;
     }
     for (name, place) in acknowledged {
-        assert_eq!(found.get(name), Some(place), "acknowledged and not there: {name}");
+        assert_eq!(found.get(name), Some(place), "acknowledged and missing: {name}");
     }
     storage.close().await.unwrap();
     found.len()
@@ -161,7 +161,7 @@ async fn check_partition(log: &Log, id: u16, found: &mut Acknowledged) {
     loop {
         let read = log.read(Partition::new(1, id), from, ReadLimit::default()).await.unwrap();
         if read.is_empty() {
-            assert_eq!(expected, 0, "the last batch of partition {id} is not whole");
+            assert_eq!(expected, 0, "the last batch of partition {id} is not complete");
             return;
         }
         for (offset, entry) in read.iter() {
@@ -171,7 +171,7 @@ async fn check_partition(log: &Log, id: u16, found: &mut Acknowledged) {
             let name = words.next().unwrap();
             let mut number = || words.next().unwrap().parse::<usize>().unwrap();
             let (index, count) = (number(), number());
-            assert_eq!(index, expected, "a batch is not whole at {offset} of partition {id}: {body}");
+            assert_eq!(index, expected, "a batch is not complete at {offset} of partition {id}: {body}");
             expected = (index + 1) % count;
             if index == 0 {
                 assert_eq!(found.insert(name.to_owned(), (id, offset.get())), None, "twice: {body}");

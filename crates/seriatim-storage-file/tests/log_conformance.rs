@@ -1,4 +1,4 @@
-//! The log on files does what every log must.
+//! The log on files passes the conformance suite.
 
 use seriatim_env::Env;
 use seriatim_storage::Log;
@@ -16,7 +16,7 @@ impl LogFixture for Folder {
         let options = FileOptions { log, ..FileOptions::default() };
         let storage = FileStorage::open(&Env::real(), self.directory.path(), options).await;
         let storage = storage.expect("it opens");
-        // The log alone is under test; it holds the folder, so the store is closed first.
+        // Only the log is tested. It has the folder's lock, so the store is closed first.
         storage.store().close().await.expect("the store closes");
         storage.log().clone()
     }
@@ -26,7 +26,7 @@ fn folder(segment_bytes: u32) -> Folder {
     Folder { directory: tempfile::tempdir().expect("a folder"), segment_bytes }
 }
 
-mod with_segments_as_they_are {
+mod with_segments_of_default_size {
     seriatim_storage_testing::log_conformance!(super::folder(64 << 20));
 }
 

@@ -1,4 +1,4 @@
-//! A scratch store is there for one look, and leaves nothing behind.
+//! A scratch store is removed after use.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use seriatim_env::Env;
@@ -9,12 +9,12 @@ async fn there_is_one_scratch_store_at_a_time_and_none_after_a_crash() {
     let (env, folder) = (Env::real(), tempfile::tempdir().unwrap());
     let storage = FileStorage::open(&env, folder.path(), FileOptions::default()).await.unwrap();
     let scratch = storage.scratch().await.unwrap();
-    assert!(storage.scratch().await.is_err(), "there is one already");
+    assert!(storage.scratch().await.is_err(), "there is already one");
     scratch.close().await.unwrap();
     assert!(!folder.path().join("scratch").exists());
     let left = storage.scratch().await.unwrap();
     drop(left);
-    assert!(folder.path().join("scratch").exists(), "nobody closed it");
+    assert!(folder.path().join("scratch").exists(), "it was not closed");
     storage.close().await.unwrap();
     let storage = FileStorage::open(&env, folder.path(), FileOptions::default()).await.unwrap();
     assert!(!folder.path().join("scratch").exists());
@@ -22,13 +22,13 @@ async fn there_is_one_scratch_store_at_a_time_and_none_after_a_crash() {
 }
 
 #[tokio::test]
-async fn a_storage_says_how_much_room_is_left() {
+async fn a_storage_reports_how_much_space_is_free() {
     let (env, folder) = (Env::real(), tempfile::tempdir().unwrap());
     let options = FileOptions { free_bytes_min: 100, ..FileOptions::default() };
     FileStorage::open(&env, folder.path(), options.clone()).await.unwrap().close().await.unwrap();
     let probe = Box::new(|_: &std::path::Path| Ok(99));
     let storage = FileStorage::open_with_probe(&env, folder.path(), options, probe).await.unwrap();
-    let room = storage.room();
-    assert_eq!((room.free_bytes, room.needed_bytes, room.is_short()), (99, 100, true));
+    let space = storage.disk_space();
+    assert_eq!((space.free_bytes, space.needed_bytes, space.is_too_low()), (99, 100, true));
     storage.close().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! The store on files does what every store must.
+//! The store on files passes the conformance suite.
 
 use seriatim_env::Env;
 use seriatim_storage::Store;

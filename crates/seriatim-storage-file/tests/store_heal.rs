@@ -1,4 +1,4 @@
-//! A store whose disk fails while it is in use.
+//! A store whose disk fails while it is used.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -24,8 +24,8 @@ async fn count(store: &Store) -> u64 {
     store.scan(b"p", ClusteringRange::all()).all().await.unwrap().len() as u64
 }
 
-/// What makes the store unable to write: something else has the place of a folder or a file of its tree. Permissions would
-/// not stop a test that runs as root.
+/// Prevents the store from writing: a file or folder of its tree is replaced by something else. Permissions would not stop
+/// a test that runs as root.
 struct Obstacle {
     place: PathBuf,
     away: PathBuf,
@@ -35,10 +35,10 @@ impl Obstacle {
     fn new(directory: &Path, name: &str) -> Self {
         let place = directory.join("tree").join(name);
         let away = directory.join("away");
-        // A compaction may put a file there once more in between.
+        // A compaction may create the file again in between.
         loop {
             fs::rename(&place, &away).unwrap();
-            // A file where a folder was, and a folder where a file was.
+            // A file instead of a folder, and a folder instead of a file.
             let made =
                 if away.is_dir() { fs::File::create_new(&place).map(drop) } else { fs::create_dir(&place) };
             if made.is_ok() {
@@ -54,7 +54,7 @@ impl Obstacle {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_buffered_is_lost_and_the_store_heals_by_itself() {
+async fn no_buffered_write_is_lost_and_the_store_recovers() {
     for name in ["tables", "current"] {
         let directory = tempfile::tempdir().unwrap();
         let store = open(directory.path());
@@ -66,12 +66,12 @@ async fn nothing_buffered_is_lost_and_the_store_heals_by_itself() {
             }
             store.sync().await.unwrap();
             let obstacle = Obstacle::new(directory.path(), name);
-            // A synced write is there, and not known to be durable.
+            // A synced write can be read, and may not be durable.
             let error = put(&store, next, Durability::Synced).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InDoubt, "{error}");
             next += 1;
             let durable = store.durable();
-            // Buffered writes are taken until too much is in memory; that is refused, and no part of it is there.
+            // Buffered writes are accepted until too much is in memory. Then a write is refused as a whole.
             let refused = loop {
                 match put(&store, next, Durability::Buffered).await {
                     Ok(()) => next += 1,
@@ -81,7 +81,7 @@ async fn nothing_buffered_is_lost_and_the_store_heals_by_itself() {
             assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
             assert_eq!(store.sync().await.unwrap_err().kind(), ErrorKind::Unavailable);
             assert_eq!(store.durable(), durable);
-            // What is only in memory is all there; what is in tables may not be readable without them.
+            // All writes that are only in memory can be read. Those in tables may not be readable without the tables.
             for number in durable..next {
                 let value = store.get(Key::new(b"p", &number.to_be_bytes())).await;
                 assert!(value.unwrap().is_some(), "{number} in round {round}");
@@ -100,7 +100,7 @@ async fn nothing_buffered_is_lost_and_the_store_heals_by_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_failed_is_tried_again_without_being_asked_for() {
+async fn a_failed_ingestion_is_retried_in_the_background() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());
     let obstacle = Obstacle::new(directory.path(), "current");
@@ -110,7 +110,7 @@ async fn what_failed_is_tried_again_without_being_asked_for() {
     while store.durable() < store.written() {
         env.sleep(std::time::Duration::from_millis(100)).await;
     }
-    // And what is young is written when it is old.
+    // A buffered write is written when its time is over.
     put(&store, 1, Durability::Buffered).await.unwrap();
     let start = env.instant();
     while store.durable() < store.written() {
@@ -121,7 +121,7 @@ async fn what_failed_is_tried_again_without_being_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_cannot_write_at_its_end_says_so_and_is_closed() {
+async fn a_store_that_cannot_write_when_it_closes_gives_an_error_and_is_closed() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());
     put(&store, 0, Durability::Synced).await.unwrap();

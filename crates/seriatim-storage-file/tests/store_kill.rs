@@ -1,4 +1,4 @@
-//! A writer in a process of its own, killed or starved of space.
+//! A writer in a separate process that is killed, or whose disk is full.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -10,13 +10,13 @@ use seriatim_storage::{Batch, Cells, ClusteringRange, Durability, Key, Store};
 use seriatim_storage_file::{FileCells, StoreOptions, TreeStore};
 use seriatim_types::ErrorKind;
 
-/// Set in the process that writes: where.
+/// The variable with the directory, set in the process that writes.
 const DIRECTORY: &str = "SERIATIM_STORE_KILL_DIRECTORY";
 
-/// Keys of a batch that have its number as their value, so that a newer value takes the place of an older one.
+/// Keys whose value is the number of the last batch, so that newer values replace older ones.
 const SHARED: u64 = 5;
 
-/// Few bytes are gathered, so that kills hit ingestions and compactions too.
+/// Few bytes are gathered, so that kills happen during ingestions and compactions too.
 fn open(directory: &Path) -> Store {
     let options = StoreOptions { gather_bytes: 32 << 10, ..StoreOptions::default() };
     Store::new(TreeStore::open(Env::real(), &directory.join("store"), options).unwrap())
@@ -26,17 +26,17 @@ fn open_cells(directory: &Path) -> Cells {
     Cells::new(FileCells::new(Env::real(), &directory.join("cells")))
 }
 
-/// The directory, in the process that is to write.
+/// The directory, in the process that writes.
 fn directory_of_child() -> Option<PathBuf> {
     std::env::var_os(DIRECTORY).map(PathBuf::from)
 }
 
-fn say(line: &str) {
+fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).unwrap();
 }
 
-/// The test of this name, in a process of its own, started by a shell with these commands first.
+/// The test of this name, in a separate process, started by a shell that runs these commands first.
 fn child(test: &str, directory: &Path, first: &str) -> Command {
     let mut command = Command::new("sh");
     command
@@ -53,7 +53,7 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(bytes.try_into().unwrap())
 }
 
-/// Batch `number`: its number under the shared keys, a key of its own, and the removal of the one that came two before it.
+/// Batch `number`: its number under the shared keys, one more key, and the removal of that key of the batch two before it.
 fn batch(number: u64) -> Batch {
     let mut batch = Batch::new();
     for shared in 0..SHARED {
@@ -66,7 +66,7 @@ fn batch(number: u64) -> Batch {
     batch
 }
 
-/// Writes batches in order, every eighth one synced, from the one after the last that is there. Says which are durable.
+/// Writes batches in order, every eighth one synced, from the one after the last stored one. Prints which ones are durable.
 async fn write_until_killed(directory: &Path) {
     let (store, cells) = (open(directory), open_cells(directory));
     let first = 0_u64.to_be_bytes();
@@ -86,13 +86,13 @@ async fn write_until_killed(directory: &Path) {
             };
             assert!(written);
             counted = Some(value.to_vec().into());
-            say(&format!("durable {next};"));
+            print_line(&format!("durable {next};"));
         }
         next += 1;
     }
 }
 
-/// Checks that the store is as after one of the batches, whole. Says which.
+/// Checks that the store has exactly the content after one of the batches. Returns its number.
 async fn check(store: &Store) -> Option<u64> {
     let shared = store.scan(b"shared", ClusteringRange::all()).all().await.unwrap();
     let own = store.scan(b"own", ClusteringRange::all()).all().await.unwrap();
@@ -103,22 +103,22 @@ async fn check(store: &Store) -> Option<u64> {
     };
     let last = number(last);
     assert_eq!(shared.len() as u64, SHARED);
-    assert!(shared.iter().all(|(_, value)| number(value) == last), "half a batch is there: {shared:?}");
+    assert!(shared.iter().all(|(_, value)| number(value) == last), "a part of a batch is there: {shared:?}");
     assert_eq!(own, (last.saturating_sub(1)..=last).collect::<Vec<_>>());
     Some(last)
 }
 
 #[tokio::test]
-async fn kill_9_loses_nothing_durable_and_halves_no_batch() {
+async fn kill_9_loses_nothing_durable_and_splits_no_batch() {
     if let Some(directory) = directory_of_child() {
         return write_until_killed(&directory).await;
     }
     let directory = tempfile::tempdir().unwrap();
     let (env, mut durable) = (Env::real(), None);
     for round in 0..50_u64 {
-        let test = "kill_9_loses_nothing_durable_and_halves_no_batch";
+        let test = "kill_9_loses_nothing_durable_and_splits_no_batch";
         let mut child = child(test, directory.path(), "").spawn().unwrap();
-        // At once, or after some work; and then after a moment that has nothing to do with what it does.
+        // Kill at once, or after some batches; and then after a random time.
         let mut rest = env.random_below(12);
         for line in BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok) {
             let said = line.strip_prefix("durable ").and_then(|line| line.strip_suffix(';'));
@@ -141,7 +141,7 @@ async fn kill_9_loses_nothing_durable_and_halves_no_batch() {
     }
 }
 
-/// Writes until the file-size limit that the shell has set stops it, and tells how it goes on.
+/// Writes until the file-size limit that the shell has set is reached, and checks what follows.
 async fn write_until_refused(store: &Store) {
     let mut acknowledged = 0_u64;
     let error = loop {
@@ -156,7 +156,7 @@ async fn write_until_refused(store: &Store) {
         }
     };
     assert_eq!(error.kind(), ErrorKind::InDoubt, "{error}");
-    // What is too large for a file stays in the way.
+    // A value that is too large for a file prevents every further ingestion.
     for _ in 0..3 {
         assert_eq!(store.sync().await.unwrap_err().kind(), ErrorKind::Unavailable);
     }
@@ -164,18 +164,18 @@ async fn write_until_refused(store: &Store) {
         assert!(store.get(Key::new(b"p", &number.to_be_bytes())).await.unwrap().is_some());
     }
     assert_eq!(store.close().await.unwrap_err().kind(), ErrorKind::Unavailable);
-    say(&format!("acknowledged {acknowledged};"));
+    print_line(&format!("acknowledged {acknowledged};"));
 }
 
 #[tokio::test]
-async fn what_the_disk_refuses_stays_in_memory_and_is_not_called_durable() {
-    let test = "what_the_disk_refuses_stays_in_memory_and_is_not_called_durable";
+async fn writes_that_the_disk_refuses_stay_in_memory_and_do_not_count_as_durable() {
+    let test = "writes_that_the_disk_refuses_stay_in_memory_and_do_not_count_as_durable";
     if let Some(directory) = directory_of_child() {
         return write_until_refused(&open(&directory)).await;
     }
     let directory = tempfile::tempdir().unwrap();
     open(directory.path()).close().await.unwrap();
-    // 4 or 8 MiB, by the shell's idea of a block.
+    // 4 or 8 MiB, depending on the shell's block size.
     let output = child(test, directory.path(), "trap '' XFSZ; ulimit -f 8192;").output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     let line =

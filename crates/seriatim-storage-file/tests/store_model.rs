@@ -1,4 +1,4 @@
-//! The store against a map: whatever happens in whatever order.
+//! The store compared with a map, for any order of operations.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -20,9 +20,9 @@ enum Step {
     /// Keys, and the values that they get; `None` removes them.
     Write(Vec<((u8, u8), Option<u8>)>, bool),
     Sync,
-    /// Closed and opened.
+    /// Close and open.
     Reopen,
-    /// Dropped and opened: what is not durable may be lost, whole batches from the end.
+    /// Drop and open. Batches that are not durable may be lost, as a whole and from the end.
     Crash,
 }
 
@@ -37,7 +37,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn open(directory: &Path) -> Store {
-    // So small that ingestions happen by themselves too.
+    // So small that ingestions also happen in the background.
     let options = StoreOptions { gather_bytes: 8 << 10, ..StoreOptions::default() };
     Store::new(TreeStore::open(Env::real(), directory, options).unwrap())
 }
@@ -55,7 +55,7 @@ async fn read(store: &Store) -> Model {
 async fn run(steps: Vec<Step>) {
     let directory = tempfile::tempdir().unwrap();
     let mut store = open(directory.path());
-    // The model after each write; and how many of them are known to be durable.
+    // The model after each write, and how many of them are certainly durable.
     let (mut models, mut durable) = (vec![Model::new()], 0);
     for step in steps {
         match step {
@@ -97,7 +97,7 @@ async fn run(steps: Vec<Step>) {
                 store = open(directory.path());
                 let found = read(&store).await;
                 let kept = models.iter().rposition(|model| *model == found);
-                let kept = kept.expect("it is as after one of the writes");
+                let kept = kept.expect("the content is that after one of the writes");
                 assert!(kept >= durable, "{durable} writes were durable, {kept} are there");
                 models.truncate(kept + 1);
                 durable = kept;
@@ -116,17 +116,49 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_store_is_what_a_map_would_be(steps in vec(step(), 1..60)) {
+    fn the_store_agrees_with_a_map(steps in vec(step(), 1..60)) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(run(steps));
     }
 }
 
-/// Writers, readers, syncs, ingestions and compactions at once, on real threads. A batch writes one number under many keys,
-/// and a reader that finds two of them has seen half of it.
+/// How many keys a batch of the test below writes.
+const KEYS: u8 = 30;
+
+/// Reads the keys of one writer again and again: every batch is there completely or not at all, and none is older than the
+/// one read before. Returns how often it has read.
+async fn read_until_done(store: &Store, backend: &TreeStore, writer: u8, done: &AtomicBool) -> u64 {
+    let (mut last, mut reads) = (0, 0_u64);
+    while !done.load(Ordering::Relaxed) {
+        let round = |value: &Bytes| u64::from_be_bytes(value[..].try_into().unwrap());
+        // Only one page, because the next one may show a later state.
+        let scanned = backend.scan_page(&[writer], &ClusteringRange::all(), 64).await.unwrap();
+        if let Some((_, value)) = scanned.first() {
+            let found = round(value);
+            assert!(found >= last, "{found} after {last}");
+            last = found;
+            assert!(scanned.iter().all(|(_, value)| round(value) == found), "a part of a batch");
+            let expected = (0..KEYS).filter(|key| *key < 10 || (found + u64::from(*key)) % 4 != 0);
+            assert_eq!(scanned.len(), expected.count(), "a part of a batch of removals");
+        }
+        let names: Vec<[u8; 1]> = (0..10).map(|key| [key]).collect();
+        let partition = [writer];
+        let keys: Vec<_> = names.iter().map(|name| Key::new(&partition, name)).collect();
+        let values = store.get_many(&keys).await.unwrap();
+        let rounds: Vec<_> = values.iter().map(|value| value.as_ref().map(round)).collect();
+        assert!(rounds.iter().all(|round| *round == rounds[0]), "{rounds:?}");
+        assert!(rounds[0] >= Some(last) || last == 0, "{rounds:?} after {last}");
+        last = rounds[0].unwrap_or(last);
+        reads += 1;
+        tokio::task::yield_now().await;
+    }
+    reads
+}
+
+/// Writers, readers, syncs, ingestions and compactions at the same time, on real threads. A batch writes one number under
+/// many keys. A reader that finds two numbers has read a part of a batch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn readers_never_see_half_a_batch_nor_an_older_one_again() {
-    const KEYS: u8 = 30;
+async fn readers_never_read_a_part_of_a_batch_or_an_older_one() {
     const ROUNDS: u64 = 400;
     let directory = tempfile::tempdir().unwrap();
     let (env, options) = (Env::real(), StoreOptions { gather_bytes: 8 << 10, ..StoreOptions::default() });
@@ -136,7 +168,7 @@ async fn readers_never_see_half_a_batch_nor_an_older_one_again() {
     let batch = |writer: u8, round: u64| {
         let mut batch = Batch::new();
         for key in 0..KEYS {
-            // A part is removed and comes back, so that tombstones are under way too.
+            // Some keys are removed and written again, so that there are tombstones too.
             match (round + u64::from(key)) % 4 {
                 0 if key >= 10 => batch.remove(Key::new(&[writer], &[key])),
                 _ => batch.put(Key::new(&[writer], &[key]), &round.to_be_bytes()),
@@ -160,34 +192,7 @@ async fn readers_never_see_half_a_batch_nor_an_older_one_again() {
     let readers: Vec<_> = (0..3_u8)
         .map(|writer| {
             let (store, backend, done) = (store.clone(), backend.clone(), done.clone());
-            env.spawn(async move {
-                let (mut last, mut reads) = (0, 0_u64);
-                while !done.load(Ordering::Relaxed) {
-                    let round = |value: &Bytes| u64::from_be_bytes(value[..].try_into().unwrap());
-                    // One page: the next one would be another moment.
-                    let scanned = backend.scan_page(&[writer], &ClusteringRange::all(), 64).await.unwrap();
-                    if let Some((_, value)) = scanned.first() {
-                        let found = round(value);
-                        assert!(found >= last, "{found} after {last}");
-                        last = found;
-                        assert!(scanned.iter().all(|(_, value)| round(value) == found), "half a batch");
-                        let expected =
-                            (0..KEYS).filter(|key| *key < 10 || (found + u64::from(*key)) % 4 != 0);
-                        assert_eq!(scanned.len(), expected.count(), "half a batch of removals");
-                    }
-                    let names: Vec<[u8; 1]> = (0..10).map(|key| [key]).collect();
-                    let partition = [writer];
-                    let keys: Vec<_> = names.iter().map(|name| Key::new(&partition, name)).collect();
-                    let values = store.get_many(&keys).await.unwrap();
-                    let rounds: Vec<_> = values.iter().map(|value| value.as_ref().map(round)).collect();
-                    assert!(rounds.iter().all(|round| *round == rounds[0]), "{rounds:?}");
-                    assert!(rounds[0] >= Some(last) || last == 0, "{rounds:?} after {last}");
-                    last = rounds[0].unwrap_or(last);
-                    reads += 1;
-                    tokio::task::yield_now().await;
-                }
-                reads
-            })
+            env.spawn(async move { read_until_done(&store, &backend, writer, &done).await })
         })
         .collect();
     for writer in writers {

@@ -1,4 +1,4 @@
-//! Opening the store: after a stop, after none, and where it is not ours to open.
+//! Opening a store: after a close, without a close, and in a directory of another program.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -39,7 +39,7 @@ fn files_below(directory: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[tokio::test]
-async fn what_was_written_after_a_stop_is_newer_than_what_was_there() {
+async fn writes_after_a_stop_replace_earlier_ones() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path().join("store");
     for round in 0..3_u8 {
@@ -59,7 +59,7 @@ async fn what_was_written_after_a_stop_is_newer_than_what_was_there() {
 }
 
 #[tokio::test]
-async fn a_store_that_was_dropped_opens_with_all_that_was_synced_and_nothing_else() {
+async fn a_store_that_was_dropped_has_exactly_the_synced_writes() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path()).unwrap();
     fill(&store, Durability::Synced).await;
@@ -91,7 +91,7 @@ async fn ingestions_of_any_size_lose_nothing() {
 }
 
 #[tokio::test]
-async fn a_store_is_open_once() {
+async fn a_store_can_be_open_once() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path()).unwrap();
     let error = open(directory.path()).unwrap_err();
@@ -101,7 +101,7 @@ async fn a_store_is_open_once() {
 }
 
 #[tokio::test]
-async fn a_directory_of_somebody_else_is_left_alone() {
+async fn a_directory_of_another_program_is_not_changed() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("letter.txt"), "dear").unwrap();
     let error = open(directory.path()).unwrap_err();
@@ -147,10 +147,10 @@ async fn a_newer_format_is_refused() {
 }
 
 #[tokio::test]
-async fn a_store_that_was_never_finished_opens_empty() {
+async fn a_store_whose_creation_was_interrupted_opens_empty() {
     let whole = tempfile::tempdir().unwrap();
     open(whole.path()).unwrap().close().await.unwrap();
-    // Cut short after each step: the lock, the tree, the marker under another name.
+    // Interrupted after each step: the lock, the tree, the marker under its temporary name.
     for names in [&["in-use"][..], &["in-use", "tree"], &["in-use", "tree", "format.new"]] {
         let directory = tempfile::tempdir().unwrap();
         for name in names {
@@ -165,7 +165,7 @@ async fn a_store_that_was_never_finished_opens_empty() {
         check_filled(&open(directory.path()).unwrap()).await;
     }
 
-    // The first moments of format 1.
+    // Format 1, interrupted at its beginning.
     let directory = tempfile::tempdir().unwrap();
     fs::create_dir(directory.path().join("keyspaces")).unwrap();
     fs::write(directory.path().join("lock"), "").unwrap();
@@ -179,7 +179,7 @@ async fn a_store_that_was_never_finished_opens_empty() {
 }
 
 #[tokio::test]
-async fn damage_is_told_and_never_read_as_a_value() {
+async fn damage_is_an_error_and_never_read_as_a_value() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path()).unwrap();
     fill(&store, Durability::Buffered).await;
@@ -190,24 +190,24 @@ async fn damage_is_told_and_never_read_as_a_value() {
     let largest = files.iter().max_by_key(|file| file.metadata().unwrap().len()).unwrap();
     let whole = fs::read(largest).unwrap();
 
-    let mut bent = whole.clone();
-    bent.iter_mut().step_by(997).for_each(|byte| *byte ^= 1);
-    for damaged in [bent, whole[..whole.len() / 2].to_vec(), Vec::new()] {
+    let mut changed = whole.clone();
+    changed.iter_mut().step_by(997).for_each(|byte| *byte ^= 1);
+    for damaged in [changed, whole[..whole.len() / 2].to_vec(), Vec::new()] {
         fs::write(largest, damaged).unwrap();
         let store = match open(directory.path()) {
             Ok(store) => store,
             Err(StoreError::Corrupt(_)) => continue,
             Err(other) => panic!("{other}"),
         };
-        let mut told = 0;
+        let mut errors = 0;
         for number in 0..KEYS {
             match store.get(Key::new(b"p", &key(number))).await {
                 Ok(value) => assert_eq!(value.unwrap(), &[7; 500][..]),
-                Err(StoreError::Corrupt(_)) => told += 1,
+                Err(StoreError::Corrupt(_)) => errors += 1,
                 Err(other) => panic!("{other}"),
             }
         }
-        assert!(told > 0);
+        assert!(errors > 0);
         assert!(matches!(store.scan(b"p", Default::default()).all().await, Err(StoreError::Corrupt(_))));
     }
     fs::write(largest, whole).unwrap();

@@ -37,7 +37,7 @@ async fn a_nearly_full_disk_refuses_to_make_durable_and_reads_and_buffering_cont
     assert_eq!(store.get(tea).await.unwrap().unwrap(), "1");
     assert_eq!(store.get(milk).await.unwrap().unwrap(), "2");
 
-    // Until too much is in memory.
+    // Buffered writes are accepted until too much is in memory.
     let mut written = 0_u32;
     let error = loop {
         match store.put(Key::new(b"q", &written.to_be_bytes()), &[7; 1_000]).await {

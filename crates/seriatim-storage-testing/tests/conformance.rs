@@ -10,7 +10,7 @@ use seriatim_storage::{Cells, CellsBackend, Log, LogBackend, Store, StoreBackend
 use seriatim_storage_testing::conformance::{CellsFixture, LogFixture, StoreFixture};
 use seriatim_storage_testing::faulty::{Faults, FaultyCells, FaultyLog, FaultyStore, Operations};
 
-/// A memory backend behind a wrapper.
+/// A memory backend inside a wrapper.
 struct Wrapped<M, W> {
     memory: M,
     wrap: fn(M) -> W,
@@ -53,7 +53,7 @@ fn store<W>(wrap: fn(MemoryStore) -> W) -> Wrapped<MemoryStore, W> {
     Wrapped { memory, wrap }
 }
 
-/// No errors, but everything takes its time.
+/// No errors, but every operation is delayed.
 fn delays() -> Faults {
     let faults = Faults::new(&Env::real());
     faults.delay(Operations::ALL, Duration::from_millis(1));

@@ -57,7 +57,7 @@ async fn bodies(log: &Log) -> Vec<String> {
 
 #[test]
 fn each_fault_of_an_append_has_its_effect_and_its_answer() {
-    // (fault, kind of the answer, whether it is there at once, whether it is there in the end)
+    // (fault, kind of the answer, whether the entry is there at once, whether it is there in the end)
     let table = [
         (Fault::Busy, ErrorKind::Busy, false, false),
         (Fault::Refuse, ErrorKind::Unavailable, false, false),
@@ -76,7 +76,7 @@ fn each_fault_of_an_append_has_its_effect_and_its_answer() {
             env.sleep(Duration::from_secs(2)).await;
             assert_eq!(bodies(&log).await.len(), usize::from(in_the_end), "{fault:?}");
             assert_eq!((faults.count(Operation::Append), faults.injected()), (1, 1));
-            // Once, and no more.
+            // Only one append fails.
             let at = log.tail(PARTITION).await.unwrap();
             log.append(&owner, at, &entries(&owner, "b")).await.unwrap();
         });
@@ -84,7 +84,7 @@ fn each_fault_of_an_append_has_its_effect_and_its_answer() {
 }
 
 #[test]
-fn a_late_append_is_shut_out_by_a_new_owner() {
+fn a_late_append_is_refused_after_a_new_owner_has_taken_the_partition() {
     simulate(2, |env| async move {
         let (log, faults, _) = faulty_log(&env);
         let owner = log.take(PARTITION).await.unwrap();
@@ -110,7 +110,7 @@ fn an_append_whose_reply_was_lost_gets_its_receipt_when_it_is_repeated() {
         let receipt = log.append(&owner, offset(1), &group).await.unwrap();
         assert_eq!(receipt.append_id(), group.append_id());
         assert_eq!(bodies(&log).await, ["a"]);
-        // Looking at the conflict took one read; if that fails, the append stays in doubt.
+        // Checking the conflict took one read. If that read fails, the append is in doubt.
         faults.reset_counts();
         faults.fail_nth(Operation::Read, 1, Fault::Refuse);
         let error = log.append(&owner, offset(1), &group).await.unwrap_err();
@@ -158,7 +158,7 @@ fn delayed_appends_keep_their_order() {
 }
 
 #[test]
-fn the_seed_decides() {
+fn the_seed_decides_about_faults_and_delays() {
     let run = |seed| {
         simulate(seed, |env| async move {
             let (store, faults) = faulty_store(&env);
@@ -176,7 +176,7 @@ fn the_seed_decides() {
 }
 
 #[test]
-fn chances_come_about_as_often_as_they_say() {
+fn faults_with_a_chance_occur_about_that_often() {
     simulate(5, |env| async move {
         let (store, faults) = faulty_store(&env);
         faults.chance(Operations::READS, Fault::Refuse, 0.25);
@@ -204,7 +204,7 @@ fn all_writes_fail_until_healed() {
             let swap = cells.compare_and_swap(KEY, b"old", b"new").await;
             assert_eq!(swap.unwrap_err().kind(), ErrorKind::Unavailable);
             assert_eq!(store.sync().await.unwrap_err().kind(), ErrorKind::Unavailable);
-            assert_eq!(store.get(KEY).await.unwrap().unwrap(), "old", "reads go on");
+            assert_eq!(store.get(KEY).await.unwrap().unwrap(), "old", "reads still work");
         }
         faults.heal();
         assert!(cells.compare_and_swap(KEY, b"old", b"new").await.unwrap());
@@ -230,7 +230,7 @@ fn the_nth_operation_fails_and_no_other() {
         assert!(matches!(error, StoreError::InDoubt(_)), "{error}");
         assert_eq!(store.get(KEY).await.unwrap().unwrap(), "1");
         store.put(KEY, b"3").await.unwrap();
-        // A fault on a scan's page: the scan goes on where it was.
+        // A fault on a page of a scan: the scan continues at its place.
         faults.fail_nth(Operation::ScanPage, 1, Fault::LoseReply);
         let mut scan = store.scan(b"partition", ClusteringRange::all());
         assert!(scan.next().await.is_err());
@@ -239,7 +239,7 @@ fn the_nth_operation_fails_and_no_other() {
 }
 
 #[test]
-fn a_crash_ends_everything_until_healed() {
+fn after_a_crash_every_operation_is_refused_until_healed() {
     for (fault, found) in [(Fault::LoseRequest, None), (Fault::LoseReply, Some("second".into()))] {
         simulate(8, |env| async move {
             let (store, faults) = faulty_store(&env);
@@ -252,8 +252,11 @@ fn a_crash_ends_everything_until_healed() {
             batch.put(Key::new(b"p", b"2"), b"second");
             store.write(batch, Durability::Synced).await.unwrap_err();
             assert!(faults.has_crashed());
-            env.timeout(Duration::from_secs(1), crashed).await.expect("who waits for it is told").unwrap();
-            assert!(store.get(Key::new(b"p", b"1")).await.is_err(), "nothing works any more");
+            env.timeout(Duration::from_secs(1), crashed)
+                .await
+                .expect("a task that waits for the crash is woken")
+                .unwrap();
+            assert!(store.get(Key::new(b"p", b"1")).await.is_err(), "every operation is refused");
             assert!(store.put(Key::new(b"p", b"3"), b"third").await.is_err());
             faults.heal();
             assert_eq!(store.get(Key::new(b"p", b"1")).await.unwrap().unwrap(), "first");
@@ -264,11 +267,11 @@ fn a_crash_ends_everything_until_healed() {
 }
 
 #[test]
-fn what_is_held_waits_until_it_is_released() {
+fn a_held_operation_waits_until_it_is_released() {
     simulate(9, |env| async move {
         let (log, faults, _) = faulty_log(&env);
         let owner = log.take(PARTITION).await.unwrap();
-        // Before the effect: nothing is there, however long one waits.
+        // Before the effect: nothing is there, also after a long time.
         let hold = faults.hold(Operation::Append);
         let append = env.spawn(log.append(&owner, offset(1), &entries(&owner, "a")));
         hold.reached(1).await;
@@ -277,7 +280,7 @@ fn what_is_held_waits_until_it_is_released() {
         assert!(bodies(&log).await.is_empty());
         hold.release();
         append.await.unwrap().unwrap();
-        // Before the answer: it is there, and nobody has been told.
+        // Before the answer: the entry is there, and the append is not answered yet.
         let hold = faults.hold_answers(Operation::Append);
         let append = env.spawn(log.append(&owner, offset(2), &entries(&owner, "b")));
         hold.reached(1).await;
@@ -290,7 +293,7 @@ fn what_is_held_waits_until_it_is_released() {
 }
 
 #[test]
-fn an_append_behind_a_held_one_waits_for_its_turn() {
+fn an_append_after_a_held_one_waits_for_it() {
     simulate(10, |env| async move {
         let (log, faults, _) = faulty_log(&env);
         let other = Partition::new(1, 1);
@@ -298,7 +301,7 @@ fn an_append_behind_a_held_one_waits_for_its_turn() {
         let hold = faults.hold(Operation::Append);
         let first = env.spawn(log.append(&owners[0], offset(1), &entries(&owners[0], "a")));
         hold.reached(1).await;
-        // The next one stands behind it; an append to another partition comes to the gate by itself.
+        // The next append waits for the first one; an append to another partition reaches the gate independently.
         drop(env.spawn(log.append(&owners[0], offset(2), &entries(&owners[0], "b"))));
         let elsewhere = env.spawn(log.append(&owners[1], offset(1), &entries(&owners[1], "c")));
         hold.reached(2).await;
@@ -312,7 +315,7 @@ fn an_append_behind_a_held_one_waits_for_its_turn() {
 }
 
 #[test]
-fn a_fault_on_closing_spoils_only_the_answer() {
+fn a_fault_on_closing_changes_only_the_answer() {
     simulate(11, |env| async move {
         let (log, faults, memory) = faulty_log(&env);
         faults.fail(Operations::ALL, Fault::Refuse);

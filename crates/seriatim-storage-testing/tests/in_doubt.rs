@@ -1,8 +1,8 @@
-//! Nothing is lost and nothing comes twice, whatever happens to the answers.
+//! No append is lost and none is written twice, whichever answers are lost.
 //!
-//! A writer numbers what it appends. When an answer leaves open what happened, it settles: it takes the partition again,
-//! which shuts out whatever is late, reads at the offset, and compares append ids. In the end the log holds exactly what
-//! the writer thinks is committed.
+//! A writer numbers what it appends. When the outcome of an append is in doubt, the writer settles it: it takes the partition
+//! again, so that late appends are refused, reads at the offset, and compares append ids. In the end the log has exactly what
+//! the writer knows to be committed.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -36,12 +36,12 @@ fn entries(owner: &Owner, bodies: &[String]) -> Entries {
     entries
 }
 
-/// How a writer finds out what became of an append.
+/// How a writer finds out whether an append was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Settling {
     /// Take again, then read.
     TakeFirst,
-    /// Read only: wrong, because the append may come later.
+    /// Only read. This is wrong, because the append may be written later.
     ReadOnly,
 }
 
@@ -50,17 +50,17 @@ struct Writer {
     log: Log,
     name: &'static str,
     owner: Owner,
-    /// Where the next append goes, as far as the writer knows.
+    /// The offset of the next append, as far as the writer knows.
     at: PartitionOffset,
-    /// What it has been told, or has found out, is in the log.
+    /// What is in the log, by answers and by settling.
     committed: Vec<(PartitionOffset, String)>,
     settled: u64,
 }
 
-/// Asks until there is an answer.
-async fn insist<T, E, F: Future<Output = Result<T, E>>>(env: &Env, ask: impl Fn() -> F) -> T {
+/// Repeats a call until it succeeds.
+async fn retry<T, E, F: Future<Output = Result<T, E>>>(env: &Env, call: impl Fn() -> F) -> T {
     loop {
-        if let Ok(answer) = ask().await {
+        if let Ok(answer) = call().await {
             return answer;
         }
         env.sleep(Duration::from_millis(env.random_below(20))).await;
@@ -69,22 +69,22 @@ async fn insist<T, E, F: Future<Output = Result<T, E>>>(env: &Env, ask: impl Fn(
 
 impl Writer {
     async fn new(env: &Env, log: &Log, name: &'static str) -> Self {
-        let owner = insist(env, || log.take(PARTITION)).await;
+        let owner = retry(env, || log.take(PARTITION)).await;
         let at = owner.tail();
         Self { env: env.clone(), log: log.clone(), name, owner, at, committed: Vec::new(), settled: 0 }
     }
 
     async fn take(&mut self) {
-        self.owner = insist(&self.env, || self.log.take(PARTITION)).await;
+        self.owner = retry(&self.env, || self.log.take(PARTITION)).await;
         self.at = self.owner.tail();
     }
 
     async fn found_at(&self, at: PartitionOffset) -> Option<AppendId> {
-        let read = insist(&self.env, || self.log.read(PARTITION, at, ReadLimit::entries(1))).await;
+        let read = retry(&self.env, || self.log.read(PARTITION, at, ReadLimit::entries(1))).await;
         read.iter().next().map(|(_, entry)| entry.append_id())
     }
 
-    /// Appends a group once, and says whether it is in the log.
+    /// Appends a group once. Returns whether it is in the log.
     async fn append(&mut self, bodies: &[String], settling: Settling) -> bool {
         let (group, at) = (entries(&self.owner, bodies), self.at);
         let is_committed = match self.log.append(&self.owner, at, &group).await {
@@ -117,7 +117,7 @@ impl Writer {
         is_committed
     }
 
-    /// Gets groups into the log, each until it is there.
+    /// Appends groups, each until it is in the log.
     async fn write(mut self, groups: u64, settling: Settling) -> (Vec<(PartitionOffset, String)>, u64) {
         for group in 0..groups {
             let size = 1 + self.env.random_below(3);
@@ -128,7 +128,7 @@ impl Writer {
     }
 }
 
-fn trouble(env: &Env) -> Faults {
+fn random_faults(env: &Env) -> Faults {
     let faults = Faults::new(env);
     faults.chance(Operation::Append, Fault::Busy, 0.05);
     faults.chance(Operation::Append, Fault::LoseRequest, 0.1);
@@ -140,11 +140,12 @@ fn trouble(env: &Env) -> Faults {
     faults
 }
 
-/// Runs writers side by side under trouble; returns whether the log holds what they think, and how often they settled.
+/// Runs writers at the same time with random faults. Returns whether the log has what they expect, and how often they
+/// settled.
 fn run(seed: u64, writers: &'static [&'static str], settling: Settling) -> (bool, u64) {
     simulate(seed, |env| async move {
         let memory = MemoryLog::new();
-        let log = Log::new(FaultyLog::new(Arc::new(memory.clone()), &trouble(&env)));
+        let log = Log::new(FaultyLog::new(Arc::new(memory.clone()), &random_faults(&env)));
         let mut tasks = Vec::new();
         for name in writers {
             let (env, log) = (env.clone(), log.clone());
@@ -159,7 +160,7 @@ fn run(seed: u64, writers: &'static [&'static str], settling: Settling) -> (bool
             committed.extend(by_one);
             settled += by_one_settled;
         }
-        // Whatever is late has come by then.
+        // By then, every late append has been submitted.
         env.sleep(Duration::from_secs(1)).await;
         committed.sort();
         let read =
@@ -171,7 +172,7 @@ fn run(seed: u64, writers: &'static [&'static str], settling: Settling) -> (bool
 }
 
 #[test]
-fn one_writer_loses_nothing_and_doubles_nothing() {
+fn one_writer_loses_nothing_and_writes_nothing_twice() {
     let mut settled = 0;
     for seed in 0..SEEDS {
         let (agrees, by_seed) = run(seed, &["a"], Settling::TakeFirst);
@@ -182,20 +183,20 @@ fn one_writer_loses_nothing_and_doubles_nothing() {
 }
 
 #[test]
-fn writers_that_push_each_other_out_lose_nothing_and_double_nothing() {
+fn writers_that_replace_each_other_lose_nothing_and_write_nothing_twice() {
     for seed in 0..SEEDS {
         assert!(run(seed, &["a", "b", "c"], Settling::TakeFirst).0, "seed {seed}");
     }
 }
 
-/// The test above can fail: without the take, a late append comes after the writer has looked.
+/// Shows that the tests above can fail: without the take, a late append is written after the writer has read.
 #[test]
-fn settling_without_a_take_is_found_out() {
+fn settling_without_a_take_loses_an_append() {
     assert!((0..SEEDS).any(|seed| !run(seed, &["a"], Settling::ReadOnly).0));
 }
 
 #[test]
-fn the_same_seed_runs_the_same_way() {
+fn the_same_seed_gives_the_same_run() {
     for seed in 0..10 {
         let again = || run(seed, &["a", "b", "c"], Settling::TakeFirst);
         assert_eq!(again(), again());

@@ -1,8 +1,8 @@
-//! The Bulletin port: small values by key, durable and unconditional.
+//! The Bulletin port: small values by key, durable, written without a condition.
 //!
-//! For what is neither truth nor derived from it, such as how far an asynchronous projector has come: losing the store
-//! must not lose it, and it is too small and changes too often for the log. It lies beside the log and is closed with it:
-//! [`Log::bulletin`](crate::Log::bulletin).
+//! It is for data that is neither the truth nor derived from it, such as the offset that an asynchronous projector has
+//! reached. Losing the store must not lose that offset, and it changes too often to be stored in the log. A bulletin is
+//! stored next to its log and is closed with it: [`Log::bulletin`](crate::Log::bulletin).
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,22 +11,23 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use seriatim_types::ErrorKind;
 
-/// A key of a bulletin. Ours are under 150 bytes.
+/// The largest key of a bulletin. Seriatim's own keys are under 150 bytes.
 pub const BULLETIN_KEY_BYTES_MAX: usize = 256;
 
-/// A value on a bulletin. Ours have 8 bytes; a bulletin is written whole.
+/// The largest value on a bulletin. Seriatim's own values have 8 bytes. A bulletin is written as a whole, so values are
+/// small.
 pub const BULLETIN_VALUE_BYTES_MAX: usize = 1_024;
 
-/// Why a bulletin did not do what it was asked to.
+/// Why a bulletin did not read or write.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BulletinError {
-    /// The storage underneath does not work. A value that was to be posted may be there or not.
+    /// The storage below does not work. The value that was to be written may be stored or not.
     #[error("the bulletin is unavailable: {0}")]
     Unavailable(String),
-    /// What is stored is damaged, or of a newer format.
+    /// The stored bulletin is damaged, or has a newer format.
     #[error("the bulletin cannot be read: {0}")]
     Corrupt(String),
-    /// A key, a value or all of them together are larger than a limit allows. Nothing was posted.
+    /// A key, a value or all of them together exceed a limit. Nothing was written.
     #[error("a {what} may have {max} bytes, this one has {found}")]
     TooLarge {
         /// What is too large.
@@ -36,8 +37,8 @@ pub enum BulletinError {
         /// How much it was.
         found: usize,
     },
-    /// Its log has been closed.
-    #[error("the bulletin is closed")]
+    /// The bulletin's log has been closed. Open it again.
+    #[error("the bulletin is closed with its log: open the log again")]
     Closed,
 }
 
@@ -54,18 +55,20 @@ impl BulletinError {
     }
 }
 
-/// Where a bulletin lives. Callers use [`Bulletin`], which checks sizes.
+/// What a bulletin is stored in. Callers use [`Bulletin`], which checks sizes.
 #[async_trait]
 pub trait BulletinBackend: Send + Sync + fmt::Debug + 'static {
-    /// The value that was posted last under a key.
+    /// The value that was written last under a key.
     async fn get(&self, key: &str) -> Result<Option<Bytes>, BulletinError>;
 
-    /// Posts a value under a key, in place of the one before it. Durable before it returns. Once begun, it goes on to its
-    /// end, also if the future is dropped.
+    /// Writes a value under a key and replaces the previous one. The value is durable before this returns. A write that has
+    /// begun is completed also if its future is dropped.
     async fn put(&self, key: &str, value: &[u8]) -> Result<(), BulletinError>;
 }
 
 /// Small values by key. Clones are the same bulletin.
+///
+/// A value that [`Bulletin::put`] has written is durable: it is there after a crash and after the log is opened again.
 ///
 /// ```
 /// use seriatim_storage::{Log, memory::MemoryLog};
@@ -89,20 +92,21 @@ impl Bulletin {
         Self { backend }
     }
 
-    /// The value that was posted last under a key.
+    /// The value that was written last under a key, or `None`.
     ///
     /// # Errors
     ///
-    /// [`BulletinError`].
+    /// [`BulletinError`], except `TooLarge`.
     pub async fn get(&self, key: &str) -> Result<Option<Bytes>, BulletinError> {
         self.backend.get(key).await
     }
 
-    /// Posts a value under a key, in place of the one before it. Durable when it returns.
+    /// Writes a value under a key and replaces the previous one. The value is durable when this returns.
     ///
     /// # Errors
     ///
-    /// [`BulletinError`]: the value of before may still be there.
+    /// [`BulletinError::TooLarge`] and [`BulletinError::Closed`]: nothing was written. After any other error either the
+    /// previous or the new value is stored; write it again.
     pub async fn put(&self, key: &str, value: &[u8]) -> Result<(), BulletinError> {
         check("key of a bulletin", BULLETIN_KEY_BYTES_MAX, key.len())?;
         check("value on a bulletin", BULLETIN_VALUE_BYTES_MAX, value.len())?;

@@ -1,7 +1,8 @@
-//! The Cells port: values by key that are written on condition.
+//! The Cells port: values by key that are written only if a condition holds.
 //!
-//! For what is neither in the log nor derived from it, and has several writers, such as block reservations of programs that
-//! embed the allocator. Few keys, small values, each write durable when it returns.
+//! Cells are for data that is neither in the log nor derived from it, and has several writers, such as the block
+//! reservations of programs that embed the allocator. There are few keys with small values. Each write is durable when it
+//! returns.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,16 +13,16 @@ use bytes::Bytes;
 use crate::store::check_write;
 use crate::{Key, StoreError};
 
-/// Where cells live. Implementors run the conformance suite (`seriatim_storage_testing::cells_conformance!`); callers use [`Cells`], which
-/// checks keys and sizes first.
+/// What cells are stored in. Backends must pass the conformance suite (`seriatim_storage_testing::cells_conformance!`).
+/// Callers use [`Cells`], which checks keys and sizes first.
 #[async_trait]
 pub trait CellsBackend: Send + Sync + fmt::Debug + 'static {
     /// The value of a key.
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError>;
 
-    /// If the key's value is `expected` (`None`: it has none), makes it `value` (`None`: removes it) and says `true`;
-    /// else changes nothing and says `false`. Atomic against every other write; durable when it returns, and so is what
-    /// a comparison that failed has seen.
+    /// If the key's value is `expected` (`None`: it has no value), sets it to `value` (`None`: removes it) and returns
+    /// `true`. Otherwise changes nothing and returns `false`. Atomic with respect to every other write. When this returns,
+    /// the new value is durable; if the comparison failed, the value that was found is durable.
     async fn compare_and_set(
         &self,
         key: Key<'_>,
@@ -29,11 +30,14 @@ pub trait CellsBackend: Send + Sync + fmt::Debug + 'static {
         value: Option<&[u8]>,
     ) -> Result<bool, StoreError>;
 
-    /// Releases everything. Closing twice is fine.
+    /// Releases everything. Closing twice is allowed.
     async fn close(&self) -> Result<(), StoreError>;
 }
 
-/// Values that are written on condition. Clones are the same cells.
+/// Values that are written only if a condition holds. Clones are the same cells.
+///
+/// A write that returned `true` is durable and took effect exactly once. One that returned `false` changed nothing. After
+/// [`StoreError::InDoubt`] a write may have taken effect or not: read the value to find out.
 ///
 /// ```
 /// use seriatim_storage::{Cells, Key, memory::MemoryCells};
@@ -75,17 +79,17 @@ impl Cells {
         self.backend.get(key).await
     }
 
-    /// Writes the value if the key has none; says whether it did. Durable when it returns.
+    /// Writes the value if the key has none. Returns whether it did. The result is durable when this returns.
     ///
     /// # Errors
     ///
-    /// [`StoreError`]; the write may have happened if the kind is in doubt.
+    /// [`StoreError`]. Nothing was written, unless it is [`StoreError::InDoubt`]: then the value may have been written.
     pub async fn insert_if_absent(&self, key: Key<'_>, value: &[u8]) -> Result<bool, StoreError> {
         check_write(key, value)?;
         self.backend.compare_and_set(key, None, Some(value)).await
     }
 
-    /// Writes the value if the key has the expected one; says whether it did. Durable when it returns.
+    /// Writes the value if the key has the expected one. Returns whether it did. The result is durable when this returns.
     ///
     /// # Errors
     ///
@@ -100,7 +104,7 @@ impl Cells {
         self.backend.compare_and_set(key, Some(expected), Some(value)).await
     }
 
-    /// Removes the key if it has the expected value; says whether it did. Durable when it returns.
+    /// Removes the key if it has the expected value. Returns whether it did. The result is durable when this returns.
     ///
     /// # Errors
     ///
@@ -114,7 +118,7 @@ impl Cells {
     ///
     /// # Errors
     ///
-    /// [`StoreError`]; they are closed all the same.
+    /// [`StoreError`]; the cells are closed nevertheless.
     pub async fn close(&self) -> Result<(), StoreError> {
         self.backend.close().await
     }

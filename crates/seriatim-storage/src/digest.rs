@@ -1,4 +1,4 @@
-//! SHA-256, as a value.
+//! SHA-256 digests.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,12 +7,12 @@ use sha2::{Digest as _, Sha256};
 
 /// A SHA-256 digest: of a body, or the head of a workspace's chain.
 ///
-/// SHA-256 because whoever verifies an audit has it at hand, in any language, without us.
+/// SHA-256 because every language has it: an audit can be verified without Seriatim.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// What the first entry of a workspace is chained to: no entry.
+    /// The chain head before the first entry of a workspace.
     pub const ZERO: Self = Self([0; 32]);
 
     /// The digest with these bytes.
@@ -54,7 +54,7 @@ impl fmt::Debug for Digest {
 
 /// Why a text is not a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a digest is 64 hexadecimal digits")]
+#[error("this is not a digest: write 64 hexadecimal digits")]
 pub struct ParseDigestError;
 
 impl FromStr for Digest {

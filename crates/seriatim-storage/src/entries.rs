@@ -1,12 +1,12 @@
-//! Entries in a row, in one buffer.
+//! Several entries in one buffer.
 
 use seriatim_types::{AppendId, PartitionOffset, limits};
 
 use crate::entry::{self, Entry, EntryTooLarge, Header};
 use crate::{BadEntry, Digest};
 
-/// The entries of one append, encoded one behind the other. Filled before the append, and reused after it: clearing
-/// keeps the memory.
+/// The entries of one append, encoded one after the other. The buffer is filled before the append and can be reused after
+/// it: [`Entries::reset`] keeps the memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entries {
     append: AppendId,
@@ -21,7 +21,7 @@ impl Entries {
         Self { append, bytes: Vec::new(), count: 0 }
     }
 
-    /// Forgets all entries and takes another id; keeps the memory.
+    /// Removes all entries and sets another id. Keeps the memory.
     pub fn reset(&mut self, append: AppendId) {
         self.append = append;
         self.bytes.clear();
@@ -32,7 +32,7 @@ impl Entries {
     ///
     /// # Errors
     ///
-    /// [`EntryTooLarge`] if the entry, or the whole append with it, would pass a limit; nothing is added then.
+    /// [`EntryTooLarge`] if the entry, or the whole append with it, would exceed a limit. Nothing is added then.
     pub fn push(
         &mut self,
         header: &Header<'_>,
@@ -41,24 +41,20 @@ impl Entries {
     ) -> Result<Digest, EntryTooLarge> {
         if self.count == limits::APPEND_ENTRIES_MAX {
             let max = limits::APPEND_ENTRIES_MAX;
-            return Err(EntryTooLarge { what: "siblings in its append", max, found: max + 1 });
+            return Err(EntryTooLarge { what: "entries in its append", max, found: max + 1 });
         }
         let before = self.bytes.len();
         let chain = entry::encode(&mut self.bytes, self.append, header, previous, body)?;
         if self.bytes.len() > limits::APPEND_BYTES_MAX {
             let found = self.bytes.len();
             self.bytes.truncate(before);
-            return Err(EntryTooLarge {
-                what: "bytes together with its append",
-                max: limits::APPEND_BYTES_MAX,
-                found,
-            });
+            return Err(EntryTooLarge { what: "bytes in its append", max: limits::APPEND_BYTES_MAX, found });
         }
         self.count += 1;
         Ok(chain)
     }
 
-    /// The id that every one of them carries.
+    /// The append id that each of the entries has.
     #[must_use]
     pub fn append_id(&self) -> AppendId {
         self.append
@@ -76,7 +72,7 @@ impl Entries {
         self.count == 0
     }
 
-    /// All of them as stored, one behind the other.
+    /// All of them as stored, one after the other.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
@@ -86,7 +82,7 @@ impl Entries {
     ///
     /// # Panics
     ///
-    /// Never: they were encoded here.
+    /// Never: the bytes were encoded by [`Entries::push`].
     pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
         let mut rest = &self.bytes[..];
         std::iter::from_fn(move || {
@@ -100,7 +96,7 @@ impl Entries {
     }
 }
 
-/// Entries read from one partition, in a row from an offset. Every one of them decodes: that was checked on reading.
+/// Consecutive entries of one partition, from an offset on. Each was checked when it was read, so each decodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadEntries {
     first: PartitionOffset,
@@ -110,7 +106,7 @@ pub struct ReadEntries {
 }
 
 impl ReadEntries {
-    /// None yet; the first will be the one at `from`.
+    /// No entries yet. The first one will be at offset `from`.
     #[must_use]
     pub fn new(from: PartitionOffset) -> Self {
         Self { first: from, next: from, bytes: Vec::new(), ends: Vec::new() }
@@ -133,13 +129,13 @@ impl ReadEntries {
         Ok(entry.size())
     }
 
-    /// The offset of the first entry, or the offset asked for if there is none.
+    /// The offset of the first entry. If there is none: the offset that was read from.
     #[must_use]
     pub fn first(&self) -> PartitionOffset {
         self.first
     }
 
-    /// Where to read on.
+    /// The offset to read from next.
     #[must_use]
     pub fn next(&self) -> PartitionOffset {
         self.next
@@ -157,7 +153,7 @@ impl ReadEntries {
         self.ends.is_empty()
     }
 
-    /// All of them as stored, one behind the other.
+    /// All of them as stored, one after the other.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes

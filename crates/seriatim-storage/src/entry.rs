@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! offset  size  field
-//!      0     4  length of everything behind this field
-//!      4     4  checksum: CRC-32 of everything behind this field
+//!      0     4  length of everything after this field
+//!      4     4  checksum: CRC-32 of everything after this field
 //!      8     1  version, 1
 //!      9     8  workspace
 //!     17     2  kind of the workspace
@@ -33,7 +33,7 @@ use crate::Digest;
 /// The version of the entry layout that this code writes, and the newest that it reads.
 pub const ENTRY_VERSION: u8 = 1;
 
-/// Bytes of an entry in front of its draws.
+/// Bytes of an entry before its draws.
 const FIXED_BYTES: usize = 87;
 const LENGTH_BYTES: usize = 4;
 const CHECKED_FROM: usize = 8;
@@ -41,7 +41,7 @@ const DRAW_BYTES: usize = 18;
 const RAISE_BYTES: usize = 10;
 const CHAIN_BYTES: usize = 32;
 
-/// A run of numbers drawn from one sequence: `first`, and `count` in a row.
+/// Consecutive numbers drawn from one sequence: `count` numbers from `first` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Draw {
     /// The sequence.
@@ -52,7 +52,7 @@ pub struct Draw {
     pub count: u64,
 }
 
-/// A sequence set to go on from a later number: an import, or an explained gap.
+/// A sequence that continues from a later number: an import, or an explained gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Raise {
     /// The sequence.
@@ -61,7 +61,7 @@ pub struct Raise {
     pub next: Number,
 }
 
-/// What the log and the sequencer know of an event; the body is opaque to them.
+/// The part of an event that the log and the sequencer read. The body is opaque to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header<'a> {
     /// The workspace whose event it is.
@@ -80,9 +80,9 @@ pub struct Header<'a> {
     pub raises: &'a [Raise],
 }
 
-/// Why a header cannot be written.
+/// Why an entry cannot be written: it exceeds a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an entry may have {max} {what}, this one has {found}")]
+#[error("an entry may have {max} {what}, and this one has {found}: write less with one event")]
 pub struct EntryTooLarge {
     /// What there is too much of.
     pub what: &'static str,
@@ -92,7 +92,7 @@ pub struct EntryTooLarge {
     pub found: usize,
 }
 
-/// Writes an entry to the end of `buffer` and returns the workspace's new chain head. On an error nothing is written.
+/// Appends an entry to `buffer` and returns the workspace's new chain head. On an error nothing is written.
 pub(crate) fn encode(
     buffer: &mut Vec<u8>,
     append: AppendId,
@@ -112,7 +112,8 @@ pub(crate) fn encode(
     }
     let start = buffer.len();
     buffer.reserve(size);
-    // Built in place and added in one piece: this is part of every command, and a check for room per field shows.
+    // The fixed part is built on the stack and added at once: every command runs this, and a capacity check per field is
+    // slow.
     let mut fixed = [0; FIXED_BYTES];
     fixed[..4].copy_from_slice(&small_u32(size - LENGTH_BYTES).to_be_bytes());
     fixed[8] = ENTRY_VERSION;
@@ -145,8 +146,8 @@ pub(crate) fn encode(
     Ok(chain)
 }
 
-/// The chain head behind an entry with this header, computed as an append does: the SHA-256 of the previous head and the
-/// header. For whoever has the header and not the log; the body counts by its digest.
+/// The chain head after an entry with this header, computed as an append does: the SHA-256 of the previous head and the
+/// header. For callers that have the header and not the log. The body is covered by its digest.
 ///
 /// # Errors
 ///
@@ -174,16 +175,18 @@ pub enum BadEntry {
         /// Bytes that there are.
         found: usize,
     },
-    /// The checksum does not fit the bytes.
-    #[error("an entry's checksum is {expected:08x} and its bytes give {found:08x}")]
+    /// The checksum does not match the bytes.
+    #[error("an entry is damaged: its checksum is {expected:08x}, and its bytes have {found:08x}")]
     Checksum {
-        /// What is stored.
+        /// The checksum that is stored.
         expected: u32,
-        /// What the bytes give.
+        /// The checksum of the bytes.
         found: u32,
     },
     /// A newer Seriatim wrote it.
-    #[error("an entry has version {found}, and this program reads up to {ENTRY_VERSION}: use a newer one")]
+    #[error(
+        "an entry has version {found}, and this program reads versions up to {ENTRY_VERSION}: use a newer program"
+    )]
     Newer {
         /// The version that it has.
         found: u8,
@@ -196,7 +199,7 @@ pub enum BadEntry {
     },
 }
 
-/// An entry, read where it lies: decoding checks everything once and copies nothing.
+/// An entry that borrows its bytes: decoding checks all of them once and copies nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
     bytes: &'a [u8],
@@ -207,7 +210,7 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Reads the entry at the start of `bytes`. What follows it is left alone: [`Entry::size`] says where.
+    /// Reads the entry at the start of `bytes`. Bytes after it are not read; [`Entry::size`] gives its length.
     ///
     /// # Errors
     ///
@@ -223,12 +226,12 @@ impl<'a> Entry<'a> {
         Self::parse(bytes)
     }
 
-    /// Reads bytes that [`Entry::decode`] has accepted before: one whole entry, its checksum not computed again.
+    /// Reads one whole entry that [`Entry::decode`] has accepted before. Does not compute its checksum again.
     pub(crate) fn decode_checked(bytes: &'a [u8]) -> Result<Self, BadEntry> {
         Self::parse(bytes)
     }
 
-    /// How many bytes the entry at the start of `bytes` has, by its own word: for skipping one without reading it.
+    /// The length of the entry at the start of `bytes`, from its length field. For skipping an entry without reading it.
     ///
     /// # Errors
     ///
@@ -244,7 +247,7 @@ impl<'a> Entry<'a> {
         Ok(size)
     }
 
-    /// Reads bytes whose length and checksum are known to be right.
+    /// Reads bytes whose length and checksum have been checked.
     fn parse(bytes: &'a [u8]) -> Result<Self, BadEntry> {
         let mut fields = &bytes[CHECKED_FROM..FIXED_BYTES];
         let version = fields.get_u8();
@@ -324,13 +327,13 @@ impl<'a> Entry<'a> {
         Timestamp::from_millis(self.u64_at(27))
     }
 
-    /// The append that brought it.
+    /// The id of the append that wrote it.
     #[must_use]
     pub fn append_id(&self) -> AppendId {
         self.append
     }
 
-    /// SHA-256 of the body, as the header has it. [`Entry::body_is_intact`] compares.
+    /// SHA-256 of the body, as stored in the header. [`Entry::body_is_intact`] compares.
     #[must_use]
     pub fn body_digest(&self) -> Digest {
         self.digest_at(51)
@@ -371,7 +374,7 @@ impl<'a> Entry<'a> {
         &self.bytes[self.body_at()..]
     }
 
-    /// Whether the body is the one that the header speaks of.
+    /// Whether the body has the digest that the header has.
     #[must_use]
     pub fn body_is_intact(&self) -> bool {
         Digest::of(self.body()) == self.body_digest()

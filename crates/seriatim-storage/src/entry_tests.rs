@@ -22,9 +22,9 @@ fn draw(sequence: u16, first: u64, count: u64) -> Draw {
     Draw { sequence: SequenceId::new(sequence), first: Number::new(first), count }
 }
 
-/// The bytes of format version 1 are a promise: this test may get siblings, never another value.
+/// The bytes of format version 1 never change. Tests may be added here; this one keeps its value.
 #[test]
-fn the_bytes_of_version_1_stay_as_they_are() {
+fn the_bytes_of_version_1_do_not_change() {
     let mut bytes = Vec::new();
     let raise = Raise { sequence: SequenceId::new(2), next: Number::new(5_001) };
     encode(&mut bytes, append_id(), &header(&[draw(1, 17, 2)], &[raise], b"tea"), Digest::ZERO, b"tea")
@@ -51,7 +51,7 @@ fn the_bytes_of_version_1_stay_as_they_are() {
 }
 
 #[test]
-fn a_changed_bit_anywhere_is_noticed() {
+fn every_changed_bit_is_detected() {
     let mut bytes = Vec::new();
     encode(&mut bytes, append_id(), &header(&[draw(1, 17, 2)], &[], b"tea"), Digest::ZERO, b"tea").unwrap();
     for bit in 0..bytes.len() * 8 {
@@ -65,7 +65,7 @@ fn a_changed_bit_anywhere_is_noticed() {
 }
 
 #[test]
-fn a_newer_version_is_refused_by_name() {
+fn a_newer_version_is_refused_with_its_own_error() {
     let mut bytes = Vec::new();
     encode(&mut bytes, append_id(), &header(&[], &[], b""), Digest::ZERO, b"").unwrap();
     bytes[8] = 2;
@@ -73,15 +73,21 @@ fn a_newer_version_is_refused_by_name() {
     bytes[4..8].copy_from_slice(&checksum.to_be_bytes());
     let error = Entry::decode(&bytes).unwrap_err();
     assert_eq!(error, BadEntry::Newer { found: 2 });
-    assert_eq!(error.to_string(), "an entry has version 2, and this program reads up to 1: use a newer one");
+    assert_eq!(
+        error.to_string(),
+        "an entry has version 2, and this program reads versions up to 1: use a newer program"
+    );
 }
 
 #[test]
-fn too_much_is_refused_and_writes_nothing() {
+fn an_entry_that_exceeds_a_limit_is_refused_and_writes_nothing() {
     let draws = vec![draw(1, 1, 1); limits::DRAWS_MAX + 1];
     let mut bytes = vec![42];
     let error = encode(&mut bytes, append_id(), &header(&draws, &[], b""), Digest::ZERO, b"").unwrap_err();
-    assert_eq!(error.to_string(), "an entry may have 4096 draws, this one has 4097");
+    assert_eq!(
+        error.to_string(),
+        "an entry may have 4096 draws, and this one has 4097: write less with one event"
+    );
     let body = vec![0; limits::ENTRY_BYTES_MAX];
     let error = encode(&mut bytes, append_id(), &header(&[], &[], b""), Digest::ZERO, &body).unwrap_err();
     assert_eq!(error.what, "bytes");
@@ -106,7 +112,7 @@ proptest! {
         raises in prop::collection::vec(any_raise(), 0..4),
         body in prop::collection::vec(any::<u8>(), 0..300),
         previous in any::<[u8; 32]>(),
-        behind in prop::collection::vec(any::<u8>(), 0..20),
+        following in prop::collection::vec(any::<u8>(), 0..20),
     ) {
         let (workspace, kind, offset, time, epoch, counter) = ids;
         let header = Header {
@@ -123,7 +129,7 @@ proptest! {
         let mut bytes = Vec::new();
         let chain = encode(&mut bytes, append, &header, previous, &body).unwrap();
         let size = bytes.len();
-        bytes.extend(behind);
+        bytes.extend(following);
 
         let entry = Entry::decode(&bytes).unwrap();
         prop_assert_eq!(entry.size(), size);

@@ -1,11 +1,11 @@
 //! The storage ports of Seriatim.
 //!
-//! - [`Log`]: where the truth lives. Durable, append-only, one owner per partition.
+//! - [`Log`]: the source of truth. Durable, append-only, one owner per partition.
 //! - [`Store`]: ordered key-value pairs for everything that is derived from the log.
-//! - [`Cells`]: values that several writers change on condition.
-//! - [`Bulletin`]: small durable values beside the log that are neither.
+//! - [`Cells`]: values that several writers change, each write under a condition.
+//! - [`Bulletin`]: small durable values next to the log, neither in it nor derived from it.
 //!
-//! [`Storage`] is an open storage of any kind: a log, a store, and what only some kinds have.
+//! [`Storage`] is an open storage of any kind: a log, a store, and parts that only some kinds have.
 //!
 //! Backends implement [`LogBackend`], [`StoreBackend`] and [`CellsBackend`]; [`memory`] has one of each. The
 //! conformance suites of `seriatim-storage-testing` check whether a backend does what the ports promise.
@@ -60,10 +60,10 @@ pub use entries::{Entries, ReadEntries};
 pub use entry::{BadEntry, Draw, ENTRY_VERSION, Entry, EntryTooLarge, Header, Raise, chain_head};
 pub use log::{
     Append, AppendError, AppendFuture, Follower, Log, LogBackend, LogError, LogId, Owner, ReadLimit, Receipt,
-    Taken,
+    TakenPartition,
 };
 pub use storage::{
-    Backup, BackupError, BackupReport, CloseError, DestinationError, Room, ScratchStore, Storage,
+    Backup, BackupError, BackupReport, CloseError, DestinationError, DiskSpace, ScratchStore, Storage,
     StorageBackend,
 };
 pub use store::{

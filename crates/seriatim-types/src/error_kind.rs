@@ -1,40 +1,40 @@
-//! What kind of trouble an error is.
+//! Kinds of errors, by what the caller can do.
 
 use std::fmt;
 
-/// What a caller can do about an error. Every public error of Seriatim answers `kind()`.
+/// What a caller can do about an error. Every public error of Seriatim has a method `kind()`.
 ///
 /// HTTP status, exit code and retry policy are functions of the kind, each in one exhaustive match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// Too much is under way. Nothing was done; try again after a moment.
+    /// Too much is in progress. Nothing was done; try again after a short time.
     Busy,
-    /// A part that is needed cannot be reached or refuses to work: storage unreachable or nearly full, a partition
-    /// stopped. Nothing was done; somebody has to look before it helps to try again.
+    /// A part that is needed cannot be reached or does not work: storage unreachable or nearly full, a partition
+    /// stopped. Nothing was done. An operator has to fix the cause before a retry can succeed.
     Unavailable,
-    /// What the caller expected is not what is there. Nothing was done; read again and decide.
+    /// The stored state is not what the caller expected. Nothing was done; read again and decide.
     Conflict,
-    /// The request itself is wrong. Nothing was done; mend the request.
+    /// The request itself is wrong. Nothing was done; correct the request.
     Invalid,
     /// What was asked for does not exist.
     NotFound,
     /// Stored data contradicts itself. Nothing was changed; run `seriatim doctor`.
     Corrupt,
-    /// There are no more numbers. Nothing was done; widen the range.
+    /// The sequence or range has no more numbers. Nothing was done; widen the range.
     Exhausted,
-    /// Larger than a limit allows. Nothing was done; send less at once.
+    /// Larger than a limit allows. Nothing was done; send less in one request.
     TooLarge,
-    /// A restored copy that nobody has unfenced. It reads, and issues nothing until `seriatim unfence`.
+    /// The storage is a restored copy that is still fenced. It can be read, and issues nothing until `seriatim unfence`.
     Fenced,
-    /// It may have happened and it may not. Ask the log, or repeat with the same idempotency key.
+    /// It may have happened or not. Read the log, or repeat the request with the same idempotency key.
     InDoubt,
-    /// The caller is not known. Bring a valid token.
+    /// The caller is not known. Send a valid token.
     Unauthorized,
-    /// The caller is known and may not. Ask for a token with the right scope.
+    /// The caller is known and lacks the permission. Use a token with the right scope.
     Forbidden,
     /// A defect of Seriatim. Please report it.
     Internal,
-    /// The thing has been closed. Open it again.
+    /// The component has been closed. Open it again.
     Closed,
 }
 

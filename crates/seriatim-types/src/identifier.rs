@@ -1,4 +1,4 @@
-//! Identifiers: names as numbers. They can be compared and shown, never added.
+//! Identifiers: numbers that name things. They can be compared and shown, not added.
 
 macro_rules! identifier {
     ($(#[$doc:meta])* $name:ident($inner:ty)) => {
@@ -51,7 +51,7 @@ identifier! {
 }
 
 identifier! {
-    /// The name of a sequence, as a number.
+    /// A sequence, by its number in the definition.
     SequenceId(u16)
 }
 

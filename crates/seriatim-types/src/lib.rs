@@ -1,8 +1,8 @@
 //! Names and numbers of Seriatim.
 //!
-//! A newtype for every number that crosses a module, so that an offset of one kind cannot be used for another, and so
-//! that "the next one" has one meaning and one checked function. There is no I/O and no async here. Beside them is what every
-//! crate needs: kinds of errors, the text of a panic, and locks ([`sync`]).
+//! There is a newtype for every number that crosses a module. So an offset of one kind cannot be used for another, and
+//! "the next one" has one meaning and one checked function. There is no I/O and no async here. The crate also has what every
+//! other crate needs: kinds of errors, the text of a panic, and locks ([`sync`]).
 //!
 //! ```
 //! use seriatim_types::{PartitionOffset, WorkspaceOffset};
@@ -14,7 +14,7 @@
 //! assert_eq!(WorkspaceOffset::new(0), None);
 //! ```
 //!
-//! Unlike things do not mix:
+//! Positions of different kinds do not mix:
 //!
 //! ```compile_fail
 //! use seriatim_types::{PartitionOffset, WorkspaceOffset};

@@ -1,6 +1,6 @@
 use std::any::Any;
 
-/// What a panic said, from what was caught: the text of `panic!`, or that it had none.
+/// The message of a caught panic: the text of `panic!`, or "no message".
 ///
 /// ```
 /// let caught = std::panic::catch_unwind(|| panic!("out of {}", "tea")).unwrap_err();

@@ -47,9 +47,9 @@ impl PartitionCount {
     }
 }
 
-/// A partition of an application: what a log is addressed by.
+/// A partition of an application: the address of a log's partition.
 ///
-/// Two applications that have the same [`PartitionId`] never meet, because the application is part of the address.
+/// Partitions of two applications are different even if their [`PartitionId`] is the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Partition {
     /// The application.
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_workspace_always_falls_into_the_same_partition() {
+    fn a_workspace_is_always_in_the_same_partition() {
         let four = PartitionCount::new(4).unwrap();
         assert_eq!(four.partition_of(WorkspaceId::FIRST).get(), 0);
         assert_eq!(four.partition_of(WorkspaceId::new(7)).get(), 3);

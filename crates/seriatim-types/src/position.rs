@@ -49,7 +49,7 @@ macro_rules! position {
                 }
             }
 
-            /// How many positions lie in `earlier..self`; `None` if `earlier` is later.
+            /// How many positions are in `earlier..self`; `None` if `earlier` is later.
             #[must_use]
             pub const fn since(self, earlier: Self) -> Option<u64> {
                 self.0.get().checked_sub(earlier.0.get())
@@ -101,10 +101,10 @@ position! {
     Epoch
 }
 
-/// Names one append for ever: the epoch of the owner that made it, and a counter within that epoch.
+/// Identifies one append permanently: the epoch of the owner that made it, and a counter within that epoch.
 ///
-/// An epoch is raised durably before its first append, so no two appends share an id, restarts included. Whoever is in
-/// doubt about an append reads the entry at its offset and compares ids.
+/// An epoch is raised durably before its first append, so no two appends have the same id, also after restarts. A caller
+/// that is in doubt about an append reads the entry at its offset and compares ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AppendId {
     /// The epoch of the owner.

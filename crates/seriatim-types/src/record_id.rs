@@ -1,4 +1,4 @@
-//! Record ids and the ranges that never come out of a sequence.
+//! Record ids, and the ranges that are not drawn from a sequence.
 
 use std::ops::RangeInclusive;
 
@@ -24,7 +24,7 @@ impl RecordId {
         Self::RAW.contains(&self.get())
     }
 
-    /// Whether this id is kept out of all sequences.
+    /// Whether no sequence draws this id.
     #[must_use]
     pub fn is_reserved(self) -> bool {
         Self::RESERVED.contains(&self.get())

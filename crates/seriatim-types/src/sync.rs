@@ -1,8 +1,8 @@
-//! The locks of Seriatim: those of the standard library, without poison.
+//! The locks of Seriatim: those of the standard library, without poisoning.
 //!
-//! A lock of the standard library is poisoned when a thread panics while it holds it, and says so to everyone who locks it
-//! later. No user of a lock here can do more about that than continue with what is there, because a panic is dealt with where
-//! it is caught:
+//! A lock of the standard library is poisoned when a thread panics while it holds the lock. Every later `lock` then gives an
+//! error. No user of a lock here can do more about that than continue with the current value, because each panic is handled
+//! where it is caught:
 //!
 //! - A panic in a partition's task, its flusher or its recovery stops that partition, and what was in memory is derived again
 //!   from the log when it is opened.
@@ -10,11 +10,12 @@
 //! - A panic in the log's committer stops the log.
 //! - A panic in a request is answered with an internal error.
 //!
-//! The sections under a lock are short, do no I/O except in the bulletin and the file backend, and run no code of users. So
-//! the only effect that poison would have is a second panic in a thread that did nothing wrong.
+//! The code under a lock is short, does no I/O except in the bulletin and the file backend, and calls no code of users. So
+//! poisoning would only cause a second panic, in a thread that did nothing wrong.
 //!
-//! This is in the lowest crate because the workflow runtime has no environment (`seriatim-env`) below it. `clippy.toml` forbids
-//! [`PoisonError::into_inner`] everywhere else. Tests may use the locks of the standard library: a test fails by panicking.
+//! This is in the lowest crate because the workflow runtime has no environment (`seriatim-env`) below it. `clippy.toml`
+//! forbids [`PoisonError::into_inner`] everywhere else. Tests may use the locks of the standard library: a test fails by
+//! panicking.
 //!
 //! ```
 //! use seriatim_types::sync::Mutex;
@@ -28,12 +29,12 @@
 //! *counter.lock() += 1;
 //! assert_eq!(counter.into_inner(), 2);
 //! ```
-#![allow(clippy::disallowed_methods, reason = "the one place that recovers from poison")]
+#![allow(clippy::disallowed_methods, reason = "the one place that ignores poisoning")]
 
 use std::sync::{self, PoisonError, TryLockError};
 pub use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
-/// [`std::sync::Mutex`] without poison.
+/// [`std::sync::Mutex`] without poisoning.
 #[derive(Debug, Default)]
 pub struct Mutex<T>(sync::Mutex<T>);
 
@@ -48,7 +49,7 @@ impl<T> Mutex<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value, without locking: no one else can hold it.
+    /// The value, without locking: `&mut self` proves that no one else holds the lock.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -59,7 +60,7 @@ impl<T> Mutex<T> {
     }
 }
 
-/// [`std::sync::RwLock`] without poison.
+/// [`std::sync::RwLock`] without poisoning.
 #[derive(Debug, Default)]
 pub struct RwLock<T>(sync::RwLock<T>);
 
@@ -79,18 +80,18 @@ impl<T> RwLock<T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`RwLock::read`], and none instead of waiting.
+    /// As [`RwLock::read`], but returns `None` instead of waiting.
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-        free(self.0.try_read())
+        unless_held(self.0.try_read())
     }
 
-    /// As [`RwLock::write`], and none instead of waiting.
+    /// As [`RwLock::write`], but returns `None` instead of waiting.
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-        free(self.0.try_write())
+        unless_held(self.0.try_write())
     }
 }
 
-fn free<G>(tried: sync::TryLockResult<G>) -> Option<G> {
+fn unless_held<G>(tried: sync::TryLockResult<G>) -> Option<G> {
     match tried {
         Ok(guard) => Some(guard),
         Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -98,23 +99,23 @@ fn free<G>(tried: sync::TryLockResult<G>) -> Option<G> {
     }
 }
 
-/// [`std::sync::Condvar`] for a [`Mutex`] without poison.
+/// [`std::sync::Condvar`] for a [`Mutex`] without poisoning.
 #[derive(Debug, Default)]
 pub struct Condvar(sync::Condvar);
 
 impl Condvar {
-    /// A condition that no one waits for.
+    /// A condition variable.
     #[must_use]
     pub const fn new() -> Self {
         Self(sync::Condvar::new())
     }
 
-    /// Releases the lock until it is notified, or for no reason; then holds it again.
+    /// Releases the lock and waits for a notification, then locks again. It may also return without a notification.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`Condvar::wait`], again and again while the condition holds.
+    /// Waits, as [`Condvar::wait`], until the condition is false.
     pub fn wait_while<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -123,12 +124,12 @@ impl Condvar {
         self.0.wait_while(guard, condition).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes one that waits.
+    /// Wakes one waiting thread.
     pub fn notify_one(&self) {
         self.0.notify_one();
     }
 
-    /// Wakes all that wait.
+    /// Wakes all waiting threads.
     pub fn notify_all(&self) {
         self.0.notify_all();
     }
@@ -140,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    /// Panics while `held` holds a lock.
+    /// Panics while the guard that `held` returns holds a lock.
     fn panic_with<G>(held: impl FnOnce() -> G) {
         let caught = catch_unwind(AssertUnwindSafe(|| {
             let _guard = held();
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_not_waited_for() {
+    fn try_read_and_try_write_do_not_wait() {
         let lock = RwLock::new(());
         let reading = lock.read();
         assert!(lock.try_read().is_some() && lock.try_write().is_none());
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_is_waited_for_after_a_panic() {
+    fn a_condition_variable_works_after_a_panic() {
         let (mutex, condition) = (Mutex::new(0), Condvar::new());
         panic_with(|| mutex.lock());
         std::thread::scope(|scope| {

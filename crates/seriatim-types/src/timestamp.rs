@@ -20,7 +20,7 @@ impl Timestamp {
         self.0
     }
 
-    /// The time `duration` later, cut to milliseconds; stays at the end of the integer rather than wrap.
+    /// The time `duration` later, in whole milliseconds. At most `u64::MAX`.
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))

@@ -3,23 +3,23 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How far stored numbers are trusted: which writes check that nothing is there yet.
+/// How far stored numbers are trusted: which writes check first that their place is empty.
 ///
 /// | level | digit | events | new records |
 /// |---|---|---|---|
 /// | `VerifyAll` | 0 | conditional | conditional |
 /// | `VerifyEvents` | 1 | conditional | plain |
-/// | `TrustAll` | 2 | plain where the check costs | plain |
+/// | `TrustAll` | 2 | plain where the check has a cost | plain |
 ///
-/// Updates of records are plain at every level.
+/// Updates of records are plain at every level. "Plain" means without the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum TrustLevel {
-    /// Events and new records are written only where nothing is. The default.
+    /// Events and new records are written only to an empty place. The default.
     #[default]
     VerifyAll,
-    /// Events are written only where nothing is; records are overwritten.
+    /// Events are written only to an empty place; records are overwritten.
     VerifyEvents,
-    /// Nothing is verified where verifying costs.
+    /// Nothing is checked where the check has a cost.
     TrustAll,
 }
 

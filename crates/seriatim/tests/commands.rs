@@ -69,7 +69,7 @@ fn serve_tells_where_it_is_and_a_second_one_on_its_data_is_refused() {
     );
     assert_eq!(server.ready, ready);
     let held = format!(
-        "seriatim: ./seriatim-data is held by process {}: stop it first, or use it through its server\n",
+        "seriatim: ./seriatim-data is in use by process {}: stop that process first, or use the storage through its server\n",
         server.id()
     );
     assert_eq!(folder.run(&["serve", "--listen", "127.0.0.1:0"]).fails(3), held);

@@ -126,7 +126,7 @@ fn a_first_start_without_enough_room_leaves_nothing() {
     let serve = ["serve", "--listen", "127.0.0.1:0", "--free-bytes-min", &most];
     let refused = folder.run(&serve).fails(3);
     assert!(
-        refused.contains("./seriatim-data cannot be made") && refused.contains("free_bytes_min"),
+        refused.contains("./seriatim-data cannot be created") && refused.contains("free_bytes_min"),
         "{refused}"
     );
     assert_eq!(names(&folder), Vec::<String>::new());

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use seriatim_storage::{
     Append, AppendFuture, Batch, ClusteringRange, Durability, Key, LogBackend, LogError, Pair, ReadEntries,
-    ReadLimit, StoreBackend, StoreError, Taken,
+    ReadLimit, StoreBackend, StoreError, TakenPartition,
 };
 use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_types::{Epoch, Partition, PartitionOffset};
@@ -18,8 +18,8 @@ pub(super) struct NoLog;
 
 #[async_trait]
 impl LogBackend for NoLog {
-    async fn take(&self, partitions: &[Partition]) -> Result<Vec<Taken>, LogError> {
-        Ok(vec![Taken { epoch: Epoch::FIRST, tail: PartitionOffset::FIRST }; partitions.len()])
+    async fn take(&self, partitions: &[Partition]) -> Result<Vec<TakenPartition>, LogError> {
+        Ok(vec![TakenPartition { epoch: Epoch::FIRST, tail: PartitionOffset::FIRST }; partitions.len()])
     }
 
     fn append(&self, _: Append<'_>) -> AppendFuture {

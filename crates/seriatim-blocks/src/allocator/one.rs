@@ -1,4 +1,4 @@
-//! The call that has to be quick.
+//! The future of `allocate_one`, which has to be fast.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,27 +6,31 @@ use std::task::{Context, Poll};
 
 use seriatim_types::Number;
 
-use super::{Answer, Shared};
+use super::{AllocatorState, Answer};
 use crate::AllocateError;
-use crate::line::Ticket;
+use crate::fast_path::Ticket;
 
-/// Takes one number when it is first polled. Written by hand, because the body of an `async fn` is not inlined into
-/// another crate, and the call would cost more than the addition.
+/// Takes one number when it is first polled. Written by hand, because the body of an `async fn` is not inlined into another
+/// crate, and the call would take longer than the addition.
 #[must_use = "a future takes its number when it is awaited"]
 pub(super) struct AllocateOne<'a> {
-    shared: &'a Shared,
+    state: &'a AllocatorState,
     waiting: Option<Pin<Box<dyn Future<Output = Answer> + Send + 'a>>>,
 }
 
 impl<'a> AllocateOne<'a> {
     #[inline]
-    pub(super) fn new(shared: &'a Shared) -> Self {
-        Self { shared, waiting: None }
+    pub(super) fn new(state: &'a AllocatorState) -> Self {
+        Self { state, waiting: None }
     }
 
     #[cold]
-    fn attend(&mut self, ticket: Ticket, context: &mut Context<'_>) -> Poll<Result<Number, AllocateError>> {
-        self.waiting = Some(Box::pin(self.shared.attend(Some(ticket), 1)));
+    fn allocate_slow(
+        &mut self,
+        ticket: Ticket,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Number, AllocateError>> {
+        self.waiting = Some(Box::pin(self.state.allocate_slow(Some(ticket), 1)));
         self.wait(context)
     }
 
@@ -45,9 +49,9 @@ impl Future for AllocateOne<'_> {
         if self.waiting.is_some() {
             return self.wait(context);
         }
-        match self.shared.supply.line.take_one() {
+        match self.state.supply.fast_path.take_one() {
             Ok(number) => Poll::Ready(Ok(Number::new(number))),
-            Err(ticket) => self.attend(ticket, context),
+            Err(ticket) => self.allocate_slow(ticket, context),
         }
     }
 }

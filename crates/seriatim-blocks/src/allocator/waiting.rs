@@ -6,20 +6,21 @@ use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 
-use super::{Answer, Shared};
+use super::{AllocatorState, Answer};
 use crate::AllocateError;
 
-/// Waits for numbers. Dropped before it has them, it gives up its place, or what was set aside for it.
+/// Waits for numbers. If it is dropped before it has them, it leaves the queue, or returns the numbers that were granted to
+/// it.
 pub(super) struct Waiting<'a> {
-    shared: &'a Shared,
+    state: &'a AllocatorState,
     id: u64,
     answer: oneshot::Receiver<Answer>,
     answered: bool,
 }
 
 impl<'a> Waiting<'a> {
-    pub(super) fn new(shared: &'a Shared, id: u64, answer: oneshot::Receiver<Answer>) -> Self {
-        Self { shared, id, answer, answered: false }
+    pub(super) fn new(state: &'a AllocatorState, id: u64, answer: oneshot::Receiver<Answer>) -> Self {
+        Self { state, id, answer, answered: false }
     }
 }
 
@@ -38,13 +39,14 @@ impl Drop for Waiting<'_> {
         if self.answered {
             return;
         }
-        match self.shared.supply.leave(self.id) {
-            Some(grants) => self.shared.deliver(grants),
+        match self.state.supply.stop_waiting(self.id) {
+            Some(grants) => self.state.deliver(grants),
             None => {
-                // The answer is here already, or its sender will find nobody: close first, so that it is one of the two.
+                // Either the answer is already here, or sending it will fail. Close the channel first, so that it is one of
+                // the two.
                 self.answer.close();
                 if let Ok(Ok(numbers)) = self.answer.try_recv() {
-                    self.shared.supply.put_back(numbers);
+                    self.state.supply.put_back(numbers);
                 }
             }
         }

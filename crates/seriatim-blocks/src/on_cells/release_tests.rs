@@ -1,13 +1,13 @@
-//! Giving back.
+//! Giving back unused numbers.
 
 use seriatim_storage_testing::faulty::{Fault, Operation};
 use seriatim_types::ErrorKind;
 
-use super::test_world::{KEY, Manner, block, of, world};
+use super::test_world::{Behaviour, KEY, block, of, world};
 use super::*;
 
 #[test]
-fn the_unused_tail_is_given_back_and_comes_again() {
+fn the_unused_tail_is_given_back_and_reserved_again() {
     world(|world| async move {
         let (blocks, _) = world.writer();
         blocks.reserve(of(10)).await.unwrap();
@@ -20,7 +20,7 @@ fn the_unused_tail_is_given_back_and_comes_again() {
 }
 
 #[test]
-fn a_block_that_nobody_touched_leaves_nothing_behind() {
+fn a_block_that_was_not_used_is_removed() {
     world(|world| async move {
         let (blocks, _) = world.writer();
         blocks.reserve(of(10)).await.unwrap();
@@ -31,13 +31,13 @@ fn a_block_that_nobody_touched_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_tail_may_reach_back_over_several_blocks_of_the_same_writer() {
+fn a_tail_may_include_several_blocks_of_the_same_writer() {
     world(|world| async move {
         let ((blocks, _), (other, _)) = (world.writer(), world.writer());
         other.reserve(of(5)).await.unwrap();
         blocks.reserve(of(10)).await.unwrap();
         blocks.reserve(of(10)).await.unwrap();
-        assert_eq!(blocks.release(block(3, 22)).await, Ok(false), "[3, 5) is somebody else's");
+        assert_eq!(blocks.release(block(3, 22)).await, Ok(false), "[3, 5) belongs to another writer");
         assert_eq!(blocks.release(block(7, 18)).await, Ok(true));
         assert_eq!(blocks.last().await.unwrap().unwrap().block, block(6, 1));
         assert_eq!(other.reserve(of(1)).await, Ok(block(7, 1)));
@@ -45,7 +45,7 @@ fn a_tail_may_reach_back_over_several_blocks_of_the_same_writer() {
 }
 
 #[test]
-fn nothing_is_given_back_once_somebody_reserved_behind_it() {
+fn nothing_is_given_back_after_another_writer_has_reserved() {
     world(|world| async move {
         let ((blocks, _), (other, _)) = (world.writer(), world.writer());
         blocks.reserve(of(10)).await.unwrap();
@@ -96,24 +96,24 @@ fn a_release_that_fails_leaves_the_numbers_taken() {
 }
 
 #[test]
-fn a_release_that_comes_late_takes_nothing_from_whoever_reserved_since() {
+fn a_late_release_takes_nothing_from_a_later_reservation() {
     world(|world| async move {
-        let ((blocks, late), (other, _)) = (world.odd_writer(Manner::Late(2)), world.writer());
+        let ((blocks, late), (other, _)) = (world.special_writer(Behaviour::Late(2)), world.writer());
         assert_eq!(blocks.reserve(of(10)).await, Ok(block(0, 10)));
         assert_eq!(blocks.release(block(4, 6)).await, Ok(false));
         assert_eq!(other.reserve(of(10)).await, Ok(block(10, 10)));
-        assert!(!late.land().await);
+        assert!(!late.complete_late_write().await);
         assert_eq!(blocks.reserve(of(10)).await, Ok(block(20, 10)));
     });
 }
 
 #[test]
-fn a_release_that_comes_late_may_still_give_back_what_nobody_will_hand_out() {
+fn a_late_release_may_still_give_back_unused_numbers() {
     world(|world| async move {
-        let (blocks, late) = world.odd_writer(Manner::Late(2));
+        let (blocks, late) = world.special_writer(Behaviour::Late(2));
         assert_eq!(blocks.reserve(of(10)).await, Ok(block(0, 10)));
         assert_eq!(blocks.release(block(4, 6)).await, Ok(false));
-        assert!(late.land().await);
+        assert!(late.complete_late_write().await);
         assert_eq!(blocks.reserve(of(10)).await, Ok(block(4, 10)));
     });
 }

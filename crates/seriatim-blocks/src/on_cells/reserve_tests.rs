@@ -6,7 +6,7 @@ use seriatim_env::simulate;
 use seriatim_storage_testing::faulty::{Fault, Operation};
 use seriatim_types::ErrorKind;
 
-use super::test_world::{KEY, Manner, World, block, of, world};
+use super::test_world::{Behaviour, KEY, World, block, of, world};
 use super::*;
 use crate::AllocateError;
 
@@ -55,13 +55,13 @@ fn a_lost_answer_is_settled_by_reading() {
 }
 
 #[test]
-fn the_loser_of_a_race_whose_answer_was_lost_does_not_take_the_winners_block_for_its_own() {
+fn a_writer_whose_answer_was_lost_does_not_use_the_block_of_another_writer() {
     world(|world| async move {
         let ((one, _), (two, faults)) = (world.writer(), world.writer());
         one.reserve(of(10)).await.unwrap();
         two.last().await.unwrap();
         two.reserve(of(10)).await.unwrap();
-        // Both start from [10, 20) and want [20, 30), in the same bytes but for the id.
+        // Both start from [10, 20) and want [20, 30). Their bytes differ only in the id.
         let hold = faults.hold(Operation::CompareAndSet);
         faults.fail_nth(Operation::CompareAndSet, 1, Fault::LoseReply);
         let two = Arc::new(two);
@@ -83,7 +83,7 @@ fn a_doubt_that_cannot_be_read_is_settled_by_the_next_call() {
         faults.fail_nth(Operation::CompareAndSet, 1, Fault::LoseReply);
         faults.fail_nth(Operation::Get, 2, Fault::Refuse);
         assert!(blocks.reserve(of(10)).await.is_err());
-        // It was reserved after all, and nobody has had a number from it.
+        // It was reserved, and none of its numbers was given out.
         assert_eq!(blocks.reserve(of(10)).await, Ok(block(0, 10)));
         assert_eq!(faults.count(Operation::CompareAndSet), 1);
     });
@@ -114,7 +114,7 @@ fn a_cancelled_reservation_is_a_doubt_like_any_other() {
 }
 
 #[test]
-fn a_block_that_was_lost_behind_another_writers_is_counted_and_never_handed_out() {
+fn a_block_that_was_lost_before_another_writers_is_counted_and_never_given_out() {
     world(|world| async move {
         let ((one, faults), (two, _)) = (world.writer(), world.writer());
         faults.fail_nth(Operation::CompareAndSet, 1, Fault::LoseReply);
@@ -127,7 +127,7 @@ fn a_block_that_was_lost_behind_another_writers_is_counted_and_never_handed_out(
 }
 
 #[test]
-fn a_fenced_writer_never_walks_into_its_successors_block() {
+fn an_old_writer_never_uses_its_successors_block() {
     world(|world| async move {
         let ((old, _), (new, _)) = (world.writer(), world.writer());
         assert_eq!(old.reserve(of(10)).await, Ok(block(0, 10)));
@@ -138,7 +138,7 @@ fn a_fenced_writer_never_walks_into_its_successors_block() {
 }
 
 #[test]
-fn garbage_is_corrupt_names_the_key_and_stays_as_it_is() {
+fn garbage_is_corrupt_and_not_changed_and_the_error_names_the_key() {
     for garbage in [&[0; 16][..], &[0xff; 16], &[7; 16], b"", b"garbage", &[1; 37], &[0; 64]] {
         world(|world| async move {
             let (blocks, _) = world.writer();
@@ -163,14 +163,14 @@ fn a_bare_block_is_adopted_on_request_and_replaced_by_the_first_reservation() {
         assert_eq!(blocks.reserve(of(4_096)).await, Ok(block(8_192, 4_096)));
         let (plain, _) = world.writer();
         assert_eq!(plain.reserve(of(1)).await, Ok(block(12_288, 1)));
-        // Asked to adopt, it still refuses what is no block.
+        // It still refuses bytes that are not a block.
         world.set(Some(&[0xff; 16])).await;
         assert_eq!(world.writer().0.adopting_bare().last().await.unwrap_err().kind(), ErrorKind::Corrupt);
     });
 }
 
 #[test]
-fn a_value_that_vanishes_or_goes_back_is_corrupt_and_never_a_fresh_start() {
+fn a_value_that_disappears_or_is_older_is_corrupt() {
     world(|world| async move {
         let (blocks, _) = world.writer();
         blocks.reserve(of(10)).await.unwrap();
@@ -180,10 +180,10 @@ fn a_value_that_vanishes_or_goes_back_is_corrupt_and_never_a_fresh_start() {
         let error = blocks.reserve(of(10)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         let late = world.writer().0.reserve(of(5)).await.unwrap();
-        assert_eq!(late, block(10, 5), "whoever has not seen the later value cannot know");
+        assert_eq!(late, block(10, 5), "a writer that has not read the later value cannot detect this");
         world.set(None).await;
         let error = blocks.reserve(of(10)).await.unwrap_err();
-        assert!(error.to_string().contains("vanished"), "{error}");
+        assert!(error.to_string().contains("disappeared"), "{error}");
     });
 }
 
@@ -218,7 +218,7 @@ fn the_end_of_the_integer_does_not_wrap() {
 }
 
 #[test]
-fn what_a_writer_says_is_unused_is_what_its_successor_learns() {
+fn the_next_writer_reads_how_many_numbers_are_unused() {
     world(|world| async move {
         let (blocks, _) = world.writer();
         blocks.reserve(Demand { min: 1, want: 10, unused: 5 }).await.unwrap();
@@ -228,37 +228,37 @@ fn what_a_writer_says_is_unused_is_what_its_successor_learns() {
 }
 
 #[test]
-fn a_writer_that_always_loses_says_so_in_the_end() {
+fn a_writer_that_always_loses_gets_an_error() {
     world(|world| async move {
-        let (blocks, _) = world.odd_writer(Manner::AlwaysTaken);
+        let (blocks, _) = world.special_writer(Behaviour::AlwaysTaken);
         assert_eq!(blocks.reserve(of(1)).await.unwrap_err().kind(), ErrorKind::Busy);
     });
 }
 
 #[test]
-fn a_write_that_comes_after_it_was_tried_again_changes_nothing() {
+fn a_late_write_after_a_retry_changes_nothing() {
     world(|world| async move {
-        let (blocks, late) = world.odd_writer(Manner::Late(1));
+        let (blocks, late) = world.special_writer(Behaviour::Late(1));
         assert_eq!(blocks.reserve(of(10)).await, Ok(block(0, 10)));
-        assert!(!late.land().await);
+        assert!(!late.complete_late_write().await);
         assert_eq!(blocks.reserve(of(10)).await, Ok(block(10, 10)));
     });
 }
 
 #[test]
-fn a_write_that_comes_after_another_writer_reserved_changes_nothing() {
+fn a_late_write_after_another_writer_has_reserved_changes_nothing() {
     world(|world| async move {
-        let ((blocks, late), (other, _)) = (world.odd_writer(Manner::Late(2)), world.writer());
+        let ((blocks, late), (other, _)) = (world.special_writer(Behaviour::Late(2)), world.writer());
         blocks.reserve(of(10)).await.unwrap();
         assert_eq!(blocks.reserve(of(10)).await, Ok(block(10, 10)));
         assert_eq!(other.reserve(of(10)).await, Ok(block(20, 10)));
-        assert!(!late.land().await);
+        assert!(!late.complete_late_write().await);
         assert_eq!(blocks.reserve(of(10)).await, Ok(block(30, 10)));
     });
 }
 
 #[test]
-fn writers_that_race_for_every_block_all_get_theirs() {
+fn writers_that_compete_for_every_block_all_get_blocks() {
     for seed in 0..20 {
         simulate(seed, |env| async move {
             let world = World::new(env.clone());

@@ -1,4 +1,4 @@
-//! Cells that several writers share, each with faults of its own; and some with odd manners.
+//! Cells that several writers share. Each writer has its own faults, and some have cells with special behaviour.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -36,13 +36,18 @@ impl World {
         (StoredBlocks::new(self.env.clone(), cells, key(), range), faults)
     }
 
-    pub(super) fn odd_writer(&self, manner: Manner) -> (StoredBlocks, Odd) {
-        let odd = Odd { memory: self.memory.clone(), manner, asked: Arc::default(), kept: Arc::default() };
-        let cells = Cells::new(odd.clone());
-        (StoredBlocks::new(self.env.clone(), cells, key(), NumberRange::default()), odd)
+    pub(super) fn special_writer(&self, behaviour: Behaviour) -> (StoredBlocks, SpecialCells) {
+        let cells_backend = SpecialCells {
+            memory: self.memory.clone(),
+            behaviour,
+            calls: Arc::default(),
+            late_write: Arc::default(),
+        };
+        let cells = Cells::new(cells_backend.clone());
+        (StoredBlocks::new(self.env.clone(), cells, key(), NumberRange::default()), cells_backend)
     }
 
-    /// Makes this the value, whatever is there.
+    /// Sets the value, whatever it was before.
     pub(super) async fn set(&self, value: Option<&[u8]>) {
         let there = self.memory.get(KEY).await.unwrap();
         assert!(self.memory.compare_and_set(KEY, there.as_deref(), value).await.unwrap());
@@ -70,35 +75,36 @@ pub(super) fn world<F: Future<Output = ()>>(scenario: impl FnOnce(World) -> F) {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Manner {
-    /// Somebody else is always faster.
+pub(super) enum Behaviour {
+    /// Another writer is always faster.
     AlwaysTaken,
-    /// This conditional write, counted from 1, gets no answer, and happens when [`Odd::land`] says so.
+    /// This conditional write, counted from 1, is not answered, and is done when [`SpecialCells::complete_late_write`] is
+    /// called.
     Late(u64),
 }
 
-/// A key, the value that it is expected to have, and its new one.
-type Kept = (StoreKey, Option<Bytes>, Option<Bytes>);
+/// A key, its expected value, and its new value.
+type LateWrite = (StoreKey, Option<Bytes>, Option<Bytes>);
 
-/// Cells with odd manners.
+/// Cells with special behaviour.
 #[derive(Debug, Clone)]
-pub(super) struct Odd {
+pub(super) struct SpecialCells {
     memory: MemoryCells,
-    manner: Manner,
-    asked: Arc<AtomicU64>,
-    kept: Arc<Mutex<Option<Kept>>>,
+    behaviour: Behaviour,
+    calls: Arc<AtomicU64>,
+    late_write: Arc<Mutex<Option<LateWrite>>>,
 }
 
-impl Odd {
-    /// The late write happens now, if it still can: says whether it did.
-    pub(super) async fn land(&self) -> bool {
-        let (key, expected, value) = self.kept.lock().unwrap().clone().unwrap();
+impl SpecialCells {
+    /// Does the late write, if its condition still holds. Returns whether it did.
+    pub(super) async fn complete_late_write(&self) -> bool {
+        let (key, expected, value) = self.late_write.lock().unwrap().clone().unwrap();
         self.memory.compare_and_set(key.as_key(), expected.as_deref(), value.as_deref()).await.unwrap()
     }
 }
 
 #[async_trait]
-impl CellsBackend for Odd {
+impl CellsBackend for SpecialCells {
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
         self.memory.get(key).await
     }
@@ -109,15 +115,15 @@ impl CellsBackend for Odd {
         expected: Option<&[u8]>,
         value: Option<&[u8]>,
     ) -> Result<bool, StoreError> {
-        let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
-        match self.manner {
-            Manner::AlwaysTaken => Ok(false),
-            Manner::Late(nth) if nth == asked => {
+        let calls = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        match self.behaviour {
+            Behaviour::AlwaysTaken => Ok(false),
+            Behaviour::Late(nth) if nth == calls => {
                 let [expected, value] = [expected, value].map(|value| value.map(Bytes::copy_from_slice));
-                *self.kept.lock().unwrap() = Some((key.into(), expected, value));
-                Err(StoreError::InDoubt("it is on its way".to_owned()))
+                *self.late_write.lock().unwrap() = Some((key.into(), expected, value));
+                Err(StoreError::InDoubt("the write is delayed".to_owned()))
             }
-            Manner::Late(_) => self.memory.compare_and_set(key, expected, value).await,
+            Behaviour::Late(_) => self.memory.compare_and_set(key, expected, value).await,
         }
     }
 

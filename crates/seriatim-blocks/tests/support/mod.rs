@@ -1,4 +1,4 @@
-//! A place for blocks: cells with faults, in memory or on files, and allocators on it.
+//! Cells with faults, in memory or on files, and allocators on them.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use std::pin::Pin;
@@ -17,15 +17,15 @@ use seriatim_types::Number;
 
 pub const KEY: Key<'static> = Key::new(b"ids", b"orders");
 
-/// Cells and what can go wrong with them. Clones are the same place.
+/// Cells with controlled faults. Clones are the same cells.
 #[derive(Clone)]
-pub struct Place {
+pub struct TestCells {
     pub env: Env,
     pub faults: Faults,
     backend: Arc<dyn CellsBackend>,
 }
 
-impl Place {
+impl TestCells {
     pub fn new(env: Env, backend: Arc<dyn CellsBackend>) -> Self {
         let faults = Faults::new(&env);
         Self { env, faults, backend }
@@ -36,7 +36,7 @@ impl Place {
         Self::new(env, backend)
     }
 
-    /// The same cells, with faults of its own: another process.
+    /// The same cells with separate faults, as another process has them.
     pub fn elsewhere(&self) -> Self {
         Self::new(self.env.clone(), self.backend.clone())
     }
@@ -45,12 +45,12 @@ impl Place {
         Cells::new(FaultyCells::new(self.backend.clone(), &self.faults))
     }
 
-    /// The cells without faults and without being counted.
+    /// The cells without faults and counts.
     pub fn raw(&self) -> Cells {
         Cells::from_arc(self.backend.clone())
     }
 
-    /// Makes this the value of the key, whatever is there.
+    /// Sets the value of the key, whatever it was before.
     pub async fn set(&self, value: &[u8]) {
         let there = self.raw().get(KEY).await.unwrap();
         assert!(self.backend.compare_and_set(KEY, there.as_deref(), Some(value)).await.unwrap());
@@ -87,7 +87,7 @@ impl Place {
         BlockAllocator::open(self.env.clone(), Arc::new(blocks), options).await
     }
 
-    /// Durable writes that were asked for.
+    /// How many durable writes were requested.
     pub fn writes(&self) -> u64 {
         self.faults.count(Operation::CompareAndSet)
     }
@@ -107,32 +107,32 @@ pub async fn one(allocator: &BlockAllocator) -> u64 {
     allocator.allocate_one().await.unwrap().get()
 }
 
-/// Polls once: whether it has to wait.
+/// Polls once. Returns whether the future has to wait.
 pub async fn has_to_wait<F: Future>(future: &mut Pin<Box<F>>) -> bool {
     std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
 }
 
-/// A scenario in memory, simulated.
-pub fn in_memory<F: Future<Output = ()>>(scenario: impl FnOnce(Place) -> F) {
-    simulate(1, |env| scenario(Place::memory(env)));
+/// Runs a scenario in memory, in a simulation.
+pub fn in_memory<F: Future<Output = ()>>(scenario: impl FnOnce(TestCells) -> F) {
+    simulate(1, |env| scenario(TestCells::memory(env)));
 }
 
-/// A scenario on real files.
-pub fn on_files<F: Future<Output = ()>>(scenario: impl FnOnce(Place) -> F) {
+/// Runs a scenario on real files.
+pub fn on_files<F: Future<Output = ()>>(scenario: impl FnOnce(TestCells) -> F) {
     let directory = tempfile::tempdir().unwrap();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
     runtime.block_on(async {
         let env = Env::real();
         let cells = FileCells::new(env.clone(), directory.path());
-        let place = Place::new(env, Arc::new(cells));
-        let raw = place.raw();
-        scenario(place).await;
+        let cells = TestCells::new(env, Arc::new(cells));
+        let raw = cells.raw();
+        scenario(cells).await;
         raw.close().await.unwrap();
     });
 }
 
-/// Runs scenarios on all cells: a new backend is a line here.
+/// Runs scenarios on all kinds of cells. A new backend is added here.
 #[macro_export]
 macro_rules! on_every_store {
     ($($scenario:ident)*) => {

@@ -126,7 +126,7 @@ fn sequences_are_refused_at_the_line() {
         ),
         (
             "[sequences.S]\nranges = [[1, 5], [5, 9]]\n[workspaces.w]",
-            "line 4, column 10: sequence S: its ranges must be ascending and apart",
+            "line 4, column 10: sequence S: its ranges must be ascending and must not overlap",
         ),
         (
             "[sequences.S]\nfirst = 9\nlast = 3\n[workspaces.w]",

@@ -69,7 +69,7 @@ impl Layer {
         into: &mut BTreeMap<Bytes, Bytes>,
     ) {
         let start = StoreKey::new(partition, &range.start);
-        if range.is_absurd() {
+        if range.is_empty() {
             return;
         }
         for (key, value) in self.values.range((Bound::Included(start), Bound::Unbounded)).take(limit) {

@@ -28,7 +28,7 @@ enum Halt {
 
 impl From<StopReason> for Halt {
     fn from(reason: StopReason) -> Self {
-        if reason.may_pass() { Self::Retry(reason) } else { Self::Stop(reason) }
+        if reason.is_temporary() { Self::Retry(reason) } else { Self::Stop(reason) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! A group under way: its entries and what they change. Reused from group to group, so that nothing is allocated.
+//! A group in progress: its entries and what they change. The memory is reused by the next group, so nothing is allocated.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use crate::Numbers;
 use crate::cache::SlotIndex;
 use crate::nexts::Nexts;
 
-/// What a group does to one workspace.
+/// What a group changes in one workspace.
 #[derive(Debug, Clone)]
-pub(crate) struct Changed {
+pub(crate) struct ChangedWorkspace {
     pub(crate) slot: SlotIndex,
     pub(crate) workspace: WorkspaceId,
     pub(crate) numbers: Box<Numbers>,
@@ -20,25 +20,25 @@ pub(crate) struct Changed {
 /// Everything that belongs to one group.
 #[derive(Debug)]
 pub(crate) struct Buffers {
-    /// Who may append the entries. Travels with the group, so that no group counts references anew.
+    /// The owner that appends the entries. It moves with the group, so that no reference has to be counted per group.
     pub(crate) owner: Arc<Owner>,
     pub(crate) entries: Entries,
     /// The offset of the first entry.
     pub(crate) at: PartitionOffset,
     /// The offset of the next entry to be staged.
     pub(crate) next: PartitionOffset,
-    /// Only the first `live` count; those behind are kept for their memory.
-    changed: Vec<Changed>,
+    /// Only the first `live` are used. The others are kept for their memory.
+    changed: Vec<ChangedWorkspace>,
     live: usize,
-    /// The numbers of the transaction under way. Boxed, so that staging and committing exchange pointers.
+    /// The numbers of the transaction in progress. Boxed, so that staging and committing only swap pointers.
     pub(crate) working: Box<Numbers>,
-    /// Per slot, where the run of numbers drawn by that transaction began.
+    /// Per slot: the first number of the current run of draws in the transaction.
     pub(crate) starts: Nexts,
     pub(crate) draws: Vec<Draw>,
     pub(crate) raises: Vec<Raise>,
-    /// Numbers drawn by the transaction under way.
+    /// How many numbers the transaction in progress has drawn.
     pub(crate) drawn: u64,
-    /// Numbers drawn by staged transactions.
+    /// How many numbers the staged transactions have drawn.
     pub(crate) staged_draws: u64,
 }
 
@@ -60,7 +60,7 @@ impl Buffers {
         }
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Removes everything and keeps the memory.
     #[inline]
     pub(crate) fn reset(&mut self, owner: &Arc<Owner>, at: PartitionOffset) {
         if !Arc::ptr_eq(&self.owner, owner) {
@@ -72,7 +72,7 @@ impl Buffers {
         self.staged_draws = 0;
     }
 
-    /// What was drawn and raised begins anew, from the working numbers.
+    /// Clears draws and raises. New runs begin at the working numbers.
     #[inline]
     pub(crate) fn begin_runs(&mut self) {
         self.starts.clone_from(&self.working.nexts);
@@ -81,23 +81,23 @@ impl Buffers {
         self.drawn = 0;
     }
 
-    /// What the staged transactions change, one for each workspace.
+    /// What the staged transactions change, one item per workspace.
     #[inline]
-    pub(crate) fn changed(&self) -> &[Changed] {
+    pub(crate) fn changed(&self) -> &[ChangedWorkspace] {
         &self.changed[..self.live]
     }
 
     #[inline]
-    pub(crate) fn changed_mut(&mut self) -> &mut [Changed] {
+    pub(crate) fn changed_mut(&mut self) -> &mut [ChangedWorkspace] {
         &mut self.changed[..self.live]
     }
 
-    /// The numbers of a workspace that is staged already, and the working ones.
+    /// The numbers of a workspace that is already staged, and the working ones.
     pub(crate) fn staged_and_working(&mut self, place: u32) -> (&Numbers, &mut Numbers) {
         (&self.changed[place as usize].numbers, &mut self.working)
     }
 
-    /// Makes the working numbers those of the staged workspace; returns its place among the changes.
+    /// Makes the working numbers those of the staged workspace. Returns their index among the changes.
     #[inline]
     pub(crate) fn stage_working(
         &mut self,
@@ -111,19 +111,19 @@ impl Buffers {
             std::mem::swap(&mut changed.numbers, &mut self.working);
         } else {
             let numbers = self.working.clone();
-            self.changed.push(Changed { slot, workspace, numbers });
+            self.changed.push(ChangedWorkspace { slot, workspace, numbers });
         }
         self.live = self.live.max(place + 1);
         u32::try_from(place).expect("an append has fewer entries")
     }
 
-    /// Whether the transaction under way has drawn from a sequence.
+    /// Whether the transaction in progress has drawn from a sequence.
     pub(crate) fn has_drawn(&self, slot: usize, sequence: SequenceId) -> bool {
         self.starts[slot] != self.working.nexts[slot]
             || self.draws.iter().any(|draw| draw.sequence == sequence)
     }
 
-    /// Ends the run of numbers that a slot is in, so that its sequence can go on elsewhere.
+    /// Ends the current run of draws of a slot, so that its sequence can continue at another number.
     #[inline]
     pub(crate) fn end_run(&mut self, slot: usize, sequence: SequenceId) {
         let (first, next) = (self.starts[slot], self.working.nexts[slot]);

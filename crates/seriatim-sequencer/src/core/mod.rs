@@ -1,4 +1,4 @@
-//! The pure core: what a group does to the numbers, without await, clock or chance.
+//! The pure core: what a group changes in the numbers. It never waits, reads no clock and uses no randomness.
 
 mod buffers;
 mod phase;

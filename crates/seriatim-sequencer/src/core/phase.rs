@@ -1,4 +1,4 @@
-//! What the core may do next.
+//! The phases of the core.
 
 /// ```text
 ///  Recovering ──recovered──► Ready ──open──► Open ──seal──► Sealed ──commit, discard──► Ready
@@ -8,12 +8,12 @@
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// The numbers may disagree with the log.
+    /// The numbers may not agree with the log.
     Recovering,
     /// A group may be opened.
     Ready,
     /// A group is open.
     Open,
-    /// A group waits for its outcome.
+    /// A group is sealed, and its outcome is not known yet.
     Sealed,
 }

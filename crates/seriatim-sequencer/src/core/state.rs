@@ -1,4 +1,4 @@
-//! The state of a partition's numbers, and every step that changes it.
+//! The numbers of a partition, and every step that changes them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,8 +13,8 @@ use crate::{DrawError, Event, LoadError, Numbers, Pin, StageError, Staged, Stale
 
 static GENERATIONS: AtomicU64 = AtomicU64::new(0);
 
-/// Which recovery of which sequencer something belongs to: no two in a process are equal, so that what another
-/// sequencer made is told apart as surely as what an earlier recovery left.
+/// Identifies one recovery of one sequencer. All are different within a process, so pins and groups of another sequencer or
+/// of an earlier recovery can be recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Generation(u64);
 
@@ -30,7 +30,7 @@ pub(crate) struct Core {
     pub(crate) cache: Cache,
     pub(crate) phase: Phase,
     pub(crate) generation: Generation,
-    /// Where the next group goes: the end of the log.
+    /// The offset of the next group: the end of the log.
     pub(crate) next: PartitionOffset,
 }
 
@@ -45,20 +45,20 @@ impl Core {
         }
     }
 
-    /// Forgets everything, so that only what the log says comes back. Pins become stale.
+    /// Removes everything, so that all numbers are derived from the log again. Pins become stale.
     pub(crate) fn recover(&mut self, generation: Generation) {
         self.cache = self.cache.emptied();
         self.phase = Phase::Recovering;
         self.generation = generation;
     }
 
-    /// Goes on behind what recovery has found.
+    /// Continues after the events that recovery has applied.
     pub(crate) fn recovered(&mut self, next: PartitionOffset) {
         self.next = next;
         self.phase = Phase::Ready;
     }
 
-    /// A pin on a workspace whose numbers are here.
+    /// A pin on a workspace whose numbers are in the cache.
     pub(crate) fn pin_cached(
         &mut self,
         kind: WorkspaceKind,
@@ -76,8 +76,8 @@ impl Core {
         Ok(Pin { workspace, slot, generation: self.generation, _hold: self.cache.hold(slot) })
     }
 
-    /// Takes in what was read for a workspace (`None`: it has no event yet) and pins it. Whoever came first wins: what
-    /// is here already may be newer than what was read.
+    /// Adds the numbers that were read for a workspace (`None`: it has no event yet) and pins it. Numbers that are already
+    /// in the cache stay, because they may be newer.
     pub(crate) fn admit(
         &mut self,
         kind: WorkspaceKind,
@@ -103,7 +103,7 @@ impl Core {
         self.pin(kind, workspace, slot)
     }
 
-    /// Opens a group in buffers that it resets.
+    /// Resets the buffers and opens a group in them.
     #[inline]
     pub(crate) fn open(&mut self, buffers: &mut Buffers, owner: &Arc<Owner>) {
         debug_assert_eq!(self.phase, Phase::Ready);
@@ -111,7 +111,7 @@ impl Core {
         self.phase = Phase::Open;
     }
 
-    /// Starts a transaction: its working numbers are the staged ones of the workspace, else the committed ones.
+    /// Starts a transaction. Its working numbers are the staged ones of the workspace, or else the committed ones.
     #[inline]
     pub(crate) fn begin(&self, buffers: &mut Buffers, pin: &Pin) -> Result<(), Stale> {
         if pin.generation != self.generation {
@@ -129,7 +129,11 @@ impl Core {
         Ok(())
     }
 
-    /// Ends the transaction by making it part of the group.
+    /// Adds the transaction to the group, which ends it.
+    ///
+    /// Nothing is changed before the entry has been added, so an error leaves the group as it was: first the runs of draws
+    /// are closed, then the entry is written with the next offsets, and only then the working numbers become the staged
+    /// numbers of the workspace.
     pub(crate) fn stage(
         cache: &mut Cache,
         buffers: &mut Buffers,
@@ -166,7 +170,7 @@ impl Core {
         Ok(Staged { partition_offset: offset, workspace_offset, chain })
     }
 
-    /// Drops what was staged: none of its numbers was used.
+    /// Drops the staged transactions: none of their numbers was used.
     pub(crate) fn discard(&mut self, buffers: &Buffers) {
         for changed in buffers.changed() {
             self.cache.slot_mut(changed.slot).staged = None;
@@ -181,7 +185,7 @@ impl Core {
         self.phase = Phase::Sealed;
     }
 
-    /// Makes what was staged the truth: its entries are in the log.
+    /// Makes the staged numbers the committed ones: their entries are in the log.
     #[inline]
     pub(crate) fn commit(&mut self, buffers: &mut Buffers) {
         self.next = buffers.next;
@@ -207,17 +211,17 @@ pub(crate) fn draw(kind: &Kind, buffers: &mut Buffers, sequence: SequenceId) -> 
         buffers.end_run(slot, sequence);
         buffers.starts[slot] = number;
     }
-    // A range ends before the integer does, so there is always a next place.
+    // A range ends before the largest integer, so there is always a next number.
     buffers.working.nexts[slot] = number.next().unwrap_or(Number::LAST);
     Ok(number)
 }
 
-/// Where a sequence stands.
+/// The next number of a sequence.
 pub(crate) fn next(kind: &Kind, buffers: &Buffers, sequence: SequenceId) -> Result<Number, DrawError> {
     Ok(buffers.working.nexts[slot_of(kind, sequence)?])
 }
 
-/// Makes a sequence go on from a later number.
+/// Makes a sequence continue from a later number.
 pub(crate) fn raise(
     kind: &Kind,
     buffers: &mut Buffers,
@@ -229,7 +233,7 @@ pub(crate) fn raise(
     if asked < next {
         return Err(DrawError::Backwards { sequence, next, asked });
     }
-    if !kind.sequences()[slot].can_stand_at(asked) {
+    if !kind.sequences()[slot].can_continue_at(asked) {
         return Err(DrawError::OutOfRange { sequence, asked });
     }
     let has_drawn = next != buffers.starts[slot];
@@ -237,7 +241,8 @@ pub(crate) fn raise(
     buffers.working.nexts[slot] = asked;
     buffers.starts[slot] = asked;
     let raise = Raise { sequence, next: asked };
-    // A raise that was drawn from explains a gap of its own, so it is kept: an auditor looks for the raise that a gap ends at.
+    // A raise from which numbers were drawn explains a gap of its own, so it is kept. An auditor searches the raise that
+    // ends a gap.
     match buffers.raises.iter_mut().rev().find(|raise| raise.sequence == sequence) {
         Some(earlier) if !has_drawn => *earlier = raise,
         _ => buffers.raises.push(raise),

@@ -97,8 +97,8 @@ fn is_out_of_threads(api: &Api) -> Option<Trouble> {
 }
 
 fn is_full(api: &Api) -> Option<Trouble> {
-    let room = api.storage.as_ref()?.room()?;
-    room.is_short().then_some(Trouble::DiskNearlyFull)
+    let space = api.storage.as_ref()?.disk_space()?;
+    space.is_too_low().then_some(Trouble::DiskNearlyFull)
 }
 
 /// What the server measures, for Prometheus.

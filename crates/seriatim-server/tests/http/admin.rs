@@ -31,7 +31,8 @@ async fn a_backup_is_restored_fenced_and_goes_on_where_it_is_told() {
         "{made:?}"
     );
     let again = server.post("/v1/backup", &json!({"destination": backup})).await;
-    let text = format!("{} is not empty: name an empty folder or one that does not exist", backup.display());
+    let text =
+        format!("{} is not empty: choose an empty folder or one that does not exist", backup.display());
     again.is_problem(400, "invalid", &text);
     server.post("/v1/series/s/next", &json!({})).await;
     server.stop().await;

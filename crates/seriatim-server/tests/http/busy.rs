@@ -10,7 +10,7 @@ use seriatim_env::Env;
 use seriatim_server::ServerOptions;
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{
-    Append, AppendFuture, Log, LogBackend, LogError, ReadEntries, ReadLimit, Store, Taken,
+    Append, AppendFuture, Log, LogBackend, LogError, ReadEntries, ReadLimit, Store, TakenPartition,
 };
 use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
 use seriatim_types::{Partition, PartitionOffset};
@@ -36,7 +36,7 @@ struct Held {
 
 #[async_trait]
 impl LogBackend for Held {
-    async fn take(&self, partitions: &[Partition]) -> Result<Vec<Taken>, LogError> {
+    async fn take(&self, partitions: &[Partition]) -> Result<Vec<TakenPartition>, LogError> {
         self.log.take(partitions).await
     }
 

@@ -110,7 +110,7 @@ async fn each_route_says_what_is_wrong() {
             Some(json!({"count": 4_294_967_297_u64})),
             400,
             "invalid",
-            "4294967297 numbers were asked for, and one call takes at most 4294967296: ask for fewer at a time",
+            "4294967297 numbers were requested, and one call takes at most 4294967296: request fewer in one call",
         ),
         (
             "POST",

@@ -110,7 +110,10 @@ fn a_disk_that_is_nearly_full_names_the_setting() {
     let of_log = AppendError::DiskNearlyFull { free_bytes, needed_bytes }.to_string();
     let of_store = StoreError::DiskNearlyFull { free_bytes, needed_bytes }.to_string();
     for text in [of_log, of_store] {
-        assert!(text.ends_with("and 536870912 must stay free (free_bytes_min): make room"), "{text}");
+        assert!(
+            text.ends_with("and 536870912 must stay free (free_bytes_min): free some disk space"),
+            "{text}"
+        );
     }
 }
 

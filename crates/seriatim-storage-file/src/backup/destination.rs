@@ -1,4 +1,4 @@
-//! A folder that gets its name when it is finished.
+//! A folder that gets its final name when it is finished.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,7 +12,7 @@ use super::error::unavailable;
 use crate::disk::{RealDisk, create_directories};
 use crate::space::{FreeSpace, NearlyFull};
 
-/// A folder beside its destination, under another name. Dropped, it is removed.
+/// A folder next to its destination, under another name. It is removed when it is dropped unfinished.
 #[derive(Debug)]
 pub(super) struct UnfinishedFolder {
     path: PathBuf,
@@ -22,7 +22,7 @@ pub(super) struct UnfinishedFolder {
 }
 
 impl UnfinishedFolder {
-    /// Makes the folder, if the destination is empty or missing and does not lie in `outside`.
+    /// Makes the folder, if the destination is empty or missing and is not inside `outside`.
     pub(super) fn create(env: &Env, destination: &Path, outside: &Path) -> Result<Self, DestinationError> {
         let fail = |error: io::Error| unavailable(destination.to_owned(), &error);
         let unusable = |reason: &str| DestinationError::Unusable {
@@ -32,7 +32,8 @@ impl UnfinishedFolder {
         let exists = fs::symlink_metadata(destination).is_ok();
         let resolved =
             if exists { fs::canonicalize(destination).map_err(fail)? } else { destination.to_owned() };
-        let name = resolved.file_name().ok_or_else(|| unusable("it has no name of its own"))?;
+        let name =
+            resolved.file_name().ok_or_else(|| unusable("it has no name: choose a folder with a name"))?;
         let parent = match resolved.parent() {
             Some(parent) if parent != Path::new("") => parent,
             _ => Path::new("."),
@@ -40,7 +41,7 @@ impl UnfinishedFolder {
         create_directories(&RealDisk, parent).map_err(fail)?;
         let parent = fs::canonicalize(parent).map_err(fail)?;
         if fs::canonicalize(outside).is_ok_and(|outside| parent.starts_with(outside)) {
-            return Err(unusable(&format!("it lies in {}: name a folder elsewhere", outside.display())));
+            return Err(unusable(&format!("it is inside {}: choose a folder outside", outside.display())));
         }
         let destination = parent.join(name);
         if exists {
@@ -53,12 +54,12 @@ impl UnfinishedFolder {
         Ok(Self { path, parent, destination, finished: false })
     }
 
-    /// Where it is until it is finished.
+    /// The folder's path until it is finished.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// An error unless so many bytes have room.
+    /// An error unless there is room for so many bytes.
     pub(super) fn check_room(&self, space: &FreeSpace, bytes: u64) -> Result<(), DestinationError> {
         let room = space.check_room(&self.parent, bytes);
         room.map_err(|NearlyFull { free_bytes, needed_bytes }| {
@@ -67,12 +68,12 @@ impl UnfinishedFolder {
         })
     }
 
-    /// The file system has refused something in the folder.
+    /// The error for a failed operation of the file system in the folder.
     pub(super) fn refused(&self, error: &io::Error) -> DestinationError {
         unavailable(self.path.clone(), error)
     }
 
-    /// Gives the folder its name, durably. Files in it and in its folders have to be durable already.
+    /// Gives the folder its final name, durably. All files and folders in it must be durable already.
     pub(super) fn finish(mut self) -> Result<(), DestinationError> {
         let sync = |path: &Path| {
             let synced = File::open(path).and_then(|folder| folder.sync_all());
@@ -81,7 +82,7 @@ impl UnfinishedFolder {
         sync(&self.path)?;
         let renamed = fs::rename(&self.path, &self.destination);
         renamed.map_err(|error| match error.kind() {
-            // Somebody else has put something there meanwhile.
+            // Something was written there meanwhile.
             io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists => {
                 DestinationError::NotEmpty { destination: self.destination.clone() }
             }
@@ -110,14 +111,14 @@ fn check_empty(parent: &Path, destination: &Path) -> Result<(), DestinationError
     };
     let metadata = fs::metadata(destination).map_err(fail)?;
     if !metadata.is_dir() {
-        return Err(unusable("it is not a folder"));
+        return Err(unusable("it is not a folder: choose a folder"));
     }
     if fs::read_dir(destination).map_err(fail)?.next().is_some() {
         return Err(DestinationError::NotEmpty { destination: destination.to_owned() });
     }
-    // A folder cannot take the place of one where a disk is mounted.
+    // A folder that is a mount point cannot be replaced by renaming another one.
     if fs::metadata(parent).map_err(fail)?.dev() != metadata.dev() {
-        return Err(unusable("a disk is mounted there: name a folder in it"));
+        return Err(unusable("it is a mount point: choose a folder inside it"));
     }
     Ok(())
 }

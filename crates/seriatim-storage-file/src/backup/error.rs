@@ -1,4 +1,4 @@
-//! Why nothing was restored, and what the copy's errors mean for a backup.
+//! Errors of a restore, and how errors of copying become errors of a backup.
 
 use std::path::PathBuf;
 
@@ -16,10 +16,10 @@ impl From<CopyError> for BackupError {
     }
 }
 
-/// Why nothing was restored. The backup is as it was.
+/// Why nothing was restored. The backup was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
-    /// It is not a backup.
+    /// The folder is not a backup.
     #[error("{} is not a backup of seriatim: {reason}", backup.display())]
     NotABackup {
         /// The path.
@@ -27,17 +27,17 @@ pub enum RestoreError {
         /// What was found.
         reason: String,
     },
-    /// A newer Seriatim made it.
-    #[error("the backup {} has format {found}, and this program reads up to {known}: use a newer one", backup.display())]
+    /// A newer Seriatim made the backup.
+    #[error("the backup {} has format {found}, and this program reads formats up to {known}: use a newer program", backup.display())]
     Newer {
         /// The folder.
         backup: PathBuf,
-        /// The format that it has.
+        /// The format of the backup.
         found: u32,
-        /// The newest format that this program knows.
+        /// The newest format that this program reads.
         known: u32,
     },
-    /// Something in it has changed since it was made.
+    /// A file of the backup has changed since it was made.
     #[error("the backup {} is damaged: {reason}; restore another one", backup.display())]
     Damaged {
         /// The folder.
@@ -45,15 +45,15 @@ pub enum RestoreError {
         /// Which file, where in it, and what is wrong.
         reason: String,
     },
-    /// It cannot be read.
+    /// The backup cannot be read.
     #[error("the backup {} cannot be read: {reason}", backup.display())]
     Unreadable {
         /// The folder.
         backup: PathBuf,
-        /// What the file system said.
+        /// The error of the file system.
         reason: String,
     },
-    /// It cannot be put there.
+    /// The destination cannot be used.
     #[error(transparent)]
     Destination(#[from] DestinationError),
 }
@@ -70,7 +70,7 @@ impl RestoreError {
         }
     }
 
-    /// What the log in a backup has said.
+    /// The error for an error of the log in a backup.
     pub(super) fn of_log(backup: PathBuf, error: LogError) -> Self {
         match error {
             LogError::Newer { found, known } => Self::Newer { backup, found, known },

@@ -1,4 +1,4 @@
-//! The file that makes a folder a backup: what it is, and where its log ends.
+//! The file that marks a folder as a backup. It says where the backup's log ends.
 //!
 //! ```text
 //! seriatim backup
@@ -11,8 +11,8 @@
 //! checksum 01234567
 //! ```
 //!
-//! `end` is the byte behind the last frame in the last segment, `last` that frame's checksum; the last line is the CRC-32
-//! of the lines before it. Without it a backup that has lost its last frames would look like an earlier one.
+//! `end` is the byte after the last frame in the last segment, `last` is that frame's checksum. The last line is the CRC-32
+//! of the lines before it. Without this file, a backup that has lost its last frames would look like an earlier backup.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -21,7 +21,7 @@ use std::path::Path;
 use crate::directory::BACKUP_MARKER;
 use crate::log::LogEnd;
 
-/// The format of the folder as a whole. Segments have one of their own.
+/// The format of the whole folder. Segments have their own format version.
 pub(super) const BACKUP_VERSION: u32 = 1;
 
 const TITLE: &str = "seriatim backup";
@@ -33,10 +33,10 @@ pub(super) struct Manifest {
     pub(super) entries: u64,
 }
 
-/// Why a file is no manifest.
+/// Why a file is not a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BadManifest {
-    /// It is about something else.
+    /// The file belongs to something else.
     Foreign,
     Newer(u32),
     /// What is wrong.
@@ -44,7 +44,7 @@ pub(super) enum BadManifest {
 }
 
 impl Manifest {
-    /// Writes it into a folder, durably but for its name.
+    /// Writes the manifest into a folder and makes its content durable. The folder is not synced.
     pub(super) fn write(&self, directory: &Path) -> io::Result<()> {
         let mut file = File::create(directory.join(BACKUP_MARKER))?;
         file.write_all(self.encode().as_bytes())?;
@@ -74,7 +74,8 @@ impl Manifest {
             Some(Some((found, value))) if found == name => Ok(value),
             _ => Err(BadManifest::Damaged("a line is missing")),
         };
-        let number = |value: &str| value.parse::<u64>().map_err(|_| BadManifest::Damaged("a number is none"));
+        let number =
+            |value: &str| value.parse::<u64>().map_err(|_| BadManifest::Damaged("a number is not valid"));
         let version = u32::try_from(number(field("format")?)?).unwrap_or(u32::MAX);
         if version > BACKUP_VERSION {
             return Err(BadManifest::Newer(version));
@@ -82,7 +83,7 @@ impl Manifest {
         let (lines, checksum) =
             text.rsplit_once("checksum ").ok_or(BadManifest::Damaged("its checksum is missing"))?;
         if checksum.trim_end() != format!("{:08x}", crc32fast::hash(lines.as_bytes())) {
-            return Err(BadManifest::Damaged("its checksum does not fit"));
+            return Err(BadManifest::Damaged("its checksum does not match"));
         }
         let end = LogEnd {
             segment: u32::try_from(number(field("segments")?)?)
@@ -91,7 +92,7 @@ impl Manifest {
                 .ok_or(BadManifest::Damaged("it has no segments"))?,
             byte: number(field("end")?)?,
             checksum: u32::from_str_radix(field("last")?, 16)
-                .map_err(|_| BadManifest::Damaged("a number is none"))?,
+                .map_err(|_| BadManifest::Damaged("a number is not valid"))?,
         };
         Ok(Self { end, frames: number(field("frames")?)?, entries: number(field("entries")?)? })
     }
@@ -110,14 +111,14 @@ mod tests {
     };
 
     #[test]
-    fn the_manifest_of_version_1_stays_as_it_is() {
+    fn the_bytes_of_a_manifest_of_version_1_do_not_change() {
         let golden = "seriatim backup\nformat 1\nsegments 3\nend 123456\nlast 89abcdef\nframes 1000\nentries 4000\n\
                       checksum ac1ae9cb\n";
         assert_eq!(MANIFEST.encode(), golden);
     }
 
     #[test]
-    fn a_newer_one_is_told_apart_from_a_damaged_and_a_foreign_one() {
+    fn a_newer_manifest_is_distinguished_from_a_damaged_and_a_foreign_one() {
         let text = MANIFEST.encode();
         assert_eq!(Manifest::decode(&text.replace("format 1", "format 2")), Err(BadManifest::Newer(2)));
         assert_eq!(Manifest::decode("seriatim storage\nformat 1\n"), Err(BadManifest::Foreign));

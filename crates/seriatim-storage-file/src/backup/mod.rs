@@ -2,16 +2,16 @@
 //!
 //! ```text
 //!   backup/
-//!     BACKUP                  what this folder is, its format, and where its log ends
-//!     log/0000000001.segment  as in the storage, without what was reserved and not written
+//!     BACKUP                  marks the folder as a backup; its format, and where its log ends
+//!     log/0000000001.segment  as in the storage, without reserved bytes that are not written
 //!     log/bulletin            as it was before the log was cut
 //! ```
 //!
-//! A backup is made under another name and gets its own when it is whole and durable. So a folder with that name is a
-//! backup, and `….unfinished-…` beside it is what a crash has left: it can be removed.
+//! A backup is made under another name and gets its own name when it is complete and durable. So a folder with that name is a
+//! backup, and a folder `….unfinished-…` next to it was left by a crash and can be removed.
 //!
-//! A backup cannot be opened as a storage: whoever goes on from it gives out numbers again that were given out after it
-//! was made. Restoring is the moment to fence it.
+//! A backup cannot be opened as a storage: a storage that continues from it would give out numbers again that were given out
+//! after the backup was made. A restored backup is fenced for that reason.
 
 mod destination;
 mod error;
@@ -32,7 +32,7 @@ use crate::disk::RealDisk;
 use crate::log::{CopiedLog, LogPrefix, Purpose};
 use crate::space::FreeSpace;
 
-/// The folder of the segments, in a backup as in a storage.
+/// The folder of the segments, the same in a backup and in a storage.
 const LOG: &str = "log";
 
 impl From<CopiedLog> for BackupReport {

@@ -1,4 +1,4 @@
-//! From a backup to a storage.
+//! Making a storage from a backup.
 
 use std::io;
 use std::path::Path;
@@ -16,14 +16,14 @@ use crate::log::{LogPrefix, Purpose};
 use crate::space::FreeSpace;
 use crate::{FileOptions, FileStorage, OpenError};
 
-/// Copies a backup into a new storage, whose store is empty. Every frame is verified on the way.
+/// Copies a backup into a new storage with an empty store. Every frame is verified.
 ///
-/// Nothing stops the copy from giving out numbers again that were given out after the backup was made: to fence it before
-/// anybody can open it, use [`stage_restore`].
+/// The copy may give out numbers again that were given out after the backup was made. To fence it before it can be opened,
+/// use [`stage_restore`].
 ///
 /// # Errors
 ///
-/// [`RestoreError`]: there is no storage at the destination, and nothing that looks like one.
+/// [`RestoreError`]: there is no storage at the destination, and nothing that could be mistaken for one.
 ///
 /// ```
 /// use seriatim_env::Env;
@@ -47,8 +47,8 @@ pub async fn restore(env: &Env, backup: &Path, destination: &Path) -> Result<Bac
     stage_restore(env, backup, destination).await?.finish().await
 }
 
-/// As [`restore`], but for the last step: the storage has a name of its own until [`StagedRestore::finish`]. It can be
-/// opened there by [`StagedRestore::open`] alone, fenced and closed.
+/// As [`restore`], without the last step: the storage has another name until [`StagedRestore::finish`]. Until then only
+/// [`StagedRestore::open`] can open it, so that it can be fenced and closed.
 ///
 /// # Errors
 ///
@@ -62,8 +62,8 @@ pub async fn stage_restore(
     env.blocking(move || stage(&own, &backup, &destination)).await
 }
 
-/// A storage that was copied from a backup and is not yet where it belongs. Dropped, it is removed; a crash leaves it
-/// under its own name, `….unfinished-…`, where it is refused as [`OpenError::UnfinishedRestore`].
+/// A storage that was copied from a backup and does not have its final name yet. It is removed when it is dropped. A crash
+/// leaves it under the name `….unfinished-…`; opening it is refused with [`OpenError::UnfinishedRestore`].
 #[derive(Debug)]
 pub struct StagedRestore {
     env: Env,
@@ -72,7 +72,7 @@ pub struct StagedRestore {
 }
 
 impl StagedRestore {
-    /// Opens the storage before it is finished: to fence it. Close it before [`StagedRestore::finish`].
+    /// Opens the storage before it is finished, to fence it. Close it before [`StagedRestore::finish`].
     ///
     /// # Errors
     ///
@@ -81,23 +81,23 @@ impl StagedRestore {
         FileStorage::open_restore(&self.env, self.directory(), options).await
     }
 
-    /// Where the storage is until it is finished.
+    /// The storage's folder until it is finished.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.folder.path()
     }
 
-    /// What the backup holds.
+    /// What the backup contains.
     #[must_use]
     pub fn report(&self) -> &BackupReport {
         &self.report
     }
 
-    /// Makes the copy a storage that can be opened, and gives it its destination's name, durably.
+    /// Makes the copy a storage that can be opened, and gives it the name of the destination, durably.
     ///
     /// # Errors
     ///
-    /// [`RestoreError::Destination`] if somebody has put something there meanwhile, or the file system refuses.
+    /// [`RestoreError::Destination`] if something was written there meanwhile, or the file system reports an error.
     pub async fn finish(self) -> Result<BackupReport, RestoreError> {
         let Self { env, folder, report } = self;
         let finish = move || {
@@ -123,7 +123,7 @@ fn stage(env: &Env, backup: &Path, destination: &Path) -> Result<StagedRestore, 
         return Err(RestoreError::Damaged {
             backup: backup.to_owned(),
             reason: format!(
-                "{BACKUP_MARKER} tells of {} frames with {} entries, and there are {} with {}",
+                "{BACKUP_MARKER} says {} frames with {} entries, and the log has {} with {}",
                 manifest.frames, manifest.entries, copied.frames, copied.entries
             ),
         });
@@ -154,12 +154,12 @@ fn read_manifest(backup: &Path) -> Result<Manifest, RestoreError> {
     let not_a_backup = |reason: String| RestoreError::NotABackup { backup: backup.to_owned(), reason };
     let manifest = Manifest::read(backup).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            not_a_backup(format!("it holds no {BACKUP_MARKER}"))
+            not_a_backup(format!("it has no file {BACKUP_MARKER}"))
         }
         _ => RestoreError::Unreadable { backup: backup.to_owned(), reason: error.to_string() },
     })?;
     manifest.map_err(|bad| match bad {
-        BadManifest::Foreign => not_a_backup(format!("{BACKUP_MARKER} does not say what it is")),
+        BadManifest::Foreign => not_a_backup(format!("its file {BACKUP_MARKER} is not one of a backup")),
         BadManifest::Newer(found) => {
             RestoreError::Newer { backup: backup.to_owned(), found, known: BACKUP_VERSION }
         }

@@ -1,4 +1,4 @@
-//! The database: fjall with one keyspace for cells and one for the format.
+//! The fjall database of the cells: one keyspace for the values and one for the format.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -20,34 +20,34 @@ const CELLS: &str = "cells";
 const META: &str = "meta";
 const FORMAT_KEY: &[u8] = b"format";
 
-/// The engine's file that says which format it has: these bytes, then its version.
-const ENGINE_MARKER: &str = "version";
-const ENGINE_MAGIC: &[u8] = b"FJL";
-const ENGINE_VERSION: u8 = 3;
-/// Everything that the engine makes before its marker.
+/// The file of fjall that has its format: these bytes, then a version.
+const FJALL_MARKER: &str = "version";
+const FJALL_MAGIC: &[u8] = b"FJL";
+const FJALL_VERSION: u8 = 3;
+/// Everything that fjall creates before that file.
 pub(crate) const UNFINISHED: [&str; 3] = ["lock", "keyspaces", "0.jnl"];
 
-/// When a memtable is written out. What is in it is inserted again when the database is opened.
+/// When a memtable is written to a table. Its content is inserted again from the journal when the database is opened.
 const MEMTABLE_BYTES: u64 = 4 << 20;
-/// Sealed memtables and runs in level 0 from which on the writer does the work of the engine's workers: the engine's own
-/// wait for them, at 4 and 30, has no end if they have died.
+/// The number of sealed memtables and of runs in level 0 from which on the writer does the work of fjall's workers. Fjall
+/// would wait for its workers at 4 and 30, and would wait without end if they have died.
 const SEALED_MAX: usize = 2;
 const LEVEL_0_RUNS_MAX: usize = 24;
 
-/// Physical key -> value. Writers come one at a time; readers are not held up.
+/// The value of each physical key. Only one writer at a time; readers do not wait.
 pub(crate) struct Database {
     database: fjall::Database,
     cells: Keyspace,
 }
 
 impl Database {
-    /// Opens the database in a directory, or makes one there.
+    /// Opens the database in a directory, or creates it.
     pub(crate) fn open(directory: &Path) -> Result<Self, StoreError> {
         check_directory(directory)?;
-        // Damage makes some parts of the engine panic; that is an answer too.
+        // Damage makes some parts of fjall panic. That is reported as damage.
         let opened = panic::catch_unwind(AssertUnwindSafe(|| Self::open_checked(directory)));
         opened.unwrap_or_else(|_| {
-            let reason = "the engine panicked while it opened it";
+            let reason = "the database is damaged (fjall panicked when it opened it)";
             Err(StoreError::Corrupt(format!("{}: {reason}", directory.display())))
         })
     }
@@ -55,9 +55,10 @@ impl Database {
     fn open_checked(directory: &Path) -> Result<Self, StoreError> {
         let failed = |error| of_open(directory, &error);
         let database = fjall::Database::builder(directory).worker_threads(1).open().map_err(failed)?;
-        let strangers = database.list_keyspace_names().iter().any(|name| &**name != META && &**name != CELLS);
-        if strangers {
-            return Err(foreign(directory, "another database is in it"));
+        let has_other_keyspaces =
+            database.list_keyspace_names().iter().any(|name| &**name != META && &**name != CELLS);
+        if has_other_keyspaces {
+            return Err(foreign(directory, "it has keyspaces of another program"));
         }
         let meta = database.keyspace(META, KeyspaceCreateOptions::default).map_err(failed)?;
         match meta.get(FORMAT_KEY).map_err(failed)?.map(|bytes| bytes[..].try_into().map(u32::from_be_bytes))
@@ -66,18 +67,18 @@ impl Database {
             Some(Ok(found)) if found > FORMAT_VERSION => {
                 return Err(StoreError::Newer { found, known: FORMAT_VERSION });
             }
-            Some(_) => return Err(foreign(directory, "it has no format version that is one of ours")),
+            Some(_) => return Err(foreign(directory, "its format version is not one of seriatim")),
             None => {
                 meta.insert(FORMAT_KEY, FORMAT_VERSION.to_be_bytes()).map_err(failed)?;
                 database.persist(PersistMode::SyncAll).map_err(failed)?;
-                // As long as it is in a memtable, no journal could go.
+                // While the format is in a memtable, no journal can be removed.
                 meta.rotate_memtable().map_err(failed)?;
             }
         }
-        // Each time: the process may have ended before it was done the first time.
+        // Every time, because the process may have ended before the first sync.
         sync_parent(directory).map_err(|error| failed(error.into()))?;
-        // Memtables are rotated by us: asked for it after every write to a full one, the engine's worker may fill the
-        // queue that it reads.
+        // This code rotates memtables itself. If fjall did it after every write to a full memtable, its worker could fill the
+        // queue that it reads from.
         let options = || {
             let compaction = Leveled::default().with_table_target_size(MEMTABLE_BYTES).with_l0_threshold(8);
             KeyspaceCreateOptions::default()
@@ -94,7 +95,7 @@ impl Database {
         Ok(value.map(|value| Bytes::copy_from_slice(&value)))
     }
 
-    /// Writes, not yet durably.
+    /// Writes values. They are not durable before [`Database::sync`].
     pub(crate) fn write<'a>(
         &self,
         writes: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
@@ -110,16 +111,16 @@ impl Database {
         batch.commit().map_err(|error| of_write(&error))
     }
 
-    /// Makes everything durable that was written.
+    /// Makes all writes durable.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         let persisted = self.database.persist(PersistMode::SyncData);
-        // A worker's own sync may have failed just before and taken the error with it; it has poisoned the engine by
-        // now, and asking again shows it.
+        // A sync by a worker of fjall may have failed just before and consumed the error. Then the database is poisoned,
+        // and a second call reports it.
         let persisted = persisted.and_then(|()| self.database.persist(PersistMode::Buffer));
         persisted.map_err(|error| of_write(&error))
     }
 
-    /// Keeps memtables and runs few. Called by the writer, between two groups.
+    /// Keeps the number of memtables and runs small. The writer calls it between two groups.
     pub(crate) fn tidy(&self) -> Result<(), StoreError> {
         let failed = |error: Error| of_write(&error);
         let tree = &self.cells.tree;
@@ -138,23 +139,23 @@ impl Database {
     }
 }
 
-/// Whether a directory holds a database of the engine. One of a newer engine is refused.
+/// Whether a directory has a fjall database. A database of a newer fjall is refused.
 pub(crate) fn is_database(directory: &Path) -> Result<bool, StoreError> {
-    let marker = match fs::read(directory.join(ENGINE_MARKER)) {
+    let marker = match fs::read(directory.join(FJALL_MARKER)) {
         Ok(marker) => marker,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(StoreError::Unavailable(format!("{}: {error}", directory.display()))),
     };
-    match marker.strip_prefix(ENGINE_MAGIC) {
-        Some([ENGINE_VERSION]) => Ok(true),
-        Some([version]) if *version > ENGINE_VERSION => {
-            Err(StoreError::Newer { found: u32::from(*version), known: u32::from(ENGINE_VERSION) })
+    match marker.strip_prefix(FJALL_MAGIC) {
+        Some([FJALL_VERSION]) => Ok(true),
+        Some([version]) if *version > FJALL_VERSION => {
+            Err(StoreError::Newer { found: u32::from(*version), known: u32::from(FJALL_VERSION) })
         }
-        _ => Err(foreign(directory, &format!("its {ENGINE_MARKER} file is none of ours"))),
+        _ => Err(foreign(directory, &format!("its file {FJALL_MARKER} is not one of fjall"))),
     }
 }
 
-/// Looks at a directory from outside, before the engine touches it: it may be missing, empty or the engine's.
+/// Checks a directory before fjall changes anything in it: it must be missing, empty, or a fjall database.
 fn check_directory(directory: &Path) -> Result<(), StoreError> {
     let unavailable = |error: io::Error| StoreError::Unavailable(format!("{}: {error}", directory.display()));
     if is_database(directory)? {
@@ -167,16 +168,16 @@ fn check_directory(directory: &Path) -> Result<(), StoreError> {
     };
     let names = names.map_err(unavailable)?;
     if let Some(other) = names.iter().find(|name| !UNFINISHED.iter().any(|ours| name == ours)) {
-        return Err(foreign(directory, &format!("it holds {} and no cells", other.display())));
+        return Err(foreign(directory, &format!("it contains {} and no cells", other.display())));
     }
-    // Of the engine's first moments, when nothing could have been stored; the engine would stumble over it.
+    // A database whose creation was interrupted has stored nothing. Fjall could not open it with this file.
     match fs::remove_file(directory.join("0.jnl")) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(unavailable(error)),
         _ => Ok(()),
     }
 }
 
-/// Makes the directory itself durable: the engine syncs what is in it.
+/// Makes the name of the directory durable. Fjall syncs what is inside.
 fn sync_parent(directory: &Path) -> io::Result<()> {
     match directory.parent() {
         Some(parent) if parent != Path::new("") => fs::File::open(parent)?.sync_all(),
@@ -186,7 +187,7 @@ fn sync_parent(directory: &Path) -> io::Result<()> {
 
 fn foreign(directory: &Path, reason: &str) -> StoreError {
     StoreError::Corrupt(format!(
-        "{} does not hold cells of seriatim: {reason}; name an empty directory or one that does not exist",
+        "{} does not contain cells of seriatim: {reason}; choose an empty directory or one that does not exist",
         directory.display()
     ))
 }
@@ -195,7 +196,7 @@ fn of_open(directory: &Path, error: &Error) -> StoreError {
     let directory = directory.display();
     match error {
         Error::Locked => StoreError::Unavailable(format!(
-            "{directory} is open in another process: stop that one first, or name another directory"
+            "{directory} is open in another process: stop that process first, or choose another directory"
         )),
         _ if is_damage(error) => StoreError::Corrupt(format!("{directory}: {}", text(error))),
         _ => StoreError::Unavailable(format!("{directory}: {}", text(error))),
@@ -206,12 +207,12 @@ fn of_read(error: &Error) -> StoreError {
     if is_damage(error) { StoreError::Corrupt(text(error)) } else { StoreError::Unavailable(text(error)) }
 }
 
-/// The engine looks whether it is poisoned before it writes; all else may have reached the journal, and shows only when it
-/// is opened again.
+/// Fjall checks whether it is poisoned before it writes. After any other error the write may be in the journal, and is
+/// visible only when the database is opened again.
 fn of_write(error: &Error) -> StoreError {
     match error {
         Error::Poisoned => StoreError::Unavailable(text(error)),
-        _ => StoreError::InDoubt(format!("{}; read it back", text(error))),
+        _ => StoreError::InDoubt(format!("{}; read the value to find out", text(error))),
     }
 }
 
@@ -226,12 +227,14 @@ fn is_damage(error: &Error) -> bool {
     }
 }
 
-/// For messages.
+/// The text for error messages.
 pub(crate) fn text(error: &Error) -> String {
     match error {
         Error::Io(error) | Error::Storage(LsmError::Io(error)) => error.to_string(),
-        Error::Poisoned => "an earlier write or sync failed: try again".to_owned(),
+        Error::Poisoned => {
+            "an earlier write or sync failed, and the database is opened again: try again".to_owned()
+        }
         Error::JournalRecovery(error) => format!("the journal cannot be replayed ({error:?})"),
-        other => format!("the database underneath reports {other:?}"),
+        other => format!("fjall reports {other:?}"),
     }
 }

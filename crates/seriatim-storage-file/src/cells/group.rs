@@ -1,7 +1,7 @@
-//! Compare, write, sync, with one sync for all that wait.
+//! Compares, writes and syncs, with one sync for all waiting requests.
 //!
-//! Whoever finds nobody at work takes everything that is pending, compares and writes it one by one, syncs once and
-//! answers all. Those who come meanwhile are the next group.
+//! A task that finds no other task at work takes all pending requests, compares and writes them one by one, syncs once and
+//! answers all. Requests that arrive meanwhile are the next group.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use seriatim_storage::{StoreError, StoreKey};
 use seriatim_types::sync::{Mutex, MutexGuard};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, oneshot};
 
-use super::{Database, Shared};
+use super::{Database, LazyDatabase};
 
-/// What one group writes at most, in bytes, unless a single value is larger: about a memtable.
+/// The most bytes that one group writes, unless a single value is larger: about one memtable.
 const GROUP_BYTES_MAX: usize = 4 << 20;
 
 type Answer = Result<bool, StoreError>;
 
-/// A compare-and-set under way.
+/// A compare-and-set in progress.
 pub(super) struct Request {
     pub(super) physical: StoreKey,
     pub(super) expected: Option<Vec<u8>>,
@@ -30,7 +30,7 @@ impl Request {
     }
 }
 
-/// Requests that wait, and the right to work on them.
+/// Waiting requests, and the lock of the task that works on them.
 #[derive(Default)]
 pub(super) struct Pending {
     requests: Mutex<VecDeque<(Request, oneshot::Sender<Answer>)>>,
@@ -42,12 +42,12 @@ impl Pending {
         self.requests.lock()
     }
 
-    /// Waits until nobody is at work.
+    /// Waits until no other task works on a group.
     pub(super) async fn lead(&self) -> OwnedMutexGuard<()> {
         self.leader.clone().lock_owned().await
     }
 
-    /// The next request whose caller still waits, as long as the group has room.
+    /// The next request whose caller still waits, if the group has room for it.
     fn next(&self, group_bytes: usize) -> Option<(Request, oneshot::Sender<Answer>)> {
         let mut requests = self.requests();
         while let Some((request, answer)) = requests.pop_front() {
@@ -64,48 +64,48 @@ impl Pending {
     }
 }
 
-/// Has a request done, by this task or by one that is at work already. A request whose caller goes away before its
-/// group begins is not done.
-pub(super) async fn compare_and_set(shared: &Arc<Shared>, request: Request) -> Answer {
-    shared.check_space()?;
+/// Runs a request, in this task or in the one that is at work. A request whose caller is dropped before its group begins is
+/// not run.
+pub(super) async fn compare_and_set(lazy: &Arc<LazyDatabase>, request: Request) -> Answer {
+    lazy.check_space()?;
     let (answer, mut answered) = oneshot::channel();
-    shared.pending.requests().push_back((request, answer));
+    lazy.pending.requests().push_back((request, answer));
     loop {
-        let leader = shared.pending.lead().await;
+        let leader = lazy.pending.lead().await;
         if let Ok(answer) = answered.try_recv() {
             return answer;
         }
-        let (own, database) = (shared.clone(), shared.database().await?);
+        let (own, database) = (lazy.clone(), lazy.database().await?);
         let work = move || {
             if !work(&own, &database) {
                 own.forget(&database);
             }
-            // It is closed, if this was the last that holds it, before anyone opens it again.
+            // If this is the last reference, the database is closed before it is opened again.
             drop(database);
             drop(leader);
         };
-        shared.env.blocking(work).await;
+        lazy.env.blocking(work).await;
     }
 }
 
-/// Works on one group. Says whether the database may be used further.
-fn work(shared: &Shared, database: &Database) -> bool {
+/// Works on one group. Returns whether the database can still be used.
+fn work(lazy: &LazyDatabase, database: &Database) -> bool {
     let (mut answers, mut bytes) = (Vec::new(), 0);
     let mut failed = false;
-    while !failed && let Some((request, answer)) = shared.pending.next(bytes) {
+    while !failed && let Some((request, answer)) = lazy.pending.next(bytes) {
         bytes += request.bytes();
         let done = compare_and_write(database, &request);
         failed = done.is_err();
         answers.push((answer, done));
     }
-    // Also a comparison that failed waits for the sync: what it saw may be of this group.
+    // A comparison that failed also waits for the sync: the value that it found may have been written by this group.
     let synced = database.sync();
     let tidy = synced.clone().and_then(|()| database.tidy());
     if let Err(error) = &tidy {
-        tracing::warn!(%error, "the cells are opened again with their next use");
+        tracing::warn!(%error, "a write to the cells failed; their database is opened again with the next use");
     }
     for (answer, done) in answers {
-        // If no one waits any more, no one is told.
+        // The caller may no longer wait.
         let _ = answer.send(done.and_then(|swapped| synced.clone().map(|()| swapped)));
     }
     !failed && tidy.is_ok()

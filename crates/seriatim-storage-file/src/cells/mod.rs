@@ -18,12 +18,12 @@ use crate::SpaceCheck;
 pub(crate) use database::{Database, is_database, text};
 use group::{Pending, Request};
 
-/// Cells in a directory of their own. The directory is made and opened with the first use, so that nobody pays for it who
-/// does not use it.
+/// Cells in a separate directory. The directory is created and opened with the first use, so programs that use no cells have
+/// none.
 ///
-/// After a failed write or sync the database is opened again with the next use; what had returned is there.
+/// After a failed write or sync the database is opened again with the next use. All writes that have returned are there.
 pub struct FileCells {
-    shared: Arc<Shared>,
+    lazy: Arc<LazyDatabase>,
 }
 
 impl FileCells {
@@ -34,7 +34,7 @@ impl FileCells {
     }
 
     pub(crate) fn with_space_check(env: Env, directory: &Path, space_check: Option<SpaceCheck>) -> Self {
-        let shared = Shared {
+        let lazy = LazyDatabase {
             env,
             directory: directory.to_owned(),
             space_check,
@@ -42,22 +42,22 @@ impl FileCells {
             opening: AsyncMutex::new(()),
             pending: Pending::default(),
         };
-        Self { shared: Arc::new(shared) }
+        Self { lazy: Arc::new(lazy) }
     }
 }
 
 impl fmt::Debug for FileCells {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FileCells").field("directory", &self.shared.directory).finish_non_exhaustive()
+        f.debug_struct("FileCells").field("directory", &self.lazy.directory).finish_non_exhaustive()
     }
 }
 
-struct Shared {
+struct LazyDatabase {
     env: Env,
     directory: PathBuf,
     space_check: Option<SpaceCheck>,
     state: Mutex<State>,
-    /// One opening at a time.
+    /// Held while the database is opened.
     opening: AsyncMutex<()>,
     pending: Pending,
 }
@@ -69,7 +69,7 @@ enum State {
     Closed,
 }
 
-impl Shared {
+impl LazyDatabase {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
@@ -112,7 +112,7 @@ impl Shared {
         }
     }
 
-    /// A database that failed is opened again with the next use.
+    /// Forgets a database that failed, so that the next use opens it again.
     fn forget(&self, failed: &Arc<Database>) {
         let mut state = self.state();
         if matches!(&*state, State::Open(database) if Arc::ptr_eq(database, failed)) {
@@ -124,7 +124,7 @@ impl Shared {
 #[async_trait]
 impl CellsBackend for FileCells {
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
-        self.shared.database().await?.get(StoreKey::from(key).as_bytes())
+        self.lazy.database().await?.get(StoreKey::from(key).as_bytes())
     }
 
     async fn compare_and_set(
@@ -138,19 +138,19 @@ impl CellsBackend for FileCells {
             expected: expected.map(<[u8]>::to_vec),
             value: value.map(<[u8]>::to_vec),
         };
-        group::compare_and_set(&self.shared, request).await
+        group::compare_and_set(&self.lazy, request).await
     }
 
-    /// Waits for the group that is under way. What has returned is durable already.
+    /// Waits for the group in progress. Writes that have returned are already durable.
     async fn close(&self) -> Result<(), StoreError> {
-        let shared = self.shared.clone();
-        let leader = shared.pending.lead().await;
+        let lazy = self.lazy.clone();
+        let leader = lazy.pending.lead().await;
         let close = move || {
             let _leader = leader;
-            let before = std::mem::replace(&mut *shared.state(), State::Closed);
+            let before = std::mem::replace(&mut *lazy.state(), State::Closed);
             drop(before);
         };
-        self.shared.env.blocking(close).await;
+        self.lazy.env.blocking(close).await;
         Ok(())
     }
 }

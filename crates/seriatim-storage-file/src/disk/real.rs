@@ -18,7 +18,7 @@ impl Disk for RealDisk {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !path.is_dir() => {
                 Err(io::Error::from(io::ErrorKind::NotADirectory))
             }
-            // Also where nothing can be made, such as on a disk that only reads.
+            // This also covers places where no folder can be created, such as a read-only disk.
             Err(_) if path.is_dir() => Err(io::Error::from(io::ErrorKind::AlreadyExists)),
             made => made,
         }
@@ -26,11 +26,11 @@ impl Disk for RealDisk {
 
     fn create(&self, path: &Path, length: u64) -> io::Result<Arc<dyn DiskFile>> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
-        // The system call refuses to reserve nothing.
+        // The system call refuses a length of zero.
         if length > 0 {
             reserve(&file, length)?;
         }
-        // Size and extents are metadata: without this the first small syncs would pay for them.
+        // Size and extents are metadata. Without this sync, the first small syncs would also have to write them.
         file.sync_all()?;
         Ok(Arc::new(file))
     }
@@ -62,7 +62,7 @@ impl Disk for RealDisk {
     }
 }
 
-/// Reserves space, so that a full disk shows here and not in the middle of a frame.
+/// Reserves space, so that a full disk causes an error here and not in the middle of a frame.
 #[cfg(target_os = "linux")]
 fn reserve(file: &File, length: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};

@@ -1,7 +1,7 @@
-//! A disk in memory that can lose power.
+//! A disk in memory whose power can be cut.
 //!
-//! It keeps apart what programs see (the page cache) and what is durable. At a power cut each page that was written and
-//! not synced is, by the seed, kept, lost, or torn between its sectors; names that were not synced come or go.
+//! It keeps two states: the page cache, which programs read, and what is durable. At a power cut each page that was written
+//! and not synced is, by the seed, kept, lost, or torn between its sectors. Names that were not synced are kept or lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,15 +18,15 @@ const SECTOR_BYTES: usize = 512;
 /// A disk in memory. Clones are the same disk.
 #[derive(Debug, Clone, Default)]
 pub struct SimulatedDisk {
-    shared: Arc<Mutex<Shared>>,
+    state: Arc<Mutex<DiskState>>,
 }
 
-/// What happens to what was not synced.
+/// What a crash does to data that was not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crash {
-    /// The process ends and the machine goes on: nothing is lost. What `kill -9` shows.
+    /// The process ends and the machine continues: nothing is lost. This is what `kill -9` does.
     Process,
-    /// Power is cut: every unsynced page and name takes its chance, by this seed.
+    /// The power is cut: the seed decides about every unsynced page and name.
     Power {
         /// Decides for each page and name.
         seed: u64,
@@ -36,46 +36,46 @@ pub enum Crash {
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    /// Names as programs see them.
+struct DiskState {
+    /// Names as programs read them.
     names: BTreeMap<PathBuf, usize>,
-    /// Names as they are after a power cut, at the least.
+    /// Names that are there after a power cut in any case.
     durable_names: BTreeMap<PathBuf, usize>,
-    /// Folders as programs see them, without the current one and the root.
+    /// Folders as programs read them, without the current one and the root.
     directories: BTreeSet<PathBuf>,
-    /// Folders whose name is durable. One is there after a power cut only if those that it lies in are.
+    /// Folders whose name is durable. After a power cut a folder is there only if all folders above it are.
     durable_directories: BTreeSet<PathBuf>,
-    files: Vec<Content>,
-    /// Operations that change something, so far.
+    files: Vec<FileContent>,
+    /// How many operations have changed something.
     operations: u64,
-    /// Power goes off instead of the operation with this number, for good.
+    /// The power is cut instead of the operation with this number, and stays off.
     power_off_at: Option<u64>,
-    /// Fails the next so many syncs, as Linux does: the pages count as clean afterwards and are not durable.
+    /// Fails this many syncs, as Linux does: afterwards the pages count as clean, and are not durable.
     failing_syncs: u32,
-    /// Fails the next so many syncs of folders: nothing is durable by them.
+    /// Fails this many syncs of folders. They make nothing durable.
     failing_directory_syncs: u32,
-    /// Fails the next so many creations of files.
+    /// Fails this many creations of files.
     failing_creates: u32,
-    /// Refuses to reserve space beyond this many bytes in all files.
+    /// The number of bytes that all files together can reserve.
     capacity: Option<u64>,
 }
 
 #[derive(Debug, Default, Clone)]
-struct Content {
-    seen: Vec<u8>,
+struct FileContent {
+    visible: Vec<u8>,
     durable: Vec<u8>,
     dirty: BTreeSet<usize>,
 }
 
 impl SimulatedDisk {
-    /// An empty disk with power.
+    /// An empty disk. Its power is on.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock()
+    fn lock(&self) -> MutexGuard<'_, DiskState> {
+        self.state.lock()
     }
 
     /// How many operations have changed something.
@@ -84,124 +84,124 @@ impl SimulatedDisk {
         self.lock().operations
     }
 
-    /// Cuts the power instead of the operation with this number (from 0), counted from the disk's beginning: it and all
-    /// later ones fail and change nothing.
+    /// Cuts the power instead of the operation with this number. Operations are counted from 0 since the disk was created.
+    /// This operation and all later ones fail and change nothing.
     pub fn cut_power_at(&self, operation: u64) {
         self.lock().power_off_at = Some(operation);
     }
 
-    /// Makes the next so many syncs fail the way Linux fails them: an error once, then silence, and nothing durable.
+    /// Makes this many syncs fail the way Linux fails them: one error, then success, and nothing is durable.
     pub fn fail_syncs(&self, count: u32) {
         self.lock().failing_syncs = count;
     }
 
-    /// Makes the next so many syncs of folders fail: what was created or renamed is seen and not durable.
+    /// Makes this many syncs of folders fail: created and renamed names are visible and not durable.
     pub fn fail_directory_syncs(&self, count: u32) {
         self.lock().failing_directory_syncs = count;
     }
 
-    /// Makes the next so many creations of files fail, though there is room.
+    /// Makes this many creations of files fail, although there is space.
     pub fn fail_creates(&self, count: u32) {
         self.lock().failing_creates = count;
     }
 
-    /// Lets files reserve so many bytes in all, or any number.
+    /// Limits the bytes that all files together can reserve; `None` removes the limit.
     pub fn limit_capacity(&self, bytes: Option<u64>) {
         self.lock().capacity = bytes;
     }
 
-    /// Changes bytes of a file behind everybody's back, durably: damage.
+    /// Damages a file: changes its bytes durably, without a write by the program.
     ///
     /// # Panics
     ///
     /// If there is no such file.
     pub fn damage(&self, path: &Path, position: usize, change: impl FnOnce(&mut [u8])) {
-        let mut shared = self.lock();
-        let id = *shared.names.get(path).expect("a file to damage");
-        let content = &mut shared.files[id];
-        change(&mut content.seen[position..]);
-        content.durable.clone_from(&content.seen);
+        let mut state = self.lock();
+        let id = *state.names.get(path).expect("a file to damage");
+        let content = &mut state.files[id];
+        change(&mut content.visible[position..]);
+        content.durable.clone_from(&content.visible);
     }
 
-    /// The disk as it is found when the machine is up again. This one stays as it is.
+    /// The disk after a crash and a restart of the machine. This disk does not change.
     #[must_use]
     pub fn after(&self, crash: Crash) -> Self {
-        let shared = self.lock();
+        let state = self.lock();
         let mut random = match crash {
             Crash::Power { seed } => Some(fastrand::Rng::with_seed(seed)),
             Crash::Process | Crash::PowerLosesAll => None,
         };
         let keeps_all = crash == Crash::Process;
-        let mut names = shared.durable_names.clone();
-        for (name, id) in &shared.names {
+        let mut names = state.durable_names.clone();
+        for (name, id) in &state.names {
             if keeps_all || random.as_mut().is_some_and(fastrand::Rng::bool) {
                 names.insert(name.clone(), *id);
             }
         }
-        let mut directories = shared.durable_directories.clone();
-        for name in &shared.directories {
+        let mut directories = state.durable_directories.clone();
+        for name in &state.directories {
             if keeps_all || random.as_mut().is_some_and(fastrand::Rng::bool) {
                 directories.insert(name.clone());
             }
         }
         if keeps_all {
-            names.clone_from(&shared.names);
-            directories.clone_from(&shared.directories);
+            names.clone_from(&state.names);
+            directories.clone_from(&state.directories);
         }
-        // In a folder that is lost, all is lost.
+        // If a folder is lost, everything in it is lost.
         let lost = |path: &Path| path.ancestors().skip(1).any(|above| is_lost(&directories, above));
         names.retain(|name, _| !lost(name));
         let directories: BTreeSet<_> = directories.iter().filter(|path| !lost(path)).cloned().collect();
-        let settle = |content: &Content| {
-            let mut bytes = if keeps_all { content.seen.clone() } else { content.durable.clone() };
+        let after_crash = |content: &FileContent| {
+            let mut bytes = if keeps_all { content.visible.clone() } else { content.durable.clone() };
             if let Some(random) = &mut random {
                 content.keep_some(&mut bytes, random);
             }
-            Content { seen: bytes.clone(), durable: bytes, dirty: BTreeSet::new() }
+            FileContent { visible: bytes.clone(), durable: bytes, dirty: BTreeSet::new() }
         };
-        let files = shared.files.iter().map(settle).collect();
-        let after = Shared {
+        let files = state.files.iter().map(after_crash).collect();
+        let after = DiskState {
             durable_names: names.clone(),
             names,
             durable_directories: directories.clone(),
             directories,
             files,
-            ..Shared::default()
+            ..DiskState::default()
         };
-        Self { shared: Arc::new(Mutex::new(after)) }
+        Self { state: Arc::new(Mutex::new(after)) }
     }
 }
 
-/// Whether a folder is none of these. The root and the current folder are always there.
+/// Whether a folder is not one of these. The root and the current folder always exist.
 fn is_lost(directories: &BTreeSet<PathBuf>, path: &Path) -> bool {
     path.file_name().is_some() && !directories.contains(path)
 }
 
-/// Whether a name lies in a folder; both `.` and nothing are the current one.
-fn lies_in(name: &Path, directory: &Path) -> bool {
+/// Whether a name is directly in a folder. Both `.` and the empty path are the current folder.
+fn is_in(name: &Path, directory: &Path) -> bool {
     let current = |path: &Path| path == Path::new("") || path == Path::new(".");
     name.parent().is_some_and(|parent| parent == directory || (current(parent) && current(directory)))
 }
 
-impl Content {
-    /// Lets each dirty page survive whole, in part, or not at all.
+impl FileContent {
+    /// Keeps each dirty page as a whole, in part, or not at all.
     fn keep_some(&self, bytes: &mut Vec<u8>, random: &mut fastrand::Rng) {
-        bytes.resize(self.seen.len(), 0);
+        bytes.resize(self.visible.len(), 0);
         for &page in &self.dirty {
-            let fate = random.u8(0..3);
-            let page_end = self.seen.len().min((page + 1) * PAGE_BYTES);
+            let outcome = random.u8(0..3);
+            let page_end = self.visible.len().min((page + 1) * PAGE_BYTES);
             for sector in (page * PAGE_BYTES..page_end).step_by(SECTOR_BYTES) {
-                if fate == 0 || (fate == 1 && random.bool()) {
+                if outcome == 0 || (outcome == 1 && random.bool()) {
                     let end = page_end.min(sector + SECTOR_BYTES);
-                    bytes[sector..end].copy_from_slice(&self.seen[sector..end]);
+                    bytes[sector..end].copy_from_slice(&self.visible[sector..end]);
                 }
             }
         }
     }
 }
 
-impl Shared {
-    /// Counts an operation that changes something, unless the power is off.
+impl DiskState {
+    /// Counts an operation that changes something. An error if the power is off.
     fn operate(&mut self) -> io::Result<()> {
         if self.power_off_at.is_some_and(|at| self.operations >= at) {
             return Err(io::Error::other("the power is off"));
@@ -210,13 +210,13 @@ impl Shared {
         Ok(())
     }
 
-    /// An error unless the folder is there.
+    /// An error unless the folder exists.
     fn check_directory(&self, path: &Path) -> io::Result<()> {
         let lost = is_lost(&self.directories, path);
         if lost { Err(io::Error::from(io::ErrorKind::NotFound)) } else { Ok(()) }
     }
 
-    /// An error unless the folder that it lies in is there.
+    /// An error unless the folder above exists.
     fn check_parent(&self, path: &Path) -> io::Result<()> {
         path.parent().map_or(Ok(()), |parent| self.check_directory(parent))
     }
@@ -228,33 +228,33 @@ impl Shared {
 
 impl Disk for SimulatedDisk {
     fn create_directory(&self, path: &Path) -> io::Result<()> {
-        let mut shared = self.lock();
-        if path.file_name().is_none() || shared.directories.contains(path) {
+        let mut state = self.lock();
+        if path.file_name().is_none() || state.directories.contains(path) {
             return Err(io::Error::from(io::ErrorKind::AlreadyExists));
         }
-        shared.check_parent(path)?;
-        shared.operate()?;
-        shared.directories.insert(path.to_owned());
+        state.check_parent(path)?;
+        state.operate()?;
+        state.directories.insert(path.to_owned());
         Ok(())
     }
 
     fn create(&self, path: &Path, length: u64) -> io::Result<Arc<dyn DiskFile>> {
-        let mut shared = self.lock();
-        shared.operate()?;
-        shared.check_parent(path)?;
-        if shared.failing_creates > 0 {
-            shared.failing_creates -= 1;
-            return Err(io::Error::other("the disk failed to make a file"));
+        let mut state = self.lock();
+        state.operate()?;
+        state.check_parent(path)?;
+        if state.failing_creates > 0 {
+            state.failing_creates -= 1;
+            return Err(io::Error::other("the disk failed to create a file"));
         }
-        let reserved: u64 = shared.names.values().map(|id| shared.files[*id].seen.len() as u64).sum();
-        if shared.capacity.is_some_and(|capacity| reserved + length > capacity) {
+        let reserved: u64 = state.names.values().map(|id| state.files[*id].visible.len() as u64).sum();
+        if state.capacity.is_some_and(|capacity| reserved + length > capacity) {
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
         let zeros = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
-        let content = Content { seen: zeros.clone(), durable: zeros, dirty: BTreeSet::new() };
-        shared.files.push(content);
-        let id = shared.files.len() - 1;
-        shared.names.insert(path.to_owned(), id);
+        let content = FileContent { visible: zeros.clone(), durable: zeros, dirty: BTreeSet::new() };
+        state.files.push(content);
+        let id = state.files.len() - 1;
+        state.names.insert(path.to_owned(), id);
         Ok(Arc::new(SimulatedFile { disk: self.clone(), id }))
     }
 
@@ -268,44 +268,44 @@ impl Disk for SimulatedDisk {
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
-        let shared = self.lock();
-        shared.check_directory(path)?;
-        let inside = shared.names.keys().filter(|name| lies_in(name, path));
+        let state = self.lock();
+        state.check_directory(path)?;
+        let inside = state.names.keys().filter(|name| is_in(name, path));
         Ok(inside.filter_map(|name| Some(name.file_name()?.to_string_lossy().into_owned())).collect())
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let mut shared = self.lock();
-        shared.operate()?;
-        let id = shared.find(from)?;
-        shared.check_parent(to)?;
-        shared.names.remove(from);
-        shared.names.insert(to.to_owned(), id);
+        let mut state = self.lock();
+        state.operate()?;
+        let id = state.find(from)?;
+        state.check_parent(to)?;
+        state.names.remove(from);
+        state.names.insert(to.to_owned(), id);
         Ok(())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        let mut shared = self.lock();
-        shared.operate()?;
-        shared.find(path)?;
-        shared.names.remove(path);
+        let mut state = self.lock();
+        state.operate()?;
+        state.find(path)?;
+        state.names.remove(path);
         Ok(())
     }
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         let mut guard = self.lock();
-        let shared = &mut *guard;
-        shared.operate()?;
-        shared.check_directory(path)?;
-        if shared.failing_directory_syncs > 0 {
-            shared.failing_directory_syncs -= 1;
+        let state = &mut *guard;
+        state.operate()?;
+        state.check_directory(path)?;
+        if state.failing_directory_syncs > 0 {
+            state.failing_directory_syncs -= 1;
             return Err(io::Error::other("the disk failed to sync"));
         }
-        shared.durable_names.retain(|name, _| !lies_in(name, path));
-        let names = shared.names.iter().filter(|(name, _)| lies_in(name, path));
-        shared.durable_names.extend(names.map(|(name, id)| (name.clone(), *id)));
-        let directories = shared.directories.iter().filter(|name| lies_in(name, path));
-        shared.durable_directories.extend(directories.cloned());
+        state.durable_names.retain(|name, _| !is_in(name, path));
+        let names = state.names.iter().filter(|(name, _)| is_in(name, path));
+        state.durable_names.extend(names.map(|(name, id)| (name.clone(), *id)));
+        let directories = state.directories.iter().filter(|name| is_in(name, path));
+        state.durable_directories.extend(directories.cloned());
         Ok(())
     }
 }
@@ -318,47 +318,47 @@ struct SimulatedFile {
 
 impl DiskFile for SimulatedFile {
     fn length(&self) -> io::Result<u64> {
-        Ok(self.disk.lock().files[self.id].seen.len() as u64)
+        Ok(self.disk.lock().files[self.id].visible.len() as u64)
     }
 
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
-        let shared = self.disk.lock();
-        let seen = &shared.files[self.id].seen;
-        let start = usize::try_from(position).unwrap_or(usize::MAX).min(seen.len());
-        let read = buffer.len().min(seen.len() - start);
-        buffer[..read].copy_from_slice(&seen[start..start + read]);
+        let state = self.disk.lock();
+        let visible = &state.files[self.id].visible;
+        let start = usize::try_from(position).unwrap_or(usize::MAX).min(visible.len());
+        let read = buffer.len().min(visible.len() - start);
+        buffer[..read].copy_from_slice(&visible[start..start + read]);
         Ok(read)
     }
 
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<()> {
-        let mut shared = self.disk.lock();
-        shared.operate()?;
-        let content = &mut shared.files[self.id];
+        let mut state = self.disk.lock();
+        state.operate()?;
+        let content = &mut state.files[self.id];
         let start = usize::try_from(position).map_err(io::Error::other)?;
         let end = start + bytes.len();
-        if end > content.seen.len() {
-            content.seen.resize(end, 0);
+        if end > content.visible.len() {
+            content.visible.resize(end, 0);
         }
-        content.seen[start..end].copy_from_slice(bytes);
+        content.visible[start..end].copy_from_slice(bytes);
         content.dirty.extend(start / PAGE_BYTES..end.div_ceil(PAGE_BYTES));
         Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut shared = self.disk.lock();
-        shared.operate()?;
-        let failing = shared.failing_syncs > 0;
-        shared.failing_syncs = shared.failing_syncs.saturating_sub(1);
-        let content = &mut shared.files[self.id];
+        let mut state = self.disk.lock();
+        state.operate()?;
+        let failing = state.failing_syncs > 0;
+        state.failing_syncs = state.failing_syncs.saturating_sub(1);
+        let content = &mut state.files[self.id];
         let dirty = std::mem::take(&mut content.dirty);
         if failing {
             return Err(io::Error::other("the disk failed to sync"));
         }
-        content.durable.resize(content.seen.len(), 0);
+        content.durable.resize(content.visible.len(), 0);
         for page in dirty {
-            let end = content.seen.len().min((page + 1) * PAGE_BYTES);
+            let end = content.visible.len().min((page + 1) * PAGE_BYTES);
             let start = page * PAGE_BYTES;
-            content.durable[start..end].copy_from_slice(&content.seen[start..end]);
+            content.durable[start..end].copy_from_slice(&content.visible[start..end]);
         }
         Ok(())
     }

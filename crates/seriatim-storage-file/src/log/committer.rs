@@ -1,6 +1,6 @@
 //! The committer: one thread that writes and syncs for all partitions.
 //!
-//! While one frame is synced, the next one gathers. Whoever submitted is answered only after the sync.
+//! While one frame is synced, the next one is collected. An append is answered only after the sync of its frame.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,15 +13,15 @@ use seriatim_types::sync::{Condvar, Mutex, MutexGuard};
 use super::frame::finish;
 use super::index::SegmentIndex;
 use super::options::LogOptions;
-use super::queue::{Answer, Failure, Gathered, Queue};
+use super::queue::{Answer, CommitFailure, PendingFrame, Queue};
 use super::segment::{FIRST_FRAME_AT, Position, SegmentHeader, SegmentNumber};
 use super::tails::Tails;
 use crate::disk::{Disk, DiskFile};
 use crate::space::{FreeSpace, NearlyFull};
 
-/// Where the log lies and what it needs of the world.
+/// The folder of a log and everything that is needed to use it.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct LogFolder {
     pub(super) env: Env,
     pub(super) disk: Arc<dyn Disk>,
     pub(super) directory: PathBuf,
@@ -29,12 +29,12 @@ pub(super) struct Place {
     pub(super) space: Arc<FreeSpace>,
 }
 
-impl Place {
+impl LogFolder {
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 
-    /// Makes a segment that can hold a frame of this size. It has its name only when its header is durable.
+    /// Creates a segment that has room for a frame of this size. It gets its name only when its header is durable.
     pub(super) fn create_segment(
         &self,
         number: SegmentNumber,
@@ -53,7 +53,7 @@ impl Place {
         Ok(Segment { header, file })
     }
 
-    /// Makes the file of a segment, durably, under a name that is not yet its own.
+    /// Creates the file of a segment, durably, under a temporary name.
     fn prepare_segment(
         &self,
         number: SegmentNumber,
@@ -69,23 +69,24 @@ impl Place {
         Ok((header, file))
     }
 
-    /// Writes the index of a full segment. It is derived, so it is not synced, and a failure is made good on reading.
+    /// Writes the index of a full segment. It is derived, so it is not synced; if this fails, the index is rebuilt when it
+    /// is read.
     pub(super) fn write_index(&self, index: &SegmentIndex) {
         let (bytes, path) = (index.encode(), self.path(&index.number.index_name()));
         let written = self.disk.create(&path, 0).and_then(|file| file.write_at(&bytes, 0));
         if let Err(error) = written {
-            tracing::warn!(path = %path.display(), %error, "an index could not be written; it is made anew when needed");
+            tracing::warn!(path = %path.display(), %error, "the index of a segment could not be written; it is rebuilt when it is needed");
         }
     }
 }
 
-/// Why there is no new segment.
+/// Why a new segment was not created.
 #[derive(Debug)]
 pub(super) enum NoSegment {
-    /// No segment has this number. The last one can be continued, and the next attempt makes it anew.
+    /// No segment has this number. The last segment can be continued, and the next attempt creates the new one again.
     Unnamed(io::Error),
-    /// It may have its name, and may have it after a crash. It says after which frame it follows, so not one more may be
-    /// written before it.
+    /// The segment may have its name, also after a crash. Its header names the frame that it follows, so no further frame may
+    /// be written to the last segment.
     Named(io::Error),
 }
 
@@ -108,31 +109,31 @@ pub(super) struct Segment {
     pub(super) file: Arc<dyn DiskFile>,
 }
 
-/// What submitters, readers and the committer share.
+/// The state of an open log, shared by submitters, readers and the committer.
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) state: Mutex<State>,
-    /// Told when something has gathered, and at close.
+pub(super) struct LogState {
+    pub(super) state: Mutex<QueueState>,
+    /// Notified when an append or a take is submitted, and at close.
     work: Condvar,
-    /// Of the segment that is being written, up to the last durable frame.
+    /// The index of the segment that is being written, up to the last durable frame.
     pub(super) index: Mutex<SegmentIndex>,
-    /// Moved after the index, so that whoever sees a tail finds the entries before it.
+    /// Advanced after the index, so that a reader that has read a tail finds the entries before it.
     pub(super) tails: Tails,
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct QueueState {
     pub(super) queue: Queue,
     pub(super) phase: Phase,
 }
 
-/// Whether the log takes appends.
+/// Whether the log accepts appends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Phase {
     Open,
-    /// It reads up to the last durable frame and writes nothing more, for this reason.
+    /// The log can be read up to the last durable frame, and accepts no appends, for this reason.
     Stopped(String),
-    /// What has gathered is still written.
+    /// What has been submitted is still written.
     Closing,
 }
 
@@ -146,13 +147,13 @@ impl Phase {
     }
 }
 
-impl Shared {
+impl LogState {
     pub(super) fn new(queue: Queue, index: SegmentIndex) -> Self {
-        let (state, tails) = (State { queue, phase: Phase::Open }, Tails::new(&index));
+        let (state, tails) = (QueueState { queue, phase: Phase::Open }, Tails::new(&index));
         Self { state: Mutex::new(state), work: Condvar::new(), index: Mutex::new(index), tails }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock()
     }
 
@@ -160,12 +161,12 @@ impl Shared {
         self.index.lock()
     }
 
-    /// Wakes the committer. Called without the lock, so that it does not wake only to wait for it.
+    /// Wakes the committer. Called without the lock, so that the committer does not have to wait for the lock at once.
     pub(super) fn wake(&self) {
         self.work.notify_one();
     }
 
-    /// Takes no more appends; what has gathered is still written.
+    /// Accepts no more appends. What has been submitted is still written.
     pub(super) fn begin_closing(&self) {
         self.lock().phase = Phase::Closing;
         self.wake();
@@ -176,86 +177,86 @@ impl Shared {
         state.phase = Phase::Stopped(reason.to_owned());
         let waiting = state.queue.withdraw();
         drop(state);
-        answer(waiting, &Err(Failure::Stopped(reason.to_owned())));
+        answer(waiting, &Err(CommitFailure::Stopped(reason.to_owned())));
     }
 
-    /// Waits for something to write; `None` when there will be no more.
-    fn next_frame(&self, other: Gathered) -> Option<Gathered> {
+    /// Waits for the next frame; `None` when there will be no more.
+    fn next_frame(&self, other: PendingFrame) -> Option<PendingFrame> {
         let mut state = self.lock();
-        while state.queue.gathered.is_empty() {
+        while state.queue.pending.is_empty() {
             if state.phase != Phase::Open {
                 return None;
             }
             state = self.work.wait(state);
         }
-        Some(state.queue.exchange(other))
+        Some(state.queue.swap_pending(other))
     }
 }
 
-fn answer(gathered: Gathered, result: &Answer) {
-    for answer in gathered.answers {
-        // Whoever does not wait for its answer has given up on it, not on the append.
+fn answer(frame: PendingFrame, result: &Answer) {
+    for answer in frame.answers {
+        // A caller that does not wait for the answer does not cancel the append.
         let _ = answer.send(result.clone());
     }
 }
 
-/// Writes frames, one behind the other.
+/// Writes frames, one after the other.
 #[derive(Debug)]
 pub(super) struct Committer {
-    place: Place,
-    shared: Arc<Shared>,
+    folder: LogFolder,
+    shared: Arc<LogState>,
     segment: Segment,
     at: u64,
     last_checksum: u32,
 }
 
 impl Committer {
-    pub(super) fn new(place: Place, shared: Arc<Shared>, segment: Segment) -> Self {
+    pub(super) fn new(folder: LogFolder, shared: Arc<LogState>, segment: Segment) -> Self {
         let (at, last_checksum) = {
             let index = shared.lock_index();
             (index.end, index.last_checksum)
         };
-        Self { place, shared, segment, at, last_checksum }
+        Self { folder, shared, segment, at, last_checksum }
     }
 
-    /// Commits until the log is closed or has to stop.
+    /// Commits frames until the log is closed or has to stop.
     pub(super) fn run(mut self) {
-        let stop_if_it_dies = StopOnPanic(self.shared.clone());
-        let mut spare = Gathered::new();
-        while let Some(mut gathered) = self.shared.next_frame(spare) {
-            let result = self.commit(&mut gathered);
-            spare = self.settle(gathered, &result);
+        let stop_on_panic = StopOnPanic(self.shared.clone());
+        let mut spare = PendingFrame::new();
+        while let Some(mut frame) = self.shared.next_frame(spare) {
+            let result = self.commit(&mut frame);
+            spare = self.answer_all(frame, &result);
         }
-        drop(stop_if_it_dies);
+        drop(stop_on_panic);
     }
 
     /// Writes and syncs one frame.
-    fn commit(&mut self, gathered: &mut Gathered) -> Answer {
-        self.place.space.refresh();
-        let size = gathered.buffer.len().next_multiple_of(super::frame::FRAME_ALIGNMENT);
+    fn commit(&mut self, frame: &mut PendingFrame) -> Answer {
+        self.folder.space.refresh();
+        let size = frame.buffer.len().next_multiple_of(super::frame::FRAME_ALIGNMENT);
         if self.at + size as u64 > self.segment.header.reserved {
             self.roll(size)?;
         }
         let position = Position { segment: self.segment.header.number, at: self.at };
-        let checksum = finish(&mut gathered.buffer, self.segment.header.mark, self.last_checksum, position);
-        let written = self.segment.file.write_at(&gathered.buffer, self.at).map_err(|error| ("write", error));
+        let checksum = finish(&mut frame.buffer, self.segment.header.mark, self.last_checksum, position);
+        let written = self.segment.file.write_at(&frame.buffer, self.at).map_err(|error| ("write", error));
         let synced = written.and_then(|()| self.segment.file.sync().map_err(|error| ("sync", error)));
         if let Err((what, error)) = synced {
-            let path = self.place.path(&self.segment.header.number.segment_name());
-            return Err(Failure::InDoubt(format!("a {what} of {} failed: {error}", path.display())));
+            let path = self.folder.path(&self.segment.header.number.segment_name());
+            return Err(CommitFailure::InDoubt(format!("a {what} of {} failed: {error}", path.display())));
         }
-        self.at += gathered.buffer.len() as u64;
+        self.at += frame.buffer.len() as u64;
         self.last_checksum = checksum;
-        self.note(gathered, position).map_err(|error| Failure::InDoubt(error.to_string()))
+        self.add_to_index(frame, position).map_err(|error| CommitFailure::InDoubt(error.to_string()))
     }
 
-    /// The frame is durable: readers may find it.
-    fn note(&self, gathered: &Gathered, position: Position) -> Result<(), LogError> {
+    /// Adds a durable frame to the index, so that readers find it.
+    fn add_to_index(&self, frame: &PendingFrame, position: Position) -> Result<(), LogError> {
         let mut index = self.shared.lock_index();
-        for (partition, epoch) in &gathered.takes {
+        for (partition, epoch) in &frame.takes {
             index.take(*partition, *epoch);
         }
-        for (partition, first, next) in &gathered.appends {
+        for (partition, first, next) in &frame.appends {
             index.append(*partition, *first, *next, position)?;
         }
         index.end = self.at;
@@ -263,64 +264,64 @@ impl Committer {
         Ok(())
     }
 
-    /// Continues in a new segment. On an error the frame was not written; if the new segment may be there, the log stops.
-    fn roll(&mut self, frame_bytes: usize) -> Result<(), Failure> {
+    /// Continues in a new segment. After an error the frame was not written. If the new segment may exist, the log stops.
+    fn roll(&mut self, frame_bytes: usize) -> Result<(), CommitFailure> {
         let full = self.shared.lock_index().clone();
-        let next = full.following().map_err(|error| Failure::InDoubt(error.to_string()))?;
-        let segment = self.place.create_segment(next.number, self.last_checksum, frame_bytes);
+        let next = full.following().map_err(|error| CommitFailure::InDoubt(error.to_string()))?;
+        let segment = self.folder.create_segment(next.number, self.last_checksum, frame_bytes);
         let segment = segment.map_err(|failure| {
-            let path = self.place.path(&next.number.segment_name());
-            let reason = format!("{} could not be made: {}", path.display(), failure.error());
-            tracing::error!(reason, "no new segment");
+            let path = self.folder.path(&next.number.segment_name());
+            let reason = format!("{} could not be created: {}", path.display(), failure.error());
+            tracing::error!(reason, "a new segment of the log could not be created");
             match failure {
                 NoSegment::Unnamed(error) if is_no_space(&error) => {
-                    let NearlyFull { free_bytes, needed_bytes } = self.place.space.measure();
-                    Failure::NoRoom { free_bytes, needed_bytes }
+                    let NearlyFull { free_bytes, needed_bytes } = self.folder.space.measure();
+                    CommitFailure::NoRoom { free_bytes, needed_bytes }
                 }
-                NoSegment::Unnamed(_) => Failure::NoSegment(reason),
-                NoSegment::Named(_) => Failure::Stopped(reason),
+                NoSegment::Unnamed(_) => CommitFailure::NoSegment(reason),
+                NoSegment::Named(_) => CommitFailure::Stopped(reason),
             }
         })?;
-        self.place.write_index(&full);
+        self.folder.write_index(&full);
         *self.shared.lock_index() = next;
         self.segment = segment;
         self.at = FIRST_FRAME_AT;
         Ok(())
     }
 
-    /// Tells everybody how it went; returns an empty buffer to gather in.
-    fn settle(&self, mut gathered: Gathered, result: &Answer) -> Gathered {
+    /// Answers everyone whose append or take is in the frame. Returns an empty frame to be filled.
+    fn answer_all(&self, mut frame: PendingFrame, result: &Answer) -> PendingFrame {
         match result {
             Ok(()) => {
-                self.shared.lock().queue.committed(&gathered);
-                let tails = gathered.appends.iter().map(|(partition, _, next)| (*partition, *next));
+                self.shared.lock().queue.committed(&frame);
+                let tails = frame.appends.iter().map(|(partition, _, next)| (*partition, *next));
                 self.shared.tails.advance(tails);
             }
-            Err(Failure::NoRoom { .. } | Failure::NoSegment(_)) => {
+            Err(CommitFailure::NoRoom { .. } | CommitFailure::NoSegment(_)) => {
                 let waiting = self.shared.lock().queue.withdraw();
                 answer(waiting, result);
             }
-            Err(Failure::InDoubt(reason) | Failure::Stopped(reason)) => {
-                tracing::error!(reason, "the log stops");
+            Err(CommitFailure::InDoubt(reason) | CommitFailure::Stopped(reason)) => {
+                tracing::error!(reason, "the log stops, and accepts appends when it is opened again");
                 self.shared.stop(reason);
             }
         }
-        let answers = std::mem::take(&mut gathered.answers);
+        let answers = std::mem::take(&mut frame.answers);
         for answer in answers {
             let _ = answer.send(result.clone());
         }
-        gathered.clear();
-        gathered
+        frame.clear();
+        frame
     }
 }
 
-/// If the committer ends by a panic, nobody waits for it for ever.
-struct StopOnPanic(Arc<Shared>);
+/// Stops the log if the committer panics, so that no one waits for it without end.
+struct StopOnPanic(Arc<LogState>);
 
 impl Drop for StopOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.stop("its committer panicked");
+            self.0.stop("the log's committer panicked");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Copying a log up to a frame, verified on the way: every checksum, and that each frame follows the one before it.
+//! Copying a log up to a frame. Every checksum is verified, and that each frame follows the previous one.
 //!
-//! Segments are append-only, so what lies before a committed frame does not change while it is copied. Memory holds one
+//! Segments are append-only, so the bytes before a committed frame do not change while they are copied. Memory holds one
 //! frame or one write, whichever is larger.
 
 use std::io;
@@ -11,7 +11,7 @@ use seriatim_env::Env;
 use seriatim_storage::LogError;
 use seriatim_types::{Partition, PartitionOffset};
 
-use super::committer::{Place, Segment};
+use super::committer::{LogFolder, Segment};
 use super::frames::Frames;
 use super::index::SegmentIndex;
 use super::open::open_segment_to_read;
@@ -21,13 +21,13 @@ use super::segment::{FIRST_FRAME_AT, Position, SegmentNumber};
 use crate::disk::{DiskFile, RealDisk, create_directories};
 use crate::space::FreeSpace;
 
-/// Small frames are gathered up to this many bytes before they are written.
+/// Small frames are collected up to this many bytes before they are written.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// The copy is synced in steps of this many bytes, so that an append's sync never waits behind a mountain of it.
+/// The copy is synced after every so many bytes, so that the sync of an append never waits for a large sync of the copy.
 const SYNC_STEP_BYTES: u64 = 8 << 20;
 
-/// The end of a log: behind the frame with this checksum.
+/// The end of a log: after the frame with this checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogEnd {
     pub(crate) segment: u32,
@@ -42,23 +42,23 @@ pub(crate) struct CopiedLog {
     pub(crate) frames: u64,
     pub(crate) entries: u64,
     pub(crate) bytes: u64,
-    /// Each partition with the offset behind its last entry.
+    /// Each partition with the offset after its last entry.
     pub(crate) tails: Vec<(Partition, PartitionOffset)>,
 }
 
 /// What a copy is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To be kept: files as short as can be, and nothing that is derived.
+    /// To be kept: the files are as short as possible, and nothing derived is written.
     Keep,
-    /// To be used: room is reserved in the last segment, and the full ones have their indexes.
+    /// To be used: space is reserved in the last segment, and the full segments get their indexes.
     Use,
 }
 
-/// Why a copy has ended early.
+/// Why a copy failed.
 #[derive(Debug)]
 pub(crate) enum CopyError {
-    /// What is copied is damaged, newer or cannot be read.
+    /// The source is damaged, newer or cannot be read.
     From(LogError),
     /// The copy cannot be written there.
     To(PathBuf, io::Error),
@@ -70,56 +70,56 @@ impl From<LogError> for CopyError {
     }
 }
 
-/// The frames of a log up to one of them: a prefix of its committer's order, which nothing changes any more.
+/// The frames of a log up to one of them, in the order of the committer. They do not change any more.
 #[derive(Debug)]
 pub(crate) struct LogPrefix {
-    place: Place,
+    folder: LogFolder,
     end: LogEnd,
 }
 
 impl LogPrefix {
-    pub(super) fn new(place: Place, end: LogEnd) -> Self {
-        Self { place, end }
+    pub(super) fn new(folder: LogFolder, end: LogEnd) -> Self {
+        Self { folder, end }
     }
 
-    /// The frames up to `end` of a log that nobody has open.
+    /// The frames up to `end` of a log that is not open.
     pub(crate) fn stored(env: &Env, directory: &Path, end: LogEnd) -> Self {
         let space = Arc::new(FreeSpace::new(directory, 0, FreeSpace::system()));
         let (env, disk, directory) = (env.clone(), Arc::new(RealDisk), directory.to_owned());
-        Self { place: Place { env, disk, directory, options: LogOptions::default(), space }, end }
+        Self { folder: LogFolder { env, disk, directory, options: LogOptions::default(), space }, end }
     }
 
     #[cfg(test)]
-    pub(super) fn place(&self) -> &Place {
-        &self.place
+    pub(super) fn folder(&self) -> &LogFolder {
+        &self.folder
     }
 
     pub(crate) fn end(&self) -> LogEnd {
         self.end
     }
 
-    /// How many bytes a copy has at most.
+    /// An upper bound of the copy's size.
     pub(crate) fn bytes_max(&self) -> Result<u64, LogError> {
         let mut bytes = self.end.byte;
         for number in (1..self.end.segment).map(SegmentNumber) {
-            let segment = open_segment_to_read(&self.place, number)?;
+            let segment = open_segment_to_read(&self.folder, number)?;
             let length = segment.file.length();
             bytes += length.map_err(|error| unreadable(Position { segment: number, at: 0 }, &error))?;
         }
         Ok(bytes)
     }
 
-    /// Copies the frames into a new folder on the same disk. Everything that was copied is durable when it returns;
-    /// after an error the folder holds a part of it.
+    /// Copies the frames into a new folder on the same disk. All of them are durable when this returns. After an error the
+    /// folder contains a part of them.
     pub(crate) fn copy(&self, directory: &Path, purpose: Purpose) -> Result<CopiedLog, CopyError> {
-        let to = Place { directory: directory.to_owned(), ..self.place.clone() };
+        let to = LogFolder { directory: directory.to_owned(), ..self.folder.clone() };
         let created = create_directories(&*to.disk, directory);
         created.map_err(|error| CopyError::To(directory.to_owned(), error))?;
-        copy(&self.place, self.end, &to, purpose)
+        copy(&self.folder, self.end, &to, purpose)
     }
 }
 
-fn copy(from: &Place, end: LogEnd, to: &Place, purpose: Purpose) -> Result<CopiedLog, CopyError> {
+fn copy(from: &LogFolder, end: LogEnd, to: &LogFolder, purpose: Purpose) -> Result<CopiedLog, CopyError> {
     let mut copy = Copy { from, end, to, purpose, frames: 0, entries: 0, bytes: 0 };
     let mut index = SegmentIndex::first();
     loop {
@@ -142,11 +142,11 @@ fn copy(from: &Place, end: LogEnd, to: &Place, purpose: Purpose) -> Result<Copie
     Ok(CopiedLog { frames: copy.frames, entries: copy.entries, bytes: copy.bytes, tails })
 }
 
-/// A copy under way.
+/// A copy in progress.
 struct Copy<'a> {
-    from: &'a Place,
+    from: &'a LogFolder,
     end: LogEnd,
-    to: &'a Place,
+    to: &'a LogFolder,
     purpose: Purpose,
     frames: u64,
     entries: u64,
@@ -154,7 +154,7 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    /// Copies the segment of this index, which is empty and is filled on the way.
+    /// Copies the segment of this index. The index is empty at first and is filled here.
     fn segment(&mut self, index: &mut SegmentIndex) -> Result<(), CopyError> {
         let number = index.number;
         let segment = open_segment_to_read(self.from, number)?;
@@ -209,7 +209,7 @@ impl Copy<'_> {
         self.check_end(is_last, index)
     }
 
-    /// The frames have ended where they had to: at the end of the log, or where the next segment goes on.
+    /// Checks that the frames end where they must: at the end of the log, or where the next segment continues.
     fn check_end(&self, is_last: bool, index: &SegmentIndex) -> Result<(), CopyError> {
         let complete = if is_last {
             index.end == self.end.byte
@@ -218,12 +218,13 @@ impl Copy<'_> {
             next.header.previous_checksum == index.last_checksum
         };
         let at = Position { segment: index.number, at: index.end };
-        let damaged = || LogError::Corrupt(format!("there is no whole frame at {at}: this is damage"));
+        let damaged =
+            || LogError::Corrupt(format!("there is no complete frame at {at}: the segment is damaged"));
         if complete { Ok(()) } else { Err(damaged().into()) }
     }
 }
 
-/// What lies before the first frame, as it is: a copy has the format of what was copied.
+/// The bytes before the first frame, unchanged: a copy has the format of its source.
 fn header_page(segment: &Segment) -> Result<Vec<u8>, LogError> {
     let mut page = vec![0; usize::try_from(FIRST_FRAME_AT).unwrap_or(0)];
     let position = Position { segment: segment.header.number, at: 0 };
@@ -238,33 +239,33 @@ fn unreadable(position: Position, error: &io::Error) -> LogError {
     LogError::Unavailable(format!("cannot read at {position}: {error}"))
 }
 
-/// A file that is written from its beginning on.
+/// A file that is written from its beginning.
 struct Output {
     file: Arc<dyn DiskFile>,
-    /// Not yet written.
-    gathered: Vec<u8>,
-    /// Where `gathered` goes.
+    /// Bytes that are not written yet.
+    buffered: Vec<u8>,
+    /// The position of `buffered` in the file.
     at: u64,
     synced: u64,
 }
 
 impl Output {
     fn new(file: Arc<dyn DiskFile>) -> Self {
-        Self { file, gathered: Vec::with_capacity(WRITE_BYTES), at: 0, synced: 0 }
+        Self { file, buffered: Vec::with_capacity(WRITE_BYTES), at: 0, synced: 0 }
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if self.gathered.len() + bytes.len() > WRITE_BYTES {
-            self.write_gathered()?;
+        if self.buffered.len() + bytes.len() > WRITE_BYTES {
+            self.write_buffered()?;
         }
-        self.gathered.extend_from_slice(bytes);
+        self.buffered.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn write_gathered(&mut self) -> io::Result<()> {
-        self.file.write_at(&self.gathered, self.at)?;
-        self.at += self.gathered.len() as u64;
-        self.gathered.clear();
+    fn write_buffered(&mut self) -> io::Result<()> {
+        self.file.write_at(&self.buffered, self.at)?;
+        self.at += self.buffered.len() as u64;
+        self.buffered.clear();
         if self.at - self.synced >= SYNC_STEP_BYTES {
             self.file.sync()?;
             self.synced = self.at;
@@ -272,9 +273,9 @@ impl Output {
         Ok(())
     }
 
-    /// Makes all of it durable; returns how much it was.
+    /// Makes all of it durable. Returns the length.
     fn finish(mut self) -> io::Result<u64> {
-        self.write_gathered()?;
+        self.write_buffered()?;
         self.file.sync()?;
         Ok(self.at)
     }

@@ -1,18 +1,18 @@
-//! A frame: all that one sync covers. It is there whole or not at all.
+//! A frame: the data that one sync covers. After a crash it is there as a whole or not at all.
 //!
 //! ```text
 //! offset  size  field
 //!      0     8  the segment's mark
-//!      8     4  checksum: CRC-32 of everything behind this field
+//!      8     4  checksum: CRC-32 of everything after this field
 //!     12     4  length of the records
 //!     16     4  format version, 1
-//!     20     4  checksum of the frame before it, in this segment or the one before
+//!     20     4  checksum of the previous frame, in this segment or the one before
 //!     24     8  position: segment number 4, byte within the segment 4
 //!     32        records; then zeros up to a multiple of 8
 //! ```
 //!
-//! The mark is random and never shown, so that no bytes that a client sends can pass for a frame. Position and previous
-//! checksum tie a frame to its place: one that was written elsewhere, or before a cut, does not fit.
+//! The mark is random and never shown to clients, so no bytes that a client sends can be mistaken for a frame. Position and
+//! previous checksum bind a frame to its folder: a frame that was written elsewhere, or before a cut, does not match.
 
 use bytes::{Buf, BufMut};
 use seriatim_storage::LogError;
@@ -25,7 +25,7 @@ pub(super) const FRAME_HEADER_BYTES: usize = 32;
 /// Frames begin at multiples of this.
 pub(super) const FRAME_ALIGNMENT: usize = 8;
 
-/// Completes a buffer that has room for the header in front and the records behind it; returns the frame's checksum.
+/// Completes a buffer that has space for the header followed by the records. Returns the frame's checksum.
 pub(super) fn finish(buffer: &mut Vec<u8>, mark: u64, previous_checksum: u32, position: Position) -> u32 {
     let length =
         u32::try_from(buffer.len() - FRAME_HEADER_BYTES).expect("the queue is bounded far below 4 GiB");
@@ -42,7 +42,7 @@ pub(super) fn finish(buffer: &mut Vec<u8>, mark: u64, previous_checksum: u32, po
     checksum
 }
 
-/// The header of a frame whose mark and position fit the place where it was found.
+/// The header of a frame whose mark and position match the folder where it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameHeader {
     checksum: u32,
@@ -52,7 +52,7 @@ pub(super) struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// The header at `position`, or `None` if none was written there.
+    /// The header at `position`, or `None` if there is none.
     pub(super) fn decode(bytes: &[u8], mark: u64, position: Position) -> Option<Self> {
         let mut fields = bytes.get(..FRAME_HEADER_BYTES)?;
         let found_mark = fields.get_u64();
@@ -65,12 +65,12 @@ impl FrameHeader {
         (found_mark == mark && fields.get_u64() == position.to_bits()).then_some(header)
     }
 
-    /// How many bytes the frame takes, padding included.
+    /// The length of the frame, including padding.
     pub(super) fn size(&self) -> usize {
         (FRAME_HEADER_BYTES + self.records).next_multiple_of(FRAME_ALIGNMENT)
     }
 
-    /// The frame itself, from bytes that begin with this header; `None` if it is not whole.
+    /// The frame, from bytes that begin with this header; `None` if it is not complete.
     pub(super) fn frame<'a>(&self, bytes: &'a [u8]) -> Option<Frame<'a>> {
         let bytes = bytes.get(..self.size())?;
         let whole = crc32fast::hash(&bytes[12..]) == self.checksum;
@@ -79,7 +79,7 @@ impl FrameHeader {
     }
 }
 
-/// A whole frame: its checksum fits.
+/// A complete frame: its checksum matches.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame<'a> {
     header: FrameHeader,
@@ -96,17 +96,17 @@ impl<'a> Frame<'a> {
         self.header.size()
     }
 
-    /// All of it: header, records, padding.
+    /// The whole frame: header, records, padding.
     pub(super) fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Whether it was written behind the frame with this checksum.
+    /// Whether it was written after the frame with this checksum.
     pub(super) fn follows(&self, previous_checksum: u32) -> bool {
         self.header.previous_checksum == previous_checksum
     }
 
-    /// Its records, in order; a defect in one ends them with an error.
+    /// The records, in order. After an error there are no more.
     pub(super) fn records(
         &self,
         position: Position,
@@ -122,7 +122,9 @@ impl<'a> Frame<'a> {
             }
             let record = Record::decode(&mut rest).map_err(|BadRecord| {
                 rest = &[];
-                LogError::Corrupt(format!("the frame at {position} is whole and holds no valid record"))
+                LogError::Corrupt(format!(
+                    "the frame at {position} is complete and has a record that is not valid"
+                ))
             });
             Some(record)
         }))
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_frame_of_version_1_stays_as_it_is() {
+    fn the_bytes_of_a_frame_of_version_1_do_not_change() {
         let hex: String = frame().iter().map(|byte| format!("{byte:02x}")).collect();
         let golden = [
             "1112131415161718",               // mark
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_a_newer_format_is_refused_by_name() {
+    fn a_frame_of_a_newer_format_is_refused_with_its_own_error() {
         let mut bytes = frame();
         bytes[19] = 2;
         let checksum = crc32fast::hash(&bytes[12..]);
@@ -178,7 +180,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_frame_is_whole_where_it_was_written_and_nowhere_else(flip in 0..8 * 48_usize, at in 0..10_000_u64) {
+        fn a_frame_is_complete_only_where_it_was_written(flip in 0..8 * 48_usize, at in 0..10_000_u64) {
             let bytes = frame();
             let decode = |bytes: &[u8], at| {
                 FrameHeader::decode(bytes, 0x1112_1314_1516_1718, position(at))?.frame(bytes).map(|frame| frame.size())

@@ -1,4 +1,4 @@
-//! Reading frames, one behind the other.
+//! Reads frames, one after the other.
 
 use std::io;
 
@@ -6,17 +6,17 @@ use super::committer::Segment;
 use super::frame::{FRAME_HEADER_BYTES, Frame, FrameHeader};
 use super::segment::Position;
 
-/// The first read is small, so that looking up one entry costs little; then reads double up to the largest.
+/// The first read is small, so that reading one entry is cheap. Each further read is twice as large, up to the largest.
 const READ_BYTES_FIRST: usize = 32 << 10;
 const READ_BYTES_LARGEST: usize = 1 << 20;
 
-/// Reads the frames of one segment from a byte on.
+/// Reads the frames of one segment, from a byte on.
 #[derive(Debug)]
 pub(super) struct Frames<'a> {
     segment: &'a Segment,
     /// Where the next frame begins.
     at: u64,
-    /// Nothing at or behind this byte is read.
+    /// The byte before which reading ends.
     end: u64,
     /// Bytes of the file from `buffer_at` on.
     buffer: Vec<u8>,
@@ -29,7 +29,7 @@ impl<'a> Frames<'a> {
         Self { segment, at, end, buffer: Vec::new(), buffer_at: at, read_bytes: READ_BYTES_FIRST }
     }
 
-    /// Where the next frame begins, or would.
+    /// Where the next frame begins, if there is one.
     pub(super) fn position(&self) -> Position {
         Position { segment: self.segment.header.number, at: self.at }
     }
@@ -38,7 +38,7 @@ impl<'a> Frames<'a> {
         self.at >= self.end
     }
 
-    /// The frame at [`Frames::position`], and moves behind it; `None` if there is no whole frame.
+    /// The frame at [`Frames::position`], and advances to its end; `None` if there is no complete frame.
     pub(super) fn next(&mut self) -> io::Result<Option<Frame<'_>>> {
         self.fill(FRAME_HEADER_BYTES)?;
         let mark = self.segment.header.mark;
@@ -66,7 +66,7 @@ impl<'a> Frames<'a> {
         &self.buffer[self.offset().min(self.buffer.len())..]
     }
 
-    /// Has at least `needed` unread bytes in the buffer, or all that there are.
+    /// Fills the buffer with at least `needed` unread bytes, or with all that are left.
     fn fill(&mut self, needed: usize) -> io::Result<()> {
         if self.unread().len() >= needed {
             return Ok(());

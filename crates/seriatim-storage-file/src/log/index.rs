@@ -1,12 +1,12 @@
-//! Where the entries of each partition lie in a segment. Derived: a segment's frames say the same, more slowly.
+//! Where the entries of each partition are in a segment. The index is derived: it can be rebuilt from the segment's frames.
 //!
-//! In memory for the segment that is being written; in a file beside each segment that is full. The file is written once
-//! and not synced: what a checksum does not vouch for is made anew from the segment.
+//! It is in memory for the segment that is being written, and in a file next to each full segment. The file is written once
+//! and not synced. If its checksum does not match, it is rebuilt from the segment.
 //!
 //! ```text
 //! offset  size  field
 //!      0     8  "SERIAIDX"
-//!      8     4  checksum: CRC-32 of everything behind this field
+//!      8     4  checksum: CRC-32 of everything after this field
 //!     12     4  format version, 1
 //!     16     4  number of the segment
 //!     20     4  checksum of its last frame
@@ -32,7 +32,7 @@ use super::segment::{FIRST_FRAME_AT, LOG_VERSION, Position, SegmentNumber};
 
 const MAGIC: &[u8; 8] = b"SERIAIDX";
 
-/// A partition gets another point when its last one is this far behind: a read scans at most so much in vain.
+/// A partition gets another point when its last one is this many bytes before. So a read skips at most this many bytes.
 const POINT_STEP_BYTES: u64 = 64 << 10;
 
 /// The partitions at the end of a segment, and where in it their entries are.
@@ -53,7 +53,7 @@ struct PartitionIndex {
     points: Vec<Point>,
 }
 
-/// The frame at byte `at` holds `offset`, and nothing of the partition before it in this segment is behind `at`.
+/// The frame at byte `at` has the entry at `offset`. All earlier entries of the partition in this segment are before `at`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Point {
     offset: PartitionOffset,
@@ -61,13 +61,13 @@ struct Point {
 }
 
 impl SegmentIndex {
-    /// Of the first segment, while it is empty.
+    /// The index of the first segment while it is empty.
     pub(super) fn first() -> Self {
         let (number, partitions) = (SegmentNumber::FIRST, BTreeMap::new());
         Self { number, last_checksum: 0, end: FIRST_FRAME_AT, partitions }
     }
 
-    /// Of the segment behind this one, while it is empty.
+    /// The index of the next segment while it is empty.
     pub(super) fn following(&self) -> Result<Self, LogError> {
         let carried = |index: &PartitionIndex| PartitionIndex { points: Vec::new(), ..*index };
         Ok(Self {
@@ -92,7 +92,7 @@ impl SegmentIndex {
         self.partitions.get(&partition).map_or(PartitionOffset::FIRST, |index| index.tail)
     }
 
-    /// The byte to read from for `from` and what is behind it; `None` if the segment holds nothing of that.
+    /// The byte from which to read entries at and after `from`; `None` if the segment has none of them.
     pub(super) fn locate(&self, partition: Partition, from: PartitionOffset) -> Option<u64> {
         let index = self.partitions.get(&partition).filter(|index| from < index.tail)?;
         let after = index.points.partition_point(|point| point.offset <= from);
@@ -100,13 +100,13 @@ impl SegmentIndex {
         Some(u64::from(point.at))
     }
 
-    /// Takes note of a raised epoch.
+    /// Records a raised epoch.
     pub(super) fn take(&mut self, partition: Partition, epoch: Epoch) {
         let new = PartitionIndex { epoch, tail: PartitionOffset::FIRST, points: Vec::new() };
         self.partitions.entry(partition).or_insert(new).epoch = epoch;
     }
 
-    /// Takes note of entries from `first` up to `next` in the frame at `position`; they must follow the tail.
+    /// Records entries from `first` up to `next` in the frame at `position`. They must follow the tail.
     pub(super) fn append(
         &mut self,
         partition: Partition,
@@ -120,10 +120,12 @@ impl SegmentIndex {
         };
         if index.tail != first {
             let tail = index.tail;
-            return Err(corrupt(&format!("goes on at {first}, and partition {partition} ends at {tail}")));
+            return Err(corrupt(&format!(
+                "has entries from {first} on, and partition {partition} ends at {tail}"
+            )));
         }
         index.tail = next;
-        let at = u32::try_from(position.at).map_err(|_| corrupt("lies beyond 4 GiB"))?;
+        let at = u32::try_from(position.at).map_err(|_| corrupt("begins after 4 GiB"))?;
         let far = |last: &Point| position.at - u64::from(last.at) >= POINT_STEP_BYTES;
         if index.points.last().is_none_or(far) {
             index.points.push(Point { offset: first, at });
@@ -131,7 +133,7 @@ impl SegmentIndex {
         Ok(())
     }
 
-    /// Takes note of a record of the frame at `position`.
+    /// Records what a record of the frame at `position` says.
     pub(super) fn apply(&mut self, record: &Record<'_>, position: Position) -> Result<(), LogError> {
         match *record {
             Record::Take { partition, epoch } => {
@@ -139,7 +141,11 @@ impl SegmentIndex {
                 Ok(())
             }
             Record::Append { partition, first, count, .. } => {
-                let end = || LogError::Corrupt(format!("the frame at {position} ends beyond all offsets"));
+                let end = || {
+                    LogError::Corrupt(format!(
+                        "the frame at {position} has more entries than there are offsets"
+                    ))
+                };
                 let next = first.advance(u64::from(count)).ok_or_else(end)?;
                 self.append(partition, first, next, position)
             }
@@ -172,7 +178,7 @@ impl SegmentIndex {
         bytes
     }
 
-    /// Reads the index of this segment; `None` for anything that cannot be trusted, which is then made anew.
+    /// Reads the index of this segment; `None` if it cannot be trusted. Then it is rebuilt.
     pub(super) fn decode(number: SegmentNumber, bytes: &[u8]) -> Option<Self> {
         let checked = bytes.get(12..).filter(|_| bytes.starts_with(MAGIC))?;
         let mut fields = &bytes[8..];
@@ -238,7 +244,7 @@ mod tests {
             assert_eq!(index.locate(PARTITION, offset(from)), found, "{from}");
         }
         assert_eq!(index.locate(Partition::new(2, 0), offset(1)), None);
-        // In the next segment an offset before its first point is looked for there from the first point on.
+        // An offset before the first point of the next segment is searched from that first point on.
         let mut next = index.following().unwrap();
         assert_eq!(next.locate(PARTITION, offset(9)), None);
         next.append(PARTITION, offset(10), offset(11), at(4_096)).unwrap();
@@ -246,13 +252,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_follow_the_tail_is_damage() {
+    fn entries_that_do_not_follow_the_tail_are_damage() {
         let mut index = SegmentIndex::first();
         let error = index.append(PARTITION, offset(1), offset(2), at(4_096)).unwrap_err();
         assert!(error.to_string().contains("partition 1/0, which was never taken"), "{error}");
         index.take(PARTITION, Epoch::FIRST);
         let error = index.append(PARTITION, offset(2), offset(3), at(4_096)).unwrap_err();
-        assert!(error.to_string().contains("goes on at 2, and partition 1/0 ends at 1"), "{error}");
+        assert!(error.to_string().contains("has entries from 2 on, and partition 1/0 ends at 1"), "{error}");
     }
 
     proptest! {

@@ -1,12 +1,12 @@
 //! Settings of the log.
 
-/// Settings of the log on files, each with a default that suits most.
+/// Settings of the log on files, each with a default for most uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogOptions {
-    /// How much a segment file reserves. Opening reads one segment, so this bounds the time it takes; 64 MiB are read
-    /// in well under 0.1 s. An append larger than a segment gets one of its own size. Default 64 MiB.
+    /// How much space a segment file reserves. Opening reads one segment, so this bounds its duration: 64 MiB are read in
+    /// well under 0.1 s. An append larger than a segment gets a segment of its own size. Default 64 MiB.
     pub segment_bytes: u32,
-    /// How many bytes may wait for the committer before appends are refused as busy. They wait in memory and are
+    /// How many bytes may wait for the committer. Further appends are refused with `QueueFull`. They wait in memory and are
     /// written as one frame. Default 32 MiB.
     pub queue_bytes: usize,
 }

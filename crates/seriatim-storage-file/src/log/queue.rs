@@ -1,13 +1,13 @@
-//! What waits for the committer, and what everybody knows of the partitions.
+//! Appends and takes that wait for the committer, and the state of each partition.
 //!
 //! ```text
 //!              [ 1 … tail )   committed: durable and readable
-//!   a partition     [ tail … reserved )   submitted: in the frame that is being synced or in the next one
+//!   a partition     [ tail … reserved )   submitted: in the frame that is being synced, or in the next one
 //! ```
 
 use std::collections::HashMap;
 
-use seriatim_storage::{Append, AppendError, LogError, Taken};
+use seriatim_storage::{Append, AppendError, LogError, TakenPartition};
 use seriatim_types::{Epoch, Partition, PartitionOffset};
 use tokio::sync::oneshot;
 
@@ -17,35 +17,35 @@ use super::record::{APPEND_HEADER_BYTES, TAKE_BYTES, encode_append, encode_take}
 
 /// Why a frame was not committed.
 #[derive(Debug, Clone)]
-pub(super) enum Failure {
-    /// Nothing was written: there is no room for another segment. The log goes on when there is.
+pub(super) enum CommitFailure {
+    /// Nothing was written: there is no space for another segment. The log continues when there is.
     NoRoom { free_bytes: u64, needed_bytes: u64 },
-    /// Nothing was written: a new segment could not be made, for this reason. The log continues when it can.
+    /// Nothing was written: a new segment could not be created, for this reason. The log continues when that succeeds.
     NoSegment(String),
-    /// It may have been written. The log stops.
+    /// The frame may have been written. The log stops.
     InDoubt(String),
-    /// Nothing was written: the log stopped before it.
+    /// Nothing was written: the log stopped before.
     Stopped(String),
 }
 
-pub(super) type Answer = Result<(), Failure>;
+pub(super) type Answer = Result<(), CommitFailure>;
 
-/// The next frame while it gathers: room for its header, then records.
+/// The next frame while it is collected: space for its header, then records.
 #[derive(Debug)]
-pub(super) struct Gathered {
+pub(super) struct PendingFrame {
     pub(super) buffer: Vec<u8>,
     pub(super) takes: Vec<(Partition, Epoch)>,
     pub(super) appends: Vec<(Partition, PartitionOffset, PartitionOffset)>,
     pub(super) answers: Vec<oneshot::Sender<Answer>>,
 }
 
-impl Gathered {
+impl PendingFrame {
     pub(super) fn new() -> Self {
         let buffer = vec![0; FRAME_HEADER_BYTES];
         Self { buffer, takes: Vec::new(), appends: Vec::new(), answers: Vec::new() }
     }
 
-    /// Empties it and keeps its memory.
+    /// Removes the content and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.buffer.truncate(FRAME_HEADER_BYTES);
         self.takes.clear();
@@ -64,26 +64,26 @@ impl Gathered {
 
 #[derive(Debug)]
 struct PartitionState {
-    /// `None` until it is taken for the first time.
+    /// `None` until the partition is taken for the first time.
     epoch: Option<Epoch>,
-    /// The tail, counting what is submitted.
+    /// The tail including what is submitted.
     reserved: PartitionOffset,
-    /// The tail, counting what is durable.
+    /// The tail including only what is durable.
     tail: PartitionOffset,
-    /// Which of the gathered appends is this partition's, if any.
-    gathered: Option<usize>,
+    /// The index of this partition in the pending frame's `appends`, if it has one.
+    pending_index: Option<usize>,
 }
 
 impl PartitionState {
     fn new(epoch: Option<Epoch>, tail: PartitionOffset) -> Self {
-        Self { epoch, reserved: tail, tail, gathered: None }
+        Self { epoch, reserved: tail, tail, pending_index: None }
     }
 }
 
-/// The queue in front of the committer. Pure: no I/O, no waiting; [`super::committer`] does both.
+/// The queue of the committer. It does no I/O and never waits; [`super::committer`] does both.
 #[derive(Debug)]
 pub(super) struct Queue {
-    pub(super) gathered: Gathered,
+    pub(super) pending: PendingFrame,
     partitions: HashMap<Partition, PartitionState>,
     queue_bytes: usize,
 }
@@ -92,45 +92,48 @@ impl Queue {
     pub(super) fn new(index: &SegmentIndex, queue_bytes: usize) -> Self {
         let known = index.partitions();
         let state = |(partition, epoch, tail)| (partition, PartitionState::new(Some(epoch), tail));
-        Self { gathered: Gathered::new(), partitions: known.map(state).collect(), queue_bytes }
+        Self { pending: PendingFrame::new(), partitions: known.map(state).collect(), queue_bytes }
     }
 
     fn state(&mut self, partition: Partition) -> &mut PartitionState {
         self.partitions.entry(partition).or_insert_with(|| PartitionState::new(None, PartitionOffset::FIRST))
     }
 
-    /// Puts takes of all partitions into the next frame. From here on earlier owners are refused.
+    /// Adds takes of all partitions to the pending frame. From now on appends of earlier owners are refused.
     pub(super) fn take(
         &mut self,
         partitions: &[Partition],
-    ) -> Result<(Vec<Taken>, oneshot::Receiver<Answer>), LogError> {
-        let queued = self.gathered.record_bytes();
+    ) -> Result<(Vec<TakenPartition>, oneshot::Receiver<Answer>), LogError> {
+        let queued = self.pending.record_bytes();
         if queued > self.queue_bytes.saturating_sub(partitions.len() * TAKE_BYTES) {
-            return Err(LogError::Unavailable(format!("its queue is full: {queued} bytes wait")));
+            return Err(LogError::Unavailable(format!(
+                "the log's queue is full: {queued} bytes wait to be written; try again after a short time"
+            )));
         }
         let mut taken = Vec::with_capacity(partitions.len());
         for &partition in partitions {
             let state = self.state(partition);
             let epoch = state.epoch.map_or(Some(Epoch::FIRST), Epoch::next);
-            let epoch = epoch.ok_or_else(|| LogError::Internal("the epochs end here".to_owned()))?;
+            let epoch =
+                epoch.ok_or_else(|| LogError::Internal("no epoch is left for this partition".to_owned()))?;
             state.epoch = Some(epoch);
-            taken.push(Taken { epoch, tail: state.reserved });
-            encode_take(&mut self.gathered.buffer, partition, epoch);
-            self.gathered.takes.push((partition, epoch));
+            taken.push(TakenPartition { epoch, tail: state.reserved });
+            encode_take(&mut self.pending.buffer, partition, epoch);
+            self.pending.takes.push((partition, epoch));
         }
         let (answer, receiver) = oneshot::channel();
-        self.gathered.answers.push(answer);
+        self.pending.answers.push(answer);
         Ok((taken, receiver))
     }
 
-    /// Puts an append into the next frame if epoch and tail fit.
+    /// Adds an append to the pending frame if its epoch and offset match.
     pub(super) fn append(&mut self, append: &Append<'_>) -> Result<oneshot::Receiver<Answer>, AppendError> {
         let (partition, at) = (append.partition, append.at);
         let size = APPEND_HEADER_BYTES + append.entries.as_bytes().len();
         let next = at.advance(append.entries.len() as u64);
-        let next = next.ok_or(AppendError::Invalid("the offsets end here"))?;
-        let (queued, limit, gathered) =
-            (self.gathered.record_bytes(), self.queue_bytes, self.gathered.appends.len());
+        let next = next.ok_or(AppendError::Invalid("no offset is left after this append"))?;
+        let (queued, limit, frame) =
+            (self.pending.record_bytes(), self.queue_bytes, self.pending.appends.len());
         let state = self.state(partition);
         let current = state.epoch.ok_or(AppendError::Invalid("the partition was never taken"))?;
         if current != append.epoch {
@@ -139,42 +142,42 @@ impl Queue {
         if state.reserved != at {
             return Err(AppendError::Conflict { partition, at, tail: state.reserved, found: None });
         }
-        // One append is always let in, however small the queue is set.
+        // One append is always accepted, however small the queue is.
         if queued > 0 && queued + size > limit {
             return Err(AppendError::QueueFull { queued_bytes: queued });
         }
         state.reserved = next;
-        let index = *state.gathered.get_or_insert(gathered);
-        match self.gathered.appends.get_mut(index) {
+        let index = *state.pending_index.get_or_insert(frame);
+        match self.pending.appends.get_mut(index) {
             Some((_, _, end)) => *end = next,
-            None => self.gathered.appends.push((partition, at, next)),
+            None => self.pending.appends.push((partition, at, next)),
         }
-        encode_append(&mut self.gathered.buffer, partition, at, append.entries);
+        encode_append(&mut self.pending.buffer, partition, at, append.entries);
         let (answer, receiver) = oneshot::channel();
-        self.gathered.answers.push(answer);
+        self.pending.answers.push(answer);
         Ok(receiver)
     }
 
-    /// Gives out what has gathered and goes on with the (empty) `other`.
-    pub(super) fn exchange(&mut self, other: Gathered) -> Gathered {
-        let gathered = std::mem::replace(&mut self.gathered, other);
-        for (partition, _, _) in &gathered.appends {
-            self.state(*partition).gathered = None;
+    /// Returns the pending frame and continues with `other`, which is empty.
+    pub(super) fn swap_pending(&mut self, other: PendingFrame) -> PendingFrame {
+        let frame = std::mem::replace(&mut self.pending, other);
+        for (partition, _, _) in &frame.appends {
+            self.state(*partition).pending_index = None;
         }
-        gathered
+        frame
     }
 
-    /// What was given out is durable.
-    pub(super) fn committed(&mut self, gathered: &Gathered) {
-        for (partition, _, next) in &gathered.appends {
+    /// Advances the tails: this frame is durable.
+    pub(super) fn committed(&mut self, frame: &PendingFrame) {
+        for (partition, _, next) in &frame.appends {
             self.state(*partition).tail = *next;
         }
     }
 
-    /// What was given out was not written: what waits behind it cannot be written either, and all goes on from the
-    /// tails. Returns what waited. Epochs stay raised: that shuts out only owners whose take has failed too.
-    pub(super) fn withdraw(&mut self) -> Gathered {
-        let waiting = self.exchange(Gathered::new());
+    /// Resets all partitions to their tails, because the last frame was not written and so the pending one cannot be written
+    /// either. Returns the pending frame. Epochs stay raised; that affects only owners whose take has failed too.
+    pub(super) fn withdraw(&mut self) -> PendingFrame {
+        let waiting = self.swap_pending(PendingFrame::new());
         for state in self.partitions.values_mut() {
             state.reserved = state.tail;
         }
@@ -222,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_refuses_and_changes_nothing() {
+    fn a_full_queue_refuses_an_append_and_changes_nothing() {
         let mut queue = Queue::new(&SegmentIndex::first(), 1_000);
         queue.take(&[PARTITION]).unwrap();
         let mut at = PartitionOffset::FIRST;
@@ -234,33 +237,36 @@ mod tests {
         };
         assert!(matches!(error, AppendError::QueueFull { queued_bytes } if queued_bytes <= 1_000), "{error}");
         assert!(at.get() > 3);
-        // With room again, the same append is let in at the same place.
-        let gathered = queue.exchange(Gathered::new());
+        // When there is room again, the same append is accepted at the same offset.
+        let frame = queue.swap_pending(PendingFrame::new());
         submit(&mut queue, at, 100).unwrap();
-        // What is given out and not committed is forgotten with what waits behind it.
-        queue.committed(&gathered);
+        // A frame that was not committed is dropped together with the pending one.
+        queue.committed(&frame);
         assert_eq!(queue.withdraw().answers.len(), 1);
         submit(&mut queue, at, 100).unwrap();
     }
 
     #[test]
-    fn an_append_larger_than_the_queue_is_let_in_alone() {
+    fn an_append_larger_than_the_queue_is_accepted_alone() {
         let mut queue = Queue::new(&SegmentIndex::first(), 1_000);
         queue.take(&[PARTITION]).unwrap();
-        queue.exchange(Gathered::new());
+        queue.swap_pending(PendingFrame::new());
         submit(&mut queue, PartitionOffset::FIRST, 5_000).unwrap();
         let error = submit(&mut queue, PartitionOffset::new(2).unwrap(), 1).unwrap_err();
         assert!(matches!(error, AppendError::QueueFull { .. }), "{error}");
     }
 
     #[test]
-    fn a_take_shuts_out_the_owner_before_it_at_once() {
+    fn a_take_ends_the_earlier_ownership_at_once() {
         let mut queue = Queue::new(&SegmentIndex::first(), 1_000);
         queue.take(&[PARTITION]).unwrap();
         submit(&mut queue, PartitionOffset::FIRST, 1).unwrap();
         let (taken, _) = queue.take(&[PARTITION]).unwrap();
-        // What was submitted before the take is before it in the log, and counted in its tail.
-        assert_eq!(taken[0], Taken { epoch: Epoch::new(2).unwrap(), tail: PartitionOffset::new(2).unwrap() });
+        // An append that was submitted before the take is before it in the log, and is counted in its tail.
+        assert_eq!(
+            taken[0],
+            TakenPartition { epoch: Epoch::new(2).unwrap(), tail: PartitionOffset::new(2).unwrap() }
+        );
         let error = submit(&mut queue, PartitionOffset::new(2).unwrap(), 1).unwrap_err();
         assert!(matches!(error, AppendError::StaleEpoch { .. }), "{error}");
     }

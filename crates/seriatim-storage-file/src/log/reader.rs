@@ -7,44 +7,44 @@ use seriatim_storage::{LogError, ReadEntries, ReadLimit};
 use seriatim_types::sync::Mutex;
 use seriatim_types::{Partition, PartitionOffset};
 
-use super::committer::{Place, Segment, Shared};
+use super::committer::{LogFolder, LogState, Segment};
 use super::frames::Frames;
 use super::index::SegmentIndex;
 use super::open::{load_index, open_segment};
 use super::record::Record;
 use super::segment::{Position, SegmentNumber};
 
-/// How many full segments stay open for reading, with their indexes: bounds file handles and memory.
+/// How many full segments stay open for reading, with their indexes. Bounds file handles and memory.
 const SEGMENTS_OPEN_MAX: usize = 32;
 
-/// A full segment and where things are in it.
+/// A full segment and its index.
 #[derive(Debug)]
 struct FullSegment {
     segment: Segment,
     index: SegmentIndex,
 }
 
-/// Reads what is durable. Shared by all who read.
+/// Reads durable entries. LogState by all readers.
 #[derive(Debug)]
 pub(super) struct Reader {
-    place: Place,
-    shared: Arc<Shared>,
-    /// The most recently used last.
+    folder: LogFolder,
+    state: Arc<LogState>,
+    /// The most recently used segment is the last one.
     full: Mutex<Vec<Arc<FullSegment>>>,
-    /// The segment that was written when it was last looked at.
+    /// The segment that was being written when it was last read.
     active: Mutex<Segment>,
 }
 
-/// The frames to read in one segment: from a byte on, up to another.
-struct Part {
+/// The bytes to read in one segment.
+struct SegmentBytes {
     segment: Segment,
     at: u64,
     end: u64,
 }
 
 impl Reader {
-    pub(super) fn new(place: Place, shared: Arc<Shared>, active: Segment) -> Self {
-        Self { place, shared, full: Mutex::default(), active: Mutex::new(active) }
+    pub(super) fn new(folder: LogFolder, state: Arc<LogState>, active: Segment) -> Self {
+        Self { folder, state, full: Mutex::default(), active: Mutex::new(active) }
     }
 
     /// Entries from `from` on, up to the limit and to `tail`, which is durable.
@@ -58,8 +58,8 @@ impl Reader {
         let mut read = ReadEntries::new(from);
         let mut number = None;
         while read.next() < tail {
-            let (part, behind) = self.locate(partition, read.next(), number)?;
-            number = Some(behind);
+            let (part, next_number) = self.locate(partition, read.next(), number)?;
+            number = Some(next_number);
             if let Some(part) = part
                 && !self.read_part(partition, &part, tail, limit, &mut read)?
             {
@@ -69,15 +69,16 @@ impl Reader {
         Ok(read)
     }
 
-    /// What to read for `from` in the segment `number`, or in the segment that holds it; and the number behind that.
+    /// The bytes to read for `from`, in the segment `number` or in the segment that has it; and the number of the next
+    /// segment.
     fn locate(
         &self,
         partition: Partition,
         from: PartitionOffset,
         number: Option<SegmentNumber>,
-    ) -> Result<(Option<Part>, SegmentNumber), LogError> {
+    ) -> Result<(Option<SegmentBytes>, SegmentNumber), LogError> {
         let (active, end, at) = {
-            let index = self.shared.lock_index();
+            let index = self.state.lock_index();
             (index.number, index.end, index.locate(partition, from))
         };
         let begins_here = || -> Result<bool, LogError> {
@@ -88,7 +89,7 @@ impl Reader {
         };
         if number == Some(active) || (number.is_none() && begins_here()?) {
             let segment = self.active_segment(active)?;
-            return Ok((at.map(|at| Part { segment, at, end }), active.next()?));
+            return Ok((at.map(|at| SegmentBytes { segment, at, end }), active.next()?));
         }
         let number = match number {
             Some(number) if number < active => number,
@@ -100,11 +101,11 @@ impl Reader {
         };
         let full = self.full_segment(number)?;
         let part = full.index.locate(partition, from);
-        let part = part.map(|at| Part { segment: full.segment.clone(), at, end: full.index.end });
+        let part = part.map(|at| SegmentBytes { segment: full.segment.clone(), at, end: full.index.end });
         Ok((part, number.next()?))
     }
 
-    /// The first full segment whose end is behind `from`.
+    /// The first full segment that ends after `from`.
     fn find(
         &self,
         partition: Partition,
@@ -126,7 +127,7 @@ impl Reader {
     fn active_segment(&self, number: SegmentNumber) -> Result<Segment, LogError> {
         let mut active = self.active.lock();
         if active.header.number != number {
-            *active = open_segment(&self.place, number)?;
+            *active = open_segment(&self.folder, number)?;
         }
         Ok(active.clone())
     }
@@ -137,8 +138,8 @@ impl Reader {
         let segment = match known {
             Some(at) => full.remove(at),
             None => {
-                let segment = open_segment(&self.place, number)?;
-                Arc::new(FullSegment { segment, index: load_index(&self.place, number)? })
+                let segment = open_segment(&self.folder, number)?;
+                Arc::new(FullSegment { segment, index: load_index(&self.folder, number)? })
             }
         };
         if full.len() == SEGMENTS_OPEN_MAX {
@@ -148,11 +149,11 @@ impl Reader {
         Ok(segment)
     }
 
-    /// Reads one segment; says whether to go on with the next one.
+    /// Reads one segment. Returns whether to continue with the next one.
     fn read_part(
         &self,
         partition: Partition,
-        part: &Part,
+        part: &SegmentBytes,
         tail: PartitionOffset,
         limit: ReadLimit,
         read: &mut ReadEntries,
@@ -164,7 +165,7 @@ impl Reader {
                 |error: io::Error| LogError::Unavailable(format!("cannot read at {position}: {error}"));
             let Some(frame) = frames.next().map_err(fail)? else {
                 return Err(LogError::Corrupt(format!(
-                    "there is no whole frame at {position}: this is damage"
+                    "there is no complete frame at {position}: the segment is damaged"
                 )));
             };
             for record in frame.records(position)? {
@@ -182,7 +183,7 @@ impl Reader {
     }
 }
 
-/// Takes over the entries at and behind the next offset to read; says whether there is room for more.
+/// Adds the entries from the next offset to read on. Returns whether there is room for more.
 fn take_entries(
     first: PartitionOffset,
     count: u32,
@@ -200,15 +201,15 @@ fn take_entries(
             seriatim_storage::Entry::size_at(entries).map_err(|bad| corrupt(offset, &bad.to_string()))?;
         if offset >= read.next() {
             if offset > read.next() {
-                return Err(corrupt(read.next(), "it is missing"));
+                return Err(corrupt(read.next(), "the entry is missing"));
             }
             if !limit.admits(read, entry) {
                 return Ok(false);
             }
             read.push(entries).map_err(|bad| corrupt(offset, &bad.to_string()))?;
         }
-        entries = entries.get(entry..).ok_or_else(|| corrupt(offset, "it ends early"))?;
-        offset = offset.next().ok_or_else(|| corrupt(offset, "the offsets end here"))?;
+        entries = entries.get(entry..).ok_or_else(|| corrupt(offset, "the entry ends too early"))?;
+        offset = offset.next().ok_or_else(|| corrupt(offset, "there is no offset after it"))?;
     }
     Ok(true)
 }

@@ -1,4 +1,4 @@
-//! What a frame carries: appends and takes, one behind the other.
+//! The records of a frame: appends and takes, one after the other.
 //!
 //! ```text
 //! append:  1 (1 byte), application 4, partition 2, first offset 8, entries 4, bytes 4, the entries
@@ -12,20 +12,20 @@ use seriatim_types::{ApplicationId, Epoch, Partition, PartitionId, PartitionOffs
 const APPEND: u8 = 1;
 const TAKE: u8 = 2;
 
-/// One record of a frame, read where it lies.
+/// One record of a frame. It borrows its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Record<'a> {
-    /// Entries of a partition, in a row from `first`.
+    /// Consecutive entries of a partition, from `first` on.
     Append { partition: Partition, first: PartitionOffset, count: u32, entries: &'a [u8] },
     /// The epoch of a partition was raised.
     Take { partition: Partition, epoch: Epoch },
 }
 
-/// The bytes of a record are no record. The frame's checksum fits, so this is a defect, not damage.
+/// The bytes are not a record. The frame's checksum matches, so this is a defect of the program and not damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BadRecord;
 
-/// The bytes of an append record in front of its entries.
+/// The bytes of an append record before its entries.
 pub(super) const APPEND_HEADER_BYTES: usize = 23;
 
 /// The bytes of a take record.
@@ -58,7 +58,7 @@ fn put_partition(buffer: &mut Vec<u8>, partition: Partition) {
 }
 
 impl<'a> Record<'a> {
-    /// Reads the record at the start of `bytes` and moves them behind it.
+    /// Reads the record at the start of `bytes` and advances `bytes` to its end.
     pub(super) fn decode(bytes: &mut &'a [u8]) -> Result<Self, BadRecord> {
         let tag = bytes.try_get_u8().map_err(|_| BadRecord)?;
         let application = ApplicationId::new(bytes.try_get_u32().map_err(|_| BadRecord)?);
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_records_of_version_1_stay_as_they_are() {
+    fn the_bytes_of_records_of_version_1_do_not_change() {
         let mut bytes = Vec::new();
         encode_take(&mut bytes, Partition::new(3, 4), Epoch::new(5).unwrap());
         assert_eq!(bytes, [2, 0, 0, 0, 3, 0, 4, 0, 0, 0, 0, 0, 0, 0, 5]);

@@ -1,4 +1,4 @@
-//! A segment file: a header, then frames, then zeros to the end of what was reserved.
+//! A segment file: a header, then frames, then zeros up to the reserved length.
 //!
 //! ```text
 //! offset  size  field
@@ -6,7 +6,7 @@
 //!      8     4  checksum: CRC-32 of bytes 12 to 40
 //!     12     4  format version, 1
 //!     16     4  number of the segment, from 1
-//!     20     4  checksum of the last frame of the segment before it, 0 in the first
+//!     20     4  checksum of the last frame of the previous segment, 0 in the first
 //!     24     8  mark: a random number that every frame of this segment begins with
 //!     32     8  length that was reserved for the file
 //!     40        zeros up to 4096, where the first frame begins
@@ -20,13 +20,13 @@ use seriatim_storage::LogError;
 /// The newest format of segments, frames and records that this code reads, and the one that it writes.
 pub(super) const LOG_VERSION: u32 = 1;
 
-/// Where the first frame begins: behind the header's page.
+/// Where the first frame begins: after the page of the header.
 pub(super) const FIRST_FRAME_AT: u64 = 4_096;
 
 const MAGIC: &[u8; 8] = b"SERIALOG";
 const HEADER_BYTES: usize = 40;
 
-/// Which segment: they are numbered from 1 without gaps.
+/// The number of a segment, from 1 without gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct SegmentNumber(pub(super) u32);
 
@@ -35,10 +35,10 @@ impl SegmentNumber {
 
     pub(super) fn next(self) -> Result<Self, LogError> {
         let next = self.0.checked_add(1).map(Self);
-        next.ok_or_else(|| LogError::Unavailable("the segments' numbers end here".to_owned()))
+        next.ok_or_else(|| LogError::Unavailable("no segment number is left".to_owned()))
     }
 
-    /// The one before it; `None` for the first.
+    /// The previous number; `None` for the first.
     pub(super) fn previous(self) -> Option<Self> {
         self.0.checked_sub(1).filter(|number| *number > 0).map(Self)
     }
@@ -66,7 +66,7 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// As frames store it: the segment in the high half, the byte in the low one.
+    /// As stored in a frame: the segment in the high half, the byte in the low half.
     pub(super) fn to_bits(self) -> u64 {
         u64::from(self.segment.0) << 32 | self.at
     }
@@ -106,7 +106,7 @@ impl SegmentHeader {
     pub(super) fn decode(number: SegmentNumber, bytes: &[u8]) -> Result<Self, LogError> {
         let name = number.segment_name();
         let damaged = |what: &str| LogError::Corrupt(format!("{name} {what}"));
-        let bytes = bytes.get(..HEADER_BYTES).ok_or_else(|| damaged("ends within its header"))?;
+        let bytes = bytes.get(..HEADER_BYTES).ok_or_else(|| damaged("ends inside its header"))?;
         if &bytes[..8] != MAGIC {
             return Err(damaged("is not a segment of a log: its first bytes are not SERIALOG"));
         }
@@ -116,7 +116,7 @@ impl SegmentHeader {
             return Err(LogError::Newer { found: version, known: LOG_VERSION });
         }
         if checksum != crc32fast::hash(&bytes[12..]) {
-            return Err(damaged("has a header whose checksum does not fit"));
+            return Err(damaged("has a header whose checksum does not match"));
         }
         let header = Self {
             number: SegmentNumber(fields.get_u32()),
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_header_of_version_1_stays_as_it_is() {
+    fn the_bytes_of_a_header_of_version_1_do_not_change() {
         let header = SegmentHeader {
             number: SegmentNumber(2),
             previous_checksum: 0x0102_0304,
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_segments_only_when_they_are_spelled_right() {
+    fn only_exact_names_are_segments() {
         assert_eq!(SegmentNumber::of_segment("0000000017.segment"), Some(SegmentNumber(17)));
         for name in ["17.segment", "0000000000.segment", "0000000017.segment.new", "0000000017.index", "x"] {
             assert_eq!(SegmentNumber::of_segment(name), None, "{name}");
@@ -167,17 +167,17 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_a_foreign_and_a_misplaced_header_are_told_apart() {
+    fn a_newer_a_foreign_and_a_misplaced_header_have_different_errors() {
         let header = SegmentHeader { number: SegmentNumber(1), previous_checksum: 0, mark: 5, reserved: 100 };
         let mut newer = header.encode();
         newer[15] = 9;
         let decode = |bytes: &[u8]| SegmentHeader::decode(SegmentNumber(1), bytes).unwrap_err().to_string();
         assert_eq!(
             decode(&newer),
-            "the log has format version 9, and this program reads up to 1: use a newer one"
+            "the log has format version 9, and this program reads versions up to 1: use a newer program"
         );
         assert!(decode(&[0; 40]).contains("is not a segment of a log"));
-        assert!(decode(b"SERIALOG").contains("ends within its header"));
+        assert!(decode(b"SERIALOG").contains("ends inside its header"));
         let error = SegmentHeader::decode(SegmentNumber(2), &header.encode()).unwrap_err();
         assert!(error.to_string().contains("0000000002.segment says that it is 0000000001.segment"));
     }

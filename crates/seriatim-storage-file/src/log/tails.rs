@@ -1,5 +1,5 @@
-//! How far each partition is durable: what readers and followers look at. They never take the queue's lock, so that any
-//! number of them cannot hold up the committer.
+//! How far each partition is durable, for readers and followers. They never take the queue's lock, so no number of them can
+//! delay the committer.
 
 use std::collections::HashMap;
 
@@ -37,7 +37,7 @@ impl Tails {
         Ok(channels.get(&partition).map_or(PartitionOffset::FIRST, |tail| *tail.borrow()))
     }
 
-    /// A partition's tail, to be waited on.
+    /// A partition's tail, as a channel to wait on.
     pub(super) fn subscribe(
         &self,
         partition: Partition,
@@ -49,7 +49,7 @@ impl Tails {
         Ok(channel(channels.as_mut().ok_or(LogError::Closed)?, partition).subscribe())
     }
 
-    /// Moves tails and wakes who waits for them.
+    /// Advances tails and wakes the tasks that wait for them.
     pub(super) fn advance(&self, tails: impl Iterator<Item = (Partition, PartitionOffset)>) {
         for (partition, tail) in tails {
             let known = match self.read().as_ref().map(|channels| channels.get(&partition)) {
@@ -66,7 +66,7 @@ impl Tails {
         }
     }
 
-    /// Ends all channels: whoever waits is told that the log is closed.
+    /// Drops all channels: tasks that wait get the error that the log is closed.
     pub(super) fn close(&self) {
         self.write().take();
     }

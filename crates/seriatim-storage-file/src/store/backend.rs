@@ -1,4 +1,4 @@
-//! The port on layers and tables.
+//! The store port on runs in memory and tables on disk.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,12 +7,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Pair, StoreBackend, StoreError};
 
-use super::layers::{Moment, Pushed};
+use super::layers::{PushOutcome, Snapshot};
 use super::run::Run;
-use super::shared::Shared;
+use super::state::StoreState;
 use super::{TreeStore, ingest, key, read};
 
-/// Up to how many keys or pairs something stays on the caller's thread: far less than a millisecond when blocks are cached.
+/// Up to how many keys or pairs a read runs on the caller's thread. It takes far less than a millisecond if blocks are
+/// cached.
 const INLINE_MAX: usize = 64;
 
 /// Up to how many writes a batch is sorted on the caller's thread.
@@ -21,16 +22,16 @@ const SORT_INLINE_MAX: usize = 2_048;
 #[async_trait]
 impl StoreBackend for TreeStore {
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
-        read_at(&self.shared, |moment| read::get(moment, &key::encode(key)))
+        read_at(&self.shared, |snapshot| read::get(snapshot, &key::encode(key)))
     }
 
     async fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Bytes>>, StoreError> {
         if keys.len() <= INLINE_MAX {
             let mut physical = Vec::new();
-            return read_at(&self.shared, |moment| {
+            return read_at(&self.shared, |snapshot| {
                 let mut get = |key: &Key<'_>| {
                     key::encode_into(*key, &mut physical);
-                    read::get(moment, &physical)
+                    read::get(snapshot, &physical)
                 };
                 keys.iter().map(&mut get).collect()
             });
@@ -38,7 +39,9 @@ impl StoreBackend for TreeStore {
         let physical: Vec<_> = keys.iter().map(|key| key::encode(*key)).collect();
         let shared = self.shared.clone();
         let get_all = move || {
-            read_at(&shared, |moment| physical.iter().map(|physical| read::get(moment, physical)).collect())
+            read_at(&shared, |snapshot| {
+                physical.iter().map(|physical| read::get(snapshot, physical)).collect()
+            })
         };
         self.shared.env.blocking(get_all).await
     }
@@ -51,13 +54,13 @@ impl StoreBackend for TreeStore {
     ) -> Result<Vec<Pair>, StoreError> {
         let range: Range<Vec<u8>> = key::range(partition, range);
         let shared = self.shared.clone();
-        let page = move || read_at(&shared, |moment| read::page(moment, &range, limit));
+        let page = move || read_at(&shared, |snapshot| read::page(snapshot, &range, limit));
         if limit <= INLINE_MAX { page() } else { self.shared.env.blocking(page).await }
     }
 
     async fn write(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
         if durability == Durability::Synced {
-            // While it is still certain that nothing was written.
+            // Checked while it is certain that nothing was written.
             self.shared.check_space()?;
         }
         let number = if batch.is_empty() { self.written() } else { push(&self.shared, batch).await? };
@@ -67,14 +70,16 @@ impl StoreBackend for TreeStore {
                 let synced = ingest::make_durable(&self.shared, number).await;
                 synced.map_err(|error| match error {
                     StoreError::Closed => error,
-                    _ => StoreError::InDoubt(format!("written, but not known to be durable: {error}")),
+                    _ => {
+                        StoreError::InDoubt(format!("the batch was written, but may not be durable: {error}"))
+                    }
                 })
             }
         }
     }
 
     async fn sync(&self) -> Result<(), StoreError> {
-        self.shared.layers.moment()?;
+        self.shared.layers.snapshot()?;
         ingest::make_durable(&self.shared, self.written()).await
     }
 
@@ -86,29 +91,29 @@ impl StoreBackend for TreeStore {
         self.shared.layers.durable()
     }
 
-    /// Ingests all that is gathered, waits for a step of compaction that is under way, and releases the directory. Once
-    /// begun it continues to its end, also if the caller is gone.
+    /// Ingests everything that is gathered, waits for a step of compaction in progress, and releases the directory. A close
+    /// that has begun is completed also if its future is dropped.
     async fn close(&self) -> Result<(), StoreError> {
         let shared = self.shared.clone();
         shared.layers.close_writes();
         shared.stop.cancel();
         let closing = self.shared.env.spawn(async move {
-            if shared.layers.moment().is_err() {
+            if shared.layers.snapshot().is_err() {
                 return Ok(());
             }
             let ingested = ingest::make_durable(&shared, shared.layers.written()).await;
             let own = shared.clone();
-            shared.env.blocking(move || own.shut()).await;
-            // Of two that close at once the later one finds it closed.
+            shared.env.blocking(move || own.close_now()).await;
+            // If two callers close at the same time, the later one finds the store closed.
             ingested.or_else(|error| if error == StoreError::Closed { Ok(()) } else { Err(error) })
         });
         closing.await.map_err(|error| StoreError::Unavailable(error.to_string()))?
     }
 }
 
-/// Puts what a batch leaves on top of all else, when there is room. Returns which write it was.
-async fn push(shared: &Arc<Shared>, batch: Batch) -> Result<u64, StoreError> {
-    // In the order in which they came: what waits for room is not overtaken by what a later owner of the same keys writes.
+/// Puts a batch, as a run, on top of all others, when there is room. Returns the number of this write.
+async fn push(shared: &Arc<StoreState>, batch: Batch) -> Result<u64, StoreError> {
+    // In the order of the calls: a write that waits for room is not overtaken by a later write to the same keys.
     let _turn = shared.pushing.lock().await;
     let mut run = if batch.len() <= SORT_INLINE_MAX {
         Run::new(batch)
@@ -117,11 +122,11 @@ async fn push(shared: &Arc<Shared>, batch: Batch) -> Result<u64, StoreError> {
     };
     loop {
         match shared.layers.push(run, shared.env.instant())? {
-            Pushed::Done { number, keeper } => {
-                ingest::keep(shared, keeper);
+            PushOutcome::Done { number, need } => {
+                ingest::serve_task(shared, need);
                 return Ok(number);
             }
-            Pushed::Full(back) => {
+            PushOutcome::Full(back) => {
                 ingest::make_room(shared).await?;
                 run = back;
             }
@@ -129,18 +134,18 @@ async fn push(shared: &Arc<Shared>, batch: Batch) -> Result<u64, StoreError> {
     }
 }
 
-/// Reads the store as it is at one moment.
+/// Reads one state of the store.
 fn read_at<T>(
-    shared: &Shared,
-    mut read: impl FnMut(&Moment) -> Result<T, StoreError>,
+    shared: &StoreState,
+    mut read: impl FnMut(&Snapshot) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
-    let moment = shared.layers.moment()?;
-    let failed = match read(&moment) {
+    let snapshot = shared.layers.snapshot()?;
+    let failed = match read(&snapshot) {
         Err(error) => error,
         done => return done,
     };
-    // Opening the tree again removes tables that only former moments have. It is waited for here.
+    // Opening the tree again removes tables that only earlier snapshots have. Wait here until that is done.
     drop(shared.tree()?);
-    let later = shared.layers.moment()?;
-    if later.tables.is_of_same_tree(&moment.tables) { Err(failed) } else { read(&later) }
+    let later = shared.layers.snapshot()?;
+    if later.tables.is_of_same_tree(&snapshot.tables) { Err(failed) } else { read(&later) }
 }

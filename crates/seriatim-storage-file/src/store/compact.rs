@@ -1,17 +1,17 @@
-//! Compaction: one task, for as long as there is something to do.
+//! Compaction: one task, which runs as long as there is something to compact.
 
 use std::sync::Arc;
 
 use seriatim_storage::StoreError;
 use seriatim_types::sync::{Mutex, MutexGuard};
 
-use super::shared::Shared;
+use super::state::StoreState;
 
-/// Who compacts.
+/// The state of compaction.
 #[derive(Debug, Default)]
 pub(super) struct Compaction {
     task: Mutex<Task>,
-    /// Held for one step, by that task or by an ingestion that waits for it.
+    /// Held during one step, by that task or by an ingestion that waits for compaction.
     step: Mutex<()>,
 }
 
@@ -20,12 +20,12 @@ enum Task {
     #[default]
     None,
     Running,
-    /// Something has changed since it last looked.
+    /// Something has changed since the task last checked.
     RunningAgain,
 }
 
 impl Compaction {
-    /// Waits for the step that is under way, and lets none begin for as long as this is held.
+    /// Waits for the step in progress, and prevents further steps until the guard is dropped.
     pub(super) fn pause(&self) -> MutexGuard<'_, ()> {
         lock(&self.step)
     }
@@ -36,7 +36,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Compacts in the background until nothing is left to do.
-pub(super) fn start(shared: &Arc<Shared>) {
+pub(super) fn start(shared: &Arc<StoreState>) {
     let mut task = lock(&shared.compaction.task);
     if *task == Task::None && !shared.stop.is_cancelled() {
         *task = Task::Running;
@@ -46,10 +46,10 @@ pub(super) fn start(shared: &Arc<Shared>) {
     }
 }
 
-/// Lets the next compaction start, if this one ends by a panic.
-struct Started<'a>(&'a Compaction);
+/// Allows the next compaction to start if this one panics.
+struct ResetOnPanic<'a>(&'a Compaction);
 
-impl Drop for Started<'_> {
+impl Drop for ResetOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             *lock(&self.0.task) = Task::None;
@@ -57,15 +57,15 @@ impl Drop for Started<'_> {
     }
 }
 
-async fn compact(shared: Arc<Shared>) {
-    let _started = Started(&shared.compaction);
+async fn compact(shared: Arc<StoreState>) {
+    let _reset_on_panic = ResetOnPanic(&shared.compaction);
     loop {
         let own = shared.clone();
         let more = shared.env.blocking(move || step(&own)).await;
         if let Err(error) = &more
             && *error != StoreError::Closed
         {
-            tracing::warn!(%error, "a compaction of the store failed; the next write to it opens its tree again");
+            tracing::warn!(%error, "a compaction of the store failed; the next ingestion opens its tree again");
         }
         let mut task = lock(&shared.compaction.task);
         if shared.stop.is_cancelled() || (!matches!(more, Ok(true)) && *task == Task::Running) {
@@ -76,8 +76,8 @@ async fn compact(shared: Arc<Shared>) {
     }
 }
 
-/// One step. Says whether it has changed anything.
-pub(super) fn step(shared: &Shared) -> Result<bool, StoreError> {
+/// One step of compaction. Returns whether it changed anything.
+pub(super) fn step(shared: &StoreState) -> Result<bool, StoreError> {
     let _step = lock(&shared.compaction.step);
     if shared.stop.is_cancelled() {
         return Ok(false);

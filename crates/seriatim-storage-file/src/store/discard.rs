@@ -1,4 +1,4 @@
-//! Throwing a store away, so that it is built anew from the log.
+//! Removing a store, so that it is built again from the log.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -10,21 +10,21 @@ use seriatim_storage::StoreError;
 use super::format::LOCK;
 use super::{StoreOptions, TreeStore, migrate};
 
-/// What is no longer the store and not yet removed.
+/// The name of a removed store while its files are being deleted.
 const DISCARDED: &str = "store.discarded";
 
-/// Throws away the store of the storage in `storage`, which the caller holds: in one step it is no longer the store; then
-/// it is removed. If that is cut short, [`remove_discarded`] goes on.
+/// Removes the store of the storage in `storage`, which the caller has locked. It is renamed in one step and then deleted. If
+/// deleting is interrupted, [`remove_discarded`] completes it.
 pub(crate) fn discard(env: &Env, storage: &Path, store: &str, cells: &str) -> Result<(), StoreError> {
     let directory = storage.join(store);
     let fail = |error: io::Error| StoreError::Unavailable(format!("{}: {error}", directory.display()));
     remove_discarded(storage)?;
-    // Of a damaged one nothing can be kept.
+    // From a damaged store nothing can be kept.
     if migrate::is_format_1(&directory).unwrap_or(false) {
         let cells = storage.join(cells);
         drop(TreeStore::open_with_cells(env.clone(), &directory, &cells, StoreOptions::default())?);
     }
-    // A process that ended a moment ago may still be writing.
+    // A process that is ending may still be writing.
     let lock = match File::open(directory.join(LOCK)) {
         Ok(lock) => Some(lock),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -32,7 +32,11 @@ pub(crate) fn discard(env: &Env, storage: &Path, store: &str, cells: &str) -> Re
     };
     match lock.as_ref().map(File::try_lock) {
         None | Some(Ok(())) => {}
-        Some(Err(TryLockError::WouldBlock)) => return Err(fail(io::Error::other("it is still in use"))),
+        Some(Err(TryLockError::WouldBlock)) => {
+            return Err(fail(io::Error::other(
+                "it is still in use by another process: wait until that process has ended",
+            )));
+        }
         Some(Err(TryLockError::Error(error))) => return Err(fail(error)),
     }
     match fs::rename(&directory, storage.join(DISCARDED)) {
@@ -43,7 +47,7 @@ pub(crate) fn discard(env: &Env, storage: &Path, store: &str, cells: &str) -> Re
     remove_discarded(storage)
 }
 
-/// Removes what a discarded store has left.
+/// Deletes the files of a removed store.
 pub(crate) fn remove_discarded(storage: &Path) -> Result<(), StoreError> {
     let directory = storage.join(DISCARDED);
     match fs::remove_dir_all(&directory) {

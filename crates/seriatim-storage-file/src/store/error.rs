@@ -1,4 +1,4 @@
-//! What the engine's errors mean to a caller of the port.
+//! How errors of lsm-tree become errors of the store.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::path::Path;
 use lsm_tree::Error;
 use seriatim_storage::StoreError;
 
-/// Of a panic inside the engine.
-pub(super) const PANICKED: &str = "the engine panicked, as it does on damage; what a server keeps in this folder \
-     follows from its log: stop the server, remove the folder, and start it again";
+/// The text for a panic inside lsm-tree.
+pub(super) const PANICKED: &str = "lsm-tree panicked, as it does on damage; everything that a server stores in this folder \
+     can be derived from its log: stop the server, remove the folder, and start it again";
 
-/// Of an attempt to open the engine.
+/// The error for a failure to open the tree.
 pub(super) fn of_open(directory: &Path, error: &Error) -> StoreError {
     let directory = directory.display();
     if is_damage(error) {
@@ -20,12 +20,12 @@ pub(super) fn of_open(directory: &Path, error: &Error) -> StoreError {
     }
 }
 
-/// Of a read, and of anything else that changes nothing.
+/// The error for a failed read, or any other call that changes nothing.
 pub(super) fn of_read(error: &Error) -> StoreError {
     if is_damage(error) { StoreError::Corrupt(text(error)) } else { StoreError::Unavailable(text(error)) }
 }
 
-/// Of an ingestion or a compaction. What was to be written is still in memory, and it is tried again.
+/// The error for a failed ingestion or compaction. The data is still in memory, and the write is tried again.
 pub(super) fn of_write(error: &Error) -> StoreError {
     StoreError::Unavailable(text(error))
 }
@@ -40,13 +40,13 @@ fn is_damage(error: &Error) -> bool {
     }
 }
 
-/// For messages.
+/// The text for error messages.
 fn text(error: &Error) -> String {
     match error {
         Error::Io(error) => error.to_string(),
         other => format!(
-            "the tree underneath reports {other:?}; what a server keeps in this folder follows from its log: stop the \
-             server, remove the folder, and start it again"
+            "lsm-tree reports {other:?}; everything that a server stores in this folder can be derived from its log: stop \
+             the server, remove the folder, and start it again"
         ),
     }
 }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_failure_says_what_is_known() {
+    fn each_failure_has_the_right_kind() {
         let full = || Error::Io(io::Error::from(ErrorKind::StorageFull));
         let cut = || Error::Io(io::Error::from(ErrorKind::UnexpectedEof));
         let directory = Path::new("data/store");

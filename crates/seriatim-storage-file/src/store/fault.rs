@@ -1,10 +1,10 @@
-//! Places where a test can make a store fail, or look at its files.
+//! Places where a test can make a store fail, or read its files.
 
 use std::path::Path;
 
 use seriatim_storage::StoreError;
 
-/// Passes a place with the store in or above this directory.
+/// Marks a place in the code. A test can make it fail for the store in or above this directory.
 #[cfg(not(test))]
 #[expect(clippy::unnecessary_wraps, reason = "tests make it fail")]
 pub(super) fn reach(_directory: &Path, _place: &str) -> Result<(), StoreError> {
@@ -30,7 +30,7 @@ mod hooks {
         HOOKS.lock()
     }
 
-    /// Something that is done at a place, until this is dropped.
+    /// Runs at a place, until this is dropped.
     pub(in crate::store) struct Hook(PathBuf);
 
     impl Hook {
@@ -43,9 +43,9 @@ mod hooks {
             Self(directory.to_owned())
         }
 
-        /// Fails at a place.
+        /// Makes a place fail.
         pub(in crate::store) fn failing(directory: &Path, place: &'static str) -> Self {
-            Self::new(directory, place, move || Err(StoreError::Unavailable(format!("cut {place}"))))
+            Self::new(directory, place, move || Err(StoreError::Unavailable(format!("failed {place}"))))
         }
     }
 

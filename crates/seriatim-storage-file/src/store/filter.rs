@@ -1,14 +1,14 @@
-//! Tells quickly that a run does not have a key.
+//! A filter that shows quickly that a run does not have a key.
 
 use lsm_tree::table::filter::standard_bloom::Builder;
 
-/// Bits per key, before the size is rounded up to a power of two: less than one look-up in a hundred is let through
-/// for nothing.
+/// Bits per key, before the size is rounded up to a power of two. Less than one in a hundred look-ups of a missing key
+/// passes the filter.
 const BITS_PER_KEY: usize = 10;
-/// Bits that are looked at for a key.
+/// How many bits are tested per key.
 const PROBES: u64 = 5;
 
-/// The hash of a physical key. The tables' own filters take the same one, so that a look-up computes it once.
+/// The hash of a physical key. The filters of the tables use the same one, so that a look-up computes it once.
 pub(super) fn hash(key: &[u8]) -> u64 {
     Builder::get_hash(key)
 }
@@ -16,7 +16,7 @@ pub(super) fn hash(key: &[u8]) -> u64 {
 /// A Bloom filter.
 #[derive(Debug)]
 pub(super) struct Filter {
-    /// A power of two of them.
+    /// The number of words is a power of two.
     words: Box<[u64]>,
 }
 
@@ -38,7 +38,7 @@ impl Filter {
     }
 }
 
-/// Which bits belong to a hash, before they are brought into the filter: steps of a second hash, as usual.
+/// The bits of a hash, before they are reduced to the size of the filter. They are multiples of a second hash, as usual.
 fn bits(hash: u64) -> impl Iterator<Item = u64> {
     let step = hash.rotate_left(32) | 1;
     (0..PROBES).map(move |probe| hash.wrapping_add(probe.wrapping_mul(step)))
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_in_it_is_found_and_hardly_anything_else() {
+    fn a_filter_finds_its_keys_and_few_others() {
         for count in [0_u64, 1, 7, 1_000, 10_000] {
             let hashes = |from: u64| (from..from + count).map(|number| hash(&number.to_be_bytes()));
             let filter = Filter::new(hashes(0), usize::try_from(count).unwrap());

@@ -1,8 +1,8 @@
-//! What a power cut leaves of an ingestion or a compaction, at each of its steps.
+//! What a power cut leaves at each step of an ingestion or a compaction.
 //!
-//! The tree writes tables, then the file of a version that has them, then the file `current` that names it, each synced before
-//! the next; and then removes what no version has. An image is what is on disk between two of these, with what was not
-//! synced whole, cut or missing.
+//! The tree writes tables, then the file of a version that has them, then the file `current` that names the version. Each
+//! is synced before the next. Then it removes files that no version has. An image is what is on disk between two of these
+//! steps, with unsynced files complete, cut or missing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ use super::run::{Run, merge_runs};
 use super::tree::SortedTree;
 use super::{StoreOptions, TreeStore};
 
-/// All files below a directory, by their names.
+/// All files below a directory, by name.
 type Image = BTreeMap<String, Vec<u8>>;
 
 fn read(directory: &Path) -> Image {
@@ -47,7 +47,7 @@ async fn contents(store: &Store) -> Vec<Pair> {
     store.scan(b"p", ClusteringRange::all()).all().await.unwrap()
 }
 
-/// Opens an image: it has what is expected, and takes writes.
+/// Opens an image. Checks that it has the expected pairs and accepts writes.
 async fn check(image: &Image, expected: &[Pair], what: &str) {
     let directory = tempfile::tempdir().unwrap();
     fs::create_dir_all(directory.path().join("tree/tables")).unwrap();
@@ -63,7 +63,7 @@ async fn check(image: &Image, expected: &[Pair], what: &str) {
     assert_eq!(contents(&open(directory.path())).await.len(), expected.len() + 1, "{what}");
 }
 
-/// A batch that overwrites a part of what is there, removes a part, and adds something.
+/// A batch that overwrites some pairs, removes some, and adds some.
 fn batch(round: u32) -> Batch {
     let mut batch = Batch::new();
     for number in 0..400_u32 {
@@ -78,7 +78,7 @@ fn batch(round: u32) -> Batch {
 
 const CURRENT: &str = "tree/current";
 
-/// What is on disk between the image before and the one after, at each step, and whether it is as after.
+/// What is on disk at each step from one image to the next, and whether the store must have the new content.
 fn steps(before: &Image, after: &Image) -> Vec<(Image, bool, String)> {
     let new: Vec<_> = after.keys().filter(|name| !before.contains_key(*name)).collect();
     let (tables, versions): (Vec<_>, Vec<_>) = new.into_iter().partition(|name| name.contains("tables"));
@@ -93,7 +93,7 @@ fn steps(before: &Image, after: &Image) -> Vec<(Image, bool, String)> {
         image.insert((*name).clone(), after[*name].clone());
         steps.push((image.clone(), false, format!("with {name}")));
     }
-    // The new `current` under its first name, whole or not.
+    // The new `current` under its temporary name, complete or not.
     let mut temporary = image.clone();
     temporary.insert("tree/.tmpAbCdEf".to_owned(), after[CURRENT][..3].to_vec());
     steps.push((temporary, false, "with a temporary file".to_owned()));
@@ -103,7 +103,7 @@ fn steps(before: &Image, after: &Image) -> Vec<(Image, bool, String)> {
     steps
 }
 
-/// A tree in a directory of a store, without a background task, and what it has to hold.
+/// A tree in the directory of a store, without a background task, and its expected content.
 struct World {
     directory: tempfile::TempDir,
     tree: SortedTree,
@@ -136,13 +136,13 @@ impl World {
 }
 
 #[tokio::test]
-async fn an_ingestion_is_there_whole_or_not_at_all_wherever_the_power_is_cut() {
+async fn an_ingestion_is_complete_or_absent_wherever_the_power_is_cut() {
     let mut world = World::new();
     for round in 0..4 {
         let (before, old) = (world.image(), world.contents());
         let mut batch = batch(round);
         if round == 3 {
-            // So much that it has several tables.
+            // So large that it becomes several tables.
             for (number, size) in (0_u8..).zip([14 << 20; 5].into_iter().chain([1])) {
                 batch.put(Key::new(b"p", &[9, 9, 9, 9, number]), &vec![number; size]);
             }

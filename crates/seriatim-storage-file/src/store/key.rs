@@ -1,10 +1,10 @@
-//! Where a pair lies in the tree: its physical key, which is the bytes of a [`StoreKey`].
+//! Physical keys of the tree: the bytes of a [`StoreKey`].
 
 use std::ops::Range;
 
 use seriatim_storage::{ClusteringRange, Key, StoreKey};
 
-/// The bytes of a key, in place of what is in `bytes`.
+/// Replaces the content of `bytes` with the bytes of a key.
 pub(super) fn encode_into(key: Key<'_>, bytes: &mut Vec<u8>) {
     let length = u16::try_from(key.partition.len());
     let length = length.expect("the port refuses partition keys of more than 4 KiB");
@@ -22,12 +22,12 @@ pub(super) fn encode(key: Key<'_>) -> Vec<u8> {
     bytes
 }
 
-/// The key that these bytes are; `None` if they are none.
+/// The key that has these bytes; `None` if they are not a key.
 pub(super) fn decode(bytes: &[u8]) -> Option<Key<'_>> {
     StoreKey::parts(bytes)
 }
 
-/// The physical keys of a range of one partition. Empty if the range is absurd.
+/// The physical keys of a range of one partition. Empty if the range is.
 pub(super) fn range(partition: &[u8], range: &ClusteringRange) -> Range<Vec<u8>> {
     let start = encode(Key::new(partition, &range.start));
     let finish = match &range.finish {
@@ -37,7 +37,7 @@ pub(super) fn range(partition: &[u8], range: &ClusteringRange) -> Range<Vec<u8>>
     if finish <= start { start.clone()..start } else { start..finish }
 }
 
-/// The first key that does not begin with `prefix`. There is one: a length of 0xffff is refused.
+/// The first key after all that begin with `prefix`. There is one, because a length of 0xffff is refused.
 fn after(mut prefix: Vec<u8>) -> Vec<u8> {
     while prefix.last() == Some(&u8::MAX) {
         prefix.pop();

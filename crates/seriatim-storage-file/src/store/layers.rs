@@ -1,13 +1,13 @@
-//! What is in memory on top of the tables.
+//! The layers of the store: runs in memory on top of the tables.
 //!
 //! ```text
 //!   newest                                     oldest
 //! [ gathered runs | runs that are being ingested | tables )
 //! ```
 //!
-//! A run is pushed in front, moves from gathered to being ingested with all others, and leaves when the tables have it. Each
-//! of these is one step under one lock, and so is taking the moment that a reader reads: runs and tables of a moment belong
-//! together, and hold every write exactly as long as it is not overwritten.
+//! A new run is added in front. All gathered runs begin to be ingested together, and are removed when the tables have them.
+//! Each of these is one step under one lock, and so is reading the current snapshot. So the runs and tables of a snapshot
+//! belong together and have every write that is not overwritten.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +19,12 @@ use seriatim_types::sync::{Mutex, MutexGuard};
 use super::run::Run;
 use super::tables::Tables;
 
-/// How long what failed waits until it is tried again without being asked for.
+/// How long a failed ingestion waits until it is tried again in the background.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// The store at one moment. Nothing in it changes.
+/// One state of the store. It does not change.
 #[derive(Debug)]
-pub(super) struct Moment {
+pub(super) struct Snapshot {
     /// Newest first.
     pub(super) runs: Vec<Arc<Run>>,
     pub(super) tables: Arc<Tables>,
@@ -33,11 +33,11 @@ pub(super) struct Moment {
 /// How much is gathered, and for how long.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// Bytes from which on gathered runs are ingested.
+    /// How many bytes of gathered runs start an ingestion.
     pub(super) gather_bytes: usize,
-    /// Bytes in memory from which on writers wait.
+    /// How many bytes in memory make writers wait.
     pub(super) memory_bytes: usize,
-    /// How long a run is gathered at most.
+    /// The longest time that a run is gathered.
     pub(super) gather_time: Duration,
 }
 
@@ -49,67 +49,67 @@ pub(super) struct Layers {
 
 #[derive(Debug)]
 struct State {
-    /// `None`: closed.
-    moment: Option<Arc<Moment>>,
-    /// How many of the runs are gathered; the others are being ingested.
+    /// `None` when the store is closed.
+    snapshot: Option<Arc<Snapshot>>,
+    /// How many of the runs are gathered. The others are being ingested.
     gathered: usize,
     gathered_bytes: usize,
     ingesting_bytes: usize,
-    /// When the oldest gathered run came.
+    /// When the oldest gathered run was written.
     since: Option<Instant>,
-    /// When an ingestion that failed is tried again.
+    /// When a failed ingestion is tried again.
     retry_at: Option<Instant>,
-    /// Writes that have returned, and those of them that are durable.
+    /// How many writes have returned, and how many of them are durable.
     written: u64,
     durable: u64,
-    /// Whether a task takes care of what is gathered.
-    has_keeper: bool,
-    /// No more writes.
+    /// Whether a task runs that ingests gathered runs.
+    has_ingest_task: bool,
+    /// Writes are refused.
     closing: bool,
 }
 
-/// What became of a run.
+/// The result of adding a run.
 #[derive(Debug)]
-pub(super) enum Pushed {
-    /// It can be read. `number`: which write it was.
-    Done { number: u64, keeper: Keeper },
-    /// Too much is in memory.
+pub(super) enum PushOutcome {
+    /// The run can be read. `number` is the number of this write.
+    Done { number: u64, need: IngestTaskNeed },
+    /// Too much is in memory. The run is returned.
     Full(Run),
 }
 
-/// What the task that takes care of gathered runs needs.
+/// What the task that ingests gathered runs needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Keeper {
-    /// There is none: start it.
+pub(super) enum IngestTaskNeed {
+    /// There is no task: start it.
     Start,
-    /// There is more to do than it knows.
+    /// The task has to check its deadline again: wake it.
     Wake,
-    Leave,
+    Nothing,
 }
 
-/// What that task has to do.
+/// When the next ingestion is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Due {
+pub(super) enum NextIngestion {
     Now,
     In(Duration),
-    /// Nothing. It ends.
+    /// There is nothing to ingest. The task ends.
     Never,
 }
 
 /// Runs that are being ingested.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct RunsToIngest {
     /// Newest first.
     pub(super) runs: Vec<Arc<Run>>,
-    /// The last write in them.
+    /// The number of the last write in them.
     pub(super) number: u64,
 }
 
 impl Layers {
     pub(super) fn new(tables: Tables, limits: Limits) -> Self {
-        let moment = Moment { runs: Vec::new(), tables: Arc::new(tables) };
+        let snapshot = Snapshot { runs: Vec::new(), tables: Arc::new(tables) };
         let state = State {
-            moment: Some(Arc::new(moment)),
+            snapshot: Some(Arc::new(snapshot)),
             gathered: 0,
             gathered_bytes: 0,
             ingesting_bytes: 0,
@@ -117,7 +117,7 @@ impl Layers {
             retry_at: None,
             written: 0,
             durable: 0,
-            has_keeper: false,
+            has_ingest_task: false,
             closing: false,
         };
         Self { limits, state: Mutex::new(state) }
@@ -127,9 +127,9 @@ impl Layers {
         self.state.lock()
     }
 
-    /// The store as it is.
-    pub(super) fn moment(&self) -> Result<Arc<Moment>, StoreError> {
-        self.lock().moment.clone().ok_or(StoreError::Closed)
+    /// The current snapshot.
+    pub(super) fn snapshot(&self) -> Result<Arc<Snapshot>, StoreError> {
+        self.lock().snapshot.clone().ok_or(StoreError::Closed)
     }
 
     pub(super) fn written(&self) -> u64 {
@@ -146,14 +146,14 @@ impl Layers {
     }
 
     /// Puts a run on top of all others.
-    pub(super) fn push(&self, run: Run, now: Instant) -> Result<Pushed, StoreError> {
+    pub(super) fn push(&self, run: Run, now: Instant) -> Result<PushOutcome, StoreError> {
         let mut state = self.lock();
-        let moment = state.moment.clone().filter(|_| !state.closing).ok_or(StoreError::Closed)?;
+        let snapshot = state.snapshot.clone().filter(|_| !state.closing).ok_or(StoreError::Closed)?;
         if state.bytes() >= self.limits.memory_bytes {
-            return Ok(Pushed::Full(run));
+            return Ok(PushOutcome::Full(run));
         }
         let before = state.gathered_bytes;
-        let (mut top, mut rest) = (run, &moment.runs[..]);
+        let (mut top, mut rest) = (run, &snapshot.runs[..]);
         while state.gathered > 0
             && let Some((older, others)) = rest.split_first()
             && let Some(merged) = older.merged_with(&top)
@@ -165,64 +165,64 @@ impl Layers {
         state.gathered += 1;
         state.gathered_bytes += top.bytes();
         let runs = std::iter::once(Arc::new(top)).chain(rest.iter().cloned()).collect();
-        state.moment = Some(Arc::new(Moment { runs, tables: moment.tables.clone() }));
+        state.snapshot = Some(Arc::new(Snapshot { runs, tables: snapshot.tables.clone() }));
         state.since.get_or_insert(now);
         state.written += 1;
         let crossed = before < self.limits.gather_bytes && state.gathered_bytes >= self.limits.gather_bytes;
-        let keeper = if !state.has_keeper {
-            Keeper::Start
+        let need = if !state.has_ingest_task {
+            IngestTaskNeed::Start
         } else if crossed {
-            Keeper::Wake
+            IngestTaskNeed::Wake
         } else {
-            Keeper::Leave
+            IngestTaskNeed::Nothing
         };
-        state.has_keeper = true;
-        Ok(Pushed::Done { number: state.written, keeper })
+        state.has_ingest_task = true;
+        Ok(PushOutcome::Done { number: state.written, need })
     }
 
-    /// Begins to ingest all that is gathered. One ingestion at a time.
-    pub(super) fn take(&self) -> Option<Taken> {
+    /// Begins to ingest all gathered runs. There is one ingestion at a time.
+    pub(super) fn begin_ingestion(&self) -> Option<RunsToIngest> {
         let mut state = self.lock();
-        let moment = state.moment.clone().filter(|moment| !moment.runs.is_empty())?;
+        let snapshot = state.snapshot.clone().filter(|snapshot| !snapshot.runs.is_empty())?;
         state.ingesting_bytes += std::mem::take(&mut state.gathered_bytes);
         state.gathered = 0;
         state.since = None;
-        Some(Taken { runs: moment.runs.clone(), number: state.written })
+        Some(RunsToIngest { runs: snapshot.runs.clone(), number: state.written })
     }
 
-    /// The tables have what was taken.
-    pub(super) fn settle(&self, taken: &Taken, tables: Tables) {
+    /// Removes the ingested runs from memory: the tables have them.
+    pub(super) fn finish_ingestion(&self, ingesting: &RunsToIngest, tables: Tables) {
         let mut state = self.lock();
         state.ingesting_bytes = 0;
         state.retry_at = None;
-        state.durable = taken.number;
-        let Some(moment) = state.moment.clone() else { return };
-        let runs = moment.runs[..state.gathered].to_vec();
-        state.moment = Some(Arc::new(Moment { runs, tables: newer(&moment.tables, tables) }));
+        state.durable = ingesting.number;
+        let Some(snapshot) = state.snapshot.clone() else { return };
+        let runs = snapshot.runs[..state.gathered].to_vec();
+        state.snapshot = Some(Arc::new(Snapshot { runs, tables: newer(&snapshot.tables, tables) }));
     }
 
-    /// What was taken is not known to be in tables. It is gathered again.
-    pub(super) fn put_back(&self, now: Instant) -> Keeper {
+    /// The ingestion failed, and the tables may not have the runs. They are gathered again.
+    pub(super) fn abort_ingestion(&self, now: Instant) -> IngestTaskNeed {
         let mut state = self.lock();
         state.gathered_bytes += std::mem::take(&mut state.ingesting_bytes);
-        state.gathered = state.moment.as_ref().map_or(0, |moment| moment.runs.len());
+        state.gathered = state.snapshot.as_ref().map_or(0, |snapshot| snapshot.runs.len());
         state.since = Some(now);
         state.retry_at = Some(now + RETRY_AFTER);
-        let keeper = if state.has_keeper { Keeper::Wake } else { Keeper::Start };
-        state.has_keeper = true;
-        keeper
+        let need = if state.has_ingest_task { IngestTaskNeed::Wake } else { IngestTaskNeed::Start };
+        state.has_ingest_task = true;
+        need
     }
 
-    /// The tables have changed, and not what they hold.
+    /// Installs new tables with the same content, after a compaction.
     pub(super) fn publish(&self, tables: Tables) {
         let mut state = self.lock();
-        let Some(moment) = state.moment.clone() else { return };
-        let runs = moment.runs.clone();
-        state.moment = Some(Arc::new(Moment { runs, tables: newer(&moment.tables, tables) }));
+        let Some(snapshot) = state.snapshot.clone() else { return };
+        let runs = snapshot.runs.clone();
+        state.snapshot = Some(Arc::new(Snapshot { runs, tables: newer(&snapshot.tables, tables) }));
     }
 
-    /// What the keeper has to do. After [`Due::Never`] there is none.
-    pub(super) fn due(&self, now: Instant) -> Due {
+    /// When the next ingestion is due. After [`NextIngestion::Never`] the task ends.
+    pub(super) fn due(&self, now: Instant) -> NextIngestion {
         let mut state = self.lock();
         let full = state.gathered_bytes >= self.limits.gather_bytes;
         let at = match (state.since, state.retry_at) {
@@ -232,10 +232,10 @@ impl Layers {
             (Some(since), None) => since.checked_add(self.limits.gather_time),
         };
         match at {
-            _ if state.closing || state.moment.is_none() => state.dismiss_keeper(),
-            None => state.dismiss_keeper(),
-            Some(at) if at <= now => Due::Now,
-            Some(at) => Due::In(at - now),
+            _ if state.closing || state.snapshot.is_none() => state.end_ingest_task(),
+            None => state.end_ingest_task(),
+            Some(at) if at <= now => NextIngestion::Now,
+            Some(at) => NextIngestion::In(at - now),
         }
     }
 
@@ -248,7 +248,7 @@ impl Layers {
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.closing = true;
-        state.moment = None;
+        state.snapshot = None;
     }
 }
 
@@ -257,13 +257,13 @@ impl State {
         self.gathered_bytes + self.ingesting_bytes
     }
 
-    fn dismiss_keeper(&mut self) -> Due {
-        self.has_keeper = false;
-        Due::Never
+    fn end_ingest_task(&mut self) -> NextIngestion {
+        self.has_ingest_task = false;
+        NextIngestion::Never
     }
 }
 
-/// The later of two versions. An ingestion and a compaction may come to publish theirs in the other order.
+/// The later of two versions. An ingestion and a compaction may install theirs in the other order.
 fn newer(present: &Arc<Tables>, next: Tables) -> Arc<Tables> {
     if next.is_after(present) { Arc::new(next) } else { present.clone() }
 }
@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_during_an_ingestion_is_not_durable_by_it() {
+    fn a_write_during_an_ingestion_is_not_made_durable_by_it() {
         let directory = tempfile::tempdir().unwrap();
         let cache = Arc::new(Cache::with_capacity_bytes(0));
         let tree = SortedTree::open(directory.path(), &cache).unwrap();
@@ -292,11 +292,11 @@ mod tests {
             layers.push(Run::new(batch), env.instant()).unwrap()
         };
         push(b"before");
-        let taken = layers.take().unwrap();
+        let ingesting = layers.begin_ingestion().unwrap();
         push(b"meanwhile");
-        layers.settle(&taken, tree.tables().unwrap());
+        layers.finish_ingestion(&ingesting, tree.tables().unwrap());
         assert_eq!((layers.written(), layers.durable()), (2, 1));
-        assert_eq!(layers.moment().unwrap().runs.len(), 1);
-        assert_eq!(layers.take().map(|taken| taken.number), Some(2));
+        assert_eq!(layers.snapshot().unwrap().runs.len(), 1);
+        assert_eq!(layers.begin_ingestion().map(|ingesting| ingesting.number), Some(2));
     }
 }

@@ -1,15 +1,15 @@
-//! From format 1, a fjall database, to format 2.
+//! Migrates a store from format 1, a fjall database, to format 2.
 //!
-//! Derived values are left out: their keys have changed, and the engine, which finds no checkpoint, makes them anew from the
-//! log. Checkpoints are kept under their old keys: one that is beyond the end of the log is evidence that the log has lost
-//! events. What does not follow from the log is kept too: offsets of asynchronous projectors, and whatever else a program keeps
-//! in the store, block reservations above all. Format 1 does not tell what was written on condition, so all of that is in the
-//! tree afterwards and in [cells](crate::FileCells) as well.
+//! Derived values are left out: their keys have changed. The engine (`seriatim-engine`) finds no checkpoint and builds them
+//! again from the log. Checkpoints are kept under their old keys: a checkpoint after the end of the log is evidence that
+//! the log has lost events. Values that cannot be derived from the log are kept too: offsets of asynchronous projectors,
+//! and everything else that a program keeps in the store, especially block reservations. Format 1 does not mark conditional
+//! values, so all of these are then in the tree and in [cells](crate::FileCells) as well.
 //!
 //! ```text
-//! 1. store/tree, cells     what is kept, durably; begun anew if it was cut short
-//! 2. store/format          from now on it has format 2
-//! 3. remove the database   continued if it was cut short
+//! 1. store/tree, cells     what is kept, durably; started again if it was interrupted
+//! 2. store/format          from now on the store has format 2
+//! 3. remove the database   continued if it was interrupted
 //! ```
 
 use std::fs;
@@ -32,10 +32,10 @@ const PAIRS: &str = "pairs";
 const FORMAT_KEY: &[u8] = b"format";
 const FORMAT_1: [u8; 4] = 1_u32.to_be_bytes();
 
-/// Pairs that are written at once.
+/// How many pairs are written at once.
 const PAIRS_AT_ONCE: usize = 1_000;
 
-/// Everything that a store of format 1 has, but for its journals. The engine reads the marker first.
+/// All files of a store of format 1, except its journals. Fjall reads the marker first.
 const FILES: [&str; 3] = ["version", "lock", "keyspaces"];
 
 /// Whether a store of format 1 is in this directory.
@@ -43,41 +43,42 @@ pub(super) fn is_format_1(directory: &Path) -> Result<bool, StoreError> {
     cells::is_database(directory)
 }
 
-/// Copies what is kept of a store of format 1 into a tree, and into cells in their directory. The store itself is not changed.
+/// Copies what is kept of a store of format 1 into a tree, and into cells in their directory. The store itself is not
+/// changed.
 pub(super) fn copy(store: &Path, tree: &Path, cells: &Path) -> Result<(), StoreError> {
-    // Damage makes some parts of the engine panic; that is an answer too.
+    // Damage makes some parts of fjall panic. That is reported as damage.
     let copied = panic::catch_unwind(AssertUnwindSafe(|| copy_checked(store, tree, cells)));
-    copied.unwrap_or_else(|_| Err(damaged(store, "the engine panicked while it read it")))
+    copied.unwrap_or_else(|_| Err(damaged(store, "fjall panicked when it read it")))
 }
 
 fn damaged(store: &Path, reason: &str) -> StoreError {
     StoreError::Corrupt(format!(
-        "{}, in format 1: {reason}; if no program of yours keeps block reservations in this folder, remove it: all else in it \
-         follows from the log",
+        "{}, in format 1: {reason}; if no program of yours keeps block reservations in this folder, remove it: everything else \
+         can be derived from the log",
         store.display()
     ))
 }
 
 fn copy_checked(store: &Path, tree: &Path, cells: &Path) -> Result<(), StoreError> {
-    tracing::info!(store = %store.display(), "the store has format 1: what is derived is left out and made anew from the log");
+    tracing::info!(store = %store.display(), "migrating the store from format 1: derived values are left out and built again from the log");
     let failed = |error: fjall::Error| match &error {
         fjall::Error::Io(error) => StoreError::Unavailable(format!("{}: {error}", store.display())),
         _ => damaged(store, &cells::text(&error)),
     };
     let old = fjall::Database::builder(store).worker_threads(1).open().map_err(|error| match error {
         fjall::Error::Locked => StoreError::Unavailable(format!(
-            "{} is open in another process: stop that one first, or name another directory",
+            "{} is open in another process: stop that process first, or choose another directory",
             store.display()
         )),
         error => failed(error),
     })?;
     let names = old.list_keyspace_names();
-    // There may be more of ours, from earlier programs, with nothing in them that anyone could miss.
+    // There may be more keyspaces of earlier Seriatim programs. They have nothing that is needed.
     if !old.keyspace_exists(META) && !names.is_empty() {
         return Err(super::format::foreign(store, "another program's database is in it"));
     }
     if names.is_empty() {
-        // Made, and then the process ended.
+        // The database was created, and then the process ended.
         return copy_kept(tree, cells, std::iter::empty());
     }
     let meta = old.keyspace(META, KeyspaceCreateOptions::default).map_err(failed)?;
@@ -87,7 +88,7 @@ fn copy_checked(store: &Path, tree: &Path, cells: &Path) -> Result<(), StoreErro
         found => {
             let found = found.map(<[u8]>::to_vec);
             return Err(StoreError::Corrupt(format!(
-                "{}: {found:02x?} is no format version",
+                "{}: {found:02x?} is not a format version",
                 store.display()
             )));
         }
@@ -97,7 +98,7 @@ fn copy_checked(store: &Path, tree: &Path, cells: &Path) -> Result<(), StoreErro
     let entries = snapshot.iter(&pairs).map(|entry| {
         let (physical, stored) = entry.into_inner().map_err(failed)?;
         let key = StoreKey::from_bytes(&physical)
-            .ok_or_else(|| StoreError::Corrupt(format!("{physical:02x?} is no physical key")))?;
+            .ok_or_else(|| StoreError::Corrupt(format!("{physical:02x?} is not a physical key")))?;
         Ok((key, stored))
     });
     let kept = entries.filter(|entry| entry.as_ref().map_or(true, |(key, _)| !is_derived(key.as_key())));
@@ -142,17 +143,17 @@ fn copy_kept(
         }
     }
     write(&mut pending)?;
-    tracing::info!(pairs = count, "what does not follow from the log is kept");
+    tracing::info!(pairs = count, "values that cannot be derived from the log were kept");
     Ok(())
 }
 
-/// Removes a store of format 1, when format 2 is there.
+/// Removes a store of format 1, after format 2 is durable.
 pub(super) fn remove(directory: &Path) -> io::Result<()> {
     let unless_missing = |removed: io::Result<()>| match removed {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     };
-    // The marker last, so that this is begun again if it is cut short.
+    // The marker is removed last, so that removing starts again if it is interrupted.
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "jnl") {
@@ -166,7 +167,7 @@ pub(super) fn remove(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The value that was stored: after a byte 0, or after a byte 1 and eight that have no meaning any more.
+/// The stored value: after a byte 0, or after a byte 1 and eight bytes that are no longer used.
 fn decode(stored: &[u8]) -> Result<&[u8], StoreError> {
     let value = match stored.split_first() {
         Some((0, value)) => Some(value),
@@ -175,26 +176,28 @@ fn decode(stored: &[u8]) -> Result<&[u8], StoreError> {
     };
     value.ok_or_else(|| {
         let start = stored.get(..9).unwrap_or(stored);
-        StoreError::Corrupt(format!("a stored value begins with {start:02x?}, which is none of ours"))
+        StoreError::Corrupt(format!(
+            "a stored value begins with {start:02x?}, which is not valid in format 1"
+        ))
     })
 }
 
-/// Whether a key that is kept is the engine's own. "eo": how far an asynchronous projector had come: application 4,
-/// partition 2; its name. "ek": a checkpoint: application 4, partition 2.
+/// Whether a kept key is one of the engine's (`seriatim-engine`). "eo": the offset of an asynchronous projector:
+/// application 4, partition 2; its name. "ek": a checkpoint: application 4, partition 2.
 fn is_ours(key: Key<'_>) -> bool {
     let starts =
         key.partition.starts_with(b"eo") || key.partition.starts_with(b"ek") && key.clustering.is_empty();
     starts && key.partition.len() == 8 && has_application(&key.partition[2..])
 }
 
-/// Whether a key begins with the number of an application. They are counted from 1, so the first of the four bytes is zero,
-/// which no name begins with.
+/// Whether a key begins with the number of an application. They are counted from 1, so the first of the four bytes is zero.
+/// No name begins with a zero byte.
 fn has_application(rest: &[u8]) -> bool {
     rest.len() >= 4 && rest[0] == 0
 }
 
-/// Whether a key of format 1 is one of the engine's or the sequencer's own, by its letters and its exact size. Anything else
-/// is someone else's.
+/// Whether a key of format 1 belongs to the engine or the sequencer, by its letters and its exact size. All other keys
+/// belong to programs that embed the storage.
 fn is_derived(key: Key<'_>) -> bool {
     let Some((family, rest)) = key.partition.split_first_chunk::<2>() else { return false };
     let (partition, clustering) = (rest.len(), key.clustering.len());
@@ -228,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_exact_shapes_are_derived() {
+    fn only_keys_of_an_exact_size_are_derived() {
         let bytes = |family: &[u8], more: usize| {
             [family, &[0][..more.min(1)], &vec![7; more.saturating_sub(1)]].concat()
         };

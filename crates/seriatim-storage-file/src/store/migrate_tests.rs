@@ -1,4 +1,4 @@
-//! A store of format 1, written by the engine that it was written by, becomes format 2.
+//! A store of format 1, written with fjall as format 1 was, becomes format 2.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ const CHECKPOINT: Key<'static> = Key::new(b"ek\0\0\0\x01\0\x02", b"");
 const RESERVED: Key<'static> = Key::new(b"ids", b"orders");
 const PLACES: [&str; 4] = ["before the copy", "between cells and tree", "after the copy", "after the mark"];
 
-/// Writes a store of format 1 with so many reservations.
+/// Writes a store of format 1 with this many reservations.
 fn write_format_1(directory: &Path, reservations: u32) {
     let database = Database::builder(directory).open().unwrap();
     let meta = database.keyspace("meta", KeyspaceCreateOptions::default).unwrap();
@@ -46,7 +46,7 @@ async fn check(directory: &Path, store: &Store, reservations: u32) {
     assert_eq!(store.get(OFFSET).await.unwrap().unwrap(), "17");
     assert_eq!(store.get(CHECKPOINT).await.unwrap().unwrap(), "derived");
     assert_eq!(store.get(RESERVED).await.unwrap().unwrap(), "with a time");
-    // Those that are numbered, and the one above.
+    // The numbered reservations, and the one above.
     let kept = store.scan(b"ids", ClusteringRange::all()).all().await.unwrap();
     assert_eq!(kept.len(), reservations as usize + 1);
     let event = [&b"el\0\0\0\x01"[..], &7_u64.to_be_bytes(), &0_u64.to_be_bytes()].concat();
@@ -68,14 +68,14 @@ async fn check(directory: &Path, store: &Store, reservations: u32) {
 }
 
 #[tokio::test]
-async fn what_does_not_follow_from_the_log_is_kept_wherever_the_migration_is_cut_short() {
+async fn values_that_are_not_derived_are_kept_wherever_the_migration_is_interrupted() {
     for (place, reservations) in PLACES.into_iter().zip([0, 10, 1_500, 2_000]) {
         let directory = tempfile::tempdir().unwrap();
         let directory = directory.path();
         write_format_1(&directory.join("store"), reservations);
         let hook = Hook::failing(directory, place);
         for _ in 0..2 {
-            // After the mark it opens, and only removes what is left.
+            // After the marker is written, it opens, and only removes the files of format 1.
             let cut = open(directory);
             assert!(cut.is_err() || place == "after the mark", "{place}");
             if cut.is_ok() {
@@ -92,7 +92,7 @@ async fn what_does_not_follow_from_the_log_is_kept_wherever_the_migration_is_cut
 }
 
 #[tokio::test]
-async fn a_store_of_its_own_has_its_cells_beside_it() {
+async fn a_separate_store_has_its_cells_next_to_it() {
     let directory = tempfile::tempdir().unwrap();
     let store = directory.path().join("mine");
     write_format_1(&store, 3);
@@ -102,7 +102,7 @@ async fn a_store_of_its_own_has_its_cells_beside_it() {
 }
 
 #[tokio::test]
-async fn without_reservations_no_cells_are_made_and_an_open_store_is_left_alone() {
+async fn without_reservations_no_cells_are_created_and_an_open_store_is_not_changed() {
     let directory = tempfile::tempdir().unwrap();
     let store = directory.path().join("store");
     let database = Database::builder(&store).open().unwrap();

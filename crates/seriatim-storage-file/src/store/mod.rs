@@ -1,9 +1,9 @@
 //! The store: runs in memory, sorted tables on disk, no journal.
 //!
-//! Everything in a store follows from the log, so what a crash loses is read from there again. A write becomes a sorted run
-//! in memory and returns; runs of all writers together become one ingestion into the tree of tables, in the background or
-//! when someone asks for it, and it is durable and atomic. One task compacts. Reads take the runs and the tables of one
-//! moment and are never held up by any of it.
+//! Everything in a store can be derived from the log, so what a crash loses is read from the log again. A write becomes a
+//! sorted run in memory and returns. The runs of all writers together become one ingestion into the tree of tables, in the
+//! background or on request; it is durable and atomic. One task compacts. A read uses the runs and tables of one snapshot
+//! and never waits for an ingestion or a compaction.
 
 mod backend;
 mod compact;
@@ -17,15 +17,15 @@ mod image_tests;
 mod ingest;
 mod key;
 mod layers;
+#[cfg(test)]
+mod many_runs_tests;
 mod migrate;
 #[cfg(test)]
 mod migrate_tests;
 mod options;
 mod read;
 mod run;
-mod shared;
-#[cfg(test)]
-mod standstill_tests;
+mod state;
 mod tables;
 mod tree;
 
@@ -39,28 +39,28 @@ use seriatim_storage::StoreError;
 pub(crate) use discard::{discard, remove_discarded};
 pub use options::{SpaceCheck, StoreOptions};
 
-/// A store in a directory of its own.
+/// A store in a separate directory.
 ///
-/// Dropped without being closed, it is as after a crash: what was not synced may be gone. Dropping waits for a step of
-/// ingestion or compaction that is under way.
+/// Dropping it without closing is like a crash: writes that were not synced may be lost. Dropping waits for a step of
+/// ingestion or compaction in progress.
 ///
-/// If an ingestion fails, what was to be written stays in memory and can be read, and it is tried again: with the next sync,
-/// with a write that finds too much in memory, and after a while by itself.
+/// If an ingestion fails, its writes stay in memory and can be read, and it is tried again: with the next sync, with a
+/// write that finds too much in memory, and after a short time in the background.
 pub struct TreeStore {
-    shared: Arc<shared::Shared>,
+    shared: Arc<state::StoreState>,
 }
 
 impl TreeStore {
-    /// Opens the store in this directory, or makes one there. Reads from disk on the calling thread.
+    /// Opens the store in this directory, or creates one. Reads from disk on the calling thread.
     ///
-    /// A store of format 1 becomes one of format 2. What was written in it on condition is then in cells beside it, in a
-    /// directory with `-cells` added to its name.
+    /// A store of format 1 is migrated to format 2. Its conditional values are then in cells next to it, in a directory with
+    /// `-cells` added to its name.
     ///
     /// # Errors
     ///
-    /// - [`StoreError::Unavailable`]: another process has it open, or the file system refuses.
+    /// - [`StoreError::Unavailable`]: another process has it open, or the file system reports an error.
     /// - [`StoreError::Newer`]: a newer Seriatim wrote it.
-    /// - [`StoreError::Corrupt`]: it is somebody else's directory, or damaged.
+    /// - [`StoreError::Corrupt`]: the directory is another program's, or damaged.
     pub fn open(env: Env, directory: &Path, options: StoreOptions) -> Result<Self, StoreError> {
         let mut cells = directory.as_os_str().to_owned();
         cells.push("-cells");
@@ -74,13 +74,13 @@ impl TreeStore {
         cells: &Path,
         options: StoreOptions,
     ) -> Result<Self, StoreError> {
-        Ok(Self { shared: shared::Shared::open(env, directory, cells, options)? })
+        Ok(Self { shared: state::StoreState::open(env, directory, cells, options)? })
     }
 }
 
 impl Drop for TreeStore {
     fn drop(&mut self) {
-        self.shared.shut();
+        self.shared.close_now();
     }
 }
 

@@ -4,21 +4,21 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Asked before anything is written to disk. An error, (bytes free, bytes that must stay free), refuses it.
+/// Called before anything is written to disk. An error, (bytes free, bytes that must stay free), refuses the write.
 pub type SpaceCheck = Arc<dyn Fn() -> Result<(), (u64, u64)> + Send + Sync>;
 
-/// Settings of a [`TreeStore`](super::TreeStore). They bind whoever opens it, not the directory: another value may be
-/// chosen each time.
+/// Settings of a [`TreeStore`](super::TreeStore). They are not stored in the directory: each opening may use other values.
 #[derive(Clone)]
 pub struct StoreOptions {
-    /// How many bytes of buffered writes, keys and values, are gathered before they are written to tables. Twice as many are
-    /// gathered at most, and one batch more; in memory each write takes about 100 bytes besides. Less means more compaction.
+    /// How many bytes of buffered writes, keys and values, are gathered before they are written to tables. At most twice as
+    /// many are in memory, plus one batch. Each write takes about 100 more bytes in memory. A smaller value means more
+    /// compaction.
     pub gather_bytes: usize,
-    /// How long a buffered write stays in memory at most.
+    /// The longest time that a buffered write stays only in memory.
     pub gather_time: Duration,
-    /// Blocks of files kept in memory, for all reads together. What is gathered is read without it.
+    /// The size of the cache for blocks of files, for all reads together. Gathered writes are read without it.
     pub cache_bytes: u64,
-    /// Refuses to write before the disk is full. `None` lets everything through.
+    /// Refuses to write before the disk is full. `None`: no check.
     pub space_check: Option<SpaceCheck>,
 }
 

@@ -9,34 +9,38 @@ use seriatim_types::limits;
 
 use super::filter::hash;
 use super::key;
-use super::layers::Moment;
+use super::layers::Snapshot;
 use super::run::merge;
 use super::tree::caught;
 
 /// The value of a physical key.
-pub(super) fn get(moment: &Moment, physical: &[u8]) -> Result<Option<Bytes>, StoreError> {
+pub(super) fn get(snapshot: &Snapshot, physical: &[u8]) -> Result<Option<Bytes>, StoreError> {
     let hash = hash(physical);
-    if let Some(entry) = moment.runs.iter().find_map(|run| run.get(physical, hash)) {
+    if let Some(entry) = snapshot.runs.iter().find_map(|run| run.get(physical, hash)) {
         return Ok(entry.value.clone());
     }
-    let value = caught(|| moment.tables.get(physical, hash)).map_err(|failure| failure.of_read())?;
-    // Copied: the engine's slices keep a whole block in memory.
+    let value = caught(|| snapshot.tables.get(physical, hash)).map_err(|failure| failure.of_read())?;
+    // Copied, because the slices of lsm-tree keep a whole block in memory.
     Ok(value.map(|value| Bytes::copy_from_slice(&value)))
 }
 
 /// The first pairs of a range of physical keys.
-pub(super) fn page(moment: &Moment, range: &Range<Vec<u8>>, limit: usize) -> Result<Vec<Pair>, StoreError> {
+pub(super) fn page(
+    snapshot: &Snapshot,
+    range: &Range<Vec<u8>>,
+    limit: usize,
+) -> Result<Vec<Pair>, StoreError> {
     let mut page = Page { pairs: Vec::new(), bytes: 0, limit: limit.min(limits::SCAN_PAGE_PAIRS_MAX) };
     if range.is_empty() || limit == 0 {
         return Ok(page.pairs);
     }
     let parts: Vec<_> =
-        moment.runs.iter().map(|run| run.range(range)).filter(|part| !part.is_empty()).collect();
+        snapshot.runs.iter().map(|run| run.range(range)).filter(|part| !part.is_empty()).collect();
     let mut in_memory = merge(&parts).peekable();
     let filled = caught(|| {
-        let mut in_tables = moment.tables.range(range).peekable();
+        let mut in_tables = snapshot.tables.range(range).peekable();
         loop {
-            // What is in memory is newer, and hides what the tables have under the same key.
+            // Entries in memory are newer, and replace what the tables have under the same key.
             let pair = match (in_memory.peek(), next_key(&mut in_tables)?) {
                 (None, None) => break,
                 (Some(entry), Some(stored)) if stored < entry.key.as_bytes() => None,
@@ -58,7 +62,7 @@ pub(super) fn page(moment: &Moment, range: &Range<Vec<u8>>, limit: usize) -> Res
                         Some(key) => page.add(key.clustering, value.len(), || Bytes::copy_from_slice(&value)),
                         None => {
                             return Ok(Err(StoreError::Corrupt(format!(
-                                "{physical:02x?} is no physical key"
+                                "the store has a key that is not valid: {physical:02x?}"
                             ))));
                         }
                     }
@@ -74,10 +78,10 @@ pub(super) fn page(moment: &Moment, range: &Range<Vec<u8>>, limit: usize) -> Res
     Ok(page.pairs)
 }
 
-type Stored = lsm_tree::Result<(lsm_tree::UserKey, lsm_tree::UserValue)>;
+type StoredPair = lsm_tree::Result<(lsm_tree::UserKey, lsm_tree::UserValue)>;
 
-/// The key that the tables have next.
-fn next_key(in_tables: &mut Peekable<impl Iterator<Item = Stored>>) -> lsm_tree::Result<Option<&[u8]>> {
+/// The next key of the tables.
+fn next_key(in_tables: &mut Peekable<impl Iterator<Item = StoredPair>>) -> lsm_tree::Result<Option<&[u8]>> {
     if let Some(Err(error)) = in_tables.next_if(Result::is_err) {
         return Err(error);
     }
@@ -92,7 +96,7 @@ struct Page {
 }
 
 impl Page {
-    /// Adds a pair, unless it is too much for this page. Says whether there is room for more.
+    /// Adds a pair, unless it is too large for this page. Returns whether there is room for more.
     fn add(&mut self, clustering: &[u8], value_bytes: usize, value: impl FnOnce() -> Bytes) -> bool {
         self.bytes += clustering.len() + value_bytes;
         if self.bytes > limits::SCAN_PAGE_BYTES_MAX && !self.pairs.is_empty() {

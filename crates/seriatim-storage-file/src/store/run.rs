@@ -10,11 +10,11 @@ use seriatim_storage::{Batch, StoreKey, Write};
 
 use super::filter::{Filter, hash};
 
-/// What an entry takes in a table besides its key and value. In memory it takes about 100 more: counts, lengths, its hash and
-/// its part of the filter.
+/// The size of an entry in a table in addition to its key and value. In memory it takes about 100 more bytes: counts,
+/// lengths, its hash and its part of the filter.
 const ENTRY_BYTES: usize = 16;
 
-/// Up to how many entries a run is merged with its neighbour, so that many small batches do not become many runs.
+/// The largest run that is merged with the next one, so that many small batches do not become many runs.
 const SMALL: usize = 4_096;
 
 /// The last write of a key.
@@ -35,11 +35,11 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// What a batch leaves: of several writes of a key the last one.
+    /// The result of a batch: of several writes to one key, the last one.
     pub(super) fn new(batch: Batch) -> Self {
         let entry = |Write { key, value }| Entry { hash: hash(key.as_bytes()), key, value };
         let mut entries: Vec<Entry> = batch.into_iter().map(entry).collect();
-        // Stable, so that of equal keys the later write comes later; flushes come sorted, which this notices.
+        // The sort is stable: of equal keys the later write stays later. Flushes are already sorted, which makes it fast.
         entries.sort_by(|a, b| a.key.cmp(&b.key));
         entries.dedup_by(|later, kept| {
             let same = later.key == kept.key;
@@ -59,8 +59,8 @@ impl Run {
         Self { entries, filter, bytes }
     }
 
-    /// This run with a newer one on top, if that is worth the copying: both are small, and this one is not much larger.
-    /// So each entry is copied a few times at most, however small the batches are.
+    /// This run merged with a newer one, if the copying is worth it: both are small, and this one is not much larger. So
+    /// each entry is copied only a few times, however small the batches are.
     pub(super) fn merged_with(&self, newer: &Self) -> Option<Self> {
         let (old, new) = (self.entries.len(), newer.entries.len());
         if old + new > SMALL || old > 2 * new {
@@ -91,13 +91,13 @@ impl Run {
     }
 }
 
-/// The entries of runs, newest first, in one order: of each key the newest.
+/// The entries of runs, which are given newest first, in the order of their keys: the newest entry of each key.
 pub(super) fn merge_runs(newest_first: &[Arc<Run>]) -> impl Iterator<Item = &Entry> {
     let runs: Vec<_> = newest_first.iter().map(|run| &run.entries[..]).collect();
     merge(&runs)
 }
 
-/// The entries of sorted slices, newest first, in one order: of each key the newest.
+/// The entries of sorted slices, which are given newest first, in the order of their keys: the newest entry of each key.
 pub(super) fn merge<'a>(newest_first: &[&'a [Entry]]) -> impl Iterator<Item = &'a Entry> + use<'a> {
     let mut rests: Vec<_> = newest_first.iter().map(|entries| entries.iter()).collect();
     let mut heap = BinaryHeap::with_capacity(rests.len());
@@ -175,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn runs_are_what_a_map_would_be(
+        fn runs_agree_with_a_map(
             batches in vec(vec((0..20_u8, any::<Option<u8>>()), 0..30), 0..6),
             (start, finish) in (0..22_u8, 0..22_u8),
         ) {

@@ -1,11 +1,11 @@
-//! What the tree's tables hold at one moment.
+//! The tables of one version of the tree.
 //!
-//! A version of the tree is an immutable list of tables; a newer one is made by every ingestion and every compaction. Who
-//! holds a version holds its tables: their files are removed when the last holder lets go. So a reader that has taken the
+//! A version of the tree is an immutable list of tables. Every ingestion and every compaction makes a newer one. A
+//! reference to a version keeps its tables: their files are removed when the last reference is dropped. So a reader with a
 //! version needs nothing else from the tree: no lock, which ingestions and compactions hold while they sync, and no
-//! sequence number, below which the tree may have forgotten its versions (it panics if asked for one of those).
+//! sequence number. (The tree removes old versions, and panics if it is asked for the sequence number of one.)
 //!
-//! Therefore compaction may drop every value that is overwritten, and the tree may forget every version but the last: the
+//! Therefore compaction may drop every overwritten value, and the tree may remove every version except the last: the
 //! watermark of both is the newest sequence number.
 
 use std::fmt;
@@ -19,9 +19,10 @@ type Entries = Box<dyn Iterator<Item = lsm_tree::Result<InternalValue>>>;
 type Get = dyn Fn(&[u8], u64) -> Found + Send + Sync;
 type Scan = dyn Fn(&Range<Vec<u8>>) -> Entries + Send + Sync;
 
-/// The tables of one version of a tree. It consists of closures because the engine's types for it have no public name.
+/// The tables of one version of a tree. It consists of closures because the types of lsm-tree for it have no public name.
 pub(super) struct Tables {
-    /// Which tree and which of its versions: a later one has all that an earlier one has, but for what was overwritten.
+    /// The number of the tree and of its version. A later version has everything that an earlier one has and that is not
+    /// overwritten.
     order: (u64, u64),
     level_0_runs: usize,
     get: Box<Get>,
@@ -31,7 +32,7 @@ pub(super) struct Tables {
 impl Tables {
     /// The newest version. `opening` counts the trees that were opened in this directory.
     pub(super) fn of(tree: &Tree, opening: u64) -> Self {
-        // The same version in both of its forms: if it is the newest before and after, it is the newest between.
+        // The same version in both of its forms: if it is the newest one before and after, it was the newest one between.
         let (version, state) = loop {
             let before = tree.current_version();
             let state = tree.get_version_history_lock().latest_version();
@@ -41,7 +42,7 @@ impl Tables {
         };
         let order = (opening, version.id());
         let level_0_runs = version.l0().run_count();
-        // Everything in a version is to be seen: bounds are exclusive.
+        // Every entry of a version is visible: bounds are exclusive.
         let get = move |key: &[u8], hash: u64| {
             let runs = version.iter_levels().flat_map(|level| level.iter());
             for table in runs.filter_map(|run| run.get_for_key(key)) {
@@ -74,7 +75,7 @@ impl Tables {
 
     /// The value of a physical key with this hash.
     pub(super) fn get(&self, key: &[u8], hash: u64) -> lsm_tree::Result<Option<UserValue>> {
-        debug_assert_eq!(hash, Builder::get_hash(key), "the tables' filters take the same hash");
+        debug_assert_eq!(hash, Builder::get_hash(key), "the filters of the tables use the same hash");
         let entry = (self.get)(key, hash)?;
         Ok(entry.filter(|entry| !entry.is_tombstone()).map(|entry| entry.value))
     }

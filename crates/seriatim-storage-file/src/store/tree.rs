@@ -1,9 +1,9 @@
 //! The tree of sorted tables: lsm-tree without its memtable.
 //!
-//! It is written by ingestions only: sorted keys become tables, and a new version of the tree that has them, in one step
-//! that is durable when it returns. After anything that failed, what is on disk may be ahead of what is in memory (the file
-//! that names the present version may have been replaced already), so the tree must be opened again before it is written
-//! again. That also removes tables that no version has.
+//! It is written only by ingestions: sorted keys become tables, and a new version of the tree has them. This is one step,
+//! and is durable when it returns. After any failure, the tree on disk may be newer than the one in memory (the file that
+//! names the current version may have been replaced). So the tree must be opened again before it is written again. That
+//! also removes tables that no version has.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
@@ -18,28 +18,28 @@ use super::error;
 use super::run::Entry;
 use super::tables::Tables;
 
-/// Size of a table, and by that of what one compaction works on. As much as is gathered for one ingestion.
+/// The size of a table, which bounds the work of one compaction. As much as is gathered for one ingestion.
 const TABLE_BYTES: u64 = 16 << 20;
 
-/// Runs in level 0 from which on they are merged into the next level, which may grow to this many tables.
+/// The number of runs in level 0 from which on they are merged into the next level. That level may have this many tables.
 const LEVEL_0_RUNS: u8 = 8;
 
-/// Runs in level 0 from which on an ingestion waits for compaction: each of them is asked by every look-up.
+/// The number of runs in level 0 from which on an ingestion waits for compaction, because every look-up reads each of them.
 pub(super) const LEVEL_0_RUNS_MAX: usize = 24;
 
-/// A tree that is open.
+/// An open tree.
 pub(super) struct SortedTree {
     tree: AnyTree,
     seqno: SequenceNumberCounter,
     /// How many trees were opened in this directory before this one.
     opening: u64,
     table_bytes: u64,
-    /// Whether something has failed: it must be opened again before it is written again.
+    /// Whether something has failed. Then the tree must be opened again before it is written again.
     failed: AtomicBool,
 }
 
 impl SortedTree {
-    /// Opens the tree in a directory, or makes one there.
+    /// Opens the tree in a directory, or creates one.
     pub(super) fn open(directory: &Path, cache: &Arc<Cache>) -> Result<Self, StoreError> {
         Self::open_after(directory, cache, None)
     }
@@ -58,7 +58,7 @@ impl SortedTree {
             let (seqno, visible) = (SequenceNumberCounter::default(), SequenceNumberCounter::default());
             let config = Config::new(directory, seqno.clone(), visible.clone()).use_cache(cache.clone());
             let tree = config.open()?;
-            // The next ingestion has to be newer than every table.
+            // The next ingestion must be newer than every table.
             let next = tree.get_highest_seqno().map_or(0, |highest| highest + 1);
             seqno.set(next);
             visible.set(next);
@@ -68,14 +68,14 @@ impl SortedTree {
         let opening = before.map_or(0, |before| before.opening + 1);
         let opened = Self { tree, seqno, opening, table_bytes: TABLE_BYTES, failed: AtomicBool::new(false) };
         if let Some(before) = before {
-            // A table that readers of the former tree still hold may be marked for removal, by its number. No new table
-            // may get the number of one of those.
+            // Readers of the previous tree may still have a table that is marked for removal by its number. No new table
+            // may get such a number.
             opened.standard().table_id_counter.fetch_max(before.standard().table_id_counter.get());
         }
         Ok(opened)
     }
 
-    /// With tables of another size, so that a test needs little data to have many of them.
+    /// Uses tables of another size, so that a test needs little data for many tables.
     #[cfg(test)]
     pub(super) fn with_table_bytes(self, table_bytes: u64) -> Self {
         Self { table_bytes, ..self }
@@ -85,12 +85,12 @@ impl SortedTree {
         match &self.tree {
             AnyTree::Standard(tree) => tree,
             AnyTree::Blob(_) => {
-                unreachable!("values are kept with their keys: it is not configured otherwise")
+                unreachable!("the tree is configured to store values with their keys")
             }
         }
     }
 
-    /// Its tables, as they are.
+    /// The current tables.
     pub(super) fn tables(&self) -> Result<Tables, StoreError> {
         caught(|| Ok(Tables::of(self.standard(), self.opening))).map_err(|failure| self.fail(&failure))
     }
@@ -104,7 +104,7 @@ impl SortedTree {
         failure.of_write()
     }
 
-    /// Writes entries, in the order of their keys and each key once: all or nothing, durable when it returns.
+    /// Writes entries, sorted by key and each key once: all or nothing, durable when this returns.
     pub(super) fn ingest<'a>(&self, entries: impl Iterator<Item = &'a Entry>) -> Result<(), StoreError> {
         let ingested = caught(|| {
             let mut ingestion = self.tree.ingestion()?;
@@ -121,7 +121,7 @@ impl SortedTree {
         ingested.map_err(|failure| self.fail(&failure))
     }
 
-    /// Lets the tree forget all versions but the newest, and their files. The tables of those that readers hold stay.
+    /// Removes all versions except the newest, and their files. Tables that readers use stay.
     pub(super) fn forget_versions(&self) {
         let forgotten = caught(|| {
             let path = &self.tree.tree_config().path;
@@ -132,9 +132,9 @@ impl SortedTree {
         }
     }
 
-    /// One step of compaction. Says whether there was one to do, or something else has changed the tree meanwhile.
+    /// One step of compaction. Returns whether the tree has changed.
     ///
-    /// The tree must not be dropped meanwhile: it would take that as a signal to stop, and install what it has so far.
+    /// The tree must not be dropped meanwhile: lsm-tree would stop the compaction and install an incomplete result.
     pub(super) fn compact(&self) -> Result<bool, StoreError> {
         let compacted = caught(|| {
             let before = self.tree.current_version().id();
@@ -147,10 +147,10 @@ impl SortedTree {
     }
 }
 
-/// Why the engine did not do what it was asked to.
+/// Why a call of lsm-tree failed.
 pub(super) enum Failure {
     Error(lsm_tree::Error),
-    /// Damage makes some of its parts panic.
+    /// Damage makes some parts of lsm-tree panic.
     Panic,
 }
 
@@ -177,7 +177,7 @@ impl Failure {
     }
 }
 
-/// Does something with the engine, whose panics are failures too.
+/// Calls lsm-tree, and returns its panics as failures.
 pub(super) fn caught<T>(work: impl FnOnce() -> lsm_tree::Result<T>) -> Result<T, Failure> {
     match panic::catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(Failure::Error),

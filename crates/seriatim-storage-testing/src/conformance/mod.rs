@@ -1,4 +1,4 @@
-//! One conformance suite per port: what every backend must do, as tests.
+//! One conformance suite per port: tests that every backend must pass.
 //!
 //! A backend author writes a fixture that opens the backend, and runs a suite with one line. Each clause becomes a
 //! `#[test]` of its own, with a fresh fixture, on a real runtime with several threads:
@@ -23,8 +23,8 @@
 //! # fn main() {}
 //! ```
 //!
-//! Nothing here measures time: a clause waits for what must happen, and fails when it has waited for
-//! two minutes. What only a crash can show (that an answer came after the sync) is for the backend's own tests.
+//! The suites measure no time: a clause waits for what must happen, and fails if that takes longer than two minutes. What
+//! only a crash can show (that an answer is given after the sync) belongs to the backend's own tests.
 
 #[doc(hidden)]
 pub mod cells;
@@ -44,10 +44,10 @@ use seriatim_env::{Env, Task};
 
 use seriatim_storage::{Cells, Log, Store};
 
-/// How long a clause may take before it counts as hanging. Far more than any needs, on a machine that does much else.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The time limit of a clause. A clause that takes longer is stuck. All clauses need far less, also on a busy machine.
+const CLAUSE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Tasks that contend for one thing.
+/// How many tasks contend for one partition or key.
 const TASKS: usize = 16;
 
 /// How to open the log under test.
@@ -55,7 +55,7 @@ pub trait LogFixture: Send + Sync + 'static {
     /// Opens the log: empty at first, and after a close with everything that was appended.
     fn open(&self) -> impl Future<Output = Log> + Send;
 
-    /// Whether [`Log::append_unverified`] checks epoch and tail all the same, because that costs nothing here.
+    /// Whether [`Log::append_unverified`] checks epoch and tail nevertheless, because that costs nothing here.
     fn always_verifies(&self) -> bool {
         true
     }
@@ -73,37 +73,37 @@ pub trait CellsFixture: Send + Sync + 'static {
     fn open(&self) -> impl Future<Output = Cells> + Send;
 }
 
-type Opening<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+type OpenFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 trait Opener<T>: Send + Sync {
-    fn open(&self) -> Opening<'_, T>;
+    fn open(&self) -> OpenFuture<'_, T>;
 }
 
-struct OpensLog<F>(F);
+struct LogOpener<F>(F);
 
-impl<F: LogFixture> Opener<Log> for OpensLog<F> {
-    fn open(&self) -> Opening<'_, Log> {
+impl<F: LogFixture> Opener<Log> for LogOpener<F> {
+    fn open(&self) -> OpenFuture<'_, Log> {
         Box::pin(self.0.open())
     }
 }
 
-struct OpensStore<F>(F);
+struct StoreOpener<F>(F);
 
-impl<F: StoreFixture> Opener<Store> for OpensStore<F> {
-    fn open(&self) -> Opening<'_, Store> {
+impl<F: StoreFixture> Opener<Store> for StoreOpener<F> {
+    fn open(&self) -> OpenFuture<'_, Store> {
         Box::pin(self.0.open())
     }
 }
 
-struct OpensCells<F>(F);
+struct CellsOpener<F>(F);
 
-impl<F: CellsFixture> Opener<Cells> for OpensCells<F> {
-    fn open(&self) -> Opening<'_, Cells> {
+impl<F: CellsFixture> Opener<Cells> for CellsOpener<F> {
+    fn open(&self) -> OpenFuture<'_, Cells> {
         Box::pin(self.0.open())
     }
 }
 
-/// A fixture whose type is forgotten, so that clauses are compiled once and not once per backend.
+/// The backend under test. It hides the type of the fixture, so that clauses are compiled once and not once per backend.
 #[doc(hidden)]
 pub struct Subject<T> {
     env: Env,
@@ -122,7 +122,7 @@ impl<T> Subject<T> {
         self.opener.open().await
     }
 
-    /// Starts a task for each index, all together.
+    /// Starts one task per index, all at the same time.
     fn tasks<V, F>(&self, count: usize, task: impl Fn(usize) -> F) -> Vec<Task<V>>
     where
         V: Send + 'static,
@@ -132,12 +132,12 @@ impl<T> Subject<T> {
     }
 }
 
-/// Lets others run. A backend that never waits would keep a loop on its thread for ever.
-async fn breathe() {
+/// Lets other tasks run. With a backend that never waits, a loop would block its thread.
+async fn yield_once() {
     tokio::task::yield_now().await;
 }
 
-/// What all of them returned, in their order.
+/// The return values of the tasks, in order.
 async fn join<V>(tasks: Vec<Task<V>>) -> Vec<V> {
     let mut values = Vec::new();
     for task in tasks {
@@ -155,7 +155,7 @@ pub fn run_log<F: LogFixture>(fixture: impl FnOnce() -> F, clause: Clause<Log>) 
         || {
             let fixture = fixture();
             let always_verifies = fixture.always_verifies();
-            (Box::new(OpensLog(fixture)), always_verifies)
+            (Box::new(LogOpener(fixture)), always_verifies)
         },
         clause,
     );
@@ -163,12 +163,12 @@ pub fn run_log<F: LogFixture>(fixture: impl FnOnce() -> F, clause: Clause<Log>) 
 
 #[doc(hidden)]
 pub fn run_store<F: StoreFixture>(fixture: impl FnOnce() -> F, clause: Clause<Store>) {
-    run(|| (Box::new(OpensStore(fixture())), true), clause);
+    run(|| (Box::new(StoreOpener(fixture())), true), clause);
 }
 
 #[doc(hidden)]
 pub fn run_cells<F: CellsFixture>(fixture: impl FnOnce() -> F, clause: Clause<Cells>) {
-    run(|| (Box::new(OpensCells(fixture())), true), clause);
+    run(|| (Box::new(CellsOpener(fixture())), true), clause);
 }
 
 fn run<T>(fixture: impl FnOnce() -> (Box<dyn Opener<T>>, bool), clause: Clause<T>) {
@@ -181,12 +181,12 @@ fn run<T>(fixture: impl FnOnce() -> (Box<dyn Opener<T>>, bool), clause: Clause<T
         let env = Env::real();
         let (opener, always_verifies) = fixture();
         let subject = Subject { env: env.clone(), opener, always_verifies };
-        // A task of its own, so that the clause runs on the workers like everything else.
+        // A separate task, so that the clause runs on the worker threads, like everything else.
         let mut clause = env.spawn(clause(subject));
-        match env.timeout(PATIENCE, &mut clause).await {
+        match env.timeout(CLAUSE_TIMEOUT, &mut clause).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => panic!("{error}"),
-            Err(_) => panic!("still not done after {PATIENCE:?}: something hangs"),
+            Err(_) => panic!("the clause did not finish within {CLAUSE_TIMEOUT:?}: it is stuck"),
         }
     });
 }
@@ -200,79 +200,79 @@ macro_rules! log_conformance {
                 an_append_can_be_read_when_it_is_answered
                 a_receipt_names_log_partition_and_range
                 appends_of_any_size_are_dense
-                entries_of_megabytes_come_back_whole
-                the_largest_append_is_taken
-                an_append_of_as_many_entries_as_allowed_is_taken
+                entries_of_megabytes_are_read_as_written
+                the_largest_append_is_accepted
+                an_append_of_as_many_entries_as_allowed_is_accepted
                 thousands_of_entries_are_kept_in_order
-                partitions_are_written_side_by_side;
+                partitions_are_written_at_the_same_time;
             bulletin:
-                what_was_posted_last_is_read
-                what_was_posted_is_there_after_reopen
+                the_value_posted_last_is_read
+                posted_values_are_there_after_reopen
                 posts_of_many_tasks_are_all_kept
                 a_post_that_is_too_large_is_refused
                 a_bulletin_is_closed_with_its_log;
             close:
-                a_closed_log_says_so
+                a_closed_log_refuses_every_call
                 a_log_may_be_closed_twice
-                waiting_followers_are_told_that_the_log_is_closed
-                closing_answers_what_is_under_way
-                what_is_acknowledged_while_the_log_closes_is_kept;
+                waiting_followers_get_an_error_when_the_log_is_closed
+                closing_answers_appends_in_progress
+                appends_acknowledged_while_the_log_closes_are_kept;
             contention:
                 one_append_wins_each_offset
-                owners_that_push_each_other_out_lose_nothing
-                a_reader_sees_whole_appends_only;
+                owners_that_replace_each_other_lose_nothing
+                a_reader_reads_only_whole_appends;
             follow:
-                a_follower_gets_what_is_there_and_then_what_comes
-                a_follower_may_come_before_the_partition
+                a_follower_reads_existing_entries_and_then_new_ones
+                a_follower_may_start_before_the_partition_exists
                 a_follower_waits_for_the_offset_that_it_was_given
-                many_followers_see_every_entry
+                many_followers_read_every_entry
                 no_entry_is_missed_while_eight_writers_append
                 a_follower_that_is_cancelled_skips_nothing
                 an_offset_counts_as_committed_when_it_can_be_read;
             pipeline:
-                appends_are_taken_in_the_order_of_their_calls
-                an_append_behind_a_refused_one_is_refused_too
+                appends_are_written_in_the_order_of_their_calls
+                an_append_after_a_refused_one_is_refused_too
                 of_two_appends_at_one_offset_the_first_wins
-                an_append_goes_on_when_its_future_is_dropped;
+                an_append_continues_when_its_future_is_dropped;
             read:
                 an_unknown_partition_is_empty
-                at_and_beyond_the_tail_there_is_nothing
-                a_read_gives_what_its_limit_of_entries_admits
-                a_read_gives_what_its_limit_of_bytes_admits
-                a_read_is_bounded_whatever_was_asked_for
-                headers_and_bodies_come_back_byte_for_byte;
+                at_and_after_the_tail_there_is_nothing
+                a_read_returns_what_its_limit_of_entries_allows
+                a_read_returns_what_its_limit_of_bytes_allows
+                a_read_is_bounded_whatever_its_limit_is
+                headers_and_bodies_are_read_byte_for_byte;
             refuse:
                 a_stale_owner_is_refused
                 an_append_before_the_tail_is_a_conflict
-                an_append_beyond_the_tail_is_a_conflict
-                a_stale_owner_with_a_wrong_offset_is_told_that_it_is_stale
+                an_append_after_the_tail_is_a_conflict
+                a_stale_owner_with_a_wrong_offset_gets_the_error_of_a_stale_owner
                 a_refused_append_leaves_nothing_after_reopen
-                an_append_whose_reply_was_lost_is_known_when_it_is_repeated
+                an_append_whose_reply_was_lost_is_recognized_when_it_is_repeated
                 an_owner_of_another_log_is_refused
                 a_malformed_append_is_refused;
             reopen:
                 everything_appended_is_there_after_reopen
-                entries_come_back_byte_for_byte_after_reopen
-                appends_go_on_where_they_were_after_reopen
+                entries_are_read_byte_for_byte_after_reopen
+                appends_continue_at_the_tail_after_reopen
                 append_ids_are_unique_across_reopens
                 an_empty_log_is_empty_after_reopen
                 a_follower_reads_what_was_appended_before_the_reopen;
             take:
-                a_fresh_partition_ends_at_1
+                a_new_partition_has_the_tail_1
                 taking_a_partition_raises_its_epoch
-                an_epoch_is_remembered_after_reopen
-                taking_tells_where_the_partition_ends
-                owners_come_in_the_order_of_their_partitions
+                an_epoch_is_kept_after_reopen
+                taking_returns_the_tail_of_the_partition
+                owners_are_returned_in_the_order_of_their_partitions
                 taking_no_partition_gives_no_owner
-                two_applications_with_the_same_partition_number_do_not_meet
-                taking_a_partition_leaves_the_others_alone
+                two_applications_with_the_same_partition_number_are_separate
+                taking_a_partition_does_not_change_the_others
                 the_partitions_are_those_that_were_taken
-                of_many_that_take_a_partition_one_can_append
-                an_append_under_way_when_the_partition_is_taken_is_counted_or_refused;
+                of_many_tasks_that_take_a_partition_one_can_append
+                an_append_in_progress_when_the_partition_is_taken_is_counted_or_refused;
             unverified:
                 an_unverified_append_at_the_tail_is_written
                 an_unverified_append_before_the_tail_is_refused_or_overwrites
-                an_unverified_append_of_a_stale_owner_is_refused_or_gets_through
+                an_unverified_append_of_a_stale_owner_is_refused_or_written
                 an_unverified_append_leaves_no_gap;
         }
     };
@@ -298,44 +298,44 @@ macro_rules! store_conformance {
                 the_later_write_of_a_batch_wins
                 a_batch_may_cross_partitions
                 an_empty_batch_changes_nothing
-                a_batch_of_tens_of_thousands_of_writes_is_taken
-                a_batch_of_many_megabytes_is_taken
-                buffered_and_synced_writes_are_seen_alike
+                a_batch_of_tens_of_thousands_of_writes_is_accepted
+                a_batch_of_many_megabytes_is_accepted
+                buffered_and_synced_writes_can_be_read
                 batches_of_many_tasks_are_all_written
-                what_is_written_is_durable_when_it_says_so;
+                the_count_of_durable_writes_is_correct;
             close:
-                a_closed_store_says_so
+                a_closed_store_refuses_every_call
                 a_store_may_be_closed_twice
-                what_is_acknowledged_while_the_store_closes_is_kept;
+                writes_acknowledged_while_the_store_closes_are_kept;
             get:
-                a_value_that_was_put_can_be_got
-                an_empty_value_is_not_absence
+                a_value_that_was_put_can_be_read
+                an_empty_value_is_a_value
                 an_empty_clustering_key_is_a_key
                 an_empty_partition_key_is_a_key
-                keys_with_other_borders_never_meet
-                many_values_come_in_the_order_of_their_keys
-                thousands_of_keys_can_be_got_at_once;
+                keys_that_join_to_the_same_bytes_are_different_keys
+                many_values_are_returned_in_the_order_of_their_keys
+                thousands_of_keys_can_be_read_at_once;
             limits:
-                the_largest_keys_are_taken
-                the_largest_value_is_taken
-                what_is_too_large_is_refused_and_writes_nothing;
-            meanwhile:
-                a_key_that_is_there_all_the_while_comes_exactly_once
-                a_scan_goes_on_behind_what_is_removed_under_it;
+                the_largest_keys_are_accepted
+                the_largest_value_is_accepted
+                a_write_that_is_too_large_is_refused_and_writes_nothing;
+            scan_during_writes:
+                a_key_that_exists_during_the_whole_scan_is_returned_once
+                a_scan_continues_after_keys_that_are_removed_during_it;
             put:
                 a_put_overwrites
                 a_removed_key_is_absent
-                values_of_megabytes_come_back_whole
+                values_of_megabytes_are_read_as_written
                 keys_and_values_may_have_any_bytes
-                a_write_is_seen_by_every_task_when_it_has_returned;
+                a_write_can_be_read_by_every_task_when_it_has_returned;
             reopen:
                 everything_written_is_there_after_reopen
                 what_was_removed_stays_removed_after_reopen
-                a_store_can_be_opened_again_and_again;
+                a_store_can_be_opened_many_times;
             scan:
                 a_scan_ascends_by_bytes
                 a_scan_includes_its_start_and_excludes_its_finish
-                an_absurd_range_gives_nothing
+                an_empty_range_gives_nothing
                 a_scan_by_prefix_gives_what_begins_with_it
                 an_empty_partition_has_nothing_to_scan
                 a_scan_stays_in_its_partition
@@ -366,22 +366,22 @@ macro_rules! cells_conformance {
     ($fixture:expr) => {
         $crate::cells_conformance! { @($fixture)
             close:
-                closed_cells_say_so
+                closed_cells_refuse_every_call
                 cells_may_be_closed_twice;
             keys:
-                an_empty_cell_is_not_absence
-                empty_parts_of_a_key_are_parts
-                the_largest_cells_are_taken
+                an_empty_value_in_a_cell_is_a_value
+                keys_with_empty_parts_are_different_keys
+                the_largest_cells_are_accepted
                 a_cell_that_is_too_large_is_refused;
             write:
-                an_insert_writes_only_where_nothing_is
-                a_swap_writes_only_over_what_it_expects
-                a_conditional_delete_removes_only_what_it_expects
-                what_was_written_is_there_after_reopen
+                an_insert_writes_only_if_there_is_no_value
+                a_swap_writes_only_over_the_expected_value
+                a_conditional_delete_removes_only_the_expected_value
+                written_cells_are_there_after_reopen
                 of_many_inserts_one_wins
                 of_many_deletes_one_wins
-                a_counter_that_is_swapped_loses_nothing
-                inserts_and_deletes_make_a_lock;
+                a_counter_that_is_swapped_counts_every_increment
+                inserts_and_deletes_can_be_used_as_a_lock;
         }
     };
     (@($fixture:expr) $($theme:ident: $($clause:ident)*;)*) => {

@@ -1,11 +1,11 @@
-//! Cells that fail as they are told to.
+//! Cells that fail on demand.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::store::{unread, unwritten};
+use super::store::{read_error, write_error};
 use super::{Faults, Operation};
 use seriatim_storage::{CellsBackend, Key, StoreError};
 
@@ -17,7 +17,7 @@ pub struct FaultyCells {
 }
 
 impl FaultyCells {
-    /// This backend, steered by these faults.
+    /// This backend, controlled by these faults.
     #[must_use]
     pub fn new(backend: Arc<dyn CellsBackend>, faults: &Faults) -> Self {
         Self { backend, faults: faults.clone() }
@@ -27,7 +27,7 @@ impl FaultyCells {
 #[async_trait]
 impl CellsBackend for FaultyCells {
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
-        self.faults.around(Operation::Get, self.backend.get(key), unread).await
+        self.faults.around(Operation::Get, self.backend.get(key), read_error).await
     }
 
     async fn compare_and_set(
@@ -37,10 +37,10 @@ impl CellsBackend for FaultyCells {
         value: Option<&[u8]>,
     ) -> Result<bool, StoreError> {
         let set = self.backend.compare_and_set(key, expected, value);
-        self.faults.around(Operation::CompareAndSet, set, unwritten).await
+        self.faults.around(Operation::CompareAndSet, set, write_error).await
     }
 
     async fn close(&self) -> Result<(), StoreError> {
-        self.faults.around(Operation::CloseStore, self.backend.close(), unread).await
+        self.faults.around(Operation::CloseStore, self.backend.close(), read_error).await
     }
 }

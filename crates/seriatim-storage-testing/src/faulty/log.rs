@@ -1,4 +1,4 @@
-//! A log that fails as it is told to.
+//! A log that fails on demand.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,29 +9,29 @@ use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_types::{Epoch, Partition, PartitionOffset};
 use tokio::sync::oneshot;
 
-use super::plan::Passage;
+use super::plan::Decision;
 use super::{Fault, Faults, Operation};
 use seriatim_storage::{
     Append, AppendError, AppendFuture, BulletinBackend, Entries, LogBackend, LogError, ReadEntries,
-    ReadLimit, Taken,
+    ReadLimit, TakenPartition,
 };
 
 /// A log around another one, with [`Faults`].
 ///
-/// An append goes to the backend when it is called, unless something delays or holds it; then it goes there from a task
-/// of its own, behind the appends to the same partition that were called before it, whether anybody waits for it or not.
-/// So delays move no append before another. An append that a fault keeps from happening is left out, and those behind
-/// it find another tail; one that is [`Fault::Late`] comes whenever it comes.
+/// An append is given to the backend when it is called, unless something delays or holds it. Then a task gives it to the
+/// backend, after the appends to the same partition that were called before it. This happens also if no one awaits it. So a
+/// delay never moves one append before another. An append that a fault prevents is left out, and the following ones find
+/// another tail. An append that is [`Fault::Late`] is given to the backend at a random time.
 #[derive(Debug)]
 pub struct FaultyLog {
     backend: Arc<dyn LogBackend>,
     faults: Faults,
-    /// By partition, the end of the last append that was not submitted at once. Ends when it is submitted.
+    /// By partition: the last append that was not submitted at once. The receiver ends when that append is submitted.
     queues: Mutex<BTreeMap<Partition, oneshot::Receiver<()>>>,
 }
 
 impl FaultyLog {
-    /// This backend, steered by these faults.
+    /// This backend, controlled by these faults.
     #[must_use]
     pub fn new(backend: Arc<dyn LogBackend>, faults: &Faults) -> Self {
         Self { backend, faults: faults.clone(), queues: Mutex::default() }
@@ -41,57 +41,57 @@ impl FaultyLog {
         self.queues.lock()
     }
 
-    /// What an append has to wait for, if there is anything.
+    /// The append that this one must wait for, if there is one.
     fn turn(&self, partition: Partition) -> Option<oneshot::Receiver<()>> {
         let mut last = self.queues().remove(&partition)?;
         matches!(last.try_recv(), Err(oneshot::error::TryRecvError::Empty)).then_some(last)
     }
 
-    /// Submits an append from a task: behind another one, or after a delay.
+    /// Submits an append from a task: after another one, or after a delay.
     fn submit_later(
         &self,
-        append: OwnAppend,
-        passage: Passage,
+        append: OwnedAppend,
+        decision: Decision,
         turn: Option<oneshot::Receiver<()>>,
     ) -> AppendFuture {
-        let Passage { fault, before, after } = passage;
+        let Decision { fault, before, after } = decision;
         let (partition, at) = (append.partition, append.at);
         let (submitted, next_turn) = oneshot::channel();
         self.queues().insert(partition, next_turn);
         let (backend, env) = (self.backend.clone(), self.faults.env().clone());
         let task = self.faults.env().spawn(async move {
             if let Some(turn) = turn {
-                // It ends in an error, when the append in front has been submitted.
+                // The receiver gives an error when the previous append has been submitted and its sender is dropped.
                 let _ = turn.await;
             }
-            before.pass(&env).await;
+            before.wait(&env).await;
             let answer = append.submit(&*backend);
             drop(submitted);
             let answer = answer.await;
-            after.pass(&env).await;
+            after.wait(&env).await;
             answer
         });
         Box::pin(async move {
             let answer = task.await.unwrap_or_else(|error| Err(in_doubt(partition, at, error.to_string())));
-            fault.map_or(answer, |fault| Err(unappended(partition, at, fault)))
+            fault.map_or(answer, |fault| Err(append_error(partition, at, fault)))
         })
     }
 
-    /// Lets an append come when its caller has long been told that there is no answer.
-    fn submit_late(&self, append: OwnAppend, up_to: Duration) {
+    /// Submits an append after its caller got the answer that the outcome is in doubt.
+    fn submit_late(&self, append: OwnedAppend, up_to: Duration) {
         let (backend, env) = (self.backend.clone(), self.faults.env().clone());
         let micros = u64::try_from(up_to.as_micros()).unwrap_or(u64::MAX);
         self.faults.env().spawn(async move {
             env.sleep(Duration::from_micros(env.random_below(micros))).await;
-            // Nobody is left to be told.
+            // No caller waits for this answer.
             let _ = append.submit(&*backend).await;
         });
     }
 }
 
-/// An append that outlives its call.
+/// An append that owns its entries, so that it can outlive the call.
 #[derive(Debug)]
-struct OwnAppend {
+struct OwnedAppend {
     partition: Partition,
     epoch: Epoch,
     at: PartitionOffset,
@@ -99,7 +99,7 @@ struct OwnAppend {
     verified: bool,
 }
 
-impl OwnAppend {
+impl OwnedAppend {
     fn of(append: &Append<'_>) -> Self {
         let Append { partition, epoch, at, entries, verified } = *append;
         Self { partition, epoch, at, entries: entries.clone(), verified }
@@ -121,7 +121,7 @@ fn in_doubt(partition: Partition, at: PartitionOffset, reason: String) -> Append
 }
 
 /// The error of an append.
-fn unappended(partition: Partition, at: PartitionOffset, fault: Fault) -> AppendError {
+fn append_error(partition: Partition, at: PartitionOffset, fault: Fault) -> AppendError {
     let reason = fault.reason().to_owned();
     match fault {
         Fault::Busy => AppendError::QueueFull { queued_bytes: 0 },
@@ -132,41 +132,41 @@ fn unappended(partition: Partition, at: PartitionOffset, fault: Fault) -> Append
     }
 }
 
-/// The error of everything else.
+/// The error of every other operation.
 fn unavailable(fault: Fault) -> LogError {
     LogError::Unavailable(fault.reason().to_owned())
 }
 
 #[async_trait]
 impl LogBackend for FaultyLog {
-    async fn take(&self, partitions: &[Partition]) -> Result<Vec<Taken>, LogError> {
+    async fn take(&self, partitions: &[Partition]) -> Result<Vec<TakenPartition>, LogError> {
         let take = self.backend.take(partitions);
         self.faults.around(Operation::Take, take, unavailable).await
     }
 
     fn append(&self, append: Append<'_>) -> AppendFuture {
         let (partition, at) = (append.partition, append.at);
-        let passage = self.faults.meet(Operation::Append);
+        let decision = self.faults.decide(Operation::Append);
         let env = self.faults.env().clone();
-        if let Some(fault @ Fault::Late(up_to)) = passage.fault {
-            self.submit_late(OwnAppend::of(&append), up_to);
-            return Box::pin(async move { Err(unappended(partition, at, fault)) });
+        if let Some(fault @ Fault::Late(up_to)) = decision.fault {
+            self.submit_late(OwnedAppend::of(&append), up_to);
+            return Box::pin(async move { Err(append_error(partition, at, fault)) });
         }
-        if let Some(fault) = passage.fault.filter(|fault| fault.is_before_the_effect()) {
+        if let Some(fault) = decision.fault.filter(|fault| fault.is_before_the_effect()) {
             return Box::pin(async move {
-                passage.before.pass(&env).await;
-                Err(unappended(partition, at, fault))
+                decision.before.wait(&env).await;
+                Err(append_error(partition, at, fault))
             });
         }
         let turn = self.turn(partition);
-        if turn.is_some() || !passage.before.is_open() {
-            return self.submit_later(OwnAppend::of(&append), passage, turn);
+        if turn.is_some() || !decision.before.is_none() {
+            return self.submit_later(OwnedAppend::of(&append), decision, turn);
         }
         let answer = self.backend.append(append);
         Box::pin(async move {
             let answer = answer.await;
-            passage.after.pass(&env).await;
-            passage.fault.map_or(answer, |fault| Err(unappended(partition, at, fault)))
+            decision.after.wait(&env).await;
+            decision.fault.map_or(answer, |fault| Err(append_error(partition, at, fault)))
         })
     }
 
@@ -199,7 +199,7 @@ impl LogBackend for FaultyLog {
 
     async fn close(&self) -> Result<(), LogError> {
         let close = async {
-            // What was called before is under way, and is answered.
+            // Appends that were called before are in progress; wait until each has been submitted.
             let waiting = std::mem::take(&mut *self.queues());
             for (_, turn) in waiting {
                 let _ = turn.await;

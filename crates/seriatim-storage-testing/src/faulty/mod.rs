@@ -1,7 +1,7 @@
-//! Storage that fails as it is told to: a wrapper around any backend, for tests.
+//! Storage that fails on demand: a wrapper around any backend, for tests.
 //!
-//! A [`Faults`] handle steers one [`FaultyLog`], one [`FaultyStore`], one [`FaultyCells`] or several of them, counts what is asked of them,
-//! and draws its chances from an [`Env`](seriatim_env::Env), so that in a simulation the seed decides.
+//! A [`Faults`] handle controls any number of [`FaultyLog`]s, [`FaultyStore`]s and [`FaultyCells`], and counts their
+//! operations. Its random choices come from an [`Env`](seriatim_env::Env), so that in a simulation the seed decides.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What can be asked of a port.
+//! The operations of the ports.
 
 use std::ops::BitOr;
 
@@ -11,7 +11,7 @@ pub enum Operation {
     Append,
     /// Log: read entries.
     Read,
-    /// Log: ask for a tail.
+    /// Log: read a tail.
     Tail,
     /// Log: wait for an offset, as followers do.
     Committed,
@@ -36,7 +36,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// How many there are.
+    /// The number of operations.
     pub(super) const COUNT: usize = Self::CloseStore as usize + 1;
 
     const ALL: [Self; Self::COUNT] = [
@@ -56,7 +56,7 @@ impl Operation {
         Self::CloseStore,
     ];
 
-    /// Whether it is the end of a port.
+    /// Whether the operation closes a port.
     pub(super) fn closes(self) -> bool {
         matches!(self, Self::CloseLog | Self::CloseStore)
     }
@@ -69,7 +69,7 @@ pub struct Operations(u16);
 impl Operations {
     /// Everything.
     pub const ALL: Self = Self((1 << Operation::COUNT) - 1);
-    /// Everything that changes something, but for closing.
+    /// Everything that changes something, except closing.
     pub const WRITES: Self = Self(
         1 << Operation::Take as u16
             | 1 << Operation::Append as u16
@@ -77,7 +77,7 @@ impl Operations {
             | 1 << Operation::CompareAndSet as u16
             | 1 << Operation::Sync as u16,
     );
-    /// Everything that only looks.
+    /// Everything that only reads.
     pub const READS: Self = Self(
         1 << Operation::Read as u16
             | 1 << Operation::Tail as u16
@@ -94,7 +94,7 @@ impl Operations {
         self.0 & (1 << operation as u16) != 0
     }
 
-    /// Each of them.
+    /// Each operation of the set.
     pub(super) fn iter(self) -> impl Iterator<Item = Operation> {
         Operation::ALL.into_iter().filter(move |operation| self.contains(*operation))
     }

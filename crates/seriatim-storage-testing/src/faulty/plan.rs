@@ -1,4 +1,4 @@
-//! What is to go wrong, and when.
+//! Which faults occur, and when.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,24 +11,24 @@ use super::{Operation, Operations};
 /// A way to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing happens, and the answer says so: too much is under way. An append gets `QueueFull`; all else as
-    /// [`Fault::Refuse`].
+    /// The operation has no effect, and the answer says so: too much is in progress. An append gets `QueueFull`; every other
+    /// operation is answered as with [`Fault::Refuse`].
     Busy,
-    /// Nothing happens, and the answer says so. An append gets `Stopped`, all else `Unavailable`.
+    /// The operation has no effect, and the answer says so. An append gets `Stopped`, every other operation `Unavailable`.
     Refuse,
-    /// Nothing happens, and the answer leaves it open: in doubt, or `Unavailable` where that allows both.
+    /// The operation has no effect, and the answer does not say so: in doubt, or `Unavailable` if that leaves it open.
     LoseRequest,
-    /// It happens, and the answer leaves it open. What was read is lost.
+    /// The operation has its effect, and the answer does not say so. A read value is lost.
     LoseReply,
-    /// The answer leaves it open, and it happens after a random while of up to this long: for appends, which a new
-    /// owner shuts out. All else as [`Fault::LoseReply`].
+    /// The answer says that the outcome is in doubt. The effect follows after a random time of up to this long. For appends,
+    /// which fail if a new owner has taken the partition by then. Every other operation is done as with [`Fault::LoseReply`].
     Late(Duration),
-    /// The backend panics, before anything happens: a defect.
+    /// The backend panics before the operation has an effect, as if it had a defect.
     Panic,
 }
 
 impl Fault {
-    /// Whether it keeps the operation from having an effect.
+    /// Whether the fault prevents the effect of the operation.
     pub(super) fn is_before_the_effect(self) -> bool {
         match self {
             Self::Busy | Self::Refuse | Self::LoseRequest | Self::Panic => true,
@@ -36,7 +36,7 @@ impl Fault {
         }
     }
 
-    /// Whether its answer says that nothing happened.
+    /// Whether the answer says that there was no effect.
     pub(super) fn is_definite(self) -> bool {
         match self {
             Self::Busy | Self::Refuse => true,
@@ -44,7 +44,7 @@ impl Fault {
         }
     }
 
-    /// For messages.
+    /// The text for error messages.
     pub(super) fn reason(self) -> &'static str {
         match self {
             Self::Busy | Self::Refuse => "injected fault: refused",
@@ -58,9 +58,9 @@ impl Fault {
 #[derive(Debug)]
 pub(super) enum When {
     Always,
-    /// In so many of a million.
+    /// With this chance in a million.
     Chance(u64),
-    /// After so many more; gone then.
+    /// On the operation after this many more, once.
     In(u64),
 }
 
@@ -69,30 +69,30 @@ pub(super) struct Rule {
     pub(super) on: Operations,
     pub(super) when: When,
     pub(super) fault: Fault,
-    pub(super) then: Then,
+    pub(super) then: AfterFiring,
 }
 
-/// What a rule leaves when it has fired.
+/// What follows when a rule has fired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Then {
+pub(super) enum AfterFiring {
     /// Nothing.
     Continue,
-    /// Nothing works any more.
+    /// Every later operation is refused.
     Crash,
 }
 
-/// Where an operation can be held.
+/// Where an operation can be stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(super) enum HoldPoint {
     BeforeTheEffect,
     BeforeTheAnswer,
 }
 
-/// Something that holds operations until it is released.
+/// Stops operations until it is released.
 #[derive(Debug)]
 pub(super) struct Gate {
     pub(super) on: Operations,
-    pub(super) moment: Moment,
+    pub(super) point: HoldPoint,
     pub(super) state: watch::Sender<GateState>,
 }
 
@@ -107,47 +107,51 @@ impl Gate {
         self.state.send_modify(|state| state.released = true);
     }
 
-    async fn pass(&self) {
+    async fn wait(&self) {
         self.state.send_modify(|state| state.waiting += 1);
         // The gate itself keeps its channel open.
         let _ = self.state.subscribe().wait_for(|state| state.released).await;
     }
 }
 
-/// Everything that a test has asked for.
+/// Everything that a test has set.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) rules: Vec<Rule>,
     pub(super) delays: Vec<(Operations, Duration)>,
     pub(super) gates: Vec<Arc<Gate>>,
-    /// Whether everything is refused; watched by those who wait for it.
+    /// Whether everything is refused, since a crash.
     pub(super) crashed: watch::Sender<bool>,
     pub(super) counts: [u64; Operation::COUNT],
     pub(super) injected: u64,
 }
 
 impl Plan {
-    /// Counts an operation and decides what becomes of it.
-    pub(super) fn meet(&mut self, operation: Operation, env: &Env) -> Passage {
+    /// Counts an operation and decides what happens to it.
+    pub(super) fn decide(&mut self, operation: Operation, env: &Env) -> Decision {
         self.counts[operation as usize] += 1;
         let fault = self.fault(operation, env);
         self.injected += u64::from(fault.is_some());
         let up_to = self.delays.iter().rev().find(|(on, _)| on.contains(operation));
         let up_to = up_to.map_or(0, |(_, up_to)| u64::try_from(up_to.as_micros()).unwrap_or(u64::MAX - 1));
         self.gates.retain(|gate| !gate.state.borrow().released);
-        let stop = |moment| Stop {
+        let pause = |point| Pause {
             delay: Duration::from_micros(if up_to == 0 { 0 } else { env.random_below(up_to + 1) }),
             gates: self
                 .gates
                 .iter()
-                .filter(|gate| gate.moment == moment && gate.on.contains(operation))
+                .filter(|gate| gate.point == point && gate.on.contains(operation))
                 .cloned()
                 .collect(),
         };
-        Passage { fault, before: stop(Moment::BeforeTheEffect), after: stop(Moment::BeforeTheAnswer) }
+        Decision {
+            fault,
+            before: pause(HoldPoint::BeforeTheEffect),
+            after: pause(HoldPoint::BeforeTheAnswer),
+        }
     }
 
-    /// The first rule that fires; all that count, count.
+    /// The first rule that fires. Every rule for the operation counts it.
     fn fault(&mut self, operation: Operation, env: &Env) -> Option<Fault> {
         if *self.crashed.borrow() {
             return Some(Fault::Refuse);
@@ -167,7 +171,7 @@ impl Plan {
             };
             if fires && fired.is_none() {
                 fired = Some(rule.fault);
-                if rule.then == Then::Crash {
+                if rule.then == AfterFiring::Crash {
                     self.crashed.send_replace(true);
                 }
             }
@@ -177,33 +181,33 @@ impl Plan {
     }
 }
 
-/// What becomes of one operation.
+/// What happens to one operation.
 #[derive(Debug)]
-pub(super) struct Passage {
+pub(super) struct Decision {
     pub(super) fault: Option<Fault>,
-    pub(super) before: Stop,
-    pub(super) after: Stop,
+    pub(super) before: Pause,
+    pub(super) after: Pause,
 }
 
-/// A place where an operation is kept waiting.
+/// How long an operation waits at one point.
 #[derive(Debug)]
-pub(super) struct Stop {
+pub(super) struct Pause {
     delay: Duration,
     gates: Vec<Arc<Gate>>,
 }
 
-impl Stop {
-    /// Whether nobody waits here.
-    pub(super) fn is_open(&self) -> bool {
+impl Pause {
+    /// Whether the operation does not wait.
+    pub(super) fn is_none(&self) -> bool {
         self.delay.is_zero() && self.gates.is_empty()
     }
 
-    pub(super) async fn pass(self, env: &Env) {
+    pub(super) async fn wait(self, env: &Env) {
         if !self.delay.is_zero() {
             env.sleep(self.delay).await;
         }
         for gate in self.gates {
-            gate.pass().await;
+            gate.wait().await;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A store that fails as it is told to.
+//! A store that fails on demand.
 
 use std::sync::Arc;
 
@@ -16,31 +16,31 @@ pub struct FaultyStore {
 }
 
 impl FaultyStore {
-    /// This backend, steered by these faults.
+    /// This backend, controlled by these faults.
     #[must_use]
     pub fn new(backend: Arc<dyn StoreBackend>, faults: &Faults) -> Self {
         Self { backend, faults: faults.clone() }
     }
 }
 
-/// The error of something that only looked.
-pub(super) fn unread(fault: Fault) -> StoreError {
+/// The error of an operation that only reads.
+pub(super) fn read_error(fault: Fault) -> StoreError {
     StoreError::Unavailable(fault.reason().to_owned())
 }
 
-/// The error of something that changes the store.
-pub(super) fn unwritten(fault: Fault) -> StoreError {
-    if fault.is_definite() { unread(fault) } else { StoreError::InDoubt(fault.reason().to_owned()) }
+/// The error of an operation that changes the store.
+pub(super) fn write_error(fault: Fault) -> StoreError {
+    if fault.is_definite() { read_error(fault) } else { StoreError::InDoubt(fault.reason().to_owned()) }
 }
 
 #[async_trait]
 impl StoreBackend for FaultyStore {
     async fn get(&self, key: Key<'_>) -> Result<Option<Bytes>, StoreError> {
-        self.faults.around(Operation::Get, self.backend.get(key), unread).await
+        self.faults.around(Operation::Get, self.backend.get(key), read_error).await
     }
 
     async fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Bytes>>, StoreError> {
-        self.faults.around(Operation::GetMany, self.backend.get_many(keys), unread).await
+        self.faults.around(Operation::GetMany, self.backend.get_many(keys), read_error).await
     }
 
     async fn scan_page(
@@ -50,15 +50,15 @@ impl StoreBackend for FaultyStore {
         limit: usize,
     ) -> Result<Vec<Pair>, StoreError> {
         let page = self.backend.scan_page(partition, range, limit);
-        self.faults.around(Operation::ScanPage, page, unread).await
+        self.faults.around(Operation::ScanPage, page, read_error).await
     }
 
     async fn write(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
-        self.faults.around(Operation::Write, self.backend.write(batch, durability), unwritten).await
+        self.faults.around(Operation::Write, self.backend.write(batch, durability), write_error).await
     }
 
     async fn sync(&self) -> Result<(), StoreError> {
-        self.faults.around(Operation::Sync, self.backend.sync(), unwritten).await
+        self.faults.around(Operation::Sync, self.backend.sync(), write_error).await
     }
 
     fn written(&self) -> u64 {
@@ -70,6 +70,6 @@ impl StoreBackend for FaultyStore {
     }
 
     async fn close(&self) -> Result<(), StoreError> {
-        self.faults.around(Operation::CloseStore, self.backend.close(), unread).await
+        self.faults.around(Operation::CloseStore, self.backend.close(), read_error).await
     }
 }

@@ -1,4 +1,4 @@
-//! What a backend of the log has to do.
+//! What a backend of the log must do.
 
 use std::fmt;
 use std::future::Future;
@@ -11,50 +11,50 @@ use seriatim_types::{Epoch, Partition, PartitionOffset, limits};
 use super::{AppendError, LogError};
 use crate::{BulletinBackend, Entries, ReadEntries};
 
-/// The answer to an append, to be awaited or not: the append goes on without it.
+/// The answer to an append. The append continues whether it is awaited or not.
 pub type AppendFuture = Pin<Box<dyn Future<Output = Result<(), AppendError>> + Send>>;
 
-/// What taking a partition gave.
+/// The result of taking a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Taken {
+pub struct TakenPartition {
     /// The raised epoch.
     pub epoch: Epoch,
     /// The offset that the next append goes to.
     pub tail: PartitionOffset,
 }
 
-/// One append, as the backend sees it.
+/// One append, as a backend receives it.
 #[derive(Debug, Clone, Copy)]
 pub struct Append<'a> {
-    /// Where it goes.
+    /// The partition to append to.
     pub partition: Partition,
-    /// The owner's epoch; another current epoch refuses the append.
+    /// The owner's epoch. The append is refused if the partition has another one.
     pub epoch: Epoch,
-    /// The offset of the first entry; another tail refuses the append.
+    /// The offset of the first entry. The append is refused if the partition has another tail.
     pub at: PartitionOffset,
     /// What to append, at least one entry.
     pub entries: &'a Entries,
-    /// Whether epoch and tail must be checked even where that costs.
+    /// Whether epoch and tail must be checked even if the check has a cost.
     pub verified: bool,
 }
 
-/// How much to read at once.
+/// How much one read returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadLimit {
-    /// At most so many entries.
+    /// The largest number of entries.
     pub entries: usize,
-    /// At most so many bytes, but at least one entry.
+    /// The largest number of bytes. One entry is returned even if it is larger.
     pub bytes: usize,
 }
 
 impl ReadLimit {
-    /// At most so many entries, and [`limits::READ_BYTES_MAX`].
+    /// At most this many entries, and at most [`limits::READ_BYTES_MAX`] bytes.
     #[must_use]
     pub const fn entries(entries: usize) -> Self {
         Self { entries, bytes: limits::READ_BYTES_MAX }
     }
 
-    /// Whether something with so many entries and bytes has room for another entry of `size` bytes.
+    /// Whether `read` has room for another entry of `size` bytes.
     #[must_use]
     pub fn admits(self, read: &ReadEntries, size: usize) -> bool {
         let bytes = self.bytes.min(limits::READ_BYTES_MAX);
@@ -68,22 +68,22 @@ impl Default for ReadLimit {
     }
 }
 
-/// Where a log lives. Implementors run the conformance suite (`seriatim_storage_testing::log_conformance!`); callers use
-/// [`Log`](super::Log).
+/// What a log is stored in. Backends must pass the conformance suite (`seriatim_storage_testing::log_conformance!`).
+/// Callers use [`Log`](super::Log).
 #[async_trait]
 pub trait LogBackend: Send + Sync + fmt::Debug + 'static {
-    /// Raises the epoch of each partition, durably, and says where each ends; in the order of `partitions`. Appends of
-    /// earlier epochs that are not answered yet are either counted in the tail or refused, never written later.
-    async fn take(&self, partitions: &[Partition]) -> Result<Vec<Taken>, LogError>;
+    /// Raises the epoch of each partition durably and returns the new epochs and tails, in the order of `partitions`.
+    /// Unanswered appends of earlier epochs are either counted in the tail or refused. They are never written later.
+    async fn take(&self, partitions: &[Partition]) -> Result<Vec<TakenPartition>, LogError>;
 
-    /// Submits an append before it returns; the future waits for the answer. All entries or none, durable before `Ok`.
+    /// Submits an append before it returns; the future waits for the answer. `Ok` means that all entries are durable.
     ///
-    /// Refused with [`AppendError::StaleEpoch`] if the partition has another epoch, else with [`AppendError::Conflict`]
-    /// if its tail (with what is submitted before) is not `at`. Everything else that keeps the append from being written
-    /// is refused by its own name; what may have been written is [`AppendError::InDoubt`].
+    /// The append is refused with [`AppendError::StaleEpoch`] if the partition has another epoch. Otherwise it is refused
+    /// with [`AppendError::Conflict`] if the tail, including all appends submitted before, is not `at`. Every other reason
+    /// to write nothing has its own error. If the append may have been written, the error is [`AppendError::InDoubt`].
     fn append(&self, append: Append<'_>) -> AppendFuture;
 
-    /// Committed entries from `from` on; none at or beyond the tail. Never shows what is not durable.
+    /// Committed entries from `from` on; none at or after the tail. Entries that are not durable are never returned.
     async fn read(
         &self,
         partition: Partition,
@@ -91,19 +91,19 @@ pub trait LogBackend: Send + Sync + fmt::Debug + 'static {
         limit: ReadLimit,
     ) -> Result<ReadEntries, LogError>;
 
-    /// One behind the last committed entry; 1 for an unknown partition.
+    /// The offset after the last committed entry; 1 for an unknown partition.
     async fn tail(&self, partition: Partition) -> Result<PartitionOffset, LogError>;
 
-    /// Returns when the tail is beyond `offset`: when the entry at `offset` can be read. Cancel-safe.
+    /// Returns when the tail is greater than `offset`, so that the entry at `offset` can be read. Cancel-safe.
     async fn committed(&self, partition: Partition, offset: PartitionOffset) -> Result<(), LogError>;
 
     /// The partitions that have been taken at least once, ascending.
     async fn partitions(&self) -> Result<Vec<Partition>, LogError>;
 
-    /// The bulletin beside this log. It is closed with it, and what is on it is there when it is opened again.
+    /// The bulletin next to this log. It is closed with the log. Its values are there when the log is opened again.
     fn bulletin(&self) -> Arc<dyn BulletinBackend>;
 
-    /// Answers what is under way, then releases everything. Whoever waits in [`LogBackend::committed`] gets
-    /// [`LogError::Closed`]. Closing twice is fine.
+    /// Answers what is in progress, then releases everything. Calls that wait in [`LogBackend::committed`] get
+    /// [`LogError::Closed`]. Closing twice is allowed.
     async fn close(&self) -> Result<(), LogError>;
 }

@@ -1,28 +1,30 @@
-//! What can go wrong with a log.
+//! Errors of a log.
 
 use seriatim_types::{AppendId, Epoch, ErrorKind, Partition, PartitionOffset};
 
 /// Why a log could not be taken, read or closed. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
-    /// The storage underneath does not work.
+    /// The storage below does not work. An operator has to fix the cause; then open the log again.
     #[error("the log is unavailable: {0}")]
     Unavailable(String),
-    /// What is stored is damaged, foreign or contradicts itself.
+    /// The stored data is damaged, of another kind, or contradicts itself. Run `seriatim doctor`, or restore a backup.
     #[error("the log is damaged: {0}")]
     Corrupt(String),
-    /// A newer Seriatim wrote it.
-    #[error("the log has format version {found}, and this program reads up to {known}: use a newer one")]
+    /// A newer Seriatim wrote the log. Use a program of that version.
+    #[error(
+        "the log has format version {found}, and this program reads versions up to {known}: use a newer program"
+    )]
     Newer {
-        /// The version that it has.
+        /// The version of the log.
         found: u32,
-        /// The newest version that this program knows.
+        /// The newest version that this program reads.
         known: u32,
     },
-    /// It has been closed.
-    #[error("the log is closed")]
+    /// The log has been closed. Open it again.
+    #[error("the log is closed: open it again")]
     Closed,
-    /// A defect of the backend.
+    /// A defect of the backend. Please report it.
     #[error("defect in the log: {0}")]
     Internal(String),
 }
@@ -43,72 +45,74 @@ impl LogError {
 /// Why an append has no receipt. All but [`AppendError::InDoubt`] mean that nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
-    /// Somebody took the partition since: this owner is out.
-    #[error("partition {partition} has epoch {current}, and its owner came with {held}: take it again")]
+    /// The partition was taken again, so this owner can no longer append. Take the partition to become its owner again.
+    #[error(
+        "partition {partition} was taken again: it has epoch {current}, and this owner has {held}; take it again"
+    )]
     StaleEpoch {
         /// The partition.
         partition: Partition,
-        /// The epoch that the append came with.
+        /// The epoch of the owner that appended.
         held: Epoch,
         /// The epoch that the partition has.
         current: Epoch,
     },
-    /// The partition's tail is not where the owner thought, and what is at `at` is not this append.
+    /// The partition's tail is not the offset that the owner gave, and the entry at `at` is not of this append.
     #[error("partition {partition} ends at {tail}, so nothing can be appended at {at}{}", found_there(found.as_ref()))]
     Conflict {
         /// The partition.
         partition: Partition,
-        /// Where the append was to go.
+        /// The offset that the append was to be written at.
         at: PartitionOffset,
-        /// Where it would have to go.
+        /// The partition's tail: the only offset that can be appended at.
         tail: PartitionOffset,
-        /// The append that the entry at `at` came with, if there is one.
+        /// The id of the append that wrote the entry at `at`, if there is an entry.
         found: Option<AppendId>,
     },
-    /// Too much waits to be written already.
-    #[error("the log's queue is full: {queued_bytes} bytes wait; try again after a moment")]
+    /// Too many bytes already wait to be written. Try again after a short time.
+    #[error("the log's queue is full: {queued_bytes} bytes wait to be written; try again after a short time")]
     QueueFull {
         /// Bytes that wait.
         queued_bytes: usize,
     },
     /// Larger than an append may be.
-    #[error("an append may have {max} bytes, this one has {found}: send less at once")]
+    #[error("an append may have {max} bytes, and this one has {found}: append less at once")]
     TooLarge {
         /// How much is allowed.
         max: usize,
         /// How much it was.
         found: usize,
     },
-    /// Less space is left than the threshold that keeps the disk from filling up.
+    /// Less disk space is free than must stay free, so that the disk does not fill up. Free some space.
     #[error(
-        "{free_bytes} bytes are free on the log's disk, and {needed_bytes} must stay free (free_bytes_min): make room"
+        "{free_bytes} bytes are free on the log's disk, and {needed_bytes} must stay free (free_bytes_min): free some disk space"
     )]
     DiskNearlyFull {
-        /// What is free.
+        /// Bytes that are free.
         free_bytes: u64,
-        /// What has to stay free.
+        /// Bytes that must stay free.
         needed_bytes: u64,
     },
-    /// The storage underneath refused, for this reason. The log takes appends again when it no longer does.
+    /// The storage below refused the write. The log accepts appends again as soon as the storage does.
     #[error("the log is unavailable: {0}")]
     Unavailable(String),
-    /// The call itself is wrong.
+    /// The call itself is wrong. The text says how to correct it.
     #[error("{0}")]
     Invalid(&'static str),
-    /// The log takes no appends any more; what it covered by a failed sync is not trusted. Open it again.
-    #[error("the log has stopped: {0}")]
+    /// The log accepts no more appends, because a sync failed and its data cannot be trusted. Open the log again.
+    #[error("the log has stopped, and accepts appends when it is opened again: {0}")]
     Stopped(String),
-    /// It has been closed.
-    #[error("the log is closed")]
+    /// The log has been closed. Open it again.
+    #[error("the log is closed: open it again")]
     Closed,
-    /// It may be written and it may not. Take the partition again, read at `at`, and compare append ids.
+    /// The append may have been written or not. Take the partition again, read at `at`, and compare append ids.
     #[error("the append at {at} of partition {partition} is in doubt: {reason}")]
     InDoubt {
         /// The partition.
         partition: Partition,
         /// Where the append was to go.
         at: PartitionOffset,
-        /// What happened.
+        /// Why the outcome is not known.
         reason: String,
     },
 }

@@ -7,8 +7,8 @@ use seriatim_types::{Partition, PartitionOffset};
 use super::{LogBackend, LogError, ReadLimit};
 use crate::ReadEntries;
 
-/// Reads a partition from an offset on and waits where it ends. There is no queue behind it: it is woken by the
-/// committed offset and reads again from the log, so a slow follower costs nothing but its own time.
+/// Reads a partition from an offset on, and waits for more entries at its end. A follower has no queue: when the tail
+/// rises, it is woken and reads from the log again. So a slow follower uses no memory and delays no one.
 #[derive(Debug, Clone)]
 pub struct Follower {
     backend: Arc<dyn LogBackend>,
@@ -21,17 +21,17 @@ impl Follower {
         Self { backend, partition, next }
     }
 
-    /// The offset that it reads next.
+    /// The offset that the follower reads next.
     #[must_use]
     pub fn offset(&self) -> PartitionOffset {
         self.next
     }
 
-    /// At least one entry, as soon as there is one. Cancel-safe: nothing is skipped.
+    /// The next entries, at least one. Waits until there is one. Cancel-safe: no entry is skipped.
     ///
     /// # Errors
     ///
-    /// [`LogError`]; the follower can be asked again and goes on where it was.
+    /// [`LogError`]. The follower stays at its offset: call `next` again to continue.
     pub async fn next(&mut self, limit: ReadLimit) -> Result<ReadEntries, LogError> {
         loop {
             self.backend.committed(self.partition, self.next).await?;

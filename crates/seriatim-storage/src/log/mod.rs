@@ -1,4 +1,4 @@
-//! The Log port: where the truth lives.
+//! The Log port: the source of truth.
 //!
 //! Per partition a dense run of entries from offset 1. [`Log`] is a struct around a [`LogBackend`], so that only it can
 //! make an [`Owner`] or a [`Receipt`].
@@ -6,7 +6,7 @@
 //! ```text
 //!   take ──► Owner { epoch, tail }
 //!                │
-//!   append(owner, at, entries) ──► Receipt            committed: durable, readable, for ever
+//!   append(owner, at, entries) ──► Receipt            committed: durable, readable, permanently
 //!                              ├─► refused            nothing was written: AppendError::is_refused
 //!                              └─► in doubt           take again, read at `at`, compare append ids
 //! ```
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use seriatim_types::{Partition, PartitionOffset};
 
-pub use backend::{Append, AppendFuture, LogBackend, ReadLimit, Taken};
+pub use backend::{Append, AppendFuture, LogBackend, ReadLimit, TakenPartition};
 pub use error::{AppendError, LogError};
 pub use follow::Follower;
 pub use owner::{LogId, Owner, Receipt};
@@ -31,7 +31,30 @@ use crate::{Bulletin, Entries, ReadEntries};
 
 static LOGS_OPENED: AtomicU64 = AtomicU64::new(0);
 
-/// A log: the only maker of owners and receipts. Clones are the same log.
+/// A log. Only a log makes [`Owner`]s and [`Receipt`]s. Clones are the same log.
+///
+/// After [`Log::append`] has returned a receipt, its entries are durable, can be read, and never change. After an error for
+/// which [`AppendError::is_refused`] is true, nothing was written. After [`AppendError::InDoubt`], the entries may be there
+/// or not; take the partition again to find out.
+///
+/// ```
+/// use seriatim_storage::{Log, memory::MemoryLog};
+/// use seriatim_types::{Partition, PartitionOffset};
+///
+/// # seriatim_env::simulate(1, |_| async {
+/// let log = Log::new(MemoryLog::new());
+/// let partition = Partition::new(1, 0);
+/// let first = log.take(partition).await?;
+/// assert_eq!(first.tail(), PartitionOffset::FIRST);
+///
+/// // Taking the partition again raises its epoch: appends of the first owner are refused from now on.
+/// let second = log.take(partition).await?;
+/// assert!(second.epoch() > first.epoch());
+/// # Ok::<(), seriatim_storage::LogError>(())
+/// # }).unwrap();
+/// ```
+///
+/// The example of [the crate](crate) appends and reads an entry.
 #[derive(Clone, Debug)]
 pub struct Log {
     id: LogId,
@@ -45,14 +68,14 @@ impl Log {
         Self::from_arc(Arc::new(backend))
     }
 
-    /// A log on a backend that is shared with others, such as a test that looks inside.
+    /// A log on a backend that is shared with other users, such as a test that inspects it.
     #[must_use]
     pub fn from_arc(backend: Arc<dyn LogBackend>) -> Self {
         let id = LogId::new(LOGS_OPENED.fetch_add(1, Ordering::Relaxed));
         Self { id, backend }
     }
 
-    /// Which log this is, within the process.
+    /// Identifies this log within the process.
     #[must_use]
     pub fn id(&self) -> LogId {
         self.id
@@ -65,17 +88,17 @@ impl Log {
         &*self.backend
     }
 
-    /// Takes a partition: raises its epoch durably, which shuts out every earlier owner.
+    /// Takes a partition: raises its epoch durably. From then on, appends of every earlier owner are refused.
     ///
     /// # Errors
     ///
-    /// [`LogError`]; the epoch may have been raised all the same, which harms nobody but earlier owners.
+    /// [`LogError`]. The epoch may have been raised nevertheless; only earlier owners are affected by that. Take it again.
     pub async fn take(&self, partition: Partition) -> Result<Owner, LogError> {
         let mut owners = self.take_all(&[partition]).await?;
-        owners.pop().ok_or_else(|| LogError::Internal("a backend took nothing".to_owned()))
+        owners.pop().ok_or_else(|| LogError::Internal("the backend returned no owner".to_owned()))
     }
 
-    /// Takes several partitions, with one durable write where the backend can; owners come in the same order.
+    /// Takes several partitions, with one durable write if the backend can. Owners are returned in the order of `partitions`.
     ///
     /// # Errors
     ///
@@ -83,18 +106,20 @@ impl Log {
     pub async fn take_all(&self, partitions: &[Partition]) -> Result<Vec<Owner>, LogError> {
         let taken = self.backend.take(partitions).await?;
         if taken.len() != partitions.len() {
-            return Err(LogError::Internal("a backend did not take what it was asked to".to_owned()));
+            return Err(LogError::Internal(
+                "the backend returned another number of partitions than requested".to_owned(),
+            ));
         }
-        let owner = |(&partition, taken): (&Partition, Taken)| Owner::new(self.id, partition, taken);
+        let owner = |(&partition, taken): (&Partition, TakenPartition)| Owner::new(self.id, partition, taken);
         Ok(partitions.iter().zip(taken).map(owner).collect())
     }
 
-    /// Appends all entries at `at`, or none: durable before it answers, conditional on the owner's epoch and on `at`
-    /// being the partition's tail.
+    /// Appends all entries at `at`, or none. The append is refused unless the owner's epoch is the partition's and `at` is
+    /// its tail. A receipt means that the entries are durable.
     ///
-    /// The append is submitted when this is called, in the order of the calls, and goes on when the future is dropped:
-    /// the future only waits for the answer. An owner may submit the next append before the last one is answered; if
-    /// the first is refused, the next one finds another tail and is refused too.
+    /// The append is submitted when this function is called, in the order of the calls. It continues if the future is
+    /// dropped: the future only waits for the answer. An owner may submit the next append before the previous one is
+    /// answered. If the first is refused, the tail is not at the offset of the next one, which is then refused too.
     ///
     /// # Errors
     ///
@@ -108,8 +133,8 @@ impl Log {
         self.submit(owner, at, entries, true)
     }
 
-    /// Appends without the checks where they cost (trust level 2): what is at `at` may be overwritten, and a stale owner
-    /// may get through. Backends that check for nothing check all the same.
+    /// Appends without checks that have a cost (trust level 2): entries at `at` may be overwritten, and an append of a stale
+    /// owner may be written. Backends whose checks cost nothing check nevertheless.
     ///
     /// # Errors
     ///
@@ -142,14 +167,17 @@ impl Log {
             match answer.await {
                 Ok(()) => Ok(receipt),
                 Err(AppendError::Conflict { tail, .. }) => {
-                    // A lost reply makes a backend see its own append as somebody else's: only the entry can tell.
-                    match log.first_at(partition, at).await {
+                    // If the reply was lost, a backend may report a conflict of the append with itself. Only the stored
+                    // entry shows that.
+                    match log.append_id_at(partition, at).await {
                         Ok(Some(found)) if found == id => Ok(receipt),
                         Ok(found) => Err(AppendError::Conflict { partition, at, tail, found }),
                         Err(error) => Err(AppendError::InDoubt {
                             partition,
                             at,
-                            reason: format!("a conflict that could not be looked at: {error}"),
+                            reason: format!(
+                                "the offset is taken, and the entry there could not be read: {error}"
+                            ),
                         }),
                     }
                 }
@@ -158,7 +186,7 @@ impl Log {
         }
     }
 
-    /// The offset behind the append, if nothing is wrong with the call itself.
+    /// The offset after the append, if the call itself is correct.
     fn check(
         &self,
         owner: &Owner,
@@ -174,10 +202,10 @@ impl Log {
         if entries.append_id().epoch != owner.epoch() {
             return Err(AppendError::Invalid("the entries carry another epoch than the owner's"));
         }
-        at.advance(entries.len() as u64).ok_or(AppendError::Invalid("the offsets end here"))
+        at.advance(entries.len() as u64).ok_or(AppendError::Invalid("no offset is left after this append"))
     }
 
-    async fn first_at(
+    async fn append_id_at(
         &self,
         partition: Partition,
         at: PartitionOffset,
@@ -186,11 +214,11 @@ impl Log {
         Ok(found.iter().next().map(|(_, entry)| entry.append_id()))
     }
 
-    /// Committed entries from `from` on, in order, up to the limit; none at or beyond the tail.
+    /// Committed entries from `from` on, in order, up to the limit; none at or after the tail.
     ///
     /// # Errors
     ///
-    /// [`LogError::Corrupt`] where an entry does not decode: what lies before it can be read with a smaller limit.
+    /// [`LogError::Corrupt`] if an entry does not decode. Entries before it can be read with a smaller limit.
     pub async fn read(
         &self,
         partition: Partition,
@@ -200,7 +228,7 @@ impl Log {
         self.backend.read(partition, from, limit).await
     }
 
-    /// The offset that the next append goes to: one behind the last committed entry, 1 for a partition that has none.
+    /// The offset that the next append goes to: after the last committed entry, or 1 if there is none.
     ///
     /// # Errors
     ///
@@ -209,7 +237,7 @@ impl Log {
         self.backend.tail(partition).await
     }
 
-    /// The partitions that have been taken at least once, in order.
+    /// The partitions that have been taken at least once, ascending.
     ///
     /// # Errors
     ///
@@ -218,23 +246,23 @@ impl Log {
         self.backend.partitions().await
     }
 
-    /// Follows a partition from an offset: what is there, then what comes.
+    /// Follows a partition from an offset: first the entries that are there, then each new one.
     #[must_use]
     pub fn follow(&self, partition: Partition, from: PartitionOffset) -> Follower {
         Follower::new(self.backend.clone(), partition, from)
     }
 
-    /// What is posted beside the log. It is closed with it.
+    /// The bulletin next to the log. It is closed with the log.
     #[must_use]
     pub fn bulletin(&self) -> Bulletin {
         Bulletin::new(self.backend.bulletin())
     }
 
-    /// Waits for what is under way, then releases everything. Later calls give [`LogError::Closed`].
+    /// Waits for what is in progress, then releases everything. Later calls give [`LogError::Closed`].
     ///
     /// # Errors
     ///
-    /// [`LogError`]; it is closed all the same.
+    /// [`LogError`]; the log is closed nevertheless.
     pub async fn close(&self) -> Result<(), LogError> {
         self.backend.close().await
     }

@@ -1,13 +1,13 @@
-//! Who may append, and the proof that an append is durable.
+//! The right to append, and the proof that an append is durable.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use seriatim_types::{AppendId, Epoch, Partition, PartitionOffset};
 
-use super::Taken;
+use super::TakenPartition;
 
-/// Which [`Log`](super::Log) something belongs to, within this process.
+/// Identifies a [`Log`](super::Log) within this process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LogId(u64);
 
@@ -23,21 +23,21 @@ impl fmt::Debug for LogId {
     }
 }
 
-/// The right to append to a partition, until somebody else takes it. Only a [`Log`](super::Log) makes one.
+/// The right to append to a partition, until the partition is taken again. Only a [`Log`](super::Log) makes one.
 #[derive(Debug)]
 pub struct Owner {
     log: LogId,
     partition: Partition,
-    taken: Taken,
+    taken: TakenPartition,
     appends: AtomicU64,
 }
 
 impl Owner {
-    pub(super) fn new(log: LogId, partition: Partition, taken: Taken) -> Self {
+    pub(super) fn new(log: LogId, partition: Partition, taken: TakenPartition) -> Self {
         Self { log, partition, taken, appends: AtomicU64::new(0) }
     }
 
-    /// The log that made it.
+    /// The log that made the owner.
     #[must_use]
     pub fn log(&self) -> LogId {
         self.log
@@ -49,19 +49,19 @@ impl Owner {
         self.partition
     }
 
-    /// The epoch that taking the partition gave.
+    /// The epoch that the partition got when it was taken.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.taken.epoch
     }
 
-    /// Where the partition ended when it was taken.
+    /// The partition's tail when it was taken.
     #[must_use]
     pub fn tail(&self) -> PartitionOffset {
         self.taken.tail
     }
 
-    /// An id for the next append. No two appends have the same one, restarts included.
+    /// An id for the next append. No two appends have the same id, also after restarts.
     #[must_use]
     pub fn next_append_id(&self) -> AppendId {
         AppendId { epoch: self.taken.epoch, counter: self.appends.fetch_add(1, Ordering::Relaxed) }
@@ -95,7 +95,7 @@ impl Receipt {
         Self { log, partition, first, next, append }
     }
 
-    /// The log that made it.
+    /// The log that made the receipt.
     #[must_use]
     pub fn log(&self) -> LogId {
         self.log
@@ -113,13 +113,13 @@ impl Receipt {
         self.first
     }
 
-    /// The offset behind the last entry.
+    /// The offset after the last entry.
     #[must_use]
     pub fn next(&self) -> PartitionOffset {
         self.next
     }
 
-    /// The id that the entries carry.
+    /// The id of the append.
     #[must_use]
     pub fn append_id(&self) -> AppendId {
         self.append

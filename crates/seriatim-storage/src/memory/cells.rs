@@ -9,20 +9,20 @@ use seriatim_types::sync::{Mutex, MutexGuard};
 
 use crate::{CellsBackend, Key, StoreError, StoreKey};
 
-/// Cells in memory. Clones share them, so that they can be closed and opened again: [`MemoryCells::reopen`].
+/// Cells in memory. Clones are the same cells. They can be closed and opened again: [`MemoryCells::reopen`].
 #[derive(Debug, Clone, Default)]
 pub struct MemoryCells {
-    shared: Arc<Mutex<Shared>>,
+    state: Arc<Mutex<CellsState>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct CellsState {
     values: BTreeMap<StoreKey, Bytes>,
     closed: bool,
 }
 
 impl MemoryCells {
-    /// No cells.
+    /// Empty cells.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -35,13 +35,13 @@ impl MemoryCells {
         self.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock()
+    fn lock(&self) -> MutexGuard<'_, CellsState> {
+        self.state.lock()
     }
 
-    fn open(&self) -> Result<MutexGuard<'_, Shared>, StoreError> {
-        let shared = self.lock();
-        if shared.closed { Err(StoreError::Closed) } else { Ok(shared) }
+    fn open(&self) -> Result<MutexGuard<'_, CellsState>, StoreError> {
+        let state = self.lock();
+        if state.closed { Err(StoreError::Closed) } else { Ok(state) }
     }
 }
 
@@ -57,13 +57,13 @@ impl CellsBackend for MemoryCells {
         expected: Option<&[u8]>,
         value: Option<&[u8]>,
     ) -> Result<bool, StoreError> {
-        let (mut shared, key) = (self.open()?, StoreKey::from(key));
-        if shared.values.get(&key).map(|value| &value[..]) != expected {
+        let (mut state, key) = (self.open()?, StoreKey::from(key));
+        if state.values.get(&key).map(|value| &value[..]) != expected {
             return Ok(false);
         }
         match value {
-            Some(value) => shared.values.insert(key, Bytes::copy_from_slice(value)),
-            None => shared.values.remove(&key),
+            Some(value) => state.values.insert(key, Bytes::copy_from_slice(value)),
+            None => state.values.remove(&key),
         };
         Ok(true)
     }

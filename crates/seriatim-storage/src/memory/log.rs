@@ -11,43 +11,43 @@ use tokio::sync::watch;
 
 use crate::{
     Append, AppendError, AppendFuture, BulletinBackend, BulletinError, Entries, LogBackend, LogError,
-    ReadEntries, ReadLimit, Taken,
+    ReadEntries, ReadLimit, TakenPartition,
 };
 
-/// A log in memory. Clones share it, so that it can be closed and opened again: [`MemoryLog::reopen`].
+/// A log in memory. Clones are the same log. It can be closed and opened again: [`MemoryLog::reopen`].
 ///
-/// The check of epoch and tail is left to the caller's trust level here, so that every level can be tested: an
-/// unverified append overwrites what it finds.
+/// An unverified append is not checked here, although the check would cost nothing, so that every trust level can be
+/// tested: it overwrites the entries that it finds.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryLog {
-    shared: Arc<Mutex<Shared>>,
+    state: Arc<Mutex<LogState>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    partitions: BTreeMap<Partition, Entered>,
-    /// What is on the bulletin.
-    posted: BTreeMap<String, Bytes>,
+struct LogState {
+    partitions: BTreeMap<Partition, MemoryPartition>,
+    /// The values on the bulletin.
+    bulletin: BTreeMap<String, Bytes>,
     closed: bool,
 }
 
-/// What is known of one partition.
+/// The state of one partition.
 #[derive(Debug)]
-struct Entered {
-    /// `None` until it is taken for the first time.
+struct MemoryPartition {
+    /// `None` until the partition is taken for the first time.
     epoch: Option<Epoch>,
     entries: Vec<Bytes>,
-    /// Told after each append, and dropped at close.
+    /// Notifies followers after each append. Dropped at close.
     tail: watch::Sender<PartitionOffset>,
 }
 
-impl Default for Entered {
+impl Default for MemoryPartition {
     fn default() -> Self {
         Self { epoch: None, entries: Vec::new(), tail: watch::Sender::new(PartitionOffset::FIRST) }
     }
 }
 
-impl Entered {
+impl MemoryPartition {
     fn tail(&self) -> PartitionOffset {
         *self.tail.borrow()
     }
@@ -69,7 +69,7 @@ impl Entered {
         Ok(())
     }
 
-    /// Puts entries at an offset that is not beyond the tail, over what may be there.
+    /// Writes entries at an offset that is not after the tail. Overwrites entries that are there.
     fn put(&mut self, at: PartitionOffset, entries: &Entries) {
         for (index, entry) in (Self::index(at)..).zip(entries.iter()) {
             let bytes = Bytes::copy_from_slice(entry.as_bytes());
@@ -79,7 +79,7 @@ impl Entered {
             }
         }
         let tail = PartitionOffset::FIRST.advance(self.entries.len() as u64);
-        self.tail.send_replace(tail.expect("memory ends before the offsets do"));
+        self.tail.send_replace(tail.expect("memory is full before the offsets end"));
     }
 }
 
@@ -97,34 +97,35 @@ impl MemoryLog {
         self.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock()
+    fn lock(&self) -> MutexGuard<'_, LogState> {
+        self.state.lock()
     }
 
-    fn open(&self) -> Result<MutexGuard<'_, Shared>, LogError> {
-        let shared = self.lock();
-        if shared.closed { Err(LogError::Closed) } else { Ok(shared) }
+    fn open(&self) -> Result<MutexGuard<'_, LogState>, LogError> {
+        let state = self.lock();
+        if state.closed { Err(LogError::Closed) } else { Ok(state) }
     }
 
     fn append_now(&self, append: &Append<'_>) -> Result<(), AppendError> {
-        let mut shared = self.open().map_err(|_| AppendError::Closed)?;
-        let entered = shared.partitions.entry(append.partition).or_default();
-        entered.check(append)?;
-        entered.put(append.at, append.entries);
+        let mut state = self.open().map_err(|_| AppendError::Closed)?;
+        let partition = state.partitions.entry(append.partition).or_default();
+        partition.check(append)?;
+        partition.put(append.at, append.entries);
         Ok(())
     }
 }
 
 #[async_trait]
 impl LogBackend for MemoryLog {
-    async fn take(&self, partitions: &[Partition]) -> Result<Vec<Taken>, LogError> {
-        let mut shared = self.open()?;
+    async fn take(&self, partitions: &[Partition]) -> Result<Vec<TakenPartition>, LogError> {
+        let mut state = self.open()?;
         let take = |partition: &Partition| {
-            let entered = shared.partitions.entry(*partition).or_default();
-            let epoch = entered.epoch.map_or(Some(Epoch::FIRST), Epoch::next);
-            let epoch = epoch.ok_or_else(|| LogError::Internal("the epochs end here".to_owned()))?;
-            entered.epoch = Some(epoch);
-            Ok(Taken { epoch, tail: entered.tail() })
+            let partition = state.partitions.entry(*partition).or_default();
+            let epoch = partition.epoch.map_or(Some(Epoch::FIRST), Epoch::next);
+            let epoch =
+                epoch.ok_or_else(|| LogError::Internal("no epoch is left for this partition".to_owned()))?;
+            partition.epoch = Some(epoch);
+            Ok(TakenPartition { epoch, tail: partition.tail() })
         };
         partitions.iter().map(take).collect()
     }
@@ -140,10 +141,10 @@ impl LogBackend for MemoryLog {
         from: PartitionOffset,
         limit: ReadLimit,
     ) -> Result<ReadEntries, LogError> {
-        let shared = self.open()?;
+        let state = self.open()?;
         let mut read = ReadEntries::new(from);
-        let entries = shared.partitions.get(&partition).map_or(&[][..], |entered| &entered.entries);
-        for bytes in entries.iter().skip(Entered::index(from)) {
+        let entries = state.partitions.get(&partition).map_or(&[][..], |partition| &partition.entries);
+        for bytes in entries.iter().skip(MemoryPartition::index(from)) {
             if !limit.admits(&read, bytes.len()) {
                 break;
             }
@@ -155,8 +156,8 @@ impl LogBackend for MemoryLog {
     }
 
     async fn tail(&self, partition: Partition) -> Result<PartitionOffset, LogError> {
-        let shared = self.open()?;
-        Ok(shared.partitions.get(&partition).map_or(PartitionOffset::FIRST, Entered::tail))
+        let state = self.open()?;
+        Ok(state.partitions.get(&partition).map_or(PartitionOffset::FIRST, MemoryPartition::tail))
     }
 
     async fn committed(&self, partition: Partition, offset: PartitionOffset) -> Result<(), LogError> {
@@ -166,8 +167,8 @@ impl LogBackend for MemoryLog {
     }
 
     async fn partitions(&self) -> Result<Vec<Partition>, LogError> {
-        let shared = self.open()?;
-        let taken = shared.partitions.iter().filter(|(_, entered)| entered.epoch.is_some());
+        let state = self.open()?;
+        let taken = state.partitions.iter().filter(|(_, partition)| partition.epoch.is_some());
         Ok(taken.map(|(partition, _)| *partition).collect())
     }
 
@@ -176,11 +177,11 @@ impl LogBackend for MemoryLog {
     }
 
     async fn close(&self) -> Result<(), LogError> {
-        let mut shared = self.lock();
-        shared.closed = true;
-        for entered in shared.partitions.values_mut() {
-            // Whoever follows is told by the end of the old channel.
-            entered.tail = watch::Sender::new(entered.tail());
+        let mut state = self.lock();
+        state.closed = true;
+        for partition in state.partitions.values_mut() {
+            // Dropping the old channel wakes every waiting follower with an error.
+            partition.tail = watch::Sender::new(partition.tail());
         }
         Ok(())
     }
@@ -189,13 +190,13 @@ impl LogBackend for MemoryLog {
 #[async_trait]
 impl BulletinBackend for MemoryLog {
     async fn get(&self, key: &str) -> Result<Option<Bytes>, BulletinError> {
-        let shared = self.open().map_err(|_| BulletinError::Closed)?;
-        Ok(shared.posted.get(key).cloned())
+        let state = self.open().map_err(|_| BulletinError::Closed)?;
+        Ok(state.bulletin.get(key).cloned())
     }
 
     async fn put(&self, key: &str, value: &[u8]) -> Result<(), BulletinError> {
-        let mut shared = self.open().map_err(|_| BulletinError::Closed)?;
-        shared.posted.insert(key.to_owned(), Bytes::copy_from_slice(value));
+        let mut state = self.open().map_err(|_| BulletinError::Closed)?;
+        state.bulletin.insert(key.to_owned(), Bytes::copy_from_slice(value));
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The ports in memory: for tests, for simulation, and for data that may be lost with the process.
+//! The ports in memory: for tests, for simulation, and for data that may be lost when the process ends.
 
 mod cells;
 mod log;

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::{MemoryLog, MemoryStore};
 use crate::{CloseError, Log, ScratchStore, StorageBackend, Store, StoreError};
 
-/// A storage in memory: new every time, and gone with the process.
+/// A storage in memory. It is empty at first and lost when the process ends.
 #[derive(Debug)]
 pub struct MemoryStorage {
     log: Log,
@@ -13,7 +13,7 @@ pub struct MemoryStorage {
 }
 
 impl MemoryStorage {
-    /// An empty one.
+    /// An empty storage.
     #[must_use]
     pub fn new() -> Self {
         Self { log: Log::new(MemoryLog::new()), store: Store::new(MemoryStore::new()) }

@@ -11,20 +11,20 @@ use seriatim_types::sync::{Mutex, MutexGuard};
 
 use crate::{Batch, ClusteringRange, Durability, Key, Pair, StoreBackend, StoreError, Write};
 
-/// A store in memory; batches are atomic. Clones share it, so that it can be closed and opened again:
+/// A store in memory; batches are atomic. Clones are the same store. It can be closed and opened again:
 /// [`MemoryStore::reopen`].
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
-    shared: Arc<Mutex<Shared>>,
+    state: Arc<Mutex<StoreState>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct StoreState {
     partitions: BTreeMap<Bytes, BTreeMap<Bytes, Bytes>>,
     closed: bool,
 }
 
-impl Shared {
+impl StoreState {
     fn get(&self, key: Key<'_>) -> Option<&Bytes> {
         self.partitions.get(key.partition)?.get(key.clustering)
     }
@@ -60,13 +60,13 @@ impl MemoryStore {
         self.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock()
+    fn lock(&self) -> MutexGuard<'_, StoreState> {
+        self.state.lock()
     }
 
-    fn open(&self) -> Result<MutexGuard<'_, Shared>, StoreError> {
-        let shared = self.lock();
-        if shared.closed { Err(StoreError::Closed) } else { Ok(shared) }
+    fn open(&self) -> Result<MutexGuard<'_, StoreState>, StoreError> {
+        let state = self.lock();
+        if state.closed { Err(StoreError::Closed) } else { Ok(state) }
     }
 }
 
@@ -77,8 +77,8 @@ impl StoreBackend for MemoryStore {
     }
 
     async fn get_many(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Bytes>>, StoreError> {
-        let shared = self.open()?;
-        Ok(keys.iter().map(|key| shared.get(*key).cloned()).collect())
+        let state = self.open()?;
+        Ok(keys.iter().map(|key| state.get(*key).cloned()).collect())
     }
 
     async fn scan_page(
@@ -87,9 +87,9 @@ impl StoreBackend for MemoryStore {
         range: &ClusteringRange,
         limit: usize,
     ) -> Result<Vec<Pair>, StoreError> {
-        let shared = self.open()?;
+        let state = self.open()?;
         let mut page: Vec<Pair> = Vec::new();
-        let Some(pairs) = shared.partitions.get(partition).filter(|_| !range.is_absurd()) else {
+        let Some(pairs) = state.partitions.get(partition).filter(|_| !range.is_empty()) else {
             return Ok(page);
         };
         let finish = range.finish.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
@@ -106,8 +106,8 @@ impl StoreBackend for MemoryStore {
     }
 
     async fn write(&self, batch: Batch, _durability: Durability) -> Result<(), StoreError> {
-        let mut shared = self.open()?;
-        batch.into_iter().for_each(|write| shared.set(write));
+        let mut state = self.open()?;
+        batch.into_iter().for_each(|write| state.set(write));
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! Backups: what a storage copies, and why it could not.
+//! Backups of a storage, and their errors.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,37 +9,37 @@ use seriatim_types::{ErrorKind, Partition, PartitionOffset};
 
 use crate::LogError;
 
-/// A storage that can be backed up while it is in use.
+/// A storage that can be backed up while it is used.
 #[async_trait]
 pub trait Backup: Send + Sync + fmt::Debug {
-    /// Copies the log and the bulletin into a folder of their own, which must be empty or missing, while appends continue.
-    /// The backup is durable when this returns.
+    /// Copies the log and the bulletin into a folder that is empty or does not exist yet. Appends continue meanwhile. The
+    /// backup is durable when this returns. After an error there is no backup.
     async fn backup(&self, destination: &Path) -> Result<BackupReport, BackupError>;
 }
 
-/// What a backup holds.
+/// What a backup contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupReport {
-    /// How long its segments are together.
+    /// The total size of its segments.
     pub bytes: u64,
-    /// How many frames they have: what one sync covered each.
+    /// How many frames the segments have. A frame is the data that one sync covered.
     pub frames: u64,
-    /// How many entries these hold, of all partitions.
+    /// How many entries the frames have, of all partitions.
     pub entries: u64,
-    /// Every partition that was ever taken, with the offset behind its last entry.
+    /// Every partition that was ever taken, with the offset after its last entry.
     pub tails: BTreeMap<Partition, PartitionOffset>,
 }
 
-/// Why a folder cannot become a backup or a storage. Nothing of it is there, unless the very last sync failed.
+/// Why a folder cannot become a backup or a storage. Nothing was left in it, unless the last sync failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DestinationError {
-    /// There is something in it.
-    #[error("{} is not empty: name an empty folder or one that does not exist", destination.display())]
+    /// The folder is not empty.
+    #[error("{} is not empty: choose an empty folder or one that does not exist", destination.display())]
     NotEmpty {
         /// The folder.
         destination: PathBuf,
     },
-    /// It cannot be a folder of its own.
+    /// The path cannot be used as a separate folder.
     #[error("{} cannot be used: {reason}", destination.display())]
     Unusable {
         /// The path.
@@ -47,22 +47,22 @@ pub enum DestinationError {
         /// Why, and what to do about it.
         reason: String,
     },
-    /// Its disk has too little room.
-    #[error("{free_bytes} bytes are free for {}, and {needed_bytes} are needed: make room", destination.display())]
+    /// The folder's disk has too little free space.
+    #[error("{free_bytes} bytes are free for {}, and {needed_bytes} are needed: free some disk space", destination.display())]
     NoRoom {
         /// The folder.
         destination: PathBuf,
-        /// What is free.
+        /// Bytes that are free.
         free_bytes: u64,
-        /// What is needed, with what has to stay free.
+        /// Bytes that are needed, including those that must stay free.
         needed_bytes: u64,
     },
-    /// The file system refuses.
+    /// The file system reports an error.
     #[error("{} cannot be written: {reason}", path.display())]
     Unavailable {
         /// The file or folder.
         path: PathBuf,
-        /// What it said.
+        /// The error of the file system.
         reason: String,
     },
 }
@@ -78,10 +78,10 @@ impl DestinationError {
     }
 }
 
-/// Why there is no backup. The storage goes on as before.
+/// Why there is no backup. The storage continues as before.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BackupError {
-    /// It cannot be put there.
+    /// The destination cannot be used.
     #[error(transparent)]
     Destination(#[from] DestinationError),
     /// The log is closed, damaged, or cannot be read.

@@ -1,4 +1,4 @@
-//! An open storage of any kind: a log, a store, and what only some kinds have.
+//! An open storage of any kind: a log, a store, and parts that only some kinds have.
 
 mod backup;
 mod scratch;
@@ -12,7 +12,7 @@ pub use self::backup::{Backup, BackupError, BackupReport, DestinationError};
 pub use self::scratch::ScratchStore;
 use crate::{Log, LogError, Store, StoreError};
 
-/// An open storage of any kind, as a server takes it. Which kinds there are is known only to those who open one.
+/// An open storage of any kind, as a server uses it. Only the code that opens a storage knows the kinds.
 ///
 /// ```
 /// use seriatim_storage::{Storage, memory::MemoryStorage};
@@ -20,7 +20,7 @@ use crate::{Log, LogError, Store, StoreError};
 /// # seriatim_env::simulate(1, |_| async {
 /// let storage = Storage::new(MemoryStorage::new());
 /// assert!(storage.log().partitions().await?.is_empty());
-/// assert!(storage.as_backup().is_none(), "nothing in memory is worth a copy");
+/// assert!(storage.as_backup().is_none(), "a storage in memory has no backup");
 /// storage.close().await?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
@@ -35,7 +35,7 @@ impl Storage {
         Self(Box::new(backend))
     }
 
-    /// The log. The bulletin is beside it.
+    /// The log. The bulletin is next to it.
     #[must_use]
     pub fn log(&self) -> &Log {
         self.0.log()
@@ -47,19 +47,19 @@ impl Storage {
         self.0.store()
     }
 
-    /// How much room is left on its disk, and how much has to be; none if it is on no disk.
+    /// The free space on the storage's disk, and how much must stay free. `None` if the storage is not on a disk.
     #[must_use]
-    pub fn room(&self) -> Option<Room> {
-        self.0.room()
+    pub fn disk_space(&self) -> Option<DiskSpace> {
+        self.0.disk_space()
     }
 
-    /// The storage as one that can be backed up; none if it cannot.
+    /// The storage's backup function, or `None` if this kind has no backups.
     #[must_use]
     pub fn as_backup(&self) -> Option<&dyn Backup> {
         self.0.as_backup()
     }
 
-    /// An empty store beside this storage, for one examination by the doctor. There is one at a time.
+    /// An empty store next to this storage, for one run of the doctor. There is at most one at a time.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Storage {
     ///
     /// # Errors
     ///
-    /// [`CloseError`]; everything is closed all the same.
+    /// [`CloseError`]; everything is closed nevertheless.
     pub async fn close(self) -> Result<(), CloseError> {
         self.0.close().await
     }
@@ -87,8 +87,8 @@ pub trait StorageBackend: Send + Sync + fmt::Debug + 'static {
     /// The store.
     fn store(&self) -> &Store;
 
-    /// The room on its disk; none if it is on no disk.
-    fn room(&self) -> Option<Room> {
+    /// The free space on the storage's disk; `None` if the storage is not on a disk.
+    fn disk_space(&self) -> Option<DiskSpace> {
         None
     }
 
@@ -97,37 +97,37 @@ pub trait StorageBackend: Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// An empty store beside it.
+    /// An empty store next to this storage.
     async fn scratch(&self) -> Result<ScratchStore, StoreError>;
 
-    /// Finishes what is in progress, flushes, and releases everything, whatever fails.
+    /// Finishes what is in progress, flushes, and releases everything, also if a step fails.
     async fn close(&self) -> Result<(), CloseError>;
 }
 
-/// The room on a storage's disk.
+/// The free space on a storage's disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
-    /// What is free.
+pub struct DiskSpace {
+    /// Bytes that are free.
     pub free_bytes: u64,
-    /// What has to stay free: below it, writes are refused.
+    /// Bytes that must stay free. If fewer are free, writes are refused.
     pub needed_bytes: u64,
 }
 
-impl Room {
-    /// Whether writes are refused for lack of it.
+impl DiskSpace {
+    /// Whether writes are refused because too little space is free.
     #[must_use]
-    pub fn is_short(&self) -> bool {
+    pub fn is_too_low(&self) -> bool {
         self.free_bytes < self.needed_bytes
     }
 }
 
-/// Why a storage was closed badly. What was acknowledged is in its log.
+/// What went wrong when a storage was closed. Everything that was acknowledged is in its log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CloseError {
-    /// What the log said.
+    /// The error of the log.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// What the store or the cells said.
+    /// The error of the store or the cells.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

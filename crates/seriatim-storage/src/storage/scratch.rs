@@ -1,4 +1,4 @@
-//! A store for as long as something is examined.
+//! A store that is removed when it is closed.
 
 use std::fmt;
 use std::future::Future;
@@ -6,16 +6,16 @@ use std::pin::Pin;
 
 use crate::{Store, StoreError};
 
-type Removed = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
+type Removal = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 
-/// An empty store beside a storage, where the doctor builds what it compares with. Closing it removes it.
+/// An empty store next to a storage. The doctor builds in it what it compares with. Closing it removes it.
 pub struct ScratchStore {
     store: Store,
-    remove: Box<dyn FnOnce() -> Removed + Send + Sync>,
+    remove: Box<dyn FnOnce() -> Removal + Send + Sync>,
 }
 
 impl ScratchStore {
-    /// A scratch store; `remove` removes what is left of it once it is closed.
+    /// A scratch store. `remove` is called after the store is closed, and removes its files.
     #[must_use]
     pub fn new<F>(store: Store, remove: impl FnOnce() -> F + Send + Sync + 'static) -> Self
     where
@@ -30,11 +30,11 @@ impl ScratchStore {
         &self.store
     }
 
-    /// Closes and removes it.
+    /// Closes the store and removes it.
     ///
     /// # Errors
     ///
-    /// If it cannot be closed or removed. What is left of it is removed when the storage is next opened.
+    /// If it cannot be closed or removed. Its remains are removed when the storage is opened next.
     pub async fn close(self) -> Result<(), StoreError> {
         self.store.close().await?;
         drop(self.store);

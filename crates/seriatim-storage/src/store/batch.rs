@@ -1,11 +1,11 @@
-//! Many writes at once.
+//! Several writes that are done together.
 
 use bytes::Bytes;
 use seriatim_types::limits;
 
 use super::{Key, StoreError, StoreKey, check_size};
 
-/// One write of a batch. Key and value are handed to the store by reference count.
+/// One write of a batch. The store shares key and value by reference count instead of copying them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
     /// The key.
@@ -14,16 +14,16 @@ pub struct Write {
     pub value: Option<Bytes>,
 }
 
-/// Writes over any number of partitions. Later writes to the same key win.
+/// Writes to any number of partitions. Of several writes to one key, the last one counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
     writes: Vec<Write>,
-    /// The length of a partition key that is too long even to be kept. The batch is refused for it.
+    /// The length of a partition key that is too long to be stored in a [`StoreKey`]. A batch with such a key is refused.
     too_long: Option<usize>,
 }
 
 impl Batch {
-    /// Nothing yet.
+    /// An empty batch.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -34,7 +34,7 @@ impl Batch {
         self.set(key, Some(Bytes::copy_from_slice(value)));
     }
 
-    /// Removes a key; one that is not there is fine.
+    /// Removes a key. A key that does not exist is allowed.
     pub fn remove(&mut self, key: Key<'_>) {
         self.set(key, None);
     }
@@ -47,7 +47,7 @@ impl Batch {
         }
     }
 
-    /// Adds a write, copying nothing.
+    /// Adds a write without copying its key and value.
     pub fn push(&mut self, write: Write) {
         self.writes.push(write);
     }

@@ -1,25 +1,27 @@
-//! What can go wrong with a store.
+//! Errors of a store.
 
 use seriatim_types::ErrorKind;
 
-/// Why a store did not do what it was asked to.
+/// Why a store did not read or write.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// The storage underneath does not work. Nothing was written.
+    /// The storage below does not work. Nothing was written. An operator has to fix the cause.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
-    /// What is stored is damaged, foreign or contradicts itself.
+    /// The stored data is damaged, of another kind, or contradicts itself. A store can be derived from its log again.
     #[error("the store is damaged: {0}")]
     Corrupt(String),
-    /// A newer Seriatim wrote it.
-    #[error("the store has format version {found}, and this program reads up to {known}: use a newer one")]
+    /// A newer Seriatim wrote the store. Use a program of that version.
+    #[error(
+        "the store has format version {found}, and this program reads versions up to {known}: use a newer program"
+    )]
     Newer {
-        /// The version that it has.
+        /// The version of the store.
         found: u32,
-        /// The newest version that this program knows.
+        /// The newest version that this program reads.
         known: u32,
     },
-    /// A key or value is larger than a limit allows. Nothing was written.
+    /// A key or value exceeds a limit. Nothing was written.
     #[error("a {what} may have {max} bytes, this one has {found}")]
     TooLarge {
         /// What is too large.
@@ -29,21 +31,21 @@ pub enum StoreError {
         /// How much it was.
         found: usize,
     },
-    /// Less space is left than the threshold that keeps the disk from filling up. Nothing was written.
+    /// Less disk space is free than must stay free, so that the disk does not fill up. Nothing was written. Free some space.
     #[error(
-        "{free_bytes} bytes are free on the store's disk, and {needed_bytes} must stay free (free_bytes_min): make room"
+        "{free_bytes} bytes are free on the store's disk, and {needed_bytes} must stay free (free_bytes_min): free some disk space"
     )]
     DiskNearlyFull {
-        /// What is free.
+        /// Bytes that are free.
         free_bytes: u64,
-        /// What has to stay free.
+        /// Bytes that must stay free.
         needed_bytes: u64,
     },
-    /// The write may have happened and it may not, or happened and is not durable. Read it back.
+    /// The write may have been done or not, or it was done and is not durable. Read the value to find out.
     #[error("a write to the store is in doubt: {0}")]
     InDoubt(String),
-    /// It has been closed.
-    #[error("the store is closed")]
+    /// The store has been closed. Open it again.
+    #[error("the store is closed: open it again")]
     Closed,
 }
 

@@ -1,16 +1,16 @@
-//! Keys and ranges of them.
+//! Keys, and ranges of keys.
 
 use bytes::Bytes;
 use seriatim_types::limits;
 
 use super::{StoreError, check_size};
 
-/// A key: which partition, and where in it.
+/// A key: its partition, and its place in the partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key<'a> {
-    /// Says which values lie together.
+    /// Values with the same partition key are stored together.
     pub partition: &'a [u8],
-    /// Orders them, by bytes.
+    /// Orders the values of a partition, by bytes.
     pub clustering: &'a [u8],
 }
 
@@ -27,12 +27,12 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Clustering keys from `start`, inclusive, to `finish`, exclusive. The whole partition unless told otherwise.
+/// Clustering keys from `start`, inclusive, to `finish`, exclusive. By default the whole partition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusteringRange {
-    /// The first key that belongs to it; empty means from the beginning.
+    /// The first key of the range; empty means the first key of the partition.
     pub start: Bytes,
-    /// The first key that does not; `None` means to the end.
+    /// The first key after the range; `None` means no end.
     pub finish: Option<Bytes>,
 }
 
@@ -43,7 +43,7 @@ impl ClusteringRange {
         Self::default()
     }
 
-    /// From `start`, inclusive, to `finish`, exclusive. A finish at or before the start holds nothing.
+    /// From `start`, inclusive, to `finish`, exclusive. If `finish` is not greater than `start`, the range is empty.
     #[must_use]
     pub fn new(start: &[u8], finish: &[u8]) -> Self {
         Self { start: Bytes::copy_from_slice(start), finish: Some(Bytes::copy_from_slice(finish)) }
@@ -64,7 +64,7 @@ impl ClusteringRange {
     /// Every key that begins with `prefix`.
     #[must_use]
     pub fn prefix(prefix: &[u8]) -> Self {
-        // The next prefix of this length or shorter: the last byte that can be raised, raised. All 0xff: no finish.
+        // The smallest key after all that begin with the prefix: raise the last byte that is not 0xff. All 0xff: no finish.
         let finish = prefix.iter().rposition(|&byte| byte != u8::MAX).map(|last| {
             let mut finish = prefix[..=last].to_vec();
             finish[last] += 1;
@@ -73,28 +73,28 @@ impl ClusteringRange {
         Self { start: Bytes::copy_from_slice(prefix), finish }
     }
 
-    /// Whether it can hold any key at all.
+    /// Whether no key can be in the range.
     #[must_use]
-    pub fn is_absurd(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.finish.as_ref().is_some_and(|finish| *finish <= self.start)
     }
 
-    /// Whether a clustering key lies in it.
+    /// Whether a clustering key is in the range.
     #[must_use]
     pub fn contains(&self, clustering: &[u8]) -> bool {
         clustering >= &self.start[..] && self.finish.as_ref().is_none_or(|finish| clustering < &finish[..])
     }
 
-    /// A bound may be one byte longer than a key: that is the smallest one behind the longest key.
+    /// A bound may be one byte longer than a key, because that is the smallest bound after the longest key.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         let longest = self.start.len().max(self.finish.as_ref().map_or(0, Bytes::len));
         check_size("bound of a scan", limits::CLUSTERING_KEY_BYTES_MAX + 1, longest)
     }
 
-    /// The rest of the range behind `clustering`.
+    /// The part of the range after `clustering`.
     #[must_use]
-    pub(super) fn behind(&self, clustering: &[u8]) -> Self {
-        // The smallest key behind another is that key with a zero added.
+    pub(super) fn after(&self, clustering: &[u8]) -> Self {
+        // The smallest key after another one is that key with a zero byte added.
         let start = [clustering, &[0]].concat();
         Self { start: start.into(), finish: self.finish.clone() }
     }
@@ -117,11 +117,11 @@ mod tests {
     }
 
     #[test]
-    fn a_finish_at_or_before_the_start_is_absurd() {
-        assert!(ClusteringRange::new(b"b", b"a").is_absurd());
-        assert!(ClusteringRange::new(b"a", b"a").is_absurd());
-        assert!(ClusteringRange::until(b"").is_absurd());
-        assert!(!ClusteringRange::new(b"a", b"a\0").is_absurd());
-        assert!(!ClusteringRange::all().is_absurd());
+    fn a_range_whose_finish_is_not_after_its_start_is_empty() {
+        assert!(ClusteringRange::new(b"b", b"a").is_empty());
+        assert!(ClusteringRange::new(b"a", b"a").is_empty());
+        assert!(ClusteringRange::until(b"").is_empty());
+        assert!(!ClusteringRange::new(b"a", b"a\0").is_empty());
+        assert!(!ClusteringRange::all().is_empty());
     }
 }

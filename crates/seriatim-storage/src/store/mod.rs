@@ -1,8 +1,8 @@
-//! The Store port: an ordered, partitioned key-value store for everything derived.
+//! The Store port: an ordered, partitioned key-value store for everything that is derived from the log.
 //!
-//! A key is a pair of byte strings: the partition key says which values lie together, the clustering key orders them.
-//! `("ab", "c")` and `("a", "bc")` never meet; an empty clustering key is a key like any other, and an empty value is
-//! not absence.
+//! A key is a pair of byte strings. Values with the same partition key are stored together; the clustering key orders them.
+//! `("ab", "c")` and `("a", "bc")` are different keys. An empty clustering key is a key like any other, and an empty value is
+//! a value.
 
 mod backend;
 mod batch;
@@ -25,8 +25,27 @@ pub use store_key::StoreKey;
 
 /// A store. Clones are the same store.
 ///
-/// Reads see every write that has returned. A write without [`Durability::Synced`] is *buffered*: it may be lost in a
-/// crash of the machine or of the process, but never in the middle of what the backend calls atomic.
+/// Reads return every write that has returned. A write without [`Durability::Synced`] is *buffered*: a crash of the machine
+/// or the process may lose it. A batch is never lost in part.
+///
+/// After an error other than [`StoreError::InDoubt`], nothing was written.
+///
+/// ```
+/// use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Store, memory::MemoryStore};
+///
+/// # seriatim_env::simulate(1, |_| async {
+/// let store = Store::new(MemoryStore::new());
+/// let mut batch = Batch::new();
+/// batch.put(Key::new(b"fruit", b"apple"), b"3");
+/// batch.put(Key::new(b"fruit", b"pear"), b"5");
+/// store.write(batch, Durability::Synced).await?;
+///
+/// assert_eq!(store.get(Key::new(b"fruit", b"pear")).await?.as_deref(), Some(&b"5"[..]));
+/// let pairs = store.scan(b"fruit", ClusteringRange::prefix(b"a")).all().await?;
+/// assert_eq!(pairs, [("apple".into(), "3".into())]);
+/// # Ok::<(), seriatim_storage::StoreError>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Store {
     backend: Arc<dyn StoreBackend>,
@@ -39,7 +58,7 @@ impl Store {
         Self::from_arc(Arc::new(backend))
     }
 
-    /// A store on a backend that is shared with others, such as a test that looks inside.
+    /// A store on a backend that is shared with other users, such as a test that inspects it.
     #[must_use]
     pub fn from_arc(backend: Arc<dyn StoreBackend>) -> Self {
         Self { backend }
@@ -62,7 +81,7 @@ impl Store {
         self.backend.get(key).await
     }
 
-    /// The values of many keys, in the order of the keys, which may repeat.
+    /// The values of many keys, in the order of the keys. A key may occur more than once.
     ///
     /// # Errors
     ///
@@ -72,11 +91,11 @@ impl Store {
         self.backend.get_many(keys).await
     }
 
-    /// The pairs of one partition whose clustering key lies in the range, ascending by bytes, read page by page as
-    /// they are asked for: stop early by dropping the scan.
+    /// The pairs of one partition whose clustering key is in the range, ascending by bytes. Pages are read when they are
+    /// needed; drop the scan to stop early.
     ///
-    /// Each page is one moment of the store; writes between two pages may show. A key that is there all the while
-    /// comes exactly once.
+    /// Each page shows one state of the store; writes between two pages may be visible. A key that exists during the whole
+    /// scan is returned exactly once.
     #[must_use]
     pub fn scan(&self, partition: &[u8], range: ClusteringRange) -> Scan {
         Scan::new(self.backend.clone(), partition, range)
@@ -86,19 +105,19 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError`]; the write may have happened if the kind is in doubt.
+    /// [`StoreError`]. Nothing was written, unless it is [`StoreError::InDoubt`]: then the value may have been written.
     pub async fn put(&self, key: Key<'_>, value: &[u8]) -> Result<(), StoreError> {
         let mut batch = Batch::new();
         batch.put(key, value);
         self.write(batch, Durability::Buffered).await
     }
 
-    /// Writes a batch over any number of partitions, of any size; later writes to the same key win. All of
-    /// it is there or nothing, for readers and after a crash.
+    /// Writes a batch of any size to any number of partitions. Of several writes to one key, the last one counts. Readers
+    /// see all of it or nothing, and after a crash all of it or nothing is there.
     ///
     /// # Errors
     ///
-    /// [`StoreError`]; the batch may have been written if the kind is in doubt.
+    /// [`StoreError`]. Nothing was written, unless it is [`StoreError::InDoubt`]: then the batch may have been written.
     pub async fn write(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
         batch.check()?;
         self.backend.write(batch, durability).await
@@ -108,20 +127,20 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError`]; nothing buffered can be trusted to be durable then.
+    /// [`StoreError`]. Then no buffered write can be assumed to be durable.
     pub async fn sync(&self) -> Result<(), StoreError> {
         self.backend.sync().await
     }
 
-    /// How many writes have returned. What was written is counted before its write returns.
+    /// How many writes have returned. A write is counted before it returns.
     ///
-    /// Always 0 for a store whose writes are as durable as they will ever be when they return.
+    /// Always 0 for a store whose writes do not become more durable after they have returned.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.backend.written()
     }
 
-    /// How many of the first [`Store::written`] writes are durable: all of them up to this number.
+    /// How many writes are durable: all of the first ones, up to this number. See [`Store::written`].
     #[must_use]
     pub fn durable(&self) -> u64 {
         self.backend.durable()
@@ -131,7 +150,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError`]; it is closed all the same.
+    /// [`StoreError`]; the store is closed nevertheless.
     pub async fn close(&self) -> Result<(), StoreError> {
         self.backend.close().await
     }

@@ -1,4 +1,4 @@
-//! A scan, page by page.
+//! A scan that reads page by page.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use seriatim_types::limits;
 
 use super::{ClusteringRange, Key, Pair, StoreBackend, StoreError};
 
-/// The first page is small, so that a scan that stops early reads little; each further one is four times larger.
+/// The first page is small, so that a scan that stops early reads little. Each further page is four times larger.
 const FIRST_PAGE_PAIRS: usize = 16;
 
-/// A scan under way. Memory: one page.
+/// A scan in progress. It holds one page in memory.
 #[derive(Debug)]
 pub struct Scan {
     backend: Arc<dyn StoreBackend>,
     partition: Bytes,
-    /// What has not been read from the backend yet; `None` when there is no more.
+    /// The range that has not been read yet; `None` when everything has been read.
     rest: Option<ClusteringRange>,
     page: VecDeque<Pair>,
     page_pairs: usize,
@@ -24,16 +24,16 @@ pub struct Scan {
 
 impl Scan {
     pub(super) fn new(backend: Arc<dyn StoreBackend>, partition: &[u8], range: ClusteringRange) -> Self {
-        let rest = (!range.is_absurd()).then_some(range);
+        let rest = (!range.is_empty()).then_some(range);
         let partition = Bytes::copy_from_slice(partition);
         Self { backend, partition, rest, page: VecDeque::new(), page_pairs: FIRST_PAGE_PAIRS }
     }
 
-    /// The next pair, or `None` behind the last one. Cancel-safe.
+    /// The next pair, or `None` after the last one. Cancel-safe.
     ///
     /// # Errors
     ///
-    /// [`StoreError`]; asked again, the scan goes on where it was.
+    /// [`StoreError`]. The scan stays at its place: call `next` again to continue.
     pub async fn next(&mut self) -> Result<Option<Pair>, StoreError> {
         if self.page.is_empty() {
             self.read_page().await?;
@@ -45,7 +45,7 @@ impl Scan {
     ///
     /// # Errors
     ///
-    /// As [`Scan::next`]; pairs read so far are lost with the error.
+    /// As [`Scan::next`]; the pairs read so far are lost.
     pub async fn take(mut self, limit: usize) -> Result<Vec<Pair>, StoreError> {
         let mut pairs = Vec::new();
         self.page_pairs = limit.clamp(1, limits::SCAN_PAGE_PAIRS_MAX);
@@ -72,7 +72,7 @@ impl Scan {
         Key::new(&self.partition, &[]).check()?;
         rest.check()?;
         let page = self.backend.scan_page(&self.partition, rest, self.page_pairs).await?;
-        self.rest = page.last().map(|(clustering, _)| rest.behind(clustering));
+        self.rest = page.last().map(|(clustering, _)| rest.after(clustering));
         self.page = page.into();
         self.page_pairs = (self.page_pairs * 4).min(limits::SCAN_PAGE_PAIRS_MAX);
         Ok(())

@@ -1,4 +1,4 @@
-//! A key that is owned.
+//! An owned key.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use seriatim_types::Partition;
 
 use super::Key;
 
-/// A key of the store, both parts in one piece of memory. It is built once and handed on: a clone shares the memory.
+/// A key of the store, with both parts in one piece of memory. A clone shares the memory.
 ///
 /// ```text
 /// [ length of the partition key: u16 | partition key | clustering key ]
 /// ```
 ///
-/// The length makes ("ab", "c") and ("a", "bc") different keys. Ordered by these bytes, keys of one partition lie together
-/// and ascend by their clustering key.
+/// The length makes ("ab", "c") and ("a", "bc") different keys. In the order of these bytes, the keys of one partition are
+/// together, in the order of their clustering keys.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoreKey(Arc<[u8]>);
 
@@ -26,12 +26,14 @@ impl StoreKey {
     ///
     /// # Panics
     ///
-    /// If the partition key has more than 65,535 bytes, which no store takes.
+    /// If the partition key has more than 65,535 bytes, which no store accepts.
     #[must_use]
     pub fn new(partition: &[u8], clustering: &[u8]) -> Self {
-        let length = u16::try_from(partition.len()).expect("a store takes 4,096 bytes").to_be_bytes();
+        let length = u16::try_from(partition.len())
+            .expect("a store accepts partition keys of 4,096 bytes")
+            .to_be_bytes();
         let (start, size) = (2 + partition.len(), 2 + partition.len() + clustering.len());
-        // Nearly all keys are short: joined on the stack, so that one allocation is enough.
+        // Nearly all keys are short. They are joined on the stack, so that one allocation is enough.
         let (mut short, mut long) = ([0; SHORT_BYTES], Vec::new());
         let bytes = if size <= SHORT_BYTES {
             &mut short[..size]
@@ -45,13 +47,13 @@ impl StoreKey {
         Self(Arc::from(&*bytes))
     }
 
-    /// The key with these bytes; `None` if they are not those of a key.
+    /// The key with these bytes; `None` if they are not a key.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         Self::parts(bytes).map(|_| Self(bytes.into()))
     }
 
-    /// The parts of a key with these bytes; `None` if they are not those of a key.
+    /// The parts of a key with these bytes; `None` if they are not a key.
     #[must_use]
     pub fn parts(bytes: &[u8]) -> Option<Key<'_>> {
         let (length, rest) = bytes.split_first_chunk::<2>()?;
@@ -59,7 +61,7 @@ impl StoreKey {
         Some(Key::new(partition, clustering))
     }
 
-    /// All of it: the length, both parts.
+    /// The whole key: the length and both parts.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -69,26 +71,26 @@ impl StoreKey {
         2 + usize::from(u16::from_be_bytes([self.0[0], self.0[1]]))
     }
 
-    /// Which values lie together.
+    /// The partition key.
     #[must_use]
     pub fn partition(&self) -> &[u8] {
         &self.0[2..self.split()]
     }
 
-    /// What orders them.
+    /// The clustering key.
     #[must_use]
     pub fn clustering(&self) -> &[u8] {
         &self.0[self.split()..]
     }
 
-    /// Its parts, as the store takes them.
+    /// Both parts as a [`Key`].
     #[must_use]
     pub fn as_key(&self) -> Key<'_> {
         let (partition, clustering) = self.0.split_at(self.split());
         Key::new(&partition[2..], clustering)
     }
 
-    /// How many bytes it has.
+    /// How many bytes the key has.
     #[must_use]
     pub fn size(&self) -> usize {
         self.0.len()
@@ -107,8 +109,8 @@ impl fmt::Debug for StoreKey {
     }
 }
 
-/// The partition key, as application and partition where it is one of those; the first letter of the clustering key, which
-/// says what it leads to; the rest in hexadecimal.
+/// The partition key (as application and partition, if it has that form), then the first letter of the clustering key, which
+/// says what kind of value it is, then the rest in hexadecimal.
 impl fmt::Display for StoreKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match <[u8; 6]>::try_from(self.partition()) {
@@ -132,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_of_a_key_stay_what_they_are() {
+    fn the_bytes_of_a_key_do_not_change() {
         assert_eq!(StoreKey::new(b"ab", b"c").as_bytes(), b"\x00\x02abc");
         assert_eq!(StoreKey::new(b"a", b"bc").as_bytes(), b"\x00\x01abc");
         assert_eq!(StoreKey::new(b"", b"").as_bytes(), b"\x00\x00");
@@ -140,14 +142,14 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_key_are_refused() {
+    fn bytes_that_are_not_a_key_are_refused() {
         for bytes in [&b""[..], b"\x00", b"\x00\x01", b"\x00\x03ab"] {
             assert_eq!(StoreKey::from_bytes(bytes), None, "{bytes:?}");
         }
     }
 
     #[test]
-    fn keys_of_one_partition_lie_together() {
+    fn keys_of_one_partition_are_together() {
         let (a, b) = (StoreKey::new(b"ab", b"c"), StoreKey::new(b"a", b"bc"));
         assert_ne!(a, b);
         let mut keys = [StoreKey::new(b"b", b"1"), StoreKey::new(b"aa", b"2"), StoreKey::new(b"b", b"0")];
@@ -157,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_key_comes_back(partition in vec(any::<u8>(), 0..300), clustering in vec(any::<u8>(), 0..300)) {
+        fn a_key_decodes_to_its_parts(partition in vec(any::<u8>(), 0..300), clustering in vec(any::<u8>(), 0..300)) {
             let key = StoreKey::new(&partition, &clustering);
             prop_assert_eq!((key.partition(), key.clustering()), (&partition[..], &clustering[..]));
             prop_assert_eq!(key.as_key(), Key::new(&partition, &clustering));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use seriatim_storage::memory::MemoryLog;
 use seriatim_storage::{
-    Append, AppendFuture, BulletinBackend, LogBackend, LogError, ReadEntries, ReadLimit, Taken,
+    Append, AppendFuture, BulletinBackend, LogBackend, LogError, ReadEntries, ReadLimit, TakenPartition,
 };
 use seriatim_types::{Partition, PartitionId, PartitionOffset};
 use tokio::sync::watch;
@@ -48,7 +48,7 @@ impl Gate {
 
 #[async_trait]
 impl LogBackend for Gate {
-    async fn take(&self, partitions: &[Partition]) -> Result<Vec<Taken>, LogError> {
+    async fn take(&self, partitions: &[Partition]) -> Result<Vec<TakenPartition>, LogError> {
         self.log.take(partitions).await
     }
 

@@ -1,11 +1,12 @@
-//! A copy of the log is durable, whole, and no later than its cut.
+//! A copy of the log is durable, complete, and has nothing after its end.
 
 use super::*;
 use crate::disk::Crash;
 
 const COPY: &str = "copy";
 
-/// A log over several segments, one append of which is larger than a segment; its prefix in the middle and at its end.
+/// A log with several segments, of which one append is larger than a segment. Returns its prefix in the middle and at its
+/// end.
 async fn filled(disk: &SimulatedDisk) -> (LogPrefix, LogPrefix) {
     let backend = Arc::new(open_backend(disk).unwrap());
     let log = Log::from_arc(backend.clone());
@@ -26,7 +27,7 @@ async fn filled(disk: &SimulatedDisk) -> (LogPrefix, LogPrefix) {
 fn open_copy(disk: &SimulatedDisk) -> Log {
     let space = FreeSpace::new(Path::new(COPY), 0, Box::new(|_| Ok(u64::MAX)));
     let (disk, space) = (Arc::new(disk.clone()), Arc::new(space));
-    let log = FileLog::open(&Env::real(), disk, Path::new(COPY), OPTIONS, space, Before::Log, None);
+    let log = FileLog::open(&Env::real(), disk, Path::new(COPY), OPTIONS, space, OpenMode::MustExist, None);
     Log::new(log.unwrap())
 }
 
@@ -50,8 +51,8 @@ async fn the_copy_of_a_copy_is_the_same() {
     let disk = SimulatedDisk::new();
     let (_, end) = filled(&disk).await;
     let copied = end.copy(Path::new(COPY), Purpose::Keep).unwrap();
-    let place = Place { directory: Path::new(COPY).to_owned(), ..end.place().clone() };
-    let again = LogPrefix::new(place, end.end()).copy(Path::new("again"), Purpose::Keep).unwrap();
+    let folder = LogFolder { directory: Path::new(COPY).to_owned(), ..end.folder().clone() };
+    let again = LogPrefix::new(folder, end.end()).copy(Path::new("again"), Purpose::Keep).unwrap();
     assert_eq!(copied, again);
     let names = disk.list(Path::new(COPY)).unwrap();
     assert_eq!(names, disk.list(Path::new("again")).unwrap());
@@ -67,7 +68,7 @@ async fn the_copy_of_a_copy_is_the_same() {
 }
 
 #[tokio::test]
-async fn wherever_the_disk_gives_up_there_is_an_error_and_the_log_is_whole() {
+async fn wherever_the_disk_fails_there_is_an_error_and_the_log_is_complete() {
     let disk = SimulatedDisk::new();
     let (_, end) = filled(&disk).await;
     let before = disk.operations();

@@ -1,22 +1,22 @@
-//! What a crash leaves: every acknowledged append, and no half of a batch.
+//! After a crash every acknowledged append is there, and no batch is there in part.
 
 use super::*;
 use crate::disk::Crash;
 
-/// What a writer got answers for.
+/// The answers that a writer got.
 #[derive(Debug, Default)]
-struct Told {
+struct WriterAnswers {
     /// Bodies of committed batches, in order.
     committed: Vec<String>,
-    /// The batch whose answer never came, or was "in doubt".
+    /// The batch that was not answered, or was in doubt.
     doubtful: Option<Vec<String>>,
 }
 
-/// Appends batches to a partition until the disk gives up.
-async fn write_until_it_fails(log: Log, id: u16, rounds: usize) -> Told {
-    let mut told = Told::default();
+/// Appends batches to a partition until the disk fails.
+async fn write_until_it_fails(log: Log, id: u16, rounds: usize) -> WriterAnswers {
+    let mut answers = WriterAnswers::default();
     let Ok(owner) = log.take(partition(id)).await else {
-        return told;
+        return answers;
     };
     let mut at = owner.tail();
     for round in 0..rounds {
@@ -25,45 +25,45 @@ async fn write_until_it_fails(log: Log, id: u16, rounds: usize) -> Told {
         match log.append(&owner, at, &entries).await {
             Ok(receipt) => {
                 at = receipt.next();
-                told.committed.extend::<Vec<String>>(names);
+                answers.committed.extend::<Vec<String>>(names);
             }
             Err(error) => {
-                told.doubtful = (!error.is_refused()).then_some(names);
+                answers.doubtful = (!error.is_refused()).then_some(names);
                 break;
             }
         }
     }
-    told
+    answers
 }
 
-async fn run(disk: &SimulatedDisk, writers: u16, rounds: usize) -> Vec<Told> {
+async fn run(disk: &SimulatedDisk, writers: u16, rounds: usize) -> Vec<WriterAnswers> {
     let Ok(log) = open_log(disk) else {
         return Vec::new();
     };
     let env = Env::real();
     let tasks: Vec<_> =
         (0..writers).map(|id| env.spawn(write_until_it_fails(log.clone(), id, rounds))).collect();
-    let mut told = Vec::new();
+    let mut answers = Vec::new();
     for task in tasks {
-        told.push(task.await.unwrap());
+        answers.push(task.await.unwrap());
     }
     let _ = log.close().await;
-    told
+    answers
 }
 
-async fn check(disk: &SimulatedDisk, told: &[Told], context: &str) {
+async fn check(disk: &SimulatedDisk, answers: &[WriterAnswers], context: &str) {
     let log = open_log(disk).unwrap_or_else(|error| panic!("{context}: {error}"));
-    for (id, told) in told.iter().enumerate() {
+    for (id, answers) in answers.iter().enumerate() {
         let found = bodies(&log, partition(u16::try_from(id).unwrap())).await.unwrap();
-        let (kept, rest) = found.split_at_checked(told.committed.len()).unwrap_or((&found, &[]));
-        assert_eq!(kept, told.committed, "{context}: an acknowledged append is missing");
-        let doubtful = told.doubtful.as_deref().unwrap_or(&[]);
+        let (kept, rest) = found.split_at_checked(answers.committed.len()).unwrap_or((&found, &[]));
+        assert_eq!(kept, answers.committed, "{context}: an acknowledged append is missing");
+        let doubtful = answers.doubtful.as_deref().unwrap_or(&[]);
         assert!(
             rest.is_empty() || rest == doubtful,
-            "{context}: half a batch, or one from nowhere: {rest:?}"
+            "{context}: a part of a batch, or an unknown one: {rest:?}"
         );
     }
-    // What survived one crash survives the next one, and the log goes on.
+    // What survived one crash survives the next one, and the log accepts appends.
     let owner = log.take(partition(0)).await.unwrap();
     append(&log, &owner, owner.tail(), "after", 2).await.unwrap();
     let before = bodies(&log, partition(0)).await.unwrap();
@@ -76,8 +76,8 @@ fn images() -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_power_cut_at_any_moment_keeps_what_was_acknowledged_and_halves_nothing() {
-    // Where the power can go off: count the operations of an undisturbed run.
+async fn a_power_cut_at_any_operation_keeps_acknowledged_appends_and_splits_no_batch() {
+    // Count the operations of a run without faults: the power can be cut at each of them.
     let whole = SimulatedDisk::new();
     run(&whole, 4, 30).await;
     let operations = whole.operations();
@@ -85,17 +85,17 @@ async fn a_power_cut_at_any_moment_keeps_what_was_acknowledged_and_halves_nothin
         let disk = SimulatedDisk::new();
         let cut = seed * 7_919 % operations;
         disk.cut_power_at(cut);
-        let told = run(&disk, 4, 30).await;
+        let answers = run(&disk, 4, 30).await;
         let context = format!("image {seed}, power off at operation {cut} of {operations}");
-        check(&disk.after(Crash::Power { seed }), &told, &context).await;
-        check(&disk.after(Crash::PowerLosesAll), &told, &context).await;
-        check(&disk.after(Crash::Process), &told, &context).await;
+        check(&disk.after(Crash::Power { seed }), &answers, &context).await;
+        check(&disk.after(Crash::PowerLosesAll), &answers, &context).await;
+        check(&disk.after(Crash::Process), &answers, &context).await;
     }
-    println!("{} images of power cuts, {operations} places to cut", 3 * images());
+    println!("{} images of power cuts, {operations} operations to cut at", 3 * images());
 }
 
 #[tokio::test]
-async fn a_failed_sync_stops_the_log_and_what_it_covered_is_not_trusted() {
+async fn a_failed_sync_stops_the_log_and_its_frame_is_not_trusted() {
     let disk = SimulatedDisk::new();
     let log = open_log(&disk).unwrap();
     let owner = log.take(partition(0)).await.unwrap();
@@ -105,15 +105,15 @@ async fn a_failed_sync_stops_the_log_and_what_it_covered_is_not_trusted() {
     assert!(!error.is_refused(), "{error}");
     assert!(error.to_string().contains("a sync of log/0000000001.segment failed"), "{error}");
 
-    // The next sync would say yes, and it would be a lie: the log must not ask.
+    // The next sync would succeed although the data is not durable. So the log must not sync again.
     let error = append(&log, &owner, at, "third", 1).await.unwrap_err();
     assert!(matches!(&error, AppendError::Stopped(_)), "{error}");
     assert!(log.take(partition(1)).await.is_err());
-    // Reads go on, up to what is durable.
+    // The log can still be read up to what is durable.
     assert_eq!(bodies(&log, partition(0)).await.unwrap(), ["first 0/2", "first 1/2"]);
     drop(log);
 
-    // The page cache still shows the second append; opening makes it durable before anybody reads it.
+    // The page cache still has the second append. Opening makes it durable before it can be read.
     let log = open_log(&disk).unwrap();
     let seen = bodies(&log, partition(0)).await.unwrap();
     assert_eq!(seen.len(), 4);
@@ -122,7 +122,7 @@ async fn a_failed_sync_stops_the_log_and_what_it_covered_is_not_trusted() {
 }
 
 #[tokio::test]
-async fn what_waits_behind_a_failed_sync_was_never_written_and_is_refused() {
+async fn an_append_that_waits_for_a_failed_sync_is_not_written_and_is_refused() {
     let disk = SimulatedDisk::new();
     let log = open_log(&disk).unwrap();
     let owners = log.take_all(&[partition(0), partition(1)]).await.unwrap();
@@ -147,16 +147,16 @@ async fn nearly_full(disk: &SimulatedDisk) -> (Log, Owner, PartitionOffset) {
 }
 
 #[tokio::test]
-async fn a_segment_whose_name_may_not_be_durable_stops_the_log_which_opens_again() {
+async fn a_segment_whose_name_may_not_be_durable_stops_the_log_and_it_can_be_opened_again() {
     let disk = SimulatedDisk::new();
     let (log, owner, at) = nearly_full(&disk).await;
     disk.fail_directory_syncs(1);
     let error = append(&log, &owner, at, "large", 100).await.unwrap_err();
-    // Small enough for the old segment: it must not get there.
+    // This append would fit into the old segment. It must not be written there.
     let small = append(&log, &owner, at, "small", 1).await.unwrap_err();
     for error in [&error, &small] {
         assert!(matches!(error, AppendError::Stopped(_)), "{error}");
-        let text = "log/0000000002.segment could not be made: the disk failed to sync";
+        let text = "log/0000000002.segment could not be created: the disk failed to sync";
         assert!(error.to_string().contains(text), "{error}");
     }
     assert_eq!(bodies(&log, partition(0)).await.unwrap().len(), 60);
@@ -170,12 +170,12 @@ async fn a_segment_whose_name_may_not_be_durable_stops_the_log_which_opens_again
 }
 
 #[tokio::test]
-async fn a_segment_that_cannot_be_made_refuses_by_name_and_the_log_continues() {
+async fn if_a_segment_cannot_be_created_appends_are_refused_and_the_log_continues() {
     let disk = SimulatedDisk::new();
     let (log, owner, at) = nearly_full(&disk).await;
     disk.fail_creates(1);
     let error = append(&log, &owner, at, "large", 100).await.unwrap_err();
-    let reason = "log/0000000002.segment could not be made: the disk failed to make a file";
+    let reason = "log/0000000002.segment could not be created: the disk failed to create a file";
     assert_eq!(error, AppendError::Unavailable(reason.to_owned()));
     assert!(error.is_refused());
     let at = append(&log, &owner, at, "small", 1).await.unwrap().next();
@@ -194,16 +194,16 @@ async fn a_log_in_new_folders_survives_a_power_cut() {
     };
     for directory in ["log", "deep/below/log", "/deep/below/log"].map(Path::new) {
         let disk = SimulatedDisk::new();
-        // A process that was killed while it made the folders has left one that is not durable.
+        // A process that was killed while it created the folders has left one that is not durable.
         if let Some(below) =
             directory.parent().and_then(Path::parent).filter(|path| path.file_name().is_some())
         {
             disk.create_directory(below).unwrap();
         }
-        let log = open(&disk, directory, Before::Nothing).unwrap();
+        let log = open(&disk, directory, OpenMode::CreateIfMissing).unwrap();
         let owner = log.take(partition(0)).await.unwrap();
         append(&log, &owner, owner.tail(), "event", 3).await.unwrap();
-        let log = open(&disk.after(Crash::PowerLosesAll), directory, Before::Log).unwrap();
+        let log = open(&disk.after(Crash::PowerLosesAll), directory, OpenMode::MustExist).unwrap();
         assert_eq!(bodies(&log, partition(0)).await.unwrap().len(), 3, "{}", directory.display());
     }
 }

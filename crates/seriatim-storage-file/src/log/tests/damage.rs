@@ -1,20 +1,20 @@
-//! Damage is told apart from a torn end.
+//! Damage is distinguished from a torn end.
 
 use super::*;
 use crate::disk::Crash;
 
-/// A log with some frames in one segment; returns where each frame begins and the last one ends.
+/// A log with several frames in one segment. Returns where each frame begins, and where the last one ends.
 async fn filled(disk: &SimulatedDisk) -> Vec<u64> {
     let backend = open_backend(disk).unwrap();
-    let shared = backend.shared.clone();
+    let state = backend.state.clone();
     let log = Log::new(backend);
     let owner = log.take(partition(0)).await.unwrap();
     let (mut at, mut frames) = (owner.tail(), vec![4_096]);
     for round in 0..5 {
-        frames.push(shared.lock_index().end);
+        frames.push(state.lock_index().end);
         at = append(&log, &owner, at, &format!("round {round}"), 2).await.unwrap().next();
     }
-    frames.push(shared.lock_index().end);
+    frames.push(state.lock_index().end);
     log.close().await.unwrap();
     frames
 }
@@ -34,16 +34,16 @@ async fn a_changed_byte_before_the_last_frame_is_damage_and_nothing_is_cut() {
             let operations = disk.operations();
             let error = open_log(&disk).unwrap_err();
             assert_eq!(error.kind(), seriatim_types::ErrorKind::Corrupt);
-            let text = format!("there is no whole frame at byte {} of 0000000001.segment", frames[frame]);
+            let text = format!("there is no complete frame at byte {} of 0000000001.segment", frames[frame]);
             assert!(error.to_string().contains(&text), "{error}");
-            // The name of the log's folder is made durable; that changes nothing in it.
+            // Only the name of the log's folder is synced; that changes nothing inside.
             assert_eq!(disk.operations(), operations + 1, "nothing was changed");
         }
     }
 }
 
 #[tokio::test]
-async fn damage_to_the_very_last_frame_looks_torn_and_is_cut() {
+async fn damage_to_the_last_frame_is_treated_as_a_torn_frame() {
     let disk = SimulatedDisk::new();
     let frames = filled(&disk).await;
     let last = frames[frames.len() - 2];
@@ -55,7 +55,7 @@ async fn damage_to_the_very_last_frame_looks_torn_and_is_cut() {
 }
 
 #[tokio::test]
-async fn a_torn_end_is_cut_once_and_reads_as_zeros_afterwards() {
+async fn a_torn_frame_is_removed_once_and_is_zeros_afterwards() {
     let disk = SimulatedDisk::new();
     let frames = filled(&disk).await;
     let (last, end) = (frames[frames.len() - 2], *frames.last().unwrap());
@@ -64,18 +64,18 @@ async fn a_torn_end_is_cut_once_and_reads_as_zeros_afterwards() {
         let space = FreeSpace::new(Path::new(DIRECTORY), 0, Box::new(|_| Ok(u64::MAX)));
         let directory = Path::new(DIRECTORY).to_owned();
         let (env, disk) = (Env::real(), Arc::new(disk.clone()));
-        let place = Place { env, disk, directory, options: OPTIONS, space: Arc::new(space) };
-        open::open(&place, Before::Log).unwrap().cut_bytes
+        let folder = LogFolder { env, disk, directory, options: OPTIONS, space: Arc::new(space) };
+        open::open(&folder, OpenMode::MustExist).unwrap().cut_bytes
     };
-    // The frame's last bytes may be padding, which is zero already.
+    // The frame's last bytes may be padding, which is zero.
     assert!((end - last - 8..=end - last).contains(&cut()));
     assert_eq!(cut(), 0);
 }
 
 #[tokio::test]
-async fn an_event_that_looks_like_a_frame_is_not_taken_for_one() {
-    // A client sends the bytes of a frame that would be whole at its place, but for the mark that it cannot know; and
-    // the frame that carries it is torn. The log must open.
+async fn an_event_with_the_bytes_of_a_frame_is_not_read_as_one() {
+    // A client sends the bytes of a frame that would be complete at its folder, except for the mark, which clients cannot
+    // know. The frame with this event is torn. The log must open.
     let disk = SimulatedDisk::new();
     let frames = filled(&disk).await;
     let end = *frames.last().unwrap();
@@ -91,7 +91,7 @@ async fn an_event_that_looks_like_a_frame_is_not_taken_for_one() {
 }
 
 #[tokio::test]
-async fn damage_in_a_full_segment_shows_when_it_is_read() {
+async fn damage_in_a_full_segment_is_found_when_it_is_read() {
     let disk = SimulatedDisk::new();
     let log = open_log(&disk).unwrap();
     let owner = log.take(partition(0)).await.unwrap();
@@ -103,8 +103,8 @@ async fn damage_in_a_full_segment_shows_when_it_is_read() {
     disk.damage(&segment(), 9_000, |bytes| bytes[0] ^= 1);
     let log = open_log(&disk).unwrap();
     let error = bodies(&log, partition(0)).await.unwrap_err();
-    assert!(error.to_string().contains("of 0000000001.segment: this is damage"), "{error}");
-    // What lies behind is still to be had.
+    assert!(error.to_string().contains("of 0000000001.segment: the segment is damaged"), "{error}");
+    // Entries after the damage can still be read.
     let read =
         log.read(partition(0), PartitionOffset::new(590).unwrap(), ReadLimit::default()).await.unwrap();
     assert_eq!(read.len(), 11);
@@ -125,7 +125,7 @@ async fn a_missing_segment_is_named() {
 
 #[tokio::test]
 async fn a_frame_that_does_not_follow_the_one_before_it_is_damage() {
-    // As after a part of the file was put back from an older copy: whole, in its place, and of another history.
+    // As if a part of the file had been restored from an older copy: complete, at its folder, and of another history.
     let disk = SimulatedDisk::new();
     let frames = filled(&disk).await;
     let (start, end) = (usize::try_from(frames[2]).unwrap(), usize::try_from(frames[3]).unwrap());
@@ -135,7 +135,7 @@ async fn a_frame_that_does_not_follow_the_one_before_it_is_damage() {
         bytes[8..12].copy_from_slice(&checksum.to_be_bytes());
     });
     let error = open_log(&disk).unwrap_err();
-    let text = format!("the frame at byte {start} of 0000000001.segment does not follow the one before it");
+    let text = format!("the frame at byte {start} of 0000000001.segment does not follow the previous one");
     assert!(error.to_string().contains(&text), "{error}");
 }
 
@@ -149,14 +149,14 @@ async fn a_damaged_frame_with_a_torn_one_after_it_is_damage_and_nothing_is_cut()
         let disk = whole.after(Crash::Process);
         let end = usize::try_from(*frames.last().unwrap() - torn).unwrap();
         disk.damage(&segment(), usize::try_from(torn).unwrap(), |bytes| bytes[kept..end].fill(0));
-        // Alone it is torn, and cut.
+        // If only this frame is incomplete, it is torn, and is removed.
         let log = open_log(&disk.after(Crash::Process)).unwrap();
         assert_eq!(bodies(&log, partition(0)).await.unwrap().len(), 8);
 
         disk.damage(&segment(), usize::try_from(damaged).unwrap() + 40, |bytes| bytes[0] ^= 0x10);
         let error = open_log(&disk).unwrap_err();
         let text = format!(
-            "there is no whole frame at byte {damaged} of 0000000001.segment, but one was begun after it at byte {torn}"
+            "there is no complete frame at byte {damaged} of 0000000001.segment, but another frame begins after it at byte {torn}"
         );
         assert_eq!(error.kind(), seriatim_types::ErrorKind::Corrupt);
         assert!(error.to_string().contains(&text), "{error}");
@@ -164,7 +164,7 @@ async fn a_damaged_frame_with_a_torn_one_after_it_is_damage_and_nothing_is_cut()
 }
 
 #[tokio::test]
-async fn a_log_whose_segments_are_gone_is_refused_and_not_begun_anew() {
+async fn a_log_without_segments_is_refused_and_not_created_again() {
     let disk = SimulatedDisk::new();
     let open = |before| {
         let space = Arc::new(FreeSpace::new(Path::new(DIRECTORY), 0, Box::new(|_| Ok(u64::MAX))));
@@ -172,14 +172,14 @@ async fn a_log_whose_segments_are_gone_is_refused_and_not_begun_anew() {
         FileLog::open(&Env::real(), disk, Path::new(DIRECTORY), OPTIONS, space, before, None)
     };
     let refused = || {
-        let error = open(Before::Log).unwrap_err();
+        let error = open(OpenMode::MustExist).unwrap_err();
         assert_eq!(error.kind(), seriatim_types::ErrorKind::Corrupt);
-        assert!(error.to_string().contains("no segments are in log, and there was a log"), "{error}");
+        assert!(error.to_string().contains("there are no segments in log, and there was a log"), "{error}");
     };
     refused();
-    drop(open(Before::Nothing).unwrap());
-    drop(open(Before::Log).unwrap());
+    drop(open(OpenMode::CreateIfMissing).unwrap());
+    drop(open(OpenMode::MustExist).unwrap());
     disk.remove(&segment()).unwrap();
     refused();
-    assert!(disk.list(Path::new(DIRECTORY)).unwrap().is_empty(), "nothing was made");
+    assert!(disk.list(Path::new(DIRECTORY)).unwrap().is_empty(), "nothing was created");
 }

@@ -1,4 +1,4 @@
-//! The log on a simulated disk, where power can be cut.
+//! The log on a simulated disk whose power can be cut.
 
 mod copy;
 mod crash;
@@ -17,7 +17,7 @@ use crate::disk::SimulatedDisk;
 
 const DIRECTORY: &str = "log";
 
-/// Small segments, so that tests roll often.
+/// Small segments, so that tests use many of them.
 const OPTIONS: LogOptions = LogOptions { segment_bytes: 16 << 10, queue_bytes: 1 << 20 };
 
 fn partition(id: u16) -> Partition {
@@ -27,14 +27,14 @@ fn partition(id: u16) -> Partition {
 fn open_backend(disk: &SimulatedDisk) -> Result<FileLog, LogError> {
     let space = FreeSpace::new(Path::new(DIRECTORY), 0, Box::new(|_| Ok(u64::MAX)));
     let (disk, space) = (Arc::new(disk.clone()), Arc::new(space));
-    FileLog::open(&Env::real(), disk, Path::new(DIRECTORY), OPTIONS, space, Before::Nothing, None)
+    FileLog::open(&Env::real(), disk, Path::new(DIRECTORY), OPTIONS, space, OpenMode::CreateIfMissing, None)
 }
 
 fn open_log(disk: &SimulatedDisk) -> Result<Log, LogError> {
     open_backend(disk).map(Log::new)
 }
 
-/// A batch of entries whose bodies name the batch, so that a half can be told from a whole.
+/// A batch of entries whose bodies name the batch, so that an incomplete batch can be recognized.
 fn batch(owner: &Owner, name: &str, count: usize) -> Entries {
     let mut entries = Entries::new(owner.next_append_id());
     for index in 0..count {
@@ -119,7 +119,7 @@ async fn an_append_larger_than_a_segment_gets_one_of_its_own_size() {
 }
 
 #[tokio::test]
-async fn a_missing_or_damaged_index_is_made_anew() {
+async fn a_missing_or_damaged_index_is_rebuilt() {
     let disk = SimulatedDisk::new();
     let log = open_log(&disk).unwrap();
     let owner = log.take(partition(0)).await.unwrap();

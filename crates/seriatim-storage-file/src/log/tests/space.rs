@@ -1,11 +1,11 @@
-//! A disk that is full loses nothing and keeps reading.
+//! A full disk loses nothing and can be read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 
 #[tokio::test]
-async fn a_full_disk_refuses_what_needs_a_new_segment_and_goes_on_when_there_is_room() {
+async fn a_full_disk_refuses_appends_that_need_a_new_segment_until_there_is_space() {
     let disk = SimulatedDisk::new();
     let log = open_log(&disk).unwrap();
     let owner = log.take(partition(0)).await.unwrap();
@@ -29,19 +29,27 @@ async fn a_full_disk_refuses_what_needs_a_new_segment_and_goes_on_when_there_is_
 }
 
 #[tokio::test]
-async fn below_the_threshold_writes_are_refused_and_reads_go_on() {
+async fn below_the_threshold_writes_are_refused_and_reads_continue() {
     let free = Arc::new(AtomicU64::new(u64::MAX));
     let probe = free.clone();
     let space =
         FreeSpace::new(Path::new(DIRECTORY), 1_000, Box::new(move |_| Ok(probe.load(Ordering::Relaxed))));
     let disk = Arc::new(SimulatedDisk::new());
     let space = Arc::new(space);
-    let log = FileLog::open(&Env::real(), disk, Path::new(DIRECTORY), OPTIONS, space, Before::Nothing, None);
+    let log = FileLog::open(
+        &Env::real(),
+        disk,
+        Path::new(DIRECTORY),
+        OPTIONS,
+        space,
+        OpenMode::CreateIfMissing,
+        None,
+    );
     let log = Log::new(log.unwrap());
     let owner = log.take(partition(0)).await.unwrap();
     append(&log, &owner, owner.tail(), "event", 1).await.unwrap();
     free.store(999, Ordering::Relaxed);
-    // The committer looks before each frame, so the first append after the change may still be let in.
+    // The committer checks before each frame, so the first append after the change may still be accepted.
     let _ = append(&log, &owner, PartitionOffset::new(2).unwrap(), "event", 1).await;
     let tail = log.tail(partition(0)).await.unwrap();
     let error = append(&log, &owner, tail, "event", 1).await.unwrap_err();

@@ -1,10 +1,10 @@
-//! The end of cells.
+//! Closing cells.
 
 use super::{get, key};
 use crate::conformance::Subject;
 use seriatim_storage::{Cells, StoreError};
 
-pub async fn closed_cells_say_so(subject: Subject<Cells>) {
+pub async fn closed_cells_refuse_every_call(subject: Subject<Cells>) {
     let cells = subject.open().await;
     assert!(cells.insert_if_absent(key(b"k"), b"value").await.unwrap());
     cells.close().await.unwrap();

@@ -1,4 +1,4 @@
-//! Any key, any value, up to a size.
+//! Cells accept every key and value up to a size.
 
 use seriatim_types::ErrorKind;
 use seriatim_types::limits::{CLUSTERING_KEY_BYTES_MAX, PARTITION_KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -7,7 +7,7 @@ use super::{get, key};
 use crate::conformance::Subject;
 use seriatim_storage::{Cells, Key};
 
-pub async fn an_empty_cell_is_not_absence(subject: Subject<Cells>) {
+pub async fn an_empty_value_in_a_cell_is_a_value(subject: Subject<Cells>) {
     let cells = subject.open().await;
     assert!(cells.insert_if_absent(key(b"empty"), b"").await.unwrap());
     assert_eq!(get(&cells, key(b"empty")).await.unwrap(), "");
@@ -17,7 +17,7 @@ pub async fn an_empty_cell_is_not_absence(subject: Subject<Cells>) {
     assert!(!cells.compare_and_delete(key(b"absent"), b"").await.unwrap());
 }
 
-pub async fn empty_parts_of_a_key_are_parts(subject: Subject<Cells>) {
+pub async fn keys_with_empty_parts_are_different_keys(subject: Subject<Cells>) {
     let cells = subject.open().await;
     let keys = [Key::new(b"", b""), Key::new(b"ab", b"c"), Key::new(b"a", b"bc"), Key::new(b"abc", b"")];
     for (number, key) in keys.iter().enumerate() {
@@ -30,7 +30,7 @@ pub async fn empty_parts_of_a_key_are_parts(subject: Subject<Cells>) {
     }
 }
 
-pub async fn the_largest_cells_are_taken(subject: Subject<Cells>) {
+pub async fn the_largest_cells_are_accepted(subject: Subject<Cells>) {
     let cells = subject.open().await;
     let (partition, clustering) = (vec![0xff; PARTITION_KEY_BYTES_MAX], vec![0xff; CLUSTERING_KEY_BYTES_MAX]);
     let (key, value) = (Key::new(&partition, &clustering), vec![0x5a; VALUE_BYTES_MAX]);

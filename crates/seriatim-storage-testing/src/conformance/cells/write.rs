@@ -1,19 +1,19 @@
-//! Writes that depend on what is there.
+//! Conditional writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{get, key, nth, reopen};
-use crate::conformance::{Subject, TASKS, breathe, join};
+use crate::conformance::{Subject, TASKS, join, yield_once};
 use seriatim_storage::{Cells, Key};
 
-pub async fn an_insert_writes_only_where_nothing_is(subject: Subject<Cells>) {
+pub async fn an_insert_writes_only_if_there_is_no_value(subject: Subject<Cells>) {
     let cells = subject.open().await;
     assert!(cells.insert_if_absent(key(b"k"), b"first").await.unwrap());
     assert!(!cells.insert_if_absent(key(b"k"), b"second").await.unwrap());
     assert!(!cells.insert_if_absent(key(b"k"), b"first").await.unwrap());
     assert_eq!(get(&cells, key(b"k")).await.unwrap(), "first");
-    // A neighbour is somebody else.
+    // A similar key is another key.
     assert!(cells.insert_if_absent(key(b"kk"), b"third").await.unwrap());
     assert!(cells.insert_if_absent(Key::new(b"pk", b""), b"fourth").await.unwrap());
     assert_eq!(get(&cells, key(b"kk")).await.unwrap(), "third");
@@ -21,7 +21,7 @@ pub async fn an_insert_writes_only_where_nothing_is(subject: Subject<Cells>) {
     assert_eq!(get(&cells, key(b"")).await, None);
 }
 
-pub async fn a_swap_writes_only_over_what_it_expects(subject: Subject<Cells>) {
+pub async fn a_swap_writes_only_over_the_expected_value(subject: Subject<Cells>) {
     let cells = subject.open().await;
     assert!(!cells.compare_and_swap(key(b"k"), b"", b"new").await.unwrap());
     assert_eq!(get(&cells, key(b"k")).await, None);
@@ -36,7 +36,7 @@ pub async fn a_swap_writes_only_over_what_it_expects(subject: Subject<Cells>) {
     assert!(cells.compare_and_swap(key(b"k"), b"new", b"new").await.unwrap());
 }
 
-pub async fn a_conditional_delete_removes_only_what_it_expects(subject: Subject<Cells>) {
+pub async fn a_conditional_delete_removes_only_the_expected_value(subject: Subject<Cells>) {
     let cells = subject.open().await;
     assert!(!cells.compare_and_delete(key(b"k"), b"").await.unwrap());
     assert!(cells.insert_if_absent(key(b"k"), b"value").await.unwrap());
@@ -49,7 +49,7 @@ pub async fn a_conditional_delete_removes_only_what_it_expects(subject: Subject<
     assert!(!cells.compare_and_delete(key(b"k"), b"value").await.unwrap());
 }
 
-pub async fn what_was_written_is_there_after_reopen(subject: Subject<Cells>) {
+pub async fn written_cells_are_there_after_reopen(subject: Subject<Cells>) {
     let mut cells = subject.open().await;
     for name in [b"inserted", b"swapped\0", b"deleted\0"] {
         assert!(cells.insert_if_absent(key(name), b"first").await.unwrap());
@@ -92,7 +92,7 @@ pub async fn of_many_deletes_one_wins(subject: Subject<Cells>) {
     }
 }
 
-pub async fn a_counter_that_is_swapped_loses_nothing(subject: Subject<Cells>) {
+pub async fn a_counter_that_is_swapped_counts_every_increment(subject: Subject<Cells>) {
     const INCREMENTS: usize = 25;
     let cells = subject.open().await;
     assert!(cells.insert_if_absent(key(b"counter"), &nth(0)).await.unwrap());
@@ -101,7 +101,7 @@ pub async fn a_counter_that_is_swapped_loses_nothing(subject: Subject<Cells>) {
         async move {
             let mut drawn = Vec::new();
             while drawn.len() < INCREMENTS {
-                breathe().await;
+                yield_once().await;
                 let there = get(&cells, key(b"counter")).await.unwrap();
                 let next = u64::from_be_bytes(there[..].try_into().unwrap()) + 1;
                 if cells.compare_and_swap(key(b"counter"), &there, &next.to_be_bytes()).await.unwrap() {
@@ -118,21 +118,21 @@ pub async fn a_counter_that_is_swapped_loses_nothing(subject: Subject<Cells>) {
     assert_eq!(get(&cells, key(b"counter")).await.unwrap(), nth(TASKS * INCREMENTS)[..]);
 }
 
-pub async fn inserts_and_deletes_make_a_lock(subject: Subject<Cells>) {
+pub async fn inserts_and_deletes_can_be_used_as_a_lock(subject: Subject<Cells>) {
     let cells = subject.open().await;
-    let inside = Arc::new(AtomicUsize::new(0));
+    let holders = Arc::new(AtomicUsize::new(0));
     join(subject.tasks(TASKS, |task| {
-        let (cells, inside, env) = (cells.clone(), inside.clone(), subject.env.clone());
+        let (cells, holders, env) = (cells.clone(), holders.clone(), subject.env.clone());
         async move {
-            let mut entered = 0;
-            while entered < 10 {
+            let mut acquired = 0;
+            while acquired < 10 {
                 if !cells.insert_if_absent(key(b"lock"), &nth(task)).await.unwrap() {
                     env.sleep(std::time::Duration::from_millis(1)).await;
                     continue;
                 }
-                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "somebody else is inside");
-                entered += 1;
-                inside.fetch_sub(1, Ordering::SeqCst);
+                assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "another task holds the lock");
+                acquired += 1;
+                holders.fetch_sub(1, Ordering::SeqCst);
                 assert!(cells.compare_and_delete(key(b"lock"), &nth(task)).await.unwrap());
             }
         }

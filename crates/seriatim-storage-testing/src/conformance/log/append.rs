@@ -1,4 +1,4 @@
-//! Appending, when nothing is in the way.
+//! Appends that succeed.
 
 use std::sync::Arc;
 
@@ -46,11 +46,11 @@ pub async fn appends_of_any_size_are_dense(subject: Subject<Log>) {
     assert_eq!(bodies(&log, PARTITION).await, expected);
 }
 
-pub async fn entries_of_megabytes_come_back_whole(subject: Subject<Log>) {
+pub async fn entries_of_megabytes_are_read_as_written(subject: Subject<Log>) {
     let log = subject.open().await;
     let owner = log.take(PARTITION).await.unwrap();
     let large: Vec<u8> = (0..(1_u32 << 20) + 77).map(|i| (i ^ (i >> 8)).to_le_bytes()[0]).collect();
-    let group = [&b"before"[..], &large, b"between", &large, b"behind"];
+    let group = [&b"before"[..], &large, b"between", &large, b"after"];
     append(&log, &owner, 1, &group).await.unwrap();
     append(&log, &owner, 6, &[&large]).await.unwrap();
     let found = bodies(&log, PARTITION).await;
@@ -58,10 +58,10 @@ pub async fn entries_of_megabytes_come_back_whole(subject: Subject<Log>) {
     assert!(found[5] == large);
 }
 
-pub async fn the_largest_append_is_taken(subject: Subject<Log>) {
+pub async fn the_largest_append_is_accepted(subject: Subject<Log>) {
     let log = subject.open().await;
     let owner = log.take(PARTITION).await.unwrap();
-    // Two entries of the largest size fill an append to the byte. What their digest says does not matter here.
+    // Two entries of the largest size fill an append to the byte. Their digest does not matter here.
     let bare = {
         let mut bare = entries(&owner, &[""]);
         let bytes = bare.as_bytes().len();
@@ -78,12 +78,16 @@ pub async fn the_largest_append_is_taken(subject: Subject<Log>) {
     log.append(&owner, offset(1), &group).await.unwrap();
     for at in 1..=2 {
         let read = log.read(PARTITION, offset(at), ReadLimit::default()).await.unwrap();
-        assert_eq!(read.len(), 1, "one entry is more than a read holds, and comes all the same");
+        assert_eq!(
+            read.len(),
+            1,
+            "one entry is larger than the limit of a read, and is returned nevertheless"
+        );
         assert!(read.iter().next().unwrap().1.body() == body);
     }
 }
 
-pub async fn an_append_of_as_many_entries_as_allowed_is_taken(subject: Subject<Log>) {
+pub async fn an_append_of_as_many_entries_as_allowed_is_accepted(subject: Subject<Log>) {
     let log = subject.open().await;
     let owner = log.take(PARTITION).await.unwrap();
     let mut group = Entries::new(owner.next_append_id());
@@ -128,7 +132,7 @@ pub async fn thousands_of_entries_are_kept_in_order(subject: Subject<Log>) {
     }
 }
 
-pub async fn partitions_are_written_side_by_side(subject: Subject<Log>) {
+pub async fn partitions_are_written_at_the_same_time(subject: Subject<Log>) {
     let log = Arc::new(subject.open().await);
     let partitions: Vec<_> = (0..8).map(|id| Partition::new(1 + u32::from(id) % 2, id)).collect();
     join(subject.tasks(partitions.len(), |task| {

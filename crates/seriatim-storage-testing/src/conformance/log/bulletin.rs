@@ -1,10 +1,10 @@
-//! What is posted beside the log.
+//! The bulletin next to the log.
 
 use super::reopen;
 use crate::conformance::{Subject, TASKS, join};
 use seriatim_storage::{BULLETIN_KEY_BYTES_MAX, BULLETIN_VALUE_BYTES_MAX, BulletinError, Log};
 
-pub async fn what_was_posted_last_is_read(subject: Subject<Log>) {
+pub async fn the_value_posted_last_is_read(subject: Subject<Log>) {
     let log = subject.open().await;
     let bulletin = log.bulletin();
     assert_eq!(bulletin.get("a").await, Ok(None));
@@ -16,7 +16,7 @@ pub async fn what_was_posted_last_is_read(subject: Subject<Log>) {
     assert_eq!(bulletin.get("ab").await, Ok(None));
 }
 
-pub async fn what_was_posted_is_there_after_reopen(subject: Subject<Log>) {
+pub async fn posted_values_are_there_after_reopen(subject: Subject<Log>) {
     let mut log = subject.open().await;
     for session in 0..3_u8 {
         log.bulletin().put("last", &[session]).await.unwrap();

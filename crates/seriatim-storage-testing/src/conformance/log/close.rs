@@ -1,15 +1,15 @@
-//! The end of a log.
+//! Closing a log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::{PARTITION, append, bodies, entries, offset};
-use crate::conformance::{Subject, breathe, join};
+use crate::conformance::{Subject, join, yield_once};
 use seriatim_storage::{AppendError, Log, LogError, ReadLimit};
 use seriatim_types::{Partition, PartitionOffset};
 
-pub async fn a_closed_log_says_so(subject: Subject<Log>) {
+pub async fn a_closed_log_refuses_every_call(subject: Subject<Log>) {
     let log = subject.open().await;
     let owner = log.take(PARTITION).await.unwrap();
     append(&log, &owner, 1, &["a"]).await.unwrap();
@@ -39,7 +39,7 @@ pub async fn a_log_may_be_closed_twice(subject: Subject<Log>) {
     assert_eq!(bodies(&subject.open().await, PARTITION).await, [b"a"]);
 }
 
-pub async fn waiting_followers_are_told_that_the_log_is_closed(subject: Subject<Log>) {
+pub async fn waiting_followers_get_an_error_when_the_log_is_closed(subject: Subject<Log>) {
     let log = subject.open().await;
     let owner = log.take(PARTITION).await.unwrap();
     append(&log, &owner, 1, &["a"]).await.unwrap();
@@ -66,7 +66,7 @@ pub async fn waiting_followers_are_told_that_the_log_is_closed(subject: Subject<
     }
 }
 
-pub async fn closing_answers_what_is_under_way(subject: Subject<Log>) {
+pub async fn closing_answers_appends_in_progress(subject: Subject<Log>) {
     let log = Arc::new(subject.open().await);
     let owner = log.take(PARTITION).await.unwrap();
     let answers: Vec<_> = (1..=50)
@@ -87,7 +87,7 @@ pub async fn closing_answers_what_is_under_way(subject: Subject<Log>) {
     assert_eq!(bodies(&subject.open().await, PARTITION).await, committed);
 }
 
-pub async fn what_is_acknowledged_while_the_log_closes_is_kept(subject: Subject<Log>) {
+pub async fn appends_acknowledged_while_the_log_closes_are_kept(subject: Subject<Log>) {
     let log = subject.open().await;
     let partitions: Vec<_> = (0..4).map(|id| Partition::new(1, id)).collect();
     let owners = log.take_all(&partitions).await.unwrap();
@@ -98,17 +98,17 @@ pub async fn what_is_acknowledged_while_the_log_closes_is_kept(subject: Subject<
         writers.push(subject.env.spawn(async move {
             let mut at = 1;
             loop {
-                breathe().await;
+                yield_once().await;
                 match append(&log, &owner, at, &[format!("entry {at}")]).await {
                     Ok(_) => at += 1,
                     Err(AppendError::Closed) => return at,
-                    // The append was a conflict that could not be looked at any more: closing came between.
+                    // A conflict whose entry could not be read, because the log was closed meanwhile.
                     Err(error) => panic!("{error}"),
                 }
             }
         }));
     }
-    // Until each of them is at work.
+    // Wait until each of them appends.
     for partition in &partitions {
         log.follow(*partition, offset(3)).next(ReadLimit::entries(1)).await.unwrap();
     }

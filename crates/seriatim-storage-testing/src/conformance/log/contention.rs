@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{PARTITION, append, bodies, offset};
-use crate::conformance::{Subject, TASKS, breathe, join};
+use crate::conformance::{Subject, TASKS, join, yield_once};
 use seriatim_storage::{AppendError, Log, ReadLimit};
 use seriatim_types::PartitionOffset;
 
-/// Appends that each task gets through.
+/// How many appends each task must succeed with.
 const APPENDS: usize = 12;
 
 /// The bodies that were acknowledged, by offset: each offset once.
@@ -29,7 +29,7 @@ pub async fn one_append_wins_each_offset(subject: Subject<Log>) {
         async move {
             let mut acknowledged = Vec::new();
             while acknowledged.len() < APPENDS {
-                breathe().await;
+                yield_once().await;
                 let at = log.tail(PARTITION).await.unwrap();
                 let body = format!("task {task} {}", acknowledged.len());
                 match append(&log, &owner, at.get(), &[&body]).await {
@@ -48,14 +48,14 @@ pub async fn one_append_wins_each_offset(subject: Subject<Log>) {
     assert_eq!(found, acknowledged.into_values().collect::<Vec<_>>());
 }
 
-pub async fn owners_that_push_each_other_out_lose_nothing(subject: Subject<Log>) {
+pub async fn owners_that_replace_each_other_lose_nothing(subject: Subject<Log>) {
     let log = Arc::new(subject.open().await);
     let acknowledged = join(subject.tasks(TASKS / 2, |task| {
         let log = log.clone();
         async move {
             let mut acknowledged = Vec::new();
             for round in 0..APPENDS {
-                breathe().await;
+                yield_once().await;
                 let owner = log.take(PARTITION).await.unwrap();
                 let mut at = owner.tail();
                 for part in 0..3 {
@@ -66,7 +66,7 @@ pub async fn owners_that_push_each_other_out_lose_nothing(subject: Subject<Log>)
                             at = receipt.next();
                         }
                         Err(AppendError::StaleEpoch { .. }) => break,
-                        Err(error) => panic!("an owner meets no conflict before it is stale: {error}"),
+                        Err(error) => panic!("an owner has no conflict before it is stale: {error}"),
                     }
                 }
             }
@@ -79,7 +79,7 @@ pub async fn owners_that_push_each_other_out_lose_nothing(subject: Subject<Log>)
     assert_eq!(found, acknowledged.into_values().collect::<Vec<_>>());
 }
 
-pub async fn a_reader_sees_whole_appends_only(subject: Subject<Log>) {
+pub async fn a_reader_reads_only_whole_appends(subject: Subject<Log>) {
     const GROUP: u64 = 10;
     const GROUPS: u64 = 60;
     let log = Arc::new(subject.open().await);
@@ -88,7 +88,7 @@ pub async fn a_reader_sees_whole_appends_only(subject: Subject<Log>) {
         subject.env.spawn(async move {
             let owner = log.take(PARTITION).await.unwrap();
             for group in 0..GROUPS {
-                breathe().await;
+                yield_once().await;
                 let group_bodies = vec![format!("group {group}"); 10];
                 append(&log, &owner, 1 + group * GROUP, &group_bodies).await.unwrap();
             }
@@ -97,15 +97,15 @@ pub async fn a_reader_sees_whole_appends_only(subject: Subject<Log>) {
     join(subject.tasks(4, |_| {
         let log = log.clone();
         async move {
-            let mut seen = 0;
-            while seen < GROUPS * GROUP {
-                breathe().await;
-                let read = log.read(PARTITION, offset(seen + 1), ReadLimit::default()).await.unwrap();
+            let mut count = 0;
+            while count < GROUPS * GROUP {
+                yield_once().await;
+                let read = log.read(PARTITION, offset(count + 1), ReadLimit::default()).await.unwrap();
                 let tail = log.tail(PARTITION).await.unwrap();
                 assert!(read.next() <= tail, "what was read is committed");
-                seen += read.len() as u64;
-                assert_eq!(seen % GROUP, 0, "a part of an append was read");
-                assert_eq!((tail.get() - 1) % GROUP, 0, "the tail lies within an append");
+                count += read.len() as u64;
+                assert_eq!(count % GROUP, 0, "a part of an append was read");
+                assert_eq!((tail.get() - 1) % GROUP, 0, "the tail is in the middle of an append");
             }
         }
     }))

@@ -4,20 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{PARTITION, append, offset};
-use crate::conformance::{Subject, breathe, join};
+use crate::conformance::{Subject, join, yield_once};
 use seriatim_storage::{Follower, Log, ReadLimit};
 use seriatim_types::{Partition, PartitionOffset};
 
-/// Follows until `count` entries have come; checks that none is missing or comes twice.
+/// Follows until `count` entries were returned; checks that none is missing and none is returned twice.
 async fn follow(mut follower: Follower, count: u64, limit: ReadLimit) {
-    let mut seen = 0;
-    while seen < count {
-        assert_eq!(follower.offset(), offset(seen + 1));
+    let mut found = 0;
+    while found < count {
+        assert_eq!(follower.offset(), offset(found + 1));
         let read = follower.next(limit).await.unwrap();
-        assert!(!read.is_empty(), "a follower returns with something");
+        assert!(!read.is_empty(), "a follower returns at least one entry");
         for (at, entry) in read.iter() {
-            seen += 1;
-            assert_eq!(at, offset(seen));
+            found += 1;
+            assert_eq!(at, offset(found));
             assert_eq!(entry.body(), format!("entry {at}").as_bytes());
         }
     }
@@ -27,12 +27,12 @@ async fn follow(mut follower: Follower, count: u64, limit: ReadLimit) {
 async fn write(log: &Log, partition: Partition, count: u64) {
     let owner = log.take(partition).await.unwrap();
     for at in 1..=count {
-        breathe().await;
+        yield_once().await;
         append(log, &owner, at, &[format!("entry {at}")]).await.unwrap();
     }
 }
 
-pub async fn a_follower_gets_what_is_there_and_then_what_comes(subject: Subject<Log>) {
+pub async fn a_follower_reads_existing_entries_and_then_new_ones(subject: Subject<Log>) {
     let log = subject.open().await;
     let owner = log.take(PARTITION).await.unwrap();
     append(&log, &owner, 1, &["a", "b"]).await.unwrap();
@@ -46,7 +46,7 @@ pub async fn a_follower_gets_what_is_there_and_then_what_comes(subject: Subject<
     assert_eq!(join(vec![waiting]).await, [(offset(3), b"c".to_vec())]);
 }
 
-pub async fn a_follower_may_come_before_the_partition(subject: Subject<Log>) {
+pub async fn a_follower_may_start_before_the_partition_exists(subject: Subject<Log>) {
     let log = subject.open().await;
     let follower = log.follow(PARTITION, PartitionOffset::FIRST);
     let waiting = subject.env.spawn(follow(follower, 3, ReadLimit::default()));
@@ -69,7 +69,7 @@ pub async fn a_follower_waits_for_the_offset_that_it_was_given(subject: Subject<
     assert_eq!(join(vec![waiting]).await, [b"5"]);
 }
 
-pub async fn many_followers_see_every_entry(subject: Subject<Log>) {
+pub async fn many_followers_read_every_entry(subject: Subject<Log>) {
     let log = subject.open().await;
     let followers = subject.tasks(32, |task| {
         let follower = log.follow(PARTITION, PartitionOffset::FIRST);
@@ -103,18 +103,18 @@ pub async fn a_follower_that_is_cancelled_skips_nothing(subject: Subject<Log>) {
     };
     let mut follower = log.follow(PARTITION, PartitionOffset::FIRST);
     let shortest = Duration::from_micros(1);
-    let (mut seen, mut patience) = (0, shortest);
-    while seen < 200 {
+    let (mut found, mut timeout) = (0, shortest);
+    while found < 200 {
         let next = follower.next(ReadLimit::entries(3));
-        let Ok(read) = subject.env.timeout(patience, next).await else {
-            // Cancelled at a later point each time, until it comes through.
-            patience *= 2;
+        let Ok(read) = subject.env.timeout(timeout, next).await else {
+            // The timeout cancels the call at a later point each time, until the call succeeds.
+            timeout *= 2;
             continue;
         };
-        patience = shortest;
+        timeout = shortest;
         for (at, entry) in read.unwrap().iter() {
-            seen += 1;
-            assert_eq!(at, offset(seen));
+            found += 1;
+            assert_eq!(at, offset(found));
             assert_eq!(entry.body(), format!("entry {at}").as_bytes());
         }
     }
@@ -130,7 +130,7 @@ pub async fn an_offset_counts_as_committed_when_it_can_be_read(subject: Subject<
         assert!(early.is_err(), "nothing is at {at} yet");
         append(&log, &owner, at, &["x"]).await.unwrap();
         committed.await.unwrap();
-        // At once for what is there already.
+        // Returns at once for an entry that exists.
         log.backend().committed(PARTITION, PartitionOffset::FIRST).await.unwrap();
     }
 }

@@ -20,7 +20,7 @@ pub mod unverified;
 
 use seriatim_types::{Partition, PartitionOffset, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset};
 
-use super::{Subject, breathe};
+use super::{Subject, yield_once};
 use seriatim_storage::{AppendError, Digest, Entries, Header, Log, Owner, ReadLimit, Receipt};
 
 /// Where most clauses write.
@@ -30,7 +30,7 @@ fn offset(value: u64) -> PartitionOffset {
     PartitionOffset::new(value).expect("offsets start at 1")
 }
 
-/// A header for a body of which nothing else matters.
+/// A header for a body; its other fields do not matter.
 fn header(body: &[u8]) -> Header<'static> {
     Header {
         workspace: WorkspaceId::FIRST,
@@ -67,7 +67,7 @@ async fn bodies(log: &Log, partition: Partition) -> Vec<Vec<u8>> {
     let mut bodies = Vec::new();
     let mut next = PartitionOffset::FIRST;
     loop {
-        breathe().await;
+        yield_once().await;
         let read = log.read(partition, next, ReadLimit::default()).await.unwrap();
         assert_eq!(read.first(), next);
         for (at, entry) in read.iter() {
@@ -78,7 +78,7 @@ async fn bodies(log: &Log, partition: Partition) -> Vec<Vec<u8>> {
         }
         assert_eq!(read.next(), next);
         if read.is_empty() {
-            assert_eq!(log.tail(partition).await, Ok(next), "the tail is behind the last entry");
+            assert_eq!(log.tail(partition).await, Ok(next), "the tail is after the last entry");
             return bodies;
         }
     }

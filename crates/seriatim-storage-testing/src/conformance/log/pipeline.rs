@@ -1,16 +1,16 @@
-//! Appends that are submitted before the last one is answered.
+//! Appends that are submitted before the previous one is answered.
 
 use super::{PARTITION, append, bodies, entries, offset};
 use crate::conformance::Subject;
 use seriatim_storage::{AppendError, Log, ReadLimit};
 
-pub async fn appends_are_taken_in_the_order_of_their_calls(subject: Subject<Log>) {
+pub async fn appends_are_written_in_the_order_of_their_calls(subject: Subject<Log>) {
     let log = subject.open().await;
     let owner = log.take(PARTITION).await.unwrap();
     let mut answers: Vec<_> = (1..=200)
         .map(|at| log.append(&owner, offset(at), &entries(&owner, &[format!("entry {at}")])))
         .collect();
-    // Whoever waits first does not matter.
+    // The order of waiting for the answers does not matter.
     answers.reverse();
     for answer in answers {
         answer.await.unwrap();
@@ -19,14 +19,14 @@ pub async fn appends_are_taken_in_the_order_of_their_calls(subject: Subject<Log>
     assert_eq!(bodies(&log, PARTITION).await, expected);
 }
 
-pub async fn an_append_behind_a_refused_one_is_refused_too(subject: Subject<Log>) {
+pub async fn an_append_after_a_refused_one_is_refused_too(subject: Subject<Log>) {
     let log = subject.open().await;
     let owner = log.take(PARTITION).await.unwrap();
     let good = log.append(&owner, offset(1), &entries(&owner, &["a"]));
     let bad = log.append(&owner, offset(3), &entries(&owner, &["x", "y"]));
-    let behind = log.append(&owner, offset(5), &entries(&owner, &["z"]));
+    let after = log.append(&owner, offset(5), &entries(&owner, &["z"]));
     good.await.unwrap();
-    for answer in [bad.await, behind.await] {
+    for answer in [bad.await, after.await] {
         let refused = answer.unwrap_err();
         assert!(matches!(refused, AppendError::Conflict { found: None, .. }), "{refused}");
     }
@@ -48,7 +48,7 @@ pub async fn of_two_appends_at_one_offset_the_first_wins(subject: Subject<Log>) 
     assert_eq!(bodies(&log, PARTITION).await, vec![b"first"; 20]);
 }
 
-pub async fn an_append_goes_on_when_its_future_is_dropped(subject: Subject<Log>) {
+pub async fn an_append_continues_when_its_future_is_dropped(subject: Subject<Log>) {
     let log = subject.open().await;
     let owner = log.take(PARTITION).await.unwrap();
     for at in 1..=10 {
@@ -57,7 +57,7 @@ pub async fn an_append_goes_on_when_its_future_is_dropped(subject: Subject<Log>)
     append(&log, &owner, 11, &["awaited"]).await.unwrap();
     let found = bodies(&log, PARTITION).await;
     assert_eq!((found.len(), &found[0][..]), (11, &b"dropped 1"[..]));
-    // Nobody awaits anything: a follower sees it come all the same.
+    // Without awaiting anything: a follower reads the entry nevertheless.
     drop(log.append(&owner, offset(12), &entries(&owner, &["last"])));
     let mut follower = log.follow(PARTITION, offset(12));
     let read = follower.next(ReadLimit::default()).await.unwrap();

@@ -22,7 +22,7 @@ pub async fn an_unknown_partition_is_empty(subject: Subject<Log>) {
     }
 }
 
-pub async fn at_and_beyond_the_tail_there_is_nothing(subject: Subject<Log>) {
+pub async fn at_and_after_the_tail_there_is_nothing(subject: Subject<Log>) {
     let log = subject.open().await;
     let owner = log.take(PARTITION).await.unwrap();
     append(&log, &owner, 1, &["a", "b"]).await.unwrap();
@@ -33,7 +33,7 @@ pub async fn at_and_beyond_the_tail_there_is_nothing(subject: Subject<Log>) {
     }
 }
 
-pub async fn a_read_gives_what_its_limit_of_entries_admits(subject: Subject<Log>) {
+pub async fn a_read_returns_what_its_limit_of_entries_allows(subject: Subject<Log>) {
     let log = subject.open().await;
     let owner = log.take(PARTITION).await.unwrap();
     append(&log, &owner, 1, &["1", "2", "3"]).await.unwrap();
@@ -50,7 +50,7 @@ pub async fn a_read_gives_what_its_limit_of_entries_admits(subject: Subject<Log>
     }
 }
 
-pub async fn a_read_gives_what_its_limit_of_bytes_admits(subject: Subject<Log>) {
+pub async fn a_read_returns_what_its_limit_of_bytes_allows(subject: Subject<Log>) {
     let log = subject.open().await;
     let owner = log.take(PARTITION).await.unwrap();
     let group = entries(&owner, &[[7; 100]; 10]);
@@ -74,7 +74,7 @@ pub async fn a_read_gives_what_its_limit_of_bytes_admits(subject: Subject<Log>) 
     }
 }
 
-pub async fn a_read_is_bounded_whatever_was_asked_for(subject: Subject<Log>) {
+pub async fn a_read_is_bounded_whatever_its_limit_is(subject: Subject<Log>) {
     let log = subject.open().await;
     let owner = log.take(PARTITION).await.unwrap();
     let mut group = Entries::new(owner.next_append_id());
@@ -90,7 +90,7 @@ pub async fn a_read_is_bounded_whatever_was_asked_for(subject: Subject<Log>) {
     assert_eq!((rest.first(), rest.len()), (offset(4), 3));
 }
 
-pub async fn headers_and_bodies_come_back_byte_for_byte(subject: Subject<Log>) {
+pub async fn headers_and_bodies_are_read_byte_for_byte(subject: Subject<Log>) {
     let log = subject.open().await;
     let owner = log.take(PARTITION).await.unwrap();
     let draws: Vec<_> = (0..40)

@@ -1,4 +1,4 @@
-//! Appends that are refused leave nothing behind.
+//! Refused appends, which leave nothing in the log.
 
 use super::{PARTITION, append, bodies, entries, offset, reopen};
 use crate::conformance::Subject;
@@ -40,7 +40,7 @@ pub async fn an_append_before_the_tail_is_a_conflict(subject: Subject<Log>) {
     assert_eq!(bodies(&log, PARTITION).await, [b"a", b"b"]);
 }
 
-pub async fn an_append_beyond_the_tail_is_a_conflict(subject: Subject<Log>) {
+pub async fn an_append_after_the_tail_is_a_conflict(subject: Subject<Log>) {
     let log = subject.open().await;
     let owner = log.take(PARTITION).await.unwrap();
     append(&log, &owner, 1, &["a"]).await.unwrap();
@@ -56,7 +56,7 @@ pub async fn an_append_beyond_the_tail_is_a_conflict(subject: Subject<Log>) {
     assert_eq!(bodies(&log, PARTITION).await, [b"a", b"b"]);
 }
 
-pub async fn a_stale_owner_with_a_wrong_offset_is_told_that_it_is_stale(subject: Subject<Log>) {
+pub async fn a_stale_owner_with_a_wrong_offset_gets_the_error_of_a_stale_owner(subject: Subject<Log>) {
     let log = subject.open().await;
     let stale = log.take(PARTITION).await.unwrap();
     append(&log, &stale, 1, &["a"]).await.unwrap();
@@ -81,7 +81,7 @@ pub async fn a_refused_append_leaves_nothing_after_reopen(subject: Subject<Log>)
     assert_eq!(bodies(&log, PARTITION).await, [b"a"]);
 }
 
-pub async fn an_append_whose_reply_was_lost_is_known_when_it_is_repeated(subject: Subject<Log>) {
+pub async fn an_append_whose_reply_was_lost_is_recognized_when_it_is_repeated(subject: Subject<Log>) {
     let log = subject.open().await;
     let owner = log.take(PARTITION).await.unwrap();
     let group = entries(&owner, &["a", "b"]);
@@ -116,6 +116,6 @@ pub async fn a_malformed_append_is_refused(subject: Subject<Log>) {
     }
     let last = PartitionOffset::new(u64::MAX).unwrap();
     let refused = log.append(&owner, last, &entries(&owner, &["a"])).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Invalid, "the offset behind it does not exist");
+    assert_eq!(refused.kind(), ErrorKind::Invalid, "there is no offset after it");
     assert!(bodies(&log, PARTITION).await.is_empty());
 }

@@ -29,7 +29,7 @@ pub async fn everything_appended_is_there_after_reopen(subject: Subject<Log>) {
     }
 }
 
-pub async fn entries_come_back_byte_for_byte_after_reopen(subject: Subject<Log>) {
+pub async fn entries_are_read_byte_for_byte_after_reopen(subject: Subject<Log>) {
     let mut log = subject.open().await;
     let owner = log.take(PARTITION).await.unwrap();
     let large = vec![0xee; (1 << 20) + 1];
@@ -40,7 +40,7 @@ pub async fn entries_come_back_byte_for_byte_after_reopen(subject: Subject<Log>)
     assert!(read.as_bytes() == group.as_bytes());
 }
 
-pub async fn appends_go_on_where_they_were_after_reopen(subject: Subject<Log>) {
+pub async fn appends_continue_at_the_tail_after_reopen(subject: Subject<Log>) {
     let mut log = subject.open().await;
     let mut expected = Vec::new();
     for session in 0..4 {

@@ -8,7 +8,7 @@ use crate::conformance::{Subject, TASKS, join};
 use seriatim_storage::{AppendError, Log, ReadLimit};
 use seriatim_types::{Partition, PartitionOffset};
 
-pub async fn a_fresh_partition_ends_at_1(subject: Subject<Log>) {
+pub async fn a_new_partition_has_the_tail_1(subject: Subject<Log>) {
     let log = subject.open().await;
     assert_eq!(log.tail(PARTITION).await, Ok(PartitionOffset::FIRST));
     let owner = log.take(PARTITION).await.unwrap();
@@ -27,7 +27,7 @@ pub async fn taking_a_partition_raises_its_epoch(subject: Subject<Log>) {
     }
 }
 
-pub async fn an_epoch_is_remembered_after_reopen(subject: Subject<Log>) {
+pub async fn an_epoch_is_kept_after_reopen(subject: Subject<Log>) {
     let mut log = subject.open().await;
     let mut last = log.take(PARTITION).await.unwrap().epoch();
     for _ in 0..3 {
@@ -38,7 +38,7 @@ pub async fn an_epoch_is_remembered_after_reopen(subject: Subject<Log>) {
     }
 }
 
-pub async fn taking_tells_where_the_partition_ends(subject: Subject<Log>) {
+pub async fn taking_returns_the_tail_of_the_partition(subject: Subject<Log>) {
     let log = subject.open().await;
     let first = log.take(PARTITION).await.unwrap();
     append(&log, &first, 1, &["a", "b", "c"]).await.unwrap();
@@ -48,9 +48,9 @@ pub async fn taking_tells_where_the_partition_ends(subject: Subject<Log>) {
     assert_eq!(bodies(&log, PARTITION).await, [b"a", b"b", b"c", b"d"]);
 }
 
-pub async fn owners_come_in_the_order_of_their_partitions(subject: Subject<Log>) {
+pub async fn owners_are_returned_in_the_order_of_their_partitions(subject: Subject<Log>) {
     let log = subject.open().await;
-    // Each partition ends somewhere else, and neither order nor reverse order of the addresses is used.
+    // Each partition has another tail, and the list is neither ascending nor descending.
     let partitions = [(5, 1), (2, 9), (5, 0), (2, 300), (1, 5)].map(|(app, id)| Partition::new(app, id));
     for (count, partition) in partitions.iter().enumerate() {
         let owner = log.take(*partition).await.unwrap();
@@ -71,7 +71,7 @@ pub async fn taking_no_partition_gives_no_owner(subject: Subject<Log>) {
     assert_eq!(log.partitions().await, Ok(Vec::new()));
 }
 
-pub async fn two_applications_with_the_same_partition_number_do_not_meet(subject: Subject<Log>) {
+pub async fn two_applications_with_the_same_partition_number_are_separate(subject: Subject<Log>) {
     let log = subject.open().await;
     let (ours, theirs) = (Partition::new(1, 4), Partition::new(2, 4));
     let our_owner = log.take(ours).await.unwrap();
@@ -79,13 +79,13 @@ pub async fn two_applications_with_the_same_partition_number_do_not_meet(subject
     let their_owner = log.take(theirs).await.unwrap();
     assert_eq!(their_owner.tail(), PartitionOffset::FIRST);
     append(&log, &their_owner, 1, &["theirs"]).await.unwrap();
-    // Neither was shut out by the other.
+    // Taking one partition did not end the ownership of the other.
     append(&log, &our_owner, 3, &["ours again"]).await.unwrap();
     assert_eq!(bodies(&log, ours).await, [&b"ours"[..], b"ours too", b"ours again"]);
     assert_eq!(bodies(&log, theirs).await, [b"theirs"]);
 }
 
-pub async fn taking_a_partition_leaves_the_others_alone(subject: Subject<Log>) {
+pub async fn taking_a_partition_does_not_change_the_others(subject: Subject<Log>) {
     let log = subject.open().await;
     let other = Partition::new(7, 4);
     let owner = log.take(other).await.unwrap();
@@ -107,7 +107,7 @@ pub async fn the_partitions_are_those_that_were_taken(subject: Subject<Log>) {
     let waited =
         subject.env.timeout(std::time::Duration::from_millis(1), follower.next(ReadLimit::default())).await;
     assert!(waited.is_err(), "there is nothing to follow yet");
-    // Taken in another order, one of them twice.
+    // They are taken in another order, and one of them twice.
     for (app, id) in [(2, 256), (1, 7), (2, 1), (256, 0), (1, 7)] {
         log.take(Partition::new(app, id)).await.unwrap();
     }
@@ -117,7 +117,7 @@ pub async fn the_partitions_are_those_that_were_taken(subject: Subject<Log>) {
     assert_eq!(log.partitions().await, Ok(taken.to_vec()));
 }
 
-pub async fn of_many_that_take_a_partition_one_can_append(subject: Subject<Log>) {
+pub async fn of_many_tasks_that_take_a_partition_one_can_append(subject: Subject<Log>) {
     let log = Arc::new(subject.open().await);
     let owners = join(subject.tasks(TASKS, |_| {
         let log = log.clone();
@@ -141,7 +141,7 @@ pub async fn of_many_that_take_a_partition_one_can_append(subject: Subject<Log>)
     assert_eq!(bodies(&log, PARTITION).await, [b"mine"]);
 }
 
-pub async fn an_append_under_way_when_the_partition_is_taken_is_counted_or_refused(subject: Subject<Log>) {
+pub async fn an_append_in_progress_when_the_partition_is_taken_is_counted_or_refused(subject: Subject<Log>) {
     let log = subject.open().await;
     for round in 0..20 {
         let owner = log.take(PARTITION).await.unwrap();

@@ -1,4 +1,4 @@
-//! Appends without the checks where they cost (trust level 2).
+//! Appends without checks that have a cost (trust level 2).
 
 use super::{PARTITION, append, bodies, entries, offset, reopen};
 use crate::conformance::Subject;
@@ -31,7 +31,7 @@ pub async fn an_unverified_append_before_the_tail_is_refused_or_overwrites(subje
     }
 }
 
-pub async fn an_unverified_append_of_a_stale_owner_is_refused_or_gets_through(subject: Subject<Log>) {
+pub async fn an_unverified_append_of_a_stale_owner_is_refused_or_written(subject: Subject<Log>) {
     let log = subject.open().await;
     let stale = log.take(PARTITION).await.unwrap();
     log.take(PARTITION).await.unwrap();

@@ -1,4 +1,4 @@
-//! Many writes at once.
+//! Batches.
 
 use super::{get, key, keys, nth, reopen};
 use crate::conformance::{Subject, TASKS, join};
@@ -49,7 +49,7 @@ pub async fn an_empty_batch_changes_nothing(subject: Subject<Store>) {
     assert_eq!(keys(&store, b"p", ClusteringRange::all()).await, [b"k"]);
 }
 
-pub async fn a_batch_of_tens_of_thousands_of_writes_is_taken(subject: Subject<Store>) {
+pub async fn a_batch_of_tens_of_thousands_of_writes_is_accepted(subject: Subject<Store>) {
     const WRITES: usize = 50_000;
     let store = subject.open().await;
     let mut batch = Batch::new();
@@ -72,7 +72,7 @@ pub async fn a_batch_of_tens_of_thousands_of_writes_is_taken(subject: Subject<St
     }
 }
 
-pub async fn a_batch_of_many_megabytes_is_taken(subject: Subject<Store>) {
+pub async fn a_batch_of_many_megabytes_is_accepted(subject: Subject<Store>) {
     const VALUES: usize = 40;
     let store = subject.open().await;
     let value = |number: usize| vec![u8::try_from(number).unwrap(); (1 << 20) + number];
@@ -90,7 +90,7 @@ pub async fn a_batch_of_many_megabytes_is_taken(subject: Subject<Store>) {
     assert_eq!(scan.next().await, Ok(None));
 }
 
-pub async fn buffered_and_synced_writes_are_seen_alike(subject: Subject<Store>) {
+pub async fn buffered_and_synced_writes_can_be_read(subject: Subject<Store>) {
     let mut store = subject.open().await;
     for (round, durability) in [Durability::Buffered, Durability::Synced].into_iter().enumerate() {
         let mut batch = Batch::new();
@@ -98,7 +98,7 @@ pub async fn buffered_and_synced_writes_are_seen_alike(subject: Subject<Store>) 
         store.write(batch, durability).await.unwrap();
         assert_eq!(get(&store, key(&nth(round))).await.unwrap(), "value");
     }
-    store.put(key(b"behind"), b"value").await.unwrap();
+    store.put(key(b"last"), b"value").await.unwrap();
     store.sync().await.unwrap();
     store.sync().await.unwrap();
     store = reopen(&subject, store).await;
@@ -127,12 +127,12 @@ pub async fn batches_of_many_tasks_are_all_written(subject: Subject<Store>) {
     }
 }
 
-pub async fn what_is_written_is_durable_when_it_says_so(subject: Subject<Store>) {
+pub async fn the_count_of_durable_writes_is_correct(subject: Subject<Store>) {
     let store = subject.open().await;
     let mut last = store.written();
     for round in 0..10 {
         store.put(key(&nth(round)), b"value").await.unwrap();
-        assert!(store.written() >= last, "it only rises");
+        assert!(store.written() >= last, "the number only rises");
         last = store.written();
         assert!(store.durable() <= last);
     }

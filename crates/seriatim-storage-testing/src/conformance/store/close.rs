@@ -1,12 +1,12 @@
-//! The end of a store.
+//! Closing a store.
 
 use std::time::Duration;
 
 use super::{get, key};
-use crate::conformance::{Subject, breathe, join};
+use crate::conformance::{Subject, join, yield_once};
 use seriatim_storage::{Batch, ClusteringRange, Durability, Store, StoreError};
 
-pub async fn a_closed_store_says_so(subject: Subject<Store>) {
+pub async fn a_closed_store_refuses_every_call(subject: Subject<Store>) {
     let store = subject.open().await;
     store.put(key(b"k"), b"value").await.unwrap();
     let mut scan = store.scan(b"p", ClusteringRange::all());
@@ -37,14 +37,14 @@ pub async fn a_store_may_be_closed_twice(subject: Subject<Store>) {
     assert_eq!(get(&subject.open().await, key(b"k")).await.unwrap(), "value");
 }
 
-pub async fn what_is_acknowledged_while_the_store_closes_is_kept(subject: Subject<Store>) {
+pub async fn writes_acknowledged_while_the_store_closes_are_kept(subject: Subject<Store>) {
     let store = subject.open().await;
     let writers = subject.tasks(4, |task| {
         let store = store.clone();
         async move {
             let mut written = 0;
             loop {
-                breathe().await;
+                yield_once().await;
                 let name = [super::nth(task), super::nth(written)].concat();
                 match store.put(key(&name), b"value").await {
                     Ok(()) => written += 1,
@@ -54,7 +54,7 @@ pub async fn what_is_acknowledged_while_the_store_closes_is_kept(subject: Subjec
             }
         }
     });
-    // Until each of them is at work.
+    // Wait until each of them writes.
     for task in 0..4 {
         while get(&store, key(&[super::nth(task), super::nth(2)].concat())).await.is_none() {
             subject.env.sleep(Duration::from_millis(1)).await;

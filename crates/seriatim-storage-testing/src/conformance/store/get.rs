@@ -1,10 +1,10 @@
-//! Getting values, and which keys are the same.
+//! Reading values, and which keys are equal.
 
 use super::{get, key};
 use crate::conformance::Subject;
 use seriatim_storage::{Key, Store};
 
-pub async fn a_value_that_was_put_can_be_got(subject: Subject<Store>) {
+pub async fn a_value_that_was_put_can_be_read(subject: Subject<Store>) {
     let store = subject.open().await;
     assert_eq!(get(&store, key(b"k")).await, None);
     store.put(key(b"k"), b"value").await.unwrap();
@@ -14,7 +14,7 @@ pub async fn a_value_that_was_put_can_be_got(subject: Subject<Store>) {
     assert_eq!(get(&store, Key::new(b"q", b"k")).await, None);
 }
 
-pub async fn an_empty_value_is_not_absence(subject: Subject<Store>) {
+pub async fn an_empty_value_is_a_value(subject: Subject<Store>) {
     let store = subject.open().await;
     store.put(key(b"empty"), b"").await.unwrap();
     assert_eq!(get(&store, key(b"empty")).await.unwrap(), "");
@@ -51,9 +51,9 @@ pub async fn an_empty_partition_key_is_a_key(subject: Subject<Store>) {
     assert_eq!(pairs, [("".into(), "both".into()), ("k".into(), "empty".into())]);
 }
 
-pub async fn keys_with_other_borders_never_meet(subject: Subject<Store>) {
+pub async fn keys_that_join_to_the_same_bytes_are_different_keys(subject: Subject<Store>) {
     let store = subject.open().await;
-    // All of these read the same when their parts are put behind one another.
+    // The parts of each of these give the same bytes when they are joined.
     let borders: &[(&[u8], &[u8])] = &[
         (b"abc", b""),
         (b"ab", b"c"),
@@ -77,7 +77,7 @@ pub async fn keys_with_other_borders_never_meet(subject: Subject<Store>) {
     }
 }
 
-pub async fn many_values_come_in_the_order_of_their_keys(subject: Subject<Store>) {
+pub async fn many_values_are_returned_in_the_order_of_their_keys(subject: Subject<Store>) {
     let store = subject.open().await;
     for name in [&b"a"[..], b"b", b"c"] {
         store.put(key(name), name).await.unwrap();
@@ -100,7 +100,7 @@ pub async fn many_values_come_in_the_order_of_their_keys(subject: Subject<Store>
     assert_eq!(store.get_many(&[]).await.unwrap(), Vec::<Option<bytes::Bytes>>::new());
 }
 
-pub async fn thousands_of_keys_can_be_got_at_once(subject: Subject<Store>) {
+pub async fn thousands_of_keys_can_be_read_at_once(subject: Subject<Store>) {
     let store = subject.open().await;
     let mut batch = seriatim_storage::Batch::new();
     for number in 0..3_000 {

@@ -1,4 +1,4 @@
-//! What is too large, and what is not yet.
+//! The limits of sizes: the largest allowed value, and one byte more.
 
 use seriatim_types::ErrorKind;
 use seriatim_types::limits::{CLUSTERING_KEY_BYTES_MAX, PARTITION_KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -7,7 +7,7 @@ use super::{get, key, keys};
 use crate::conformance::Subject;
 use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Store};
 
-pub async fn the_largest_keys_are_taken(subject: Subject<Store>) {
+pub async fn the_largest_keys_are_accepted(subject: Subject<Store>) {
     let store = subject.open().await;
     let partition = vec![0xff; PARTITION_KEY_BYTES_MAX];
     // More of them than the first page of a scan holds, all of the largest size.
@@ -25,7 +25,7 @@ pub async fn the_largest_keys_are_taken(subject: Subject<Store>) {
     assert_eq!(scan.next().await, Ok(None));
 }
 
-pub async fn the_largest_value_is_taken(subject: Subject<Store>) {
+pub async fn the_largest_value_is_accepted(subject: Subject<Store>) {
     let store = subject.open().await;
     let value = vec![0x5a; VALUE_BYTES_MAX];
     store.put(key(b"k"), &value).await.unwrap();
@@ -33,7 +33,7 @@ pub async fn the_largest_value_is_taken(subject: Subject<Store>) {
     assert!(store.scan(b"p", ClusteringRange::all()).all().await.unwrap()[0].1 == value);
 }
 
-pub async fn what_is_too_large_is_refused_and_writes_nothing(subject: Subject<Store>) {
+pub async fn a_write_that_is_too_large_is_refused_and_writes_nothing(subject: Subject<Store>) {
     let store = subject.open().await;
     let (partition, endless) = (vec![1; PARTITION_KEY_BYTES_MAX + 1], vec![1; 100_000]);
     let clustering = vec![1; CLUSTERING_KEY_BYTES_MAX + 1];

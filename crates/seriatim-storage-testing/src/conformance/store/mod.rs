@@ -10,10 +10,10 @@ pub mod batch;
 pub mod close;
 pub mod get;
 pub mod limits;
-pub mod meanwhile;
 pub mod put;
 pub mod reopen;
 pub mod scan;
+pub mod scan_during_writes;
 
 use bytes::Bytes;
 
@@ -30,7 +30,7 @@ async fn get(store: &Store, key: Key<'_>) -> Option<Bytes> {
     store.get(key).await.unwrap()
 }
 
-/// The clustering keys of a partition that lie in a range.
+/// The clustering keys of a partition that are in a range.
 async fn keys(store: &Store, partition: &[u8], range: ClusteringRange) -> Vec<Vec<u8>> {
     let pairs = store.scan(partition, range).all().await.unwrap();
     pairs.into_iter().map(|(clustering, _)| clustering.to_vec()).collect()

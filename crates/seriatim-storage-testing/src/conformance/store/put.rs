@@ -29,7 +29,7 @@ pub async fn a_removed_key_is_absent(subject: Subject<Store>) {
     assert_eq!(get(&store, key(b"b")).await.unwrap(), "again");
 }
 
-pub async fn values_of_megabytes_come_back_whole(subject: Subject<Store>) {
+pub async fn values_of_megabytes_are_read_as_written(subject: Subject<Store>) {
     let store = subject.open().await;
     let value: Vec<u8> = (0..(1_u32 << 20) + 13).map(|i| (i ^ (i >> 8)).to_le_bytes()[0]).collect();
     store.put(key(b"put"), &value).await.unwrap();
@@ -53,7 +53,7 @@ pub async fn keys_and_values_may_have_any_bytes(subject: Subject<Store>) {
     store.write(batch, Durability::Buffered).await.unwrap();
     for name in &names {
         assert_eq!(get(&store, Key::new(name, name)).await.unwrap(), name);
-        // 'p' itself is one of the names, and lies in a partition with all others.
+        // 'p' itself is one of the names, and its partition has all the others.
         let found = keys(&store, name, ClusteringRange::all()).await;
         assert_eq!(found.len(), if name == b"p" { names.len() } else { 1 });
     }
@@ -61,7 +61,7 @@ pub async fn keys_and_values_may_have_any_bytes(subject: Subject<Store>) {
     assert_eq!(keys(&store, b"p", ClusteringRange::all()).await, names);
 }
 
-pub async fn a_write_is_seen_by_every_task_when_it_has_returned(subject: Subject<Store>) {
+pub async fn a_write_can_be_read_by_every_task_when_it_has_returned(subject: Subject<Store>) {
     let store = subject.open().await;
     for round in 0..50_u8 {
         store.put(key(b"k"), &[round]).await.unwrap();

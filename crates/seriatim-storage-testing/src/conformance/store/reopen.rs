@@ -45,7 +45,7 @@ pub async fn what_was_removed_stays_removed_after_reopen(subject: Subject<Store>
     assert_eq!(get(&store, key(b"b")).await, None);
 }
 
-pub async fn a_store_can_be_opened_again_and_again(subject: Subject<Store>) {
+pub async fn a_store_can_be_opened_many_times(subject: Subject<Store>) {
     let mut store = subject.open().await;
     for round in 0..5 {
         store.put(key(&nth(round)), &nth(round)).await.unwrap();

@@ -6,13 +6,13 @@ use super::{key, keys, nth};
 use crate::conformance::Subject;
 use seriatim_storage::{Batch, ClusteringRange, Durability, Key, Store};
 
-/// Names that sort one way by bytes and another way by most other rules.
+/// Names whose order by bytes differs from most other orders.
 const NAMES: [&[u8]; 12] =
     [b"", b"\0", b"\0\0", b"\0\xff", b"\x01", b"A", b"a", b"a\0", b"ab", b"b", b"\x80", b"\xff\xff"];
 
 async fn with_names(subject: &Subject<Store>) -> Store {
     let store = subject.open().await;
-    // Written from both ends, so that the order of writing is no order of keys.
+    // Written from both ends, so that they are not written in the order of the keys.
     for (first, last) in NAMES.iter().zip(NAMES.iter().rev()) {
         store.put(key(last), last).await.unwrap();
         store.put(key(first), first).await.unwrap();
@@ -41,7 +41,7 @@ pub async fn a_scan_ascends_by_bytes(subject: Subject<Store>) {
 
 pub async fn a_scan_includes_its_start_and_excludes_its_finish(subject: Subject<Store>) {
     let store = with_names(&subject).await;
-    // Every pair of bounds, on keys and between them, against the definition.
+    // Every pair of bounds, on keys and between them, compared with the definition of a range.
     let mut bounds: Vec<Vec<u8>> = NAMES.iter().map(|name| name.to_vec()).collect();
     bounds.extend([b"@".to_vec(), b"aa".to_vec(), b"\x81".to_vec(), b"\xff".to_vec(), vec![0xff; 3]]);
     for start in &bounds {
@@ -54,7 +54,7 @@ pub async fn a_scan_includes_its_start_and_excludes_its_finish(subject: Subject<
     }
 }
 
-pub async fn an_absurd_range_gives_nothing(subject: Subject<Store>) {
+pub async fn an_empty_range_gives_nothing(subject: Subject<Store>) {
     let store = with_names(&subject).await;
     for (start, finish) in [(&b"b"[..], &b"a"[..]), (b"a", b"a"), (b"", b""), (b"\xff\xff\xff", b"\0")] {
         let range = ClusteringRange::new(start, finish);
@@ -151,7 +151,7 @@ pub async fn a_scan_over_thousands_of_pairs_gives_each_once(subject: Subject<Sto
 
 pub async fn a_scan_over_large_values_gives_each_once(subject: Subject<Store>) {
     let store = subject.open().await;
-    // More than one page can hold, in values of which some fill a page alone.
+    // More bytes than one page can have, in values of which some fill a page alone.
     let sizes = [3 << 20, 1, 5 << 20, 0, 2 << 20, 2 << 20, 2 << 20, 7];
     let value = |number: usize| vec![u8::try_from(number).unwrap(); sizes[number]];
     for number in 0..sizes.len() {
@@ -175,7 +175,7 @@ pub async fn a_page_of_a_scan_is_as_full_as_allowed(subject: Subject<Store>) {
     }
     let end = store.backend().scan_page(b"p", &ClusteringRange::from(&nth(1_090)), 16).await.unwrap();
     assert_eq!(end.len(), 10, "there are no more");
-    // Bytes fill a page too: of values that are a little more than a quarter of one, three fit.
+    // Bytes fill a page too: of values that are slightly larger than a quarter of a page, three fit.
     let value = vec![1; limits::SCAN_PAGE_BYTES_MAX / 4 + 1];
     for number in 0..5 {
         store.put(Key::new(b"large", &nth(number)), &value).await.unwrap();

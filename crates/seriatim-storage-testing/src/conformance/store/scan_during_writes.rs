@@ -1,24 +1,24 @@
-//! Scans while writes go on.
+//! Scans during writes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{key, nth};
-use crate::conformance::{Subject, breathe, join};
+use crate::conformance::{Subject, join, yield_once};
 use seriatim_storage::{Batch, ClusteringRange, Durability, Store};
 
-/// Keys that are there all the while: the multiples of 3. The others come and go.
+/// The number of keys. Multiples of 3 exist all the time; the others are written and removed during the test.
 const KEYS: usize = 3_000;
 
-fn lasting() -> impl Iterator<Item = usize> {
+fn lasting_keys() -> impl Iterator<Item = usize> {
     (0..KEYS).step_by(3)
 }
 
-pub async fn a_key_that_is_there_all_the_while_comes_exactly_once(subject: Subject<Store>) {
+pub async fn a_key_that_exists_during_the_whole_scan_is_returned_once(subject: Subject<Store>) {
     let store = subject.open().await;
     let mut batch = Batch::new();
-    lasting().for_each(|number| batch.put(key(&nth(number)), b"0"));
+    lasting_keys().for_each(|number| batch.put(key(&nth(number)), b"0"));
     store.write(batch, Durability::Buffered).await.unwrap();
     let done = Arc::new(AtomicBool::new(false));
     let writers = subject.tasks(3, |task| {
@@ -26,10 +26,10 @@ pub async fn a_key_that_is_there_all_the_while_comes_exactly_once(subject: Subje
         async move {
             let mut round = 0_usize;
             while !done.load(Ordering::Relaxed) {
-                breathe().await;
+                yield_once().await;
                 let mut batch = Batch::new();
                 for step in 0..50 {
-                    // Steps of a prime length reach every key, near the scan's place and far from it.
+                    // Steps of a prime length reach every key, near the scan's position and far from it.
                     let number = ((round * 50 + step) * 1_009 + task) % KEYS;
                     match (number % 3, round % 2) {
                         (0, _) => batch.put(key(&nth(number)), &nth(round)),
@@ -59,24 +59,24 @@ pub async fn a_key_that_is_there_all_the_while_comes_exactly_once(subject: Subje
     for scan in scans.into_iter().flatten() {
         assert!(scan.is_sorted_by(|a, b| a < b), "ascending, and nothing twice");
         let found: BTreeSet<&[u8]> = scan.iter().map(|clustering| &clustering[..]).collect();
-        for number in lasting() {
-            assert!(found.contains(&nth(number)[..]), "key {number} was there all the while");
+        for number in lasting_keys() {
+            assert!(found.contains(&nth(number)[..]), "key {number} existed during the whole scan");
         }
     }
 }
 
-pub async fn a_scan_goes_on_behind_what_is_removed_under_it(subject: Subject<Store>) {
+pub async fn a_scan_continues_after_keys_that_are_removed_during_it(subject: Subject<Store>) {
     let store = subject.open().await;
     let mut batch = Batch::new();
     (0..200).for_each(|number| batch.put(key(&nth(number)), b"value"));
     store.write(batch, Durability::Buffered).await.unwrap();
     let mut scan = store.scan(b"p", ClusteringRange::all());
     let mut found = Vec::new();
-    // Whatever has been read is removed at once, and something is put behind the scan's back.
+    // Each key that was read is removed at once, and a key before the scan's position is written.
     while let Some((clustering, _)) = scan.next().await.unwrap() {
         let mut batch = Batch::new();
         batch.remove(key(&clustering));
-        batch.put(key(&[&clustering[..7], &[0], b"behind"].concat()), b"value");
+        batch.put(key(&[&clustering[..7], &[0], b"passed"].concat()), b"value");
         store.write(batch, Durability::Buffered).await.unwrap();
         found.push(clustering);
     }

@@ -1,4 +1,4 @@
-//! What all clones of a store and its background tasks share.
+//! The state of an open store, shared by its callers and its background tasks.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,37 +12,37 @@ use tokio::sync::{Mutex as AsyncMutex, Notify};
 
 use super::compact::Compaction;
 use super::format::Claim;
-use super::ingest::Attempts;
+use super::ingest::LastIngestion;
 use super::layers::{Layers, Limits};
 use super::tree::SortedTree;
 use super::{StoreOptions, format};
 
-pub(super) struct Shared {
+pub(super) struct StoreState {
     pub(super) env: Env,
-    /// Where the tree is.
+    /// The directory of the tree.
     pub(super) directory: PathBuf,
     pub(super) options: StoreOptions,
     pub(super) cache: Arc<Cache>,
     pub(super) layers: Layers,
-    /// `None`: closed. Held for reading by an ingestion and by a compaction, and for writing to open the tree again or to
-    /// close it. Readers of the store do not need it.
+    /// `None` when the store is closed. An ingestion and a compaction lock it for reading; opening the tree again and
+    /// closing it lock it for writing. Readers of the store do not lock it.
     tree: RwLock<Option<SortedTree>>,
-    /// Held by the one writer that puts its run on top of the others.
+    /// Held by the writer that adds its run.
     pub(super) pushing: AsyncMutex<()>,
-    /// Held by the one ingestion that is under way.
-    pub(super) ingestion: Arc<AsyncMutex<Attempts>>,
+    /// Held by the ingestion in progress.
+    pub(super) ingestion: Arc<AsyncMutex<LastIngestion>>,
     /// How many ingestions have ended.
     pub(super) ingestions: AtomicU64,
     pub(super) compaction: Compaction,
-    /// Wakes the task that takes care of gathered runs.
-    pub(super) keeper: Notify,
-    /// It is being closed, or was dropped.
+    /// Wakes the task that ingests gathered runs.
+    pub(super) ingest_wakeup: Notify,
+    /// Cancelled when the store is closed or dropped.
     pub(super) stop: Shutdown,
-    /// Keeps other processes out.
+    /// The lock of the directory.
     claim: Mutex<Option<Claim>>,
 }
 
-impl Shared {
+impl StoreState {
     pub(super) fn open(
         env: Env,
         directory: &Path,
@@ -71,7 +71,7 @@ impl Shared {
             ingestion: Arc::default(),
             ingestions: AtomicU64::new(0),
             compaction: Compaction::default(),
-            keeper: Notify::new(),
+            ingest_wakeup: Notify::new(),
             stop: Shutdown::new(),
             claim: Mutex::new(Some(claim)),
         }))
@@ -93,13 +93,13 @@ impl Shared {
         if tree.is_some() { Ok(OpenTree(tree)) } else { Err(StoreError::Closed) }
     }
 
-    /// The place of the tree, once nothing uses it.
+    /// The tree, when nothing else uses it.
     pub(super) fn tree_mut(&self) -> RwLockWriteGuard<'_, Option<SortedTree>> {
         self.tree.write()
     }
 
-    /// Closes everything at once: what is only in memory is gone. Waits for an ingestion or a compaction that is under way.
-    pub(super) fn shut(&self) {
+    /// Closes everything at once: data that is only in memory is lost. Waits for an ingestion or a compaction in progress.
+    pub(super) fn close_now(&self) {
         self.stop.cancel();
         self.layers.close();
         drop(self.tree_mut().take());

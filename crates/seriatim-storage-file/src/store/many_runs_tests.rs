@@ -1,4 +1,4 @@
-//! A store that was left with more runs in level 0 than an ingestion may find, and more than one compaction removes.
+//! A store with more runs in level 0 than an ingestion accepts, and more than one compaction removes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::{StoreOptions, TreeStore};
 
 const TABLE_BYTES: u64 = 4 << 10;
 
-/// Makes a store with so many runs in level 0, above a level that is so full that it is compacted first.
-fn make_debt(directory: &Path, runs: u32) {
+/// Creates a store with this many runs in level 0, above a level that is so full that it is compacted first.
+fn fill_level_0(directory: &Path, runs: u32) {
     drop(TreeStore::open(Env::real(), directory, StoreOptions::default()).unwrap());
     let cache = Arc::new(Cache::with_capacity_bytes(0));
     let tree = SortedTree::open(&directory.join("tree"), &cache).unwrap().with_table_bytes(TABLE_BYTES);
@@ -29,7 +29,7 @@ fn make_debt(directory: &Path, runs: u32) {
         }
         tree.ingest(merge_runs(&[Arc::new(Run::new(batch))])).unwrap();
     };
-    // First into the last level, then more into the one above it.
+    // First into the last level, then more into the level above it.
     for numbers in [1_000, 4_000] {
         for run in 0..8 {
             ingest(&mut (run..numbers).step_by(8), 100);
@@ -43,10 +43,10 @@ fn make_debt(directory: &Path, runs: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_was_left_with_many_runs_takes_writes_again() {
+async fn a_store_with_many_runs_accepts_writes() {
     for runs in [25, 31, 60] {
         let directory = tempfile::tempdir().unwrap();
-        make_debt(directory.path(), runs);
+        fill_level_0(directory.path(), runs);
         let store = TreeStore::open(Env::real(), directory.path(), StoreOptions::default()).unwrap();
         let shared = store.shared.clone();
         {
@@ -57,7 +57,7 @@ async fn a_store_that_was_left_with_many_runs_takes_writes_again() {
             shared.layers.publish(small.tables().unwrap());
             *tree = Some(small);
         }
-        let left = || shared.layers.moment().unwrap().tables.level_0_runs();
+        let left = || shared.layers.snapshot().unwrap().tables.level_0_runs();
         assert!(super::compact::step(&shared).unwrap());
         assert_eq!(left(), runs as usize, "the first compaction is one of a deeper level");
         let store = Store::new(store);

@@ -1,4 +1,4 @@
-//! What a sequencer shares with its recovery and with those who read its status.
+//! The status of a sequencer, shared with its recovery and with the tasks that read it.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -16,34 +16,34 @@ const IN_TRANSACTION: u8 = 3;
 const STOPPED: u8 = 4;
 const FINISHED: u8 = 5;
 
-/// The status, and what recovery hands over. The phase is an atomic of its own, because it changes with every group.
+/// The status, and the result of a recovery. The phase is a separate atomic, because it changes with every group.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedStatus {
     phase: AtomicU8,
-    inner: Mutex<Inner>,
-    /// Told when a recovery has ended, and when the sequencer has.
+    inner: Mutex<RecoveryState>,
+    /// Notified when a recovery has ended, and when the sequencer is dropped.
     changes: watch::Sender<()>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct RecoveryState {
     generation: Generation,
-    /// Of the recovery under way.
+    /// The progress of the recovery.
     from: PartitionOffset,
     at: PartitionOffset,
     tail: PartitionOffset,
-    /// Where the log ends, as an ended recovery has found, until the owner takes it.
+    /// The end of the log, as a recovery has reported it, until the sequencer takes it.
     recovered: Option<PartitionOffset>,
     stopped: Option<StopReason>,
     /// Whether a sealed group of this generation was dropped without an outcome.
     abandoned: bool,
 }
 
-impl Shared {
+impl SharedStatus {
     pub(crate) fn new(generation: Generation) -> Self {
         Self {
             phase: AtomicU8::new(NONE),
-            inner: Mutex::new(Inner {
+            inner: Mutex::new(RecoveryState {
                 generation,
                 from: PartitionOffset::FIRST,
                 at: PartitionOffset::FIRST,
@@ -56,14 +56,14 @@ impl Shared {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, RecoveryState> {
         self.inner.lock()
     }
 
-    /// Changes the phase unless the sequencer has finished, which is for good.
+    /// Sets the phase, unless the sequencer is finished, which is the last phase.
     fn set_phase(&self, phase: u8) {
         let unless_finished = |now| (now != FINISHED).then_some(phase);
-        // An error says that it has finished.
+        // An error means that the sequencer is finished.
         let _ = self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, unless_finished);
     }
 
@@ -89,12 +89,12 @@ impl Shared {
         self.changes.subscribe()
     }
 
-    /// Wakes whoever waits.
+    /// Wakes the tasks that wait.
     pub(crate) fn notify(&self) {
         self.changes.send_replace(());
     }
 
-    /// A new recovery begins; whatever an earlier one still does is ignored from here on.
+    /// Begins a new recovery. Reports of an earlier one are ignored from now on.
     pub(crate) fn begin_recovery(&self, generation: Generation, tail: PartitionOffset) {
         let mut inner = self.lock();
         inner.generation = generation;
@@ -131,7 +131,7 @@ impl Shared {
         self.notify();
     }
 
-    /// What the recovery of this generation has found, once.
+    /// The result of the recovery of this generation. It is returned once.
     pub(crate) fn take_recovered(&self, generation: Generation) -> Option<PartitionOffset> {
         let mut inner = self.lock();
         if inner.generation != generation {
@@ -144,7 +144,7 @@ impl Shared {
         self.lock().stopped.clone()
     }
 
-    // Only the owner enters and leaves, and only between recoveries: a plain store cannot overwrite anything else.
+    // Only the sequencer enters and leaves, and only between recoveries, so a plain store cannot overwrite another phase.
     #[inline]
     pub(crate) fn enter_transaction(&self) {
         self.phase.store(IN_TRANSACTION, Ordering::Release);
@@ -155,7 +155,7 @@ impl Shared {
         self.phase.store(READY, Ordering::Release);
     }
 
-    /// A sealed group went away without an outcome.
+    /// Records that a sealed group was dropped without an outcome.
     pub(crate) fn abandon(&self, generation: Generation) {
         let mut inner = self.lock();
         if inner.generation == generation {
