@@ -9,7 +9,7 @@ pub struct Application {
     /// Its name.
     #[schema(example = "shop")]
     pub name: String,
-    /// How many partitions it has, for ever.
+    /// How many partitions it has. The number never changes.
     pub partitions: u16,
     /// Kinds of workspaces.
     pub kinds: Vec<String>,
@@ -29,7 +29,7 @@ pub struct Document {
     pub kind: String,
     /// Whether a workspace has at most one.
     pub singleton: bool,
-    /// What it is a child record of.
+    /// The document that it is a child record of.
     pub parent: Option<String>,
     /// Its fields.
     pub fields: Vec<Field>,
@@ -43,9 +43,9 @@ pub struct Field {
     /// `text`, `integer`, `decimal`, `bool`, `timestamp`, `reference` or `json`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Whether it has to be there.
+    /// Whether it is required.
     pub required: bool,
-    /// The sequence that it is drawn from.
+    /// The sequence that its value is drawn from.
     pub draw: Option<String>,
 }
 
@@ -55,20 +55,20 @@ pub struct Field {
 pub enum PartitionStatus {
     /// It makes derived data agree with the log.
     Recovering,
-    /// It takes commands.
+    /// It accepts commands.
     Ready,
-    /// It takes none; the reason says why.
+    /// It accepts no commands; `reason` says why.
     Stopped,
-    /// It belongs to a restored copy that nobody has unfenced: it reads, and numbers nothing.
+    /// It belongs to a restored copy that is not unfenced: it can be read, and it gives out no numbers.
     Fenced,
 }
 
-/// How far a recovery is.
+/// The progress of a recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Recovery {
-    /// Where it began.
+    /// The offset at which it began.
     pub from: u64,
-    /// Which event comes next.
+    /// The offset of the event that it applies next.
     pub at: u64,
     /// Where the log ends.
     pub tail: u64,
@@ -77,32 +77,32 @@ pub struct Recovery {
 /// A partition, with its application.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NamedPartition {
-    /// The application: a built-in one, the registry `sys` among them, or one that is served.
+    /// The application: a built-in one, such as the registry `sys`, or one that is served.
     pub app: String,
-    /// What it is doing.
+    /// Its state.
     #[serde(flatten)]
     pub state: PartitionState,
 }
 
-/// A look at a partition.
+/// The state of a partition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PartitionState {
-    /// Which one.
+    /// The partition.
     pub partition: u16,
     /// What it is doing.
     pub status: PartitionStatus,
-    /// Where the next event goes, as far as it is known.
+    /// The offset of the next event, as far as it is known.
     pub next_offset: u64,
-    /// Everything before this offset is in the store.
+    /// Everything derived from events before this offset is in the store.
     pub checkpoint: u64,
     /// Values that wait to be flushed.
     pub unflushed: u64,
-    /// Who owns it.
+    /// The server that owns it.
     pub owner: String,
-    /// How far it is, while it recovers.
+    /// The progress of its recovery, while it recovers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
-    /// Why it has stopped.
+    /// Why it stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::Voided;
 
-/// Numbers in a row.
+/// Consecutive numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Run {
     /// The first of them.
@@ -14,16 +14,16 @@ pub struct Run {
     pub last: u64,
 }
 
-/// A hole that an event explains.
+/// A gap that an event explains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Raise {
     /// The event.
     pub workspace_offset: u64,
     /// When.
     pub at: String,
-    /// What would have come next.
+    /// The number that would have been next.
     pub from: u64,
-    /// What came next instead.
+    /// The number that was next instead.
     pub to: u64,
 }
 
@@ -41,21 +41,21 @@ pub struct Broken {
 pub struct Audit {
     /// The first number that was drawn.
     pub first: Option<u64>,
-    /// The last.
+    /// The last number that was drawn.
     pub last: Option<u64>,
     /// How many were drawn.
     pub count: u64,
-    /// Numbers that nobody got, and nothing explains.
+    /// Numbers that were not drawn, and no event explains why.
     pub gaps: Vec<Run>,
     /// Numbers that were drawn twice.
     pub duplicates: Vec<Run>,
-    /// Explained holes.
+    /// Gaps that an event explains.
     pub raises: Vec<Raise>,
     /// Events that break the chain.
     pub broken: Vec<Broken>,
-    /// Events that were looked at.
+    /// Events that were checked.
     pub events: u64,
-    /// Whether nothing is wrong.
+    /// Whether there is no gap, no duplicate and no broken event.
     pub complete: bool,
     /// The head of the workspace's chain.
     pub digest: String,
@@ -64,24 +64,24 @@ pub struct Audit {
 /// Whether a series is complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SeriesAudit {
-    /// As of any sequence.
+    /// The audit of its sequence.
     #[serde(flatten)]
     pub audit: Audit,
-    /// Numbers that were marked as void, the first thousand of them.
+    /// Numbers that were marked as void: at most the first thousand.
     pub voids: Vec<Voided>,
 }
 
-/// When a sequence runs out, if it goes on as lately.
+/// When a sequence runs out of numbers, if it continues at its recent rate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Forecast {
     /// How many numbers are left.
     pub remaining: u64,
-    /// How many were drawn lately.
+    /// How many numbers were drawn recently.
     pub drawn: u64,
-    /// Since when they are counted; none if there was no event.
+    /// The time from which `drawn` is counted; none if there was no event.
     pub since: Option<String>,
-    /// How many a day that makes.
+    /// The rate: numbers per day.
     pub per_day: u64,
-    /// When none will be left; none if none was drawn lately, or later than calendars go.
+    /// When no number will be left; none if no number was drawn recently, or if the time is beyond the calendar.
     pub runs_out: Option<String>,
 }

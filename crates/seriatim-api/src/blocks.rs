@@ -7,7 +7,7 @@ fn one() -> u64 {
     1
 }
 
-fn usual_size() -> u64 {
+fn default_block_size() -> u64 {
     4_096
 }
 
@@ -16,19 +16,19 @@ fn usual_size() -> u64 {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"first": 1, "block_size": 4096}))]
 pub struct PutBlocks {
-    /// Where it begins.
+    /// The first number.
     #[serde(default = "one")]
     pub first: u64,
-    /// How many numbers are reserved at once: a crash wastes as many.
-    #[serde(default = "usual_size")]
+    /// How many numbers are reserved at once. A crash wastes at most that many.
+    #[serde(default = "default_block_size")]
     #[schema(minimum = 1)]
     pub block_size: u64,
 }
 
 impl Default for PutBlocks {
-    /// From 1, in blocks of the usual size.
+    /// From 1, in blocks of the default size.
     fn default() -> Self {
-        Self { first: 1, block_size: usual_size() }
+        Self { first: 1, block_size: default_block_size() }
     }
 }
 
@@ -36,7 +36,7 @@ impl Default for PutBlocks {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Allocate {
-    /// How many, in a row.
+    /// How many consecutive numbers.
     #[schema(minimum = 1, maximum = 4_294_967_296_u64, example = 100)]
     pub count: u64,
 }
@@ -46,24 +46,24 @@ pub struct Allocate {
 pub struct Allocated {
     /// The first of them.
     pub first: u64,
-    /// How many, in a row.
+    /// How many consecutive numbers.
     pub count: u64,
 }
 
-/// How a block sequence stands.
+/// The state of a block sequence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BlockSequence {
     /// Its name.
     pub name: String,
-    /// Where it began.
+    /// The first number.
     pub first: u64,
     /// How many numbers are reserved at once.
     pub block_size: u64,
-    /// The number that is likely to come next.
+    /// The number that is probably allocated next.
     pub next: u64,
-    /// Every number before this one is reserved.
+    /// All numbers before this one are reserved.
     pub reserved: u64,
-    /// Numbers that nobody will get, at most.
+    /// At most this many numbers are reserved and will never be given out.
     pub wasted: u64,
 }
 
@@ -72,6 +72,6 @@ pub struct BlockSequence {
 pub struct BlockSequences {
     /// Ascending by name.
     pub blocks: Vec<BlockSequence>,
-    /// What the next page lies behind.
+    /// The `after` of the next page; none on the last page.
     pub next: Option<String>,
 }

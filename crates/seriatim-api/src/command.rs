@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-fn change() -> String {
+fn default_command() -> String {
     CommandRequest::CHANGE.to_owned()
 }
 
@@ -19,12 +19,12 @@ fn change() -> String {
 ]}))]
 pub struct CommandRequest {
     /// The command's name.
-    #[serde(default = "change")]
+    #[serde(default = "default_command")]
     pub command: String,
     /// Its argument: a document tree or any JSON, as the definition says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Value>,
-    /// An argument that the command sees and the event does not keep.
+    /// An argument that the command reads and the event does not keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unlogged_args: Option<Value>,
     /// Records to be created and updated.
@@ -33,18 +33,18 @@ pub struct CommandRequest {
 }
 
 impl CommandRequest {
-    /// The command that just makes its changes.
+    /// The command that only makes its changes.
     pub const CHANGE: &'static str = "sys.Change";
 }
 
 impl Default for CommandRequest {
-    /// [`CommandRequest::CHANGE`] without a change.
+    /// [`CommandRequest::CHANGE`] without changes.
     fn default() -> Self {
-        Self { command: change(), args: None, unlogged_args: None, changes: Vec::new() }
+        Self { command: default_command(), args: None, unlogged_args: None, changes: Vec::new() }
     }
 }
 
-/// A record to be created or updated: one of the two.
+/// A record to be created or updated. Exactly one of `create` and `update` is given.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
@@ -54,10 +54,10 @@ pub struct Change {
     /// The record to be updated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update: Option<u64>,
-    /// The raw id of what is created: 1 to 65535, chosen inside this command.
+    /// The raw id of the created record: 1 to 65535, chosen by the caller, unique in this command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<u64>,
-    /// What it is a child of: a raw id of this command, or a record's id.
+    /// The record that it is a child of: a raw id of this command, or a record's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<u64>,
     /// Values by name.
@@ -66,7 +66,7 @@ pub struct Change {
     pub fields: Map<String, Value>,
 }
 
-/// What a command has done.
+/// What a command did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
     "partition": 0, "partition_offset": 17, "workspace_offset": 5,
@@ -78,7 +78,7 @@ pub struct Answer {
     pub partition: u16,
     /// The event's place in the partition log.
     pub partition_offset: u64,
-    /// Its place in the workspace's log.
+    /// The event's place in the workspace's log.
     pub workspace_offset: u64,
     /// The real id of each raw id.
     #[schema(value_type = BTreeMap<String, u64>)]
@@ -86,8 +86,8 @@ pub struct Answer {
     /// Per raw id, the fields that were drawn from a sequence.
     #[schema(value_type = BTreeMap<String, BTreeMap<String, i64>>)]
     pub numbers: BTreeMap<u16, BTreeMap<String, i64>>,
-    /// What the command's code answered.
+    /// What the command's code returned.
     pub result: Option<Value>,
-    /// Whether the command was done before, under the same idempotency key.
+    /// Whether the command was done earlier, under the same idempotency key.
     pub repeated: bool,
 }

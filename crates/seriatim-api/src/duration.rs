@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Units, in milliseconds; the largest last.
 const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
-/// Reads a duration; the error says what one looks like.
+/// Reads a duration; the error says how a duration is written.
 ///
 /// ```
 /// use std::time::Duration;
@@ -16,7 +16,7 @@ const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3
 ///
 /// # Errors
 ///
-/// A sentence about the text.
+/// A sentence that quotes the text.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is not a duration, such as 200ms, 30s, 15m, 12h or 7d");
     let digits = text.len() - text.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
@@ -26,7 +26,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     count.checked_mul(millis).map(Duration::from_millis).ok_or_else(wrong)
 }
 
-/// A duration in the largest unit that leaves no rest. What is below a millisecond is rounded up.
+/// Writes a duration in the largest unit that divides it. Parts of a millisecond are rounded up.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,7 +42,7 @@ pub fn duration_text(duration: Duration) -> String {
     format!("{}{name}", millis / u128::from(*unit))
 }
 
-/// For `#[serde(with = …)]`: a duration that has to be there.
+/// For `#[serde(with = …)]`: a duration that is required.
 pub(crate) mod required {
     use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Events, as the logs have them.
+//! Events of the logs.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -24,10 +24,10 @@ pub struct Event {
     pub args: Value,
     /// What the command created and updated, with real ids.
     pub changes: Vec<EventChange>,
-    /// Three stars, where the command had an argument that is not kept.
+    /// `***` if the command had an argument that is not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unlogged_args: Option<String>,
-    /// What the command's code answered.
+    /// What the command's code returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
     /// The command's idempotency key.
@@ -44,10 +44,10 @@ pub struct EventChange {
     /// The record that was updated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update: Option<u64>,
-    /// The id of what was created.
+    /// The id of the created record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<u64>,
-    /// What it is a child of.
+    /// The record that it is a child of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<u64>,
     /// Values by name.
@@ -60,6 +60,6 @@ pub struct EventChange {
 pub struct Events {
     /// In the order of the log.
     pub events: Vec<Event>,
-    /// The offset that comes next.
+    /// The offset of the next event: the `from` of the next page.
     pub next: u64,
 }

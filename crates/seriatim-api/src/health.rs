@@ -1,16 +1,16 @@
-//! Whether a server lives, and whether it can number.
+//! Whether a server is alive, and whether it can give out numbers.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The server lives.
+/// The server is alive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Live {
     /// `alive`.
     pub status: String,
 }
 
-/// Whether it can number.
+/// Whether the server can give out numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum Ready {
     /// Every partition can.
@@ -21,40 +21,40 @@ pub enum Ready {
     NotReady,
 }
 
-/// What keeps a partition, or the whole server, from numbering.
+/// What prevents a partition, or the whole server, from giving out numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Trouble {
     /// It makes derived data agree with the log: wait.
     Recovering,
-    /// It has stopped: the reason says why.
+    /// It has stopped; `reason` says why.
     Stopped,
-    /// A restored copy that nobody has unfenced.
+    /// It is a restored copy that is not unfenced.
     Fenced,
-    /// Work waits, and nothing has moved for longer than it should take. A partition without work is quiet, not stuck.
+    /// Work waits, and there was no progress for longer than it should take. A partition without work is idle, not stuck.
     Stuck,
-    /// The store does not take what is derived from the log: the reason says why. Nothing is lost, and it is tried again.
+    /// Derived data could not be written to the store; `reason` says why. Nothing is lost, and the write is repeated.
     StoreFailed,
-    /// Code of workflows does not return, and holds all threads that it may have: runs wait. Nothing else is held up.
+    /// Workflow code does not return and occupies all its threads, so other runs wait. Nothing else is delayed.
     WorkflowThreads,
-    /// Less is free on the disk than has to stay free.
+    /// The free space on the disk is below the limit.
     DiskNearlyFull,
 }
 
-/// A partition that cannot number.
+/// A partition that cannot give out numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NotReady {
     /// The application.
     pub app: String,
     /// The partition.
     pub partition: u16,
-    /// What keeps it.
+    /// What prevents it.
     pub trouble: Trouble,
-    /// The same, for people.
+    /// The same as a sentence.
     pub reason: String,
 }
 
-/// Whether the server can number, and what keeps it.
+/// Whether the server can give out numbers, and what prevents it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Readiness {
     /// Whether it can.
@@ -62,7 +62,7 @@ pub struct Readiness {
     /// What is wrong with the server as a whole.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub troubles: Vec<Trouble>,
-    /// Partitions that cannot number.
+    /// Partitions that cannot give out numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partitions: Vec<NotReady>,
 }

@@ -1,7 +1,8 @@
-//! The requests and answers of the HTTP API, as types: what the server writes and what a client reads.
+//! The requests and answers of the HTTP API, as types that the server and the client share.
 //!
-//! Nothing here knows the engine. What an application defines for itself (fields, arguments, results, rows) stays JSON.
-//! Requests refuse fields that they do not know; answers pass over them, so that an older client reads a newer server.
+//! This crate does not depend on the engine. What an application defines (fields, arguments, results, rows) is JSON.
+//! An unknown field in a request is an error; an unknown field in an answer is ignored, so that an older client can read the
+//! answers of a newer server.
 #![forbid(unsafe_code)]
 
 mod admin;
@@ -38,13 +39,14 @@ pub use page::{ListedKind, NamePage, Range, RecordsPage, RowsPage, WorkspacesPag
 pub use problem::{Code, Problem};
 pub use record::{Record, Records, Row, Rows};
 pub use series::{
-    Issued, NextRequest, PutSeries, RaiseRequest, Series, SeriesList, Taken, VoidAnswer, VoidRequest, Voided,
+    Issued, NextRequest, PutSeries, RaiseRequest, Series, SeriesList, TakenNumbers, VoidAnswer, VoidRequest,
+    Voided,
 };
 pub use token::{CreateToken, CreatedToken, Token, Tokens};
 pub use workflow::{
-    BlockedBranch, HistoryEntry, PendingOperation, RunsPage, StopWorkflow, TellWorkflow, ToldWorkflow,
-    WaitFor, WhichRun, Workflow, WorkflowAnswer, WorkflowHistory, WorkflowRuns, WorkflowSummary, Workflows,
-    WorkflowsPage,
+    BlockedBranch, HistoryEntry, PendingOperation, RunsPage, StopWorkflow, WaitFor, WhichRun, Workflow,
+    WorkflowAnswer, WorkflowDelivery, WorkflowHistory, WorkflowInput, WorkflowRuns, WorkflowSummary,
+    Workflows, WorkflowsPage,
 };
 pub use workflow_start::{IdReusePolicy, RetryPolicy, StartSignal, StartWorkflow, StartedWorkflow};
 pub use workspace::{CreateWorkspace, Sequence, Workspace, Workspaces};

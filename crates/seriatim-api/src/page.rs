@@ -1,9 +1,9 @@
-//! Parameters behind the question mark.
+//! Query parameters.
 
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// A page of workspaces, ordered by id; or the one that a name leads to.
+/// A page of workspaces, ordered by id; or the one workspace that has a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -12,10 +12,10 @@ pub struct WorkspacesPage {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(min_length = 1, max_length = 200)]
     pub name: Option<String>,
-    /// What the page lies behind: the `next` of the page before.
+    /// The page begins after this one: the `next` of the previous page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
-    /// How many things it has at most; 100 unless told.
+    /// The largest number of items on the page; 100 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1_000)]
     pub limit: Option<u32>,
@@ -26,16 +26,16 @@ pub struct WorkspacesPage {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct NamePage {
-    /// What the page lies behind: the `next` of the page before.
+    /// The page begins after this one: the `next` of the previous page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// How many things it has at most; 100 unless told.
+    /// The largest number of items on the page; 100 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1_000)]
     pub limit: Option<u32>,
 }
 
-fn first() -> u64 {
+fn first_offset() -> u64 {
     1
 }
 
@@ -45,19 +45,19 @@ fn first() -> u64 {
 #[into_params(parameter_in = Query)]
 pub struct Range {
     /// The offset of the first event.
-    #[serde(default = "first")]
+    #[serde(default = "first_offset")]
     #[param(minimum = 1)]
     pub from: u64,
-    /// How many events it has at most; 100 unless told. A log that is followed has no end.
+    /// The largest number of events on the page; 100 by default. Following a log has no such limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1_000)]
     pub limit: Option<u32>,
 }
 
-/// Kinds of records that can be listed whatever their type: there are few of them.
+/// Kinds of records that can be listed without naming a type, because there are few of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum ListedKind {
-    /// C documents, singletons among them, and their child records.
+    /// C documents, including singletons, and their child records.
     C,
 }
 
@@ -73,10 +73,10 @@ pub struct RecordsPage {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(inline)]
     pub kind: Option<ListedKind>,
-    /// The id that the page lies behind.
+    /// The page begins after this id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
-    /// How many records it has at most; 100 unless told.
+    /// The largest number of records on the page; 100 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1_000)]
     pub limit: Option<u32>,
@@ -87,13 +87,13 @@ pub struct RecordsPage {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct RowsPage {
-    /// Parts of the key that rows have to begin with, as a JSON array of strings and whole numbers.
+    /// The first parts of the keys of the rows, as a JSON array of strings and whole numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
-    /// The key that rows have to lie behind, as a JSON array.
+    /// The page begins after this key, a JSON array.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// How many rows it has at most; 100 unless told.
+    /// The largest number of rows on the page; 100 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1_000)]
     pub limit: Option<u32>,

@@ -11,31 +11,31 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
-    /// The request is wrong: mend it.
+    /// The request is wrong: correct it.
     Invalid,
-    /// Who asks is not known.
+    /// The caller is not known.
     Unauthorized,
-    /// Who asks may not.
+    /// The caller does not have the right.
     Forbidden,
     /// It does not exist.
     NotFound,
-    /// It is not as expected.
+    /// The state is not as the request expects.
     Conflict,
     /// It is too large.
     TooLarge,
     /// There are no more numbers.
     Exhausted,
-    /// Not now: try again.
+    /// Not possible at the moment: try again.
     Busy,
-    /// A part does not work.
+    /// A part of the server does not work.
     Unavailable,
-    /// A restored copy that nobody has unfenced.
+    /// A restored copy that is not unfenced.
     Fenced,
     /// It may have happened: repeat with the same idempotency key.
     InDoubt,
     /// Stored data contradicts itself.
     Corrupt,
-    /// A defect.
+    /// A defect of the server.
     Internal,
 }
 
@@ -73,7 +73,7 @@ impl Code {
         }
     }
 
-    /// What went wrong, in few words that are always the same.
+    /// What went wrong, in a few words that are the same for each code.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -93,15 +93,15 @@ impl Code {
         }
     }
 
-    /// Whether it helps to send the same again.
+    /// Whether the same request can succeed later.
     #[must_use]
     pub fn is_retryable(self) -> bool {
         matches!(self, Self::Busy | Self::Unavailable | Self::InDoubt)
     }
 }
 
-/// The code that an error of this kind has in an answer. A caller of the API cannot open again what was closed, so to it
-/// a closed part is unavailable.
+/// The code that an error of this kind has in an answer. A caller of the API cannot reopen what was closed, so a closed part
+/// is unavailable.
 impl From<ErrorKind> for Code {
     fn from(kind: ErrorKind) -> Self {
         match kind {
@@ -122,7 +122,7 @@ impl From<ErrorKind> for Code {
     }
 }
 
-/// What the caller who gets this code can do about it.
+/// The kind says what a caller that gets this code can do.
 impl From<Code> for ErrorKind {
     fn from(code: Code) -> Self {
         match code {
@@ -153,7 +153,7 @@ impl From<Code> for ErrorKind {
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// What went wrong, in few words that are always the same.
+    /// What went wrong, in a few words that are the same for each code.
     #[schema(example = "Busy")]
     pub title: Cow<'static, str>,
     /// The HTTP status.
@@ -164,7 +164,7 @@ pub struct Problem {
     /// What went wrong, for people.
     #[schema(example = "server is busy: the partition recovers")]
     pub detail: String,
-    /// Whether it helps to send the same again.
+    /// Whether the same request can succeed later.
     pub retryable: bool,
     /// What the request expected, where that applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]

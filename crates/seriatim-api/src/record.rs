@@ -9,16 +9,16 @@ use utoipa::ToSchema;
 pub struct Record {
     /// Its id.
     pub id: u64,
-    /// Its document; none if the definition does not have it.
+    /// Its document; none if the definition does not contain it.
     #[serde(rename = "type")]
     pub document: Option<String>,
     /// Values by name.
     #[schema(value_type = BTreeMap<String, Value>)]
     pub fields: Map<String, Value>,
-    /// What it is a child of.
+    /// The record that it is a child of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<u64>,
-    /// The event that it stands in, if it is an O document.
+    /// The event that contains it, if it is an O document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_offset: Option<u64>,
 }
@@ -28,7 +28,7 @@ pub struct Record {
 pub struct Records {
     /// Ascending by id.
     pub records: Vec<Record>,
-    /// What the next page lies behind.
+    /// The `after` of the next page; none on the last page.
     pub next: Option<u64>,
 }
 
@@ -37,7 +37,7 @@ pub struct Records {
 pub struct Row {
     /// Strings and whole numbers.
     pub key: Vec<Value>,
-    /// What the projector made.
+    /// What the projector wrote.
     pub row: Value,
 }
 
@@ -46,6 +46,6 @@ pub struct Row {
 pub struct Rows {
     /// Ascending by key.
     pub rows: Vec<Row>,
-    /// The key that the next page lies behind.
+    /// The `after` of the next page; none on the last page.
     pub next: Option<Vec<Value>>,
 }

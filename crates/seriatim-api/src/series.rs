@@ -7,7 +7,7 @@ fn one() -> u64 {
     1
 }
 
-fn plain() -> String {
+fn plain_format() -> String {
     "{number}".to_owned()
 }
 
@@ -15,11 +15,11 @@ fn plain() -> String {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NextRequest {
-    /// How many, in a row.
+    /// How many consecutive numbers.
     #[serde(default = "one")]
     #[schema(minimum = 1, maximum = 10_000)]
     pub count: u64,
-    /// What they are for; kept with them.
+    /// What they are for. The note is kept with them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1_000)]
     pub note: Option<String>,
@@ -34,17 +34,17 @@ impl Default for NextRequest {
 
 /// Numbers that were taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(example = json!({"series": "acme.invoices", "number": 17, "count": 1, "text": "INV-000017", "repeated": false}))]
-pub struct Taken {
+#[schema(as = Taken, example = json!({"series": "acme.invoices", "number": 17, "count": 1, "text": "INV-000017", "repeated": false}))]
+pub struct TakenNumbers {
     /// The series.
     pub series: String,
     /// The first of them.
     pub number: u64,
-    /// How many, in a row.
+    /// How many consecutive numbers.
     pub count: u64,
-    /// The first of them, as the series writes it.
+    /// The first of them, in the format of the series.
     pub text: String,
-    /// Whether they were taken before, under the same idempotency key.
+    /// Whether they were taken earlier, under the same idempotency key.
     pub repeated: bool,
 }
 
@@ -53,18 +53,18 @@ pub struct Taken {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"first": 1, "format": "INV-{number:06}"}))]
 pub struct PutSeries {
-    /// Where it begins.
+    /// The first number.
     #[serde(default = "one")]
     pub first: u64,
     /// How its numbers are written.
-    #[serde(default = "plain")]
+    #[serde(default = "plain_format")]
     pub format: String,
 }
 
 impl Default for PutSeries {
-    /// From 1, written as they are.
+    /// From 1, without a format.
     fn default() -> Self {
-        Self { first: 1, format: plain() }
+        Self { first: 1, format: plain_format() }
     }
 }
 
@@ -77,48 +77,48 @@ pub struct VoidRequest {
     pub reason: String,
 }
 
-/// A number that is void from now on.
+/// A number that was marked as void.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct VoidAnswer {
     /// The series.
     pub series: String,
     /// The number.
     pub number: u64,
-    /// True.
+    /// Always true.
     pub void: bool,
     /// Why.
     pub reason: String,
 }
 
-/// Lets a series go on from a later number.
+/// Makes a series continue from a later number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(example = json!({"next": 5001, "reason": "moved in from elsewhere"}))]
+#[schema(example = json!({"next": 5001, "reason": "imported from another system"}))]
 pub struct RaiseRequest {
-    /// The number that comes next.
+    /// The number that will be taken next.
     pub next: u64,
     /// Why.
     #[schema(min_length = 1, max_length = 1_000)]
     pub reason: String,
 }
 
-/// How a series stands.
+/// The state of a series.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Series {
     /// Its name.
     #[schema(example = "acme.invoices")]
     pub series: String,
-    /// Where it began.
+    /// The first number.
     pub first: u64,
     /// How its numbers are written.
     pub format: String,
-    /// The number that comes next; none if it is used up.
+    /// The number that will be taken next; none if no number is left.
     pub next: Option<u64>,
-    /// How many are left.
+    /// How many numbers are left.
     pub remaining: u64,
     /// How many numbers are void.
     pub voids: u64,
-    /// How often it was raised.
+    /// How many times it was raised.
     pub raises: u64,
 }
 
@@ -127,7 +127,7 @@ pub struct Series {
 pub struct SeriesList {
     /// Ascending by name.
     pub series: Vec<Series>,
-    /// What the next page lies behind.
+    /// The `after` of the next page; none on the last page.
     pub next: Option<String>,
 }
 
@@ -142,7 +142,7 @@ pub struct Voided {
     pub at: String,
 }
 
-/// Who got a number.
+/// How a number was taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Issued {
     /// The series.
@@ -151,7 +151,7 @@ pub struct Issued {
     pub number: u64,
     /// The first of those that were taken together.
     pub first: u64,
-    /// How many were.
+    /// How many were taken together.
     pub count: u64,
     /// When.
     pub at: String,
@@ -159,10 +159,10 @@ pub struct Issued {
     pub workspace_offset: u64,
     /// Its place in the partition log.
     pub partition_offset: u64,
-    /// The key that it was taken with.
+    /// The idempotency key that it was taken with.
     pub idempotency_key: Option<String>,
     /// What it is for.
     pub note: Option<String>,
-    /// That it is void, if it is.
+    /// When and why it was marked as void, if it was.
     pub void: Option<Voided>,
 }

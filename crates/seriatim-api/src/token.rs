@@ -10,8 +10,8 @@ use utoipa::ToSchema;
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"scopes": ["shop:write", "series:read"], "note": "the till at the corner"}))]
 pub struct CreateToken {
-    /// `APP:read`, `APP:write` or `APP:admin`; `*` stands for every application. Writing includes reading, and
-    /// administering both.
+    /// `APP:read`, `APP:write` or `APP:admin`; `*` means every application. `write` includes `read`, and `admin` includes
+    /// both.
     #[schema(min_items = 1, max_items = 100, pattern = r"^(\*|[A-Za-z0-9._-]{1,200}):(read|write|admin)$")]
     pub scopes: Vec<String>,
     /// Who it is for.
@@ -23,7 +23,7 @@ pub struct CreateToken {
 /// A token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Token {
-    /// What it is known by. Not a secret.
+    /// Identifies the token. It is not a secret.
     #[schema(example = "9f86d081884c7d65")]
     pub id: String,
     /// What it may do.
@@ -35,13 +35,13 @@ pub struct Token {
     pub at: String,
 }
 
-/// A token that was just made, with what is shown once and never again.
+/// A new token with its secret, which is shown only in this answer.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreatedToken {
     /// The token.
     #[serde(flatten)]
     pub token: Token,
-    /// What goes behind `Authorization: Bearer`. The server keeps only a digest of it.
+    /// What is sent in the header `Authorization: Bearer SECRET`. The server keeps only a digest of it.
     pub secret: String,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Debug for CreatedToken {
 pub struct Tokens {
     /// Ascending by id.
     pub tokens: Vec<Token>,
-    /// What the next page lies behind.
+    /// The `after` of the next page; none on the last page.
     pub next: Option<String>,
 }
 

@@ -11,20 +11,20 @@ use utoipa::{IntoParams, ToSchema};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct WorkflowsPage {
-    /// Only those whose newest run is like this: `running`, `completed`, `failed`, `cancelled`, `terminated`, `timed_out`
-    /// or `continued_as_new`; or `stuck`: running, and its code could not continue when this server tried it.
+    /// Only workflows whose newest run has this status: `running`, `completed`, `failed`, `cancelled`, `terminated`, `timed_out`
+    /// or `continued_as_new`; or `stuck`: running, but its code could not continue when this server tried it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// What the page lies behind: the `next` of the page before.
+    /// The page begins after this one: the `next` of the previous page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
-    /// How many it has at most; 100 unless told.
+    /// The largest number of items on the page; 100 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1_000)]
     pub limit: Option<u32>,
 }
 
-/// How a run stands, in short; of a workflow, how its newest does.
+/// A summary of a run; of a workflow, the summary of its newest run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WorkflowSummary {
     /// The workflow.
@@ -36,10 +36,10 @@ pub struct WorkflowSummary {
     /// The name of its code.
     #[serde(rename = "type")]
     pub workflow_type: String,
-    /// How the run stands.
+    /// The status of the run.
     #[schema(example = "running")]
     pub status: String,
-    /// When it began; of a run with a start delay, when it begins.
+    /// When it began; for a run with a start delay, when it will begin.
     pub started: String,
     /// When it ended.
     pub ended: Option<String>,
@@ -50,14 +50,14 @@ pub struct WorkflowSummary {
 pub struct Workflows {
     /// In the order in which they were first started.
     pub workflows: Vec<WorkflowSummary>,
-    /// What the next page lies behind; none if there is none.
+    /// The `after` of the next page; none on the last page.
     pub next: Option<u64>,
 }
 
-/// How a workflow's newest run stands.
+/// The state of a workflow's newest run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Workflow {
-    /// In short.
+    /// The summary.
     #[serde(flatten)]
     pub summary: WorkflowSummary,
     /// Its argument.
@@ -70,81 +70,81 @@ pub struct Workflow {
     /// Why it failed.
     #[schema(value_type = Option<Object>)]
     pub failure: Option<Value>,
-    /// Why its code cannot continue; it is tried again when it is retried, or when a server starts.
+    /// Why its code cannot continue. The server tries again when the workflow is retried and when a server starts.
     pub stuck: Option<String>,
-    /// What it has asked for and not been answered.
+    /// Operations that have no answer yet.
     pub pending: Vec<PendingOperation>,
     /// What each branch of its code waits for.
     pub blocked: Vec<BlockedBranch>,
-    /// What is wrong with it and does not stop it, the newest last: signals that were skipped.
+    /// Problems that do not stop the run, such as signals that were skipped; the newest last.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
 
-/// An operation that has had no answer.
+/// An operation that has no answer yet.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PendingOperation {
     /// What it is: `timer`, `activity`, `local_activity`, `child_workflow`, `external_signal` or `external_cancel`.
     pub kind: String,
     /// Its number.
     pub number: u32,
-    /// Where in the run's code it comes from: branch and ordinal.
+    /// Its place in the run's code: branch and ordinal.
     #[schema(example = "/#1")]
     pub path: String,
     /// Name of the activity, of the child's type, of the signal.
     pub name: String,
-    /// When it was asked for.
+    /// When it was requested.
     pub since: String,
-    /// When a timer fires, or an activity is tried next.
+    /// When the timer fires, or when the activity is tried next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due: Option<String>,
-    /// The attempt that runs or comes next.
+    /// The number of the attempt that runs or is next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     /// Why the last attempt failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub last_failure: Option<Value>,
-    /// The workflow that it goes to.
+    /// The workflow that it is sent to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
 }
 
-/// A branch of a run's code that cannot go on.
+/// A branch of a run's code that waits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BlockedBranch {
     /// The branch.
     #[schema(example = "/")]
     pub branch: String,
-    /// What it waits for; any of these lets it go on.
+    /// What it waits for. The branch continues when any of these happens.
     #[schema(value_type = Vec<Object>)]
     pub waits: Vec<Value>,
 }
 
-/// Waits for a workflow's end.
+/// Waits for the end of a workflow.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct WaitFor {
-    /// So many seconds at most; not at all unless told.
+    /// How many seconds to wait at most; 0 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 0, maximum = 25)]
     pub wait: Option<u64>,
 }
 
-/// Which of a workflow's runs.
+/// Selects a run of a workflow and a part of its history.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct WhichRun {
-    /// Its number, from 1; the newest unless told.
+    /// The run's number, from 1; the newest run by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1)]
     pub run: Option<u64>,
-    /// Only events after this one: the `next` of the answer before.
+    /// Only events after this one: the `next` of the previous answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
-    /// Events in the answer, at most; fewer where they are large.
+    /// The largest number of events in the answer. Large events make it fewer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
@@ -155,10 +155,10 @@ pub struct WhichRun {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct RunsPage {
-    /// Only those with a smaller number: the `next` of the page before.
+    /// Only runs with a smaller number: the `next` of the previous page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<u64>,
-    /// How many it has at most; 100 unless told.
+    /// The largest number of items on the page; 100 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1_000)]
     pub limit: Option<u32>,
@@ -169,27 +169,27 @@ pub struct RunsPage {
 pub struct WorkflowRuns {
     /// The newest first.
     pub runs: Vec<WorkflowSummary>,
-    /// What the next page lies before; none if there is none.
+    /// The `before` of the next page; none on the last page.
     pub next: Option<u64>,
 }
 
-/// A run's history: a timeline for people, and the steps that `seriatim replay` reads.
+/// A run's history: a timeline to display, and the steps that `seriatim replay` reads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkflowHistory {
-    /// How the run stands.
+    /// The summary of the run.
     #[serde(flatten)]
     pub summary: WorkflowSummary,
-    /// Each command with its answer, in the order in which they were asked for.
+    /// Each command with its answer, in the order in which the commands were issued.
     pub entries: Vec<HistoryEntry>,
     /// Activations and the commands that answered them.
     #[schema(value_type = Vec<Object>)]
     pub steps: Value,
-    /// There is more: ask again with this as `after`. Null on the last page.
+    /// The `after` of the next page; null on the last page.
     #[serde(default)]
     pub next: Option<u64>,
 }
 
-/// A command and its answer, or something that the run was told.
+/// A command and its answer, or a job that the run received.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HistoryEntry {
     /// The name of the command or of the job.
@@ -201,12 +201,12 @@ pub struct HistoryEntry {
     /// Its number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
-    /// Where in the run's code it comes from.
+    /// Its place in the run's code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Name of the activity, workflow, signal or update.
     pub name: String,
-    /// The event that asked for it, in the workflow's log.
+    /// The event that requested it, in the workflow's log.
     pub event: u64,
     /// When.
     pub at: String,
@@ -216,7 +216,7 @@ pub struct HistoryEntry {
     /// When the answer came.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered_at: Option<String>,
-    /// The event that has it.
+    /// The event that contains the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_event: Option<u64>,
     /// The answer.
@@ -225,38 +225,39 @@ pub struct HistoryEntry {
     pub answer: Option<Value>,
 }
 
-/// What a workflow is told or asked.
+/// The input of a signal, a query or an update.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(example = json!({"input": {"by": "Ada"}}))]
-pub struct TellWorkflow {
+#[schema(as = TellWorkflow, example = json!({"input": {"by": "Ada"}}))]
+pub struct WorkflowInput {
     /// The argument of the signal, query or update.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub input: Value,
 }
 
-/// Why a workflow is to stop.
+/// Stops a workflow.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StopWorkflow {
-    /// For people.
+    /// Why, as a sentence for the history.
     #[serde(default)]
     #[schema(max_length = 1_000)]
     pub reason: String,
 }
 
-/// Something was told to a run; it is in its history.
+/// A signal, a cancellation or another request that a run received. It is in the run's history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ToldWorkflow {
+#[schema(as = ToldWorkflow)]
+pub struct WorkflowDelivery {
     /// The workflow.
     pub id: String,
     /// The run.
     pub run_id: String,
-    /// Whether it was told before, under the same idempotency key.
+    /// Whether the run received it earlier, under the same idempotency key.
     pub repeated: bool,
 }
 
-/// What a run's code has answered.
+/// The answer of a run's code to a query or an update.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkflowAnswer {
     /// The answer.

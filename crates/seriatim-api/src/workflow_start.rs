@@ -34,15 +34,15 @@ pub struct StartWorkflow {
     /// The name of its code.
     #[serde(rename = "type")]
     pub workflow_type: String,
-    /// Its id; made up if there is none.
+    /// Its id; the server makes one if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 200)]
     pub id: Option<String>,
     /// Its argument.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub input: Value,
-    /// How long it may take, from the begin of its first run to the end of its last: a number and a unit (`ms`, `s`, `m`,
-    /// `h`, `d`).
+    /// How long it may take, from the start of its first run to the end of its last run: a number and a unit (`ms`, `s`,
+    /// `m`, `h`, `d`).
     #[serde(default, with = "duration::optional", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "7d")]
     pub execution_timeout: Option<Duration>,
@@ -50,26 +50,26 @@ pub struct StartWorkflow {
     #[serde(default, with = "duration::optional", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "1h")]
     pub run_timeout: Option<Duration>,
-    /// How it is tried again as a whole, if it fails; not at all unless told.
+    /// How the workflow is retried as a whole if it fails; by default it is not retried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_policy: Option<RetryPolicy>,
     /// Notes that are kept and shown with it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub memo: BTreeMap<String, Value>,
-    /// How long after the request it begins. It exists at once, and its time-outs count from when it begins.
+    /// How long after the request it begins. The workflow exists immediately, and its timeouts count from its beginning.
     #[serde(default, with = "duration::optional", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "10m")]
     pub start_delay: Option<Duration>,
-    /// Whether its id may be used again; `allow_duplicate` unless told.
+    /// Whether its id may be used again; `allow_duplicate` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id_reuse_policy: Option<IdReusePolicy>,
-    /// A signal that comes with the start. If a run with the id is open, nothing is started, and that run gets the signal.
+    /// A signal that is sent with the start. If a run with the id is open, nothing is started, and that run receives the signal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<StartSignal>,
 }
 
 impl StartWorkflow {
-    /// A workflow of this type with an argument; `()` is none.
+    /// A workflow of this type with an argument; `()` means no argument.
     ///
     /// # Errors
     ///
@@ -83,26 +83,26 @@ impl StartWorkflow {
     }
 }
 
-/// How a run is tried again as a whole.
+/// How a workflow is retried as a whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(example = json!({"initial_interval": "1s", "maximum_attempts": 5}))]
 pub struct RetryPolicy {
-    /// Before the second attempt; `1s` unless told, and not 0.
+    /// The wait before the second attempt; `1s` by default, and not 0.
     #[serde(with = "duration::required")]
     #[schema(value_type = String, default = "1s", example = "1s")]
     pub initial_interval: Duration,
-    /// Each later interval is the one before it times this; 2 unless told, and not below 1.
+    /// Each later interval is the previous one times this; 2 by default, and at least 1.
     #[schema(minimum = 1)]
     pub backoff_coefficient: f64,
-    /// No interval is longer; a hundred times the first unless told.
+    /// The longest interval; a hundred times the first by default.
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "1h")]
     pub maximum_interval: Option<Duration>,
-    /// No more attempts than this; 0 is no limit.
+    /// The largest number of attempts; 0 means no limit.
     #[schema(value_type = u64, maximum = 4_294_967_295_u64)]
     pub maximum_attempts: u32,
-    /// Error types after which no other attempt is made.
+    /// Error types that are not retried.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub non_retryable_error_types: Vec<String>,
 }
@@ -123,17 +123,17 @@ impl Default for RetryPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IdReusePolicy {
-    /// Once the run before has ended.
+    /// After the previous run has ended.
     AllowDuplicate,
-    /// Once the run before has ended without success.
+    /// After the previous run has ended without success.
     AllowDuplicateFailedOnly,
     /// Never.
     RejectDuplicate,
-    /// At once: an open run is terminated.
+    /// Immediately: an open run is terminated.
     TerminateIfRunning,
 }
 
-/// A signal that comes with a start.
+/// A signal that is sent with a start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartSignal {
@@ -144,7 +144,7 @@ pub struct StartSignal {
     pub input: Value,
 }
 
-fn yes() -> bool {
+fn default_started() -> bool {
     true
 }
 
@@ -155,10 +155,10 @@ pub struct StartedWorkflow {
     pub id: String,
     /// The run.
     pub run_id: String,
-    /// Whether the run began with this request; if not, it was open, and got the request's signal.
-    #[serde(default = "yes")]
+    /// Whether this request started the run. If not, the run was open and received the request's signal.
+    #[serde(default = "default_started")]
     pub started: bool,
-    /// Whether it was asked for before, under the same idempotency key.
+    /// Whether it was started earlier, under the same idempotency key.
     #[serde(default)]
     pub repeated: bool,
 }

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 pub struct CreateWorkspace {
     /// A kind that the application defines.
     pub kind: String,
-    /// A name leads to one workspace of its application: the same name again gives the same id.
+    /// A name, unique in the application. Creating a workspace with the same name again gives the same id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 200)]
     pub name: Option<String>,
@@ -25,7 +25,7 @@ pub struct Workspace {
     /// Its kind.
     #[schema(example = "store")]
     pub kind: String,
-    /// Its name, if it was given one.
+    /// Its name, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
@@ -35,7 +35,7 @@ pub struct Workspace {
 pub struct Workspaces {
     /// Ascending by id.
     pub workspaces: Vec<Workspace>,
-    /// What the next page lies behind.
+    /// The `after` of the next page; none on the last page.
     pub next: Option<u64>,
 }
 
@@ -45,12 +45,12 @@ pub struct Sequence {
     /// Its name.
     #[schema(example = "InvoiceNumber")]
     pub name: String,
-    /// The number that comes next; none if it is used up.
+    /// The number that will be drawn next; none if no number is left.
     pub next: Option<u64>,
-    /// Where it begins.
+    /// The first number.
     pub first: u64,
-    /// Where it ends.
+    /// The last number.
     pub last: u64,
-    /// How many are left.
+    /// How many numbers are left.
     pub remaining: u64,
 }

@@ -1,43 +1,43 @@
-//! How long things took.
+//! Latencies.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// An hour: longer ones count as that long.
+/// An hour: longer durations count as an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
-/// Durations, kept so that quantiles can be asked for; exact to three digits.
+/// A histogram of durations, exact to three digits.
 #[derive(Debug)]
 pub(crate) struct Latencies {
     nanoseconds: Histogram<u64>,
 }
 
 impl Latencies {
-    /// None yet.
+    /// An empty histogram.
     pub(crate) fn new() -> anyhow::Result<Self> {
         let nanoseconds = Histogram::new_with_bounds(1, LONGEST_NS, 3)?;
         Ok(Self { nanoseconds })
     }
 
-    /// Adds one.
+    /// Adds a duration.
     pub(crate) fn record(&mut self, duration: Duration) {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.nanoseconds.saturating_record(nanoseconds);
     }
 
-    /// Adds all of another's.
+    /// Adds all durations of another histogram.
     pub(crate) fn add(&mut self, other: &Self) -> anyhow::Result<()> {
         Ok(self.nanoseconds.add(&other.nanoseconds)?)
     }
 
-    /// How many there are.
+    /// How many durations there are.
     #[expect(clippy::cast_precision_loss, reason = "no run has 2^52 of them")]
     pub(crate) fn count(&self) -> f64 {
         self.nanoseconds.len() as f64
     }
 
-    /// Below which this part of all durations lies, in milliseconds.
+    /// The quantile in milliseconds: this part of all durations is shorter.
     pub(crate) fn quantile_ms(&self, quantile: f64) -> f64 {
         Duration::from_nanos(self.nanoseconds.value_at_quantile(quantile)).as_secs_f64() * 1e3
     }

@@ -1,4 +1,4 @@
-//! The machine that a run was on. Absolute figures mean nothing without it.
+//! The machine of a run. Absolute figures mean nothing without it.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -13,24 +13,24 @@ use crate::sample::median;
 const SYNCS: u64 = 100;
 const PAGE: usize = 4096;
 
-/// What matters of a machine.
+/// The relevant properties of a machine.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Machine {
     pub(crate) cores: usize,
     pub(crate) cpu: String,
     pub(crate) memory_bytes: u64,
     pub(crate) kernel: String,
-    /// Of the directory that the run writes to.
+    /// The filesystem of the directory that the run writes to.
     pub(crate) filesystem: String,
-    /// A page written over itself and synced, there.
+    /// The time to overwrite and sync one page in that directory.
     pub(crate) fdatasync_median_us: f64,
-    /// Whether this program was built with optimisation; figures of one that was not are worth nothing.
+    /// Whether this program was built with optimisation. Without it the figures are meaningless.
     pub(crate) optimised: bool,
 }
 
 impl Machine {
-    /// Looks at the machine and measures its disk in `directory`.
-    pub(crate) fn look(directory: &Path) -> anyhow::Result<Self> {
+    /// Reads the properties of the machine, and measures its disk in `directory`.
+    pub(crate) fn inspect(directory: &Path) -> anyhow::Result<Self> {
         let text = |path| fs::read_to_string(path).unwrap_or_default();
         Ok(Self {
             cores: std::thread::available_parallelism()?.get(),
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_mount_says_which_filesystem_it_is() {
+    fn the_filesystem_is_that_of_the_nearest_mount() {
         let mounts = "/dev/a / ext4 rw 0 0\ntmpfs /run tmpfs rw 0 0\n/dev/b /runner xfs rw 0 0\n";
         assert_eq!(filesystem(mounts, Path::new("/run/x")), "tmpfs");
         assert_eq!(filesystem(mounts, Path::new("/runner")), "xfs");

@@ -1,4 +1,4 @@
-//! Comparisons: every speed or memory claim of Seriatim comes from here.
+//! Comparisons: the source of every claim about speed or memory of Seriatim.
 //!
 //! ```text
 //! cargo run --release -p seriatim-bench -- SUITE [--quick] [--json] [--dir DIR]
@@ -15,7 +15,7 @@
 //!    ```ignore
 //!    pub(crate) const SUITE: Suite = Suite {
 //!        name: "blocks",
-//!        about: "allocate_one beside fetch_add and beside a mutex",
+//!        about: "allocate_one compared with fetch_add and with a mutex",
 //!        run,
 //!        child: None,
 //!    };
@@ -24,17 +24,17 @@
 //!        let rounds = run.pick(5, 15);
 //!        let [ours, peer] = medians(rounds, [&mut || allocate_one(), &mut || fetch_add()])?;
 //!        let measure = Measure::new("allocate_one", ours, "ns");
-//!        Ok(vec![measure.beside("fetch_add", peer).goal(Goal::RatioAtMost(1.3))])
+//!        Ok(vec![measure.compared_with("fetch_add", peer).goal(Goal::RatioAtMost(1.3))])
 //!    }
 //!    ```
 //!
 //! 2. Add `mod NAME;` and one line to [`SUITES`].
 //!
-//! [`Run`] has what a suite needs: a directory that goes away afterwards, `pick` to choose a size for `--quick`, a
-//! runtime with two workers, progress lines on stderr, and `child` to start this program again as another process (for
-//! memory, or to be killed): that process calls the suite's `child` function instead of `run`. [`medians`] takes the
-//! contestants in turn. [`writers::drive`] lets many tasks wait for durable writes, and [`peer`] has those beside whom
-//! more than one suite measures. A peer that cannot be had is [`Measure::without`], never left out.
+//! [`Run`] has what a suite needs: a directory that is removed afterwards, `pick` to choose a size for `--quick`, a
+//! runtime with two workers, progress lines on stderr, and `child` to start this program again as another process (to measure
+//! its memory, or to kill it): that process calls the suite's `child` function instead of `run`. [`medians`] lets the
+//! contestants take turns. [`writers::drive`] lets many tasks wait for durable writes, and [`peer`] has the peers that more than
+//! one suite uses. A peer that is not available is reported with [`Measure::without`], never left out.
 //!
 //! [`medians`]: sample::medians
 //! [`Measure::without`]: measure::Measure::without
@@ -74,7 +74,7 @@ use machine::Machine;
 use report::Report;
 use suite::{Run, Suite};
 
-/// The allocator of the binary `seriatim`, so that what is measured is what people run.
+/// The same allocator as in the binary `seriatim`, so that the figures are those of the real program.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -93,7 +93,7 @@ const SUITES: &[Suite] = &[
     temporal::SUITE,
 ];
 
-/// Measures Seriatim beside its peers; the last line is one JSON object.
+/// Measures Seriatim and its peers; the last line is one JSON object.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The suite to run.
@@ -105,20 +105,20 @@ struct Arguments {
     /// Prints the JSON object alone, without the table.
     #[arg(long)]
     json: bool,
-    /// Where data goes while the suite runs [default: `target` if it is here, else the system's place for such].
+    /// The directory for data while the suite runs [default: `target` if it exists, else the system's temporary directory].
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Names the suites.
+    /// Lists the suites.
     #[arg(long)]
     list: bool,
-    /// Runs the suite's other process: for the suite itself.
+    /// Runs the suite's child process; used by the suite itself.
     #[arg(long, hide = true, num_args = 1.., allow_hyphen_values = true)]
     child: Option<Vec<String>>,
 }
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    // Not locked: a peer that logs to it would wait for the run's end.
+    // Not locked: a peer that logs to stdout would wait until the end of the run.
     let mut out = std::io::stdout();
     let Some(name) = arguments.suite.filter(|_| !arguments.list) else {
         for suite in SUITES {
@@ -129,14 +129,14 @@ fn main() -> anyhow::Result<()> {
     let suite = SUITES.iter().find(|suite| suite.name == name);
     let suite = suite.with_context(|| format!("there is no suite {name}: --list names them"))?;
     if let Some(words) = arguments.child {
-        let child = suite.child.context("this suite has no other process")?;
+        let child = suite.child.context("this suite has no child process")?;
         return child(&words);
     }
 
     let directory = scratch(arguments.dir)?;
     let run = Run::new(suite.name, arguments.quick, directory.path());
     let started = Instant::now();
-    let machine = Machine::look(directory.path())?;
+    let machine = Machine::inspect(directory.path())?;
     let measures = (suite.run)(&run)?;
     let report = Report::new(suite.name, arguments.quick, machine, measures);
     if !arguments.json {
@@ -147,7 +147,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A directory of this run's own, removed when it is dropped.
+/// A directory for this run, removed when it is dropped.
 fn scratch(parent: Option<PathBuf>) -> anyhow::Result<tempfile::TempDir> {
     let here = PathBuf::from("target");
     let parent = parent.unwrap_or_else(|| if here.is_dir() { here } else { std::env::temp_dir() });

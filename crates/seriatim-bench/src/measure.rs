@@ -1,10 +1,10 @@
-//! One figure, beside a peer's.
+//! One figure, compared with a peer's.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// What a measure should reach.
+/// The goal of a measure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Goal {
     /// Ours divided by the peer's is at least this.
@@ -18,7 +18,7 @@ pub(crate) enum Goal {
 }
 
 impl Goal {
-    /// Whether it is reached; `None` if it speaks of a ratio and there is none.
+    /// Whether it is reached; `None` if it is about a ratio and there is none.
     fn met(self, value: f64, ratio: Option<f64>) -> Option<bool> {
         match self {
             Self::RatioAtLeast(least) => ratio.map(|ratio| ratio >= least),
@@ -40,7 +40,7 @@ impl fmt::Display for Goal {
     }
 }
 
-/// A figure of ours, the peer's where there is a peer, and whether the goal is reached.
+/// Our figure, the peer's if there is a peer, and whether the goal is reached.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Measure {
     pub(crate) name: String,
@@ -56,13 +56,13 @@ pub(crate) struct Measure {
     #[serde(serialize_with = "text_if_any")]
     pub(crate) goal: Option<Goal>,
     pub(crate) met: Option<bool>,
-    /// Why there is no figure of the peer, or what a reader has to know.
+    /// Why there is no figure of the peer, or a remark for the reader.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
 }
 
 impl Measure {
-    /// A figure of ours alone.
+    /// Our figure, without a peer.
     pub(crate) fn new(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
         Self {
             name: name.into(),
@@ -77,22 +77,22 @@ impl Measure {
         }
     }
 
-    /// The same of a peer, measured in the same run, in the same unit.
-    pub(crate) fn beside(mut self, peer: impl Into<String>, value: f64) -> Self {
+    /// Adds the figure of a peer, measured in the same run and the same unit.
+    pub(crate) fn compared_with(mut self, peer: impl Into<String>, value: f64) -> Self {
         self.peer = Some(peer.into());
         self.peer_value = Some(value);
         self.ratio = Some(self.value / value);
         self.judged()
     }
 
-    /// A peer that could not be had, and why.
+    /// Adds a peer that is not available, and why.
     pub(crate) fn without(mut self, peer: impl Into<String>, reason: impl Into<String>) -> Self {
         self.peer = Some(peer.into());
         self.reason = Some(reason.into());
         self.judged()
     }
 
-    /// What it should reach.
+    /// Sets the goal.
     pub(crate) fn goal(mut self, goal: Goal) -> Self {
         self.goal = Some(goal);
         self.judged()
@@ -104,13 +104,13 @@ impl Measure {
     }
 }
 
-/// Six digits say all that a measurement knows.
+/// Rounds to six digits: measurements are not more precise.
 fn digits<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     let rounded = format!("{value:.5e}").parse().unwrap_or(*value);
     serializer.serialize_f64(rounded)
 }
 
-#[expect(clippy::ref_option, reason = "serde calls it so")]
+#[expect(clippy::ref_option, reason = "serde passes a reference")]
 fn digits_if_any<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
     match value {
         Some(value) => digits(value, serializer),
@@ -118,7 +118,7 @@ fn digits_if_any<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S:
     }
 }
 
-#[expect(clippy::ref_option, reason = "serde calls it so")]
+#[expect(clippy::ref_option, reason = "serde passes a reference")]
 fn text_if_any<S: Serializer>(goal: &Option<Goal>, serializer: S) -> Result<S::Ok, S::Error> {
     match goal {
         Some(goal) => serializer.collect_str(goal),
@@ -146,11 +146,11 @@ mod tests {
     }
 
     #[test]
-    fn a_goal_may_be_said_before_or_after_the_peer() {
+    fn a_goal_may_be_set_before_or_after_the_peer() {
         let measure = || Measure::new("appends", 90.0, "1/s");
         let goal = Goal::RatioAtLeast(0.85);
-        let before = measure().goal(goal).beside("file", 100.0);
-        assert_eq!(before, measure().beside("file", 100.0).goal(goal));
+        let before = measure().goal(goal).compared_with("file", 100.0);
+        assert_eq!(before, measure().compared_with("file", 100.0).goal(goal));
         assert_eq!((before.ratio, before.met), (Some(0.9), Some(true)));
     }
 }

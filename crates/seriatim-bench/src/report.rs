@@ -1,4 +1,4 @@
-//! What a run found, for people and for programs.
+//! The report of a run, as a table and as JSON.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::measure::Measure;
 use crate::table::{self, Align};
 
-/// Everything that one run says.
+/// The report of one run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     suite: &'static str,
@@ -23,7 +23,7 @@ impl Report {
         Self { suite, quick, machine, measures }
     }
 
-    /// The machine on a line, then a measure to a line, then the reasons.
+    /// A line about the machine, then one line per measure, then the reasons.
     pub(crate) fn write_table(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{}\n", self.machine)?;
         let columns = [
@@ -90,7 +90,7 @@ mod tests {
         let appends = Measure::new("appends, 64 writers", 123_456.789, "1/s");
         let inserts = Measure::new("commands", 5_000.0, "1/s");
         let measures = vec![
-            appends.beside("bare file", 137_174.21).goal(Goal::RatioAtLeast(0.85)),
+            appends.compared_with("bare file", 137_174.21).goal(Goal::RatioAtLeast(0.85)),
             inserts.goal(Goal::RatioAtLeast(50.0)).without("PostgreSQL", "it is not installed"),
             Measure::new("draw", 0.8, "ns").goal(Goal::AtMost(0.5)),
         ];

@@ -27,12 +27,12 @@ pub(crate) const SUITE: Suite = Suite {
     child: Some(child),
 };
 
-/// Few, so that filling does not take all the time.
+/// Few, so that filling does not take too long.
 const WORKSPACES: u64 = 8;
 /// Commands in flight while a directory is filled, and while it is killed.
 const IN_FLIGHT: usize = 1_024;
 
-/// How a process leaves a directory.
+/// How a process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Ending {
     Close,
@@ -79,12 +79,12 @@ fn run(run: &Run) -> anyhow::Result<Vec<Measure>> {
         visit(run, &directory, events, Ending::Close)?;
         directories.push((events, directory));
     }
-    run.progress("opening, again and again");
+    run.progress("opening, repeatedly");
     let added = 20_000;
     let mut times: HashMap<_, Vec<f64>> = HashMap::new();
     let mut replayed: HashMap<_, Vec<f64>> = HashMap::new();
     for _ in 0..run.pick(3, 9) {
-        // What a visit finds is what the one before it left.
+        // A visit finds what the previous visit left.
         for (ending, left) in [(Ending::Kill, Ending::Close), (Ending::Close, Ending::Kill)] {
             for (events, directory) in &directories {
                 let opened = visit(run, directory, added, ending)?;
@@ -110,40 +110,41 @@ fn run(run: &Run) -> anyhow::Result<Vec<Measure>> {
             if events > sizes[0] {
                 let by_length = Measure::new(format!("{name}, by length"), ours, "ms");
                 let short = format!("the same with {} events", sizes[0]);
-                measures.push(by_length.beside(short, found(sizes[0], left)).goal(Goal::RatioAtMost(1.2)));
+                measures
+                    .push(by_length.compared_with(short, found(sizes[0], left)).goal(Goal::RatioAtMost(1.2)));
             }
         }
     }
     Ok(measures)
 }
 
-/// Has a process open the directory, do a command, and do so many more; says what it took until the first one was done.
+/// Starts a process that opens the directory, does a command, and then `events` more. Returns what it took until the first one was done.
 fn visit(run: &Run, directory: &TempDir, events: u64, ending: Ending) -> anyhow::Result<Opened> {
-    let place = directory.path().to_str().context("a path that is no text")?;
-    let ends = if ending == Ending::Close { "close" } else { "go-on" };
+    let place = directory.path().to_str().context("the path is not valid Unicode")?;
+    let ends = if ending == Ending::Close { "close" } else { "keep-running" };
     let mut child = run.child(&[place, &events.to_string(), ends])?.stdout(Stdio::piped()).spawn()?;
     let lines = child.stdout.take().context("a process without output")?;
     let mut lines = BufReader::new(lines).lines();
-    let answered = lines.next().context("it ended before it had answered")?;
-    let written = lines.next().context("it ended before it had written")?;
+    let answered = lines.next().context("the process ended before it had answered")?;
+    let written = lines.next().context("the process ended before it had written")?;
     if ending == Ending::Kill {
         child.kill()?;
     }
     let status = child.wait()?;
-    ensure!(status.success() == (ending == Ending::Close), "it ended with {status}");
-    ensure!(written? == "written", "it said something else");
-    // Else the next opening, here or in another directory, would share the disk with what this visit has written.
+    ensure!(status.success() == (ending == Ending::Close), "the process ended with {status}");
+    ensure!(written? == "written", "the process printed something else");
+    // Without this, the next opening would share the disk with the writes of this visit.
     rustix::fs::syncfs(File::open(directory.path())?)?;
     let answered = answered?;
     let (ms, replayed) = answered.split_once(' ').context("two figures were expected")?;
     Ok(Opened { ms: ms.parse()?, replayed: replayed.parse()? })
 }
 
-/// The process: opens, does a command, says how long that took and how many events were replayed, does more, says so, and closes or goes on until it is
-/// killed.
+/// The process: it opens, does a command, prints how long that took and how many events were replayed, does more, prints that, and then closes or continues
+/// until it is killed.
 fn child(words: &[String]) -> anyhow::Result<()> {
     let [place, events, ending] = words else {
-        bail!("it takes three words, not {}", words.len());
+        bail!("the process takes three arguments, not {}", words.len());
     };
     let (place, events, close) = (Path::new(place), events.parse()?, ending == "close");
     suite::runtime()?.block_on(async {
@@ -155,12 +156,12 @@ fn child(words: &[String]) -> anyhow::Result<()> {
             shop.workspaces(WORKSPACES).await?;
         }
         let replayed = first_answer(&shop).await?;
-        say(&format!("{} {replayed}", started.elapsed().as_secs_f64() * 1e3))?;
+        print_line(&format!("{} {replayed}", started.elapsed().as_secs_f64() * 1e3))?;
         let workspaces: Vec<_> =
             (0..WORKSPACES).map(|i| WorkspaceId::new(WorkspaceId::FIRST.get() + i)).collect();
         let invoices = Arc::new(Invoices::new(&shop, &workspaces));
         write(&invoices, events).await?;
-        say("written")?;
+        print_line("written")?;
         if close {
             return shop.close().await;
         }
@@ -180,7 +181,7 @@ async fn first_answer(shop: &Shop) -> anyhow::Result<u64> {
     Ok(replayed)
 }
 
-/// Does so many commands.
+/// Does this many commands.
 async fn write(invoices: &Arc<Invoices>, events: u64) -> anyhow::Result<()> {
     let left = Arc::new(AtomicU64::new(events));
     let mut tasks = JoinSet::new();
@@ -197,7 +198,7 @@ async fn write(invoices: &Arc<Invoices>, events: u64) -> anyhow::Result<()> {
     tasks.join_all().await.into_iter().collect()
 }
 
-fn say(line: &str) -> anyhow::Result<()> {
+fn print_line(line: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;
     Ok(out.flush()?)

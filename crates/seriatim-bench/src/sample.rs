@@ -2,11 +2,11 @@
 
 use std::array;
 
-/// Measures something once and says what it found.
+/// Measures something once and returns the result.
 pub(crate) type Contestant<'a, T> = &'a mut dyn FnMut() -> anyhow::Result<T>;
 
-/// Lets each contestant measure once per round, and returns what each has found. Another one begins each round, so that
-/// none always comes first; a round that warms up is not counted.
+/// Lets each contestant measure once per round, and returns the results of each. Each round begins with another contestant, so that
+/// none is always first. The first round is for warming up and is not counted.
 #[expect(clippy::needless_pass_by_value, reason = "callers write the contestants in place")]
 pub(crate) fn rounds<T, const N: usize>(
     rounds: usize,
@@ -33,7 +33,7 @@ pub(crate) fn medians<const N: usize>(
     Ok(rounds(count, contestants)?.map(|values| median(&values)))
 }
 
-/// The middle value, or the mean of the two in the middle; not a number if there are none.
+/// The middle value, or the mean of the two middle values; NaN if there are none.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! An engine with a small shop on file storage: what the suites of the engine measure.
+//! An engine with a small shop on file storage, for the suites that measure the engine.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use tokio::task::JoinSet;
 use crate::writers::Durable;
 
 const NAME: &str = "shop";
-/// As the demo application has.
+/// The same as in the demo application.
 const PARTITIONS: u16 = 4;
 /// So that the body of an event has about 300 bytes.
 const TEXT_BYTES: usize = 264;
-/// Workspaces that are made at once.
+/// Workspaces that are made concurrently.
 const MADE_AT_ONCE: u64 = 512;
 
 /// Storage and the engine on it.
@@ -51,7 +51,7 @@ fn text() -> String {
     ('a'..='z').cycle().take(TEXT_BYTES).collect()
 }
 
-/// A command that makes one invoice, with a number of its own.
+/// A command that makes one invoice with a number.
 pub(crate) fn invoice() -> Request {
     Request::changes([Change::create("Invoice", 1).field("text", text()).field("total", "99.50")])
 }
@@ -63,7 +63,7 @@ pub(crate) fn invoice_json() -> String {
 }
 
 impl Shop {
-    /// Opens a directory, made if it is not there, with the settings that everybody gets.
+    /// Opens a directory with the default settings, and creates it if it does not exist.
     pub(crate) async fn open(directory: &Path) -> anyhow::Result<Self> {
         let env = Env::real();
         let storage = FileStorage::open(&env, directory, FileOptions::default()).await?;
@@ -72,13 +72,13 @@ impl Shop {
         Ok(Self { storage, engine })
     }
 
-    /// Waits until commands are taken.
+    /// Waits until commands are accepted.
     pub(crate) async fn ready(&self) -> anyhow::Result<()> {
         ensure!(self.engine.wait_ready(Duration::from_secs(600)).await, "the engine does not become ready");
         Ok(())
     }
 
-    /// Makes an invoice; comes again when the engine says that it is busy, as a client would.
+    /// Makes an invoice; retries while the engine is busy, as a client would.
     pub(crate) async fn invoice(&self, workspace: WorkspaceId, request: &Request) -> anyhow::Result<()> {
         let answer = loop {
             match self.engine.submit(NAME, workspace, request).await {
@@ -90,7 +90,7 @@ impl Shop {
         Ok(())
     }
 
-    /// Makes so many workspaces.
+    /// Makes this many workspaces.
     pub(crate) async fn workspaces(&self, count: u64) -> anyhow::Result<Vec<WorkspaceId>> {
         let mut made = Vec::with_capacity(usize::try_from(count)?);
         let mut tasks = JoinSet::new();
@@ -112,7 +112,7 @@ impl Shop {
         Ok(made)
     }
 
-    /// The bytes of the last event of a workspace's partition, as they stand in the log.
+    /// The bytes of the last event in the log of a workspace's partition.
     pub(crate) async fn event_bytes(&self, workspace: WorkspaceId) -> anyhow::Result<Vec<u8>> {
         let id = self.engine.partition_of(NAME, workspace)?;
         let state = self.engine.partitions(NAME)?.into_iter().find(|state| state.partition.id == id);
@@ -123,7 +123,7 @@ impl Shop {
         Ok(self.storage.log().read(partition, last, ReadLimit::entries(1)).await?.as_bytes().to_vec())
     }
 
-    /// Ends the engine, then storage.
+    /// Closes the engine, then the storage.
     pub(crate) async fn close(&self) -> anyhow::Result<()> {
         self.engine.close().await;
         self.storage.store().close().await?;
@@ -131,7 +131,7 @@ impl Shop {
     }
 }
 
-/// Writers that make invoices all over some workspaces.
+/// Writers that make invoices in all of some workspaces.
 pub(crate) struct Invoices {
     shop: Arc<Shop>,
     workspaces: Vec<WorkspaceId>,
@@ -149,7 +149,7 @@ impl Invoices {
 impl Durable for Invoices {
     async fn write(&self, _writer: usize) -> anyhow::Result<()> {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
-        // A prime, so that neighbours in time are none in the store, and all have their turn.
+        // The factor is a prime: consecutive invoices are in distant workspaces, and all workspaces are used.
         let place = turn.wrapping_mul(7_919) % self.workspaces.len() as u64;
         let place = usize::try_from(place)?;
         self.shop.invoice(self.workspaces[place], &self.request).await

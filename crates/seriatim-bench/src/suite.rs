@@ -1,4 +1,4 @@
-//! What a suite is, and what it gets.
+//! A suite, and what it uses.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,19 +13,19 @@ use crate::measure::Measure;
 /// Worker threads of the runtime on which ours and the peer's tasks run.
 const WORKERS: usize = 2;
 
-/// What another process of a suite does, given the words it was started with.
+/// The function of a suite's child process, with the arguments of the process.
 pub(crate) type Child = fn(&[String]) -> anyhow::Result<()>;
 
 /// A set of comparisons that are measured in one run.
 #[derive(Debug)]
 pub(crate) struct Suite {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub(crate) name: &'static str,
     /// What it measures, for `--list`.
     pub(crate) about: &'static str,
     /// Measures.
     pub(crate) run: fn(&Run) -> anyhow::Result<Vec<Measure>>,
-    /// What a process started by [`Run::child`] does.
+    /// The function of a process that [`Run::child`] started.
     pub(crate) child: Option<Child>,
 }
 
@@ -45,21 +45,21 @@ impl Run {
         Self { suite, quick, directory, started: Instant::now() }
     }
 
-    /// One of two sizes.
+    /// Chooses one of two sizes.
     pub(crate) fn pick<T>(&self, quick: T, full: T) -> T {
         if self.quick { quick } else { full }
     }
 
-    /// A new empty directory in the place of this run.
+    /// A new empty directory inside the directory of this run.
     pub(crate) fn directory(&self, name: &str) -> anyhow::Result<tempfile::TempDir> {
         let made = tempfile::Builder::new().prefix(name).tempdir_in(&self.directory);
         made.with_context(|| format!("no directory can be made in {}", self.directory.display()))
     }
 
-    /// Says on stderr what goes on.
+    /// Prints the progress to stderr.
     pub(crate) fn progress(&self, what: &str) {
         let seconds = self.started.elapsed().as_secs();
-        // Nobody has to listen.
+        // It is not an error if stderr is closed.
         let _ = writeln!(std::io::stderr(), "{seconds:>4} s  {}: {what}", self.suite);
     }
 
@@ -68,7 +68,7 @@ impl Run {
         runtime()
     }
 
-    /// This program once more: the process will call the suite's `child` function with these words.
+    /// Another process of this program: it calls the suite's `child` function with these arguments.
     pub(crate) fn child(&self, words: &[&str]) -> anyhow::Result<Command> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(self.suite).arg("--child").args(words);

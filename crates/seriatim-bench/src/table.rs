@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 
-/// On which side the cells of a column line up.
+/// How the cells of a column are aligned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
     Right,
 }
 
-/// Writes a line of titles and a line per row; columns are as wide as they must be.
+/// Writes a line of titles and a line per row; columns are as wide as their widest cell.
 pub(crate) fn write<const N: usize>(
     out: &mut impl Write,
     columns: &[(&str, Align); N],
@@ -33,7 +33,7 @@ pub(crate) fn write<const N: usize>(
     Ok(())
 }
 
-/// A figure with as many digits as a reader wants.
+/// A figure with about three digits.
 pub(crate) fn number(value: f64) -> String {
     let text = match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),

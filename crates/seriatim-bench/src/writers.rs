@@ -13,20 +13,20 @@ use crate::latency::Latencies;
 
 /// Something that writers can write to.
 pub(crate) trait Durable: Send + Sync + 'static {
-    /// Writes once on behalf of a writer; true when it returns means durable.
+    /// Writes once for a writer; the write is durable when this returns.
     fn write(&self, writer: usize) -> impl Future<Output = anyhow::Result<()>> + Send;
 }
 
-/// What writers reached together.
+/// The result of all writers together.
 #[derive(Debug)]
 pub(crate) struct Driven {
     pub(crate) per_second: f64,
-    /// What one write cost all cores together, in microseconds, waiting not counted.
+    /// Processor time of one write on all cores together, in microseconds, without waiting.
     pub(crate) cpu_us: f64,
     pub(crate) latencies: Latencies,
 }
 
-/// Lets `writers` tasks write for this long, each awaiting its own answer before it writes again.
+/// Lets `writers` tasks write for this long; each waits for its answer before it writes again.
 pub(crate) fn drive<D: Durable>(
     runtime: &Runtime,
     target: &Arc<D>,
@@ -39,11 +39,11 @@ pub(crate) fn drive<D: Durable>(
     for writer in 0..writers {
         tasks.spawn_on(write_on(target.clone(), writer, stop.clone()), runtime.handle());
     }
-    // Outside the runtime, whose timers wait when all its workers are busy.
+    // This thread sleeps outside the runtime: the runtime's timers are late when all its workers are busy.
     std::thread::sleep(duration);
     stop.store(true, Ordering::Relaxed);
     let times = runtime.block_on(tasks.join_all());
-    // To the last answer: what was under way when time was up counts, and so does its time.
+    // Up to the last answer: writes in progress at the end count, and so does their time.
     let (elapsed, cpu) = (started.elapsed(), cpu_us() - cpu_started);
     let mut latencies = Latencies::new()?;
     for written in times {
@@ -56,11 +56,11 @@ pub(crate) fn drive<D: Durable>(
     })
 }
 
-/// How long the process has to be idle to count as settled, and how long it is waited for.
+/// How long the process has to be idle to count as settled, and the longest wait for that.
 const SETTLED: Duration = Duration::from_millis(40);
 const SETTLE_MAX: Duration = Duration::from_secs(2);
 
-/// Waits until this process does nothing: what one contestant leaves to be done behind it must not fall to the next.
+/// Waits until this process is idle, so that the background work of one contestant does not slow the next.
 pub(crate) fn settle() {
     let started = Instant::now();
     while started.elapsed() < SETTLE_MAX {
@@ -72,14 +72,14 @@ pub(crate) fn settle() {
     }
 }
 
-/// What this process has had of all cores so far.
+/// The processor time of this process so far, on all cores.
 #[expect(clippy::cast_precision_loss, reason = "of interest are differences of seconds")]
 fn cpu_us() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
 }
 
-/// One writer: how long each of its writes took.
+/// Runs one writer, and returns how long each of its writes took.
 async fn write_on<D: Durable>(
     target: Arc<D>,
     writer: usize,

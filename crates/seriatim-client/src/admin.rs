@@ -1,4 +1,4 @@
-//! What only an administrator may do.
+//! Operations that need the scope `admin`.
 
 use seriatim_api::{
     BackupReport, BackupRequest, CreateToken, CreatedToken, DoctorReport, DoctorRequest, Token, Tokens,
@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::error::ClientError;
 use crate::url::escape;
 
-/// Backup, doctor, unfence and tokens. None of these is repeated if it may have been done.
+/// Backup, doctor, unfence and tokens. The client does not repeat any of these calls if it may have been done.
 #[derive(Debug, Clone)]
 pub struct Admin {
     client: Client,
@@ -28,29 +28,29 @@ impl Admin {
     /// [`ClientError`].
     pub async fn backup(&self, destination: &str) -> Result<BackupReport, ClientError> {
         let request = BackupRequest { destination: destination.to_owned() };
-        Call::post("/v1/backup").body(&request).patient().send(&self.client).await
+        Call::post("/v1/backup").body(&request).without_timeout().send(&self.client).await
     }
 
-    /// Compares everything derived with the logs, and treats what differs.
+    /// Compares all derived data with the logs, and treats what differs.
     ///
     /// # Errors
     ///
     /// [`ClientError`].
     pub async fn doctor(&self, treatment: Treatment) -> Result<DoctorReport, ClientError> {
         let request = DoctorRequest { treatment };
-        Call::post("/v1/doctor").body(&request).patient().send(&self.client).await
+        Call::post("/v1/doctor").body(&request).without_timeout().send(&self.client).await
     }
 
-    /// Lets a restored copy give out numbers again.
+    /// Allows a restored copy to give out numbers again.
     ///
     /// # Errors
     ///
     /// [`ClientError`].
     pub async fn unfence(&self, request: &UnfenceRequest) -> Result<UnfenceReport, ClientError> {
-        Call::post("/v1/unfence").body(request).patient().send(&self.client).await
+        Call::post("/v1/unfence").body(request).without_timeout().send(&self.client).await
     }
 
-    /// Makes a token. Its secret is in the answer, and nowhere else.
+    /// Makes a token. Its secret is only in this answer.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl Admin {
         }
     }
 
-    /// Revokes a token: at once, for everybody.
+    /// Revokes a token. It is invalid from the moment at which this returns.
     ///
     /// # Errors
     ///

@@ -33,7 +33,7 @@ impl Application {
         Call::get(&self.path).send(&self.client).await
     }
 
-    /// What its partitions are doing.
+    /// The state of its partitions.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl Application {
         Call::get(format!("{}/partitions", self.path)).send(&self.client).await
     }
 
-    /// Creates a workspace, and says whether it is new: the same name again gives the same workspace.
+    /// Creates a workspace, and returns whether it is new: the same name again gives the same workspace.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl Application {
         Ok((descriptor, status == StatusCode::CREATED))
     }
 
-    /// Its workspaces, page by page: those behind an id.
+    /// A page of its workspaces: those after an id.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl Application {
         call.query("limit", Some(limit)).send(&self.client).await
     }
 
-    /// The workspace that a name leads to.
+    /// The workspace with a name, if there is one.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl Application {
         call.query("limit", Some(limit)).send(&self.client).await
     }
 
-    /// Follows a partition's log from an offset on.
+    /// Follows a partition's log from an offset.
     #[must_use]
     pub fn follow(&self, partition: u16, from: u64) -> Follower {
         Follower::new(self.client.clone(), self.events_path(partition), from)

@@ -24,7 +24,7 @@ impl Blocks {
         Self { client, name: name.to_owned(), path: format!("/v1/blocks/{}", escape(name)) }
     }
 
-    /// Creates it. The same again is fine; other settings are a conflict.
+    /// Creates it. Repeating the call with the same settings changes nothing; other settings are a conflict.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ impl Blocks {
         Call::put(&self.path).body(settings).send(&self.client).await
     }
 
-    /// Allocates ids in a row. If an answer is lost, the call is made again, and the ids of the first one are wasted.
+    /// Allocates consecutive ids. If an answer is lost, the client repeats the call, and the ids of the first call are wasted.
     ///
     /// # Errors
     ///
@@ -43,7 +43,7 @@ impl Blocks {
         call.repeatable().send(&self.client).await
     }
 
-    /// How it stands.
+    /// Its state.
     ///
     /// # Errors
     ///
@@ -52,8 +52,8 @@ impl Blocks {
         Call::get(&self.path).send(&self.client).await
     }
 
-    /// An allocator that leases blocks from the server and hands out their ids from memory: one request per block, fetched
-    /// before the last one ends. What it holds when it goes is wasted.
+    /// An allocator that leases blocks from the server and gives out their ids from memory. It makes one request per block, before
+    /// the current block ends. Ids that it has not given out when it is dropped are wasted.
     ///
     /// # Errors
     ///

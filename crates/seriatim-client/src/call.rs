@@ -1,4 +1,4 @@
-//! One call: a request, sent until there is an answer or patience ends.
+//! One call: a request that is sent until there is an answer or the time limit for retries ends.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::retry::{Attempts, Repeat, wait};
 use crate::transport::{Body, TransportError};
 use crate::url::escape;
 
-/// Bytes that an answer may have: a page of a thousand large events fits.
+/// The largest answer in bytes: a page of a thousand large events fits.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// What asks for an audit as a file.
+/// The content type that requests an audit as a file.
 pub(crate) const AUDIT_FILE: &str = "application/x-ndjson";
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -32,8 +32,8 @@ pub(crate) struct Call {
     headers: HeaderMap,
     body: Bytes,
     repeat: Repeat,
-    /// Whether an answer with status 503 is one like any other.
-    or_unavailable: bool,
+    /// Whether an answer with status 503 is a result and not an error.
+    accept_unavailable: bool,
     timeout: bool,
     problem: Option<String>,
 }
@@ -46,7 +46,7 @@ impl Call {
             headers: HeaderMap::new(),
             body: Bytes::new(),
             repeat,
-            or_unavailable: false,
+            accept_unavailable: false,
             timeout: true,
             problem: None,
         }
@@ -56,35 +56,35 @@ impl Call {
         Self::new(Method::GET, path, Repeat::Safe)
     }
 
-    /// Says how something should be: the same again is fine.
+    /// Sets a state: repeating it changes nothing.
     pub(crate) fn put(path: impl Into<String>) -> Self {
         Self::new(Method::PUT, path, Repeat::Safe)
     }
 
-    /// Removes something: once more makes no difference.
+    /// Removes something: repeating it changes nothing.
     pub(crate) fn delete(path: impl Into<String>) -> Self {
         Self::new(Method::DELETE, path, Repeat::Safe)
     }
 
-    /// Does something; without a key only if it surely was not done yet.
+    /// Does something. Without a key it is repeated only if it certainly was not done.
     pub(crate) fn post(path: impl Into<String>) -> Self {
         Self::new(Method::POST, path, Repeat::IfNotDone)
     }
 
-    /// May be done any number of times, although it changes something.
+    /// Allows the call to be repeated, although it is a POST without a key.
     pub(crate) fn repeatable(mut self) -> Self {
         self.repeat = Repeat::Safe;
         self
     }
 
-    /// Takes as long as it takes.
-    pub(crate) fn patient(mut self) -> Self {
+    /// Without a time limit for the answer.
+    pub(crate) fn without_timeout(mut self) -> Self {
         self.timeout = false;
         self
     }
 
-    pub(crate) fn or_unavailable(mut self) -> Self {
-        self.or_unavailable = true;
+    pub(crate) fn accept_unavailable(mut self) -> Self {
+        self.accept_unavailable = true;
         self
     }
 
@@ -105,7 +105,7 @@ impl Call {
         self
     }
 
-    /// With an idempotency key: the caller's, or a new one. It may be repeated then.
+    /// With an idempotency key: the caller's, or a new one. With a key the call may be repeated.
     pub(crate) fn key(mut self, client: &Client, key: Option<&str>) -> Self {
         let value = key.map_or_else(|| client.new_key(), str::to_owned);
         self.header(IDEMPOTENCY_KEY, &value);
@@ -113,7 +113,7 @@ impl Call {
         self
     }
 
-    /// Only if the workspace stands there.
+    /// Only if the workspace's last event has this offset.
     pub(crate) fn expecting(mut self, offset: Option<u64>) -> Self {
         if let Some(offset) = offset {
             self.header(IF_MATCH, &format!("\"{offset}\""));
@@ -133,7 +133,7 @@ impl Call {
         }
     }
 
-    /// Sends it until there is an answer, and reads that.
+    /// Sends the request until there is an answer, and reads the answer.
     pub(crate) async fn send<T: DeserializeOwned>(self, client: &Client) -> Result<T, ClientError> {
         let (_, answer) = self.send_with_status(client).await?;
         Ok(answer)
@@ -145,14 +145,14 @@ impl Call {
         client: &Client,
     ) -> Result<(StatusCode, T), ClientError> {
         let (status, bytes) = self.repeat_until_answered(client, Self::read_once).await?;
-        // Where nothing is answered, nothing is read.
+        // An answer without a body is read as null.
         let bytes = if bytes.is_empty() { Bytes::from_static(b"null") } else { bytes };
         let answer = serde_json::from_slice(&bytes);
-        let bad = |error: serde_json::Error| bad_answer(client, format!("{error} in {}", shown(&bytes)));
+        let bad = |error: serde_json::Error| bad_answer(client, format!("{error} in {}", excerpt(&bytes)));
         Ok((status, answer.map_err(bad)?))
     }
 
-    /// Sends it until the answer begins, and leaves the reading to the caller.
+    /// Sends the request until an answer begins; the caller reads its body.
     pub(crate) async fn open(self, client: &Client) -> Result<Body, ClientError> {
         self.repeat_until_answered(client, Self::open_once).await
     }
@@ -177,14 +177,14 @@ impl Call {
             let Some(wait) = wait(client.options(), self.repeat, attempts, &error, hint) else {
                 return Err(error);
             };
-            tracing::debug!(path = self.path, %error, count, ?wait, "it comes again");
+            tracing::debug!(path = self.path, %error, count, ?wait, "the call is repeated");
             client.env().sleep(client.env().jitter(wait)).await;
         }
     }
 
     async fn read_once(&self, client: &Client) -> Result<(StatusCode, Bytes), Failure> {
         let whole = async {
-            let response = self.ask(client).await?;
+            let response = self.send_once(client).await?;
             let status = response.status();
             let bytes = read_all(response.into_body()).await.map_err(|error| self.lost(client, error))?;
             Ok((status, bytes))
@@ -194,33 +194,33 @@ impl Call {
         }
         let timeout = client.options().request_timeout;
         client.env().timeout(timeout, whole).await.unwrap_or_else(|_| {
-            let reason = format!("there was none after {} s", timeout.as_secs());
+            let reason = format!("no answer within {} s", timeout.as_secs());
             Err(self.lost(client, TransportError { sent: true, insecure: false, reason }))
         })
     }
 
     async fn open_once(&self, client: &Client) -> Result<Body, Failure> {
         let timeout = client.options().request_timeout;
-        let answer = client.env().timeout(timeout, self.ask(client)).await;
+        let answer = client.env().timeout(timeout, self.send_once(client)).await;
         let response = answer.unwrap_or_else(|_| {
-            let reason = format!("there was none after {} s", timeout.as_secs());
+            let reason = format!("no answer within {} s", timeout.as_secs());
             Err(self.lost(client, TransportError { sent: true, insecure: false, reason }))
         })?;
         Ok(response.into_body())
     }
 
-    /// Sends it once; an answer that is a problem is an error.
-    async fn ask(&self, client: &Client) -> Result<Response<Body>, Failure> {
+    /// Sends the request once. An answer that is a problem document is an error.
+    async fn send_once(&self, client: &Client) -> Result<Response<Body>, Failure> {
         let mut request = Request::new(self.body.clone());
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = self.path.parse().map_err(|_| {
-            Failure::from(ClientError::Options(format!("{} is no path of a server", self.path)))
+            Failure::from(ClientError::Options(format!("{} is not a valid path of a request", self.path)))
         })?;
         *request.headers_mut() = self.headers.clone();
         let response = client.transport().send(request).await;
         let response = response.map_err(|error| self.lost(client, error))?;
         let status = response.status();
-        let expected = self.or_unavailable && status == StatusCode::SERVICE_UNAVAILABLE;
+        let expected = self.accept_unavailable && status == StatusCode::SERVICE_UNAVAILABLE;
         if status.is_success() || expected {
             return Ok(response);
         }
@@ -228,7 +228,7 @@ impl Call {
         let bytes = read_all(response.into_body()).await.map_err(|error| self.lost(client, error))?;
         let error = match serde_json::from_slice::<Problem>(&bytes) {
             Ok(problem) => ClientError::Refused(Box::new(problem)),
-            Err(_) => bad_answer(client, format!("status {status}, {}", shown(&bytes))),
+            Err(_) => bad_answer(client, format!("status {status}, {}", excerpt(&bytes))),
         };
         Err(Failure { error, hint })
     }
@@ -246,7 +246,7 @@ impl Call {
     }
 }
 
-/// Why there is no answer this time, and how long the server asks to wait.
+/// Why an attempt has no answer, and how long the server asks the client to wait.
 #[derive(Debug)]
 struct Failure {
     error: ClientError,
@@ -263,8 +263,8 @@ fn bad_answer(client: &Client, reason: String) -> ClientError {
     ClientError::BadAnswer { place: client.place(), reason }
 }
 
-/// The beginning of an answer, for a message.
-fn shown(bytes: &[u8]) -> String {
+/// The beginning of an answer, for an error text.
+fn excerpt(bytes: &[u8]) -> String {
     format!("{:?}", String::from_utf8_lossy(&bytes[..bytes.len().min(200)]))
 }
 
@@ -278,7 +278,7 @@ async fn read_all(mut body: Body) -> Result<Bytes, TransportError> {
     while let Some(piece) = body.next().await {
         let piece = piece?;
         if all.len() + piece.len() > ANSWER_BYTES_MAX {
-            let reason = format!("it has more than {ANSWER_BYTES_MAX} bytes");
+            let reason = format!("the answer has more than {ANSWER_BYTES_MAX} bytes");
             return Err(TransportError { sent: true, insecure: false, reason });
         }
         all.extend_from_slice(&piece);

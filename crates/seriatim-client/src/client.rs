@@ -17,7 +17,7 @@ use crate::transport::Transport;
 use crate::url::ServerUrl;
 use crate::workflows::{Workflow, Workflows};
 
-/// Speaks with one server. Cheap to clone; clones share their connections.
+/// A client of one server. Cheap to clone; clones share their connections.
 #[derive(Debug, Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -31,7 +31,7 @@ struct Inner {
 }
 
 impl Client {
-    /// A client of the server at an address. Nothing is sent until something is asked.
+    /// A client of the server at an address. It sends nothing before the first call.
     ///
     /// # Errors
     ///
@@ -41,7 +41,7 @@ impl Client {
         Ok(Self::with_transport(env, Arc::new(transport), options))
     }
 
-    /// A client whose requests go another way. The options about connections and tokens are the transport's matter.
+    /// A client that sends its requests through another transport. It ignores the options about connections and tokens.
     #[must_use]
     pub fn with_transport(env: Env, transport: Arc<dyn Transport>, options: ClientOptions) -> Self {
         Self { inner: Arc::new(Inner { env, transport, options }) }
@@ -53,7 +53,7 @@ impl Client {
         Series::new(self.clone(), name)
     }
 
-    /// All series, page by page: those behind a name.
+    /// A page of the series: those after a name.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl Client {
         Blocks::new(self.clone(), name)
     }
 
-    /// All block sequences, page by page: those behind a name.
+    /// A page of the block sequences: those after a name.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl Client {
         Call::get("/v1/apps").send(self).await
     }
 
-    /// What all partitions are doing that the token may read, those of built-in applications too.
+    /// The state of all partitions that the token may read, including those of built-in applications.
     ///
     /// # Errors
     ///
@@ -116,19 +116,19 @@ impl Client {
         Workflow::new(self.clone(), id)
     }
 
-    /// What only an administrator may do.
+    /// Operations that need the scope `admin`.
     #[must_use]
     pub fn admin(&self) -> Admin {
         Admin::new(self.clone())
     }
 
-    /// Whether the server can number, and what keeps it. One that cannot is an answer too, not an error.
+    /// Whether the server can give out numbers, and what prevents it. A server that cannot is a result here, not an error.
     ///
     /// # Errors
     ///
     /// [`ClientError`].
     pub async fn readiness(&self) -> Result<Readiness, ClientError> {
-        Call::get("/readyz").or_unavailable().send(self).await
+        Call::get("/readyz").accept_unavailable().send(self).await
     }
 
     pub(crate) fn env(&self) -> &Env {
@@ -147,7 +147,7 @@ impl Client {
         self.inner.transport.place()
     }
 
-    /// A key that nobody else has.
+    /// A random key, unique in practice.
     pub(crate) fn new_key(&self) -> String {
         let mut bytes = [0; 16];
         self.inner.env.random_bytes(&mut bytes);

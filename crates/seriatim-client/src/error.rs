@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of a call.
 
 use serde_json::Value;
 use seriatim_api::Problem;
@@ -7,10 +7,10 @@ use seriatim_types::ErrorKind;
 /// Why a call has no answer.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ClientError {
-    /// The server has said no.
+    /// The server refused the request.
     #[error("{}", .0.detail)]
     Refused(Box<Problem>),
-    /// Nobody answers there. Nothing was done.
+    /// No server answers at the address. Nothing was done.
     #[error("no server answers at {place}: {reason}; start one with `seriatim serve`, or name another")]
     Unreachable {
         /// Where.
@@ -18,46 +18,46 @@ pub enum ClientError {
         /// What went wrong.
         reason: String,
     },
-    /// Something answers there, and no secure connection to it can be made. Nothing was done.
-    #[error("{place} answers, and no secure connection can be made: {reason}")]
+    /// A server answers, but no secure connection to it can be made. Nothing was done.
+    #[error("{place} answers, but no secure connection to it can be made: {reason}")]
     Insecure {
         /// Where.
         place: String,
         /// What went wrong, and what to do.
         reason: String,
     },
-    /// The connection broke before the answer had come. If the call changes something, it may have happened.
-    #[error("the answer of {place} was lost: {reason}{}", if *.in_doubt { "; it may have been done" } else { "" })]
+    /// The connection broke before the answer arrived. If the call changes something, the change may have been made.
+    #[error("the answer of {place} was lost: {reason}{}", if *.in_doubt { "; the request may have been carried out" } else { "" })]
     Lost {
         /// Where.
         place: String,
         /// What went wrong.
         reason: String,
-        /// Whether it may have been done.
+        /// Whether the request may have been carried out.
         in_doubt: bool,
     },
-    /// What answers there does not speak as a server of Seriatim does, or not as this version of it.
-    #[error("{place} does not answer as seriatim does: {reason}")]
+    /// The answer is not one of a Seriatim server, or not one of this version.
+    #[error("{place} does not answer like a Seriatim server of this version: {reason}")]
     BadAnswer {
         /// Where.
         place: String,
-        /// What came.
+        /// What it answered.
         reason: String,
     },
-    /// The run of a workflow has ended without a result.
+    /// The run of a workflow ended without a result.
     #[error("workflow {id} has ended without a result, {}: {}", status.replace('_', " "), message(failure))]
     Ended {
         /// The workflow.
         id: String,
-        /// How it has ended: `failed`, `cancelled`, `terminated` or `timed_out`.
+        /// How it ended: `failed`, `cancelled`, `terminated` or `timed_out`.
         status: String,
         /// Why.
         failure: Value,
     },
-    /// A workflow has answered with another type than the caller expects.
-    #[error("the {what} is not what was expected: {reason}")]
+    /// A workflow answered with another type than the caller expects.
+    #[error("the {what} does not have the expected type: {reason}")]
     Unexpected {
-        /// What it is.
+        /// Which answer it is.
         what: String,
         /// What is wrong with it.
         reason: String,
@@ -67,9 +67,9 @@ pub enum ClientError {
     Options(String),
 }
 
-/// What a failure says, with its causes.
+/// The message of a failure, with the messages of its causes.
 fn message(failure: &Value) -> String {
-    let mut text = failure["message"].as_str().unwrap_or("no reason is known").to_owned();
+    let mut text = failure["message"].as_str().unwrap_or("the reason is not known").to_owned();
     let mut cause = &failure["cause"];
     while let Some(message) = cause["message"].as_str() {
         text += &format!(": {message}");
@@ -79,7 +79,7 @@ fn message(failure: &Value) -> String {
 }
 
 impl ClientError {
-    /// What the caller can do about it.
+    /// What the caller can do about the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {

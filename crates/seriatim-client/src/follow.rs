@@ -14,8 +14,8 @@ use crate::transport::Body;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Follows a log: what is there, then what comes. When a connection breaks, is silent for too long, or the server restarts,
-/// it goes on behind the last event that it has seen.
+/// Follows a log: first the events that exist, then each new event. When the connection breaks or is silent for too long, or the
+/// server restarts, the follower connects again and continues after the last event that it returned.
 ///
 /// ```no_run
 /// # async fn example(client: seriatim_client::Client) -> Result<(), seriatim_client::ClientError> {
@@ -29,10 +29,10 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 pub struct Follower {
     client: Client,
     path: String,
-    /// The offset that comes next.
+    /// The offset of the next event.
     next: u64,
-    /// Connections since the last event.
-    barren: u32,
+    /// Connections without an event since the last event.
+    empty_connections: u32,
     stream: Option<Body>,
     parser: Parser,
 }
@@ -45,10 +45,10 @@ impl fmt::Debug for Follower {
 
 impl Follower {
     pub(crate) fn new(client: Client, path: String, from: u64) -> Self {
-        Self { client, path, next: from, barren: 0, stream: None, parser: Parser::default() }
+        Self { client, path, next: from, empty_connections: 0, stream: None, parser: Parser::default() }
     }
 
-    /// The offset that comes next: where to go on another time.
+    /// The offset of the next event: a later follower can continue from it.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.next
@@ -58,8 +58,8 @@ impl Follower {
     ///
     /// # Errors
     ///
-    /// [`ClientError`], when the server refuses, or does not answer for longer than the client's patience. It can be asked
-    /// again, and goes on where it was.
+    /// [`ClientError`] if the server refuses, or does not answer within the client's time limits. After an error this can be called
+    /// again, and continues from the same offset.
     pub async fn next(&mut self) -> Result<Event, ClientError> {
         loop {
             if let Some(message) = self.parser.next() {
@@ -76,7 +76,7 @@ impl Follower {
             let piece = self.client.env().timeout(silence, stream.next()).await;
             let pushed = match piece {
                 Ok(Some(Ok(piece))) => self.parser.push(&piece),
-                // It has ended, broken or fallen silent: what was not complete comes again.
+                // The stream ended, broke or was silent: an incomplete message is discarded, and read again later.
                 Ok(Some(Err(_)) | None) | Err(_) => {
                     self.disconnect();
                     Ok(())
@@ -84,17 +84,19 @@ impl Follower {
             };
             if pushed.is_err() {
                 self.disconnect();
-                return Err(self.bad("a message without end"));
+                return Err(self.bad("a message of the stream is too long"));
             }
         }
     }
 
     async fn connect(&mut self) -> Result<(), ClientError> {
-        if self.barren > 0 {
-            // A server that ends every stream at once is not asked all the time.
+        if self.empty_connections > 0 {
+            // Waits longer each time, in case the server ends every stream immediately.
             let options = self.client.options();
-            let wait =
-                options.wait_first.saturating_mul(1 << (self.barren - 1).min(20)).min(options.wait_max);
+            let wait = options
+                .wait_first
+                .saturating_mul(1 << (self.empty_connections - 1).min(20))
+                .min(options.wait_max);
             self.client.env().sleep(self.client.env().jitter(wait)).await;
         }
         let mut call = Call::get(&self.path).accept("text/event-stream");
@@ -103,7 +105,7 @@ impl Follower {
             None => call = call.query("from", Some(self.next)),
         }
         self.stream = Some(call.open(&self.client).await?);
-        self.barren = self.barren.saturating_add(1);
+        self.empty_connections = self.empty_connections.saturating_add(1);
         self.parser = Parser::default();
         Ok(())
     }
@@ -122,15 +124,15 @@ impl Follower {
         let offset = message.id.as_deref().and_then(|id| id.parse::<u64>().ok());
         let event = serde_json::from_str(&message.data);
         match (offset, event) {
-            // Seen before.
+            // This event was already returned.
             (Some(offset), Ok(_)) if offset < self.next => Ok(None),
             (Some(offset), Ok(event)) => {
-                (self.next, self.barren) = (offset + 1, 0);
+                (self.next, self.empty_connections) = (offset + 1, 0);
                 Ok(Some(event))
             }
             _ => {
                 self.disconnect();
-                Err(self.bad("a message that is no event"))
+                Err(self.bad("a message of the stream is not an event"))
             }
         }
     }

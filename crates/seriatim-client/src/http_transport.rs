@@ -21,7 +21,7 @@ use crate::url::ServerUrl;
 pub(crate) struct HttpTransport {
     client: reqwest::Client,
     url: ServerUrl,
-    /// Marked as a secret, so that it is in no output.
+    /// Marked as sensitive, so that it does not appear in any output.
     authorization: Option<HeaderValue>,
 }
 
@@ -32,12 +32,12 @@ impl HttpTransport {
             .http1_only()
             .connect_timeout(options.connect_timeout)
             .tcp_nodelay(true)
-            // An answer that sends us elsewhere would take the token along.
+            // A redirect would send the token to another server.
             .redirect(reqwest::redirect::Policy::none());
         if url.is_secure() {
             builder = builder.tls_backend_preconfigured(tls(options)?);
         } else {
-            // Without certificates to look for, nothing has to be read for TLS.
+            // Without TLS no certificates have to be read.
             builder = builder.tls_backend_preconfigured(tls_with(RootCertStore::empty())?);
         }
         let client = builder.build().map_err(|error| ClientError::Options(chain(&error)))?;
@@ -47,8 +47,8 @@ impl HttpTransport {
 
 fn bearer(token: &str) -> Result<HeaderValue, ClientError> {
     let value = HeaderValue::from_str(&format!("Bearer {token}"));
-    let mut value =
-        value.map_err(|_| ClientError::Options("a token is plain ASCII in one line".to_owned()))?;
+    let mut value = value
+        .map_err(|_| ClientError::Options("the token has to be one line of ASCII characters".to_owned()))?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -58,17 +58,19 @@ fn tls(options: &ClientOptions) -> Result<ClientConfig, ClientError> {
     match &options.ca_certificates {
         Some(pem) => {
             for certificate in CertificateDer::pem_slice_iter(pem) {
-                let wrong = |error: String| ClientError::Options(format!("the CA certificates: {error}"));
+                let wrong = |error: String| {
+                    ClientError::Options(format!("the CA certificates cannot be read: {error}"))
+                };
                 let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
                 roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
             }
             if roots.is_empty() {
                 return Err(ClientError::Options(
-                    "the CA certificates: there is none in the file".to_owned(),
+                    "the file of CA certificates contains no certificate".to_owned(),
                 ));
             }
         }
-        // Some of a system's certificates are always odd: what can be used is used.
+        // Some certificates of a system may be invalid: the valid ones are used.
         None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
     }
     tls_with(roots)
@@ -81,7 +83,7 @@ fn tls_with(roots: RootCertStore) -> Result<ClientConfig, ClientError> {
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// An error with what caused it: the outermost one says least.
+/// An error with its causes: the outermost error says least.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -95,7 +97,7 @@ fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// What TLS says, if it is what failed. It may lie in an error of the connection, which does not name it as its source.
+/// The error of TLS, if TLS failed. It may be inside an error of the connection that does not name it as its source.
 fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     let found = error.downcast_ref::<rustls::Error>();
     let inside = || {
@@ -105,28 +107,28 @@ fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> 
     found.or_else(inside).or_else(|| error.source().and_then(tls_error))
 }
 
-/// What is wrong with a handshake, and what to do.
+/// What is wrong with a TLS handshake, and what to do.
 fn advice(error: &rustls::Error) -> String {
     let wrong = match error {
         rustls::Error::InvalidCertificate(wrong) => wrong,
         rustls::Error::InvalidMessage(_) => {
-            return format!("{error}: what listens there does not speak TLS; http:// may be right");
+            return format!("{error}: the server at this address does not speak TLS; try http://");
         }
         error => return error.to_string(),
     };
     match wrong {
-        CertificateError::UnknownIssuer => "its certificate was made by an issuer that is not trusted here; name the \
+        CertificateError::UnknownIssuer => "its certificate was made by an issuer that is not trusted; name the \
                                             issuer's certificate, or a self-signed one itself, with tls_ca \
                                             (SERIATIM_TLS_CA)"
             .to_owned(),
-        // What `openssl req -x509` makes unless told. It is named as a root, and roots sign others.
+        // `openssl req -x509` makes such a certificate by default: it is one of an issuer, and a server may not use it.
         CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
-            "its certificate is one of an issuer (CA:TRUE), and a server's own has to have basicConstraints=CA:FALSE; make \
-             it anew with openssl req -x509 -addext basicConstraints=critical,CA:FALSE, and name it with tls_ca \
+            "its certificate is one of an issuer (CA:TRUE), but a server needs one with basicConstraints=CA:FALSE; make \
+             a new one with openssl req -x509 -addext basicConstraints=critical,CA:FALSE, and name it with tls_ca \
              (SERIATIM_TLS_CA)"
                 .to_owned()
         }
-        wrong => format!("its certificate: {wrong}"),
+        wrong => format!("its certificate is not valid: {wrong}"),
     }
 }
 

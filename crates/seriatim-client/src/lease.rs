@@ -11,8 +11,8 @@ use crate::error::ClientError;
 
 /// Blocks of a server's block sequence, for a [`BlockAllocator`](seriatim_blocks::BlockAllocator) in this process.
 ///
-/// What the server has allocated is durable there and never comes again. It takes nothing back: what is left of a block
-/// is wasted.
+/// A block that the server has allocated is durable there and is never allocated again. It cannot be given back: the unused
+/// rest of a block is wasted.
 #[derive(Debug)]
 pub struct LeasedBlocks {
     blocks: Blocks,
@@ -21,11 +21,11 @@ pub struct LeasedBlocks {
 }
 
 impl LeasedBlocks {
-    /// The blocks of a sequence that has to exist.
+    /// The blocks of a sequence that exists.
     ///
     /// # Errors
     ///
-    /// [`BlockStoreError`] if it does not, or the server does not answer.
+    /// [`BlockStoreError`] if the sequence does not exist, or the server does not answer.
     pub async fn open(blocks: Blocks) -> Result<Self, BlockStoreError> {
         let state = blocks.state().await.map_err(|error| failed(blocks.name(), 0, &error))?;
         Ok(Self { blocks, first: Number::new(state.first), lost: AtomicU64::new(0) })
@@ -51,7 +51,7 @@ impl BlockStore for LeasedBlocks {
     async fn last(&self) -> Result<Option<LastBlock>, BlockStoreError> {
         let state = self.blocks.state().await.map_err(|error| failed(self.blocks.name(), 0, &error))?;
         let taken = state.next.saturating_sub(state.first);
-        // Everything that the server has allocated, as one block; what it holds itself is its own matter.
+        // Everything that the server has allocated, as one block. What the server has only reserved is not counted.
         let block = Block::new(self.first, taken).ok().filter(|block| block.size() > 0);
         Ok(block.map(|block| LastBlock { block, unused: 0 }))
     }

@@ -17,15 +17,15 @@
 //! // For example "http://127.0.0.1:7400".
 //! let client = Client::connect(Env::real(), address.parse()?, ClientOptions::default())?;
 //!
-//! // A gap-free number, durable when it is here.
+//! // A gap-free number, durable when the call returns.
 //! let taken = client.series("acme.invoices").next().await?;
 //! assert_eq!(taken.number, 1);
 //!
-//! // The same key gives the same number, whoever asks.
+//! // The same key gives the same number, to any caller.
 //! let keyed = client.series("acme.invoices").with_key("order-7");
 //! assert_eq!((keyed.next().await?.number, keyed.next().await?.number), (2, 2));
 //!
-//! // Ids that may have gaps, from memory but for one request per block.
+//! // Ids that may have gaps: from memory, with one request per block.
 //! client.blocks("orders").put(&Default::default()).await?;
 //! let ids = client.blocks("orders").lease(Default::default()).await?;
 //! assert_eq!(ids.allocate_one().await?.get(), 1);
@@ -42,16 +42,16 @@
 //! # }
 //! ```
 //!
-//! - **It comes again.** A busy server is asked again after as long as it says, give or take a little; a broken connection
-//!   is made anew. [`ClientOptions::patience`] bounds all of it.
-//! - **It does nothing twice.** What changes something brings an idempotency key, a random one unless told
-//!   ([`Series::with_key`]), and the same one each time it comes again. So `in_doubt` and broken connections are safe to
-//!   repeat, and are repeated. What has no key (new tokens) is repeated only if it surely was not done.
+//! - **It retries.** The client repeats a request to a busy server after the time that the server gives, with a random part;
+//!   it opens a broken connection again. [`ClientOptions::retry_timeout`] limits all retries of a call.
+//! - **It does nothing twice.** Each change has an idempotency key, by default a random one ([`Series::with_key`]). All
+//!   attempts of a call use the same key. So a call is safe to repeat, and is repeated, if its answer is `in_doubt` or its
+//!   connection breaks. A request without a key (new tokens) is repeated only if it certainly was not done.
 //! - **Errors say what to do:** [`ClientError::kind`].
-//! - **Logs can be followed:** [`Workspace::follow`] and [`Application::follow`] go on where they were when a
+//! - **Logs can be followed:** [`Workspace::follow`] and [`Application::follow`] continue from the same offset when a
 //!   connection breaks or the server restarts.
-//! - **Ids can be allocated locally:** [`Blocks::lease`] gives an allocator that asks the server once per block.
-//! - **Workflows have types:** inputs, answers and results are read and written by serde. See [`Workflow`].
+//! - **Ids can be allocated locally:** [`Blocks::lease`] gives an allocator that makes one request per block.
+//! - **Workflows have types:** serde reads and writes inputs, answers and results. See [`Workflow`].
 //!
 //! Handles ([`Series`], [`Blocks`], [`Application`], [`Workspace`], [`Workflow`], [`Admin`]) are cheap: they hold a name and the client.
 #![forbid(unsafe_code)]
@@ -82,7 +82,7 @@ pub use error::ClientError;
 pub use follow::Follower;
 pub use lease::LeasedBlocks;
 pub use options::ClientOptions;
-/// The requests and answers, as the server has them.
+/// The requests and answers of the HTTP API, as types.
 pub use seriatim_api as api;
 pub use series::Series;
 pub use transport::{Body, Transport, TransportError};

@@ -1,4 +1,4 @@
-//! How a client behaves.
+//! Settings of a client.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,25 +6,25 @@ use std::time::Duration;
 /// Settings of a client, each with its reason.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientOptions {
-    /// The bearer token. It is in no output, [`Debug`](fmt::Debug) included.
+    /// The bearer token. It does not appear in any output, [`Debug`](fmt::Debug) included.
     pub token: Option<String>,
-    /// Certificates, PEM, of those who may vouch for an `https` server; `None`: those that the system trusts.
+    /// PEM certificates of the issuers that are trusted for an `https` server; `None`: those that the system trusts.
     pub ca_certificates: Option<Vec<u8>>,
-    /// How long a call goes on coming again, in all, while the server is busy, recovers or does not work. Zero: it does
-    /// not.
-    pub patience: Duration,
-    /// The same, while nobody answers at the address. A restart takes a moment.
-    pub unreachable_patience: Duration,
-    /// The first wait, where the server has not said how long. Doubled each time, up to [`ClientOptions::wait_max`].
+    /// The time limit for all retries of a call while the server is busy, recovers or does not work. Zero: no retry.
+    pub retry_timeout: Duration,
+    /// The time limit for all retries while no server answers at the address. A restart of the server takes a moment.
+    pub unreachable_timeout: Duration,
+    /// The wait before the first retry, if the server gives no time. It doubles with each retry, up to
+    /// [`ClientOptions::wait_max`].
     pub wait_first: Duration,
-    /// The longest wait; also if the server asks for a longer one.
+    /// The longest wait, also if the server asks for a longer one.
     pub wait_max: Duration,
-    /// How long to wait for a connection.
+    /// The time limit for opening a connection.
     pub connect_timeout: Duration,
-    /// How long to wait for an answer; longer than the server takes for any but the calls of [`Admin`](crate::Admin),
-    /// which may take as long as they like.
+    /// The time limit for an answer: longer than any request takes in the server. The calls of [`Admin`](crate::Admin) and
+    /// audits have no such limit.
     pub request_timeout: Duration,
-    /// A log that is followed and says nothing for so long, not even that it lives, is asked for again.
+    /// A follower connects again if the server sends nothing for this long, not even a sign of life.
     pub silence_max: Duration,
 }
 
@@ -33,8 +33,8 @@ impl Default for ClientOptions {
         Self {
             token: None,
             ca_certificates: None,
-            patience: Duration::from_secs(30),
-            unreachable_patience: Duration::from_secs(30),
+            retry_timeout: Duration::from_secs(30),
+            unreachable_timeout: Duration::from_secs(30),
             wait_first: Duration::from_millis(50),
             wait_max: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(5),
@@ -48,8 +48,8 @@ impl fmt::Debug for ClientOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientOptions")
             .field("token", &self.token.as_ref().map(|_| "***"))
-            .field("patience", &self.patience)
-            .field("unreachable_patience", &self.unreachable_patience)
+            .field("retry_timeout", &self.retry_timeout)
+            .field("unreachable_timeout", &self.unreachable_timeout)
             .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Whether to come again, and when. Decides; does not wait.
+//! Decides whether a call is retried, and after which wait. Does not wait itself.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use crate::options::ClientOptions;
 /// Whether a call may be made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
-    /// Any number of times: it reads, says how something should be, or has an idempotency key.
+    /// Any number of times: it reads, sets a state, or has an idempotency key.
     Safe,
-    /// Only if it surely was not done.
+    /// Only if it certainly was not done.
     IfNotDone,
 }
 
-/// How often a call was made, and for how long.
+/// How many attempts a call has had, and how long it has taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Attempts {
     pub(crate) count: u32,
     pub(crate) elapsed: Duration,
 }
 
-/// How long to wait before the call is made again; `None`: not at all. The caller adds its jitter.
+/// How long to wait before the call is repeated; `None`: it is not repeated. The caller adds jitter.
 pub(crate) fn wait(
     options: &ClientOptions,
     repeat: Repeat,
@@ -32,12 +32,12 @@ pub(crate) fn wait(
     hint: Option<Duration>,
 ) -> Option<Duration> {
     let safe = repeat == Repeat::Safe;
-    let (again, patience) = match error {
-        // The code may be of a kind that passes, and the server knows that this one does not.
+    let (again, time_limit) = match error {
+        // Errors with this code are often temporary, but the server says that this one is not.
         ClientError::Refused(problem) if !problem.retryable => (false, Duration::ZERO),
         ClientError::Refused(problem) => match problem.code {
-            Code::Busy => (true, options.patience),
-            Code::Unavailable | Code::InDoubt => (safe, options.patience),
+            Code::Busy => (true, options.retry_timeout),
+            Code::Unavailable | Code::InDoubt => (safe, options.retry_timeout),
             Code::Invalid
             | Code::Unauthorized
             | Code::Forbidden
@@ -49,8 +49,8 @@ pub(crate) fn wait(
             | Code::Corrupt
             | Code::Internal => (false, Duration::ZERO),
         },
-        ClientError::Unreachable { .. } => (true, options.unreachable_patience),
-        ClientError::Lost { .. } => (safe, options.unreachable_patience),
+        ClientError::Unreachable { .. } => (true, options.unreachable_timeout),
+        ClientError::Lost { .. } => (safe, options.unreachable_timeout),
         ClientError::Insecure { .. }
         | ClientError::BadAnswer { .. }
         | ClientError::Ended { .. }
@@ -59,7 +59,7 @@ pub(crate) fn wait(
     };
     let doubled = options.wait_first.saturating_mul(1 << attempts.count.saturating_sub(1).min(20));
     let wait = hint.unwrap_or(doubled).min(options.wait_max);
-    (again && attempts.elapsed + wait <= patience).then_some(wait)
+    (again && attempts.elapsed + wait <= time_limit).then_some(wait)
 }
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!([wait(1, 0, None), wait(2, 0, None), wait(4, 0, None)], [Some(50), Some(100), Some(400)]);
         assert_eq!(wait(60, 0, None), Some(5_000));
         assert_eq!(wait(1, 0, Some(1_000)), Some(1_000));
-        assert_eq!(wait(1, 0, Some(3_600_000)), Some(5_000), "nobody sleeps for an hour");
-        assert_eq!(wait(1, 29_500, Some(1_000)), None, "patience has an end");
+        assert_eq!(wait(1, 0, Some(3_600_000)), Some(5_000), "no wait is longer than wait_max");
+        assert_eq!(wait(1, 29_500, Some(1_000)), None, "the retries have a time limit");
     }
 }

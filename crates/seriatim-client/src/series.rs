@@ -1,7 +1,7 @@
 //! Series.
 
 use seriatim_api::{
-    Issued, NextRequest, PutSeries, RaiseRequest, Series as State, SeriesAudit, Taken, VoidAnswer,
+    Issued, NextRequest, PutSeries, RaiseRequest, Series as State, SeriesAudit, TakenNumbers, VoidAnswer,
     VoidRequest,
 };
 
@@ -11,7 +11,7 @@ use crate::error::ClientError;
 use crate::transport::Body;
 use crate::url::escape;
 
-/// A series: gap-free numbers by name. It is there when it is first used.
+/// A series: gap-free numbers by name. Its first use creates it.
 #[derive(Debug, Clone)]
 pub struct Series {
     client: Client,
@@ -24,8 +24,8 @@ impl Series {
         Self { client, path: format!("/v1/series/{}", escape(name)), key: None }
     }
 
-    /// With an idempotency key of one's own, for one number: the same key again gives the same number again, whoever
-    /// asks, for as long as the server remembers it.
+    /// With the caller's idempotency key, for one number: the same key gives the same number again, to any caller, for as long as
+    /// the server keeps the key.
     #[must_use]
     pub fn with_key(mut self, key: &str) -> Self {
         self.key = Some(key.to_owned());
@@ -37,21 +37,21 @@ impl Series {
     /// # Errors
     ///
     /// [`ClientError`]. Unless its kind is `InDoubt`, no number was taken.
-    pub async fn next(&self) -> Result<Taken, ClientError> {
+    pub async fn next(&self) -> Result<TakenNumbers, ClientError> {
         self.take(&NextRequest::default()).await
     }
 
-    /// Takes some numbers in a row, with a note.
+    /// Takes consecutive numbers, with a note.
     ///
     /// # Errors
     ///
     /// As [`Series::next`].
-    pub async fn take(&self, request: &NextRequest) -> Result<Taken, ClientError> {
+    pub async fn take(&self, request: &NextRequest) -> Result<TakenNumbers, ClientError> {
         let call = Call::post(format!("{}/next", self.path)).body(request);
         call.key(&self.client, self.key.as_deref()).send(&self.client).await
     }
 
-    /// Creates the series with settings. The same again is fine; other settings are a conflict.
+    /// Creates the series with settings. Repeating the call with the same settings changes nothing; other settings are a conflict.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl Series {
         Call::put(&self.path).body(settings).send(&self.client).await
     }
 
-    /// Marks a number as void: an explained hole.
+    /// Marks a number as void: an explained gap.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl Series {
         call.key(&self.client, self.key.as_deref()).send(&self.client).await
     }
 
-    /// Lets the series go on from a later number.
+    /// Makes the series continue from a later number.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl Series {
         call.key(&self.client, self.key.as_deref()).send(&self.client).await
     }
 
-    /// How it stands.
+    /// Its state.
     ///
     /// # Errors
     ///
@@ -97,10 +97,10 @@ impl Series {
     ///
     /// [`ClientError`].
     pub async fn audit(&self) -> Result<SeriesAudit, ClientError> {
-        Call::get(format!("{}/audit", self.path)).patient().send(&self.client).await
+        Call::get(format!("{}/audit", self.path)).without_timeout().send(&self.client).await
     }
 
-    /// The audit as a file that a third party can verify offline, in pieces as they come.
+    /// The audit as a file that a third party can verify offline: a stream of pieces.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl Series {
         Call::get(format!("{}/audit", self.path)).accept(AUDIT_FILE).open(&self.client).await
     }
 
-    /// Who got a number.
+    /// How a number was taken: when, with which key and which note.
     ///
     /// # Errors
     ///

@@ -1,18 +1,18 @@
 //! Server-sent events, read from bytes in pieces of any size.
 
-/// Bytes of one message: the largest event fits, and a server that never ends a line is noticed.
+/// The largest message in bytes: the largest event fits, and a line without an end is detected.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
 /// A message that is complete.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Message {
-    /// What kind it is; empty: the usual one.
+    /// Its kind; empty: the default kind.
     pub(crate) event: String,
     pub(crate) id: Option<String>,
     pub(crate) data: String,
 }
 
-/// More than a message may have came without an end.
+/// A message is longer than [`MESSAGE_BYTES_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
@@ -21,14 +21,14 @@ pub(crate) struct TooLong;
 pub(crate) struct Parser {
     /// Bytes that are not read yet.
     bytes: Vec<u8>,
-    /// Up to here there is no end of a line.
+    /// Bytes before this position contain no end of a line.
     searched: usize,
     message: Message,
     has_data: bool,
 }
 
 impl Parser {
-    /// Takes in a piece.
+    /// Adds a piece.
     pub(crate) fn push(&mut self, piece: &[u8]) -> Result<(), TooLong> {
         if self.bytes.len() + self.message.data.len() + piece.len() > MESSAGE_BYTES_MAX {
             return Err(TooLong);
@@ -37,7 +37,7 @@ impl Parser {
         Ok(())
     }
 
-    /// The next message, if all of it is there.
+    /// The next message, if it is complete.
     pub(crate) fn next(&mut self) -> Option<Message> {
         let mut read = 0;
         let mut complete = None;
@@ -74,7 +74,7 @@ impl Parser {
                 self.message.data.push_str(value);
                 self.has_data = true;
             }
-            // A comment says that the server lives; other fields are for browsers.
+            // A comment is a sign of life of the server; other fields are for browsers.
             _ => {}
         }
         None

@@ -1,4 +1,4 @@
-//! How requests get to a server.
+//! How requests reach a server.
 
 use std::fmt;
 
@@ -9,30 +9,30 @@ use futures_util::stream::BoxStream;
 /// An answer's body, in pieces.
 pub type Body = BoxStream<'static, Result<Bytes, TransportError>>;
 
-/// Why a request has no answer, or not all of it.
+/// Why a request has no answer, or only a part of one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct TransportError {
-    /// Whether the server may have got the request. If not, nothing was done.
+    /// Whether the server may have received the request. If not, nothing was done.
     pub sent: bool,
-    /// Whether something answers there, and no secure connection to it can be made. Nothing was done.
+    /// Whether a server answers but no secure connection to it can be made. If so, nothing was done.
     pub insecure: bool,
     /// What went wrong.
     pub reason: String,
 }
 
-/// Takes requests to a server and brings its answers: over HTTP, or inside one process.
+/// Sends requests to a server and returns its answers: over HTTP, or inside one process.
 ///
 /// The request's URI has a path and no host; the transport knows where the server is.
 #[async_trait]
 pub trait Transport: fmt::Debug + Send + Sync + 'static {
-    /// Sends a request and waits for the answer's head.
+    /// Sends a request and waits for status and headers of the answer.
     ///
     /// # Errors
     ///
     /// [`TransportError`].
     async fn send(&self, request: http::Request<Bytes>) -> Result<http::Response<Body>, TransportError>;
 
-    /// Where the server is, for messages.
+    /// The address of the server, for error texts.
     fn place(&self) -> String;
 }

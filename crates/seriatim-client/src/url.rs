@@ -1,4 +1,4 @@
-//! Where a server is.
+//! The address of a server.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,8 +6,8 @@ use std::str::FromStr;
 use http::Uri;
 use seriatim_types::ErrorKind;
 
-/// The address of a server: `http://` or `https://`, a host, a port if it is not the usual one, and a path if it stands
-/// behind one.
+/// The address of a server: `http://` or `https://`, a host, a port if it is not the default one, and a path if a proxy serves
+/// it under one.
 ///
 /// ```
 /// use seriatim_client::ServerUrl;
@@ -16,7 +16,7 @@ use seriatim_types::ErrorKind;
 /// assert_eq!(url.to_string(), "https://numbers.example.com/seriatim");
 ///
 /// let error = "localhost:7400".parse::<ServerUrl>().unwrap_err();
-/// assert_eq!(error.to_string(), "\"localhost:7400\" is no address of a server: write http://HOST:PORT or https://HOST:PORT");
+/// assert_eq!(error.to_string(), "\"localhost:7400\" is not the address of a server: write http://HOST:PORT or https://HOST:PORT");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ServerUrl {
@@ -25,16 +25,16 @@ pub struct ServerUrl {
     secure: bool,
 }
 
-/// Why a text is no address of a server.
+/// A text that is not the address of a server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{found:?} is no address of a server: write http://HOST:PORT or https://HOST:PORT")]
+#[error("{found:?} is not the address of a server: write http://HOST:PORT or https://HOST:PORT")]
 pub struct ParseServerUrlError {
     /// The text.
     pub found: String,
 }
 
 impl ParseServerUrlError {
-    /// What the caller can do about it.
+    /// What the caller can do about the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         ErrorKind::Invalid
@@ -42,7 +42,7 @@ impl ParseServerUrlError {
 }
 
 impl ServerUrl {
-    /// Whether it is spoken to through TLS.
+    /// Whether the connection uses TLS.
     #[must_use]
     pub fn is_secure(&self) -> bool {
         self.secure
@@ -61,7 +61,7 @@ impl FromStr for ServerUrl {
             _ => return Err(wrong()),
         };
         let host = uri.host().filter(|host| !host.is_empty());
-        // A name and a password in it would end up in logs.
+        // A name and a password in the address would appear in logs.
         let plain = uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
         if host.is_none() || !plain || uri.query().is_some() {
             return Err(wrong());
@@ -76,16 +76,16 @@ impl fmt::Display for ServerUrl {
     }
 }
 
-/// Letters of a path's part that stand for themselves.
-fn is_plain(byte: u8) -> bool {
+/// Bytes that are not escaped in a part of a path.
+fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
-/// A name as a part of a path, or as a value behind the question mark.
+/// Escapes a name for a part of a path or for a query parameter.
 pub(crate) fn escape(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());
     for byte in name.bytes() {
-        if is_plain(byte) {
+        if is_unreserved(byte) {
             escaped.push(char::from(byte));
         } else {
             escaped.push_str(&format!("%{byte:02X}"));

@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use seriatim_api::{
-    StartWorkflow, StartedWorkflow, StopWorkflow, TellWorkflow, ToldWorkflow, Workflow as State,
-    WorkflowAnswer, WorkflowHistory, WorkflowRuns, Workflows as Page,
+    StartWorkflow, StartedWorkflow, StopWorkflow, Workflow as State, WorkflowAnswer, WorkflowDelivery,
+    WorkflowHistory, WorkflowInput, WorkflowRuns, Workflows as Page,
 };
 
 use crate::call::Call;
@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::error::ClientError;
 use crate::url::escape;
 
-/// Seconds that one request waits for the end of a run: less than the server allows.
+/// How many seconds one request waits for the end of a run: less than the server allows.
 const WAIT_SECONDS: u64 = 20;
 
 /// The workflows of a server.
@@ -28,14 +28,14 @@ impl Workflows {
         Self { client, key: None }
     }
 
-    /// With an idempotency key of one's own, for one start: the same key again gives the same run again.
+    /// With the caller's idempotency key, for one start: the same key gives the same run again.
     #[must_use]
     pub fn with_key(mut self, key: &str) -> Self {
         self.key = Some(key.to_owned());
         self
     }
 
-    /// Starts a workflow: durable when this returns. Without an id one is made up.
+    /// Starts a workflow: durable when this returns. Without an id the server makes one.
     ///
     /// # Errors
     ///
@@ -46,9 +46,8 @@ impl Workflows {
         call.key(&self.client, self.key.as_deref()).send(&self.client).await
     }
 
-    /// Workflows with how their newest runs are, page by page: those after a cursor, which is the `next` of the page
-    /// before. A status is `running`, `completed`, `failed`, `cancelled`, `terminated`, `timed_out`, `continued_as_new` or
-    /// `stuck`.
+    /// A page of the workflows, each with a summary of its newest run: those after a cursor, which is the `next` of the previous
+    /// page. A status is `running`, `completed`, `failed`, `cancelled`, `terminated`, `timed_out`, `continued_as_new` or `stuck`.
     ///
     /// # Errors
     ///
@@ -123,14 +122,14 @@ impl Workflow {
         Self { client, id: id.to_owned(), path: format!("/v1/workflows/{}", escape(id)), key: None }
     }
 
-    /// With an idempotency key of one's own, for one change: the same key again gives the same answer again.
+    /// With the caller's idempotency key, for one change: the same key gives the same answer again.
     #[must_use]
     pub fn with_key(mut self, key: &str) -> Self {
         self.key = Some(key.to_owned());
         self
     }
 
-    /// Starts it: durable when this returns. The id is this one's, whatever the start says.
+    /// Starts it: durable when this returns. The id in `start` is ignored: this workflow's id is used.
     ///
     /// # Errors
     ///
@@ -140,13 +139,13 @@ impl Workflow {
         Workflows { client: self.client.clone(), key: self.key.clone() }.start(&start).await
     }
 
-    /// Does something with it that is done once per key.
+    /// Sends a request that the server carries out once per key.
     async fn change<T: DeserializeOwned>(&self, what: &str, body: &impl Serialize) -> Result<T, ClientError> {
         let call = Call::post(format!("{}/{what}", self.path)).body(body);
         call.key(&self.client, self.key.as_deref()).send(&self.client).await
     }
 
-    /// Sends a signal to the open run: durable when this returns. `()` is no argument.
+    /// Sends a signal to the open run: durable when this returns. `()` means no argument.
     ///
     /// # Errors
     ///
@@ -155,67 +154,69 @@ impl Workflow {
         &self,
         name: &str,
         input: &(impl Serialize + ?Sized),
-    ) -> Result<ToldWorkflow, ClientError> {
-        self.change(&format!("signals/{}", escape(name)), &told(input)?).await
+    ) -> Result<WorkflowDelivery, ClientError> {
+        self.change(&format!("signals/{}", escape(name)), &workflow_input(input)?).await
     }
 
-    /// Asks the newest run about its state. Nothing is written.
+    /// Queries the state of the newest run. Nothing is written.
     ///
     /// # Errors
     ///
-    /// [`ClientError`]; its kind is `Invalid` if the run's code does not answer it.
+    /// [`ClientError`]; its kind is `Invalid` if the run's code does not answer the query.
     pub async fn query<T: DeserializeOwned>(
         &self,
         name: &str,
         input: &(impl Serialize + ?Sized),
     ) -> Result<T, ClientError> {
-        let call = Call::post(format!("{}/queries/{}", self.path, escape(name))).body(&told(input)?);
+        let call =
+            Call::post(format!("{}/queries/{}", self.path, escape(name))).body(&workflow_input(input)?);
         let answer: WorkflowAnswer = call.repeatable().send(&self.client).await?;
         self.read(&format!("query {name}"), answer.result)
     }
 
-    /// Changes the state of the open run, and waits for what its code answers.
+    /// Changes the state of the open run, and waits for the answer of its code.
     ///
     /// # Errors
     ///
-    /// [`ClientError`]; its kind is `Invalid` if the run's code refuses it, `Conflict` if no run is open.
+    /// [`ClientError`]; its kind is `Invalid` if the run's code refuses the update, `Conflict` if no run is open.
     pub async fn update<T: DeserializeOwned>(
         &self,
         name: &str,
         input: &(impl Serialize + ?Sized),
     ) -> Result<T, ClientError> {
-        let answer: WorkflowAnswer = self.change(&format!("updates/{}", escape(name)), &told(input)?).await?;
+        let answer: WorkflowAnswer =
+            self.change(&format!("updates/{}", escape(name)), &workflow_input(input)?).await?;
         self.read(&format!("update {name}"), answer.result)
     }
 
-    /// Asks the open run to stop.
+    /// Requests the cancellation of the open run.
     ///
     /// # Errors
     ///
     /// [`ClientError`]; its kind is `Conflict` if no run is open.
-    pub async fn cancel(&self, reason: &str) -> Result<ToldWorkflow, ClientError> {
+    pub async fn cancel(&self, reason: &str) -> Result<WorkflowDelivery, ClientError> {
         self.change("cancel", &StopWorkflow { reason: reason.to_owned() }).await
     }
 
-    /// Ends the open run without asking it, also one that is stuck.
+    /// Ends the open run without running its code again. This works for a stuck run too.
     ///
     /// # Errors
     ///
     /// [`ClientError`]; its kind is `Conflict` if no run is open.
-    pub async fn terminate(&self, reason: &str) -> Result<ToldWorkflow, ClientError> {
+    pub async fn terminate(&self, reason: &str) -> Result<WorkflowDelivery, ClientError> {
         self.change("terminate", &StopWorkflow { reason: reason.to_owned() }).await
     }
 
-    /// Tries the open run again, if its code could not continue. `repeated` says that it was not stuck.
+    /// Tries the open run again, if its code could not continue. `repeated` is true if the run was not stuck.
     ///
     /// # Errors
     ///
     /// [`ClientError`]; its kind is `Unavailable` if the run is still stuck.
-    pub async fn retry(&self) -> Result<ToldWorkflow, ClientError> {
+    pub async fn retry(&self) -> Result<WorkflowDelivery, ClientError> {
         Call::post(format!("{}/retry", self.path)).repeatable().send(&self.client).await
     }
 
-    /// How its newest run is.
+    /// The state of its newest run.
     ///
     /// # Errors
     ///
@@ -224,8 +225,8 @@ impl Workflow {
         Call::get(&self.path).send(&self.client).await
     }
 
-    /// Waits until its newest run, and those that continue it, have ended, and returns the result. It waits as long as
-    /// that takes, also for a run that is stuck.
+    /// Waits until its newest run, and those that continue it, have ended, and returns the result. It waits without a time limit,
+    /// also for a run that is stuck.
     ///
     /// # Errors
     ///
@@ -246,7 +247,7 @@ impl Workflow {
         }
     }
 
-    /// Its runs, page by page, the newest first: those with a number below `before`.
+    /// A page of its runs, the newest first: those with a number below `before`.
     ///
     /// # Errors
     ///
@@ -256,8 +257,8 @@ impl Workflow {
         call.query("limit", Some(limit)).send(&self.client).await
     }
 
-    /// A part of the history of a run, the newest unless one is named: the events after one, which is the `next` of the
-    /// part before. A part may be shorter than `limit`; the last one has no `next`.
+    /// A page of the history of a run, by default of the newest: the events after `after`, which is the `next` of the previous page.
+    /// A page may be shorter than `limit`; the last one has no `next`.
     ///
     /// # Errors
     ///
@@ -279,7 +280,7 @@ impl Workflow {
     }
 }
 
-fn told(input: &(impl Serialize + ?Sized)) -> Result<TellWorkflow, ClientError> {
+fn workflow_input(input: &(impl Serialize + ?Sized)) -> Result<WorkflowInput, ClientError> {
     let wrong = |error| ClientError::Options(format!("the input cannot be written as JSON: {error}"));
-    Ok(TellWorkflow { input: serde_json::to_value(input).map_err(wrong)? })
+    Ok(WorkflowInput { input: serde_json::to_value(input).map_err(wrong)? })
 }

@@ -25,14 +25,14 @@ impl Workspace {
         Self { client, path, key: None, expected: None }
     }
 
-    /// With an idempotency key of one's own, for one command: the same key again gives the same answer again.
+    /// With the caller's idempotency key, for one command: the same key gives the same answer again.
     #[must_use]
     pub fn with_key(mut self, key: &str) -> Self {
         self.key = Some(key.to_owned());
         self
     }
 
-    /// Commands are done only if they follow this offset; else they are a conflict.
+    /// Commands are done only if the workspace's last event has this offset; otherwise they are a conflict.
     #[must_use]
     pub fn expecting(mut self, offset: u64) -> Self {
         self.expected = Some(offset);
@@ -49,7 +49,7 @@ impl Workspace {
         call.key(&self.client, self.key.as_deref()).expecting(self.expected).send(&self.client).await
     }
 
-    /// What the registry knows of it.
+    /// Its id, kind and name.
     ///
     /// # Errors
     ///
@@ -72,13 +72,13 @@ impl Workspace {
         call.query("limit", Some(limit)).send(&self.client).await
     }
 
-    /// Follows its log from an offset on.
+    /// Follows its log from an offset.
     #[must_use]
     pub fn follow(&self, from: u64) -> Follower {
         Follower::new(self.client.clone(), self.events_path(), from)
     }
 
-    /// What an id leads to.
+    /// The record with an id.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl Workspace {
         Call::get(format!("{}/records/{id}", self.path)).send(&self.client).await
     }
 
-    /// Records of a type, page by page: those behind an id.
+    /// A page of the records of a type: those after an id.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Workspace {
         call.query("after", after).query("limit", Some(limit)).send(&self.client).await
     }
 
-    /// All C records, whatever their type, page by page: those after an id.
+    /// A page of all C records, of any type: those after an id.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl Workspace {
         call.query("after", after).query("limit", Some(limit)).send(&self.client).await
     }
 
-    /// Rows of a view whose keys begin with some parts, page by page: those behind a key.
+    /// A page of the rows of a view whose keys begin with `prefix`: those after a key.
     ///
     /// # Errors
     ///
@@ -145,10 +145,10 @@ impl Workspace {
     /// [`ClientError`].
     pub async fn audit(&self, sequence: &str) -> Result<Audit, ClientError> {
         let path = format!("{}/sequences/{}/audit", self.path, escape(sequence));
-        Call::get(path).patient().send(&self.client).await
+        Call::get(path).without_timeout().send(&self.client).await
     }
 
-    /// The audit of the workspace as a file that a third party can verify offline, in pieces as they come.
+    /// The audit of the workspace as a file that a third party can verify offline: a stream of pieces.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl Workspace {
         Call::get(path).accept(AUDIT_FILE).open(&self.client).await
     }
 
-    /// Who got a number of a sequence: the event.
+    /// The event that drew a number of a sequence.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Coming again, in simulation: a server that is scripted, and a clock that jumps.
+//! Retries, in simulation: a scripted server and a simulated clock.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::VecDeque;
@@ -15,21 +15,21 @@ use seriatim_types::ErrorKind;
 
 /// What the server does with a request.
 #[derive(Debug, Clone)]
-enum Does {
+enum Reaction {
     Answers(&'static str),
     Refuses(Code, Option<u64>),
-    IsGone,
+    IsUnreachable,
     BreaksOff,
     BreaksOffInside(&'static str),
     /// Never answers.
-    Sleeps,
+    IsSilent,
 }
 
 #[derive(Debug, Default)]
 struct Script {
-    does: Mutex<VecDeque<Does>>,
+    reactions: Mutex<VecDeque<Reaction>>,
     /// Path, idempotency key and last event id of each request.
-    asked: Mutex<Vec<(String, String, String)>>,
+    requests: Mutex<Vec<(String, String, String)>>,
 }
 
 fn lost(sent: bool) -> TransportError {
@@ -42,16 +42,21 @@ impl Transport for Script {
         let header = |name: &str| {
             request.headers().get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
         };
-        let asked = (request.uri().to_string(), header("idempotency-key"), header("last-event-id"));
-        self.asked.lock().unwrap().push(asked);
-        let does = self.does.lock().unwrap().pop_front().expect("it was asked more often than expected");
+        let sent = (request.uri().to_string(), header("idempotency-key"), header("last-event-id"));
+        self.requests.lock().unwrap().push(sent);
+        let reaction = self
+            .reactions
+            .lock()
+            .unwrap()
+            .pop_front()
+            .expect("there are more requests than the script expects");
         let whole = |status: u16, text: String| {
             let body = stream::iter([Ok(Bytes::from(text))]).boxed();
             http::Response::builder().status(status).body(body).unwrap()
         };
-        match does {
-            Does::Answers(text) => Ok(whole(200, text.to_owned())),
-            Does::Refuses(code, hint) => {
+        match reaction {
+            Reaction::Answers(text) => Ok(whole(200, text.to_owned())),
+            Reaction::Refuses(code, hint) => {
                 let problem = serde_json::to_string(&Problem::new(code, "no")).unwrap();
                 let mut response = whole(code.status(), problem);
                 if let Some(seconds) = hint {
@@ -59,13 +64,13 @@ impl Transport for Script {
                 }
                 Ok(response)
             }
-            Does::IsGone => Err(lost(false)),
-            Does::BreaksOff => Err(lost(true)),
-            Does::BreaksOffInside(text) => {
+            Reaction::IsUnreachable => Err(lost(false)),
+            Reaction::BreaksOff => Err(lost(true)),
+            Reaction::BreaksOffInside(text) => {
                 let body = stream::iter([Ok(Bytes::from(text)), Err(lost(true))]).boxed();
                 Ok(http::Response::new(body))
             }
-            Does::Sleeps => std::future::pending().await,
+            Reaction::IsSilent => std::future::pending().await,
         }
     }
 
@@ -76,54 +81,62 @@ impl Transport for Script {
 
 const TAKEN: &str = r#"{"series":"s","number":7,"count":1,"text":"7","repeated":false}"#;
 
-fn client(env: &Env, does: impl IntoIterator<Item = Does>) -> (Client, Arc<Script>) {
-    client_with(env, does, ClientOptions::default())
+fn client(env: &Env, reactions: impl IntoIterator<Item = Reaction>) -> (Client, Arc<Script>) {
+    client_with(env, reactions, ClientOptions::default())
 }
 
 fn client_with(
     env: &Env,
-    does: impl IntoIterator<Item = Does>,
+    reactions: impl IntoIterator<Item = Reaction>,
     options: ClientOptions,
 ) -> (Client, Arc<Script>) {
-    let script = Arc::new(Script { does: Mutex::new(does.into_iter().collect()), ..Script::default() });
+    let script =
+        Arc::new(Script { reactions: Mutex::new(reactions.into_iter().collect()), ..Script::default() });
     (Client::with_transport(env.clone(), script.clone(), options), script)
 }
 
 #[test]
 fn a_change_is_repeated_with_the_same_key_until_it_is_answered() {
     simulate(1, |env| async move {
-        let does = [
-            Does::Refuses(Code::Busy, Some(1)),
-            Does::IsGone,
-            Does::BreaksOff,
-            Does::BreaksOffInside("{\"series\""),
-            Does::Refuses(Code::InDoubt, None),
-            Does::Sleeps,
-            Does::Answers(TAKEN),
+        let reactions = [
+            Reaction::Refuses(Code::Busy, Some(1)),
+            Reaction::IsUnreachable,
+            Reaction::BreaksOff,
+            Reaction::BreaksOffInside("{\"series\""),
+            Reaction::Refuses(Code::InDoubt, None),
+            Reaction::IsSilent,
+            Reaction::Answers(TAKEN),
         ];
-        let patience = Duration::from_secs(600);
-        let options = ClientOptions { patience, unreachable_patience: patience, ..ClientOptions::default() };
-        let (client, script) = client_with(&env, does, options);
+        let timeout = Duration::from_secs(600);
+        let options = ClientOptions {
+            retry_timeout: timeout,
+            unreachable_timeout: timeout,
+            ..ClientOptions::default()
+        };
+        let (client, script) = client_with(&env, reactions, options);
         let started = env.instant();
         assert_eq!(client.series("s").next().await.unwrap().number, 7);
         assert!(
             env.instant() - started >= Duration::from_millis(750),
-            "it waits as long as the server says, give or take"
+            "the client waits as long as the server says, with jitter"
         );
-        let asked = script.asked.lock().unwrap();
-        assert_eq!(asked.len(), 7);
-        assert!(asked[0].1.len() == 32 && asked.iter().all(|ask| *ask == asked[0]), "{asked:?}");
+        let requests = script.requests.lock().unwrap();
+        assert_eq!(requests.len(), 7);
+        assert!(
+            requests[0].1.len() == 32 && requests.iter().all(|request| *request == requests[0]),
+            "{requests:?}"
+        );
     });
 }
 
 #[test]
 fn two_changes_have_two_keys() {
     simulate(2, |env| async move {
-        let (client, script) = client(&env, [Does::Answers(TAKEN), Does::Answers(TAKEN)]);
+        let (client, script) = client(&env, [Reaction::Answers(TAKEN), Reaction::Answers(TAKEN)]);
         client.series("s").next().await.unwrap();
         client.series("s").next().await.unwrap();
-        let asked = script.asked.lock().unwrap();
-        assert_ne!(asked[0].1, asked[1].1);
+        let requests = script.requests.lock().unwrap();
+        assert_ne!(requests[0].1, requests[1].1);
     });
 }
 
@@ -131,26 +144,31 @@ fn two_changes_have_two_keys() {
 fn what_has_no_key_is_not_repeated_if_it_may_have_been_done() {
     simulate(3, |env| async move {
         let request = CreateToken { scopes: vec!["*:admin".to_owned()], note: None };
-        let (doubtful, script) = client(&env, [Does::BreaksOff]);
+        let (doubtful, script) = client(&env, [Reaction::BreaksOff]);
         let error = doubtful.admin().create_token(&request).await.unwrap_err();
-        assert_eq!((error.kind(), script.asked.lock().unwrap().len()), (ErrorKind::InDoubt, 1));
+        assert_eq!((error.kind(), script.requests.lock().unwrap().len()), (ErrorKind::InDoubt, 1));
         let answer = r#"{"id":"1","scopes":[],"at":"now","secret":"s"}"#;
-        let (certain, script) =
-            client(&env, [Does::IsGone, Does::Refuses(Code::Busy, Some(1)), Does::Answers(answer)]);
+        let (certain, script) = client(
+            &env,
+            [Reaction::IsUnreachable, Reaction::Refuses(Code::Busy, Some(1)), Reaction::Answers(answer)],
+        );
         assert_eq!(certain.admin().create_token(&request).await.unwrap().token.id, "1");
-        assert_eq!(script.asked.lock().unwrap().len(), 3);
+        assert_eq!(script.requests.lock().unwrap().len(), 3);
     });
 }
 
 #[test]
-fn patience_ends() {
+fn retries_end_after_the_time_limit() {
     simulate(4, |env| async move {
-        let (client, script) = client(&env, vec![Does::Refuses(Code::Busy, Some(1)); 100]);
+        let (client, script) = client(&env, vec![Reaction::Refuses(Code::Busy, Some(1)); 100]);
         let started = env.instant();
         let error = client.series("s").next().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Busy);
-        let (elapsed, asked) = (env.instant() - started, script.asked.lock().unwrap().len());
-        assert!(elapsed <= Duration::from_secs(31) && asked > 20 && asked < 45, "{elapsed:?} {asked}");
+        let (elapsed, requests) = (env.instant() - started, script.requests.lock().unwrap().len());
+        assert!(
+            elapsed <= Duration::from_secs(31) && requests > 20 && requests < 45,
+            "{elapsed:?} {requests}"
+        );
     });
 }
 
@@ -160,13 +178,18 @@ fn what_is_final_is_not_repeated() {
         for code in
             [Code::Invalid, Code::Conflict, Code::Fenced, Code::NotFound, Code::Internal, Code::Unauthorized]
         {
-            let (client, script) = client(&env, [Does::Refuses(code, None)]);
+            let (client, script) = client(&env, [Reaction::Refuses(code, None)]);
             assert!(matches!(client.series("s").next().await, Err(ClientError::Refused(_))));
-            assert_eq!(script.asked.lock().unwrap().len(), 1, "{code:?}");
+            assert_eq!(script.requests.lock().unwrap().len(), 1, "{code:?}");
         }
-        let (client, _) = client(&env, [Does::Answers("<html>")]);
+        let (client, _) = client(&env, [Reaction::Answers("<html>")]);
         let error = client.series("s").next().await.unwrap_err();
-        assert!(error.to_string().starts_with("the script does not answer as seriatim does: "), "{error}");
+        assert!(
+            error
+                .to_string()
+                .starts_with("the script does not answer like a Seriatim server of this version: "),
+            "{error}"
+        );
     });
 }
 
@@ -183,22 +206,22 @@ fn a_log_is_followed_over_broken_streams() {
         let first: &'static str = format!("{}{}id: 3\ndata: {{", event(1), event(2)).leak();
         let second: &'static str = format!(": alive\n\n{}event: end\ndata: 4\n\n", event(3)).leak();
         let third: &'static str = format!("{}{}", event(3), event(4)).leak();
-        let does = [
-            Does::BreaksOffInside(first),
-            Does::IsGone,
-            Does::BreaksOffInside(second),
-            Does::Answers(third),
-            Does::Refuses(Code::Forbidden, None),
+        let reactions = [
+            Reaction::BreaksOffInside(first),
+            Reaction::IsUnreachable,
+            Reaction::BreaksOffInside(second),
+            Reaction::Answers(third),
+            Reaction::Refuses(Code::Forbidden, None),
         ];
-        let (client, script) = client(&env, does);
+        let (client, script) = client(&env, reactions);
         let mut log = client.application("shop").workspace(5).follow(1);
         for offset in 1..=4 {
             assert_eq!(log.next().await.unwrap().workspace_offset, offset);
         }
         assert_eq!(log.next().await.unwrap_err().kind(), ErrorKind::Forbidden);
-        let asked = script.asked.lock().unwrap();
-        let last: Vec<&str> = asked.iter().map(|(_, _, last)| &**last).collect();
+        let requests = script.requests.lock().unwrap();
+        let last: Vec<&str> = requests.iter().map(|(_, _, last)| &**last).collect();
         assert_eq!(last, ["", "2", "2", "3", "4"]);
-        assert_eq!(asked[0].0, "/v1/apps/shop/workspaces/5/events?from=1");
+        assert_eq!(requests[0].0, "/v1/apps/shop/workspaces/5/events?from=1");
     });
 }

@@ -95,7 +95,7 @@ async fn commands_answer_and_their_log_can_be_read() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_and_comes_back_is_not_noticed() {
+async fn restarts_of_the_server_lose_and_repeat_nothing() {
     let world = World::new();
     let mut server = world.start(None).await;
     let client = server.client(&world.env);
@@ -157,7 +157,7 @@ async fn blocks_are_leased_and_allocated_locally() {
     let mut ids = BTreeSet::new();
     for _ in 0..500 {
         for allocator in &allocators {
-            assert!(ids.insert(allocator.allocate_one().await.unwrap().get()), "an id came twice");
+            assert!(ids.insert(allocator.allocate_one().await.unwrap().get()), "an id was allocated twice");
         }
     }
     assert_eq!(ids.first(), Some(&1_000));
@@ -174,21 +174,21 @@ async fn blocks_are_leased_and_allocated_locally() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_told_at_once_or_waited_for() {
+async fn a_call_to_an_unreachable_server_fails_at_once_or_waits() {
     let world = World::new();
     let server = world.start(None).await;
-    let (hasty, patient) = (
+    let (without_retries, with_retries) = (
         server.client_with(
             &world.env,
-            ClientOptions { unreachable_patience: Duration::ZERO, ..ClientOptions::default() },
+            ClientOptions { unreachable_timeout: Duration::ZERO, ..ClientOptions::default() },
         ),
         server.client(&world.env),
     );
     let address = server.stop().await;
-    let error = hasty.series("s").next().await.unwrap_err();
+    let error = without_retries.series("s").next().await.unwrap_err();
     assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    let waiting = world.env.spawn(async move { patient.series("s").next().await });
+    let waiting = world.env.spawn(async move { with_retries.series("s").next().await });
     world.env.sleep(Duration::from_millis(50)).await;
     assert!(!waiting.is_finished());
     let server = world.start(Some(address)).await;

@@ -24,7 +24,7 @@ struct Added {
     number: u32,
 }
 
-/// `counter` adds what it is told until `stop`; `fragile` cannot continue until it is put right.
+/// `counter` adds the input of each update until the signal `stop`; `fragile` cannot continue while `is_broken` is set.
 fn workflows(is_broken: &Arc<AtomicBool>) -> Registry {
     let broken = is_broken.clone();
     demo::workflows()
@@ -37,9 +37,9 @@ fn workflows(is_broken: &Arc<AtomicBool>) -> Registry {
                 |_, added: &Added| {
                     if added.number == 0 { Err(Failure::application("Zero", "not 0")) } else { Ok(()) }
                 },
-                |count, told: Added| {
-                    *count += told.number;
-                    Ok(Added { by: told.by, number: *count })
+                |count, added: Added| {
+                    *count += added.number;
+                    Ok(Added { by: added.by, number: *count })
                 },
             );
             ctx.signals::<serde_json::Value>("stop").next().await?;
@@ -64,7 +64,7 @@ fn counter(first: u32) -> StartWorkflow {
 }
 
 #[tokio::test]
-async fn a_workflow_is_started_told_asked_and_ends_with_a_result() {
+async fn a_workflow_is_started_updated_queried_and_ends_with_a_result() {
     let world = World::new();
     let (server, _) = start(&world).await;
     let client = server.client(&world.env);
@@ -82,7 +82,7 @@ async fn a_workflow_is_started_told_asked_and_ends_with_a_result() {
     let wrong = counted.query::<String>("count", &()).await.unwrap_err();
     assert!(matches!(&wrong, ClientError::Unexpected { .. }), "{wrong}");
     assert!(
-        wrong.to_string().starts_with("the query count of workflow one is not what was expected"),
+        wrong.to_string().starts_with("the query count of workflow one does not have the expected type"),
         "{wrong}"
     );
     let state = counted.describe().await.unwrap();
@@ -99,7 +99,7 @@ async fn a_workflow_is_started_told_asked_and_ends_with_a_result() {
 }
 
 #[tokio::test]
-async fn a_key_of_ones_own_does_everything_once() {
+async fn with_the_same_key_each_request_is_carried_out_once() {
     let world = World::new();
     let (server, _) = start(&world).await;
     let client = server.client(&world.env);
@@ -153,7 +153,7 @@ async fn a_start_carries_its_options() {
 }
 
 #[tokio::test]
-async fn runs_are_stopped_and_their_failure_is_told() {
+async fn runs_are_stopped_and_the_error_says_how_they_ended() {
     let world = World::new();
     let (server, _) = start(&world).await;
     let client = server.client(&world.env);
@@ -180,13 +180,13 @@ async fn runs_are_stopped_and_their_failure_is_told() {
 }
 
 #[tokio::test]
-async fn a_stuck_run_is_told_at_once_found_and_retried() {
+async fn a_stuck_run_is_an_error_at_once_is_listed_and_can_be_retried() {
     let world = World::new();
     let (server, is_broken) = start(&world).await;
     let client = server.client_with(
         &world.env,
-        // Were it repeated, the test would not end.
-        ClientOptions { patience: Duration::from_secs(3_600), ..ClientOptions::default() },
+        // With retries the test would not end.
+        ClientOptions { retry_timeout: Duration::from_secs(3_600), ..ClientOptions::default() },
     );
     let fragile = client.workflow("f");
     fragile.start(&StartWorkflow::new("fragile", &()).unwrap()).await.unwrap();

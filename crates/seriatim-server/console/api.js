@@ -1,5 +1,5 @@
 // @ts-check
-// Requests to the server. A token, where one is needed, goes in a header and nowhere else.
+// Requests to the server. A token, if one is needed, is only sent in a header.
 
 import { askToken, forgetToken, token } from "./token.js";
 
@@ -23,12 +23,12 @@ export class Problem extends Error {
 }
 
 /**
- * `ask` is false where the reader is not to be asked for a token.
+ * If `ask` is false, the reader is not asked for a token.
  * @typedef {Omit<RequestInit, "headers"> & { ask?: boolean, headers?: Record<string, string> }} Options
  */
 
 /**
- * Sends a request and waits for the headers. Asks for a token where the server wants one.
+ * Sends a request and waits for the headers. Asks the reader for a token if the server requires one.
  * @param {string} path
  * @param {Options} [options]
  */
@@ -99,7 +99,7 @@ export async function send(method, path, body, { key = "", expected = "" } = {})
 }
 
 /**
- * A path, with what is put into it escaped.
+ * A path with its values escaped.
  * @param {TemplateStringsArray} parts
  * @param {...(string | number)} values
  */

@@ -11,7 +11,7 @@ const HEIGHT = 100;
 const MINUTE_MS = 60_000;
 
 /**
- * A round number that is not far above the value.
+ * A round number that is not much larger than the value.
  * @param {number} value
  */
 function ceiling(value) {
@@ -20,8 +20,8 @@ function ceiling(value) {
 }
 
 /**
- * A chart with one line for each of `values`. `label` writes a value. The scale reaches at least up to `least`, so that
- * small changes of small values do not look large.
+ * A chart with one line for each of `values`. `label` formats a value. The scale reaches at least up to `least`, so
+ * that small changes of small values do not appear large.
  * @param {{
  *   name: string,
  *   values: ((sample: Sample) => number | null)[],

@@ -4,7 +4,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * What an element holds. Null, undefined and false are left out.
+ * The content of an element. Null, undefined and false are left out.
  * @typedef {string | Node | null | undefined | false | Child[]} Child
  */
 
@@ -66,7 +66,7 @@ function flat(children) {
 }
 
 /**
- * Replaces what is in an element. Does nothing if the text is already there, so that live values cost nothing.
+ * Replaces the content of an element. Does nothing if the text is the same, so that live values cost nothing.
  * @param {Element} element
  * @param {...Child} children
  */
@@ -99,7 +99,7 @@ const ICONS = {
 };
 
 /**
- * A drawn sign; decoration next to a word.
+ * An icon; decoration next to a word.
  * @param {keyof typeof ICONS} name
  */
 export function icon(name) {

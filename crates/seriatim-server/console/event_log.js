@@ -117,8 +117,8 @@ function eventRow(event, offset, definition) {
 }
 
 /**
- * A log. `offsetOf` reads an event's offset in it; `next`, where known, saves the search for the end; `none` is what an
- * empty log shows. Returns the node, `toggle` to pause or resume, and `stop`.
+ * A log. `offsetOf` reads an event's offset in it; `next`, if known, avoids the search for the end; `none` is shown for
+ * an empty log. Returns the node, `toggle` to pause or resume, and `stop`.
  * @param {{
  *   address: string,
  *   definition: Api.Application,
@@ -197,7 +197,7 @@ export function eventLog({ address, definition, offsetOf, next = null, none, com
     end = offsetOf(event) + 1;
     if (waiting.length === 0) requestAnimationFrame(paint);
     waiting.push(event);
-    // Rows that newer ones would push out at once are not built.
+    // Rows that newer ones would replace immediately are not built.
     if (waiting.length > rowsMax) waiting.shift();
   }
 
@@ -263,7 +263,7 @@ export function eventLog({ address, definition, offsetOf, next = null, none, com
 }
 
 /**
- * The event that got a number, in full.
+ * The event that drew a number, with all details.
  * @param {Api.Event} event
  * @param {Api.Application} definition
  */

@@ -1,6 +1,6 @@
 // @ts-check
 // Follows a log by server-sent events, over fetch, so that a token can be sent. After a break it reconnects, and
-// continues after the last event that it has seen.
+// continues after the last event that it received.
 
 import { Problem, request } from "./api.js";
 
@@ -12,7 +12,7 @@ const WAIT_MS = { first: 500, most: 10_000 };
  */
 
 /**
- * Follows `address` from an offset. `onState` gets the problem where the server refuses. Returns how to stop.
+ * Follows `address` from an offset. `onState` receives the problem if the server refuses. Returns a stop function.
  * @param {string} address
  * @param {number} from
  * @param {{ onEvent: (event: Api.Event) => void, onState: (state: State) => void }} listeners

@@ -1,5 +1,5 @@
 // @ts-check
-// Numbers and moments, as people read them.
+// Numbers and times, formatted for reading.
 
 import { h } from "./dom.js";
 
@@ -59,7 +59,7 @@ export function duration(seconds) {
 }
 
 const DAY = 86_400;
-// Up to how many seconds a unit is used, and how many seconds it has.
+// For each unit: up to how many seconds it is used, and how many seconds it has.
 const UNITS = [
   { below: 60, seconds: 1, name: "s" },
   { below: 3600, seconds: 60, name: "min" },

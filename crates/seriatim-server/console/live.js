@@ -1,5 +1,5 @@
 // @ts-check
-// What the server is doing: polled every two seconds and kept for five minutes, whichever page is open.
+// The state of the server: polled every two seconds and kept for five minutes, on every page.
 
 import { get, Problem, text } from "./api.js";
 import { parse, quantile, sum } from "./metrics.js";
@@ -64,7 +64,7 @@ let rounds = 0;
 let paused = false;
 
 /**
- * Calls the listener at once and after every round; returns how to stop.
+ * Calls the listener immediately and after every round; returns a function that stops this.
  * @param {(state: Live) => void} listener
  */
 export function watch(listener) {
@@ -90,7 +90,7 @@ export function resume() {
 async function round() {
   const ask = rounds === 0;
   try {
-    // Only the first request opens the dialog for a token; later ones just say that a token is needed.
+    // Only the first request opens the dialog for a token; later ones only report that a token is needed.
     if (rounds % 5 === 0) await findParts(ask);
     const [metrics, ready] = await Promise.all([unlessRefused("/metrics", text), readiness(), readPartitions()]);
     live.ready = ready.status === "ready";
@@ -125,7 +125,7 @@ async function runsWorkflows() {
 }
 
 /**
- * What an address answers; null if this reader may not read it, or the server does not have it.
+ * The answer of an address; null if the token may not read it, or the server does not have it.
  * @template Answer
  * @param {string} address
  * @param {(address: string, options: { ask: boolean }) => Promise<Answer>} read
@@ -142,7 +142,7 @@ async function unlessRefused(address, read) {
 }
 
 /**
- * What `/readyz` says. A server that is not ready answers 503 with the same document.
+ * The answer of `/readyz`. A server that is not ready answers 503 with the same document.
  * @returns {Promise<Partial<Api.Readiness>>}
  */
 async function readiness() {
@@ -170,7 +170,7 @@ async function readPartitions() {
 function take(samples) {
   const at = Date.now();
   const commands = sum(samples, COMMANDS);
-  // A counter that is lower than before belongs to a server that has restarted.
+  // A counter that is lower than before means that the server has restarted.
   const rate =
     counted === null || commands === null || commands < counted.commands
       ? null

@@ -33,7 +33,7 @@ export function parse(text, wanted) {
 }
 
 /**
- * What the samples of a metric add up to; null if there are none.
+ * The sum of the samples of a metric; null if there are none.
  * @param {Samples} samples
  * @param {string} name
  */
@@ -43,7 +43,7 @@ export function sum(samples, name) {
 }
 
 /**
- * A quantile of a summary; null if it has measured nothing lately.
+ * A quantile of a summary; null if it has no recent values.
  * @param {Samples} samples
  * @param {string} name
  * @param {number} wanted

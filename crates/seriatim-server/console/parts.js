@@ -35,7 +35,7 @@ export function head(title, { crumbs = [], lead = null, actions = [] } = {}) {
 }
 
 /**
- * What is shown where there is nothing yet: what it is, what to do, and the line to paste.
+ * The content of an empty list: what is missing, what to do, and a command to paste.
  * @param {string} title
  * @param {string} text
  * @param {string | null} [line]
@@ -45,7 +45,7 @@ export function empty(title, text, line = null) {
 }
 
 /**
- * Whether a text is in the clipboard now. Browsers have none for pages over plain HTTP, except on loopback.
+ * Copies a text; returns whether that worked. Browsers give pages over plain HTTP no clipboard, except on loopback.
  * @param {string} text
  */
 async function copied(text) {
@@ -74,7 +74,7 @@ export function codeLine(line) {
 export const server = location.origin;
 
 /**
- * A problem for people. What is no problem is an error of the console, and is thrown.
+ * Shows a problem. Any other error is an error of the console, and is thrown.
  * @param {unknown} error
  */
 export function problem(error) {
@@ -157,7 +157,7 @@ export function form(properties, children, submit, work, output) {
 }
 
 /**
- * What an input holds as JSON; undefined if it is empty. What is not JSON is a problem like the server's.
+ * The value of an input as JSON; undefined if it is empty. An input that is not JSON is a problem like the server's.
  * @param {HTMLTextAreaElement} input
  * @returns {unknown}
  */
@@ -171,7 +171,7 @@ export function parseInput({ value }) {
 }
 
 /**
- * What an error says.
+ * The message of an error.
  * @param {unknown} error
  */
 export function messageOf(error) {
@@ -209,7 +209,7 @@ export function status(word, look = LOOKS[word] ?? "") {
 }
 
 /**
- * JSON under a line that opens.
+ * JSON that is shown when its label is opened.
  * @param {string} label
  * @param {unknown} value
  */

@@ -28,7 +28,7 @@ import * as workspace from "./pages/workspace.js";
  */
 
 /**
- * How pages are opened. The names after colons are the properties of what a page gets.
+ * How pages are opened. The names after colons are the parameters of a page.
  * @type {[string, (found: Record<string, string>) => Promise<Page>][]}
  */
 const ROUTES = [
@@ -80,7 +80,7 @@ function match(address) {
 }
 
 /**
- * Takes the place of a page that could not be loaded. If the reason may pass, the page is retried until it is there.
+ * Replaces a page that could not be loaded. If the problem may be temporary, the page is retried until it is loaded.
  * @param {Problem} error
  * @returns {Page}
  */
@@ -115,7 +115,7 @@ async function turn({ again = false } = {}) {
     return;
   }
   current.stop?.();
-  // The same problem again: what is shown stays, and so does the focus.
+  // The same problem again: the page and the focus stay as they are.
   if (again && page.error !== undefined && page.error.message === current.error?.message) {
     current = { ...current, stop: page.stop };
     return;
@@ -125,7 +125,7 @@ async function turn({ again = false } = {}) {
   show(main, page.node);
   document.title = `${page.title} · Seriatim`;
   scrollTo(0, 0);
-  // The first page leaves the focus at the top, where the skip link is; later ones move it to what has changed.
+  // The first page leaves the focus at the top, where the skip link is; later pages move it to their title.
   if (mine > 1) main.querySelector("h1")?.focus({ preventScroll: true });
   markPlace(address);
 }

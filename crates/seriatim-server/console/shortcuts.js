@@ -28,7 +28,7 @@ function areOff() {
 }
 
 /**
- * Listens to the keyboard; `toggleTheme` is what `t` does.
+ * Handles the keyboard; the key `t` calls `toggleTheme`.
  * @param {() => void} toggleTheme
  */
 export function listen(toggleTheme) {

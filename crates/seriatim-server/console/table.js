@@ -32,7 +32,7 @@ function look({ kind, wide }) {
  */
 export function table(label, columns, rows) {
   /**
-   * What each row was made from.
+   * The data of each row.
    * @type {WeakMap<HTMLTableRowElement, string>}
    */
   const texts = new WeakMap();
@@ -59,7 +59,7 @@ export function table(label, columns, rows) {
     return made;
   };
   /**
-   * Gives an old row the cells of a new one that differ.
+   * Replaces the cells of an old row that differ from those of the new one.
    * @param {HTMLTableRowElement} old
    * @param {HTMLTableRowElement} made
    */
@@ -69,7 +69,7 @@ export function table(label, columns, rows) {
     return old;
   };
   /**
-   * Rows keep their nodes, and only cells that have changed are replaced: what has the focus keeps it.
+   * Rows keep their nodes, and only changed cells are replaced, so that the focus is kept.
    * @param {Row[]} all
    */
   const draw = (all) => {
@@ -121,7 +121,7 @@ export function table(label, columns, rows) {
 
 const LIST_PERIOD_MS = 2000;
 const LIST_PAGE = 50;
-// The longest page of the server: rows after it are not kept up to date.
+// The longest page of the server: later rows are not kept up to date.
 const LIST_LIVE_MAX = 1000;
 
 /**
@@ -159,11 +159,11 @@ export async function pagedTable(label, columns, read, none) {
   };
   async function refresh() {
     const turn = ++asked;
-    // A list that is shown whole stays so when it grows.
+    // A list that is shown completely is still shown completely when it grows.
     const wanted = next === null ? rows.length + LIST_PAGE : rows.length;
     const limit = Math.min(Math.max(wanted, LIST_PAGE), LIST_LIVE_MAX);
     const page = await readPage(null, limit, { ask: false });
-    // The answer to a later request is newer.
+    // Ignore this answer: the answer to a later request is newer.
     if (turn !== asked) return;
     const rest = rows.slice(limit);
     rows = [...page.rows, ...rest];
@@ -184,7 +184,7 @@ export async function pagedTable(label, columns, read, none) {
     ),
   );
   redraw();
-  // Where the server does not answer, the navigation says so; the list is read again.
+  // If the server does not answer, the navigation says so; the list is read again later.
   const timer = setInterval(() => !document.hidden && !more.disabled && refresh().catch(() => {}), LIST_PERIOD_MS);
   return { node: place, stop: () => clearInterval(timer) };
 }

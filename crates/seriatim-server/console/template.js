@@ -1,5 +1,5 @@
 // @ts-check
-// Commands to begin with, made from an application's definition.
+// Example commands, made from an application's definition.
 
 /**
  * A value of each type, by the name of its field.
@@ -40,7 +40,7 @@ export function creatable(definition) {
 }
 
 /**
- * The document to begin with: one that draws a number, if there is one.
+ * The document of the first example: one that draws a number, if there is one.
  * @param {Api.Application} definition
  * @returns {Api.Document | undefined}
  */

@@ -1,5 +1,5 @@
 // @ts-check
-// Light or dark, before anything is painted. What the reader chose is remembered; without a choice the system decides.
+// Sets light or dark before the first paint. The reader's choice is stored; without one the system's setting is used.
 // Not a module: a module would run after the first paint.
 "use strict";
 (() => {

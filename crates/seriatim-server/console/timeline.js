@@ -40,7 +40,7 @@ const RECEIVED = { start: "started", cancel: "asked to stop" };
 const BAD = ["failed", "timed out", "terminated"];
 
 /**
- * A word of the API as people write it.
+ * A word of the API without underscores.
  * @param {string} word
  */
 export function plainWord(word) {
@@ -124,7 +124,7 @@ function operation(entry, kind, after) {
 }
 
 /**
- * Adds what a later entry says about an operation.
+ * Adds the content of a later entry to its operation.
  * @param {Operation} found
  * @param {Api.HistoryEntry} entry
  */
@@ -253,13 +253,13 @@ function markRow(row) {
 }
 
 /**
- * A timeline. `draw` shows the entries of a run; `stretch` sets the bars for the time from its begin to `until`.
+ * A timeline. `draw` shows the entries of a run; `stretch` scales the bars to the time from its beginning to `until`.
  */
 export function timeline() {
   const node = h("ol", { class: "timeline", "aria-label": "Commands and responses" });
   /** @typedef {{ key: string, row: Operation | Mark, item: HTMLElement, bar: HTMLElement | null }} Drawn */
   /**
-   * Rows that have not changed keep their nodes, so that what the reader has opened stays open.
+   * Unchanged rows keep their nodes, so that details that the reader has opened stay open.
    * @type {Map<string, Drawn>}
    */
   let made = new Map();
@@ -285,7 +285,7 @@ export function timeline() {
       if (bar === null || "mark" in row) continue;
       const begun = Math.min(Date.parse(row.at) - from, all);
       const ended = row.endedAt === null ? all : Math.min(Date.parse(row.endedAt) - from, all);
-      // A bar of no length is visible too, also at the end.
+      // A bar without length is visible too, also at the end.
       bar.style.left = `min(${(begun / all) * 100}%, 100% - 6px)`;
       bar.style.width = `${((ended - begun) / all) * 100}%`;
     }

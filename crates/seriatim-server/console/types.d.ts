@@ -1,4 +1,4 @@
-// Types that no code declares: the answers of the API, what a workflow's history holds, and the console's one global.
+// Types that no code declares: the API's answers, the content of a workflow's history, and the console's one global.
 // For the type checker only: this file is not served.
 
 interface Window {
@@ -300,7 +300,7 @@ declare namespace Api {
   }
 }
 
-/** What the API passes on from the code of workflows: its document calls these objects. */
+/** Values from the code of workflows. The API's document describes them only as objects. */
 declare namespace History {
   interface Payload {
     encoding?: string;

@@ -1,4 +1,4 @@
-//! Connections: accepted, limited, perhaps encrypted, and ended in good order.
+//! Connections: accepted, limited in number, encrypted if TLS is set up, and ended in order at a stop.
 
 use std::convert::Infallible;
 use std::io;
@@ -15,44 +15,44 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
-use crate::front::Front;
-use crate::metrics::OneMore;
+use crate::metrics::GaugeGuard;
+use crate::middleware::Middleware;
 use crate::options::ServerOptions;
 
-/// Headers of a request: each takes room while the head is read.
+/// The largest number of headers of a request: each takes memory while the head is read.
 const HEADERS_MAX: usize = 100;
-/// How long to wait when no connection can be accepted, because too many files are open, for example.
+/// How long to wait after a connection could not be accepted, for example because too many files are open.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// What hyper needs at least to read a request's head.
+/// The smallest buffer with which hyper reads a request's head.
 pub(crate) const HEADER_BYTES_MIN: usize = 8 << 10;
 
-/// What all connections share.
+/// Accepts connections and serves HTTP on them. All connections share one of these.
 #[derive(Clone)]
-pub(crate) struct Gate {
+pub(crate) struct Connections {
     pub(crate) env: Env,
-    pub(crate) front: Arc<Front>,
+    pub(crate) middleware: Arc<Middleware>,
     pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) options: Arc<ServerOptions>,
     pub(crate) stop: Shutdown,
 }
 
-impl Gate {
-    /// Accepts connections until it is told to stop, then waits for those that are open.
+impl Connections {
+    /// Accepts connections until the server stops, then waits until the open ones have ended.
     pub(crate) async fn run(&self, listener: TcpListener) {
         let max = u32::try_from(self.options.connections_max).unwrap_or(u32::MAX).clamp(1, 1 << 28);
-        let places = Arc::new(Semaphore::new(max as usize));
+        let permits = Arc::new(Semaphore::new(max as usize));
         loop {
-            let place = self.stop.run_until_cancelled(places.clone().acquire_owned()).await;
-            let Some(Ok(place)) = place else { break };
+            let permit = self.stop.run_until_cancelled(permits.clone().acquire_owned()).await;
+            let Some(Ok(permit)) = permit else { break };
             let Some(accepted) = self.stop.run_until_cancelled(listener.accept()).await else { break };
             match accepted {
                 Ok((stream, _)) => {
-                    let gate = self.clone();
-                    // It ends with its connection, and gives its place back when it holds nothing else any more.
+                    let connections = self.clone();
+                    // The permit is released last, so that free permits mean that nothing of the connection is left.
                     drop(self.env.spawn(async move {
-                        gate.connection(stream).await;
-                        drop(gate);
-                        drop(place);
+                        connections.handle(stream).await;
+                        drop(connections);
+                        drop(permit);
                     }));
                 }
                 Err(error) => {
@@ -62,30 +62,30 @@ impl Gate {
             }
         }
         drop(listener);
-        // All places are free when all connections have ended; each of them ends within the patience.
-        drop(places.acquire_many(max).await);
+        // All permits are free when all connections have ended; each connection ends within `stop_patience`.
+        drop(permits.acquire_many(max).await);
     }
 
-    async fn connection(&self, stream: TcpStream) {
-        let _open = OneMore::new(&self.front.api.http.connections);
-        // Answers are small and whole: waiting for more to send would only delay them.
+    async fn handle(&self, stream: TcpStream) {
+        let _open = GaugeGuard::new(&self.middleware.api.http.connections);
+        // Answers are small and complete: waiting for more data to send would only delay them.
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "a connection was gone at once");
+            tracing::debug!(%error, "a connection ended immediately");
         }
-        let Some(tls) = &self.tls else { return self.speak(stream).await };
+        let Some(tls) = &self.tls else { return self.serve_http(stream).await };
         let handshake = self.env.timeout(self.options.tls_timeout, tls.accept(stream));
         match self.stop.run_until_cancelled(handshake).await {
-            Some(Ok(Ok(stream))) => self.speak(stream).await,
+            Some(Ok(Ok(stream))) => self.serve_http(stream).await,
             Some(Ok(Err(error))) => tracing::debug!(%error, "a handshake failed"),
             Some(Err(_)) => tracing::debug!("a handshake took too long"),
             None => {}
         }
     }
 
-    /// Speaks HTTP on a connection until either side ends it.
-    async fn speak(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+    /// Serves HTTP on a connection until either side ends it.
+    async fn serve_http(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let service = service_fn(|request| async {
-            let response = self.front.answer(request).await;
+            let response = self.middleware.answer(request).await;
             Ok::<_, Infallible>(response)
         });
         let connection = http1::Builder::new()
@@ -99,18 +99,18 @@ impl Gate {
             Some(ended) => ended,
             None => {
                 connection.as_mut().graceful_shutdown();
-                let patience = self.options.stop_patience;
-                self.env.timeout(patience, connection).await.unwrap_or(Ok(()))
+                let timeout = self.options.stop_patience;
+                self.env.timeout(timeout, connection).await.unwrap_or(Ok(()))
             }
         };
         if let Err(error) = ended {
-            tracing::debug!(%error, "a connection ended badly");
+            tracing::debug!(%error, "a connection ended with an error");
         }
     }
 }
 
-/// Refuses to let in whoever comes from outside while nobody needs a token.
-pub(crate) fn check_reach(listener: &TcpListener, has_tokens: bool) -> io::Result<bool> {
+/// Refuses a listener that other machines can reach while no token is required. Returns whether it is on loopback.
+pub(crate) fn check_listen_address(listener: &TcpListener, has_tokens: bool) -> io::Result<bool> {
     let address = listener.local_addr()?;
     let loopback = address.ip().is_loopback();
     if !loopback && !has_tokens {

@@ -1,7 +1,7 @@
-//! Who may do what: a request is held against the tokens before anything else looks at it.
+//! Access: each request is checked against the tokens before anything else processes it.
 //!
-//! While there are no tokens, everybody on this machine may do everything, and nobody else can reach the server. As soon
-//! as there is one, every route but the open ones needs a token with the right scope.
+//! While there are no tokens, every caller on this machine may do everything, and other machines cannot reach the server. As
+//! soon as there is a token, every route except the open ones needs a token with the right scope.
 
 use axum::http::{HeaderMap, Method, Uri, header};
 use seriatim_api::Code;
@@ -12,21 +12,21 @@ use crate::problem::Problem;
 /// What a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need<'a> {
-    /// Nothing: it tells nothing that matters.
+    /// Nothing: its answer is not confidential.
     Nothing,
-    /// Any token; the answer has only what its scopes include.
+    /// Any token; the answer contains only what its scopes include.
     Token,
-    /// A scope of an application; `None`: of all of them.
+    /// A scope of an application; `None`: of all applications.
     Scope(Option<&'a str>, Access),
 }
 
-/// Whether a path needs no token: how the server is, what the API is, and the console's own files.
+/// Whether a path needs no token: the server's health, the description of the API, and the console's files.
 pub(crate) fn is_open(path: &str) -> bool {
     path != "/metrics" && path != "/v1" && !path.starts_with("/v1/")
 }
 
-/// What a request needs. The path is taken as it was sent: a name that is written in another way belongs to no scope but
-/// `*`, because names that need no writing in another way are the only ones that applications have.
+/// What a request needs. The path is compared as it was sent, without decoding. A name with escaped characters is in no scope
+/// except `*`. That refuses nothing valid: names of applications never need escapes.
 pub(crate) fn need<'a>(method: &Method, path: &'a str) -> Need<'a> {
     if is_open(path) {
         return Need::Nothing;
@@ -34,7 +34,7 @@ pub(crate) fn need<'a>(method: &Method, path: &'a str) -> Need<'a> {
     let access = if matches!(*method, Method::GET | Method::HEAD) { Access::Read } else { Access::Write };
     let mut segments = path.trim_start_matches('/').split('/').skip(1);
     match (segments.next(), segments.next()) {
-        // Metrics are of all applications.
+        // Metrics cover all applications.
         (None, _) => Need::Scope(None, Access::Read),
         (Some("apps" | "partitions"), None) => Need::Token,
         (Some("apps"), Some(application)) => Need::Scope(Some(application), access),
@@ -43,7 +43,7 @@ pub(crate) fn need<'a>(method: &Method, path: &'a str) -> Need<'a> {
     }
 }
 
-/// Lets a request in, with what it may do; `None`: everything, because there are no tokens.
+/// Accepts a request and returns what it may do; `None`: everything, because there are no tokens.
 pub(crate) fn admit(
     engine: &Engine,
     loopback: bool,
@@ -62,11 +62,11 @@ pub(crate) fn admit(
                         `seriatim token create --scope '*:admin' --storage URL`, and start it again";
             return Err(Problem::new(Code::Unauthorized, text));
         }
-        return refuse_strangers(headers).map(|()| None);
+        return refuse_cross_origin(headers).map(|()| None);
     }
     let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(bearer);
     let bearer = bearer.ok_or_else(|| {
-        Problem::new(Code::Unauthorized, "a token is needed: send Authorization: Bearer TOKEN")
+        Problem::new(Code::Unauthorized, "the request needs a token: send Authorization: Bearer TOKEN")
     })?;
     let grants = tokens.verify(bearer);
     let grants = grants
@@ -86,21 +86,22 @@ fn bearer(value: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// While everybody on this machine may do everything, a page of the web that runs in a browser here may not: neither by
-/// sending requests from its own origin, nor by having its own name lead to this machine.
-fn refuse_strangers(headers: &HeaderMap) -> Result<(), Problem> {
+/// While there are no tokens, refuses requests of web pages that run in a browser on this machine: those that are sent from
+/// another origin (`Origin`), and those to a foreign name that resolves to this machine (`Host`).
+fn refuse_cross_origin(headers: &HeaderMap) -> Result<(), Problem> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let host = text(header::HOST).unwrap_or_default();
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    let is_here = !name.contains('.') || name.ends_with(".localhost") || is_loopback_address(name);
-    if !is_here {
-        let text =
-            format!("there are no tokens, so requests come from this machine, to 127.0.0.1, not to {name}");
+    let is_local = !name.contains('.') || name.ends_with(".localhost") || is_loopback_address(name);
+    if !is_local {
+        let text = format!(
+            "there are no tokens, so the server accepts only requests to 127.0.0.1 or localhost, not to {name}"
+        );
         return Err(Problem::new(Code::Forbidden, text));
     }
     match text(header::ORIGIN) {
         Some(origin) if origin.split_once("://").map(|(_, origin)| origin) != Some(host) => {
-            let text = format!("there are no tokens, so pages of {origin} may not use this server");
+            let text = format!("there are no tokens, so the server refuses requests of pages from {origin}");
             Err(Problem::new(Code::Forbidden, text))
         }
         _ => Ok(()),
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_the_web_are_strangers() {
+    fn cross_origin_requests_are_refused() {
         for (host, origin, fine) in [
             ("127.0.0.1:7400", None, true),
             ("localhost:7400", Some("http://localhost:7400"), true),
@@ -168,7 +169,7 @@ mod tests {
             if let Some(origin) = origin {
                 headers.insert(header::ORIGIN, HeaderValue::from_static(origin));
             }
-            assert_eq!(refuse_strangers(&headers).is_ok(), fine, "{host} {origin:?}");
+            assert_eq!(refuse_cross_origin(&headers).is_ok(), fine, "{host} {origin:?}");
         }
     }
 }

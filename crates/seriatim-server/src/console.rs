@@ -1,8 +1,8 @@
-//! The console at `/`: static files, embedded, so that the binary is all there is to install.
+//! The console at `/`: static files, embedded in the binary, so that only the binary has to be installed.
 //!
-//! The files are written by hand and served as they are. Their policy (CSP) lets them load from and connect to this server
-//! only, and refuses markup made from strings: what comes from a log can be shown, and cannot run. What only their checks
-//! need (types, settings) lies in the same folder and is not served.
+//! The files are written by hand and served unchanged. Their policy (CSP) allows them to load from and connect to this server
+//! only, and forbids markup made from strings: text from a log can be shown, and cannot run. Files that only the checks of
+//! the console need (types, settings) are in the same folder and are not served.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -55,7 +55,7 @@ const ASSETS: &[Asset] = assets! {
     }
 };
 
-/// The routes of the console. They need no token: the files are the same for everybody, and hold no data.
+/// The routes of the console. They need no token: the files are the same for every caller, and contain no data.
 pub(crate) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     let mut router = Router::new().route("/console", get(|| async { Redirect::permanent("/") }));
     for asset in ASSETS.iter().chain([&INDEX]) {
@@ -67,7 +67,7 @@ pub(crate) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
 }
 
 impl Asset {
-    /// Changes when the file does.
+    /// The entity tag: it changes when the file changes.
     fn tag(&self) -> HeaderValue {
         let mut hasher = DefaultHasher::new();
         self.bytes.hash(&mut hasher);
@@ -75,7 +75,7 @@ impl Asset {
         tag.unwrap_or(HeaderValue::from_static("\"\""))
     }
 
-    /// The file, or that the client has it already.
+    /// The file, or status 304 if the client already has it.
     fn answer(&self, tag: &HeaderValue, headers: &HeaderMap) -> Response {
         let known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known == tag);
         let mut response = if known {

@@ -1,4 +1,4 @@
-//! What a request brings, read with errors that are problem documents.
+//! Reads path, query, headers and body of a request. Errors are problem documents.
 
 use axum::body::{Bytes, HttpBody as _};
 use axum::extract::path::ErrorKind;
@@ -17,7 +17,7 @@ pub(crate) struct Body<T>(pub(crate) T);
 /// Parts of the path.
 pub(crate) struct Path<T>(pub(crate) T);
 
-/// Parameters after the question mark.
+/// Query parameters.
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
@@ -35,7 +35,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
     }
 }
 
-/// What is wrong with the path, by the names that its parts have in the documentation.
+/// What is wrong with the path. Its parts are named as in the documentation.
 fn wrong_path(rejection: PathRejection, names: &[String]) -> Problem {
     let PathRejection::FailedToDeserializePathParams(rejection) = rejection else {
         return Problem::invalid("the path cannot be read");
@@ -53,7 +53,7 @@ fn wrong_path(rejection: PathRejection, names: &[String]) -> Problem {
     };
     let name = name.unwrap_or_else(|| "this part".to_owned());
     let most = if expected == "u16" { format!(" up to {}", u16::MAX) } else { String::new() };
-    Problem::invalid(format!("in the path, {name} is a whole number{most}, not {value:?}"))
+    Problem::invalid(format!("in the path, {name} has to be a whole number{most}, not {value:?}"))
 }
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
@@ -62,16 +62,16 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let query = axum::extract::Query::from_request_parts(parts, state).await;
         query.map(|axum::extract::Query(query)| Self(query)).map_err(|rejection| {
-            // What axum says first is about itself; the cause is about the query.
+            // The outer error is about axum; its source is about the query.
             let cause = std::error::Error::source(&rejection).map(ToString::to_string);
             let text = cause.unwrap_or_else(|| rejection.body_text());
-            Problem::invalid(format!("in the query, {}", in_words(&text)))
+            Problem::invalid(format!("in the query, {}", replace_type_names(&text)))
         })
     }
 }
 
-/// What reads values, in words instead of the names of types.
-pub(crate) fn in_words(text: &str) -> String {
+/// Replaces the names of Rust types in an error text by words.
+pub(crate) fn replace_type_names(text: &str) -> String {
     const WORDS: [(&str, &str); 16] = [
         ("invalid digit found in string", "it is not a whole number"),
         ("cannot parse integer from empty string", "it is not a whole number"),
@@ -109,29 +109,29 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.eq_ignore_ascii_case("application/json")
 }
 
-/// The bytes of a body that says it is JSON.
+/// The bytes of a body whose content type is JSON.
 async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Problem> {
     if !is_json(request.headers()) {
-        let problem = Problem::invalid("the body is JSON: send Content-Type: application/json");
+        let problem = Problem::invalid("the body has to be JSON: send Content-Type: application/json");
         return Err(problem.with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
     Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => {
-            Problem::new(Code::TooLarge, "the body is larger than the server takes: send less at once")
+            Problem::new(Code::TooLarge, "the body is larger than the server accepts: send less at once")
         }
         _ => Problem::invalid(rejection.body_text()),
     })
 }
 
-/// Reads an object. What derives its reading takes an array for one too, so that is refused here.
+/// Reads an object. Derived deserializers also accept an array in place of an object, so this refuses arrays.
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     if bytes.trim_ascii_start().first() != Some(&b'{') {
-        return Err(Problem::invalid("the body is a JSON object"));
+        return Err(Problem::invalid("the body has to be a JSON object"));
     }
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let read = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let (path, text) = (error.path().to_string(), in_words(&error.inner().to_string()));
-        // What is wrong with the whole has no path.
+        let (path, text) = (error.path().to_string(), replace_type_names(&error.inner().to_string()));
+        // An error about the whole body has no path.
         let place = if path == "." { "the body".to_owned() } else { format!("in the body, {path}") };
         Problem::invalid(format!("{place}: {text}"))
     })?;
@@ -147,7 +147,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     }
 }
 
-/// A body may be left out where everything in it may be.
+/// A body may be absent if all its fields are optional.
 impl<S: Send + Sync, T: DeserializeOwned> OptionalFromRequest<S> for Body<T> {
     type Rejection = Problem;
 
@@ -168,9 +168,9 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Pro
     let mut values = headers.get_all("idempotency-key").iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err(Problem::invalid("a request has one Idempotency-Key: this one has several"));
+        return Err(Problem::invalid("the request has several Idempotency-Key headers: send one"));
     }
-    let key = value.to_str().map_err(|_| Problem::invalid("an Idempotency-Key is plain ASCII"))?;
+    let key = value.to_str().map_err(|_| Problem::invalid("the Idempotency-Key has to be plain ASCII"))?;
     Ok(Some(key.to_owned()))
 }
 
@@ -181,5 +181,5 @@ pub(crate) fn expected_offset(headers: &HeaderMap) -> Result<Option<u64>, Proble
     let offset = text.and_then(|text| text.parse().ok());
     offset
         .map(Some)
-        .ok_or_else(|| Problem::invalid("If-Match is a workspace offset in quotes, such as \"4\""))
+        .ok_or_else(|| Problem::invalid("If-Match has to be a workspace offset in quotes, such as \"4\""))
 }

@@ -1,16 +1,16 @@
 //! The HTTP API of Seriatim: applications, workspaces, commands, events, records, views, sequences, series and blocks.
 //!
-//! [`Server`] runs it on a listener that the caller has bound, until it is told to stop. Every error is a problem document
-//! (RFC 9457) with a `code`, a `detail` and whether it helps to try again.
+//! [`Server`] runs the API on a listener that the caller has bound, until the caller stops it. Every error is a problem document
+//! (RFC 9457) with `code`, `detail` and `retryable`.
 #![forbid(unsafe_code)]
 
 mod accept;
 mod access;
 mod console;
 mod extract;
-mod front;
 mod local;
 mod metrics;
+mod middleware;
 mod openapi;
 mod options;
 mod problem;

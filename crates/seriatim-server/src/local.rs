@@ -6,7 +6,7 @@ use axum::http::{Request, Response};
 use futures_util::stream::{BoxStream, StreamExt as _};
 use tower_service::Service as _;
 
-/// The API inside one process, for whoever holds the storage: the same routes and answers, no tokens, no limits.
+/// The API inside one process, for the program that holds the storage: the same routes and answers, without tokens and limits.
 ///
 /// [`Server::local`](crate::Server::local) makes one.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ impl LocalApi {
         Self { router }
     }
 
-    /// Answers a request. Pieces of the answer's body that cannot be made say why.
+    /// Answers a request. If a piece of the answer's body cannot be made, the error says why.
     pub async fn send(&self, request: Request<Bytes>) -> Response<BoxStream<'static, Result<Bytes, String>>> {
         let answered = self.router.clone().call(request.map(Body::from)).await;
         let response = answered.unwrap_or_else(|never| match never {});

@@ -1,4 +1,4 @@
-//! What the server counts and measures, all in one place.
+//! All metrics of the server.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 use metrics_exporter_prometheus::PrometheusHandle;
 use seriatim_env::{Env, Shutdown};
 
-/// How often what was measured is taken in: it is kept as it comes until then.
+/// How often measured values are aggregated. Until then each value is kept separately.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Metrics of the server.
@@ -46,25 +46,25 @@ impl HttpMetrics {
     }
 }
 
-/// One more of something, until it is dropped.
+/// Increments a gauge, and decrements it when dropped.
 #[derive(Debug)]
-pub(crate) struct OneMore(Gauge);
+pub(crate) struct GaugeGuard(Gauge);
 
-impl OneMore {
+impl GaugeGuard {
     pub(crate) fn new(gauge: &Gauge) -> Self {
         gauge.increment(1);
         Self(gauge.clone())
     }
 }
 
-impl Drop for OneMore {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.decrement(1);
     }
 }
 
-/// Takes in what was measured, so that memory does not grow while nobody asks for metrics.
-pub(crate) async fn keep_up(env: Env, handle: PrometheusHandle, stop: Shutdown) {
+/// Aggregates measured values regularly, so that memory does not grow while no one requests the metrics.
+pub(crate) async fn run_upkeep(env: Env, handle: PrometheusHandle, stop: Shutdown) {
     while stop.run_until_cancelled(env.sleep(UPKEEP_INTERVAL)).await.is_some() {
         handle.run_upkeep();
     }

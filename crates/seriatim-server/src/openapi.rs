@@ -1,4 +1,4 @@
-//! The OpenAPI document: what the routes and types say, and what they all have in common.
+//! The OpenAPI document: the descriptions of routes and types, and what all routes have in common.
 
 use axum::body::Bytes;
 use serde_json::Value;
@@ -12,46 +12,46 @@ use utoipa::openapi::{
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 const BEARER: &str = "bearer";
-/// What can go wrong on every route that needs a token: status, name, meaning.
+/// Errors that every route with a token can return: status, name, meaning.
 const PROBLEMS: [(&str, &str, &str); 5] = [
-    ("401", "Unauthorized", "The caller is not known: bring a token."),
+    ("401", "Unauthorized", "The caller is not known: send a token."),
     ("403", "Forbidden", "The scopes of the token do not include this."),
-    ("500", "Internal", "Stored data is damaged, or a defect."),
+    ("500", "Internal", "Stored data is damaged, or the server has a defect."),
     ("503", "Unavailable", "Busy, unavailable, fenced or in doubt: the code says which."),
     ("default", "Problem", "What went wrong."),
 ];
 
-/// Repeating a request does nothing the second time.
+/// Makes a request safe to repeat.
 #[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Header)]
 pub(crate) struct IdempotencyHeader {
-    /// The same key again gives the same answer again, and does nothing. 1 to 200 bytes of ASCII.
-    #[expect(dead_code, reason = "it stands for a header that is read by hand")]
+    /// A request with a key that was used before gives the same answer and does nothing. 1 to 200 bytes of ASCII.
+    #[expect(dead_code, reason = "it documents a header that is read by hand")]
     #[param(rename = "Idempotency-Key", min_length = 1, max_length = 200, pattern = "^[!-~]+$")]
     idempotency_key: Option<String>,
 }
 
-/// Only if the workspace stands there.
+/// Only if the workspace's last event has this offset.
 #[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Header)]
 pub(crate) struct MatchHeader {
     /// The workspace offset that the command expects to follow, in quotes.
-    #[expect(dead_code, reason = "it stands for a header that is read by hand")]
+    #[expect(dead_code, reason = "it documents a header that is read by hand")]
     #[param(rename = "If-Match", pattern = "^\"(0|[1-9][0-9]{0,14})\"$", example = "\"4\"")]
     if_match: Option<String>,
 }
 
-/// Goes on with a stream.
+/// Resumes a stream.
 #[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Header)]
 pub(crate) struct ResumeHeader {
-    /// The `id` of the last event that was seen, or 0; for streams.
-    #[expect(dead_code, reason = "it stands for a header that is read by hand")]
+    /// The `id` of the last event that the client received, or 0; for streams.
+    #[expect(dead_code, reason = "it documents a header that is read by hand")]
     #[param(rename = "Last-Event-ID", pattern = "^(0|[1-9][0-9]{0,14})$")]
     last_event_id: Option<String>,
 }
 
-/// The document before any route has been added.
+/// The document before any route is added.
 pub(crate) fn base() -> OpenApi {
     let info = InfoBuilder::new()
         .title("Seriatim")
@@ -85,7 +85,7 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten()
 }
 
-/// Makes an operation's id unique in the document: its tag, then its own name. Generators make a function of each.
+/// Makes an operation's id unique in the document: its tag, then its own name. Generators make one function per operation.
 fn name(operation: &mut Operation) {
     let tag = operation.tags.as_ref().and_then(|tags| tags.first());
     if let (Some(tag), Some(id)) = (tag, operation.operation_id.take()) {
@@ -93,7 +93,7 @@ fn name(operation: &mut Operation) {
     }
 }
 
-/// Adds what every route has that needs a token.
+/// Adds what every route with a token has.
 fn complete(operation: &mut Operation) {
     let own = std::mem::take(&mut operation.responses.responses);
     let shared = PROBLEMS.map(|(status, name, _)| (status, RefOr::Ref(Ref::from_response_name(name))));
@@ -117,7 +117,7 @@ pub(crate) fn finish(mut document: OpenApi) -> Bytes {
     Bytes::from(serde_json::to_vec_pretty(&json).unwrap_or_default())
 }
 
-/// Integers from 0 up are of 64 bits without a sign: the format says so, or readers take half of them for wrong.
+/// Marks integers with a minimum as unsigned 64-bit numbers. Otherwise readers of the document reject the upper half of them.
 fn mark_unsigned(json: &mut Value) {
     match json {
         Value::Object(object) => {
@@ -132,8 +132,8 @@ fn mark_unsigned(json: &mut Value) {
     }
 }
 
-/// OpenAPI wants a description of every answer. Where a route gives none, it is the one of the answer's type, else the summary
-/// of the route.
+/// OpenAPI requires a description of every answer. If a route has none, this uses the description of the answer's type, or else
+/// the summary of the route.
 fn describe_answers(json: &mut Value) {
     let schemas = json["components"]["schemas"].clone();
     let of_type = |answer: &Value| {

@@ -3,49 +3,48 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where the certificate and its key are, both as PEM.
+/// The files of the certificate and its key, both PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate, then those that vouch for it.
+    /// The certificate, followed by those of its issuers.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
 }
 
 impl TlsFiles {
-    /// Whether both files can be read and belong together: what [`crate::Server::serve`] would refuse.
+    /// Checks that both files can be read and belong together. [`crate::Server::serve`] would refuse them otherwise.
     ///
     /// # Errors
     ///
-    /// What is wrong with which file.
+    /// Names the file and what is wrong with it.
     pub fn check(&self) -> std::io::Result<()> {
         crate::tls::acceptor(self).map(drop)
     }
 }
 
-/// How a server behaves.
+/// Settings of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerOptions {
-    /// Bytes of a request's body. Bounds what one request can make the server hold.
+    /// The largest body of a request in bytes. Bounds the memory of one request.
     pub body_bytes_max: usize,
-    /// Bytes of a request's head, at least 8 KiB. Bounds what a connection holds before anything is known about it.
+    /// The largest head of a request in bytes, at least 8 KiB. Bounds the memory of a connection before its request is checked.
     pub header_bytes_max: usize,
-    /// How long a connection may take to send a request's head: also how long it may be idle between two.
+    /// How long a connection may take to send a request's head, and how long it may be idle between two requests.
     pub header_timeout: Duration,
-    /// How long a request may take: longer than any wait of the engine. Streams, audits and administration take as long as
-    /// they take.
+    /// How long a request may take: longer than any wait of the engine. Streams, audits and administration have no timeout.
     pub request_timeout: Duration,
-    /// Connections at once; others wait to be accepted. Bounds memory, and files that are open.
+    /// The largest number of connections at a time; others wait to be accepted. Bounds memory and open files.
     pub connections_max: usize,
-    /// Requests at once that are not answered yet; others are refused as busy. Streams do not count.
+    /// The largest number of requests in progress; others are refused as busy. Streams do not count.
     pub requests_max: usize,
-    /// How long a handshake may take.
+    /// How long a TLS handshake may take.
     pub tls_timeout: Duration,
-    /// How long stopping waits for what is in flight.
+    /// How long a stop waits for requests in progress.
     pub stop_patience: Duration,
-    /// A partition where work waits and nothing has moved for so long is stuck. Longer than a slow disk's sync.
+    /// A partition is stuck if work waits and there is no progress for this long. Longer than a sync of a slow disk.
     pub stuck_after: Duration,
-    /// TLS, if it is wanted.
+    /// TLS; none: unencrypted HTTP.
     pub tls: Option<TlsFiles>,
 }
 

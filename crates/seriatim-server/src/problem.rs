@@ -1,4 +1,4 @@
-//! Errors as problem documents, on their way out.
+//! Errors as problem documents: answers of the server.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use seriatim_api::{Code, Problem as Document};
 use seriatim_engine::SubmitError;
 
-/// Seconds after which a busy server is worth asking again: longer than it holds commands, shorter than patience.
+/// Seconds after which a client should retry: longer than commands wait in the server, shorter than a client's timeout.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
 /// A problem document as an answer.
@@ -32,19 +32,19 @@ impl Problem {
         Self::new(Code::NotFound, detail)
     }
 
-    /// Not now.
+    /// Not possible at the moment.
     #[must_use]
     pub fn busy(detail: impl std::fmt::Display) -> Self {
         Self::new(Code::Busy, format!("server is busy: {detail}"))
     }
 
-    /// The same again does not help.
+    /// The same request would fail again.
     pub(crate) fn not_retryable(mut self) -> Self {
         self.0.retryable = false;
         self
     }
 
-    /// With a status that says more than the code's own.
+    /// With a status that is more precise than the code's own.
     pub(crate) fn with_status(mut self, status: StatusCode) -> Self {
         self.0.status = status.as_u16();
         self

@@ -16,43 +16,43 @@ use seriatim_workflow_host::WorkflowHost;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-use crate::accept::{Gate, HEADER_BYTES_MIN, check_reach};
-use crate::front::Front;
+use crate::accept::{Connections, HEADER_BYTES_MIN, check_listen_address};
 use crate::local::LocalApi;
-use crate::metrics::{HttpMetrics, keep_up};
+use crate::metrics::{HttpMetrics, run_upkeep};
+use crate::middleware::Middleware;
 use crate::options::ServerOptions;
 use crate::problem::Problem;
-use crate::stuck::StuckWatch;
+use crate::stuck::StuckDetector;
 use crate::{routes, tls};
 
-/// What the routes share. Cheap to clone.
+/// A handle to the state that all routes share. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Api(Arc<Parts>);
+pub(crate) struct Api(Arc<ApiState>);
 
-/// What the routes share.
+/// The state that all routes share.
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct ApiState {
     pub(crate) env: Env,
     pub(crate) engine: Engine,
-    /// What is backed up; none if the caller keeps it to itself.
+    /// The storage that is backed up; none if the caller did not give it to the server.
     pub(crate) storage: Option<Arc<Storage>>,
     pub(crate) metrics: Option<PrometheusHandle>,
     pub(crate) http: HttpMetrics,
-    /// What describes the API.
+    /// The OpenAPI document.
     pub(crate) document: Bytes,
-    pub(crate) stuck: StuckWatch,
-    /// What runs workflows; none if nothing does.
+    pub(crate) stuck: StuckDetector,
+    /// The host that runs workflows; none if this server runs no workflows.
     pub(crate) workflows: Option<WorkflowHost>,
-    /// The doctor looks at one thing at a time.
+    /// Held while the doctor runs: one run at a time.
     pub(crate) doctor: tokio::sync::Mutex<()>,
-    /// Ends what would go on for ever.
+    /// Ends tasks and streams that have no end of their own.
     pub(crate) stop: Shutdown,
 }
 
 impl Deref for Api {
-    type Target = Parts;
+    type Target = ApiState;
 
-    fn deref(&self) -> &Parts {
+    fn deref(&self) -> &ApiState {
         &self.0
     }
 }
@@ -86,7 +86,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server with the usual options.
+    /// A server with the default options.
     #[must_use]
     pub fn new(engine: Engine) -> Self {
         Self {
@@ -106,31 +106,31 @@ impl Server {
         self
     }
 
-    /// Shows what is measured.
+    /// Serves these metrics.
     #[must_use]
     pub fn metrics(mut self, metrics: Option<PrometheusHandle>) -> Self {
         self.metrics = metrics;
         self
     }
 
-    /// Backs up the storage that the engine runs on, and looks at its room.
+    /// The storage that the engine runs on: for backups, the doctor and the check of free space.
     #[must_use]
     pub fn storage(mut self, storage: Arc<Storage>) -> Self {
         self.storage = Some(storage);
         self
     }
 
-    /// Whether it could serve there: what [`Server::serve`] would refuse, told before anybody is told that it is ready.
+    /// Checks what [`Server::serve`] would refuse, so that an error is known before the server is announced as ready.
     ///
     /// # Errors
     ///
     /// As [`Server::serve`].
     pub fn check(&self, listener: &TcpListener) -> std::io::Result<()> {
-        check_reach(listener, !self.engine.tokens().is_empty())?;
+        check_listen_address(listener, !self.engine.tokens().is_empty())?;
         self.options.tls.as_ref().map(tls::acceptor).transpose().map(drop)
     }
 
-    /// The same routes inside this process, without a socket, tokens or limits: for whoever holds the storage.
+    /// The same routes inside this process, without a socket, tokens or limits: for the program that holds the storage.
     #[must_use]
     pub fn local(self) -> LocalApi {
         let (router, api) =
@@ -138,42 +138,41 @@ impl Server {
         LocalApi::new(router.with_state(api))
     }
 
-    /// Starts and shows workflows of this host.
+    /// Serves the workflows of this host.
     #[must_use]
     pub fn workflows(mut self, workflows: WorkflowHost) -> Self {
         self.workflows = Some(workflows);
         self
     }
 
-    /// With routes of one's own beside the API's. Below `/v1` they need a token, as the others do.
+    /// Adds routes to those of the API. Routes below `/v1` need a token, as those of the API do.
     #[must_use]
     pub fn routes(mut self, routes: Router) -> Self {
         self.routes = self.routes.merge(routes);
         self
     }
 
-    /// Answers requests until it is told to stop; what is in flight then is finished, and streams are ended.
+    /// Answers requests until `stop` is cancelled. Then it finishes requests in progress and ends streams.
     ///
     /// # Errors
     ///
-    /// If the listener can be reached from other machines and there are no tokens; if the files of TLS are not what they
-    /// should be.
+    /// If other machines can reach the listener and there are no tokens; if the TLS files are not valid.
     pub async fn serve(self, listener: TcpListener, stop: Shutdown) -> std::io::Result<()> {
         let Self { engine, storage, metrics, options, workflows, routes: own } = self;
-        let loopback = check_reach(&listener, !engine.tokens().is_empty())?;
+        let loopback = check_listen_address(&listener, !engine.tokens().is_empty())?;
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         if tls.is_none() && !loopback {
             tracing::warn!(
-                "tokens are sent in the clear: use TLS, or something in front of the server that does"
+                "tokens are sent without encryption: set up TLS, or use a proxy with TLS in front of the server"
             );
         }
         let env = engine.env().clone();
         let (router, api) = assemble(engine, storage, metrics, workflows, stop.clone());
         if let Some(handle) = api.metrics.clone() {
-            drop(env.spawn(keep_up(env.clone(), handle, stop.clone())));
+            drop(env.spawn(run_upkeep(env.clone(), handle, stop.clone())));
         }
-        let watch = env.spawn(crate::stuck::watch(api.clone(), options.stuck_after));
-        let front = Front {
+        let checks = env.spawn(crate::stuck::check_periodically(api.clone(), options.stuck_after));
+        let middleware = Middleware {
             router: router
                 .with_state(api.clone())
                 .merge(own)
@@ -185,15 +184,16 @@ impl Server {
             header_bytes_max: options.header_bytes_max.max(HEADER_BYTES_MIN),
             next_id: AtomicU64::new(env.random()),
         };
-        let gate = Gate { env, front: Arc::new(front), tls, options: Arc::new(options), stop };
-        gate.run(listener).await;
-        // It ends when it is told to stop.
-        let _ = watch.await;
+        let connections =
+            Connections { env, middleware: Arc::new(middleware), tls, options: Arc::new(options), stop };
+        connections.run(listener).await;
+        // The task ends when `stop` is cancelled.
+        let _ = checks.await;
         Ok(())
     }
 }
 
-/// The routes, and what they share.
+/// The routes and the state that they share.
 fn assemble(
     engine: Engine,
     storage: Option<Arc<Storage>>,
@@ -202,14 +202,14 @@ fn assemble(
     stop: Shutdown,
 ) -> (Router<Api>, Api) {
     let (router, document) = routes::router();
-    let api = Api(Arc::new(Parts {
+    let api = Api(Arc::new(ApiState {
         env: engine.env().clone(),
         engine,
         storage,
         metrics,
         http: HttpMetrics::new(),
         document,
-        stuck: StuckWatch::default(),
+        stuck: StuckDetector::default(),
         workflows,
         doctor: tokio::sync::Mutex::default(),
         stop,
@@ -217,7 +217,7 @@ fn assemble(
     (router, api)
 }
 
-/// Answers requests until it is told to stop: [`Server`] in one call.
+/// Answers requests until `shutdown` is cancelled: [`Server`] in one call.
 ///
 /// # Errors
 ///

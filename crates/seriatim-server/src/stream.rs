@@ -1,7 +1,7 @@
-//! Logs as server-sent events: what is there, then what comes.
+//! Logs as server-sent events: first the events that exist, then each new event.
 //!
-//! Each event has its offset as `id`, so that a client that comes back goes on behind the last one it has seen. Nothing is
-//! queued for a client: one that reads slowly holds a place in the log and at most a page of it.
+//! Each event has its offset as `id`, so that a client that connects again continues after the last event that it received.
+//! Nothing is queued for a client: for a slow client the server keeps an offset of the log and at most one page of events.
 
 use std::convert::Infallible;
 
@@ -12,12 +12,12 @@ use futures_util::stream::{self, StreamExt};
 use seriatim_engine::{Grants, PartitionFollower, Placed, SubmitError, WorkspaceFollower};
 use seriatim_types::PartitionId;
 
-use crate::metrics::OneMore;
+use crate::metrics::GaugeGuard;
 use crate::problem::Problem;
 use crate::server::Api;
 use crate::wire;
 
-/// Events that are read at once, and held for a client that is slow to take them.
+/// Events that are read together, and kept in memory for a slow client.
 const PAGE: usize = 64;
 
 /// What is followed.
@@ -42,7 +42,7 @@ impl Source {
         }
     }
 
-    /// The offset that comes next.
+    /// The offset of the next event.
     fn offset(&self) -> u64 {
         match self {
             Self::Workspace(follower) => follower.offset().get(),
@@ -51,21 +51,22 @@ impl Source {
     }
 }
 
-/// Whether a client wants to follow.
-pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
+/// Whether the client requests a stream.
+pub(crate) fn is_requested(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     accept.is_some_and(|accept| accept.contains("text/event-stream"))
 }
 
-/// Where to begin: behind the last event that the client has seen, else where it asked.
+/// The first offset of the stream: after the last event that the client received, or else the requested one.
 pub(crate) fn start(headers: &HeaderMap, from: u64) -> Result<u64, Problem> {
     let Some(value) = headers.get("last-event-id") else { return Ok(from) };
     let last = value.to_str().ok().and_then(|text| text.parse::<u64>().ok());
     let next = last.and_then(|last| last.checked_add(1));
-    next.ok_or_else(|| Problem::invalid("Last-Event-ID is the offset of an event"))
+    next.ok_or_else(|| Problem::invalid("Last-Event-ID has to be the offset of an event"))
 }
 
-/// Follows until the client goes, its token is revoked, the server stops or something is wrong; the last event, `end`, tells the next offset.
+/// Streams until the client disconnects, its token is revoked, the server stops or an error occurs. The last event, `end`,
+/// contains the next offset.
 pub(crate) fn answer(
     api: Api,
     grants: Option<Grants>,
@@ -74,13 +75,13 @@ pub(crate) fn answer(
     source: Source,
 ) -> Response {
     let stop = api.stop.clone();
-    let open = OneMore::new(&api.http.streams);
+    let open = GaugeGuard::new(&api.http.streams);
     let pages = stream::unfold(Some((api, application, source, open)), move |state| {
         let (stop, grants) = (stop.clone(), grants.clone());
         async move {
             let (api, application, mut source, open) = state?;
             let page = stop.run_until_cancelled(source.next()).await;
-            // A token that was revoked meanwhile sees nothing more.
+            // The stream ends if the token was revoked meanwhile.
             let page = page.filter(|_| grants.is_none_or(|grants| api.engine.tokens().is_valid(&grants)));
             let (Some(Ok(placed)), Some(schema)) = (&page, api.engine.schema(&application)) else {
                 let end = Event::default().event("end").data(source.offset().to_string());
@@ -88,7 +89,7 @@ pub(crate) fn answer(
             };
             let event = |placed: &Placed| {
                 let event = Event::default().id(source.id(placed).to_string());
-                // Its JSON has no maps with keys that are not text, so it can be written.
+                // All keys in its JSON are text, so writing it cannot fail.
                 event.json_data(wire::event(schema, partition, placed)).unwrap_or_default()
             };
             let events: Vec<Event> = placed.iter().map(event).collect();

@@ -1,4 +1,4 @@
-//! Stuck told apart from quiet: a partition is stuck if work waits and nothing moves.
+//! Detects stuck partitions: a partition is stuck if work waits and there is no progress. A partition without work is idle.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use seriatim_types::sync::{Mutex, MutexGuard};
 
 use crate::server::Api;
 
-/// How often it is looked, within the time after which a partition is stuck.
-const LOOKS: u32 = 8;
+/// How many checks there are within the time after which a partition is stuck.
+const CHECKS: u32 = 8;
 
-/// What moves while a partition works.
+/// Values that change while a partition works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Progress {
     next_offset: u64,
@@ -22,62 +22,63 @@ struct Progress {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct LastProgress {
     progress: Progress,
-    /// When it moved last, or had nothing to do.
+    /// When it last made progress, or last had nothing to do.
     since: Instant,
     stuck: bool,
 }
 
-/// What was seen of each partition.
+/// Compares the progress of each partition with its previous one.
 #[derive(Debug, Default)]
-pub(crate) struct StuckWatch {
-    seen: Mutex<HashMap<Partition, Seen>>,
+pub(crate) struct StuckDetector {
+    partitions: Mutex<HashMap<Partition, LastProgress>>,
 }
 
-impl StuckWatch {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Partition, Seen>> {
-        self.seen.lock()
+impl StuckDetector {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Partition, LastProgress>> {
+        self.partitions.lock()
     }
 
     pub(crate) fn is_stuck(&self, partition: Partition) -> bool {
-        self.lock().get(&partition).is_some_and(|seen| seen.stuck)
+        self.lock().get(&partition).is_some_and(|last| last.stuck)
     }
 
-    /// Takes a look in; says whether the partition is stuck.
-    fn look(&self, state: &PartitionState, now: Instant, after: Duration) -> bool {
+    /// Records the state of a partition, and returns whether the partition is stuck.
+    fn check(&self, state: &PartitionState, now: Instant, after: Duration) -> bool {
         let (recovered, works) = match &state.status {
             PartitionStatus::Recovering { at, .. } => (*at, true),
             PartitionStatus::Ready => (0, state.waiting > 0 || state.unflushed > 0),
             PartitionStatus::Stopped(_) => (0, false),
         };
         let progress = Progress { next_offset: state.next_offset, checkpoint: state.checkpoint, recovered };
-        let mut seen = self.lock();
-        let seen = seen.entry(state.partition).or_insert(Seen { progress, since: now, stuck: false });
-        if !works || seen.progress != progress {
-            *seen = Seen { progress, since: now, stuck: false };
+        let mut partitions = self.lock();
+        let last =
+            partitions.entry(state.partition).or_insert(LastProgress { progress, since: now, stuck: false });
+        if !works || last.progress != progress {
+            *last = LastProgress { progress, since: now, stuck: false };
         }
-        seen.stuck = now.duration_since(seen.since) >= after;
-        seen.stuck
+        last.stuck = now.duration_since(last.since) >= after;
+        last.stuck
     }
 }
 
-/// Looks at all partitions from time to time, until the server stops.
-pub(crate) async fn watch(api: Api, after: Duration) {
-    let pause = after / LOOKS;
+/// Checks all partitions regularly, until the server stops.
+pub(crate) async fn check_periodically(api: Api, after: Duration) {
+    let pause = after / CHECKS;
     while api.stop.run_until_cancelled(api.env.sleep(pause)).await.is_some() {
         let now = api.env.instant();
         let mut stuck = 0;
         for (name, state) in api.engine.all_partitions() {
             let before = api.stuck.is_stuck(state.partition);
-            if api.stuck.look(&state, now, after) {
+            if api.stuck.check(&state, now, after) {
                 stuck += 1;
                 if !before {
                     let partition = state.partition.id.get();
                     tracing::warn!(
                         app = name,
                         partition,
-                        "a partition is stuck: work waits and nothing moves"
+                        "a partition is stuck: work waits, and there is no progress"
                     );
                 }
             }
@@ -94,9 +95,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partition_without_work_is_quiet_and_one_that_does_not_move_is_stuck() {
+    fn a_partition_without_work_is_idle_and_one_without_progress_is_stuck() {
         simulate(1, |env| async move {
-            let (watch, after) = (StuckWatch::default(), Duration::from_secs(10));
+            let (detector, after) = (StuckDetector::default(), Duration::from_secs(10));
             let mut state = PartitionState {
                 partition: Partition { application: ApplicationId::new(16), id: PartitionId::new(0) },
                 status: PartitionStatus::Ready,
@@ -120,13 +121,13 @@ mod tests {
             ] {
                 env.sleep(Duration::from_secs(seconds)).await;
                 (state.waiting, state.next_offset) = (waiting, next_offset);
-                assert_eq!(watch.look(&state, env.instant(), after), expected, "{waiting} {next_offset}");
-                assert_eq!(watch.is_stuck(state.partition), expected);
+                assert_eq!(detector.check(&state, env.instant(), after), expected, "{waiting} {next_offset}");
+                assert_eq!(detector.is_stuck(state.partition), expected);
             }
             state.status = PartitionStatus::Recovering { from: 1, at: 3, tail: 9 };
-            assert!(!watch.look(&state, env.instant(), after));
+            assert!(!detector.check(&state, env.instant(), after));
             env.sleep(after).await;
-            assert!(watch.look(&state, env.instant(), after), "a recovery that does not move is stuck too");
+            assert!(detector.check(&state, env.instant(), after), "a recovery without progress is stuck too");
         });
     }
 }

@@ -1,4 +1,4 @@
-//! TLS by two files.
+//! TLS with a certificate file and a key file.
 
 use std::io;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub(crate) fn acceptor(TlsFiles { certificate, key }: &TlsFiles) -> io::Result<T
     let chain = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
     let chain: Vec<CertificateDer<'static>> = chain.map_err(|error| wrong(certificate, error))?;
     if chain.is_empty() {
-        return Err(wrong(certificate, "there is no certificate in it"));
+        return Err(wrong(certificate, "it contains no certificate"));
     }
     let private = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, error))?;
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))

@@ -1,4 +1,4 @@
-//! What goes over the wire, made of what the engine knows.
+//! Converts values of the engine into types of the API.
 
 use serde_json::{Map, Value, json};
 use seriatim_api::{self as api, EventChange, Recovery};
@@ -62,7 +62,7 @@ fn change(schema: &Schema, change: &Changed) -> EventChange {
     }
 }
 
-/// A document with its children, from rows that stand depth first.
+/// A document with its children, from rows in depth-first order.
 fn tree(schema: &Schema, rows: &[Row], id: RecordId) -> Value {
     let Some(own) = rows.iter().find(|row| row.id == id) else { return Value::Null };
     let children = rows.iter().filter(|row| row.parent == Some(id)).map(|row| tree(schema, rows, row.id));
@@ -106,7 +106,7 @@ pub(crate) fn record(schema: &Schema, record: &Record) -> api::Record {
     }
 }
 
-/// What an id leads to.
+/// The record with an id: stored by itself, or in its event.
 pub(crate) fn found(schema: &Schema, found: &Found) -> api::Record {
     match found {
         Found::Record(found) => record(schema, found),
@@ -130,7 +130,7 @@ pub(crate) fn sequence(state: &SequenceState) -> api::Sequence {
     }
 }
 
-/// A partition, of a copy that is fenced or not.
+/// The state of a partition. `fenced`: it belongs to a restored copy that is not unfenced.
 pub(crate) fn partition(state: &PartitionState, fenced: bool) -> api::PartitionState {
     let (status, recovery, reason) = match &state.status {
         PartitionStatus::Ready if fenced => (api::PartitionStatus::Fenced, None, None),

@@ -1,8 +1,8 @@
-//! Secrets are in no log. Alone in its process, because what is logged depends on who else listens.
+//! Secrets do not appear in logs. This test has its own process, because subscribers of other tests change what is logged.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "http/server.rs"]
-#[allow(dead_code, reason = "this test needs little of it")]
+#[allow(dead_code, reason = "this test uses a part of it")]
 mod server;
 
 use std::sync::{Arc, Mutex};
@@ -13,9 +13,9 @@ use crate::server::Server;
 
 /// What is logged, as text.
 #[derive(Debug, Clone, Default)]
-struct Logged(Arc<Mutex<Vec<u8>>>);
+struct LogText(Arc<Mutex<Vec<u8>>>);
 
-impl std::io::Write for Logged {
+impl std::io::Write for LogText {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -27,8 +27,8 @@ impl std::io::Write for Logged {
 }
 
 #[tokio::test]
-async fn a_secret_is_in_no_log() {
-    let logged = Logged::default();
+async fn a_secret_does_not_appear_in_the_log() {
+    let logged = LogText::default();
     let own = logged.clone();
     tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(move || own.clone()).init();
     let server = Server::start().await;

@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::result_large_err, reason = "handlers of workflows fail with a whole failure")]
 
-use std::fmt::Write as _;
+#[path = "http/server.rs"]
+#[allow(dead_code, reason = "these tests use a part of it")]
+mod server;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,10 +18,11 @@ use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
 use seriatim_workflow::{Context, Exit, Failure, History, Policy, Registry, replay};
 use seriatim_workflow_host::{HostOptions, WorkflowHost, demo};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-struct Served {
+use crate::server::{exchange, request};
+
+struct TestServer {
     address: std::net::SocketAddr,
     stop: Shutdown,
     served: seriatim_env::Task<std::io::Result<()>>,
@@ -47,7 +51,7 @@ fn workflows() -> Registry {
     })
 }
 
-impl Served {
+impl TestServer {
     async fn start() -> Self {
         Self::start_with(workflows(), HostOptions::default()).await
     }
@@ -67,23 +71,10 @@ impl Served {
     }
 
     async fn send(&self, method: &str, path: &str, key: Option<&str>, body: Option<&Value>) -> (u16, Value) {
-        let mut request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
-        if let Some(key) = key {
-            write!(request, "Idempotency-Key: {key}\r\n").unwrap();
-        }
-        let body = body.map(Value::to_string);
-        if let Some(body) = &body {
-            write!(request, "Content-Type: application/json\r\nContent-Length: {}\r\n", body.len()).unwrap();
-        }
-        request += "\r\n";
-        request += body.as_deref().unwrap_or_default();
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).await.unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+        let headers: Vec<(&str, &str)> = key.map(|key| ("Idempotency-Key", key)).into_iter().collect();
+        let request = request(method, path, &headers, body.map(Value::to_string).as_deref());
+        let reply = exchange(TcpStream::connect(self.address).await.unwrap(), &request).await;
+        (reply.status, reply.body)
     }
 
     async fn get(&self, path: &str) -> (u16, Value) {
@@ -103,8 +94,8 @@ impl Served {
 }
 
 #[tokio::test]
-async fn an_input_of_the_wrong_type_is_told_without_the_path_of_a_type() {
-    let served = Served::start().await;
+async fn the_error_of_an_input_with_the_wrong_type_names_no_rust_type() {
+    let served = TestServer::start().await;
     served.post("/v1/workflows", &json!({"type": "greet", "id": "g", "input": 5})).await;
     let (_, ended) = served.get("/v1/workflows/g?wait=20").await;
     assert_eq!(ended["status"], "failed");
@@ -114,7 +105,7 @@ async fn an_input_of_the_wrong_type_is_told_without_the_path_of_a_type() {
         "{failure}"
     );
     assert!(!failure.contains("String"), "{failure}");
-    // What is refused before it is written as well.
+    // The same holds for an update that is refused before it is written.
     served.post("/v1/workflows", &json!({"type": "counter", "id": "c"})).await;
     let (status, refused) = served.post("/v1/workflows/c/updates/add", &json!({"input": "five"})).await;
     let detail = refused["detail"].as_str().unwrap();
@@ -125,8 +116,8 @@ async fn an_input_of_the_wrong_type_is_told_without_the_path_of_a_type() {
 }
 
 #[tokio::test]
-async fn a_run_that_does_not_exist_is_named() {
-    let served = Served::start().await;
+async fn the_error_for_a_missing_run_names_it() {
+    let served = TestServer::start().await;
     served.post("/v1/workflows", &json!({"type": "counter", "id": "c"})).await;
     let (status, missing) = served.get("/v1/workflows/c/history?run=9").await;
     assert_eq!((status, &missing["code"]), (404, &json!("not_found")));
@@ -136,7 +127,7 @@ async fn a_run_that_does_not_exist_is_named() {
 
 #[tokio::test]
 async fn a_start_takes_its_options_and_shows_its_memo() {
-    let served = Served::start().await;
+    let served = TestServer::start().await;
     let start = json!({
         "type": "counter", "id": "c", "execution_timeout": "7d", "run_timeout": "1h",
         "retry_policy": {"initial_interval": "10s", "maximum_attempts": 3, "non_retryable_error_types": ["Declined"]},
@@ -155,7 +146,7 @@ async fn a_start_takes_its_options_and_shows_its_memo() {
     assert_eq!(began["run_timeout"]["secs"], 3_600, "{began}");
     assert_eq!(began["execution_timeout"]["secs"], 604_800, "{began}");
     assert_eq!(began["retry_policy"]["maximum_attempts"], 3, "{began}");
-    // Every option is part of what the key stands for.
+    // The idempotency key covers every option.
     let mut other = start.clone();
     other["run_timeout"] = json!("2h");
     assert_eq!(served.send("POST", "/v1/workflows", Some("k"), Some(&other)).await.0, 409);
@@ -170,8 +161,8 @@ async fn a_start_takes_its_options_and_shows_its_memo() {
 }
 
 #[tokio::test]
-async fn a_start_with_a_signal_tells_an_open_run_or_starts_one() {
-    let served = Served::start().await;
+async fn a_start_with_a_signal_signals_the_open_run_or_starts_one() {
+    let served = TestServer::start().await;
     let start = json!({"type": "counter", "id": "c", "signal": {"name": "other", "input": 1}});
     for (key, status, started) in [("a", 201, true), ("b", 200, false), ("a", 201, true), ("b", 200, false)] {
         let (found, answer) = served.send("POST", "/v1/workflows", Some(key), Some(&start)).await;
@@ -185,7 +176,7 @@ async fn a_start_with_a_signal_tells_an_open_run_or_starts_one() {
 
 #[tokio::test]
 async fn a_delayed_start_exists_at_once_and_begins_later() {
-    let served = Served::start().await;
+    let served = TestServer::start().await;
     let start = json!({"type": "greet", "id": "g", "input": "Ada", "start_delay": "300ms"});
     assert_eq!(served.post("/v1/workflows", &start).await.0, 201);
     let (_, shown) = served.get("/v1/workflows/g?wait=20").await;
@@ -202,8 +193,8 @@ async fn a_delayed_start_exists_at_once_and_begins_later() {
 }
 
 #[tokio::test]
-async fn each_wrong_option_of_a_start_is_named() {
-    let served = Served::start().await;
+async fn the_error_of_each_invalid_start_option_names_it() {
+    let served = TestServer::start().await;
     for (field, value, expected) in [
         ("run_timeout", json!("soon"), "in the body, run_timeout: \"soon\" is not a duration, such as 200ms"),
         ("run_timeout", json!(30), "in the body, run_timeout: invalid type: integer `30`, expected a string"),
@@ -249,8 +240,8 @@ async fn each_wrong_option_of_a_start_is_named() {
     served.stop().await;
 }
 
-/// A server whose workflow `fragile` panics until it is told not to, and `spin` does not return.
-async fn fragile(options: HostOptions) -> (Served, Arc<AtomicBool>) {
+/// A server whose workflow `fragile` panics and whose workflow `spin` does not return, while the flag is set.
+async fn fragile(options: HostOptions) -> (TestServer, Arc<AtomicBool>) {
     let is_broken = Arc::new(AtomicBool::new(true));
     let (broken, spinning) = (is_broken.clone(), is_broken.clone());
     let workflows = workflows()
@@ -264,7 +255,7 @@ async fn fragile(options: HostOptions) -> (Served, Arc<AtomicBool>) {
             }
             async move { Ok::<_, Exit>(()) }
         });
-    (Served::start_with(workflows, options).await, is_broken)
+    (TestServer::start_with(workflows, options).await, is_broken)
 }
 
 #[tokio::test]
@@ -323,7 +314,7 @@ async fn readiness_names_threads_that_do_not_return_until_they_do() {
 
 #[tokio::test]
 async fn a_workflow_is_started_shown_and_listed() {
-    let server = Served::start().await;
+    let server = TestServer::start().await;
     let (status, started) =
         server.post("/v1/workflows", &json!({"type": "greet", "id": "g", "input": "Ada"})).await;
     assert_eq!((status, &started["id"]), (201, &json!("g")));
@@ -342,11 +333,11 @@ async fn a_workflow_is_started_shown_and_listed() {
     assert_eq!(listed["workflows"][0]["id"], "g", "{listed}");
     let (_, listed) = server.get("/v1/workflows?status=running&limit=10").await;
     assert_eq!(listed, json!({"workflows": [], "next": null}));
-    // What is not there, and what is wrong.
+    // Workflows that do not exist, and invalid parameters.
     for (path, expected) in [
-        ("/v1/workflows/nobody", 404),
-        ("/v1/workflows/nobody/history", 404),
-        ("/v1/workflows/nobody/runs", 404),
+        ("/v1/workflows/missing", 404),
+        ("/v1/workflows/missing/history", 404),
+        ("/v1/workflows/missing/runs", 404),
         ("/v1/workflows?status=happy", 400),
         ("/v1/workflows?limit=0", 400),
         ("/v1/workflows/g?wait=1000", 400),
@@ -363,7 +354,7 @@ async fn a_workflow_is_started_shown_and_listed() {
 
 #[tokio::test]
 async fn signals_queries_updates_and_cancellation() {
-    let server = Served::start().await;
+    let server = TestServer::start().await;
     let start = json!({"type": "counter", "id": "c"});
     assert_eq!(server.send("POST", "/v1/workflows", Some("k"), Some(&start)).await.0, 201);
     let (status, again) = server.send("POST", "/v1/workflows", Some("k"), Some(&start)).await;
@@ -388,9 +379,9 @@ async fn signals_queries_updates_and_cancellation() {
     assert_eq!(shown["blocked"][0]["waits"][0], json!({"for": "signal", "name": "stop"}), "{shown}");
     for repeated in [false, true] {
         let stop = json!({"input": {"why": "enough"}});
-        let (status, told) =
+        let (status, delivered) =
             server.send("POST", "/v1/workflows/c/signals/stop", Some("s"), Some(&stop)).await;
-        assert_eq!((status, &told["repeated"]), (200, &json!(repeated)));
+        assert_eq!((status, &delivered["repeated"]), (200, &json!(repeated)));
     }
     let (_, shown) = server.get("/v1/workflows/c?wait=20").await;
     assert_eq!((&shown["status"], &shown["result"]), (&json!("completed"), &json!(11)));
@@ -406,7 +397,7 @@ async fn signals_queries_updates_and_cancellation() {
 
 #[tokio::test]
 async fn a_history_is_a_timeline_and_can_be_replayed() {
-    let server = Served::start().await;
+    let server = TestServer::start().await;
     server
         .post("/v1/workflows", &json!({"type": "order", "id": "o", "input": {"patience_ms": 3_600_000}}))
         .await;
@@ -432,7 +423,7 @@ async fn a_history_is_a_timeline_and_can_be_replayed() {
     assert_eq!((status, &runs["runs"][0]["run"], &runs["next"]), (200, &json!(1), &Value::Null), "{runs}");
     let (_, none) = server.get("/v1/workflows/o/runs?before=1").await;
     assert_eq!(none, json!({"runs": [], "next": null}));
-    // In parts: each has the place of the next.
+    // In pages: each names the next one.
     let (_, first) = server.get("/v1/workflows/o/history?limit=1").await;
     let (_, rest) = server.get(&format!("/v1/workflows/o/history?after={}", first["next"])).await;
     let steps = |part: &Value| part["steps"].as_array().unwrap().clone();

@@ -27,13 +27,13 @@ struct Reminder {
 const REMIND: Workflow<Reminder, usize> = Workflow::new("remind");
 const SAY: Activity<String, usize> = Activity::new("say");
 
-/// A workflow is an ordinary async function. What it has reached outlives the process.
+/// A workflow is an ordinary async function. Its progress is durable: it continues after a restart of the process.
 async fn remind(ctx: Context, reminder: Reminder) -> Result<usize, Exit> {
     ctx.timer(Duration::from_secs(reminder.after_s)).await?;
     Ok(ctx.activity(SAY, reminder.text).timeout(Duration::from_secs(5)).await?)
 }
 
-/// An activity does what a workflow may not: anything. It may be run again after a crash.
+/// An activity may do what a workflow may not, such as I/O. It may be run again after a crash.
 async fn say(_: ActivityContext, text: String) -> Result<usize, Failure> {
     println!("{text}");
     Ok(text.len())

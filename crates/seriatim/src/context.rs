@@ -1,4 +1,4 @@
-//! What every command has at hand.
+//! What every command uses: the environment and the settings.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use seriatim_env::Env;
 use crate::error::CliError;
 use crate::settings::{Flags, Settings};
 
-/// What every command has at hand.
+/// What every command uses: the environment and the settings.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) env: Env,

@@ -4,14 +4,14 @@ use std::fmt;
 
 use seriatim_types::ErrorKind;
 
-/// What the shell is told. 0 is fine.
+/// Exit codes. 0 means success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It found a problem.
+    /// The command found a problem.
     Problem = 1,
-    /// It was used wrongly.
+    /// The command was used wrongly.
     Usage = 2,
-    /// Something is busy or does not work.
+    /// Something is busy or unavailable.
     Unavailable = 3,
 }
 
@@ -40,11 +40,11 @@ impl From<ErrorKind> for Exit {
 pub(crate) enum CliError {
     /// With a sentence for stderr.
     Failed { exit: Exit, message: String },
-    /// What was found has been printed already, and it is not fine.
+    /// The command found a problem and has already printed it.
     Found,
-    /// Why it failed has been printed already.
+    /// The reason has already been printed.
     Reported(Exit),
-    /// Nobody reads the output any more: nothing to complain about.
+    /// The reader of the output has closed it: not a failure.
     Unread,
 }
 
@@ -77,8 +77,8 @@ impl fmt::Display for CliError {
         match self {
             Self::Failed { message, .. } => f.write_str(message),
             Self::Found => f.write_str("a problem was found"),
-            Self::Reported(_) => f.write_str("it has failed"),
-            Self::Unread => f.write_str("nobody reads the output"),
+            Self::Reported(_) => f.write_str("the command failed"),
+            Self::Unread => f.write_str("the output was closed by its reader"),
         }
     }
 }

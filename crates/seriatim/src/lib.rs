@@ -1,16 +1,16 @@
 //! Seriatim: numbers that can be trusted.
 //!
-//! This crate gathers what the others offer under one name; the binary `seriatim` is the command line around it.
+//! This crate re-exports the others under one name; the binary `seriatim` is the command line.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | [`engine`] | commands become numbered events; series, audits, the doctor |
-//! | [`engine::alone`], [`sequencer`] | gap-free sequences derived from a log, alone |
+//! | [`engine::alone`], [`sequencer`] | gap-free sequences derived from a log, without the engine |
 //! | [`blocks`] | unique rising ids, leased in blocks |
 //! | [`StorageUrl`] | opens a storage of any kind |
 //! | [`storage`], [`storage_file`] | the ports Log, Store, Cells and Bulletin, and all of them on local files |
 //! | [`storage_testing`] | conformance suites and fault injection, for those who write backends |
-//! | [`server`], [`client`], [`api`] | the HTTP API, a client of it, and what they say to each other |
+//! | [`server`], [`client`], [`api`] | the HTTP API, its client, and the types of its requests and answers |
 //! | [`workflow`], [`workflow_host`] | the deterministic workflow runtime, and durable runs on our own log |
 //! | [`temporal_history`] | histories as Temporal keeps them: read, inspected, replayed |
 //! | `temporal` | the same workflows on a Temporal cluster; with the cargo feature of that name |

@@ -1,4 +1,4 @@
-//! The API inside this process: whoever holds a storage needs no server to look at it.
+//! The API inside this process: a command that opens the storage itself needs no server.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use seriatim_client::{Body, Transport, TransportError};
 use seriatim_engine::Engine;
 use seriatim_server::{LocalApi, Server};
 
-/// Takes requests to an engine in this process. Nobody is asked for a token: who can open the files may do everything.
+/// Sends requests to an engine in this process. No token is needed: a caller that can open the files may do everything.
 #[derive(Debug)]
 pub(crate) struct LocalTransport {
     api: LocalApi,

@@ -20,13 +20,13 @@ use crate::commands::Command;
 use crate::context::Context;
 use crate::error::CliError;
 
-/// Small allocations that are freed by another thread are what a command is made of (ADR 41).
+/// jemalloc, because a command makes many small allocations that another thread frees (ADR 41).
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Numbers that can be trusted: gap-free sequences, ids in blocks, events.
 ///
-/// Data goes to stdout, everything else to stderr. Exit codes: 0 fine, 1 found a problem, 2 used wrongly, 3 busy or
+/// Data goes to stdout, everything else to stderr. Exit codes: 0 success, 1 a problem was found, 2 wrong usage, 3 busy or
 /// unavailable. Settings come from defaults, seriatim.toml, SERIATIM_* variables and flags; the last one wins.
 #[derive(Debug, Parser)]
 #[command(
@@ -40,7 +40,7 @@ Begin with:
   seriatim help COMMAND           learn about a command"
 )]
 struct Cli {
-    /// The settings file. Without it seriatim.toml is read, if there is one here.
+    /// The settings file [default: seriatim.toml in the working directory, if it exists].
     #[arg(long, global = true, env = "SERIATIM_CONFIG", value_name = "FILE", hide_env = true)]
     config: Option<PathBuf>,
     #[command(subcommand)]
@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
 
-    /// A line as a shell would take it apart; quotes are the only thing that examples need.
+    /// Splits a line as a shell would. Only quotes are handled: the examples need nothing else.
     fn words(line: &str) -> Vec<String> {
         let mut words = vec![String::new()];
         let mut quote = None;
@@ -88,7 +88,7 @@ mod tests {
             help.lines().map(str::trim).filter(|line| line.starts_with("seriatim ")).collect();
         assert!(has_subcommands || !examples.is_empty(), "`{path} --help` has no example");
         for example in examples {
-            // What stands behind two spaces, a pipe or an arrow is not the command's.
+            // Text after two spaces, a pipe or an arrow is not part of the command.
             let line =
                 example.split("  ").next().unwrap().split(" | ").next().unwrap().split(" >").next().unwrap();
             if line.contains("COMMAND") {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_teaches_with_an_example_that_parses() {
+    fn every_command_has_an_example_that_parses() {
         let mut command = Cli::command();
         command.build();
         command.clone().debug_assert();

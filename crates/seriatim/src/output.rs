@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::error::CliError;
 
-/// Where data goes. What nobody reads any more ends the command, and is no failure.
+/// Writes data to stdout. If its reader closes the output, the command ends, and that is not a failure.
 #[derive(Debug)]
 pub(crate) struct Output {
     stdout: BufWriter<StdoutLock<'static>>,
@@ -41,13 +41,13 @@ impl Output {
         self.line(line)
     }
 
-    /// Prints everything that is still held back.
+    /// Prints everything that is still buffered.
     pub(crate) fn flush(&mut self) -> Result<(), CliError> {
         written(self.stdout.flush())
     }
 }
 
-/// A table for people: columns as wide as their widest value, numbers to the right.
+/// A table: columns are as wide as their widest value, numbers are aligned to the right.
 #[derive(Debug)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
@@ -62,7 +62,7 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Prints it. Without rows there is nothing to see but what its columns would be.
+    /// Prints it. Without rows only the names of the columns are printed.
     pub(crate) fn print(self, output: &mut Output) -> Result<(), CliError> {
         let columns = self.rows.first().map_or(0, Vec::len);
         let column = |place: usize| self.rows.iter().filter_map(move |row| row.get(place));
@@ -70,7 +70,7 @@ impl Table {
         let is_number = |cell: &String| !cell.is_empty() && cell.bytes().all(|byte| byte.is_ascii_digit());
         let numeric = |place: usize| {
             let mut cells = column(place).skip(1);
-            // What is absent stands between numbers as they do.
+            // A dash for an absent number is aligned like a number.
             cells.clone().any(is_number) && cells.all(|cell| cell == "-" || is_number(cell))
         };
         let shape: Vec<(usize, bool)> = (0..columns).map(|place| (width(place), numeric(place))).collect();
@@ -90,7 +90,7 @@ pub(crate) fn or_dash(value: Option<impl Display>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-/// Things of one kind on their way out: one JSON object per line, or a table for each page.
+/// Prints items of one kind: one JSON object per line, or a table for each page.
 #[derive(Debug)]
 pub(crate) struct Listing<'a> {
     json: bool,
@@ -104,21 +104,21 @@ impl<'a> Listing<'a> {
         Self { json, columns, output: Output::new(), begun: false }
     }
 
-    /// Prints a page of them.
+    /// Prints a page of items.
     pub(crate) fn page<T: Serialize>(
         &mut self,
-        things: &[T],
+        items: &[T],
         row: impl Fn(&T) -> Vec<String>,
     ) -> Result<(), CliError> {
         if self.json {
-            return things.iter().try_for_each(|thing| self.output.json(thing));
+            return items.iter().try_for_each(|thing| self.output.json(thing));
         }
-        if things.is_empty() && self.begun {
+        if items.is_empty() && self.begun {
             return Ok(());
         }
         self.begun = true;
         let mut table = Table::new(self.columns);
-        things.iter().for_each(|thing| table.row(row(thing)));
+        items.iter().for_each(|thing| table.row(row(thing)));
         table.print(&mut self.output)
     }
 

@@ -1,18 +1,18 @@
-//! How far something is: a bar on a terminal, now and then a line elsewhere.
+//! Progress of an operation: a bar on a terminal, otherwise lines.
 
 use std::io::IsTerminal as _;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Lines that are told of one thing at most: one for each tenth.
+/// The largest number of lines for one operation: one for each tenth.
 const PARTS: u64 = 10;
 
-/// Tells on stderr how far something is.
+/// Prints progress to stderr.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
-    /// What is under way, and how many parts of it were told.
-    told: Option<(String, u64)>,
+    /// The current operation, and the tenth that was printed last.
+    printed: Option<(String, u64)>,
 }
 
 impl Progress {
@@ -23,11 +23,11 @@ impl Progress {
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
             bar
         });
-        Self { bar, told: None }
+        Self { bar, printed: None }
     }
 
-    /// So much of it is done.
-    pub(crate) fn tell(&mut self, what: &str, done: u64, total: u64) {
+    /// Shows how much of an operation is done.
+    pub(crate) fn show(&mut self, what: &str, done: u64, total: u64) {
         if let Some(bar) = &self.bar {
             bar.set_message(what.to_owned());
             bar.set_length(total);
@@ -35,15 +35,15 @@ impl Progress {
             return;
         }
         let part = done.saturating_mul(PARTS).checked_div(total).unwrap_or(PARTS);
-        let before = self.told.as_ref().filter(|(told, _)| told == what).map(|(_, part)| *part);
-        // Where there is nothing to do, nothing is told; where it goes on, each tenth is.
+        let before = self.printed.as_ref().filter(|(operation, _)| operation == what).map(|(_, part)| *part);
+        // Nothing is printed for an operation without work; otherwise one line for each tenth.
         if total > 0 && before.is_none_or(|before| part > before) {
             eprintln!("seriatim: {what}: {done} of {total}");
-            self.told = Some((what.to_owned(), part));
+            self.printed = Some((what.to_owned(), part));
         }
     }
 
-    /// Nothing more is told.
+    /// Ends the output.
     pub(crate) fn end(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

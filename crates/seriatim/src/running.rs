@@ -1,4 +1,4 @@
-//! What every process that goes on until it is told to stop has: a log, and an ear for signals.
+//! Logging and signals of commands that run until they are stopped.
 
 use serde_json::json;
 use seriatim_engine::moment;
@@ -22,8 +22,7 @@ pub(crate) fn start_logging(settings: &Settings) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Prints a line that is no part of the log, whatever the log's level: in the log's format, so that all of stderr can be read
-/// by the same program.
+/// Prints a line at any log level. The line has the format of the log, so that one program can read all of stderr.
 pub(crate) fn announce(env: &Env, settings: &Settings, level: Level, message: &str) -> Result<(), CliError> {
     match settings.get("log_format")? {
         LogFormat::Text => eprintln!("{message}"),
@@ -36,7 +35,7 @@ pub(crate) fn announce(env: &Env, settings: &Settings, level: Level, message: &s
     Ok(())
 }
 
-/// Prints why a process ends, if its log is JSON. Else the caller prints it, as every command does.
+/// Prints why a process ends, if its log is JSON. Otherwise the caller prints it, as for every command.
 pub(crate) fn report(env: &Env, settings: &Settings, error: CliError) -> CliError {
     match (settings.get("log_format"), error) {
         (Ok(LogFormat::Json), CliError::Failed { exit, message }) => {
@@ -49,15 +48,15 @@ pub(crate) fn report(env: &Env, settings: &Settings, error: CliError) -> CliErro
     }
 }
 
-/// Told by SIGTERM and SIGINT.
+/// Is cancelled by SIGTERM and SIGINT.
 pub(crate) fn stop_on_signals(env: &Env) -> Result<Shutdown, CliError> {
     let stop = Shutdown::new();
     for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
         let mut signal = signal(kind).map_err(CliError::unavailable)?;
-        let told = stop.clone();
+        let on_signal = stop.clone();
         drop(env.spawn(async move {
             signal.recv().await;
-            told.cancel();
+            on_signal.cancel();
         }));
     }
     Ok(stop)

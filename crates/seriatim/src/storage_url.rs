@@ -1,4 +1,4 @@
-//! Storages picked by URL: the one place that knows every kind.
+//! Opens a storage by its URL: the only place that knows every kind of storage.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,9 +10,9 @@ use seriatim_storage::memory::MemoryStorage;
 use seriatim_storage_file::{FileOptions, FileStorage, OpenError};
 use seriatim_types::ErrorKind;
 
-/// Where data lives: `memory:`, or `file:` and a path.
+/// Where data is stored: `memory:`, or `file:` and a path.
 ///
-/// The path is taken as it is written, without percent-encoding; a relative one counts from the working directory.
+/// The path is used as it is written, without percent-encoding; a relative path is relative to the working directory.
 ///
 /// ```
 /// use seriatim::StorageUrl;
@@ -26,7 +26,7 @@ use seriatim_types::ErrorKind;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum StorageUrl {
-    /// In this process, and gone with it.
+    /// In the memory of this process. The data is lost when the process ends.
     Memory,
     /// In this folder.
     File(PathBuf),
@@ -35,7 +35,7 @@ pub enum StorageUrl {
 /// Schemes that are planned.
 const LATER: [&str; 3] = ["cassandra", "s3", "object+file"];
 
-/// Why a text names no storage.
+/// A text that does not name a storage.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseStorageUrlError {
     /// It has no scheme.
@@ -49,8 +49,8 @@ pub enum ParseStorageUrlError {
         /// Its scheme.
         scheme: &'static str,
     },
-    /// A scheme that means nothing here.
-    #[error("{0}: no such storage; use file: or memory:")]
+    /// An unknown scheme.
+    #[error("{0}: there is no such kind of storage; use file: or memory:")]
     Unknown(String),
     /// `file:` without a path.
     #[error("{0} names no folder: write file:./data or file:/var/lib/data")]
@@ -58,13 +58,13 @@ pub enum ParseStorageUrlError {
     /// `file:` with the name of a machine.
     #[error("{0} names another machine: write file:/path for a folder on this one")]
     Host(String),
-    /// `memory:` with something behind it.
+    /// `memory:` followed by more text.
     #[error("{0}: nothing can follow memory:")]
     NotOnlyMemory(String),
 }
 
 impl ParseStorageUrlError {
-    /// What the caller can do about it.
+    /// What the caller can do about the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         ErrorKind::Invalid
@@ -78,14 +78,14 @@ impl FromStr for StorageUrl {
         use ParseStorageUrlError as Bad;
 
         let url = || text.to_owned();
-        // A path may have a colon too, but a scheme has no slash before it.
+        // A path may contain a colon too, but no slash precedes the colon of a scheme.
         let scheme = text.split_once(':').filter(|(scheme, _)| !scheme.is_empty() && !scheme.contains('/'));
         let (scheme, rest) = scheme.ok_or_else(|| Bad::NoScheme(url()))?;
         match scheme {
             "memory" if rest.is_empty() => Ok(Self::Memory),
             "memory" => Err(Bad::NotOnlyMemory(url())),
             "file" => {
-                // The long form: nothing, or the name of a machine, between two slashes and the path.
+                // The long form: two slashes, then nothing or the name of a machine, then the path.
                 let path = rest.strip_prefix("//").unwrap_or(rest);
                 if path.is_empty() {
                     Err(Bad::NoPath(url()))
@@ -107,7 +107,7 @@ impl fmt::Display for StorageUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory => f.write_str("memory:"),
-            // Else its first two slashes would announce a machine.
+            // Without these slashes, the first two of the path would be read as the start of a machine's name.
             Self::File(path) if path.as_os_str().as_encoded_bytes().starts_with(b"//") => {
                 write!(f, "file://{}", path.display())
             }
@@ -136,7 +136,7 @@ impl StorageUrl {
     ///
     /// # Errors
     ///
-    /// As [`FileStorage::open`]. One in memory is always new, and opens.
+    /// As [`FileStorage::open`]. A storage in memory is always new and opens without errors.
     pub async fn open(&self, env: &Env, options: FileOptions) -> Result<Storage, OpenError> {
         match self {
             Self::Memory => Ok(Storage::new(MemoryStorage::new())),
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_name_a_storage_or_say_what_is_wrong() {
+    fn a_url_names_a_storage_or_the_error_says_what_is_wrong() {
         let file = |path: &str| Ok(StorageUrl::File(path.into()));
         let table = [
             ("memory:", Ok(StorageUrl::Memory)),
@@ -178,7 +178,7 @@ mod tests {
                 "object+file:./dir",
                 Err("object+file:./dir: object+file is not supported yet; use file: or memory:"),
             ),
-            ("redis://host", Err("redis://host: no such storage; use file: or memory:")),
+            ("redis://host", Err("redis://host: there is no such kind of storage; use file: or memory:")),
             (
                 "./data",
                 Err("\"./data\" does not say what kind of storage it is: write file:./data for a folder"),

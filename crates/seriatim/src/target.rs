@@ -1,4 +1,4 @@
-//! What a command looks at: a server, or a storage that no server holds.
+//! The target of a command: a server, or a storage that no server holds.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use crate::error::CliError;
 use crate::local::LocalTransport;
 use crate::settings::Settings;
 
-/// What a command looks at.
+/// The target of a command.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
-    /// The server to ask [default: http://127.0.0.1:7400].
+    /// The server [default: http://127.0.0.1:7400].
     #[arg(long, value_name = "URL", conflicts_with = "storage")]
     server: Option<ServerUrl>,
-    /// A storage that no server holds, to look at without one.
+    /// A storage that no server holds, instead of a server.
     #[arg(long, value_name = "URL")]
     storage: Option<StorageUrl>,
 }
 
-/// The server that a command asks.
+/// The server that a command uses.
 #[derive(Debug, Args)]
 pub(crate) struct ServerTarget {
-    /// The server to ask [default: http://127.0.0.1:7400].
+    /// The server [default: http://127.0.0.1:7400].
     #[arg(long, value_name = "URL")]
     server: Option<ServerUrl>,
 }
@@ -55,8 +55,8 @@ fn client_of(context: &Context, settings: &Settings, server: Option<&ServerUrl>)
     let options = ClientOptions {
         token: settings.find("token")?,
         ca_certificates,
-        // Whoever sits at a terminal wants to know at once that nobody is there.
-        unreachable_patience: Duration::ZERO,
+        // On the command line, an unreachable server is an error immediately.
+        unreachable_timeout: Duration::ZERO,
         ..ClientOptions::default()
     };
     Ok(Client::connect(context.env.clone(), url, options)?)
@@ -68,7 +68,8 @@ impl Target {
         self.storage.as_ref()
     }
 
-    /// As [`Target::with`]; a storage that is not there yet is made. Work that fails makes none: it is tried in memory first.
+    /// As [`Target::with`], and creates the storage if it does not exist. The work is tried in memory first, so that work that fails
+    /// creates no storage.
     pub(crate) async fn with_new<T>(
         &self,
         context: &Context,
@@ -85,7 +86,7 @@ impl Target {
         use_storage(context, &settings, url, storage, &work).await
     }
 
-    /// Opens it, hands a client of it to `work`, and closes it, whatever comes out.
+    /// Opens the target, calls `work` with a client, and closes the target, also if `work` fails.
     pub(crate) async fn with<T>(
         &self,
         context: &Context,
@@ -100,7 +101,7 @@ impl Target {
     }
 }
 
-/// Hands a client of an open storage to `work`, and closes the storage, whatever comes out.
+/// Calls `work` with a client of an open storage, and closes the storage, also if `work` fails.
 async fn use_storage<T>(
     context: &Context,
     settings: &Settings,
@@ -124,7 +125,7 @@ async fn use_storage<T>(
     Ok(value)
 }
 
-/// Opens a storage that is there. A server that starts makes a new one; whoever looks at one does not.
+/// Opens a storage that exists. Only a server creates a new one; other commands do not.
 pub(crate) async fn open_storage(
     context: &Context,
     settings: &Settings,
@@ -132,14 +133,12 @@ pub(crate) async fn open_storage(
 ) -> Result<Storage, CliError> {
     match url {
         StorageUrl::Memory => {
-            return Err(CliError::usage(
-                "memory: is a new storage every time, with nothing in it to look at",
-            ));
+            return Err(CliError::usage("memory: is always a new, empty storage: name a storage on files"));
         }
         StorageUrl::File(directory) if !is_storage(directory) => {
             let directory = directory.display();
             return Err(CliError::usage(format!(
-                "{directory} is no storage of seriatim: name the folder of one"
+                "{directory} is not a storage of seriatim: name the folder of one"
             )));
         }
         StorageUrl::File(_) => {}
@@ -147,7 +146,7 @@ pub(crate) async fn open_storage(
     Ok(url.open(&context.env, settings.file_options()?).await?)
 }
 
-/// Whether opening this storage would make it: always in memory, and in a folder that is missing or empty.
+/// Whether opening this storage would create it: always in memory, and in a folder that is empty or does not exist.
 pub(crate) fn is_new(url: &StorageUrl) -> bool {
     match url {
         StorageUrl::Memory => true,
@@ -158,7 +157,7 @@ pub(crate) fn is_new(url: &StorageUrl) -> bool {
     }
 }
 
-/// Whether there is anything that can be opened, or says itself why it cannot.
+/// Whether a folder is a storage, a backup or an unfinished restore. Opening the last two is refused with a reason.
 fn is_storage(directory: &Path) -> bool {
     ["SERIATIM", "BACKUP", "RESTORE"].iter().any(|marker| directory.join(marker).exists())
 }
@@ -168,13 +167,13 @@ pub(crate) fn workflows() -> Result<App, CliError> {
     Ok(seriatim_workflow_host::app().map_err(OpenError::from)?)
 }
 
-/// Opens an engine with the applications that the storage knows of, and waits until it can be read.
+/// Opens an engine with the applications of the storage, and waits until it can be read.
 async fn open_engine(context: &Context, settings: &Settings, storage: &Storage) -> Result<Engine, CliError> {
     let (env, log, store) = (context.env.clone(), storage.log().clone(), storage.store().clone());
     let known = Engine::stored_applications(env.clone(), log.clone(), store.clone()).await?;
     let apps = [workflows()?].into_iter().chain(known.into_iter().map(App::new));
     let engine = Engine::open(env, log, store, apps, settings.engine_options()?).await?;
-    // As long as it takes: only a partition that has stopped ends the wait.
+    // Without a time limit: only a partition that has stopped ends the wait.
     while !engine.wait_ready(Duration::from_secs(5)).await {
         for (_, state) in engine.all_partitions() {
             match state.status {

@@ -1,4 +1,4 @@
-//! Each command of the real binary, good and bad.
+//! Each command of the real binary, with valid and invalid input.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -32,7 +32,7 @@ fn next_takes_numbers_and_the_same_key_gives_the_same_number() {
         folder.run_with(&environment, &["next", "acme.invoices", "--key", "order-7", "--note", "for Ada"]);
     assert_eq!(
         (again.code, &*again.stdout, &*again.stderr),
-        (0, "5\n", "seriatim: taken before, with the same key\n")
+        (0, "5\n", "seriatim: taken earlier, with the same key\n")
     );
     let json = folder.run_with(&environment, &["next", "acme.invoices", "--json"]).json();
     assert_eq!(
@@ -47,7 +47,7 @@ fn next_takes_numbers_and_the_same_key_gives_the_same_number() {
 }
 
 #[test]
-fn nobody_there_is_exit_code_3() {
+fn an_unreachable_server_is_exit_code_3() {
     let folder = Folder::new();
     let server = folder.serve(&["--storage", "memory:"]);
     let url = server.url.clone();
@@ -60,7 +60,7 @@ fn nobody_there_is_exit_code_3() {
 }
 
 #[test]
-fn serve_tells_where_it_is_and_a_second_one_on_its_data_is_refused() {
+fn serve_prints_its_address_and_a_second_server_on_its_data_is_refused() {
     let folder = Folder::new();
     let server = folder.serve(&[]);
     let ready = format!(
@@ -73,13 +73,13 @@ fn serve_tells_where_it_is_and_a_second_one_on_its_data_is_refused() {
         server.id()
     );
     assert_eq!(folder.run(&["serve", "--listen", "127.0.0.1:0"]).fails(3), held);
-    let look = ["inspect", "series", "--storage", "file:./seriatim-data"];
-    assert_eq!(folder.run(&look).fails(3), held);
+    let inspect = ["inspect", "series", "--storage", "file:./seriatim-data"];
+    assert_eq!(folder.run(&inspect).fails(3), held);
     let address = server.url.strip_prefix("http://").unwrap();
     let taken = folder.run(&["serve", "--listen", address, "--storage", "memory:"]).fails(3);
     assert!(taken.contains("in use"), "{taken}");
     assert_eq!(server.terminate(), (0, String::new()));
-    assert_eq!(folder.run(&look).code, 0, "it was let go of");
+    assert_eq!(folder.run(&inspect).code, 0, "the storage was released");
 }
 
 #[test]
@@ -100,15 +100,15 @@ fn logs_are_text_or_json() {
     assert_eq!(answered["span"]["path"], "/v1/series/s/next");
     let text = log("text", "info");
     assert!(text.contains("INFO") && text.contains("status=201") && !text.contains('\u{1b}'), "{text}");
-    assert_eq!(log("text", "warn"), "", "nothing to say");
+    assert_eq!(log("text", "warn"), "", "nothing is logged");
 }
 
 #[test]
-fn looking_at_a_server_and_at_its_storage_gives_the_same() {
+fn commands_print_the_same_for_a_server_and_for_its_storage() {
     let folder = Folder::new();
     let server = folder.serve(&[]);
     fill(&folder, &server);
-    let looks: [&[&str]; 10] = [
+    let commands: [&[&str]; 10] = [
         &["audit", "--series", "acme.invoices"],
         &["audit", "--series", "acme.invoices", "--json"],
         &["inspect", "series"],
@@ -120,21 +120,21 @@ fn looking_at_a_server_and_at_its_storage_gives_the_same() {
         &["inspect", "events", "--app", "series", "--workspace", "acme.invoices", "--json"],
         &["export", "--app", "series"],
     ];
-    let look = |target: [&str; 2], arguments: &[&str]| {
+    let run = |target: [&str; 2], arguments: &[&str]| {
         let all: Vec<&str> = arguments.iter().copied().chain(target).collect();
         let ran = folder.run(&all);
         assert_eq!(ran.code, 0, "{arguments:?}: {ran:?}");
         ran
     };
-    let served: Vec<_> = looks.iter().map(|arguments| look(["--server", &server.url], arguments)).collect();
+    let served: Vec<_> = commands.iter().map(|arguments| run(["--server", &server.url], arguments)).collect();
     assert_eq!(server.terminate().0, 0);
-    for (arguments, served) in looks.iter().zip(served) {
-        assert_eq!(look(["--storage", "file:./seriatim-data"], arguments), served, "{arguments:?}");
+    for (arguments, served) in commands.iter().zip(served) {
+        assert_eq!(run(["--storage", "file:./seriatim-data"], arguments), served, "{arguments:?}");
     }
 }
 
 #[test]
-fn an_audit_says_what_is_complete_and_its_file_can_be_verified() {
+fn an_audit_reports_completeness_and_its_file_can_be_verified() {
     let folder = Folder::new();
     let server = folder.serve(&[]);
     fill(&folder, &server);
@@ -184,7 +184,7 @@ fn an_audit_says_what_is_complete_and_its_file_can_be_verified() {
 }
 
 /// Sends a request that changes a series.
-fn tell(server: &Server, path: &str, body: &serde_json::Value) {
+fn post(server: &Server, path: &str, body: &serde_json::Value) {
     let (address, body) = (server.url.strip_prefix("http://").unwrap(), body.to_string());
     let head = format!("POST /v1/series/{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close");
     let length = body.len();
@@ -201,8 +201,8 @@ fn an_audit_names_the_series_what_was_skipped_and_what_is_void_and_why() {
     let folder = Folder::new();
     let server = folder.serve(&[]);
     fill(&folder, &server);
-    tell(&server, "acme.invoices/numbers/3/void", &json!({"reason": "misprint"}));
-    tell(&server, "acme.invoices/raise", &json!({"next": 100, "reason": "the old system ended at 99"}));
+    post(&server, "acme.invoices/numbers/3/void", &json!({"reason": "misprint"}));
+    post(&server, "acme.invoices/raise", &json!({"next": 100, "reason": "the old system ended at 99"}));
     let url = &*server.url;
     folder.run(&["next", "acme.invoices", "--server", url]).fine();
     let audit = ["audit", "--series", "acme.invoices", "--file", "a.audit", "--server", url];
@@ -222,7 +222,7 @@ fn an_audit_names_the_series_what_was_skipped_and_what_is_void_and_why() {
         (&number["raises"], &skipped["first"], &skipped["last"], &skipped["event"]),
         (&json!(1), &json!(6), &json!(99), &json!(5))
     );
-    // A file of an earlier program does not have the name.
+    // A file of an earlier version does not contain the name.
     let text = std::fs::read_to_string(folder.join("a.audit")).unwrap();
     folder.write("old.audit", &text.replacen("\"name\":\"acme.invoices\",", "", 1));
     let old = folder.run(&["audit", "verify", "old.audit"]).fine();
@@ -230,7 +230,7 @@ fn an_audit_names_the_series_what_was_skipped_and_what_is_void_and_why() {
 }
 
 #[test]
-fn an_export_goes_on_where_the_last_one_ended() {
+fn an_export_continues_where_the_last_one_ended() {
     let folder = Folder::new();
     let server = folder.serve(&[]);
     let url = &*server.url;
@@ -254,7 +254,7 @@ fn an_export_goes_on_where_the_last_one_ended() {
         "--server",
         url,
     ]);
-    assert_eq!(one.stderr, "seriatim: 2 events; it goes on with --from 5\n");
+    assert_eq!(one.stderr, "seriatim: 2 events; continue with --from 5\n");
     let unknown = folder.run(&["export", "--app", "none", "--server", url]).fails(2);
     assert_eq!(unknown, "seriatim: application none does not exist\n");
     assert!(
@@ -272,21 +272,21 @@ fn the_doctor_finds_nothing_wrong_with_a_healthy_storage() {
     fill(&folder, &server);
     assert_eq!(server.terminate().0, 0);
     let storage = ["--storage", "file:./seriatim-data"];
-    let look = |more: &[&str]| {
+    let run = |more: &[&str]| {
         let all: Vec<&str> = ["doctor"].iter().chain(more).copied().chain(storage).collect();
         folder.run(&all)
     };
-    let report = look(&[]);
+    let report = run(&[]);
     assert!(report.stderr.contains("seriatim: partition 1/0: "), "plain lines in a pipe: {}", report.stderr);
     let report = report.fine();
     assert!(report.starts_with("21 partitions, ") && report.ends_with(" values: 0 differ\n"), "{report}");
-    let json = look(&["--json"]).json();
+    let json = run(&["--json"]).json();
     assert_eq!((&json[0]["clean"], &json[0]["found"]), (&json!(true), &json!(0)));
-    assert!(look(&["--rebuild"]).fine().ends_with("0 written, 0 removed\n"));
+    assert!(run(&["--rebuild"]).fine().ends_with("0 written, 0 removed\n"));
     assert!(!folder.join("seriatim-data/scratch").exists());
     let none = folder.run(&["doctor", "--storage", "file:./none"]).fails(2);
-    assert_eq!(none, "seriatim: ./none is no storage of seriatim: name the folder of one\n");
-    assert!(!folder.join("none").exists(), "looking makes nothing");
+    assert_eq!(none, "seriatim: ./none is not a storage of seriatim: name the folder of one\n");
+    assert!(!folder.join("none").exists(), "a check creates nothing");
 }
 
 #[test]
@@ -335,7 +335,7 @@ fn copy(from: &std::path::Path, to: &std::path::Path) {
 }
 
 #[test]
-fn a_restored_storage_is_fenced_until_it_is_told_what_was_given_out() {
+fn a_restored_storage_is_fenced_until_it_is_unfenced() {
     let folder = Folder::new();
     let server = folder.serve(&[]);
     fill(&folder, &server);
@@ -378,7 +378,7 @@ fn a_restored_storage_is_fenced_until_it_is_told_what_was_given_out() {
     assert!(wrong.contains("is not series/S, blocks/B or APP/WORKSPACE/SEQUENCE"), "{wrong}");
     assert_eq!(server.terminate().0, 0);
     let free = folder.run(&["unfence", "--skip", "1000", "--storage", "file:./restored"]).fine();
-    assert_eq!(free, "free: it gives out numbers again\n");
+    assert_eq!(free, "free: numbers are given out again\n");
     let twice = folder.run(&["unfence", "--complete", "--storage", "file:./restored"]).fails(1);
     assert_eq!(twice, "seriatim: nothing is fenced\n");
     let audit = folder.run(&["audit", "--series", "acme.invoices", "--storage", "file:./restored"]).fine();
@@ -386,7 +386,7 @@ fn a_restored_storage_is_fenced_until_it_is_told_what_was_given_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restore_that_was_cut_short_before_its_fence_gives_out_nothing() {
+async fn a_restore_that_was_interrupted_before_its_fence_gives_out_nothing() {
     let folder = Folder::new();
     let server = folder.serve(&[]);
     fill(&folder, &server);
@@ -394,7 +394,7 @@ async fn a_restore_that_was_cut_short_before_its_fence_gives_out_nothing() {
     assert_eq!(server.terminate().0, 0);
     let (backup, destination) = (folder.join("monday"), folder.join("restored"));
     let staged = stage_restore(&Env::real(), &backup, &destination).await.unwrap();
-    // A crash leaves it; nothing removes it.
+    // As after a crash: the staged folder is not removed.
     std::fs::rename(staged.directory(), folder.join("left")).unwrap();
     drop(staged);
     for command in [&["serve"][..], &["unfence", "--complete"], &["doctor"], &["doctor", "--rebuild"]] {
@@ -418,7 +418,7 @@ fn tokens_are_made_listed_and_revoked() {
     let open = folder.run(&["serve", "--listen", "0.0.0.0:0"]).fails(2);
     assert!(open.contains("seriatim token create --scope"), "{open}");
     let created = run(&["create", "--scope", "*:admin", "--note", "the operator"]);
-    assert!(created.stderr.contains("is shown this once"));
+    assert!(created.stderr.contains("is shown only this once"));
     let admin = created.fine().trim().to_owned();
     let list = run(&["list", "--json"]).json();
     assert_eq!((&list[0]["scopes"], &list[0]["note"]), (&json!(["*:admin"]), &json!("the operator")));
@@ -437,7 +437,7 @@ fn tokens_are_made_listed_and_revoked() {
     let reader = with(&admin, &["token", "create", "--scope", "series:read", "--json"]).json();
     let (id, secret) = (reader[0]["id"].as_str().unwrap(), reader[0]["secret"].as_str().unwrap());
     assert_eq!(with(secret, &["inspect", "series", "--json"]).json().len(), 1);
-    assert_eq!(with(secret, &["next", "s"]).code, 2, "it may only read");
+    assert_eq!(with(secret, &["next", "s"]).code, 2, "the token may only read");
     let revoked = with(&admin, &["token", "revoke", id]);
     assert_eq!((revoked.code, &*revoked.stderr), (0, &*format!("seriatim: token {id} is revoked\n")));
     assert_eq!(with(secret, &["inspect", "series"]).code, 2, "revoked while the server runs");

@@ -1,16 +1,17 @@
-//! The documentation is run: every code block of README and docs/ says what it is, and what can run, runs.
+//! Checks the documentation: every code block of README and docs/ has a kind, and those that can be run are run.
 //!
 //! | block | |
 //! |---|---|
-//! | `console` | each line after `$ ` is run by bash in a folder of its own, beside a server, and what it prints is compared |
-//! | `console,NAME` | the same, in another folder and without a server: one that is started there is part of the block |
-//! | `json` | each line, or the whole, is JSON |
+//! | `console` | each line after `$ ` is run by bash in a new folder, with a running server, and its output is compared |
+//! | `console,NAME` | the same, in another folder and without a server: the block starts one if it needs one |
+//! | `json` | each line, or the whole block, is JSON |
 //! | `toml` | is TOML; an application's definition is accepted |
 //! | `rust` | is compiled and run as a doctest of this package (`src/lib.rs`) |
-//! | `text`, or `ignore` after a comma | is not run: a drawing, a fragment, or what needs another program |
+//! | `text`, or `ignore` after a comma | is not run: a drawing, a fragment, or a block that needs another program |
 //!
-//! In what is expected, `…` stands for any text, and on a line of its own for any lines. Times, process ids, counts of bytes and
-//! the width of columns are not compared. Hexadecimal values are: one that is shown twice has to be the same twice, and commands get the real one.
+//! In expected output, `…` matches any text, and on its own line any lines. Times, process ids, counts of bytes and the width of
+//! columns are not compared. Hexadecimal values are compared: a value that is shown twice has to be the same both times, and
+//! commands get the real value.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -38,7 +39,7 @@ impl Block {
         format!("{}:{}", self.page, self.line)
     }
 
-    /// What it is, and what follows the comma.
+    /// Its kind, and the text after the comma.
     fn kind(&self) -> (&str, Option<&str>) {
         self.info.split_once(',').map_or((&*self.info, None), |(kind, rest)| (kind, Some(rest)))
     }
@@ -89,8 +90,8 @@ struct Step {
     expected: Vec<String>,
 }
 
-/// Whether a shell would wait for more: a quote or a line is not ended.
-fn goes_on(command: &str) -> bool {
+/// Whether a shell would wait for more input: a quote or a line is not complete.
+fn is_incomplete(command: &str) -> bool {
     command.ends_with('\\') || command.matches('\'').count() % 2 == 1
 }
 
@@ -102,7 +103,7 @@ fn steps(block: &Block) -> Vec<Step> {
                 let (place, command) = (block.place(), command.to_owned());
                 steps.push(Step { place, command, expected: Vec::new() });
             }
-            (None, Some(step)) if step.expected.is_empty() && goes_on(&step.command) => {
+            (None, Some(step)) if step.expected.is_empty() && is_incomplete(&step.command) => {
                 step.command += &format!("\n{line}");
             }
             (None, Some(step)) => step.expected.push(line.to_owned()),
@@ -112,7 +113,7 @@ fn steps(block: &Block) -> Vec<Step> {
     steps
 }
 
-/// A line without what differs each time.
+/// A line without the parts that differ each time.
 fn plain(line: &str) -> String {
     let mut plain = String::new();
     let mut rest = line;
@@ -136,7 +137,7 @@ fn plain(line: &str) -> String {
         if differs { word.replace(bare, "N") } else { word.to_owned() }
     };
     let mut line = (0..words.len()).map(word).collect::<Vec<_>>().join(" ");
-    // Columns are as wide as their widest value, and the port is one of them.
+    // Columns are as wide as their widest value, and the port is a value.
     while line.contains("   ") {
         line = line.replace("   ", "  ");
     }
@@ -174,7 +175,7 @@ fn is_hex(token: &str) -> bool {
         && token.bytes().all(|byte| byte.is_ascii_digit() || is_letter(byte))
 }
 
-/// The real values of what a page shows.
+/// The real values for the values that a page shows.
 type Bound = BTreeMap<String, String>;
 
 fn line_fits(expected: &[String], found: &[String], bound: &Bound) -> Option<Bound> {
@@ -197,7 +198,7 @@ fn line_fits(expected: &[String], found: &[String], bound: &Bound) -> Option<Bou
     line_fits(rest, found, &bound)
 }
 
-/// Whether lines are what was expected; if so, with the values that are known from now on.
+/// Compares lines with the expected ones. If they match, returns the values that are known after them.
 fn lines_fit(expected: &[String], found: &[String], bound: &Bound) -> Option<Bound> {
     let Some((first, rest)) = expected.split_first() else {
         return found.is_empty().then(|| bound.clone());
@@ -210,12 +211,12 @@ fn lines_fit(expected: &[String], found: &[String], bound: &Bound) -> Option<Bou
     lines_fit(rest, found, &bound)
 }
 
-/// A folder where the commands of a page are run, one after the other.
+/// A folder in which the commands of a page are run, one after the other.
 struct Session {
     folder: Folder,
     port: u16,
     server: Option<Server>,
-    /// What was exported.
+    /// The `export` commands so far.
     exports: String,
     bound: Bound,
 }
@@ -226,7 +227,7 @@ impl Session {
         std::fs::create_dir(folder.join(".bin")).unwrap();
         let binary = env!("CARGO_BIN_EXE_seriatim");
         std::os::unix::fs::symlink(binary, folder.join(".bin/seriatim")).unwrap();
-        // It is free now; the server is the next to ask for it.
+        // The port is free at the moment; the server binds it next.
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         Self { folder, port, server: None, exports: String::new(), bound: Bound::new() }
     }
@@ -278,7 +279,7 @@ impl Session {
             }
             self.server.as_ref().unwrap().ready.clone()
         } else {
-            // Both in the order in which they are printed, as a terminal shows them.
+            // stdout and stderr in the order in which they are printed, as on a terminal.
             let output = self.bash(&format!("{{ {command}\n}} 2>&1")).output().unwrap();
             String::from_utf8(output.stdout).unwrap()
         };
@@ -294,17 +295,17 @@ impl Session {
     }
 }
 
-/// Programs that the pages use besides ours.
+/// Other programs that the pages use.
 const PROGRAMS: [(&str, &str); 3] = [("bash", "--version"), ("curl", "--version"), ("openssl", "version")];
 
-/// Whether all of them are installed. If not, it is said, and is a failure where real components are required.
+/// Whether all of them are installed. If not, that is printed, and it is a failure if `SERIATIM_REQUIRE_REAL` is set.
 fn can_run(page: &str) -> bool {
     let missing =
         PROGRAMS.iter().find(|(program, question)| Command::new(program).arg(question).output().is_err());
     let Some((program, _)) = missing else { return true };
     let reason = format!("{program} is not installed");
     assert!(std::env::var_os("SERIATIM_REQUIRE_REAL").is_none(), "{reason}");
-    // Not by a macro: what those print is hidden while a test passes.
+    // Not with a macro: the output of macros is hidden while a test passes.
     let mut stderr = std::io::stderr();
     writeln!(stderr, "SKIPPED, the commands of {page} were not run: {reason}").unwrap();
     false
@@ -356,7 +357,7 @@ fn the_commands_of_the_page_about_http_print_what_it_says() {
 const DOCTESTS: &str = include_str!("../src/lib.rs");
 
 #[test]
-fn every_code_block_says_what_it_is_and_those_that_can_run_do() {
+fn every_code_block_has_a_kind_and_is_checked() {
     let ran = ["README.md", "docs/cli.md", "docs/http.md"];
     for block in pages().iter().flat_map(|page| blocks_of(page)) {
         let place = block.place();
@@ -384,13 +385,13 @@ fn every_code_block_says_what_it_is_and_those_that_can_run_do() {
                 assert!(DOCTESTS.contains(&block.page), "{place} is not among the doctests of src/lib.rs");
             }
             (kind, mark) => panic!(
-                "{place}: {kind:?} {mark:?} is no kind of block: write console, json, toml, rust or text, or mark it with ,ignore"
+                "{place}: {kind:?} {mark:?} is not a kind of block: write console, json, toml, rust or text, or mark it with ,ignore"
             ),
         }
     }
 }
 
-/// The crates that others are told to depend on are there.
+/// Checks that the crates in an example of dependencies exist.
 fn check_dependencies(place: &str, dependencies: &toml::Table) {
     for (name, dependency) in dependencies {
         let path = dependency["path"].as_str().unwrap();
@@ -401,7 +402,7 @@ fn check_dependencies(place: &str, dependencies: &toml::Table) {
 }
 
 #[test]
-fn what_is_expected_is_compared_and_only_what_differs_each_time_is_not() {
+fn output_is_compared_except_for_parts_that_differ_each_time() {
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
     let fits =
         |expected: &str, found: &str| lines_fit(&lines(expected), &lines(found), &Bound::new()).is_some();
@@ -418,7 +419,7 @@ fn what_is_expected_is_compared_and_only_what_differs_each_time_is_not() {
         fits("13 events, 11848 bytes", "13 events, 9 bytes")
             && !fits("13 events, 1 bytes", "14 events, 1 bytes")
     );
-    assert!(fits(&format!("{one} {one}"), &format!("{two} {two}")), "one value, whatever it is");
-    assert!(!fits(&format!("{one} {one}"), &format!("{one} {two}")), "the same twice");
-    assert!(!fits(one, "9007199254740991"), "a number is no such value");
+    assert!(fits(&format!("{one} {one}"), &format!("{two} {two}")), "both are the same value");
+    assert!(!fits(&format!("{one} {one}"), &format!("{one} {two}")), "the two values have to be the same");
+    assert!(!fits(one, "9007199254740991"), "a number is not a hexadecimal value");
 }

@@ -30,7 +30,7 @@ async fn take(env: Env, client: Client, name: usize, seconds: u64) -> BTreeMap<S
         if second >= seconds {
             break;
         }
-        // New names all the time: first uses race too.
+        // New names each second, so that first uses race too.
         let series = format!("s{second}-{}", env.random_below(NAMES));
         let key = format!("client {name}, request {count}");
         let sends: Vec<_> = (0..2 + env.random_below(2))
@@ -63,7 +63,7 @@ fn a_key_takes_one_number_over_http_however_often_it_is_sent() {
     runtime.block_on(async {
         let (folder, env, (clients, seconds)) = (Folder::new(), Env::real(), scale());
         let server = folder.serve(&["--free-bytes-min", "0"]);
-        let options = ClientOptions { patience: Duration::from_secs(120), ..ClientOptions::default() };
+        let options = ClientOptions { retry_timeout: Duration::from_secs(120), ..ClientOptions::default() };
         let client = Client::connect(env.clone(), server.url.parse().unwrap(), options).unwrap();
         let tasks: Vec<_> =
             (0..clients).map(|name| env.spawn(take(env.clone(), client.clone(), name, seconds))).collect();

@@ -1,5 +1,4 @@
-//! The server, killed under HTTP load, again and again: nothing acknowledged is lost, nothing is there twice, no number is
-//! missing.
+//! The server is killed repeatedly under HTTP load: nothing acknowledged is lost, nothing is done twice, no number is missing.
 //!
 //! Five kills; with `SERIATIM_FULL=1` fifty.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -25,24 +24,24 @@ fn kills() -> usize {
     if std::env::var_os("SERIATIM_FULL").is_some() { 50 } else { 5 }
 }
 
-/// What one connection was promised: number by key.
-type Promises = BTreeMap<u64, String>;
+/// The numbers that one connection received, each with its key.
+type Received = BTreeMap<u64, String>;
 
-/// Takes numbers until it is told to stop. A number is promised when its answer is here.
+/// Takes numbers until `stop` is cancelled. A number counts as received when its answer has arrived.
 async fn take(
     client: Client,
     connection: u64,
     workspace: u64,
     stop: Shutdown,
     answers: Arc<AtomicU64>,
-) -> Promises {
-    let mut promises = Promises::new();
+) -> Received {
+    let mut received = Received::new();
     for count in 0.. {
         if stop.is_cancelled() {
             break;
         }
         let key = format!("{connection}-{count}");
-        // Half of them take from a series, half send commands; both come again with the same key.
+        // Half of the connections take numbers of a series, half send commands; both repeat requests with the same key.
         let number = if connection.is_multiple_of(2) {
             let series = client.series("hot").with_key(&key);
             series.take(&NextRequest::default()).await.unwrap().number
@@ -53,10 +52,10 @@ async fn take(
             let store = client.application("shop").workspace(workspace).with_key(&key);
             u64::try_from(store.command(&command).await.unwrap().numbers[&1]["number"]).unwrap()
         };
-        assert_eq!(promises.insert(number, key), None, "a number came twice");
+        assert_eq!(received.insert(number, key), None, "a number was given out twice");
         answers.fetch_add(1, Ordering::Relaxed);
     }
-    promises
+    received
 }
 
 #[test]
@@ -69,8 +68,9 @@ async fn run() {
     let (folder, env) = (Folder::new(), Env::real());
     let mut server = folder.serve(&["--free-bytes-min", "0"]);
     let address = server.url.strip_prefix("http://").unwrap().to_owned();
-    let patience = Duration::from_secs(120);
-    let options = ClientOptions { patience, unreachable_patience: patience, ..ClientOptions::default() };
+    let timeout = Duration::from_secs(120);
+    let options =
+        ClientOptions { retry_timeout: timeout, unreachable_timeout: timeout, ..ClientOptions::default() };
     let client = Client::connect(env.clone(), server.url.parse().unwrap(), options).unwrap();
     let workspace = client.application("shop").create_workspace("store", Some("hot")).await.unwrap().0.id;
     let (stop, answers) = (Shutdown::new(), Arc::new(AtomicU64::new(0)));
@@ -89,17 +89,17 @@ async fn run() {
         server = support::Server::start(folder.command(&arguments));
     }
     stop.cancel();
-    let (mut of_series, mut of_shop) = (Promises::new(), Promises::new());
+    let (mut of_series, mut of_shop) = (Received::new(), Received::new());
     for (connection, task) in (0_u64..).zip(tasks) {
-        let promises = if connection.is_multiple_of(2) { &mut of_series } else { &mut of_shop };
+        let received = if connection.is_multiple_of(2) { &mut of_series } else { &mut of_shop };
         for (number, key) in task.await.unwrap() {
-            assert_eq!(promises.insert(number, key), None, "number {number} was given twice");
+            assert_eq!(received.insert(number, key), None, "number {number} was given twice");
         }
     }
 
     let audit = client.series("hot").audit().await.unwrap().audit;
     assert!(audit.complete, "{audit:?}");
-    // Every command was repeated until it was answered, so nothing is there that nobody was promised.
+    // Every request was repeated until it was answered, so every number that exists was received.
     let count = u64::try_from(of_series.len()).unwrap();
     assert_eq!((audit.count, audit.last), (count, Some(count)));
     assert!(of_series.keys().copied().eq(1..=count));
@@ -109,14 +109,14 @@ async fn run() {
     assert_eq!((audit.count, audit.last), (count, Some(count)));
     for (number, key) in of_series.iter().step_by(50) {
         let issued = client.series("hot").who_got(*number).await.unwrap();
-        assert_eq!(issued.idempotency_key.as_ref(), Some(key), "the number is whose it was");
+        assert_eq!(issued.idempotency_key.as_ref(), Some(key), "the number still has its key");
     }
     for (number, key) in of_shop.iter().step_by(50) {
         let event =
             client.application("shop").workspace(workspace).who_got("InvoiceNumber", *number).await.unwrap();
         assert_eq!(event.idempotency_key.as_ref(), Some(key));
     }
-    eprintln!("{} kills, {} numbers promised and kept", kills(), of_series.len() + of_shop.len());
+    eprintln!("{} kills, {} numbers received and kept", kills(), of_series.len() + of_shop.len());
     let doctor = {
         assert_eq!(server.terminate().0, 0);
         folder.run(&["doctor", "--storage", "file:./seriatim-data"])

@@ -1,4 +1,4 @@
-//! `docs/seeds.md` leads from the designs to the code: what it names is there.
+//! `docs/seeds.md` leads from the designs to the code. Every file and name in it exists.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// What the short names of files stand for, from the lines `[name]: path` at the end of the page.
+/// The paths of the short names of files, from the lines `[name]: path` at the end of the page.
 fn paths(page: &str) -> BTreeMap<String, String> {
     let definition = |line: &str| {
         let (name, path) = line.strip_prefix('[')?.split_once("]: ")?;
@@ -36,8 +36,8 @@ fn links(cell: &str) -> Vec<(String, Vec<String>)> {
 fn has_word(text: &str, word: &str) -> bool {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     text.match_indices(word).any(|(at, _)| {
-        let (before, behind) = (&text[..at], &text[at + word.len()..]);
-        !before.chars().next_back().is_some_and(is_part) && !behind.chars().next().is_some_and(is_part)
+        let (before, after) = (&text[..at], &text[at + word.len()..]);
+        !before.chars().next_back().is_some_and(is_part) && !after.chars().next().is_some_and(is_part)
     })
 }
 
@@ -47,13 +47,13 @@ fn wrong(paths: &BTreeMap<String, String>, cell: &str, are_tests: bool) -> Vec<S
     for (file, names) in links(cell) {
         let text = paths.get(&file).and_then(|path| std::fs::read_to_string(docs().join(path)).ok());
         let Some(text) = text else {
-            wrong.push(format!("{file} is not there"));
+            wrong.push(format!("{file} does not exist"));
             continue;
         };
         for name in names {
-            let sought = if are_tests { format!("fn {name}") } else { name };
-            if !has_word(&text, &sought) {
-                wrong.push(format!("{file} has no {sought}"));
+            let wanted = if are_tests { format!("fn {name}") } else { name };
+            if !has_word(&text, &wanted) {
+                wrong.push(format!("{file} has no {wanted}"));
             }
         }
     }
@@ -61,7 +61,7 @@ fn wrong(paths: &BTreeMap<String, String>, cell: &str, are_tests: bool) -> Vec<S
 }
 
 #[test]
-fn every_file_and_every_name_of_the_page_about_the_designs_is_there() {
+fn every_file_and_every_name_of_the_page_about_the_designs_exists() {
     let page = std::fs::read_to_string(docs().join("seeds.md")).unwrap();
     let paths = paths(&page);
     let (mut tables, mut problems) = (Vec::new(), Vec::new());
@@ -93,14 +93,14 @@ fn every_file_and_every_name_of_the_page_about_the_designs_is_there() {
 }
 
 #[test]
-fn a_name_that_is_not_there_is_noticed() {
+fn a_name_that_does_not_exist_is_reported() {
     let paths = paths("[this]: ../crates/seriatim/tests/seeds.rs\n[gone]: nowhere.rs\n");
     assert_eq!(wrong(&paths, "[this] `cells` `docs`", true), Vec::<String>::new());
     let missing = ["no", "_such", "_test"].concat();
     let found = wrong(&paths, &format!("[this] `docs` `{missing}`"), true);
     assert_eq!(found, [format!("this has no fn {missing}")]);
     for file in ["gone", "undefined"] {
-        assert_eq!(wrong(&paths, &format!("[{file}] `name`"), false), [format!("{file} is not there")]);
+        assert_eq!(wrong(&paths, &format!("[{file}] `name`"), false), [format!("{file} does not exist")]);
     }
     assert!(has_word("fn a_b(", "fn a_b") && !has_word("fn a_bc(", "fn a_b"));
     assert_eq!(cells("| a \\| b | c |"), ["a | b", "c"]);

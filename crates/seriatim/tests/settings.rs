@@ -79,15 +79,15 @@ fn config_as_json_and_without_secrets() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn an_error_names_its_place() {
     let folder = Folder::new();
     folder.write("seriatim.toml", "# ours\nlistne = \"127.0.0.1:1\"\n");
-    let slip = "seriatim: seriatim.toml:2: unknown key listne: did you mean listen?\n";
-    assert_eq!(folder.run(&["serve"]).fails(2), slip);
-    assert_eq!(folder.run(&["next", "s"]).fails(2), slip);
+    let expected = "seriatim: seriatim.toml:2: unknown key listne: did you mean listen?\n";
+    assert_eq!(folder.run(&["serve"]).fails(2), expected);
+    assert_eq!(folder.run(&["next", "s"]).fails(2), expected);
     folder.write("seriatim.toml", "");
-    let slip = "seriatim: unknown variable SERIATIM_LISTNE: did you mean SERIATIM_LISTEN?\n";
-    assert_eq!(folder.run_with(&[("SERIATIM_LISTNE", "x")], &["config"]).fails(2), slip);
+    let expected = "seriatim: unknown variable SERIATIM_LISTNE: did you mean SERIATIM_LISTEN?\n";
+    assert_eq!(folder.run_with(&[("SERIATIM_LISTNE", "x")], &["config"]).fails(2), expected);
     let missing = folder.run(&["--config", "none.toml", "config"]).fails(2);
     assert!(missing.starts_with("seriatim: none.toml cannot be read: "), "{missing}");
     let flag = folder.run(&["serve", "--queue-max", "many"]).fails(2);
@@ -97,7 +97,7 @@ fn what_is_wrong_is_told_with_its_place() {
 }
 
 #[test]
-fn a_reader_that_has_had_enough_is_no_failure() {
+fn a_reader_that_closes_the_output_is_not_a_failure() {
     let folder = Folder::new();
     let mut child = folder
         .command(&["completions", "bash"])
@@ -108,13 +108,13 @@ fn a_reader_that_has_had_enough_is_no_failure() {
     let mut first = String::new();
     BufReader::with_capacity(16, child.stdout.take().unwrap()).read_line(&mut first).unwrap();
     assert_eq!(first, "_seriatim() {\n");
-    let mut complaints = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut complaints).unwrap();
-    assert_eq!((child.wait().unwrap().code(), &*complaints), (Some(0), ""));
+    let mut errors = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    assert_eq!((child.wait().unwrap().code(), &*errors), (Some(0), ""));
 }
 
 #[test]
-fn used_wrongly_is_exit_code_2_and_help_is_0() {
+fn wrong_usage_is_exit_code_2_and_help_is_0() {
     let folder = Folder::new();
     for wrong in
         [&["nonsense"][..], &["next"], &["audit"], &["unfence"], &["doctor", "--repair", "--rebuild"]]

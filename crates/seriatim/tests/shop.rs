@@ -1,4 +1,4 @@
-//! An application's data on the command line: workspaces, records, logs that are followed; damage that is found; TLS.
+//! An application's data on the command line: workspaces, records, following a log, repairs by the doctor, TLS.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -48,7 +48,7 @@ fn records_sequences_and_events_of_a_workspace_are_shown() {
         invoice(&corner, "99.50").await;
         invoice(&corner, "1.00").await
     });
-    let look = |arguments: &[&str]| {
+    let run = |arguments: &[&str]| {
         let all: Vec<&str> = arguments.iter().copied().chain(["--server", &server.url]).collect();
         folder.run(&all)
     };
@@ -56,12 +56,12 @@ fn records_sequences_and_events_of_a_workspace_are_shown() {
     let at = |first: &[&'static str], more: &[&'static str]| -> Vec<&'static str> {
         first.iter().chain(&within).chain(more).copied().collect()
     };
-    let records = look(&at(&["inspect", "records"], &["--type", "Invoice"])).fine();
+    let records = run(&at(&["inspect", "records"], &["--type", "Invoice"])).fine();
     let expected = "             id  type     parent  fields\n\
                     322680000131072  Invoice  -       {\"number\":1,\"total\":\"99.50\"}\n\
                     322680000131073  Invoice  -       {\"number\":2,\"total\":\"1.00\"}\n";
     assert_eq!(records, expected);
-    let one = look(&[
+    let one = run(&[
         "inspect",
         "records",
         "--app",
@@ -73,24 +73,24 @@ fn records_sequences_and_events_of_a_workspace_are_shown() {
         "--json",
     ]);
     assert_eq!(one.json()[0]["fields"], json!({"number": 2, "total": "1.00"}));
-    assert_eq!(look(&at(&["inspect", "records"], &["--id", "5"])).code, 2);
-    let unknown = look(&at(&["inspect", "records"], &["--type", "Nothing"])).fails(2);
+    assert_eq!(run(&at(&["inspect", "records"], &["--id", "5"])).code, 2);
+    let unknown = run(&at(&["inspect", "records"], &["--type", "Nothing"])).fails(2);
     assert!(unknown.contains("Nothing"), "{unknown}");
-    let sequences = look(&at(&["inspect", "sequences"], &["--json"])).json();
+    let sequences = run(&at(&["inspect", "sequences"], &["--json"])).json();
     assert!(sequences.iter().any(|sequence| sequence["name"] == "InvoiceNumber" && sequence["next"] == 3));
-    let events = look(&at(&["inspect", "events"], &["--limit", "1"])).fine();
+    let events = run(&at(&["inspect", "events"], &["--limit", "1"])).fine();
     assert_eq!(events.lines().count(), 2, "{events}");
     assert!(events.lines().nth(1).unwrap().ends_with("  sys.Change"), "{events}");
-    let audit = look(&at(&["audit"], &["--sequence", "InvoiceNumber"])).fine();
+    let audit = run(&at(&["audit"], &["--sequence", "InvoiceNumber"])).fine();
     assert!(audit.starts_with("sequence InvoiceNumber: complete\n  numbers  1 to 2, 2 given\n"), "{audit}");
-    assert_eq!(look(&at(&["audit"], &["--sequence", "None"])).code, 2);
-    assert_eq!(look(&["inspect", "partitions", "--app", "shop", "--json"]).json().len(), 4);
-    let partitions = look(&["inspect", "partitions", "--json"]).json();
+    assert_eq!(run(&at(&["audit"], &["--sequence", "None"])).code, 2);
+    assert_eq!(run(&["inspect", "partitions", "--app", "shop", "--json"]).json().len(), 4);
+    let partitions = run(&["inspect", "partitions", "--json"]).json();
     let apps: Vec<&str> = partitions.iter().map(|partition| partition["app"].as_str().unwrap()).collect();
     let count = |app: &str| apps.iter().filter(|found| **found == app).count();
     let counts = ["sys", "series", "workflows", "shop"].map(count);
     assert_eq!((counts, apps.len()), ([1, 8, 8, 4], 21), "{apps:?}");
-    assert_eq!(look(&["inspect", "workspaces", "--app", "shop", "--json"]).json()[0]["name"], "corner");
+    assert_eq!(run(&["inspect", "workspaces", "--app", "shop", "--json"]).json()[0]["name"], "corner");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn definitions_are_found_in_the_storage() {
         client(&server).application("till").create_workspace("shop", Some("east")).await.unwrap();
     });
     assert_eq!(server.terminate().0, 0);
-    let look = [
+    let inspect = [
         "inspect",
         "sequences",
         "--app",
@@ -143,7 +143,7 @@ fn definitions_are_found_in_the_storage() {
         "--storage",
         "file:./seriatim-data",
     ];
-    let sequences = folder.run(&look).json();
+    let sequences = folder.run(&inspect).json();
     assert!(
         sequences.iter().any(|sequence| sequence["name"] == "ReceiptNumber" && sequence["next"] == 100),
         "{sequences:?}"
@@ -153,7 +153,7 @@ fn definitions_are_found_in_the_storage() {
 }
 
 #[test]
-fn the_doctor_finds_damage_and_mends_it_through_the_server_or_without() {
+fn the_doctor_finds_and_repairs_damage_with_and_without_a_server() {
     let folder = Folder::new();
     let server = folder.serve(&[]);
     let workspace = runtime().block_on(async {
@@ -172,7 +172,7 @@ fn the_doctor_finds_damage_and_mends_it_through_the_server_or_without() {
             let derived = [&16_u32.to_be_bytes()[..], &partition].concat();
             let first = [&b"l"[..], &workspace.to_be_bytes(), &1_u64.to_be_bytes()].concat();
             let key = Key::new(&derived, &first);
-            assert!(storage.store().get(key).await.unwrap().is_some(), "the test knows the layout");
+            assert!(storage.store().get(key).await.unwrap().is_some(), "the test uses the current layout");
             let mut batch = Batch::new();
             batch.remove(key);
             storage.store().write(batch, Durability::Synced).await.unwrap();
@@ -185,9 +185,13 @@ fn the_doctor_finds_damage_and_mends_it_through_the_server_or_without() {
     let found = folder.run(&["doctor", storage[0], storage[1]]);
     assert_eq!(found.code, 1, "{found:?}");
     assert!(found.stdout.contains(&missing) && found.stdout.ends_with(": 1 differ\n"), "{}", found.stdout);
-    assert!(found.stderr.ends_with("seriatim: `seriatim doctor --repair` mends this\n"), "{}", found.stderr);
-    let mended = folder.run(&["doctor", "--repair", storage[0], storage[1]]).fine();
-    assert!(mended.ends_with("1 written, 0 removed\n"), "{mended}");
+    assert!(
+        found.stderr.ends_with("seriatim: `seriatim doctor --repair` repairs this\n"),
+        "{}",
+        found.stderr
+    );
+    let repaired = folder.run(&["doctor", "--repair", storage[0], storage[1]]).fine();
+    assert!(repaired.ends_with("1 written, 0 removed\n"), "{repaired}");
     assert!(folder.run(&["doctor", storage[0], storage[1]]).fine().ends_with(": 0 differ\n"));
 
     damage();
@@ -195,8 +199,8 @@ fn the_doctor_finds_damage_and_mends_it_through_the_server_or_without() {
     let found = folder.run(&["doctor", "--server", &server.url]);
     assert_eq!(found.code, 1, "{found:?}");
     assert!(found.stdout.contains(&missing), "{}", found.stdout);
-    let mended = folder.run(&["doctor", "--repair", "--json", "--server", &server.url]).json();
-    assert_eq!((&mended[0]["mended"], &mended[0]["written"]), (&json!(true), &json!(1)));
+    let repaired = folder.run(&["doctor", "--repair", "--json", "--server", &server.url]).json();
+    assert_eq!((&repaired[0]["mended"], &repaired[0]["written"]), (&json!(true), &json!(1)));
     assert!(folder.run(&["doctor", "--server", &server.url]).fine().ends_with(": 0 differ\n"));
 }
 
@@ -207,27 +211,28 @@ fn a_workspace_is_found_by_its_name_with_one_request() {
     for name in ["acme", "bolt"] {
         folder.run(&["next", name, "--server", &server.url]).fine();
     }
-    let look = |name: &str| {
+    let sequences = |name: &str| {
         let arguments =
             ["inspect", "sequences", "--app", "series", "--workspace", name, "--server", &server.url];
         folder.run(&arguments)
     };
-    assert!(look("bolt").fine().contains("Number"));
-    let missing = look("none & nothing").fails(2);
+    assert!(sequences("bolt").fine().contains("Number"));
+    let missing = sequences("none & nothing").fails(2);
     assert_eq!(missing, "seriatim: application series has no workspace named none & nothing\n");
     let (_, log) = server.terminate();
-    let asked = log.lines().filter(|line| line.contains("\"path\":\"/v1/apps/series/workspaces\"")).count();
-    assert_eq!(asked, 2, "{log}");
+    let requests =
+        log.lines().filter(|line| line.contains("\"path\":\"/v1/apps/series/workspaces\"")).count();
+    assert_eq!(requests, 2, "{log}");
 }
 
 #[test]
-fn https_with_a_certificate_of_ones_own() {
+fn https_with_a_self_signed_certificate() {
     let folder = Folder::new();
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned(), "localhost".to_owned()]).unwrap();
     folder.write("cert.pem", &made.cert.pem());
     folder.write("key.pem", &made.signing_key.serialize_pem());
     let half = folder.run(&["serve", "--listen", "127.0.0.1:0", "--tls-cert", "cert.pem"]).fails(2);
-    assert_eq!(half, "seriatim: tls_cert is set and tls_key is not: TLS needs both\n");
+    assert_eq!(half, "seriatim: tls_cert is set, but tls_key is not: TLS needs both\n");
     let missing = ["serve", "--listen", "127.0.0.1:0", "--tls-cert", "none.pem", "--tls-key", "key.pem"];
     let missing = folder.run(&missing).fails(2);
     assert!(missing.starts_with("seriatim: none.pem: "), "{missing}");
@@ -237,7 +242,7 @@ fn https_with_a_certificate_of_ones_own() {
     assert_eq!(folder.run_with(&[("SERIATIM_TLS_CA", "cert.pem")], &next).fine(), "1\n");
     let untrusted = folder.run(&next).fails(2);
     let expected = format!(
-        "seriatim: {} answers, and no secure connection can be made: its certificate was",
+        "seriatim: {} answers, but no secure connection to it can be made: its certificate was",
         server.url
     );
     assert!(untrusted.starts_with(&expected) && untrusted.contains("SERIATIM_TLS_CA"), "{untrusted}");

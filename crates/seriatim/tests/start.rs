@@ -1,4 +1,4 @@
-//! Starts of the server: the documented ones work, and one that is refused leaves nothing.
+//! Starts of the server: the documented ones work, and a refused start leaves no files.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -7,7 +7,7 @@ use std::net::TcpListener;
 
 use support::{Folder, Server};
 
-/// What is in a folder.
+/// The names of the files in a folder.
 fn names(folder: &Folder) -> Vec<String> {
     let entries = std::fs::read_dir(folder.path()).unwrap();
     let mut names: Vec<String> =
@@ -33,9 +33,9 @@ fn the_documented_start_on_a_public_address_works_in_an_empty_folder() {
     let server = serve_publicly(&folder);
     let next = ["next", "s", "--server", &server.url];
     assert_eq!(folder.run_with(&[("SERIATIM_TOKEN", &secret)], &next).fine(), "1\n");
-    assert!(folder.run(&next).fails(2).contains("a token is needed"));
+    assert!(folder.run(&next).fails(2).contains("the request needs a token"));
     assert_eq!(server.terminate().0, 0);
-    assert!(serve_publicly(&folder).ready.contains("listens on"), "the storage is there now");
+    assert!(serve_publicly(&folder).ready.contains("listens on"), "the storage already exists");
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_start_on_a_public_address_without_tokens_is_refused_and_leaves_nothing() {
 }
 
 #[test]
-fn a_start_without_tokens_adds_nothing_to_a_storage_that_is_there() {
+fn a_start_without_tokens_adds_nothing_to_an_existing_storage() {
     let folder = Folder::new();
     assert_eq!(folder.serve(&[]).terminate().0, 0);
     folder.write("other.toml", OTHER);
@@ -141,11 +141,11 @@ fn a_token_that_is_refused_makes_no_storage() {
     assert_eq!(names(&folder), Vec::<String>::new());
     folder.write("notes.txt", "mine");
     let here = folder.run(&["token", "create", "--scope", "*:admin", "--storage", "file:."]).fails(2);
-    assert_eq!(here, "seriatim: . is no storage of seriatim: name the folder of one\n");
+    assert_eq!(here, "seriatim: . is not a storage of seriatim: name the folder of one\n");
 }
 
 #[test]
-fn settings_that_no_server_can_work_with_are_refused() {
+fn unusable_settings_are_refused() {
     let folder = Folder::new();
     let table = [
         (["--queue-max", "0"], "0 is not a number from 1 to 1000000"),
@@ -153,7 +153,7 @@ fn settings_that_no_server_can_work_with_are_refused() {
         (["--queue-bytes-max", "1"], "1 is not a number from 1048576"),
         (["--header-bytes-max", "100"], "100 is not a number from 8192"),
         (["--stuck-after", "0s"], "above 0"),
-        (["--log-level", "loud"], "\"loud\" is no level"),
+        (["--log-level", "loud"], "\"loud\" is not a level"),
     ];
     for (arguments, expected) in table {
         let refused = folder.run(&["serve", arguments[0], arguments[1]]).fails(2);
@@ -168,8 +168,8 @@ fn every_line_of_a_log_in_json_is_json() {
     let json = ["--storage", "memory:", "--log-format", "json"];
     let server = folder.serve(&json);
     let ready: serde_json::Value = serde_json::from_str(&server.ready).unwrap();
-    let said = format!("seriatim listens on {}, console {}/", server.url, server.url);
-    assert!(ready["fields"]["message"].as_str().unwrap().starts_with(&said), "{ready}");
+    let expected = format!("seriatim listens on {}, console {}/", server.url, server.url);
+    assert!(ready["fields"]["message"].as_str().unwrap().starts_with(&expected), "{ready}");
     assert_eq!((&ready["level"], &ready["target"]), (&"INFO".into(), &"seriatim".into()));
     let address = server.url.strip_prefix("http://").unwrap();
     let refused = folder.run(&[&["serve", "--listen", address][..], &json].concat()).fails(3);
@@ -192,13 +192,13 @@ fn a_server_listens_on_the_name_of_a_host() {
 }
 
 #[test]
-fn a_certificate_that_cannot_be_a_servers_own_is_explained() {
+fn the_error_for_an_issuers_certificate_says_what_to_do() {
     let folder = Folder::new();
-    // What `openssl req -x509` makes unless told.
-    let mut asked = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
-    asked.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    // `openssl req -x509` makes such a certificate by default.
+    let mut params = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let key = rcgen::KeyPair::generate().unwrap();
-    folder.write("cert.pem", &asked.self_signed(&key).unwrap().pem());
+    folder.write("cert.pem", &params.self_signed(&key).unwrap().pem());
     folder.write("key.pem", &key.serialize_pem());
     let server = folder.serve(&["--storage", "memory:", "--tls-cert", "cert.pem", "--tls-key", "key.pem"]);
     let next = ["next", "s", "--server", &server.url];

@@ -13,7 +13,7 @@ use seriatim_env::Env;
 use seriatim_temporal::devserver::{Data, DevServer, Ended};
 use support::Folder;
 
-/// `seriatim worker`, once it says that it works; killed when it is dropped.
+/// `seriatim worker` that is ready; killed when it is dropped.
 struct Worker(Child);
 
 impl Worker {
@@ -28,7 +28,7 @@ impl Worker {
         worker
     }
 
-    /// Ends it with a signal; says its exit code.
+    /// Ends it with a signal; returns its exit code.
     fn end(mut self, signal: &str) -> i32 {
         let killed = Command::new("kill").args([signal, &self.0.id().to_string()]).status().unwrap();
         assert!(killed.success());
@@ -62,7 +62,7 @@ async fn a_worker_runs_the_demo_and_its_histories_are_fetched_and_replayed() {
     let worker = Worker::start(&folder, &[&at[..], &["--metrics", &metrics]].concat());
     server.begin("demo", "greet", "greeting", &[json!("Ada")]).await;
     assert_eq!(server.ended("greeting").await, Ended::Completed(json!("Hello, Ada!")));
-    // The worker counts a run when the server has thanked for its end, and by then others know of it too.
+    // The worker counts a run after the server has confirmed its end. Other clients may learn of the end before that.
     let mut measured = String::new();
     for _ in 0..300 {
         measured = get(&metrics, "/metrics");
@@ -86,7 +86,7 @@ async fn a_worker_runs_the_demo_and_its_histories_are_fetched_and_replayed() {
     let json = folder.run(&[&from[..], &["--json"]].concat()).json();
     assert_eq!((&json[0]["file"], &json[0]["report"]["same"]), (&json!("greeting"), &json!(true)));
 
-    // As if the activity had had another name when the history was made.
+    // As if the activity had another name when the history was made.
     let history = std::fs::read(folder.join("greeting.bin")).unwrap();
     std::fs::write(folder.join("changed.bin"), rename(&history, b"\n\x08greeting", b"\n\x08saluting"))
         .unwrap();
@@ -95,8 +95,8 @@ async fn a_worker_runs_the_demo_and_its_histories_are_fetched_and_replayed() {
     assert!(different.stdout.starts_with("changed.bin: DIFFERENT: greet "), "{different:?}");
     assert!(different.stdout.contains("saluting") && different.stdout.contains("greeting"), "{different:?}");
 
-    let unknown = [&from[..4], &["nobody"]].concat();
-    assert!(folder.run(&unknown).fails(2).contains("no workflow nobody in namespace default"));
+    let unknown = [&from[..4], &["missing"]].concat();
+    assert!(folder.run(&unknown).fails(2).contains("no workflow missing in namespace default"));
     let elsewhere = folder.run(&[&from[..], &["--namespace", "elsewhere"]].concat()).fails(2);
     assert!(elsewhere.contains("elsewhere"), "{elsewhere}");
     assert_eq!(worker.end("-TERM"), 0);
@@ -119,7 +119,7 @@ fn rename(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_wrong_with_a_cluster_is_said() {
+fn errors_of_a_cluster_are_explained() {
     let folder = Folder::new();
     let run = |arguments: &[&str]| {
         folder.run(&[&["replay", "--workflow-id", "w", "--from-temporal"], arguments].concat())

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use support::{Folder, Server};
 
 /// The body of the answer to one request.
-fn ask(server: &Server, method: &str, path: &str, body: &str) -> String {
+fn request(server: &Server, method: &str, path: &str, body: &str) -> String {
     let address = server.url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     let length = body.len();
@@ -31,22 +31,22 @@ fn ask(server: &Server, method: &str, path: &str, body: &str) -> String {
 fn folder_with_a_history() -> Folder {
     let folder = Folder::new();
     let server = folder.serve(&["--storage", "memory:"]);
-    ask(&server, "POST", "/v1/workflows", r#"{"type": "greet", "id": "greeting", "input": "Ada"}"#);
-    let ended = ask(&server, "GET", "/v1/workflows/greeting?wait=20", "");
+    request(&server, "POST", "/v1/workflows", r#"{"type": "greet", "id": "greeting", "input": "Ada"}"#);
+    let ended = request(&server, "GET", "/v1/workflows/greeting?wait=20", "");
     let ended: Value = serde_json::from_str(&ended).unwrap();
     assert_eq!((&ended["status"], &ended["result"]), (&json!("completed"), &json!("Hello, Ada!")), "{ended}");
-    folder.write("greeting.json", &ask(&server, "GET", "/v1/workflows/greeting/history", ""));
+    folder.write("greeting.json", &request(&server, "GET", "/v1/workflows/greeting/history", ""));
     assert_eq!(server.terminate().0, 0);
     folder
 }
 
 #[test]
-fn a_history_replays_on_the_code_that_made_it_and_tells_where_other_code_differs() {
+fn a_history_replays_on_the_code_that_made_it_and_shows_where_other_code_differs() {
     let folder = folder_with_a_history();
     let same = folder.run(&["replay", "greeting.json"]).fine();
     assert!(same.starts_with("greeting.json: same: greet "), "{same}");
 
-    // As if the activity had had another name when the history was made.
+    // As if the activity had another name when the history was made.
     let history = std::fs::read_to_string(folder.join("greeting.json")).unwrap();
     folder.write("changed.json", &history.replace("\"greeting\"", "\"salutation\""));
     let different = folder.run(&["replay", "greeting.json", "changed.json", "--junit", "report.xml"]);
@@ -65,16 +65,16 @@ fn a_history_replays_on_the_code_that_made_it_and_tells_where_other_code_differs
 }
 
 #[test]
-fn a_part_of_a_history_is_replayed_and_said_to_be_a_part() {
+fn a_part_of_a_history_is_replayed_and_reported_as_a_part() {
     let folder = Folder::new();
     let server = folder.serve(&["--storage", "memory:"]);
-    ask(&server, "POST", "/v1/workflows", r#"{"type": "greet", "id": "greeting", "input": "Ada"}"#);
-    ask(&server, "GET", "/v1/workflows/greeting?wait=20", "");
-    let first = ask(&server, "GET", "/v1/workflows/greeting/history?limit=1", "");
+    request(&server, "POST", "/v1/workflows", r#"{"type": "greet", "id": "greeting", "input": "Ada"}"#);
+    request(&server, "GET", "/v1/workflows/greeting?wait=20", "");
+    let first = request(&server, "GET", "/v1/workflows/greeting/history?limit=1", "");
     let next = serde_json::from_str::<Value>(&first).unwrap()["next"].to_string();
     folder.write("first.json", &first);
     let rest = format!("/v1/workflows/greeting/history?after={next}");
-    folder.write("rest.json", &ask(&server, "GET", &rest, ""));
+    folder.write("rest.json", &request(&server, "GET", &rest, ""));
     let part = folder.run(&["replay", "first.json"]);
     assert_eq!(part.code, 2, "{part:?}");
     assert!(part.stdout.starts_with("first.json: same: greet "), "{part:?}");
@@ -84,23 +84,23 @@ fn a_part_of_a_history_is_replayed_and_said_to_be_a_part() {
     );
     assert_eq!(part.stderr, expected);
     let rest = folder.run(&["replay", "rest.json"]).fails(2);
-    assert!(rest.contains("rest.json is only a part of a history: its begin is missing"), "{rest}");
+    assert!(rest.contains("rest.json is only a part of a history: its beginning is missing"), "{rest}");
     folder.run(&["replay", "--inspect", "first.json"]).fine();
-    // The advice works.
+    // The command in the error gives the whole history.
     let whole = folder.run(&["workflow", "history", "greeting", "--json", "--server", &server.url]).fine();
     folder.write("whole.json", &whole);
     folder.run(&["replay", "whole.json"]).fine();
 }
 
 /// Runs a subcommand of `workflow`.
-fn workflow(folder: &Folder, server: &Server, arguments: &[&str]) -> support::Ran {
+fn workflow(folder: &Folder, server: &Server, arguments: &[&str]) -> support::Finished {
     let all: Vec<&str> =
         ["workflow"].iter().chain(arguments).copied().chain(["--server", &server.url]).collect();
     folder.run(&all)
 }
 
 #[test]
-fn workflows_are_started_told_and_asked_from_the_command_line() {
+fn workflows_are_started_signalled_and_queried_from_the_command_line() {
     let folder = Folder::new();
     let server = folder.serve(&["--storage", "memory:"]);
     let run = |arguments: &[&str]| workflow(&folder, &server, arguments);
@@ -126,7 +126,7 @@ fn workflows_are_started_told_and_asked_from_the_command_line() {
     ];
     assert_eq!(run(&start).fine(), "tea\n");
     let again = run(&start);
-    assert_eq!((&*again.stdout, &*again.stderr), ("tea\n", "seriatim: done before, with the same key\n"));
+    assert_eq!((&*again.stdout, &*again.stderr), ("tea\n", "seriatim: done earlier, with the same key\n"));
     assert!(run(&["start", "order", "--id", "tea"]).fails(1).contains("is running"));
     let shown = &run(&["show", "tea", "--json"]).json()[0];
     assert_eq!(
@@ -145,10 +145,10 @@ fn workflows_are_started_told_and_asked_from_the_command_line() {
     let table = run(&["list", "--status", "stuck"]).fine();
     assert_eq!(table.lines().count(), 1, "only the names of the columns: {table}");
     assert!(run(&["list", "--status", "happy"]).fails(2).contains("is not a status"));
-    // A start with a signal tells the open run.
-    let told =
+    // A start with a signal signals the open run.
+    let signalled =
         run(&["start", "order", "--id", "tea", "--signal", "approve", "--signal-input", r#"{"by": "me"}"#]);
-    assert!(told.stderr.contains("was open, and got the signal"), "{told:?}");
+    assert!(signalled.stderr.contains("was open and received the signal"), "{signalled:?}");
     let result: Value = serde_json::from_str(&run(&["wait", "tea"]).fine()).unwrap();
     assert_eq!((&result["item"], &result["approved_by"]), (&json!("coffee"), &json!("signal")));
     let history = run(&["history", "tea"]).fine();
@@ -199,9 +199,9 @@ fn a_file_that_cannot_be_read_does_not_stop_the_others_and_a_list_is_read() {
 fn a_history_is_inspected_without_its_code() {
     let folder = folder_with_a_history();
     let history = std::fs::read_to_string(folder.join("greeting.json")).unwrap();
-    folder.write("other.json", &history.replace("\"greet\"", "\"unheard_of\""));
+    folder.write("other.json", &history.replace("\"greet\"", "\"unknown_type\""));
     let refused = folder.run(&["replay", "other.json"]).fails(2);
-    assert!(refused.contains("has the code of greet, order, ship, not of unheard_of"), "{refused}");
+    assert!(refused.contains("has the code of greet, order, ship, not of unknown_type"), "{refused}");
     let inspected = folder.run(&["replay", "--inspect", "other.json"]).fine();
     assert!(
         inspected.contains("activity 1 greeting: schedule_activity at 1, resolve_activity at 2"),
@@ -211,7 +211,7 @@ fn a_history_is_inspected_without_its_code() {
 }
 
 #[test]
-fn what_is_no_history_is_refused_by_its_name() {
+fn the_error_for_a_file_without_a_history_names_it() {
     let folder = Folder::new();
     folder.write("letter.txt", "Dear Ada,");
     let refused = folder.run(&["replay", "letter.txt"]).fails(2);
@@ -222,7 +222,7 @@ fn what_is_no_history_is_refused_by_its_name() {
 
 #[cfg(not(feature = "temporal"))]
 #[test]
-fn a_program_without_temporal_says_how_to_get_it() {
+fn a_program_without_temporal_says_how_to_build_it() {
     let folder = Folder::new();
     let worker = ["worker", "--temporal", "127.0.0.1:7233", "--task-queue", "orders"];
     let fetch = ["replay", "--from-temporal", "127.0.0.1:7233", "--workflow-id", "order-1"];
@@ -233,7 +233,7 @@ fn a_program_without_temporal_says_how_to_get_it() {
 }
 
 #[test]
-fn an_api_key_in_the_environment_is_no_reason_to_ask_a_cluster() {
+fn an_api_key_in_the_environment_alone_contacts_no_cluster() {
     let folder = folder_with_a_history();
     let environment = [("TEMPORAL_API_KEY", "key")];
     folder.run_with(&environment, &["replay", "greeting.json"]).fine();

@@ -1,4 +1,4 @@
-//! Those who hand out numbers.
+//! The contestants: allocators of numbers.
 
 use std::future::Future;
 use std::hint::black_box;
@@ -14,7 +14,7 @@ use seriatim_types::sync::{Mutex, MutexGuard};
 
 const KEY: &[u8] = &[0x01, 0x02];
 
-/// Does the same four times: what a loop keeps across awaits costs as much as an addition.
+/// Repeats the code four times. In a loop, the state that is kept across awaits would cost as much as an addition.
 macro_rules! four_times {
     ($body:expr) => {
         $body;
@@ -26,7 +26,7 @@ macro_rules! four_times {
 
 /// Something that threads share and take numbers from, one by one.
 pub(super) trait Numbers: Send + Sync + 'static {
-    /// Takes four times so many numbers, one by one.
+    /// Takes 4 × `count` numbers, one by one.
     fn take_fours(&self, count: u64) -> impl Future<Output = anyhow::Result<()>> + Send;
 }
 
@@ -36,7 +36,7 @@ pub(super) trait TakeOne: Send + Sync + 'static {
     fn take_one(&self) -> impl Future<Output = anyhow::Result<()>> + Send;
 }
 
-/// The least that can be done.
+/// The lower bound: one atomic addition.
 #[derive(Debug, Default)]
 pub(super) struct FetchAdd(AtomicU64);
 
@@ -56,7 +56,7 @@ impl TakeOne for FetchAdd {
     }
 }
 
-/// Ours.
+/// The allocator of Seriatim.
 pub(super) struct Ours(pub(super) Arc<BlockAllocator>);
 
 impl Numbers for Ours {
@@ -76,7 +76,7 @@ impl TakeOne for Ours {
     }
 }
 
-/// The peer's storage. On files it is SlateDB on its local object store, which does not sync files.
+/// The peer's storage. On files it is SlateDB on a local object store, which does not sync files.
 pub(super) async fn storage(directory: Option<&Path>) -> anyhow::Result<Arc<dyn Storage>> {
     let config = match directory {
         None => StorageConfig::InMemory,
@@ -97,11 +97,11 @@ async fn load(storage: &Arc<dyn Storage>) -> anyhow::Result<SequenceAllocator> {
     Ok(SequenceAllocator::load(storage.as_ref(), Bytes::from_static(KEY)).await?)
 }
 
-/// The peer behind a tokio mutex, held until the block is written: the safe way.
+/// The peer in a tokio mutex that is held until the block is written: the safe way.
 pub(super) struct TokioMutex {
     allocator: tokio::sync::Mutex<SequenceAllocator>,
     storage: Arc<dyn Storage>,
-    /// Whether to wait until it is durable.
+    /// Whether to wait until a block is durable.
     durable: bool,
 }
 
@@ -128,8 +128,8 @@ impl Numbers for TokioMutex {
     }
 }
 
-/// The peer behind a std mutex. It cannot be held while the block is written, so numbers of a block are out before it
-/// is stored: the quick way.
+/// The peer in a std mutex. It cannot be held while the block is written, so numbers are given out before their block is
+/// stored: the fast and unsafe way.
 pub(super) struct StdMutex {
     allocator: Mutex<SequenceAllocator>,
     storage: Arc<dyn Storage>,
@@ -164,7 +164,7 @@ impl Numbers for StdMutex {
 async fn write(storage: &Arc<dyn Storage>, record: Record, durable: bool) -> anyhow::Result<()> {
     storage.put(vec![record.into()]).await?;
     if durable {
-        // Quicker than to wait for its timer.
+        // Faster than waiting for the timer of the storage.
         storage.flush().await?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! On durable storage: what a block's write leaves of the speed.
+//! Allocation on durable storage: how much the writes of blocks cost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use seriatim_blocks::{BlockSize, DEFAULT_BLOCK_SIZE};
 use super::contestants::{Ours, TokioMutex, storage};
 use super::memory::FOLLOW;
 use super::threads::{as_float, nanoseconds_each, per_second};
-use super::timed::Timed;
+use super::timed::TimedBlocks;
 use super::{OPENDATA, place};
 use crate::measure::{Goal, Measure};
 use crate::sample::{median, medians};
@@ -16,7 +16,7 @@ use crate::suite::Run;
 
 const THREADS: usize = 4;
 
-/// A fixed size beside its own durable writes and beside the peer; a size that follows the rate beside memory.
+/// A fixed size compared with its own durable writes and with the peer; a size that follows the rate compared with memory.
 pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     run.progress("allocate_one on files, 4 threads");
     let (rounds, duration) = (run.pick(15, 31), Duration::from_millis(run.pick(100, 400)));
@@ -25,7 +25,7 @@ pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     let (ours, theirs) = (directory.path().join("ours"), directory.path().join("theirs"));
     std::fs::create_dir(&theirs)?;
     let cells = place::on_files(&ours);
-    let timed = Arc::new(Timed::new(place::blocks(&cells, "fixed")));
+    let timed = Arc::new(TimedBlocks::new(place::blocks(&cells, "fixed")));
     let contestants = runtime.block_on(async {
         let fixed = Ours(place::open(timed.clone(), BlockSize::default()).await?);
         let following = Ours(place::allocator(&cells, "following", FOLLOW).await?);
@@ -62,11 +62,11 @@ pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     let writes = per_second(median(&writes_ns[1..]));
     Ok(vec![
         rate()
-            .beside("4096 in each of its durable writes", writes * as_float(DEFAULT_BLOCK_SIZE))
+            .compared_with("4096 in each of its durable writes", writes * as_float(DEFAULT_BLOCK_SIZE))
             .goal(Goal::RatioAtLeast(0.9)),
-        rate().beside(format!("{OPENDATA}, tokio mutex, SlateDB without fsync"), per_second(peer_ns)),
+        rate().compared_with(format!("{OPENDATA}, tokio mutex, SlateDB without fsync"), per_second(peer_ns)),
         Measure::new("durable, size follows the rate, 4 threads", following_ns, "ns")
-            .beside("the same in memory", memory_ns)
+            .compared_with("the same in memory", memory_ns)
             .goal(Goal::RatioAtMost(2.0)),
     ])
 }

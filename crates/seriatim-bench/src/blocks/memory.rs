@@ -1,4 +1,4 @@
-//! One by one, in memory: what sharing costs.
+//! Allocation one by one, in memory: the cost of sharing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::measure::{Goal, Measure};
 use crate::sample::medians;
 use crate::suite::Run;
 
-/// A size that follows the rate: threads that do nothing else use up 4,096 numbers in the time of one wake-up.
+/// A size that follows the rate: threads that do nothing else use 4,096 numbers in the time of one wake-up.
 pub(super) const FOLLOW: BlockSize =
     BlockSize::Follow { writes_per_second: 20, min: DEFAULT_BLOCK_SIZE, max: 1 << 26 };
 
-/// The peers and we, with 1, 2 and 4 threads.
+/// All contestants, with 1, 2 and 4 threads.
 pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     let runtime = run.runtime()?;
     let contestants = runtime.block_on(async {
@@ -49,10 +49,10 @@ pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
         for (size, ours) in [("blocks of 4096", fixed), ("size follows the rate", following)] {
             let name = format!("allocate_one, {size}, {threads} thread{s}");
             let one = Measure::new(&name, ours, "ns");
-            measures.push(one.beside("fetch_add", bare).goal(Goal::RatioAtMost(1.3)));
+            measures.push(one.compared_with("fetch_add", bare).goal(Goal::RatioAtMost(1.3)));
             for (mutex, peer, times) in [("std", std, 3.0), ("tokio", tokio, 10.0)] {
                 let rate = Measure::new(&name, per_second(ours), "1/s");
-                let rate = rate.beside(format!("{OPENDATA}, {mutex} mutex"), per_second(peer));
+                let rate = rate.compared_with(format!("{OPENDATA}, {mutex} mutex"), per_second(peer));
                 measures.push(if threads == 4 { rate.goal(Goal::RatioAtLeast(times)) } else { rate });
             }
         }

@@ -1,5 +1,5 @@
-//! Block allocation beside a bare `fetch_add`, and beside OpenData's published allocator behind the mutexes with which
-//! its users share it.
+//! Block allocation compared with a bare `fetch_add`, and with OpenData's published allocator in the mutexes with which its users
+//! share it.
 
 mod contestants;
 mod durable;
@@ -14,7 +14,7 @@ use crate::suite::{Run, Suite};
 
 pub(crate) const SUITE: Suite = Suite {
     name: "blocks",
-    about: "allocate_one beside fetch_add and opendata-common; durable blocks; paced callers",
+    about: "allocate_one compared with fetch_add and opendata-common; durable blocks; paced callers",
     run,
     child: None,
 };

@@ -1,4 +1,4 @@
-//! Callers that are slower than the refill: they should never wait for storage.
+//! Callers that are slower than the refill of blocks: they should never wait for the storage.
 
 use std::sync::Arc;
 use std::thread;
@@ -12,21 +12,21 @@ use tokio::runtime::{Handle, Runtime};
 use super::contestants::{FetchAdd, Ours, TakeOne};
 use super::place;
 use super::threads::as_float;
-use super::timed::Timed;
+use super::timed::TimedBlocks;
 use crate::latency::Latencies;
 use crate::measure::{Goal, Measure};
 use crate::suite::Run;
 
 const CALLERS: u32 = 2;
-/// Between two bursts of a caller. It sleeps, so that the refill finds a processor.
+/// The pause between two bursts of a caller. The caller sleeps, so that the refill can use a processor.
 const PAUSE: Duration = Duration::from_micros(200);
-/// Callers take this part of what a store that does nothing else can refill. Disks have slow spells, in which they do a
-/// fraction of what they can.
+/// The callers' rate, as a part of the highest refill rate of the store. Disks are sometimes slow: then they reach only a
+/// fraction of their highest rate.
 const PART_OF_THE_REFILL_RATE: f64 = 0.1;
-/// Few enough that half a block lasts longer than a disk stands still.
+/// So few writes that half a block lasts longer than the longest stall of a disk.
 const FOLLOW: BlockSize = BlockSize::Follow { writes_per_second: 4, min: DEFAULT_BLOCK_SIZE, max: 1 << 24 };
 
-/// Every call is timed; the same calls to a bare `fetch_add` show what the machine alone does to them.
+/// Every call is timed; the same calls to a bare `fetch_add` show the influence of the machine alone.
 pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     run.progress("paced callers on files");
     let runtime = run.runtime()?;
@@ -51,7 +51,7 @@ fn compare(
     let duration = Duration::from_secs(run.pick(3, 10));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few hundred")]
     let burst = (rate * PAUSE.as_secs_f64() / f64::from(CALLERS)).ceil() as u64;
-    let blocks = Arc::new(Timed::new(place::blocks(cells, size_name)));
+    let blocks = Arc::new(TimedBlocks::new(place::blocks(cells, size_name)));
     let allocator = runtime.block_on(place::open(blocks.clone(), size))?;
     let ours = Arc::new(Ours(allocator.clone()));
     timed(runtime.handle(), &ours, burst, duration / 2)?;
@@ -69,7 +69,7 @@ fn compare(
     let micros = |latencies: &Latencies, quantile| latencies.quantile_ms(quantile) * 1e3;
     let quantile = |name: &str, quantile| {
         Measure::new(format!("{name}, {what}"), micros(&our, quantile), "µs")
-            .beside("fetch_add", micros(&bare, quantile))
+            .compared_with("fetch_add", micros(&bare, quantile))
     };
     let waited = format!("calls that waited for one of {} blocks, {what}", writes.len());
     Ok(vec![
@@ -80,7 +80,7 @@ fn compare(
     ])
 }
 
-/// How many blocks can be reserved one after another.
+/// How many blocks per second can be reserved one after another.
 async fn writes_per_second(blocks: &impl BlockStore) -> anyhow::Result<f64> {
     let (started, mut count) = (Instant::now(), 0);
     while started.elapsed() < Duration::from_secs(1) {
@@ -90,7 +90,7 @@ async fn writes_per_second(blocks: &impl BlockStore) -> anyhow::Result<f64> {
     Ok(as_float(count) / started.elapsed().as_secs_f64())
 }
 
-/// Each caller takes a burst, then pauses, for this long; all calls are timed.
+/// Each caller takes bursts with pauses between them, for this long; all calls are timed.
 fn timed<N: TakeOne>(
     runtime: &Handle,
     numbers: &Arc<N>,
@@ -120,7 +120,7 @@ async fn call<N: TakeOne>(numbers: &N, burst: u64, duration: Duration) -> anyhow
             times.record(before.elapsed());
         }
         next += PAUSE;
-        // A caller that is behind goes on at once.
+        // A caller that is late continues immediately.
         thread::sleep(next.saturating_duration_since(Instant::now()));
     }
     Ok(times)

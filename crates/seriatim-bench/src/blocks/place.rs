@@ -1,4 +1,4 @@
-//! Where blocks are kept: in memory, and on files.
+//! Where blocks are stored: in memory, and on files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) fn blocks(cells: &Cells, name: &str) -> StoredBlocks {
     StoredBlocks::new(Env::real(), cells.clone(), key, NumberRange::default())
 }
 
-/// An allocator on the block sequence of this name, its first block reserved.
+/// An allocator on the block sequence of this name, with its first block reserved.
 pub(super) async fn allocator(
     cells: &Cells,
     name: &str,
@@ -36,7 +36,7 @@ pub(super) async fn allocator(
     open(Arc::new(blocks(cells, name)), size).await
 }
 
-/// An allocator on these blocks, the first of them reserved.
+/// An allocator on these blocks, with the first of them reserved.
 pub(super) async fn open(
     blocks: Arc<dyn BlockStore>,
     size: BlockSize,

@@ -1,4 +1,4 @@
-//! Threads that take numbers as fast as they can.
+//! Threads that take numbers as fast as possible.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,11 +10,11 @@ use tokio::runtime::Handle;
 
 use super::contestants::Numbers;
 
-/// Fours of numbers between two looks at the stop sign.
+/// How many times four numbers are taken between two checks of the stop flag.
 const BATCH: u64 = 256;
 
-/// Lets threads take numbers for this long; how long one number took, in nanoseconds: the time that passed, divided by
-/// all that they took together.
+/// Lets threads take numbers for this long. Returns nanoseconds per number: the elapsed time divided by the count of all
+/// threads.
 pub(super) fn nanoseconds_each<N: Numbers>(
     runtime: &Handle,
     numbers: &Arc<N>,
@@ -24,7 +24,7 @@ pub(super) fn nanoseconds_each<N: Numbers>(
     let (ready, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let taken = thread::scope(|scope| {
         let taker = || {
-            // All begin together: a thread that is alone is quicker.
+            // All threads begin together: a single thread would be faster.
             ready.fetch_add(1, Ordering::Relaxed);
             while ready.load(Ordering::Relaxed) < threads as u64 {
                 thread::yield_now();
@@ -36,7 +36,7 @@ pub(super) fn nanoseconds_each<N: Numbers>(
         stop.store(true, Ordering::Relaxed);
         let joined =
             takers.into_iter().map(|taker| taker.join().map_err(|_| anyhow!("a thread panicked"))?);
-        joined.collect::<anyhow::Result<Vec<Taken>>>()
+        joined.collect::<anyhow::Result<Vec<ThreadRun>>>()
     })?;
     let started = taken.iter().map(|taken| taken.started).min().context("no threads")?;
     let ended = taken.iter().map(|taken| taken.ended).max().context("no threads")?;
@@ -44,20 +44,20 @@ pub(super) fn nanoseconds_each<N: Numbers>(
     Ok((ended - started).as_secs_f64() * 1e9 / as_float(count))
 }
 
-/// What one thread took.
-struct Taken {
+/// What one thread did.
+struct ThreadRun {
     started: Instant,
     ended: Instant,
     count: u64,
 }
 
-async fn take<N: Numbers>(numbers: &N, stop: &AtomicBool) -> anyhow::Result<Taken> {
+async fn take<N: Numbers>(numbers: &N, stop: &AtomicBool) -> anyhow::Result<ThreadRun> {
     let (started, mut count) = (Instant::now(), 0);
     while !stop.load(Ordering::Relaxed) {
         numbers.take_fours(BATCH).await?;
         count += BATCH * 4;
     }
-    Ok(Taken { started, ended: Instant::now(), count })
+    Ok(ThreadRun { started, ended: Instant::now(), count })
 }
 
 /// How many come in a second, if one takes so long.

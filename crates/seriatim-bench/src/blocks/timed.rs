@@ -1,4 +1,4 @@
-//! Blocks, with a stopwatch.
+//! A block store that measures its writes.
 
 use std::time::{Duration, Instant};
 
@@ -9,24 +9,24 @@ use seriatim_types::sync::Mutex;
 
 /// Measures how long each durable write of a block takes.
 #[derive(Debug)]
-pub(super) struct Timed {
+pub(super) struct TimedBlocks {
     blocks: StoredBlocks,
     times: Mutex<Vec<Duration>>,
 }
 
-impl Timed {
+impl TimedBlocks {
     pub(super) fn new(blocks: StoredBlocks) -> Self {
         Self { blocks, times: Mutex::default() }
     }
 
-    /// What the writes since the last look took.
+    /// The durations of the writes since the last call.
     pub(super) fn times(&self) -> Vec<Duration> {
         std::mem::take(&mut *self.times.lock())
     }
 }
 
 #[async_trait]
-impl BlockStore for Timed {
+impl BlockStore for TimedBlocks {
     fn first(&self) -> Number {
         self.blocks.first()
     }

@@ -1,8 +1,8 @@
-//! Durable gap-free commands beside a bare file, beside a file with fjall behind it, and beside PostgreSQL.
+//! Durable gap-free commands compared with a bare file, with a file and fjall, and with PostgreSQL.
 
-mod behind;
-mod beside_file;
-mod beside_postgres;
+mod compare_file;
+mod compare_postgres;
+mod file_then_fjall;
 mod profile;
 
 use std::path::Path;
@@ -18,19 +18,19 @@ use crate::suite::{Run, Suite};
 
 pub(crate) const SUITE: Suite = Suite {
     name: "engine",
-    about: "durable gap-free commands beside a bare file and beside PostgreSQL",
+    about: "durable gap-free commands compared with a bare file and with PostgreSQL",
     run,
     child: Some(profile::child),
 };
 
-/// Those who make invoices: all of them in one shop.
+/// The contestants: all of them make invoices in one shop.
 struct Contestants {
     shop: Arc<Shop>,
     hot: Arc<Invoices>,
     thousand: Arc<Invoices>,
     many: Arc<Invoices>,
     many_count: u64,
-    /// An event as it stands in the log.
+    /// The bytes of an event in the log.
     event: Vec<u8>,
 }
 
@@ -62,8 +62,8 @@ fn run(run: &Run) -> anyhow::Result<Vec<Measure>> {
     let runtime = run.runtime()?;
     let directory = run.directory("engine-")?;
     let contestants = Contestants::open(run, &runtime, &directory.path().join("ours"))?;
-    let mut measures = beside_file::measure(run, &runtime, &contestants, directory.path())?;
-    measures.extend(beside_postgres::measure(run, &runtime, &contestants)?);
+    let mut measures = compare_file::measure(run, &runtime, &contestants, directory.path())?;
+    measures.extend(compare_postgres::measure(run, &runtime, &contestants)?);
     runtime.block_on(contestants.shop.close())?;
     Ok(measures)
 }

@@ -1,4 +1,4 @@
-//! One load and nothing else, for a profiler: `perf record seriatim-bench engine --child DIR WORKSPACES IN_FLIGHT SECONDS`.
+//! One load without comparisons, for a profiler: `perf record seriatim-bench engine --child DIR WORKSPACES IN_FLIGHT SECONDS`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use crate::shop::{Invoices, Shop};
 use crate::suite;
 use crate::writers::drive;
 
-/// Makes the workspaces in an empty directory and lets writers have them.
-#[expect(clippy::print_stdout, reason = "whoever profiles reads it")]
+/// Makes the workspaces in an empty directory and lets writers use them.
+#[expect(clippy::print_stdout, reason = "the user of the profiler reads it")]
 pub(super) fn child(words: &[String]) -> anyhow::Result<()> {
     let [directory, workspaces, in_flight, seconds] = words else {
-        bail!("it takes four words, not {}", words.len());
+        bail!("the process takes four arguments, not {}", words.len());
     };
     let (workspaces, in_flight, seconds) = (workspaces.parse()?, in_flight.parse()?, seconds.parse()?);
     let runtime = suite::runtime()?;

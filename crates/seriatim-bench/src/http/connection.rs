@@ -1,5 +1,5 @@
-//! A connection that is kept open, with just as much HTTP as a load needs: what the client costs is taken from the server,
-//! which runs on the same cores.
+//! A connection that stays open, with only as much HTTP as the load needs. The client uses the same cores as the server, so it has
+//! to be cheap.
 
 use std::net::SocketAddr;
 
@@ -14,7 +14,7 @@ pub(super) struct Answer {
     pub(super) body: String,
 }
 
-/// A connection. Its requests go one after the other.
+/// A connection. It sends one request at a time.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
@@ -44,7 +44,7 @@ impl Connection {
     }
 
     /// Sends a request and waits for its answer.
-    pub(super) async fn ask(&mut self, request: &[u8]) -> anyhow::Result<Answer> {
+    pub(super) async fn send(&mut self, request: &[u8]) -> anyhow::Result<Answer> {
         self.stream.write_all(request).await?;
         let (status, end) = self.head().await?;
         let head = std::str::from_utf8(&self.received[..end])?;
@@ -69,7 +69,7 @@ impl Connection {
         Ok(status)
     }
 
-    /// Reads until this has come.
+    /// Reads until this text has arrived.
     pub(super) async fn until(&mut self, text: &str) -> anyhow::Result<()> {
         while !self.received.windows(text.len()).any(|window| window == text.as_bytes()) {
             self.receive().await?;
@@ -91,7 +91,7 @@ impl Connection {
 
     async fn receive(&mut self) -> anyhow::Result<()> {
         if self.stream.read_buf(&mut self.received).await? == 0 {
-            bail!("the server has closed the connection");
+            bail!("the server closed the connection");
         }
         Ok(())
     }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn answers_are_taken_apart_however_they_are_cut() {
+    async fn answers_are_parsed_in_pieces_of_any_size() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = tokio::spawn(async move {
@@ -117,10 +117,10 @@ mod tests {
             stream
         });
         let mut connection = Connection::open(address).await.unwrap();
-        let first = connection.ask(b"a").await.unwrap();
+        let first = connection.send(b"a").await.unwrap();
         assert_eq!(first, Answer { status: 201, body: "one".to_owned() });
-        assert_eq!(connection.ask(b"b").await.unwrap(), Answer { status: 503, body: String::new() });
+        assert_eq!(connection.send(b"b").await.unwrap(), Answer { status: 503, body: String::new() });
         drop(server.await.unwrap());
-        assert!(connection.ask(b"c").await.is_err());
+        assert!(connection.send(b"c").await.is_err());
     }
 }

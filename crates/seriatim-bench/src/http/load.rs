@@ -1,4 +1,4 @@
-//! Clients that make invoices over connections of their own.
+//! Clients that make invoices, each on its own connection.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use super::connection::{Connection, post};
 use crate::shop::invoice_json;
 use crate::writers::Durable;
 
-/// How long a client waits that is told that the server is busy.
+/// How long a client waits before it retries when the server is busy.
 const BUSY_WAIT: Duration = Duration::from_millis(5);
 
-/// As many connections as there are writers; each makes invoices in the same workspace.
+/// One connection for each writer; all make invoices in the same workspace.
 #[derive(Debug)]
 pub(super) struct Clients {
     connections: Vec<Mutex<Connection>>,
@@ -24,9 +24,9 @@ pub(super) struct Clients {
     address: SocketAddr,
 }
 
-/// Makes a workspace; its id.
+/// Makes a workspace, and returns its id.
 pub(super) async fn workspace(connection: &mut Connection) -> anyhow::Result<u64> {
-    let answer = connection.ask(&post("/v1/apps/shop/workspaces", r#"{"kind":"store"}"#)).await?;
+    let answer = connection.send(&post("/v1/apps/shop/workspaces", r#"{"kind":"store"}"#)).await?;
     ensure!(answer.status == 201, "no workspace: {answer:?}");
     let answer: Value = serde_json::from_str(&answer.body)?;
     answer["id"].as_u64().context("a workspace without an id")
@@ -47,10 +47,10 @@ impl Clients {
         })
     }
 
-    /// An error unless the numbers are complete; how many there are.
+    /// Checks that the numbers are complete, and returns how many there are.
     pub(super) async fn check(&self) -> anyhow::Result<u64> {
         let request = format!("GET {} HTTP/1.1\r\nhost: localhost\r\n\r\n", self.audit);
-        let answer = Connection::open(self.address).await?.ask(request.as_bytes()).await?;
+        let answer = Connection::open(self.address).await?.send(request.as_bytes()).await?;
         let audit: Value = serde_json::from_str(&answer.body)?;
         let (last, count) = (audit["last"].as_u64(), audit["count"].as_u64());
         ensure!(last == count && audit["gaps"] == serde_json::json!([]), "not gap-free: {}", answer.body);
@@ -60,10 +60,10 @@ impl Clients {
 
 impl Durable for Clients {
     async fn write(&self, writer: usize) -> anyhow::Result<()> {
-        // Each writer has its own: it never waits here.
+        // Each writer has its own connection, so this lock never waits.
         let mut connection = self.connections[writer].lock().await;
         loop {
-            let answer = connection.ask(&self.request).await?;
+            let answer = connection.send(&self.request).await?;
             match answer.status {
                 201 => return Ok(()),
                 503 if answer.body.contains("\"busy\"") => tokio::time::sleep(BUSY_WAIT).await,

@@ -1,4 +1,4 @@
-//! Ten thousand open event streams over workspaces in which almost nothing happens.
+//! Ten thousand open event streams of workspaces with almost no events.
 
 use anyhow::ensure;
 
@@ -33,21 +33,21 @@ pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
             streams.push(stream);
         }
         let open = server.resident()?;
-        // Each must still work: everybody gets the one event of their workspace.
+        // Each stream must still work: it receives the one event of its workspace.
         for workspace in &workspaces {
             let path = format!("/v1/apps/shop/workspaces/{workspace}/commands");
-            let answer = own.ask(&post(&path, &invoice_json())).await?;
+            let answer = own.send(&post(&path, &invoice_json())).await?;
             ensure!(answer.status == 201, "{answer:?}");
         }
         for stream in &mut streams {
             stream.until("\"workspace_offset\":1").await?;
         }
-        let told = server.resident()?;
+        let sent = server.resident()?;
         #[expect(clippy::cast_precision_loss, reason = "kilobytes")]
         let each = |bytes: u64| bytes.saturating_sub(before) as f64 / count as f64 / 1e3;
         Ok(vec![
             Measure::new(format!("server's memory for each of {count} open event streams"), each(open), "kB"),
-            Measure::new("the same, when each has sent an event", each(told), "kB"),
+            Measure::new("the same, when each has sent an event", each(sent), "kB"),
         ])
     })
 }

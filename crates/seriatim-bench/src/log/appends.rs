@@ -1,4 +1,4 @@
-//! Durable appends of many waiting writers, beside a bare preallocated file with the same grouping.
+//! Durable appends of many waiting writers, compared with a bare preallocated file with the same grouping.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::writers::{Driven, Durable, drive};
 
 const APPLICATION: u32 = 1;
 
-/// Every number of writers on every number of partitions, in one run.
+/// Measures each combination of writers and partitions.
 pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     let mut measures = Vec::new();
     for partitions in [1, 16] {
@@ -41,7 +41,7 @@ fn compare(run: &Run, writers: usize, partitions: u16) -> anyhow::Result<Vec<Mea
     let ours = Arc::new(runtime.block_on(Appends::take(storage.log(), partitions))?);
     let file = Arc::new(BareFileWriters {
         file: BareFile::create(&directory.path().join("bare"))?,
-        bytes: ours.lanes[0].entries.as_bytes().to_vec(),
+        bytes: ours.owned[0].entries.as_bytes().to_vec(),
     });
 
     let [our_rounds, peer_rounds] = rounds(
@@ -55,7 +55,7 @@ fn compare(run: &Run, writers: usize, partitions: u16) -> anyhow::Result<Vec<Mea
     let measure = |name: &str, unit, value: fn(&Driven) -> f64| {
         let [ours, peer] =
             [&our_rounds, &peer_rounds].map(|rounds| median(&rounds.iter().map(value).collect::<Vec<_>>()));
-        Measure::new(format!("{name}, {what}"), ours, unit).beside("bare file", peer)
+        Measure::new(format!("{name}, {what}"), ours, unit).compared_with("bare file", peer)
     };
     let rate = measure("durable appends", "1/s", |driven| driven.per_second);
     if writers < 64 {
@@ -71,11 +71,11 @@ fn compare(run: &Run, writers: usize, partitions: u16) -> anyhow::Result<Vec<Mea
 /// Ours: every writer has a partition, and all writers of a partition share its owner.
 struct Appends {
     log: Log,
-    lanes: Vec<Lane>,
+    owned: Vec<OwnedPartition>,
 }
 
-/// One partition and what is appended to it over and over.
-struct Lane {
+/// One partition and the entries that are appended to it repeatedly.
+struct OwnedPartition {
     owner: Owner,
     entries: Entries,
     next: Mutex<PartitionOffset>,
@@ -85,20 +85,23 @@ impl Appends {
     async fn take(log: &Log, partitions: u16) -> anyhow::Result<Self> {
         let partitions: Vec<_> = (0..partitions).map(|id| Partition::new(APPLICATION, id)).collect();
         let owners = log.take_all(&partitions).await?;
-        let lane = |owner: Owner| {
-            Ok(Lane {
+        let own = |owner: Owner| {
+            Ok(OwnedPartition {
                 entries: events::entries(owner.next_append_id(), 1)?,
                 next: Mutex::new(owner.tail()),
                 owner,
             })
         };
-        Ok(Self { log: log.clone(), lanes: owners.into_iter().map(lane).collect::<anyhow::Result<_>>()? })
+        Ok(Self { log: log.clone(), owned: owners.into_iter().map(own).collect::<anyhow::Result<_>>()? })
     }
 
-    /// Takes the next offset of a lane and submits there; others may submit before the answer.
-    fn submit(&self, lane: &Lane) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + Send + use<>> {
-        let mut next = lane.next.lock();
-        let answer = self.log.append(&lane.owner, *next, &lane.entries);
+    /// Submits an append at the next offset of a partition; other writers may submit before it is answered.
+    fn submit(
+        &self,
+        partition: &OwnedPartition,
+    ) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + Send + use<>> {
+        let mut next = partition.next.lock();
+        let answer = self.log.append(&partition.owner, *next, &partition.entries);
         *next = next.next().context("the offsets end")?;
         Ok(async move {
             answer.await?;
@@ -109,7 +112,7 @@ impl Appends {
 
 impl Durable for Appends {
     async fn write(&self, writer: usize) -> anyhow::Result<()> {
-        self.submit(&self.lanes[writer % self.lanes.len()])?.await
+        self.submit(&self.owned[writer % self.owned.len()])?.await
     }
 }
 

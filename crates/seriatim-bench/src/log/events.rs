@@ -3,7 +3,7 @@
 use seriatim_storage::{Digest, Draw, Entries, Header, Log, Owner};
 use seriatim_types::{AppendId, Number, SequenceId, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset};
 
-/// Of an encoded entry: a header with two draws has 155, the rest is body.
+/// The size of an encoded entry: 155 bytes for a header with two draws, the rest for the body.
 pub(super) const ENTRY_BYTES: usize = 450;
 const BODY_BYTES: usize = ENTRY_BYTES - 155;
 
@@ -29,8 +29,8 @@ pub(super) fn entries(append: AppendId, count: usize) -> anyhow::Result<Entries>
     Ok(entries)
 }
 
-/// Appends at least so many bytes to a partition that nobody has appended to since it was taken, so many entries at
-/// once; returns how many events that were. The same entries over and over: what they say is of no matter here.
+/// Appends at least `bytes` bytes to a partition, `at_once` entries per append, and returns the number of events. Nothing was
+/// appended to the partition since it was taken. The same entries are repeated: their content is not relevant here.
 pub(super) async fn fill(log: &Log, owner: &Owner, bytes: u64, at_once: usize) -> anyhow::Result<u64> {
     let entries = entries(owner.next_append_id(), at_once)?;
     let appends = bytes.div_ceil(entries.as_bytes().len() as u64);
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_entry_has_the_size_that_is_said() {
+    fn every_entry_has_the_stated_size() {
         let append = AppendId { epoch: Epoch::FIRST, counter: 0 };
         assert_eq!(entries(append, 1).unwrap().as_bytes().len(), ENTRY_BYTES);
         assert_eq!(entries(append, 3).unwrap().as_bytes().len(), 3 * ENTRY_BYTES);

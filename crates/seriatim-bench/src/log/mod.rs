@@ -1,4 +1,4 @@
-//! The storage ports beside a bare file and beside plain fjall.
+//! The storage ports compared with a bare file and with plain fjall.
 
 mod appends;
 mod events;
@@ -14,7 +14,7 @@ use crate::suite::{Run, Suite};
 
 pub(crate) const SUITE: Suite = Suite {
     name: "log",
-    about: "durable appends beside a bare file, reads, the store beside fjall, opening",
+    about: "durable appends compared with a bare file, reads, the store compared with fjall, opening",
     run,
     child: Some(visit::child),
 };

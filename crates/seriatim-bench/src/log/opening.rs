@@ -1,5 +1,5 @@
-//! Opening after a kill and after a clean stop: a long log and a large store beside short and small ones, and beside
-//! plain fjall.
+//! Opening after a kill and after a clean stop: a long log and a large store compared with short and small ones, and with plain
+//! fjall.
 
 use std::collections::HashMap;
 
@@ -8,12 +8,12 @@ use crate::measure::{Goal, Measure};
 use crate::sample::median;
 use crate::suite::Run;
 
-/// Pairs that have the bytes of one segment of the log.
+/// Pairs with the same number of bytes as one segment of the log.
 const SEGMENT_PAIRS: u64 = 65_536;
-/// Above a whole number of segments, so that the last segment is equally full whatever the size.
+/// Pairs in addition to a whole number of segments, so that the last segment is equally full for each size.
 const REST_PAIRS: u64 = 8_000;
 
-/// Two sizes of ours and of the peer's, each opened again and again.
+/// Two sizes of our storage and of the peer's, each opened repeatedly.
 pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     let sizes = run.pick([1, 3], [3, 30]).map(|segments| segments * SEGMENT_PAIRS + REST_PAIRS);
     let mut directories = Vec::new();
@@ -25,12 +25,12 @@ pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
             directories.push((side, pairs, directory));
         }
     }
-    run.progress("opening, again and again");
-    // What nobody has tidied up when a kill ends the visit: the same for every size.
+    run.progress("opening, repeatedly");
+    // What is written before a kill ends the visit, and is left for the next opening: the same for every size.
     let added = run.pick(8_000, 16_000);
     let mut times: HashMap<_, Vec<f64>> = HashMap::new();
     for _ in 0..run.pick(3, 7) {
-        // What a visit finds is what the one before it left.
+        // A visit finds what the previous visit left.
         for (ending, left) in [(Ending::Kill, Ending::Close), (Ending::Close, Ending::Kill)] {
             for (side, pairs, directory) in &mut directories {
                 let opened_ms = directory.visit(added, ending)?;
@@ -49,8 +49,8 @@ pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
         let fjall = found(Side::Fjall, large, left);
         let by_size = Measure::new(format!("{name}, by size"), ours, "ms");
         let small = format!("ours with {}", gigabytes(small));
-        measures.push(by_size.beside(small, short).goal(Goal::RatioAtMost(1.2)));
-        let by_peer = Measure::new(name, ours, "ms").beside("plain fjall, store only", fjall);
+        measures.push(by_size.compared_with(small, short).goal(Goal::RatioAtMost(1.2)));
+        let by_peer = Measure::new(name, ours, "ms").compared_with("plain fjall, store only", fjall);
         measures.push(by_peer.goal(Goal::AtMost(most_ms)));
     }
     Ok(measures)

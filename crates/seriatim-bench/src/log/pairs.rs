@@ -1,4 +1,4 @@
-//! The pairs that are written to a store: pair `i` has a key and a value of its own, in no order.
+//! The pairs that are written to a store: each pair has its own key and value, and consecutive pairs have scattered keys.
 
 use std::ops::Range;
 
@@ -9,15 +9,15 @@ use crate::peer::PlainFjall;
 /// Pairs of one batch: as many as a partition lets wait before it flushes.
 pub(super) const BATCH_PAIRS: usize = 500;
 
-/// Something that keeps pairs.
+/// Something that stores pairs.
 pub(super) trait Pairs {
     /// Writes a batch, buffered.
     async fn write(&self, pairs: Range<u64>, value_bytes: usize) -> anyhow::Result<()>;
 
-    /// Whether a pair is there.
+    /// Whether a pair exists.
     async fn has(&self, pair: u64) -> anyhow::Result<bool>;
 
-    /// Whether all of these are there, asked for together.
+    /// Whether all these pairs exist, read together.
     async fn has_all(&self, pairs: Range<u64>) -> anyhow::Result<bool>;
 }
 
@@ -38,7 +38,7 @@ struct PairKey {
 
 impl PairKey {
     fn new(pair: u64) -> Self {
-        // Multiplying by an odd number scatters the pairs and lets no two meet.
+        // Multiplying by an odd number scatters the keys and keeps them distinct.
         let scattered = pair.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut partition = *b"records:........";
         partition[8..].copy_from_slice(&(scattered >> 8).to_be_bytes());
@@ -58,7 +58,7 @@ impl PairKey {
     }
 }
 
-/// The value of a pair: bytes that do not compress, so that a store has the size it is said to have.
+/// The value of a pair: bytes that do not compress, so that the store has the expected size.
 fn value(pair: u64, bytes: usize, buffer: &mut Vec<u8>) {
     buffer.clear();
     let mut state = pair | 1;

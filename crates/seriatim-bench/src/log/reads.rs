@@ -1,4 +1,4 @@
-//! The log read from its beginning to its end, beside a bare read of the same files.
+//! The log read from its beginning to its end, compared with a bare read of the same files.
 
 use std::fs::File;
 use std::io::Read;
@@ -15,9 +15,9 @@ use crate::sample::medians;
 use crate::suite::Run;
 
 const PARTITION: Partition = Partition::new(1, 0);
-/// Of one append while the log is filled, and so of one frame: what many waiting writers bring together.
+/// Entries of one append while the log is filled, and so of one frame: as many as many waiting writers would write together.
 const APPEND_ENTRIES: usize = 500;
-/// What a reader asks for at once. Larger answers are slower: their memory goes back to the system and comes again.
+/// The size of one read. Larger answers are slower: their memory is returned to the system and allocated again.
 const LIMIT: ReadLimit = ReadLimit { entries: usize::MAX, bytes: CHUNK_BYTES };
 const CHUNK_BYTES: usize = 256 << 10;
 
@@ -53,7 +53,7 @@ pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     )?;
     runtime.block_on(storage.close())?;
     let measure = Measure::new("sequential read, warm, 256 KiB at a time", ours, "events/s");
-    let measure = measure.beside("bare read of the same files", bare);
+    let measure = measure.compared_with("bare read of the same files", bare);
     Ok(vec![measure.goal(Goal::AtLeast(1e6))])
 }
 
@@ -62,7 +62,7 @@ fn per_second(events: u64, started: Instant) -> f64 {
     events as f64 / started.elapsed().as_secs_f64()
 }
 
-/// Reads every entry and looks at its header; says how many there were.
+/// Reads every entry and checks its header; returns how many there were.
 async fn read_all(log: &Log) -> anyhow::Result<u64> {
     let (mut next, mut count) = (PartitionOffset::FIRST, 0);
     loop {
@@ -93,7 +93,7 @@ fn segments(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Reads so many bytes of the files, one after the other.
+/// Reads this many bytes of the files, one file after the other.
 fn read_files(files: &[PathBuf], bytes: u64) -> anyhow::Result<()> {
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut left = usize::try_from(bytes)?;

@@ -1,4 +1,4 @@
-//! The store: buffered batched writes and gets, beside plain fjall.
+//! The store: buffered batched writes and gets, compared with plain fjall.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::suite::Run;
 
 const PEER: &str = "plain fjall";
 const VALUE_BYTES: usize = 200;
-/// Keys of one `get_many`: the loads of as many waiting commands.
+/// Keys of one `get_many`: the loads of 64 waiting commands.
 const TOGETHER: u32 = 64;
 
 /// Writes, then reads what was written.
@@ -47,7 +47,8 @@ pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     )?;
     runtime.block_on(storage.close())?;
 
-    let measure = |name: String, [ours, peer]: [f64; 2]| Measure::new(name, ours, "1/s").beside(PEER, peer);
+    let measure =
+        |name: String, [ours, peer]: [f64; 2]| Measure::new(name, ours, "1/s").compared_with(PEER, peer);
     Ok(vec![
         measure(format!("buffered writes in batches of {}", pairs::BATCH_PAIRS), written),
         measure("gets, one by one".to_owned(), got),
@@ -63,7 +64,7 @@ fn write(runtime: &Runtime, target: &impl Pairs, next: &Cell<u64>, count: u32) -
     Ok(f64::from(count) / started.elapsed().as_secs_f64())
 }
 
-/// Pairs that are there, from all over the store.
+/// Existing pairs, spread over the whole store.
 fn spread(stored: u64, count: u32) -> impl Iterator<Item = u64> {
     (0..u64::from(count)).map(move |i| i.wrapping_mul(7_919) % stored)
 }

@@ -1,4 +1,4 @@
-//! A directory that one process after the other opens, writes to and leaves: by closing it, or by being killed.
+//! A directory that processes open and write to, one after the other. Each process closes it, or is killed.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -16,11 +16,11 @@ use super::{events, pairs, storage};
 use crate::peer::PlainFjall;
 use crate::suite::{self, Run};
 
-/// What a pair adds to the store, and what is appended to the log for it.
+/// The bytes that a pair adds to the store, and that are appended to the log for it.
 pub(super) const PAIR_BYTES: u64 = 1_024;
 const VALUE_BYTES: usize = 1_000;
 const PARTITIONS: u16 = 16;
-/// Of one append: many, so that the time goes into opening and not into syncs.
+/// Entries of one append: many, so that writing takes few syncs.
 const APPEND_ENTRIES: usize = 2_000;
 
 /// Whose directory it is.
@@ -30,7 +30,7 @@ pub(super) enum Side {
     Fjall,
 }
 
-/// How a process leaves it.
+/// How a process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Ending {
     Close,
@@ -47,7 +47,7 @@ impl Ending {
     }
 }
 
-/// The directory, and how many pairs it has had.
+/// The directory, and how many pairs were written to it.
 #[derive(Debug)]
 pub(super) struct Directory<'a> {
     run: &'a Run,
@@ -63,36 +63,36 @@ impl<'a> Directory<'a> {
         Ok(Self { run, side, place, pairs: 0 })
     }
 
-    /// Has a process open it and write so many pairs, and as many bytes to the log; says how long opening took, in ms.
+    /// Starts a process that opens it and writes this many pairs, and as many bytes to the log. Returns how long opening took, in ms.
     pub(super) fn visit(&mut self, pairs: u64, ending: Ending) -> anyhow::Result<f64> {
-        let place = self.place.path().to_str().context("a path that is no text")?;
+        let place = self.place.path().to_str().context("the path is not valid Unicode")?;
         let (first, end) = (self.pairs.to_string(), (self.pairs + pairs).to_string());
         let side = if self.side == Side::Ours { "ours" } else { "fjall" };
-        let ends = if ending == Ending::Close { "close" } else { "go-on" };
+        let ends = if ending == Ending::Close { "close" } else { "keep-running" };
         let mut command = self.run.child(&[side, place, &first, &end, ends])?;
         let mut child = command.stdout(Stdio::piped()).spawn()?;
         self.pairs += pairs;
 
         let lines = child.stdout.take().context("a process without output")?;
         let mut lines = BufReader::new(lines).lines();
-        let opened = lines.next().context("it ended before it had opened")?;
-        let written = lines.next().context("it ended before it had written")?;
+        let opened = lines.next().context("the process ended before it had opened the directory")?;
+        let written = lines.next().context("the process ended before it had written")?;
         if ending == Ending::Kill {
             child.kill()?;
         }
         let status = child.wait()?;
-        ensure!(status.success() == (ending == Ending::Close), "it ended with {status}");
-        ensure!(written? == "written", "it said something else");
-        // Else the next opening, here or in another directory, would share the disk with what this visit has written.
+        ensure!(status.success() == (ending == Ending::Close), "the process ended with {status}");
+        ensure!(written? == "written", "the process printed something else");
+        // Without this, the next opening would share the disk with the writes of this visit.
         rustix::fs::syncfs(File::open(self.place.path())?)?;
         Ok(opened?.parse()?)
     }
 }
 
-/// The process: opens, says how long that took, writes, says so, and closes or goes on until it is killed.
+/// The process: it opens, prints how long that took, writes, prints that, and then closes or continues until it is killed.
 pub(super) fn child(words: &[String]) -> anyhow::Result<()> {
     let [side, place, first, end, ending] = words else {
-        bail!("it takes five words, not {}", words.len());
+        bail!("the process takes five arguments, not {}", words.len());
     };
     let (place, pairs) = (Path::new(place), first.parse()?..end.parse()?);
     let runtime = suite::runtime()?;
@@ -109,15 +109,15 @@ async fn visit_ours(place: &Path, pairs: Range<u64>, close: bool) -> anyhow::Res
     let partitions: Vec<_> = (0..PARTITIONS).map(|id| Partition::new(1, id)).collect();
     let owners = storage.log().take_all(&partitions).await?;
     check_first(storage.store(), &pairs).await?;
-    say(&opened_ms(started))?;
+    print_line(&opened_ms(started))?;
 
-    // The log first: a kill then finds the store amid its writes.
+    // The log first, so that a kill happens during writes of the store.
     let bytes = (pairs.end - pairs.start) * PAIR_BYTES;
     events::fill(storage.log(), &owners[0], bytes, APPEND_ENTRIES).await?;
     pairs::fill(storage.store(), pairs.clone(), VALUE_BYTES).await?;
-    // What is only gathered would be gone with the process.
+    // Data that is only in memory would be lost with the process.
     storage.store().sync().await?;
-    say("written")?;
+    print_line("written")?;
     if close {
         return Ok(storage.close().await?);
     }
@@ -128,23 +128,23 @@ async fn visit_fjall(place: &Path, pairs: Range<u64>, close: bool) -> anyhow::Re
     let started = Instant::now();
     let fjall = PlainFjall::open(place)?;
     check_first(&fjall, &pairs).await?;
-    say(&opened_ms(started))?;
+    print_line(&opened_ms(started))?;
 
     pairs::fill(&fjall, pairs.clone(), VALUE_BYTES).await?;
-    say("written")?;
+    print_line("written")?;
     if close {
         return fjall.close();
     }
     write_on(&fjall, pairs.end).await
 }
 
-/// Opened means that a read is answered.
+/// The storage counts as open when it answers a read.
 async fn check_first(store: &impl Pairs, pairs: &Range<u64>) -> anyhow::Result<()> {
-    ensure!(store.has(0).await? == (pairs.start > 0), "the first pair is not what it should be");
+    ensure!(store.has(0).await? == (pairs.start > 0), "the first pair is not as expected");
     Ok(())
 }
 
-/// Overwrites one batch over and over, until the process is killed.
+/// Overwrites one batch repeatedly, until the process is killed.
 async fn write_on(store: &impl Pairs, first: u64) -> anyhow::Result<()> {
     loop {
         store.write(first..first + pairs::BATCH_PAIRS as u64, VALUE_BYTES).await?;
@@ -155,7 +155,7 @@ fn opened_ms(started: Instant) -> String {
     (started.elapsed().as_secs_f64() * 1e3).to_string()
 }
 
-fn say(line: &str) -> anyhow::Result<()> {
+fn print_line(line: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;
     Ok(out.flush()?)

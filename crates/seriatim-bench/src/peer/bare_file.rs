@@ -1,8 +1,8 @@
-//! A bare preallocated file with one committer: the most that a durable log on this disk could reach.
+//! A bare preallocated file with one committer: the highest rate that a durable log on this disk could reach.
 //!
-//! It waits the way ours does: as many tasks on the same runtime, each awaiting its own answer. Whatever waits when the
-//! committer comes round is written by one `pwrite` and made durable by one `fdatasync`. There is nothing else: no
-//! checksum, no frame, no condition, no way to read it back.
+//! Writers wait as they do with our log: the same number of tasks on the same runtime, each awaiting its own answer. In each round
+//! the committer writes everything that waits with one `pwrite` and makes it durable with one `fdatasync`. There is nothing
+//! else: no checksum, no frame, no condition, no way to read it back.
 
 use std::fs::File;
 use std::mem;
@@ -15,23 +15,23 @@ use rustix::fs::FallocateFlags;
 use seriatim_types::sync::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
-/// What is preallocated at once: so much that a round hardly ever waits for more.
+/// The size of one preallocation: so large that rounds rarely wait for the next one.
 const STEP_BYTES: u64 = 1 << 30;
 
 /// The file. Dropping it ends its committer.
 #[derive(Debug)]
 pub(crate) struct BareFile {
-    shared: Arc<Shared>,
+    queue: Arc<Queue>,
     committer: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct Queue {
     waiting: Mutex<Waiting>,
     wake: Condvar,
 }
 
-/// What the next write and sync will cover.
+/// What the next write and sync cover.
 #[derive(Debug, Default)]
 struct Waiting {
     bytes: Vec<u8>,
@@ -39,7 +39,7 @@ struct Waiting {
     closed: bool,
 }
 
-impl Shared {
+impl Queue {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock()
     }
@@ -51,14 +51,14 @@ impl BareFile {
         let file = File::create_new(path)?;
         preallocate(&file, 0)?;
         file.sync_all()?;
-        let shared = Arc::new(Shared::default());
+        let queue = Arc::new(Queue::default());
         let committer = std::thread::Builder::new().name("bare-file".to_owned());
         let committer = committer.spawn({
-            let shared = shared.clone();
-            // An answer that is dropped tells the writers that it failed.
-            move || drop(commit(&shared, &file))
+            let queue = queue.clone();
+            // If the committer fails, the answers are dropped, and the writers get an error.
+            move || drop(commit(&queue, &file))
         })?;
-        Ok(Self { shared, committer: Some(committer) })
+        Ok(Self { queue, committer: Some(committer) })
     }
 
     /// Adds bytes to the end of the file; durable when it returns.
@@ -68,13 +68,13 @@ impl BareFile {
 
     fn submit(&self, bytes: &[u8]) -> oneshot::Receiver<()> {
         let (answer, answered) = oneshot::channel();
-        let mut waiting = self.shared.lock();
+        let mut waiting = self.queue.lock();
         let first = waiting.answers.is_empty();
         waiting.bytes.extend_from_slice(bytes);
         waiting.answers.push(answer);
         drop(waiting);
         if first {
-            self.shared.wake.notify_one();
+            self.queue.wake.notify_one();
         }
         answered
     }
@@ -82,22 +82,22 @@ impl BareFile {
 
 impl Drop for BareFile {
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
-        self.shared.wake.notify_one();
+        self.queue.lock().closed = true;
+        self.queue.wake.notify_one();
         if let Some(committer) = self.committer.take() {
-            // Whoever it failed has been told.
+            // If it failed, the writers got an error.
             let _ = committer.join();
         }
     }
 }
 
-fn commit(shared: &Shared, file: &File) -> anyhow::Result<()> {
+fn commit(queue: &Queue, file: &File) -> anyhow::Result<()> {
     let (mut end, mut preallocated) = (0, STEP_BYTES);
     let (mut bytes, mut answers) = (Vec::new(), Vec::new());
     loop {
-        let waiting = shared.lock();
+        let waiting = queue.lock();
         let idle = |waiting: &mut Waiting| waiting.answers.is_empty() && !waiting.closed;
-        let mut waiting = shared.wake.wait_while(waiting, idle);
+        let mut waiting = queue.wake.wait_while(waiting, idle);
         if waiting.answers.is_empty() {
             return Ok(());
         }
@@ -115,7 +115,7 @@ fn commit(shared: &Shared, file: &File) -> anyhow::Result<()> {
         end = next;
         bytes.clear();
         for answer in answers.drain(..) {
-            // A writer that has gone does not wait for its answer.
+            // The writer may have stopped waiting for its answer.
             let _ = answer.send(());
         }
     }
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_appended_lies_in_the_file_in_order() {
+    fn appended_bytes_are_in_the_file_in_order() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         let file = BareFile::create(&path).unwrap();

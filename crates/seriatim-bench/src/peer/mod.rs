@@ -1,4 +1,4 @@
-//! Those beside whom more than one suite measures.
+//! Peers that more than one suite uses.
 
 mod bare_file;
 mod plain_fjall;
@@ -14,7 +14,7 @@ pub(crate) use umadb::UmaDb;
 #[cfg(feature = "umadb")]
 pub(crate) use umadb::serve as serve_umadb;
 
-/// A port of loopback that nobody listens on, for servers that bind by themselves.
+/// A free port on loopback, for servers that bind it themselves.
 fn free_port() -> std::io::Result<u16> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

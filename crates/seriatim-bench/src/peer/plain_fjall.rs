@@ -1,4 +1,4 @@
-//! fjall with nothing in front of it, with a cache as large as our store has.
+//! Plain fjall, with a cache as large as that of our store.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ pub(crate) struct PlainFjall {
 }
 
 impl PlainFjall {
-    /// Opens a directory, made if it is not there.
+    /// Opens a directory, and creates it if it does not exist.
     pub(crate) fn open(directory: &Path) -> anyhow::Result<Self> {
         let database = Database::builder(directory)
             .max_journaling_size(64 << 20)
@@ -37,7 +37,7 @@ impl PlainFjall {
         Ok(self.keyspace.get(key)?)
     }
 
-    /// What fjall knows as a clean stop: the journal is synced.
+    /// The clean stop of fjall: the journal is synced.
     pub(crate) fn close(self) -> anyhow::Result<()> {
         Ok(self.database.persist(PersistMode::SyncAll)?)
     }

@@ -1,7 +1,7 @@
-//! A PostgreSQL server of our own: Debian's packages, its defaults, on loopback, in a directory that goes away.
+//! A PostgreSQL server for the comparison: Debian's packages, default settings, on loopback, in a temporary directory.
 //!
-//! Clients are those of `pgbench`, which comes with the server: written in C, prepared statements, one transaction after
-//! the other. A commit is durable before it is answered, which is the default.
+//! The clients are those of `pgbench`, which is installed with the server: written in C, prepared statements, one transaction
+//! after the other. A commit is durable before it is answered, which is the default.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,17 +13,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use rustix::process::{Pid, Signal, getuid, kill_process};
 
-/// Where Debian puts the versions.
+/// The folder where Debian installs all versions.
 const PLACE: &str = "/usr/lib/postgresql";
-/// Whom the server runs as when this program runs as root, which it refuses.
+/// The user that runs the server when this program runs as root. PostgreSQL refuses to run as root.
 const USERS: [&str; 2] = ["postgres", "nobody"];
 const START_WAIT: Duration = Duration::from_secs(20);
 const BODY_BYTES: usize = 300;
 
-/// What a client does over and over.
+/// The transaction that a client repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Insert {
-    /// Takes the next number from the row of a tenant, of so many, and inserts an event with it: one statement.
+    /// Takes the next number from the row of one of the tenants, and inserts an event with it: one statement.
     Counted { tenants: u32 },
     /// Inserts an event with a number from a sequence, which has gaps.
     Gappy,
@@ -67,23 +67,23 @@ struct User {
 }
 
 impl Postgres {
-    /// Makes a cluster in an empty directory, starts it, and fills in as many tenants. An error says why there is none.
+    /// Makes a cluster in an empty directory, starts it, and adds the tenants. The error says why it is not available.
     pub(crate) fn start(directory: &Path, tenants: u32) -> anyhow::Result<Self> {
-        let programs = newest(Path::new(PLACE)).context("PostgreSQL is not installed here")?;
+        let programs = newest(Path::new(PLACE)).context("PostgreSQL is not installed")?;
         let directory = fs::canonicalize(directory)?;
-        let user = if getuid().is_root() { Some(some_user()?) } else { None };
+        let user = if getuid().is_root() { Some(find_user()?) } else { None };
         if let Some(user) = user {
-            open_way(&directory)?;
+            allow_traversal(&directory)?;
             chown(&directory, Some(user.id), Some(user.group))?;
         }
         let data = directory.join("data");
         let mut initdb = program(user, &programs.join("initdb"));
         initdb.args(["--auth=trust", "--username=bench", "--no-sync", "-D"]).arg(&data);
-        said(&initdb.output()?, "initdb")?;
+        text_of(&initdb.output()?, "initdb")?;
         let log = fs::File::create(directory.join("log"))?;
         let mut server = program(user, &programs.join("postgres"));
         server.arg("-D").arg(&data).arg("-k").arg(&directory);
-        // The network, as everybody else in the comparison has it.
+        // Over the network, like all other servers in the comparison.
         let port = super::free_port()?.to_string();
         server.args(["-c", "listen_addresses=127.0.0.1", "-p", &port]);
         let server = server.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
@@ -99,24 +99,24 @@ impl Postgres {
         Ok(postgres)
     }
 
-    /// What it is.
+    /// Its name and version.
     pub(crate) fn version(&self) -> anyhow::Result<String> {
-        Ok(format!("PostgreSQL {}", self.ask("SHOW server_version")?.trim()))
+        Ok(format!("PostgreSQL {}", self.query("SHOW server_version")?.trim()))
     }
 
     fn wait_ready(&mut self) -> anyhow::Result<()> {
         let started = Instant::now();
-        while self.ask("SELECT 1").is_err() {
-            ensure!(self.server.try_wait()?.is_none(), "PostgreSQL ended: {}", self.last_words());
-            ensure!(started.elapsed() < START_WAIT, "PostgreSQL does not answer: {}", self.last_words());
+        while self.query("SELECT 1").is_err() {
+            ensure!(self.server.try_wait()?.is_none(), "PostgreSQL ended: {}", self.last_log_line());
+            ensure!(started.elapsed() < START_WAIT, "PostgreSQL does not answer: {}", self.last_log_line());
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
     }
 
-    fn last_words(&self) -> String {
+    fn last_log_line(&self) -> String {
         let log = fs::read_to_string(self.directory.join("log")).unwrap_or_default();
-        log.lines().last().unwrap_or("it said nothing").to_owned()
+        log.lines().last().unwrap_or("its log is empty").to_owned()
     }
 
     fn client(&self, name: &str) -> Command {
@@ -125,11 +125,11 @@ impl Postgres {
         command
     }
 
-    fn ask(&self, statement: &str) -> anyhow::Result<String> {
-        said(&self.client("psql").args(["-qAt", "-c", statement]).output()?, "psql")
+    fn query(&self, statement: &str) -> anyhow::Result<String> {
+        text_of(&self.client("psql").args(["-qAt", "-c", statement]).output()?, "psql")
     }
 
-    /// Lets clients insert for this long; how many transactions there were in a second.
+    /// Lets clients insert for this long, and returns the transactions per second.
     pub(crate) fn drive(&self, insert: Insert, clients: usize, seconds: u32) -> anyhow::Result<f64> {
         let script = self.directory.join(insert.name());
         fs::write(&script, insert.script())?;
@@ -137,7 +137,7 @@ impl Postgres {
         let mut pgbench = self.client("pgbench");
         pgbench.args(["-n", "-M", "prepared", "-j", "2"]);
         pgbench.args(["-c", &clients.to_string(), "-T", &seconds.to_string()]).arg("-f").arg(&script);
-        let output = said(&pgbench.output()?, "pgbench")?;
+        let output = text_of(&pgbench.output()?, "pgbench")?;
         let line = output.lines().find_map(|line| line.strip_prefix("tps = "));
         let figure = line.and_then(|line| line.split(' ').next()).context("pgbench names no rate")?;
         Ok(figure.parse()?)
@@ -145,7 +145,7 @@ impl Postgres {
 
     /// An error if the numbers of any tenant have a gap.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
-        let gaps = self.ask(
+        let gaps = self.query(
             "SELECT count(*) FROM (SELECT tenant, max(number) m, count(*) c FROM numbered GROUP BY tenant) t WHERE m <> c",
         )?;
         ensure!(gaps.trim() == "0", "the peer's counter rows have gaps in {} tenants", gaps.trim());
@@ -155,7 +155,7 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // Its fast shutdown; it was started here and is waited for here.
+        // PostgreSQL's fast shutdown.
         let pid = i32::try_from(self.server.id()).ok().and_then(Pid::from_raw);
         if pid.is_none_or(|pid| kill_process(pid, Signal::INT).is_err()) {
             let _ = self.server.kill();
@@ -175,7 +175,7 @@ fn newest(place: &Path) -> Option<PathBuf> {
         .map(|(_, path)| path)
 }
 
-fn some_user() -> anyhow::Result<User> {
+fn find_user() -> anyhow::Result<User> {
     let users = fs::read_to_string("/etc/passwd")?;
     for name in USERS {
         let line = users.lines().find(|line| line.split(':').next() == Some(name));
@@ -188,8 +188,8 @@ fn some_user() -> anyhow::Result<User> {
     bail!("PostgreSQL refuses to run as root, and there is no user {}", USERS.join(" or "))
 }
 
-/// Lets others pass through the directory that this run has made for itself.
-fn open_way(directory: &Path) -> anyhow::Result<()> {
+/// Gives other users access through the directory of this run.
+fn allow_traversal(directory: &Path) -> anyhow::Result<()> {
     let parent = directory.parent().context("a directory without a parent")?;
     for passed in [parent, directory] {
         fs::set_permissions(passed, fs::Permissions::from_mode(0o755))?;
@@ -202,12 +202,12 @@ fn program(user: Option<User>, path: &Path) -> Command {
     let Some(User { id, group }) = user else { return Command::new(path) };
     let mut command = Command::new("setpriv");
     command.args([format!("--reuid={id}"), format!("--regid={group}")]).arg("--clear-groups").arg(path);
-    // Where root stands, others may not.
+    // The other user may not have access to the current directory of root.
     command.current_dir("/");
     command
 }
 
-fn said(output: &Output, name: &str) -> anyhow::Result<String> {
+fn text_of(output: &Output, name: &str) -> anyhow::Result<String> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

@@ -1,4 +1,4 @@
-//! A Redis server of our own: Debian's package, every write synced before it is answered. A counter without events.
+//! A Redis server for the comparison: Debian's package, every write synced before it is answered. A counter without events.
 
 use std::net::TcpStream;
 use std::path::Path;
@@ -10,8 +10,8 @@ use anyhow::{Context, ensure};
 use super::free_port;
 
 const START_WAIT: Duration = Duration::from_secs(10);
-/// Requests by which the rate is guessed before it is measured.
-const GUESS: u64 = 5_000;
+/// Requests that estimate the rate before it is measured.
+const ESTIMATE_REQUESTS: u64 = 5_000;
 
 /// The server, on loopback. Dropping it ends it.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// Starts it in an empty directory. An error says why there is none.
+    /// Starts it in an empty directory. The error says why it is not available.
     pub(crate) fn start(directory: &Path) -> anyhow::Result<Self> {
         let port = free_port()?;
         let mut command = Command::new("redis-server");
@@ -38,9 +38,9 @@ impl Redis {
         command.args(["--appendfsync", "always", "--dir"]).arg(directory);
         let server = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         let mut redis =
-            Self { server: server.context("redis-server is not installed here")?, port: port.to_string() };
+            Self { server: server.context("redis-server is not installed")?, port: port.to_string() };
         let started = Instant::now();
-        // Not by asking: redis-benchmark waits for ever if it is refused.
+        // Not with redis-benchmark: it never ends if the connection is refused.
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             ensure!(redis.server.try_wait()?.is_none(), "redis-server ended");
             ensure!(started.elapsed() < START_WAIT, "redis-server does not answer");
@@ -49,11 +49,11 @@ impl Redis {
         Ok(redis)
     }
 
-    /// Lets clients count for about this long; how many counts there were in a second.
+    /// Lets clients count for about this long, and returns the counts per second.
     pub(crate) fn drive(&self, clients: usize, duration: Duration) -> anyhow::Result<f64> {
-        let guess = self.bench(clients, GUESS)?;
+        let estimate = self.bench(clients, ESTIMATE_REQUESTS)?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of requests")]
-        let requests = (guess * duration.as_secs_f64()) as u64;
+        let requests = (estimate * duration.as_secs_f64()) as u64;
         self.bench(clients, requests.max(GUESS))
     }
 

@@ -1,7 +1,7 @@
 //! UmaDB, an event store with conditional appends, from the crate registry.
 //!
-//! Each client appends one event a request to a stream of its own, on condition that nobody else has: the check that a
-//! number per stream needs, without clients in each other's way.
+//! Each client appends one event per request to its own stream, on condition that no other client has appended to it. A number per
+//! stream needs this check. The clients do not conflict with each other.
 
 use std::net::SocketAddr;
 
@@ -35,7 +35,7 @@ mod with {
     }
 
     impl UmaDb {
-        pub(crate) fn is_here() -> anyhow::Result<()> {
+        pub(crate) fn check_available() -> anyhow::Result<()> {
             Ok(())
         }
 
@@ -74,21 +74,21 @@ mod with {
         }
     }
 
-    /// Runs the server with its defaults until it is told to stop.
+    /// Runs the server with its default settings until `stop` is cancelled.
     pub(crate) async fn serve(directory: &Path, stop: Shutdown) -> anyhow::Result<()> {
         let address = SocketAddr::from(([127, 0, 0, 1], crate::peer::free_port()?));
         let storage = StorageOptions::default().db_path(directory);
         let options = ServerOptions { listen_addr: address.to_string(), tls: None, api_key: None, storage };
-        let (tell, told) = tokio::sync::oneshot::channel();
+        let (stop_server, stopped) = tokio::sync::oneshot::channel();
         tokio::spawn(async move {
             while tokio::net::TcpStream::connect(address).await.is_err() {
                 tokio::task::yield_now().await;
             }
-            let _ = crate::http::say(address);
+            let _ = crate::http::print_address(address);
             stop.cancelled().await;
-            let _ = tell.send(());
+            let _ = stop_server.send(());
         });
-        start_server_with_options(options, told).await.map_err(|error| anyhow!("{error}"))
+        start_server_with_options(options, stopped).await.map_err(|error| anyhow!("{error}"))
     }
 }
 
@@ -99,17 +99,17 @@ mod without {
     use super::{Runtime, SocketAddr};
     use crate::writers::Durable;
 
-    /// It is not in this build, and there is none.
+    /// UmaDB is not part of this build, so no value of this type exists.
     #[derive(Debug)]
     pub(crate) enum UmaDb {}
 
     impl UmaDb {
-        pub(crate) fn is_here() -> anyhow::Result<()> {
+        pub(crate) fn check_available() -> anyhow::Result<()> {
             anyhow::bail!("built without the feature umadb, which needs protoc")
         }
 
         pub(crate) fn open(_: &Runtime, _: SocketAddr, _: usize) -> anyhow::Result<Arc<Self>> {
-            Self::is_here().map(|()| unreachable!("it is not here"))
+            Self::check_available().map(|()| unreachable!("UmaDB is not part of this build"))
         }
     }
 

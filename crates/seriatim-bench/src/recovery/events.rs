@@ -1,4 +1,4 @@
-//! A log full of events that a sequencer could have numbered.
+//! Fills a log with events as a sequencer would number them.
 
 use seriatim_sequencer::builtin;
 use seriatim_storage::{Digest, Draw, Entries, Header, Log};
@@ -9,7 +9,7 @@ use crate::sequencer::KIND;
 const BODY: [u8; 300] = [7; 300];
 const GROUP: u64 = 512;
 
-/// What a workspace has had.
+/// The state of a workspace.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     next: WorkspaceOffset,
@@ -30,7 +30,7 @@ pub(super) async fn fill(
     let mut at = owner.tail();
     let mut entries = Entries::new(owner.next_append_id());
     for event in 0..events {
-        // All of them in turn, none beside the last one.
+        // All workspaces in turn; consecutive events are of distant workspaces.
         let number = event.wrapping_mul(7_919) % workspaces;
         let place = &mut places[usize::try_from(number)?];
         let nth = place.next.get() - 1;

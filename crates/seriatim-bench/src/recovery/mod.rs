@@ -1,4 +1,4 @@
-//! Recovery of numbers: from a log in memory, and from files beside a bare scan of the same log.
+//! Recovery of numbers: from a log in memory, and from files compared with a bare scan of the same log.
 
 mod events;
 
@@ -20,7 +20,7 @@ use crate::suite::{Run, Suite};
 
 pub(crate) const SUITE: Suite = Suite {
     name: "recovery",
-    about: "recovery of numbers from a log in memory, and from files beside a bare scan",
+    about: "recovery of numbers from a log in memory, and from files compared with a bare scan",
     run,
     child: None,
 };
@@ -61,7 +61,7 @@ fn run(run: &Run) -> anyhow::Result<Vec<Measure>> {
         Measure::new(name("from memory, 500 may wait"), default, "events/s").goal(Goal::AtLeast(1e6)),
         Measure::new(name("from memory, 10,000 may wait"), more, "events/s").goal(Goal::AtLeast(1e6)),
         Measure::new(name("from files, 10,000 may wait"), from_files, "events/s")
-            .beside("a bare scan of the same log", bare)
+            .compared_with("a bare scan of the same log", bare)
             .goal(Goal::RatioAtLeast(0.5)),
         Measure::new("the same beside the goal of all", from_files, "events/s").goal(Goal::AtLeast(5e5)),
     ])
@@ -72,7 +72,7 @@ fn per_second(events: u64, started: Instant) -> f64 {
     events as f64 / started.elapsed().as_secs_f64()
 }
 
-/// From opening to the first moment at which a number could be drawn, on a store that has nothing.
+/// From opening an empty store to the moment at which a number can be drawn.
 async fn recover(log: &Log, options: Options, events: u64) -> anyhow::Result<f64> {
     let env = Env::real();
     let store = Store::new(MemoryStore::new());
@@ -88,7 +88,7 @@ async fn recover(log: &Log, options: Options, events: u64) -> anyhow::Result<f64
     Ok(rate)
 }
 
-/// Every entry of the log, looked at and nothing else.
+/// Reads every entry of the log and does nothing else.
 async fn scan(log: &Log, events: u64) -> anyhow::Result<f64> {
     let started = Instant::now();
     let (mut at, mut count) = (PartitionOffset::FIRST, 0);

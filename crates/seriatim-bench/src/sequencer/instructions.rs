@@ -1,4 +1,4 @@
-//! Instructions of a warm transaction: a figure that a busy machine does not change, and so a guard.
+//! Instructions of a warm transaction: a figure that the load of the machine does not change, so a good guard.
 
 use std::process::Command;
 
@@ -7,13 +7,13 @@ use seriatim_engine::alone::Options;
 use seriatim_storage::Store;
 use seriatim_types::WorkspaceId;
 
-use super::desk::{Desk, KIND, commit, event, number_event};
-use super::nothing::NoStore;
+use super::no_storage::NoStore;
+use super::subject::{KIND, Subject, commit, event, number_event};
 use super::warm::hash_chain;
 use crate::measure::{Goal, Measure};
 use crate::suite::{self, Run};
 
-/// Above this somebody has made a warm transaction dearer: it took 1,691 when this was set.
+/// Above this a change has made a warm transaction more expensive: it took 1,691 when this was set.
 const GUARD: f64 = 1_750.0;
 const COUNT: u32 = 2_000;
 
@@ -21,12 +21,12 @@ pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     let name = "instructions of a warm transaction, hashing left out";
     if Command::new("valgrind").arg("--version").output().is_err() {
         return Ok(vec![
-            Measure::new(name, f64::NAN, "instructions").without("callgrind", "valgrind is not here"),
+            Measure::new(name, f64::NAN, "instructions").without("callgrind", "valgrind is not installed"),
         ]);
     }
     run.progress("instructions");
-    // The processor that callgrind plays has no SHA instructions, so hashing is counted apart and taken off.
-    let functions = ["*sequencer::desk::number_event*", "*sequencer::desk::commit*"];
+    // The processor that callgrind simulates has no SHA instructions, so hashing is counted separately and subtracted.
+    let functions = ["*sequencer::subject::number_event*", "*sequencer::subject::commit*"];
     let whole = instructions(run, "warm", &functions)?;
     let hash = instructions(run, "hash", &["*sequencer::warm::hash_chain*"])?;
     Ok(vec![Measure::new(name, whole - hash, "instructions").goal(Goal::AtMost(GUARD))])
@@ -39,8 +39,9 @@ fn instructions(run: &Run, child: &str, functions: &[&str]) -> anyhow::Result<f6
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
     valgrind.args(functions.iter().map(|function| format!("--toggle-collect={function}")));
     let output = valgrind.arg(program.get_program()).args(program.get_args()).output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let line = said.lines().find(|line| line.contains("Collected :")).context("callgrind counted nothing")?;
+    let output = String::from_utf8_lossy(&output.stderr);
+    let line =
+        output.lines().find(|line| line.contains("Collected :")).context("callgrind counted nothing")?;
     let count: f64 = line.rsplit(' ').next().context("callgrind names no count")?.parse()?;
     Ok(count / f64::from(COUNT))
 }
@@ -52,14 +53,14 @@ fn count(words: &[String]) -> anyhow::Result<u32> {
 pub(super) fn child_warm(words: &[String]) -> anyhow::Result<()> {
     let count = count(words)?;
     suite::runtime()?.block_on(async {
-        let mut desk = Desk::open(Store::new(NoStore), Options::default()).await?;
-        let pin = desk.sequencer.load(KIND, WorkspaceId::FIRST).await?;
-        let body = desk.body();
+        let mut subject = Subject::open(Store::new(NoStore), Options::default()).await?;
+        let pin = subject.sequencer.load(KIND, WorkspaceId::FIRST).await?;
+        let body = subject.body();
         let event = event(&body);
         for _ in 0..count {
-            let sealed = number_event(&mut desk.sequencer, &pin, &event)?;
-            let receipt = desk.log.append(sealed.owner(), sealed.at(), sealed.entries()).await?;
-            commit(&mut desk.sequencer, sealed, receipt)?;
+            let sealed = number_event(&mut subject.sequencer, &pin, &event)?;
+            let receipt = subject.log.append(sealed.owner(), sealed.at(), sealed.entries()).await?;
+            commit(&mut subject.sequencer, sealed, receipt)?;
         }
         Ok(())
     })

@@ -5,8 +5,8 @@ use seriatim_engine::alone::Options;
 use seriatim_storage::Store;
 use seriatim_types::WorkspaceId;
 
-use super::desk::{Desk, event};
-use super::nothing::NoStore;
+use super::no_storage::NoStore;
+use super::subject::{Subject, event};
 use crate::measure::{Goal, Measure};
 use crate::suite::{self, Run};
 
@@ -20,7 +20,7 @@ pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     Ok(vec![
         Measure::new(name.clone(), megabytes(with_many), "MB").goal(Goal::AtMost(200.0)),
         Measure::new(format!("{name}: flat"), megabytes(with_many), "MB")
-            .beside(format!("the same with {few}"), megabytes(with_few))
+            .compared_with(format!("the same with {few}"), megabytes(with_few))
             .goal(Goal::RatioAtMost(1.1)),
     ])
 }
@@ -31,19 +31,22 @@ fn resident(run: &Run, workspaces: u64) -> anyhow::Result<f64> {
     Ok(String::from_utf8(output.stdout)?.trim().parse()?)
 }
 
-/// Touches each workspace once, on a store that forgets, and says how much memory the process has.
-#[expect(clippy::print_stdout, reason = "the process that asked reads it")]
+/// Uses each workspace once, on a store that keeps nothing, and prints the memory of the process.
+#[expect(clippy::print_stdout, reason = "the parent process reads it")]
 pub(super) fn child(words: &[String]) -> anyhow::Result<()> {
     let workspaces: u64 = words.first().context("how many workspaces?")?.parse()?;
     suite::runtime()?.block_on(async {
-        let mut desk = Desk::open(Store::new(NoStore), Options::default()).await?;
-        let body = desk.body();
+        let mut subject = Subject::open(Store::new(NoStore), Options::default()).await?;
+        let body = subject.body();
         let event = event(&body);
         for number in 0..workspaces {
-            desk.number(WorkspaceId::new(WorkspaceId::FIRST.get() + number), &event).await?;
+            subject.number(WorkspaceId::new(WorkspaceId::FIRST.get() + number), &event).await?;
         }
         let status = std::fs::read_to_string("/proc/self/status")?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS here")?;
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmRSS:"))
+            .context("the status of the process has no VmRSS")?;
         let kilobytes: u64 = line.split_whitespace().nth(1).context("no figure")?.parse()?;
         println!("{}", kilobytes * 1_024);
         Ok(())

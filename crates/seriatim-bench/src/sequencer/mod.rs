@@ -1,20 +1,20 @@
-//! The sequencer: a warm transaction beside the floor of an LRU, many workspaces, instructions and memory.
+//! The sequencer: a warm transaction compared with an LRU, many workspaces, instructions and memory.
 
-mod desk;
 mod instructions;
 mod many;
 mod memory;
-mod nothing;
+mod no_storage;
+mod subject;
 mod warm;
 
 use crate::measure::Measure;
 use crate::suite::{Run, Suite};
 
-pub(crate) use desk::{KIND, definition};
+pub(crate) use subject::{KIND, definition};
 
 pub(crate) const SUITE: Suite = Suite {
     name: "sequencer",
-    about: "a warm transaction beside three get-and-put pairs on an LRU, many workspaces, instructions, memory",
+    about: "a warm transaction compared with three get-and-put pairs on an LRU, many workspaces, instructions, memory",
     run,
     child: Some(child),
 };
@@ -33,6 +33,6 @@ fn child(words: &[String]) -> anyhow::Result<()> {
         Some("memory") => memory::child(&words[1..]),
         Some("warm") => instructions::child_warm(&words[1..]),
         Some("hash") => instructions::child_hash(&words[1..]),
-        _ => anyhow::bail!("the sequencer's other process is memory, warm or hash"),
+        _ => anyhow::bail!("the child process of this suite is memory, warm or hash"),
     }
 }

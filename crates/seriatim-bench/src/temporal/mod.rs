@@ -1,6 +1,6 @@
-//! The same workflow on a Temporal server by our worker and by the official Rust SDK's, and on the embedded host.
+//! The same workflow on a Temporal server with our worker and with the official Rust SDK's, and on the embedded host.
 //!
-//! The server, each worker and the client are processes of their own; a worker that has no turn only waits for work.
+//! The server, each worker and the client are separate processes; a worker that has no turn only waits for work.
 
 mod official;
 mod worker;
@@ -26,32 +26,35 @@ const IN_FLIGHT: usize = 64;
 
 pub(crate) const SUITE: Suite = Suite {
     name: "temporal",
-    about: "runs on a Temporal server beside the official Rust SDK's worker, and on the embedded host beside both",
+    about: "runs on a Temporal server compared with the official Rust SDK's worker, and on the embedded host compared with both",
     run,
     child: Some(worker::child),
 };
 
-/// A worker, and a client that has it run workflows.
-struct Served {
+/// A worker, and a client that starts workflows for it.
+struct WorkerRuns {
     server: Arc<DevServer>,
     worker: Worker,
     started: AtomicU64,
 }
 
-impl Served {
+impl WorkerRuns {
     fn start(run: &Run, server: &Arc<DevServer>, name: &'static str) -> anyhow::Result<Arc<Self>> {
         let worker = Worker::start(run, name, server.address())?;
         Ok(Arc::new(Self { server: server.clone(), worker, started: AtomicU64::new(0) }))
     }
 }
 
-impl Durable for Served {
+impl Durable for WorkerRuns {
     async fn write(&self, _: usize) -> anyhow::Result<()> {
         let (queue, number) = (self.worker.name, self.started.fetch_add(1, Ordering::Relaxed));
         let id = format!("{queue}-{number}");
         self.server.begin(queue, "hello", &id, &[json!("Ada")]).await;
         let ended = self.server.ended(&id).await;
-        ensure!(ended == Ended::Completed(json!("Hello, Ada!")), "{id} ended otherwise: {ended:?}");
+        ensure!(
+            ended == Ended::Completed(json!("Hello, Ada!")),
+            "{id} did not complete as expected: {ended:?}"
+        );
         Ok(())
     }
 }
@@ -66,10 +69,10 @@ fn run(run: &Run) -> anyhow::Result<Vec<Measure>> {
     {
         let server = runtime.block_on(DevServer::start(&Env::real(), data))?;
         let server = Arc::new(server);
-        let ours = Served::start(run, &server, "ours")?;
-        let official = Served::start(run, &server, "official")?;
+        let ours = WorkerRuns::start(run, &server, "ours")?;
+        let official = WorkerRuns::start(run, &server, "official")?;
         run.progress(&format!("runs on a Temporal server {place}"));
-        // The first runs wait for the workers to have connected.
+        // The first runs wait until the workers have connected.
         rate(run, &runtime, &ours)?;
         rate(run, &runtime, &official)?;
         let [ours, official, embedded] = medians(
@@ -81,11 +84,12 @@ fn run(run: &Run) -> anyhow::Result<Vec<Measure>> {
         let name = format!("runs on a Temporal server {place}, one activity each, {IN_FLIGHT} in flight");
         measures.push(
             Measure::new(name, ours, "1/s")
-                .beside("the official Rust SDK 1.1.1", official)
+                .compared_with("the official Rust SDK 1.1.1", official)
                 .goal(Goal::RatioAtLeast(1.0)),
         );
         let name = format!("durable runs of the same workflow on the embedded host, {IN_FLIGHT} in flight");
-        let measure = Measure::new(name, embedded, "1/s").beside(format!("our worker, server {place}"), ours);
+        let measure =
+            Measure::new(name, embedded, "1/s").compared_with(format!("our worker, server {place}"), ours);
         measures.push(if data == Data::Synced { measure.goal(Goal::RatioAtLeast(20.0)) } else { measure });
     }
     runtime.block_on(embedded.close())?;

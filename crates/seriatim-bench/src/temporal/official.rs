@@ -1,4 +1,4 @@
-//! The official Rust SDK's worker, as its own examples make one.
+//! The worker of the official Rust SDK, written as in its examples.
 
 use std::time::Duration;
 

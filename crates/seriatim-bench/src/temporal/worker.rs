@@ -1,4 +1,4 @@
-//! Workers, each a process of its own: this program once more.
+//! Workers. Each is another process of this program.
 
 use std::io::Read;
 use std::process::{Child, ChildStdin, Stdio};
@@ -11,7 +11,7 @@ use super::official;
 use crate::suite::{self, Run};
 use crate::workflow::runs::{activities, workflows};
 
-/// A worker whose queue has its name. Dropping it ends it.
+/// A worker; its task queue has the same name. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) name: &'static str,
@@ -36,15 +36,15 @@ impl Drop for Worker {
 
 /// Works until its standard input ends.
 pub(super) fn child(words: &[String]) -> anyhow::Result<()> {
-    let [name, address] = words else { bail!("it takes two words, not {}", words.len()) };
+    let [name, address] = words else { bail!("the process takes two arguments, not {}", words.len()) };
     let runtime = suite::runtime()?;
     match name.as_str() {
         "ours" => {
             let stop = Shutdown::new();
-            let told = stop.clone();
+            let stopping = stop.clone();
             std::thread::spawn(move || {
                 wait_for_the_end();
-                told.cancel();
+                stopping.cancel();
             });
             runtime.block_on(ours(address, stop))
         }
@@ -55,7 +55,7 @@ pub(super) fn child(words: &[String]) -> anyhow::Result<()> {
             });
             runtime.block_on(official::work(address))
         }
-        _ => bail!("there is no worker {name} here"),
+        _ => bail!("there is no worker {name}"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Operations of the pure core on one thread: started, resolved, resumed.
+//! Operations of the pure core on one thread: start, resolve, resume.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::suite::Run;
 /// How long an activity may take, in seconds.
 pub(super) const ACTIVITY_S: u64 = 60;
 
-/// One activity after the other: each is an activation of its own.
+/// One activity after the other, each in its own activation.
 pub(super) async fn one_by_one(ctx: Context, count: u64) -> Result<u64, Exit> {
     let mut sum = 0;
     for i in 0..count {
@@ -26,7 +26,7 @@ pub(super) async fn one_by_one(ctx: Context, count: u64) -> Result<u64, Exit> {
     Ok(sum)
 }
 
-/// All timers at once: they are answered in one activation.
+/// All timers at once: they fire in one activation.
 async fn all_at_once(ctx: Context, count: u64) -> Result<u64, Exit> {
     let timers: Vec<_> = (0..count).map(|i| ctx.timer(Duration::from_secs(i + 1))).collect();
     for timer in timers {
@@ -43,7 +43,7 @@ pub(super) fn start(workflow: &str, count: u64) -> anyhow::Result<Job> {
     Ok(Job::Start(Box::new(Start::new(workflow, "bench", vec![Payload::json(&count)?]))))
 }
 
-/// What the world answers to a command.
+/// The response to a command.
 pub(super) fn answer(command: &Command) -> anyhow::Result<Option<Job>> {
     Ok(match command {
         Command::StartTimer { seq, .. } => Some(Job::FireTimer { seq: *seq }),
@@ -56,7 +56,7 @@ pub(super) fn answer(command: &Command) -> anyhow::Result<Option<Job>> {
     })
 }
 
-/// Runs a workflow to its end; how many operations it did in a second.
+/// Runs a workflow to its end, and returns the operations per second.
 fn run_one(registry: &Arc<Registry>, workflow: &str, count: u64) -> anyhow::Result<f64> {
     let mut instance = Instance::new(registry.clone(), InstanceOptions::default());
     let mut jobs = vec![start(workflow, count)?];

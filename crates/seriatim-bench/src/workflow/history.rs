@@ -1,4 +1,4 @@
-//! A history as a Temporal server keeps it: protobuf, written field by field.
+//! A history as a Temporal server stores it: protobuf, written field by field.
 
 use seriatim_workflow::Payload;
 
@@ -61,7 +61,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Adds an event of this type, with its attributes in this field; its id.
+    /// Adds an event of this type, with its attributes in this field, and returns its id.
     fn event(&mut self, event_type: u64, field: u64, attributes: &Message) -> u64 {
         self.events += 1;
         let time = Message::default().integer(1, 1_700_000_000 + self.events);
@@ -74,7 +74,7 @@ impl Writer {
         self.events
     }
 
-    /// A workflow task is scheduled, started and completed; the id of its completion.
+    /// Adds a workflow task that is scheduled, started and completed, and returns the id of its completion.
     fn task(&mut self) -> u64 {
         let scheduled = self.event(5, 10, &Message::default().named(1, "bench").integer(3, 1));
         let started = self.event(6, 11, &Message::default().integer(1, scheduled));

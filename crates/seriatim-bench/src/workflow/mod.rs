@@ -1,4 +1,4 @@
-//! Workflows: the pure core, replay beside the official SDK's core, and durable runs beside duroxide.
+//! Workflows: the pure core, replay compared with the official SDK's core, and durable runs compared with duroxide.
 
 mod core;
 mod history;
@@ -12,7 +12,7 @@ use crate::suite::{Run, Suite};
 
 pub(crate) const SUITE: Suite = Suite {
     name: "workflow",
-    about: "the workflow core, replay beside the official SDK's core, durable runs beside duroxide",
+    about: "the workflow core, replay compared with the official SDK's core, durable runs compared with duroxide",
     run,
     child: Some(profile::child),
 };

@@ -1,4 +1,4 @@
-//! Durable runs and nothing else, for a profiler: `perf record seriatim-bench workflow --child DIR IN_FLIGHT RUNS`.
+//! Durable runs without comparisons, for a profiler: `perf record seriatim-bench workflow --child DIR IN_FLIGHT RUNS`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use super::runs::Ours;
 use crate::suite;
 use crate::writers::Durable as _;
 
-/// Does so many runs in an empty directory, so many at once.
-#[expect(clippy::print_stdout, reason = "whoever profiles reads it")]
+/// Does `runs` runs in an empty directory, `in_flight` of them concurrently.
+#[expect(clippy::print_stdout, reason = "the user of the profiler reads it")]
 pub(super) fn child(words: &[String]) -> anyhow::Result<()> {
     let [directory, in_flight, runs] = words else {
-        bail!("it takes three words, not {}", words.len());
+        bail!("the process takes three arguments, not {}", words.len());
     };
     let (in_flight, runs): (u32, u32) = (in_flight.parse()?, runs.parse()?);
     let runtime = suite::runtime()?;

@@ -1,4 +1,4 @@
-//! Replay of a long history, in Temporal's own binary form, beside the core of the official Rust SDK.
+//! Replay of a long history, in Temporal's binary form, compared with the core of the official Rust SDK.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,14 +16,14 @@ use crate::suite::Run;
 #[cfg(feature = "sdk-core")]
 mod sdk_core;
 
-/// Activities in a history that both sides replay in every run, and in one that takes the peer minutes: it moves all
-/// events that are left to the front at each workflow task.
+/// Activities in a history that both sides replay in every run, and in a longer one. The longer one takes the peer minutes: at
+/// each workflow task it moves all remaining events to the front.
 const SHORT: u64 = 1_000;
 const LONG: u64 = 10_000;
 const ROUNDS_ALONE: usize = 5;
 const PEER: &str = "temporalio-sdk-core 0.10.1";
 
-/// Reads and replays a history; how often that could be done in a second.
+/// Reads and replays a history, and returns replays per second.
 fn ours(registry: &Arc<Registry>, bytes: &[u8], operations: u64) -> anyhow::Result<f64> {
     let started = Instant::now();
     let history = TemporalHistory::from_binary(bytes.to_vec())?;
@@ -41,7 +41,7 @@ pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     Ok([short, long].map(|measure| measure.goal(Goal::RatioAtLeast(3.0))).into())
 }
 
-/// A history of so many activities, replayed by both sides in so many rounds; with none, by ours alone.
+/// Replays a history of this many activities with both sides in each round; with no rounds, with ours alone.
 fn replay(run: &Run, operations: u64, rounds: usize) -> anyhow::Result<Measure> {
     run.progress(&format!("replay of {operations} activities"));
     let (registry, bytes) = (registry(), history::one_by_one(operations)?);
@@ -53,11 +53,11 @@ fn replay(run: &Run, operations: u64, rounds: usize) -> anyhow::Result<Measure> 
         let [ours] = medians(ROUNDS_ALONE, [&mut ours])?;
         return Ok(Measure::new(name, ours, "1/s").without(PEER, "it takes minutes: not with --quick"));
     }
-    beside(run, name, &bytes, operations, rounds, &mut ours)
+    compare(run, name, &bytes, operations, rounds, &mut ours)
 }
 
 #[cfg(feature = "sdk-core")]
-fn beside(
+fn compare(
     run: &Run,
     name: String,
     bytes: &[u8],
@@ -68,11 +68,11 @@ fn beside(
     let runtime = run.runtime()?;
     let mut theirs = || sdk_core::replay(&runtime, bytes, operations);
     let [ours, peer] = medians(rounds, [ours, &mut theirs])?;
-    Ok(Measure::new(name, ours, "1/s").beside(PEER, peer))
+    Ok(Measure::new(name, ours, "1/s").compared_with(PEER, peer))
 }
 
 #[cfg(not(feature = "sdk-core"))]
-fn beside(
+fn compare(
     _: &Run,
     name: String,
     _: &[u8],
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_history_is_one_that_the_code_has_made() {
+    fn the_history_matches_the_code() {
         let bytes = history::one_by_one(SHORT).unwrap();
         assert!(ours(&registry(), &bytes, SHORT).unwrap() > 0.0);
     }

@@ -1,4 +1,4 @@
-//! Durable runs of one activity each on the embedded host, beside duroxide on SQLite.
+//! Durable runs of one activity each on the embedded host, compared with duroxide on SQLite.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use seriatim_workflow::{Context, Exit, Registry};
 use seriatim_workflow_host::{Activities, ActivityContext, HostOptions, StartRequest, WorkflowHost};
 use tokio::runtime::Runtime;
 
-use super::syncs::{self, Awaited, Syncs};
+use super::syncs::{self, AwaitedAppends, Syncs};
 use crate::measure::{Goal, Measure};
 use crate::peer::BareFile;
 use crate::sample::medians;
@@ -74,8 +74,8 @@ impl Durable for Ours {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let id = format!("hello-{number}");
         self.host.start(StartRequest::new("hello").id(id.as_str()).input("Ada")?).await?;
-        let said: String = self.host.result(&id).await?;
-        ensure!(said == "Hello, Ada!", "the run said {said:?}");
+        let result: String = self.host.result(&id).await?;
+        ensure!(result == "Hello, Ada!", "the run returned {result:?}");
         Ok(())
     }
 }
@@ -86,7 +86,7 @@ pub(super) fn measure(run: &Run) -> anyhow::Result<Vec<Measure>> {
     let directory = run.directory("runs-")?;
     let ours = Arc::new(runtime.block_on(Ours::open(&directory.path().join("ours")))?);
     let single = one_at_a_time(run, &runtime, &ours, directory.path())?;
-    let many = beside(run, &runtime, &ours, directory.path())?;
+    let many = compare(run, &runtime, &ours, directory.path())?;
     runtime.block_on(ours.close())?;
     Ok([many.goal(Goal::RatioAtLeast(20.0))].into_iter().chain(single).collect())
 }
@@ -98,7 +98,7 @@ fn one_at_a_time(
     directory: &Path,
 ) -> anyhow::Result<[Measure; 2]> {
     let mut syncs = Syncs::open(directory)?;
-    let awaited = Arc::new(Awaited(BareFile::create(&directory.join("bare"))?));
+    let awaited = Arc::new(AwaitedAppends(BareFile::create(&directory.join("bare"))?));
     let [ours, limit, awaited] = medians(
         run.pick(3, 7),
         [
@@ -110,9 +110,9 @@ fn one_at_a_time(
     let measure = || Measure::new("durable runs, one activity each, one at a time", ours, "1/s");
     Ok([
         measure()
-            .beside("three synced writes for each, and nothing else", limit)
+            .compared_with("three synced writes for each, and nothing else", limit)
             .goal(Goal::RatioAtLeast(0.8)),
-        measure().beside("three appends for each to a bare file with one committer", awaited),
+        measure().compared_with("three appends for each to a bare file with one committer", awaited),
     ])
 }
 
@@ -131,19 +131,19 @@ fn name() -> String {
 }
 
 #[cfg(feature = "duroxide")]
-fn beside(run: &Run, runtime: &Runtime, ours: &Arc<Ours>, directory: &Path) -> anyhow::Result<Measure> {
-    run.progress("durable runs beside duroxide");
+fn compare(run: &Run, runtime: &Runtime, ours: &Arc<Ours>, directory: &Path) -> anyhow::Result<Measure> {
+    run.progress("durable runs compared with duroxide");
     let theirs = runtime.block_on(duroxide::Duroxide::open(directory))?;
     let [ours, peer] = medians(
         run.pick(3, 7),
         [&mut || rate(run, runtime, ours, IN_FLIGHT), &mut || rate(run, runtime, &theirs, IN_FLIGHT)],
     )?;
     runtime.block_on(theirs.close());
-    Ok(Measure::new(name(), ours, "1/s").beside(PEER, peer))
+    Ok(Measure::new(name(), ours, "1/s").compared_with(PEER, peer))
 }
 
 #[cfg(not(feature = "duroxide"))]
-fn beside(run: &Run, runtime: &Runtime, ours: &Arc<Ours>, _: &Path) -> anyhow::Result<Measure> {
+fn compare(run: &Run, runtime: &Runtime, ours: &Arc<Ours>, _: &Path) -> anyhow::Result<Measure> {
     let [ours] = medians(run.pick(3, 7), [&mut || rate(run, runtime, ours, IN_FLIGHT)])?;
     Ok(Measure::new(name(), ours, "1/s").without(PEER, "built without the feature duroxide"))
 }

@@ -1,4 +1,4 @@
-//! What durable writes cost alone: the same kind of write as the log's, one after the other.
+//! The cost of durable writes alone: the same kind of write as the log's, one after the other.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,13 +10,13 @@ use rustix::fs::FallocateFlags;
 use crate::peer::BareFile;
 use crate::writers::Durable;
 
-/// About an event of a run, frame and header included.
+/// About the size of an event of a run, including frame and header.
 const EVENT_BYTES: usize = 512;
 const FILE_BYTES: u64 = 64 << 20;
-/// A new id is registered, the run is started, it ends: three events, each when the one before is durable.
+/// Three events per run: the new id is registered, the run starts, the run ends. Each is written after the previous one is durable.
 pub(super) const PER_RUN: u32 = 3;
 
-/// A preallocated file, written from its beginning to its end and over again.
+/// A preallocated file, written from its beginning to its end repeatedly.
 #[derive(Debug)]
 pub(super) struct Syncs {
     file: File,
@@ -31,7 +31,7 @@ impl Syncs {
         Ok(Self { file, end: 0 })
     }
 
-    /// Writes and syncs for this long; how often in a second.
+    /// Writes and syncs for this long, and returns writes per second.
     pub(super) fn rate(&mut self, duration: Duration) -> anyhow::Result<f64> {
         let event = [1; EVENT_BYTES];
         let (started, mut count) = (Instant::now(), 0.0);
@@ -45,11 +45,11 @@ impl Syncs {
     }
 }
 
-/// The same number of appends as a run needs, each awaited as ours are.
+/// As many appends as a run needs, each awaited as in our host.
 #[derive(Debug)]
-pub(super) struct Awaited(pub(super) BareFile);
+pub(super) struct AwaitedAppends(pub(super) BareFile);
 
-impl Durable for Awaited {
+impl Durable for AwaitedAppends {
     async fn write(&self, _: usize) -> anyhow::Result<()> {
         for _ in 0..PER_RUN {
             self.0.append(&[1; EVENT_BYTES]).await?;
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_event_is_written_behind_the_one_before() {
+    fn every_event_is_written_after_the_previous_one() {
         let directory = tempfile::tempdir().unwrap();
         let mut syncs = Syncs::open(directory.path()).unwrap();
         assert!(syncs.rate(Duration::from_millis(5)).unwrap() > 0.0);

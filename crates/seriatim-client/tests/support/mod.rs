@@ -1,4 +1,4 @@
-//! Servers for tests, on ports of their own.
+//! Servers for tests, each on its own port.
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use std::net::SocketAddr;
@@ -37,7 +37,7 @@ impl World {
         Self { env, log, store }
     }
 
-    /// Starts a server; at the address of another one, or anywhere.
+    /// Starts a server, at a given address or on any free port.
     pub(crate) async fn start(&self, at: Option<SocketAddr>) -> Server {
         self.start_with(at, Options::default()).await
     }
@@ -68,7 +68,7 @@ impl World {
             let bound = TcpListener::bind(at.unwrap_or(([127, 0, 0, 1], 0).into())).await;
             match bound {
                 Ok(listener) => break listener,
-                // The port is still being given back.
+                // The system has not freed the port yet.
                 Err(_) => self.env.sleep(Duration::from_millis(20)).await,
             }
         };
@@ -89,7 +89,7 @@ impl Server {
         Client::connect(env.clone(), url, options).unwrap()
     }
 
-    /// Ends it as a signal would.
+    /// Stops it as SIGTERM would.
     pub(crate) async fn stop(self) -> SocketAddr {
         self.stop.cancel();
         self.served.await.unwrap().unwrap();

@@ -109,7 +109,7 @@ export function commandTab(place) {
   const submit = button("Send command", { primary: true, type: "submit" });
 
   /**
-   * What the body holds; undefined if it is not JSON.
+   * The value of the body; undefined if it is not JSON.
    * @returns {Sent | undefined}
    */
   function check() {

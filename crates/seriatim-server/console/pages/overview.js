@@ -1,5 +1,5 @@
 // @ts-check
-// What the server is doing, live.
+// The live state of the server.
 
 import { chart } from "../chart.js";
 import { h, show } from "../dom.js";
@@ -45,7 +45,7 @@ function figureCard(title, figures, drawing) {
 }
 
 /**
- * What part of a recovery is done.
+ * The part of a recovery that is done.
  * @param {Partition} partition
  */
 function progressOf({ recovery }) {
@@ -185,7 +185,7 @@ function partitionTable() {
 }
 
 /**
- * How the server is, in a sentence.
+ * The state of the server as a sentence.
  * @param {Live} state
  */
 function summaryOf({ ready, troubles, problem, measures }) {

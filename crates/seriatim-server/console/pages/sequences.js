@@ -1,5 +1,5 @@
 // @ts-check
-// The sequences of a workspace: what comes next, how far they reach, whether they are complete, who got a number.
+// The sequences of a workspace: the next number, the forecast, the audit, and which event drew a number.
 
 import { get, path, Problem } from "../api.js";
 import { auditResult } from "../audit.js";
@@ -14,7 +14,7 @@ import { button, during, empty, field, figures, form } from "../parts.js";
 const PERIOD_MS = 2000;
 
 /**
- * When it runs out, at the present rate.
+ * When it runs out of numbers, at the present rate.
  * @param {string} base
  * @returns {Promise<Child>}
  */
@@ -22,7 +22,7 @@ async function forecast(base) {
   try {
     /** @type {Api.Forecast} */
     const { per_day: perDay, runs_out: runsOut } = await get(`${base}/forecast`);
-    if (!perDay) return "no number drawn lately";
+    if (!perDay) return "no number drawn recently";
     const pace = `at ${digits(perDay)} a day, `;
     return runsOut ? [pace, "it ends ", ago(runsOut)] : [pace, "it ends after the year 9000"];
   } catch (error) {
@@ -116,7 +116,7 @@ export async function sequencesTab(place) {
         ),
       ),
     };
-  // An application's own sequences are what people look for; those of the system follow.
+  // The sequences of the application come first; those of the system follow.
   states.sort((one, other) => Number(one.name.startsWith("sys.")) - Number(other.name.startsWith("sys.")));
   const cards = new Map(states.map((state) => [state.name, sequenceCard(place, state)]));
   const timer = setInterval(async () => {

@@ -1,5 +1,5 @@
 // @ts-check
-// One series: take the next number, see who got which, mark one void, check that it is complete.
+// One series: takes the next number, shows how numbers were taken, marks one void, audits the series.
 
 import { get, path, Problem, send } from "../api.js";
 import { auditResult } from "../audit.js";
@@ -15,7 +15,7 @@ import { DIGITS, lookUpCard, raiseCard, voidCard } from "./series_tools.js";
 /** @import { ShownSeries } from "./series_tools.js" */
 
 const SHOWN = 12;
-// Events of a log that are read at once.
+// Events per request.
 const EVENTS = 100;
 const PERIOD_MS = 2000;
 
@@ -41,8 +41,8 @@ async function takenBefore(name, offset) {
 }
 
 /**
- * The runs that were taken last, newest first: each says where it begins, so the one before it ends there. No one got
- * the numbers that a raise has skipped; what was taken before them is in the log.
+ * The runs that were taken last, newest first. Each has its first number, and the run before it ends there. The numbers
+ * that a raise has skipped were not taken; runs before them are found in the log.
  * @param {string} base
  * @param {string} name
  * @param {Api.Series} state
@@ -124,7 +124,7 @@ function nextCard(base, series) {
 
   /** @param {Api.Series} state */
   function update(state) {
-    // Until the reader takes a number, the large number is the one that comes next.
+    // Until the reader takes a number, the large number is the next one.
     if (!hasTaken) show(display, state.next === null ? "used up" : inFormat(state.format, state.next));
     show(facts.next, number(state.next));
     show(facts.remaining, number(state.remaining));

@@ -1,5 +1,5 @@
 // @ts-check
-// What can be done with numbers of a series that were taken, and with those to come: look up, mark void, raise.
+// Forms for the numbers of a series: look up, mark void, raise.
 
 import { get, send } from "../api.js";
 import { h, show } from "../dom.js";
@@ -119,7 +119,7 @@ export function raiseCard(base, series) {
     "For a series that continues the numbers of another system. A raise cannot be undone: " +
     "the numbers in between are never given out.";
   /**
-   * The number that the reader was asked about; another number is another question.
+   * The number that the reader was asked to confirm; another number needs another confirmation.
    * @type {string | null}
    */
   let sure = null;

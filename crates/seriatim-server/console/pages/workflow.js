@@ -27,7 +27,7 @@ export function runStatus(word) {
 }
 
 /**
- * What one branch waits for, in words, with what is known of the operation.
+ * What one branch waits for, in words, with details of the operation.
  * @param {History.Wait} one
  * @param {Api.PendingOperation[]} pending
  * @returns {Child}
@@ -60,7 +60,8 @@ function wait(one, pending) {
 }
 
 /**
- * What each branch of the code waits for: any of these lets it continue. A cancellation is only shown alone.
+ * What each branch of the code waits for: any one of these makes it continue. A cancellation is shown only if there is
+ * nothing else.
  * @param {Api.Workflow} workflow
  */
 function waits({ blocked, pending }) {
@@ -176,7 +177,7 @@ async function wholeHistory(address) {
 }
 
 /**
- * A chooser among the runs of a workflow, the newest first; nothing where there is only one.
+ * A menu with the runs of a workflow, the newest first; nothing if there is only one.
  * @param {string} base
  * @param {string} workflow
  * @param {number} chosen
@@ -243,7 +244,7 @@ export async function open({ workflow, run }) {
     /** @type {Api.Workflow | null} */
     const newest = isEarlier ? null : await get(base);
     const history = await wholeHistory(`${base}/history?run=${encodeURIComponent(newest?.run ?? run)}`);
-    // A later answer has come first.
+    // Ignore this answer: a later one has already arrived.
     if (turn < shown) return;
     shown = turn;
     const found = newest ?? described(history);

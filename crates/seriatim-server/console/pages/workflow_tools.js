@@ -9,7 +9,7 @@ import { button, during, field, form, notify, parseInput } from "../parts.js";
 const SURE_MS = 4000;
 
 /**
- * The ways to send something to a run. A signal is done when it is written; the others bring an answer.
+ * The ways to send something to a run. A signal has no answer; the others have one.
  * @type {Record<string, { word: string, submit: string, hint: string, done?: (name: string) => string }>}
  */
 const WAYS = {
@@ -87,7 +87,7 @@ function messageForm(base, refresh, output) {
 }
 
 /**
- * Cancelling asks the code; terminating does not, so it takes a second click.
+ * Cancelling asks the code; terminating does not, so it needs a second click.
  * @param {string} base
  * @param {() => Promise<void>} refresh
  * @param {Element} output
@@ -100,7 +100,7 @@ function stopButtons(base, refresh, output) {
         cancel,
         async () => {
           await send("POST", `${base}/cancel`, reason);
-          notify("The run was asked to stop");
+          notify("The run received the request to cancel");
           await refresh();
         },
         output,
@@ -144,7 +144,7 @@ function stopButtons(base, refresh, output) {
 }
 
 /**
- * All of it as a card. `follow` fits it to whether the run is open, and to the signal that it waits for.
+ * All forms as a card. `follow` adapts them to the state of the run and to the signal that it waits for.
  * @param {string} base
  * @param {() => Promise<void>} refresh
  */

@@ -1,5 +1,5 @@
 // @ts-check
-// Workflows: which there are, and how one is started.
+// The list of workflows, and a form that starts one.
 
 import { get, path, Problem, send } from "../api.js";
 import { h, show } from "../dom.js";

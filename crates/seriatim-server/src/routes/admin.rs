@@ -1,4 +1,4 @@
-//! Backup, doctor, unfence. Each runs to its end, also if whoever asked has gone.
+//! Backup, doctor, unfence. Each runs to its end, even if the caller disconnects.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -27,8 +27,8 @@ fn problem(kind: ErrorKind, error: &impl ToString) -> Problem {
     Problem::new(kind.into(), error.to_string())
 }
 
-/// Runs work that goes on when nobody waits for it any more.
-async fn to_the_end<T: Send + 'static>(
+/// Runs work that continues even if its caller no longer waits for it.
+async fn run_to_completion<T: Send + 'static>(
     api: &Api,
     work: impl Future<Output = Result<T, Problem>> + Send + 'static,
 ) -> Result<T, Problem> {
@@ -36,7 +36,7 @@ async fn to_the_end<T: Send + 'static>(
     done.unwrap_or_else(|error| Err(Problem::new(Code::Internal, error.to_string())))
 }
 
-/// Copies the log into a folder on the server's machine, while everything goes on.
+/// Copies the log into a folder on the server's machine. The server continues to work meanwhile.
 #[utoipa::path(
     post, path = "/v1/backup", tag = "administration", request_body = BackupRequest,
     responses((status = 200, body = BackupReport))
@@ -47,16 +47,18 @@ async fn backup(
 ) -> Result<Json<BackupReport>, Problem> {
     let path = PathBuf::from(&destination);
     if !path.is_absolute() {
-        return Err(Problem::invalid(format!("destination is an absolute path, not {destination:?}")));
+        return Err(Problem::invalid(format!("destination has to be an absolute path, not {destination:?}")));
     }
     let storage = api.storage.clone().filter(|storage| storage.as_backup().is_some());
-    let storage = storage
-        .ok_or_else(|| Problem::invalid("this server keeps its data in memory: there is nothing to copy"))?;
+    let storage = storage.ok_or_else(|| {
+        Problem::invalid("this server keeps its data in memory, so there is nothing to back up")
+    })?;
     let work = async move {
-        let storage = storage.as_backup().ok_or_else(|| Problem::not_found("there are no files"))?;
+        let storage =
+            storage.as_backup().ok_or_else(|| Problem::not_found("this storage has no files to back up"))?;
         storage.backup(&path).await.map_err(|error| problem(error.kind(), &error))
     };
-    let made = to_the_end(&api, work).await?;
+    let made = run_to_completion(&api, work).await?;
     let tails = made.tails.iter().map(|(partition, tail)| PartitionTail {
         application: partition.application.get(),
         partition: partition.id.get(),
@@ -66,7 +68,7 @@ async fn backup(
     Ok(Json(BackupReport { destination, bytes, frames, entries, tails: tails.collect() }))
 }
 
-/// What the doctor found, as it goes over the wire.
+/// What the doctor found, as a type of the API.
 #[must_use]
 pub fn doctor_report(report: &Report) -> DoctorReport {
     let findings = report.findings.iter().map(|finding| Finding {
@@ -81,7 +83,7 @@ pub fn doctor_report(report: &Report) -> DoctorReport {
     });
     DoctorReport {
         clean: report.is_clean(),
-        mended: report.is_mended(),
+        repaired: report.is_mended(),
         partitions: report.checked.partitions,
         events: report.checked.events,
         values: report.checked.values(),
@@ -109,7 +111,7 @@ fn lost_events(lost: &Lost) -> LostEvents {
     }
 }
 
-/// Compares everything derived with the logs, and mends it on request.
+/// Compares all derived data with the logs, and repairs it on request.
 #[utoipa::path(
     post, path = "/v1/doctor", tag = "administration", operation_id = "doctor", request_body = DoctorRequest,
     responses((status = 200, body = DoctorReport))
@@ -124,24 +126,25 @@ async fn examine(
         Treatment::Rebuild => doctor::Treatment::Rebuild,
     };
     let storage = api.storage.clone();
-    let storage =
-        storage.ok_or_else(|| Problem::new(Code::Unavailable, "this server was not given its storage"))?;
+    let storage = storage.ok_or_else(|| {
+        Problem::new(Code::Unavailable, "this server has no access to its storage, so the doctor cannot run")
+    })?;
     let own = api.clone();
     let work = async move {
-        let Ok(_turn) = own.doctor.try_lock() else {
-            return Err(Problem::busy("the doctor is looking already"));
+        let Ok(_guard) = own.doctor.try_lock() else {
+            return Err(Problem::busy("the doctor is already running; try again when it has ended"));
         };
         let scratch = storage.scratch().await.map_err(|error| problem(error.kind(), &error))?;
-        let looked = own.engine.doctor(scratch.store(), treatment, &mut |_| {}).await;
+        let report = own.engine.doctor(scratch.store(), treatment, &mut |_| {}).await;
         if let Err(error) = scratch.close().await {
-            tracing::warn!(%error, "the doctor's scratch store is left for the next start to remove");
+            tracing::warn!(%error, "the doctor's scratch store could not be removed; the next start removes it");
         }
-        looked.map_err(|error| problem(error.kind(), &error))
+        report.map_err(|error| problem(error.kind(), &error))
     };
-    Ok(Json(doctor_report(&to_the_end(&api, work).await?)))
+    Ok(Json(doctor_report(&run_to_completion(&api, work).await?)))
 }
 
-fn how(request: UnfenceRequest) -> Result<Unfence, Problem> {
+fn unfence_mode(request: UnfenceRequest) -> Result<Unfence, Problem> {
     let UnfenceRequest { complete, highest, skip } = request;
     let highest: Vec<(String, u64)> = highest.into_iter().collect();
     match (complete, highest.is_empty(), skip) {
@@ -150,12 +153,12 @@ fn how(request: UnfenceRequest) -> Result<Unfence, Problem> {
         (false, true, Some(skip)) => Ok(Unfence::Skip(skip)),
         (false, false, Some(skip)) => Ok(Unfence::HighestAndSkip(highest, skip)),
         _ => Err(Problem::invalid(
-            "say either \"complete\": true, or \"highest\", or \"skip\", or the last two",
+            "send either \"complete\": true, or \"highest\", or \"skip\", or both \"highest\" and \"skip\"",
         )),
     }
 }
 
-/// Lets a restored copy give out numbers again.
+/// Allows a restored copy to give out numbers again.
 #[utoipa::path(
     post, path = "/v1/unfence", tag = "administration", request_body = UnfenceRequest,
     responses((status = 200, body = UnfenceReport))
@@ -164,9 +167,9 @@ async fn unfence(
     State(api): State<Api>,
     Body(request): Body<UnfenceRequest>,
 ) -> Result<Json<UnfenceReport>, Problem> {
-    let how = how(request)?;
+    let mode = unfence_mode(request)?;
     let engine = api.engine.clone();
-    let left = to_the_end(&api, async move { Ok(engine.unfence(&how).await?) }).await?;
+    let left = run_to_completion(&api, async move { Ok(engine.unfence(&mode).await?) }).await?;
     let fenced = left.is_some();
     Ok(Json(UnfenceReport { fenced, free: left.map(|left| left.free).unwrap_or_default() }))
 }

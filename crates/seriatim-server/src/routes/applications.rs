@@ -67,7 +67,7 @@ fn application(schema: &Schema) -> Application {
     }
 }
 
-/// Applications that are served, as far as the token may read them.
+/// The applications that the token may read.
 #[utoipa::path(get, path = "/v1/apps", tag = "applications", responses((status = 200, body = Vec<Application>)))]
 async fn list(State(api): State<Api>, grants: Option<Extension<Grants>>) -> Json<Vec<Application>> {
     let may = |name: &&String| grants.as_ref().is_none_or(|grants| grants.allow(Some(name), Access::Read));
@@ -84,7 +84,7 @@ async fn show(State(api): State<Api>, Path(app): Path<String>) -> Result<Json<Ap
     Ok(Json(application(api.schema(&app)?)))
 }
 
-/// What its partitions are doing.
+/// The state of its partitions.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/partitions", tag = "applications",
     params(("app" = String, Path, example = "shop")),
@@ -99,7 +99,7 @@ async fn partitions(
     Ok(Json(states.iter().map(|state| wire::partition(state, fenced)).collect()))
 }
 
-/// What all partitions are doing, those of built-in applications too, as far as the token may read them.
+/// The state of all partitions that the token may read, including those of built-in applications.
 #[utoipa::path(
     get, path = "/v1/partitions", tag = "applications", responses((status = 200, body = Vec<NamedPartition>))
 )]

@@ -11,13 +11,13 @@ use crate::server::Api;
 
 const KIND: &str = "application/x-ndjson";
 
-/// Whether a client wants the file instead of the report.
-pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
+/// Whether the client requests the file instead of the report.
+pub(super) fn is_requested(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     accept.is_some_and(|accept| accept.contains(KIND))
 }
 
-/// The file, page by page as it is read. One that ends without its last line was cut off.
+/// The file, sent page by page while it is read. A file without its last line is incomplete.
 pub(super) async fn answer(
     api: &Api,
     application: &str,

@@ -1,4 +1,4 @@
-//! Audits: whether a sequence is complete, and who got a number.
+//! Audits: whether a sequence is complete, and which event drew a number.
 
 use axum::Json;
 use axum::extract::State;
@@ -63,13 +63,13 @@ async fn of_sequence(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let workspace = WorkspaceId::new(workspace);
-    if audit_file::is_wanted(&headers) {
+    if audit_file::is_requested(&headers) {
         return audit_file::answer(&api, &app, workspace).await;
     }
     Ok(Json(audit(&api.engine.audit(&app, workspace, &sequence).await?)).into_response())
 }
 
-/// Who got a number: the event.
+/// The event that drew a number.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/workspaces/{workspace}/sequences/{sequence}/numbers/{number}", tag = "sequences",
     params(("app" = String, Path), ("workspace" = u64, Path), ("sequence" = String, Path), ("number" = u64, Path)),
@@ -82,7 +82,7 @@ async fn who_got(
     let workspace = WorkspaceId::new(workspace);
     let found = api.engine.who_got(&app, workspace, &sequence, Number::new(number)).await?;
     let found =
-        found.ok_or_else(|| Problem::not_found(format!("nobody got number {number} of {sequence}")))?;
+        found.ok_or_else(|| Problem::not_found(format!("number {number} of {sequence} was not drawn")))?;
     let partition = api.engine.partition_of(&app, workspace)?;
     Ok(Json(wire::event(api.schema(&app)?, partition, &found)))
 }
@@ -99,7 +99,7 @@ async fn of_series(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let state = api.engine.series().state(&name).await?;
-    if audit_file::is_wanted(&headers) {
+    if audit_file::is_requested(&headers) {
         return audit_file::answer(&api, "series", state.workspace).await;
     }
     let audit = audit(&api.engine.audit("series", state.workspace, "Number").await?);

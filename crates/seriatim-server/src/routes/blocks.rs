@@ -9,7 +9,7 @@ use seriatim_engine::{BlocksState, SubmitError};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{cut, page};
+use super::{page_size, split_page};
 use crate::extract::{Body, Path, Query, idempotency_key};
 use crate::openapi::IdempotencyHeader;
 use crate::problem::Problem;
@@ -30,10 +30,10 @@ fn view(state: BlocksState) -> BlockSequence {
     }
 }
 
-/// Creates a block sequence; the same again is fine.
+/// Creates a block sequence. Repeating the request with the same settings changes nothing.
 #[utoipa::path(
     put, path = "/v1/blocks/{name}", tag = "blocks", params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$")), request_body = PutBlocks,
-    responses((status = 201, body = BlockSequence), (status = 200, body = BlockSequence, description = "It was there."))
+    responses((status = 201, body = BlockSequence), (status = 200, body = BlockSequence, description = "It already existed."))
 )]
 async fn put(
     State(api): State<Api>,
@@ -45,8 +45,8 @@ async fn put(
     Ok((if created { StatusCode::CREATED } else { StatusCode::OK }, Json(view(state))))
 }
 
-/// Why so many numbers were not allocated. Under a key they do not come from the block that calls without one are served from.
-fn used_up(name: &str, asked: u64, left: u64, keyed: bool) -> Problem {
+/// The error for a sequence with too few numbers left. Calls with a key do not use the block that is reserved for calls without one.
+fn exhausted(name: &str, asked: u64, left: u64, keyed: bool) -> Problem {
     let left = if keyed {
         format!(
             "{left} of block sequence {name} are left after those that are reserved for calls without a key"
@@ -55,11 +55,11 @@ fn used_up(name: &str, asked: u64, left: u64, keyed: bool) -> Problem {
         format!("at most {left} of block sequence {name} are left")
     };
     let text =
-        format!("{asked} numbers in a row were asked for, and {left}: ask for fewer, or use another one");
+        format!("{asked} consecutive numbers were requested, but {left}: request fewer, or use another one");
     Problem::new(Code::Exhausted, text)
 }
 
-/// Allocates numbers, in a row; the same idempotency key again gives the same.
+/// Allocates consecutive numbers. The same idempotency key gives the same numbers again.
 #[utoipa::path(
     post, path = "/v1/blocks/{name}/allocate", tag = "blocks",
     params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$"), IdempotencyHeader), request_body = Allocate,
@@ -79,7 +79,7 @@ async fn allocate(
     let allocated = match allocated {
         Ok(allocated) => allocated,
         Err(SubmitError::Allocate(AllocateError::Exhausted { asked, left })) => {
-            return Err(used_up(&name, asked, left, key.is_some()));
+            return Err(exhausted(&name, asked, left, key.is_some()));
         }
         Err(error) => return Err(error.into()),
     };
@@ -89,9 +89,9 @@ async fn allocate(
 /// Block sequences.
 #[utoipa::path(get, path = "/v1/blocks", tag = "blocks", params(NamePage), responses((status = 200, body = BlockSequences)))]
 async fn list(State(api): State<Api>, Query(list): Query<NamePage>) -> Result<Json<BlockSequences>, Problem> {
-    let limit = page(list.limit)?;
+    let limit = page_size(list.limit)?;
     let states = api.engine.blocks().list(list.after.as_deref(), limit + 1).await?;
-    let (states, more) = cut(states, limit);
+    let (states, more) = split_page(states, limit);
     let next = states.last().filter(|_| more).map(|state| state.name.clone());
     Ok(Json(BlockSequences { blocks: states.into_iter().map(view).collect(), next }))
 }

@@ -24,7 +24,7 @@ fn change(Change { create, update, id, parent, fields }: Change) -> EngineChange
     EngineChange { create, update, id, parent, fields }
 }
 
-/// Does a command: durable when it answers.
+/// Does a command. It is durable when the answer is sent.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/workspaces/{workspace}/commands", tag = "commands",
     params(("app" = String, Path, example = "shop"), ("workspace" = u64, Path), IdempotencyHeader, MatchHeader),

@@ -10,7 +10,7 @@ use seriatim_types::{PartitionId, PartitionOffset, WorkspaceId, WorkspaceOffset}
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::page;
+use super::page_size;
 use crate::extract::{Path, Query};
 use crate::openapi::ResumeHeader;
 use crate::problem::Problem;
@@ -41,7 +41,7 @@ async fn of_workspace(
 ) -> Result<Response, Problem> {
     let workspace = WorkspaceId::new(workspace);
     let start = stream::start(&headers, range.from)?;
-    if stream::is_wanted(&headers) {
+    if stream::is_requested(&headers) {
         let from = WorkspaceOffset::new(start).ok_or_else(no_offset)?;
         let follower = api.engine.follow_workspace(&app, workspace, from).await?;
         let partition = api.engine.partition_of(&app, workspace)?;
@@ -54,7 +54,7 @@ async fn of_workspace(
         ));
     }
     let from = WorkspaceOffset::new(range.from).ok_or_else(no_offset)?;
-    let events = api.engine.events(&app, workspace, from, page(range.limit)?).await?;
+    let events = api.engine.events(&app, workspace, from, page_size(range.limit)?).await?;
     let schema = api.schema(&app)?;
     let partition = api.engine.partition_of(&app, workspace)?;
     let next = events.last().map_or(range.from, |placed| placed.place.workspace_offset.get() + 1);
@@ -77,7 +77,7 @@ async fn of_partition(
 ) -> Result<Response, Problem> {
     let partition = PartitionId::new(partition);
     let start = stream::start(&headers, range.from)?;
-    if stream::is_wanted(&headers) {
+    if stream::is_requested(&headers) {
         let from = PartitionOffset::new(start).ok_or_else(no_offset)?;
         let follower = api.engine.follow_partition(&app, partition, from)?;
         return Ok(stream::answer(
@@ -89,7 +89,7 @@ async fn of_partition(
         ));
     }
     let from = PartitionOffset::new(range.from).ok_or_else(no_offset)?;
-    let events = api.engine.partition_events(&app, partition, from, page(range.limit)?).await?;
+    let events = api.engine.partition_events(&app, partition, from, page_size(range.limit)?).await?;
     let schema = api.schema(&app)?;
     let next = events.last().map_or(range.from, |placed| placed.place.partition_offset.get() + 1);
     let events = events.iter().map(|placed| wire::event(schema, partition, placed)).collect();

@@ -1,4 +1,4 @@
-//! Forecasts: when a sequence runs out, if it goes on as lately.
+//! Forecasts: when a sequence runs out of numbers, if it continues at its recent rate.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,14 +12,14 @@ use crate::extract::Path;
 use crate::problem::Problem;
 use crate::server::Api;
 
-/// Later than this no calendar is asked: the end of the year 9000.
+/// The end of the year 9000: later times are not given as dates.
 const CALENDAR_END_MS: u64 = 221_876_928_000_000;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(of_sequence))
 }
 
-/// When a sequence runs out, if it goes on as lately.
+/// When a sequence runs out of numbers, if it continues at its recent rate.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/workspaces/{workspace}/sequences/{sequence}/forecast", tag = "sequences",
     operation_id = "forecast",

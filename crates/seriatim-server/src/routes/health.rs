@@ -1,4 +1,4 @@
-//! Whether the server lives, can number, and what it measures.
+//! Whether the server is alive, whether it can give out numbers, and its metrics.
 
 use axum::Json;
 use axum::extract::State;
@@ -21,13 +21,13 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(document))
 }
 
-/// The server lives.
+/// Whether the server is alive.
 #[utoipa::path(get, path = "/livez", tag = "health", responses((status = 200, body = Live)))]
 async fn live() -> Json<Live> {
     Json(Live { status: "alive".to_owned() })
 }
 
-/// Every partition can number, or what keeps which one.
+/// Whether every partition can give out numbers; if not, what prevents it.
 #[utoipa::path(
     get, path = "/readyz", tag = "health",
     responses((status = 200, body = Readiness), (status = 503, body = Readiness))
@@ -62,27 +62,28 @@ async fn ready(State(api): State<Api>) -> Response {
     (code, Json(Readiness { status, troubles, partitions })).into_response()
 }
 
-/// What keeps a partition from numbering. The registry takes what is needed to unfence a copy, so it is not fenced.
+/// What prevents a partition from giving out numbers. The registry accepts the commands that unfence a copy, so it is never fenced.
 fn trouble(api: &Api, state: &PartitionState, fenced: bool) -> Option<(Trouble, String)> {
     let partition = state.partition;
     if let PartitionStatus::Stopped(reason) = &state.status {
         return Some((Trouble::Stopped, format!("stopped: {reason}")));
     }
-    // Before all that follows from it: what waits does not move, and the partition may recover when the store was opened again.
+    // This is checked before its consequences: a failing store makes the partition look stuck, and later it may recover.
     if let Some(reason) = &state.store_failure {
-        return Some((Trouble::StoreFailed, format!("the store does not take writes: {reason}")));
+        return Some((Trouble::StoreFailed, format!("the store refuses writes: {reason}")));
     }
     match &state.status {
         _ if api.stuck.is_stuck(partition) => {
             let PartitionState { waiting, unflushed, .. } = state;
-            let reason = format!("stuck: {waiting} commands and {unflushed} values wait, and nothing moves");
+            let reason =
+                format!("stuck: {waiting} commands and {unflushed} values wait, and there is no progress");
             Some((Trouble::Stuck, reason))
         }
         PartitionStatus::Recovering { at, tail, .. } => {
             Some((Trouble::Recovering, format!("recovering, at {at} of {tail}")))
         }
         PartitionStatus::Ready if fenced && !is_registry(partition) => {
-            Some((Trouble::Fenced, "fenced: a restored copy that nobody has unfenced".to_owned()))
+            Some((Trouble::Fenced, "fenced: a restored copy that is not unfenced".to_owned()))
         }
         PartitionStatus::Ready | PartitionStatus::Stopped(_) => None,
     }
@@ -101,7 +102,7 @@ fn is_full(api: &Api) -> Option<Trouble> {
     space.is_too_low().then_some(Trouble::DiskNearlyFull)
 }
 
-/// What the server measures, for Prometheus.
+/// The server's metrics, for Prometheus.
 #[utoipa::path(
     get, path = "/metrics", tag = "health", responses((status = 200, body = String, content_type = "text/plain"))
 )]

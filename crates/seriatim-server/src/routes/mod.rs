@@ -27,20 +27,20 @@ use crate::openapi;
 use crate::problem::Problem;
 use crate::server::Api;
 
-/// How many things a page has unless told, and at most.
+/// The number of items on a page: by default, and at most.
 pub(crate) const PAGE: u32 = 100;
 pub(crate) const PAGE_MAX: u32 = 1_000;
 
-/// The size of a page that was asked for.
-pub(crate) fn page(limit: Option<u32>) -> Result<usize, Problem> {
+/// The requested number of items on a page.
+pub(crate) fn page_size(limit: Option<u32>) -> Result<usize, Problem> {
     match limit.unwrap_or(PAGE) {
         limit @ 1..=PAGE_MAX => Ok(limit as usize),
-        limit => Err(Problem::invalid(format!("limit is {limit}, and a page has 1 to {PAGE_MAX}"))),
+        limit => Err(Problem::invalid(format!("limit is {limit}, but it has to be from 1 to {PAGE_MAX}"))),
     }
 }
 
-/// What is on a page, and whether something follows it: one more than the page holds was read.
-pub(crate) fn cut<T>(mut found: Vec<T>, limit: usize) -> (Vec<T>, bool) {
+/// The items of a page, and whether more follow. The caller has read one item more than fits on the page.
+pub(crate) fn split_page<T>(mut found: Vec<T>, limit: usize) -> (Vec<T>, bool) {
     let more = found.len() > limit;
     found.truncate(limit);
     (found, more)
@@ -71,9 +71,9 @@ pub(crate) fn router() -> (Router<Api>, Bytes) {
 }
 
 async fn not_found() -> Problem {
-    Problem::not_found("there is nothing here")
+    Problem::not_found("this path does not exist")
 }
 
 async fn method_not_allowed() -> Problem {
-    Problem::invalid("this path does not take this method").with_status(StatusCode::METHOD_NOT_ALLOWED)
+    Problem::invalid("this path does not support this method").with_status(StatusCode::METHOD_NOT_ALLOWED)
 }

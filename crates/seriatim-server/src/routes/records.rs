@@ -9,7 +9,7 @@ use seriatim_types::{RecordId, WorkspaceId};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{cut, page};
+use super::{page_size, split_page};
 use crate::extract::{Path, Query};
 use crate::problem::Problem;
 use crate::server::Api;
@@ -47,21 +47,21 @@ async fn list(
     Query(list): Query<RecordsPage>,
 ) -> Result<Json<Records>, Problem> {
     let (workspace, after) = (WorkspaceId::new(workspace), list.after.map(RecordId::new));
-    let limit = page(list.limit)?;
+    let limit = page_size(list.limit)?;
     let records = match (&list.document, list.kind) {
         (Some(document), None) => api.engine.records(&app, workspace, document, after, limit + 1).await?,
         (None, Some(ListedKind::C)) => api.engine.c_records(&app, workspace, after, limit + 1).await?,
         _ => return Err(Problem::invalid("say which records: type=DOCUMENT, or kind=C for all C records")),
     };
     let schema = api.schema(&app)?;
-    let (records, more) = cut(records, limit);
+    let (records, more) = split_page(records, limit);
     let next = records.last().filter(|_| more).map(|record| record.id.get());
     let records = records.iter().map(|record| wire::record(schema, record)).collect();
     Ok(Json(Records { records, next }))
 }
 
 fn parts(text: &str, what: &str) -> Result<Vec<KeyPart>, Problem> {
-    let wrong = || Problem::invalid(format!("{what} is a JSON array of strings and whole numbers"));
+    let wrong = || Problem::invalid(format!("{what} has to be a JSON array of strings and whole numbers"));
     let values: Vec<Value> = serde_json::from_str(text).map_err(|_| wrong())?;
     let part = |value: &Value| match value {
         Value::String(text) => Some(KeyPart::Text(text.clone())),
@@ -84,9 +84,9 @@ async fn view(
     let prefix = rows.prefix.as_deref().map(|text| parts(text, "prefix")).transpose()?.unwrap_or_default();
     let after = rows.after.as_deref().map(|text| parts(text, "after")).transpose()?;
     let workspace = WorkspaceId::new(workspace);
-    let limit = page(rows.limit)?;
+    let limit = page_size(rows.limit)?;
     let found = api.engine.view(&app, workspace, &view, &prefix, after.as_deref(), limit + 1).await?;
-    let (found, more) = cut(found, limit);
+    let (found, more) = split_page(found, limit);
     let key = |parts: &[KeyPart]| parts.iter().map(KeyPart::to_json).collect();
     let next = found.last().filter(|_| more).map(|(parts, _)| key(parts));
     let rows = found.into_iter().map(|(parts, row)| Row { key: key(&parts), row }).collect();

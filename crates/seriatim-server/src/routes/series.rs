@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use seriatim_api::{
-    Code, Issued, NamePage, NextRequest, PutSeries, RaiseRequest, Series, SeriesList, Taken, VoidAnswer,
-    VoidRequest, Voided,
+    Code, Issued, NamePage, NextRequest, PutSeries, RaiseRequest, Series, SeriesList, TakenNumbers,
+    VoidAnswer, VoidRequest, Voided,
 };
 use seriatim_engine::{NextRequest as Next, SeriesState, SubmitError, moment};
 use seriatim_sequencer::DrawError;
@@ -13,7 +13,7 @@ use seriatim_types::Number;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{cut, page};
+use super::{page_size, split_page};
 use crate::extract::{Body, Path, Query, idempotency_key};
 use crate::openapi::IdempotencyHeader;
 use crate::problem::Problem;
@@ -45,8 +45,8 @@ pub(super) fn voided(voided: &seriatim_engine::Voided) -> Voided {
     Voided { number: voided.number, reason: voided.reason.clone(), at: moment(voided.time) }
 }
 
-/// Why so many numbers were not taken.
-async fn used_up(api: &Api, name: &str, count: u64) -> Problem {
+/// The error for a series with too few numbers left.
+async fn exhausted(api: &Api, name: &str, count: u64) -> Problem {
     let left = api.engine.series().state(name).await.map_or(0, |state| state.remaining);
     let text = match left {
         0 => {
@@ -54,41 +54,43 @@ async fn used_up(api: &Api, name: &str, count: u64) -> Problem {
             format!("series {name} has no numbers left: it ends at {last}; use another series")
         }
         left => format!(
-            "series {name} has {left} numbers left, and {count} were asked for: ask for fewer, or use another series"
+            "series {name} has {left} numbers left, but {count} were requested: request fewer, or use another series"
         ),
     };
     Problem::new(Code::Exhausted, text)
 }
 
-/// Takes the next number: gap-free, durable. The series begins when it is first used.
+/// Takes the next number: gap-free and durable. The first use of a name creates the series.
 #[utoipa::path(
     post, path = "/v1/series/{name}/next", tag = "series",
     params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$", example = "acme.invoices"), IdempotencyHeader),
     request_body = Option<NextRequest>,
-    responses((status = 201, body = Taken))
+    responses((status = 201, body = TakenNumbers))
 )]
 async fn next(
     State(api): State<Api>,
     Path(name): Path<String>,
     headers: HeaderMap,
     body: Option<Body<NextRequest>>,
-) -> Result<(StatusCode, Json<Taken>), Problem> {
+) -> Result<(StatusCode, Json<TakenNumbers>), Problem> {
     let NextRequest { count, note } = body.map_or_else(NextRequest::default, |Body(next)| next);
     let request = Next { count, note, idempotency_key: idempotency_key(&headers)? };
     let taken = match api.engine.series().next(&name, &request).await {
         Ok(taken) => taken,
-        Err(SubmitError::Draw(DrawError::Exhausted { .. })) => return Err(used_up(&api, &name, count).await),
+        Err(SubmitError::Draw(DrawError::Exhausted { .. })) => {
+            return Err(exhausted(&api, &name, count).await);
+        }
         Err(error) => return Err(error.into()),
     };
     let seriatim_engine::TakenNumbers { series, number, count, text, repeated } = taken;
-    Ok((StatusCode::CREATED, Json(Taken { series, number, count, text, repeated })))
+    Ok((StatusCode::CREATED, Json(TakenNumbers { series, number, count, text, repeated })))
 }
 
-/// Creates a series with settings; the same again is fine.
+/// Creates a series with settings. Repeating the request with the same settings changes nothing.
 #[utoipa::path(
     put, path = "/v1/series/{name}", tag = "series", params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$", example = "acme.invoices")),
     request_body = PutSeries,
-    responses((status = 201, body = Series), (status = 200, body = Series, description = "It was there."))
+    responses((status = 201, body = Series), (status = 200, body = Series, description = "It already existed."))
 )]
 async fn put(
     State(api): State<Api>,
@@ -100,7 +102,7 @@ async fn put(
     Ok((if created { StatusCode::CREATED } else { StatusCode::OK }, Json(view(state))))
 }
 
-/// Marks a number that was taken as void: an explained hole.
+/// Marks a number that was taken as void: an explained gap.
 #[utoipa::path(
     post, path = "/v1/series/{name}/numbers/{number}/void", tag = "series",
     params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$", example = "acme.invoices"), ("number" = u64, Path), IdempotencyHeader),
@@ -118,7 +120,7 @@ async fn void(
     Ok((StatusCode::CREATED, Json(VoidAnswer { series: name, number, void: true, reason })))
 }
 
-/// Goes on from a later number; never downwards.
+/// Makes the series continue from a later number, never from an earlier one.
 #[utoipa::path(
     post, path = "/v1/series/{name}/raise", tag = "series",
     params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$", example = "acme.invoices"), IdempotencyHeader),
@@ -140,14 +142,14 @@ async fn raise(
 /// Series.
 #[utoipa::path(get, path = "/v1/series", tag = "series", params(NamePage), responses((status = 200, body = SeriesList)))]
 async fn list(State(api): State<Api>, Query(list): Query<NamePage>) -> Result<Json<SeriesList>, Problem> {
-    let limit = page(list.limit)?;
+    let limit = page_size(list.limit)?;
     let states = api.engine.series().list(list.after.as_deref(), limit + 1).await?;
-    let (states, more) = cut(states, limit);
+    let (states, more) = split_page(states, limit);
     let next = states.last().filter(|_| more).map(|state| state.name.clone());
     Ok(Json(SeriesList { series: states.into_iter().map(view).collect(), next }))
 }
 
-/// How a series stands.
+/// The state of a series.
 #[utoipa::path(
     get, path = "/v1/series/{name}", tag = "series", params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$", example = "acme.invoices")),
     responses((status = 200, body = Series))
@@ -156,7 +158,7 @@ async fn show(State(api): State<Api>, Path(name): Path<String>) -> Result<Json<S
     Ok(Json(view(api.engine.series().state(&name).await?)))
 }
 
-/// Who got a number, when, with which key and note.
+/// How a number was taken: when, with which key and which note.
 #[utoipa::path(
     get, path = "/v1/series/{name}/numbers/{number}", tag = "series",
     params(("name" = String, Path, pattern = "^[A-Za-z0-9._-]{1,200}$", example = "acme.invoices"), ("number" = u64, Path)),

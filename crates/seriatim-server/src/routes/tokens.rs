@@ -9,7 +9,7 @@ use seriatim_engine::Scope;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{cut, page};
+use super::{page_size, split_page};
 use crate::extract::{Body, Path, Query, idempotency_key};
 use crate::openapi::IdempotencyHeader;
 use crate::problem::Problem;
@@ -24,7 +24,7 @@ fn view(token: seriatim_engine::Token) -> Token {
     Token { id: token.id, scopes, note: token.note, at: token.at }
 }
 
-/// Makes a token; its secret is shown this once. From the first one on, every route needs one.
+/// Makes a token. Its secret is only in this answer. After the first token is made, every route needs a token.
 #[utoipa::path(
     post, path = "/v1/tokens", tag = "tokens", params(IdempotencyHeader), request_body = CreateToken,
     responses((status = 201, body = CreatedToken))
@@ -49,13 +49,13 @@ async fn create(
 /// All tokens, without their secrets.
 #[utoipa::path(get, path = "/v1/tokens", tag = "tokens", params(NamePage), responses((status = 200, body = Tokens)))]
 async fn list(State(api): State<Api>, Query(list): Query<NamePage>) -> Result<Json<Tokens>, Problem> {
-    let limit = page(list.limit)?;
-    let (tokens, more) = cut(api.engine.tokens().list(list.after.as_deref(), limit + 1).await?, limit);
+    let limit = page_size(list.limit)?;
+    let (tokens, more) = split_page(api.engine.tokens().list(list.after.as_deref(), limit + 1).await?, limit);
     let next = tokens.last().filter(|_| more).map(|token| token.id.clone());
     Ok(Json(Tokens { tokens: tokens.into_iter().map(view).collect(), next }))
 }
 
-/// Revokes a token, at once.
+/// Revokes a token immediately.
 #[utoipa::path(
     delete, path = "/v1/tokens/{id}", tag = "tokens", params(("id" = String, Path)),
     responses((status = 204, description = "It is revoked."))

@@ -54,15 +54,15 @@ fn request(start: StartWorkflow, idempotency_key: Option<String>) -> Result<Star
     })
 }
 
-/// Starts a workflow. Durable when it answers: the run is carried on, whatever crashes, until it ends.
+/// Starts a workflow. The run is durable when the answer is sent: it continues after any crash, until it ends.
 ///
-/// With `signal`, a run that is open gets the signal instead (200), and otherwise the new run gets it with its first
-/// activation (201).
+/// With `signal`, a run that is open receives the signal instead (200). If none is open, the new run receives the signal with
+/// its first activation (201).
 #[utoipa::path(
     post, path = "/v1/workflows", tag = "workflows", params(IdempotencyHeader), request_body = StartWorkflow,
     responses(
         (status = 201, body = StartedWorkflow),
-        (status = 200, body = StartedWorkflow, description = "A run was open, and got the signal.")
+        (status = 200, body = StartedWorkflow, description = "A run was open and received the signal.")
     )
 )]
 pub(super) async fn start(

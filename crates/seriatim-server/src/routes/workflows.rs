@@ -7,9 +7,9 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use serde_json::Value;
 use seriatim_api::{
-    BlockedBranch, Code, HistoryEntry, PendingOperation, RunsPage, StopWorkflow, TellWorkflow, ToldWorkflow,
-    WaitFor, WhichRun, Workflow, WorkflowAnswer, WorkflowHistory, WorkflowRuns, WorkflowSummary, Workflows,
-    WorkflowsPage,
+    BlockedBranch, Code, HistoryEntry, PendingOperation, RunsPage, StopWorkflow, WaitFor, WhichRun, Workflow,
+    WorkflowAnswer, WorkflowDelivery, WorkflowHistory, WorkflowInput, WorkflowRuns, WorkflowSummary,
+    Workflows, WorkflowsPage,
 };
 use seriatim_engine::moment;
 use seriatim_types::Timestamp;
@@ -18,17 +18,17 @@ use seriatim_workflow_host::{Accepted, HostError, RunRow, RunStatus, TimelineEnt
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{cut, page};
-use crate::extract::{Body, Path, Query, idempotency_key, in_words};
+use super::{page_size, split_page};
+use crate::extract::{Body, Path, Query, idempotency_key, replace_type_names};
 use crate::openapi::IdempotencyHeader;
 use crate::problem::Problem;
 use crate::server::Api;
 
-/// Seconds that a request may wait for a workflow's end: less than a request may take.
+/// How many seconds a request may wait for the end of a workflow: less than the timeout of a request.
 const WAIT_MAX: u64 = 25;
-/// Events of a history in one answer, unless told otherwise.
+/// Events of a history in one answer, by default.
 const HISTORY_EVENTS: usize = 1_000;
-/// Bytes of a history in one answer: what they are shown as takes a few times as much.
+/// Stored bytes of a history in one answer. As JSON they are a few times as many.
 const HISTORY_BYTES: usize = 4 << 20;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
@@ -49,21 +49,21 @@ impl From<HostError> for Problem {
     fn from(error: HostError) -> Self {
         match error {
             HostError::Engine(error) => error.into(),
-            // Its code has to change, or it has to be retried: the same request again does not help.
+            // The run's code has to change, or the run has to be retried: the same request would fail again.
             stuck @ HostError::Stuck { .. } => {
                 Self::new(Code::Unavailable, stuck.to_string()).not_retryable()
             }
-            other => Self::new(other.kind().into(), plain(&other.to_string())),
+            other => Self::new(other.kind().into(), without_type_names(&other.to_string())),
         }
     }
 }
 
-/// The text of a failure, without the types of the code that failed.
-fn plain(text: &str) -> String {
+/// The text of a failure, without the names of Rust types.
+fn without_type_names(text: &str) -> String {
     const BEFORE: &str = "the payload is not a ";
     let Some((before, after)) = text.split_once(BEFORE) else { return text.to_owned() };
     let reason = after.split_once(": ").map_or("", |(_, reason)| reason);
-    format!("{before}the value does not fit: {}", in_words(reason))
+    format!("{before}the value does not fit: {}", replace_type_names(reason))
 }
 
 /// A failure with its causes, as JSON.
@@ -72,7 +72,7 @@ fn failure(failure: &Failure) -> Value {
     let mut part = &mut json;
     loop {
         if let Some(Value::String(message)) = part.get_mut("message") {
-            *message = plain(message);
+            *message = without_type_names(message);
         }
         match part.get_mut("cause") {
             Some(cause) if cause.is_object() => part = cause,
@@ -90,7 +90,7 @@ fn time(time: Time) -> String {
     moment(Timestamp::from_millis(time.as_micros() / 1_000))
 }
 
-/// Arguments as one value: none is null, one is itself, several are an array. What is not JSON is shown as it is kept.
+/// Arguments as one value: no argument is null, one is itself, several are an array. What is not JSON is returned as it is stored.
 fn value_of(payloads: &[Payload]) -> Value {
     let one = |payload: &Payload| {
         payload.decode().unwrap_or_else(|_| serde_json::to_value(payload).unwrap_or_default())
@@ -102,7 +102,7 @@ fn value_of(payloads: &[Payload]) -> Value {
     }
 }
 
-/// A value as arguments: null is none.
+/// A value as arguments: null means no argument.
 pub(super) fn payloads(value: &Value) -> Result<Vec<Payload>, Problem> {
     if value.is_null() {
         return Ok(Vec::new());
@@ -112,8 +112,12 @@ pub(super) fn payloads(value: &Value) -> Result<Vec<Payload>, Problem> {
 }
 
 /// The input of a signal, query or update.
-fn input(body: Option<Body<TellWorkflow>>) -> Result<Vec<Payload>, Problem> {
+fn input(body: Option<Body<WorkflowInput>>) -> Result<Vec<Payload>, Problem> {
     body.map_or_else(|| Ok(Vec::new()), |Body(told)| payloads(&told.input))
+}
+
+fn reason(body: Option<Body<StopWorkflow>>) -> String {
+    body.map_or_else(String::new, |Body(stop)| stop.reason)
 }
 
 fn to_json<T: serde::Serialize>(value: &T) -> Value {
@@ -136,35 +140,35 @@ fn summary(row: RunRow, run_id: String) -> WorkflowSummary {
     }
 }
 
-fn told(id: String, told: Accepted) -> Json<ToldWorkflow> {
-    Json(ToldWorkflow { id, run_id: told.run_id, repeated: told.repeated })
+fn delivery(id: String, accepted: Accepted) -> Json<WorkflowDelivery> {
+    Json(WorkflowDelivery { id, run_id: accepted.run_id, repeated: accepted.repeated })
 }
 
-/// What lists the workflows whose run is stuck. It is no status of a run: the run is running.
+/// Lists workflows whose run is stuck. It is not a status of a run: a stuck run has the status `running`.
 const STUCK: &str = "stuck";
 
-/// Workflows, by how their newest runs stand.
+/// Workflows, filtered by the status of their newest runs.
 #[utoipa::path(
     get, path = "/v1/workflows", tag = "workflows", params(WorkflowsPage), responses((status = 200, body = Workflows))
 )]
 async fn list(State(api): State<Api>, Query(list): Query<WorkflowsPage>) -> Result<Json<Workflows>, Problem> {
-    let (limit, host) = (page(list.limit)?, host(&api)?);
+    let (limit, host) = (page_size(list.limit)?, host(&api)?);
     let found = if list.status.as_deref() == Some(STUCK) {
         host.list_stuck(list.after, limit + 1).await?
     } else {
         let status = list.status.as_deref().map(str::parse::<RunStatus>).transpose();
         let status = status.map_err(|error| {
-            Problem::invalid(format!("{error}; {STUCK} lists running ones that cannot continue"))
+            Problem::invalid(format!("{error}; {STUCK} lists running workflows that cannot continue"))
         })?;
         host.list(status, list.after, limit + 1).await?
     };
-    let (found, more) = cut(found, limit);
+    let (found, more) = split_page(found, limit);
     let next = found.last().filter(|_| more).map(|last| last.cursor);
     let workflows = found.into_iter().map(|listed| summary(listed.row, listed.run_id)).collect();
     Ok(Json(Workflows { workflows, next }))
 }
 
-/// How a workflow stands; with `wait`, once it has ended, or after so many seconds.
+/// The state of a workflow. With `wait`, the answer is sent when the workflow has ended, or after that many seconds.
 #[utoipa::path(
     get, path = "/v1/workflows/{id}", tag = "workflows", params(("id" = String, Path), WaitFor),
     responses((status = 200, body = Workflow))
@@ -175,7 +179,9 @@ async fn show(
     Query(WaitFor { wait }): Query<WaitFor>,
 ) -> Result<Json<Workflow>, Problem> {
     if wait.is_some_and(|wait| wait > WAIT_MAX) {
-        return Err(Problem::invalid(format!("wait is at most {WAIT_MAX} seconds: ask again after that")));
+        return Err(Problem::invalid(format!(
+            "wait is at most {WAIT_MAX} seconds: repeat the request after that"
+        )));
     }
     let found = host(&api)?.describe(&id, wait.map(Duration::from_secs)).await?;
     let pending = found.pending.iter().map(|operation| PendingOperation {
@@ -220,8 +226,8 @@ async fn runs(
     Path(id): Path<String>,
     Query(list): Query<RunsPage>,
 ) -> Result<Json<WorkflowRuns>, Problem> {
-    let limit = page(list.limit)?;
-    let (found, more) = cut(host(&api)?.runs(&id, list.before, limit + 1).await?, limit);
+    let limit = page_size(list.limit)?;
+    let (found, more) = split_page(host(&api)?.runs(&id, list.before, limit + 1).await?, limit);
     let next = found.last().filter(|_| more).map(|last| last.cursor);
     let runs = found.into_iter().map(|listed| summary(listed.row, listed.run_id)).collect();
     Ok(Json(WorkflowRuns { runs, next }))
@@ -253,7 +259,7 @@ async fn history(
     Path(id): Path<String>,
     Query(WhichRun { run, after, limit }): Query<WhichRun>,
 ) -> Result<Json<WorkflowHistory>, Problem> {
-    let limit = limit.map_or(Ok(HISTORY_EVENTS), |limit| page(Some(limit)))?;
+    let limit = limit.map_or(Ok(HISTORY_EVENTS), |limit| page_size(Some(limit)))?;
     let found = host(&api)?.history_page(&id, run, after, limit, HISTORY_BYTES).await?;
     let steps = to_json(&found.history().steps);
     Ok(Json(WorkflowHistory {
@@ -267,90 +273,88 @@ async fn history(
 /// Sends a signal to the open run.
 #[utoipa::path(
     post, path = "/v1/workflows/{id}/signals/{name}", tag = "workflows",
-    params(("id" = String, Path), ("name" = String, Path), IdempotencyHeader), request_body = Option<TellWorkflow>,
-    responses((status = 200, body = ToldWorkflow))
+    params(("id" = String, Path), ("name" = String, Path), IdempotencyHeader), request_body = Option<WorkflowInput>,
+    responses((status = 200, body = WorkflowDelivery))
 )]
 async fn signal(
     State(api): State<Api>,
     Path((id, name)): Path<(String, String)>,
     headers: HeaderMap,
-    body: Option<Body<TellWorkflow>>,
-) -> Result<Json<ToldWorkflow>, Problem> {
+    body: Option<Body<WorkflowInput>>,
+) -> Result<Json<WorkflowDelivery>, Problem> {
     let key = idempotency_key(&headers)?;
     let sent = host(&api)?.signal(&id, &name, input(body)?, key.as_deref()).await?;
-    Ok(told(id, sent))
+    Ok(delivery(id, sent))
 }
 
-/// Asks the open run to stop.
+/// Requests the cancellation of the open run.
 #[utoipa::path(
     post, path = "/v1/workflows/{id}/cancel", tag = "workflows", params(("id" = String, Path), IdempotencyHeader),
-    request_body = Option<StopWorkflow>, responses((status = 200, body = ToldWorkflow))
+    request_body = Option<StopWorkflow>, responses((status = 200, body = WorkflowDelivery))
 )]
 async fn cancel(
     State(api): State<Api>,
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Option<Body<StopWorkflow>>,
-) -> Result<Json<ToldWorkflow>, Problem> {
+) -> Result<Json<WorkflowDelivery>, Problem> {
     let key = idempotency_key(&headers)?;
-    let reason = body.map_or_else(String::new, |Body(stop)| stop.reason);
-    let sent = host(&api)?.cancel(&id, &reason, key.as_deref()).await?;
-    Ok(told(id, sent))
+    let sent = host(&api)?.cancel(&id, &reason(body), key.as_deref()).await?;
+    Ok(delivery(id, sent))
 }
 
-/// Ends the open run without asking it, also one that is stuck.
+/// Ends the open run without running its code again. This works for a stuck run too.
 #[utoipa::path(
     post, path = "/v1/workflows/{id}/terminate", tag = "workflows", params(("id" = String, Path), IdempotencyHeader),
-    request_body = Option<StopWorkflow>, responses((status = 200, body = ToldWorkflow))
+    request_body = Option<StopWorkflow>, responses((status = 200, body = WorkflowDelivery))
 )]
 async fn terminate(
     State(api): State<Api>,
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Option<Body<StopWorkflow>>,
-) -> Result<Json<ToldWorkflow>, Problem> {
+) -> Result<Json<WorkflowDelivery>, Problem> {
     let key = idempotency_key(&headers)?;
-    let reason = body.map_or_else(String::new, |Body(stop)| stop.reason);
-    let sent = host(&api)?.terminate(&id, &reason, key.as_deref()).await?;
-    Ok(told(id, sent))
+    let sent = host(&api)?.terminate(&id, &reason(body), key.as_deref()).await?;
+    Ok(delivery(id, sent))
 }
 
-/// Tries a stuck run again. `repeated` says that it was not stuck.
+/// Tries a stuck run again. `repeated` is true if the run was not stuck.
 #[utoipa::path(
     post, path = "/v1/workflows/{id}/retry", tag = "workflows", params(("id" = String, Path)),
-    responses((status = 200, body = ToldWorkflow))
+    responses((status = 200, body = WorkflowDelivery))
 )]
-async fn retry(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<ToldWorkflow>, Problem> {
+async fn retry(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<WorkflowDelivery>, Problem> {
     let sent = host(&api)?.retry(&id).await?;
-    Ok(told(id, sent))
+    Ok(delivery(id, sent))
 }
 
-/// Asks the newest run about its state. Nothing is written.
+/// Queries the state of the newest run. Nothing is written.
 #[utoipa::path(
     post, path = "/v1/workflows/{id}/queries/{name}", tag = "workflows",
-    params(("id" = String, Path), ("name" = String, Path)), request_body = Option<TellWorkflow>,
+    params(("id" = String, Path), ("name" = String, Path)), request_body = Option<WorkflowInput>,
     responses((status = 200, body = WorkflowAnswer))
 )]
 async fn query(
     State(api): State<Api>,
     Path((id, name)): Path<(String, String)>,
-    body: Option<Body<TellWorkflow>>,
+    body: Option<Body<WorkflowInput>>,
 ) -> Result<Json<WorkflowAnswer>, Problem> {
     let answer = host(&api)?.query(&id, &name, input(body)?).await?;
     Ok(Json(WorkflowAnswer { result: value_of(&[answer]) }))
 }
 
-/// Changes the state of the open run, and waits for what its code says to that.
+/// Changes the state of the open run, and waits for the answer of its code.
 #[utoipa::path(
     post, path = "/v1/workflows/{id}/updates/{name}", tag = "workflows",
-    params(("id" = String, Path), ("name" = String, Path), IdempotencyHeader), request_body = Option<TellWorkflow>,
+    params(("id" = String, Path), ("name" = String, Path), IdempotencyHeader), request_body = Option<WorkflowInput>,
     responses((status = 200, body = WorkflowAnswer))
 )]
 async fn update(
     State(api): State<Api>,
     Path((id, name)): Path<(String, String)>,
     headers: HeaderMap,
-    body: Option<Body<TellWorkflow>>,
+    body: Option<Body<WorkflowInput>>,
 ) -> Result<Json<WorkflowAnswer>, Problem> {
     let key = idempotency_key(&headers)?;
     let answer = host(&api)?.update(&id, &name, input(body)?, key.as_deref()).await?;

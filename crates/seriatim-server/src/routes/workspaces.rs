@@ -8,7 +8,7 @@ use seriatim_types::WorkspaceId;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{cut, page};
+use super::{page_size, split_page};
 use crate::extract::{Body, Path, Query, idempotency_key};
 use crate::openapi::IdempotencyHeader;
 use crate::problem::Problem;
@@ -19,7 +19,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(show)).routes(routes!(sequences))
 }
 
-/// Bytes of a workspace's name: it is part of a key of the store.
+/// The longest name of a workspace in bytes: it is part of a key of the store.
 const NAME_BYTES_MAX: usize = 200;
 
 fn check_name(name: &str) -> Result<(), Problem> {
@@ -29,12 +29,12 @@ fn check_name(name: &str) -> Result<(), Problem> {
     Err(Problem::invalid(format!("a workspace's name has 1 to {NAME_BYTES_MAX} bytes")))
 }
 
-/// Creates a workspace; the same name again, or the same idempotency key, gives the same id.
+/// Creates a workspace. The same name or the same idempotency key gives the same id again.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/workspaces", tag = "workspaces",
     params(("app" = String, Path, example = "shop"), IdempotencyHeader),
     request_body = CreateWorkspace,
-    responses((status = 201, body = Workspace), (status = 200, body = Workspace, description = "It was there."))
+    responses((status = 201, body = Workspace), (status = 200, body = Workspace, description = "It already existed."))
 )]
 async fn create(
     State(api): State<Api>,
@@ -77,8 +77,8 @@ async fn list(
         return Ok(Json(Workspaces { workspaces: found, next: None }));
     }
     let after = list.after.map(WorkspaceId::new);
-    let limit = page(list.limit)?;
-    let (found, more) = cut(api.engine.workspaces(&app, after, limit + 1).await?, limit);
+    let limit = page_size(list.limit)?;
+    let (found, more) = split_page(api.engine.workspaces(&app, after, limit + 1).await?, limit);
     let next = found.last().filter(|_| more).map(|workspace| workspace.id.get());
     let workspaces = found.into_iter().map(|workspace| wire::workspace(schema, workspace)).collect();
     Ok(Json(Workspaces { workspaces, next }))
@@ -99,7 +99,7 @@ async fn show(
     Ok(Json(wire::workspace(schema, workspace)))
 }
 
-/// Its sequences, and how far they are.
+/// Its sequences, with their next numbers.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/workspaces/{workspace}/sequences", tag = "sequences", operation_id = "list",
     params(("app" = String, Path, example = "shop"), ("workspace" = u64, Path)),

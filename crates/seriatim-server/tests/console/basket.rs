@@ -1,4 +1,4 @@
-//! A workflow that can be told and asked everything: goods are added by an update, counted by a query, bought by a signal.
+//! A workflow with an update, a query and a signal: the update adds goods, the query counts them, the signal buys them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,12 +16,12 @@ pub(crate) async fn basket(ctx: Context, (): ()) -> Result<Vec<String>, Exit> {
     Ok(goods.get())
 }
 
-#[expect(clippy::ptr_arg, reason = "a validator gets what the update was sent with")]
+#[expect(clippy::ptr_arg, reason = "a validator receives the input of the update as its own type")]
 fn not_empty(_: &Vec<String>, good: &String) -> Result<(), Failure> {
     if good.is_empty() { Err(Failure::application("Empty", "there is nothing to add")) } else { Ok(()) }
 }
 
-/// A workflow that cannot continue until what it needs is there.
+/// A workflow that cannot continue until the vase is whole.
 pub(crate) async fn vase(is_whole: Arc<AtomicBool>) -> Result<&'static str, Exit> {
     assert!(is_whole.load(Ordering::Relaxed), "the vase is broken");
     Ok("flowers")

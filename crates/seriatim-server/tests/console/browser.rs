@@ -1,4 +1,4 @@
-//! Chromium without a window, driven over its debugging pipe: messages of JSON, each ended by a zero byte.
+//! Chromium without a window, controlled through its debugging pipe: JSON messages, each ended by a zero byte.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use seriatim_env::Env;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A browser with one page open. It ends when this is dropped.
 pub(crate) struct Browser {
@@ -19,9 +19,9 @@ pub(crate) struct Browser {
     output: BufReader<ChildStdout>,
     session: Option<String>,
     calls: u64,
-    /// What the browser told by itself.
-    told: Vec<Value>,
-    /// Where screenshots go, if anybody wants them.
+    /// Messages that are not answers to a call.
+    events: Vec<Value>,
+    /// The folder for screenshots; none: no screenshots.
     shots: Option<PathBuf>,
     _profile: tempfile::TempDir,
 }
@@ -62,7 +62,7 @@ impl Browser {
             output,
             session: None,
             calls: 0,
-            told: Vec::new(),
+            events: Vec::new(),
             shots,
             _profile: profile,
         };
@@ -77,7 +77,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// Asks for something and waits for the answer.
+    /// Calls a method of the browser and waits for the answer.
     pub(crate) async fn call(&mut self, method: &str, params: Value) -> Value {
         self.calls += 1;
         let mut message = json!({"id": self.calls, "method": method, "params": params});
@@ -88,7 +88,7 @@ impl Browser {
         bytes.push(0);
         self.input.write_all(&bytes).await.unwrap();
         let env = self.env.clone();
-        let answer = env.timeout(PATIENCE, self.answer()).await;
+        let answer = env.timeout(CALL_TIMEOUT, self.answer()).await;
         let answer = answer.unwrap_or_else(|_| panic!("the browser does not answer {method}"));
         assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
         answer["result"].clone()
@@ -103,7 +103,7 @@ impl Browser {
             if message["id"] == self.calls {
                 return message;
             }
-            self.told.push(message);
+            self.events.push(message);
         }
     }
 
@@ -121,21 +121,21 @@ impl Browser {
         let script = format!(
             "new Promise((resolve) => {{
                const end = Date.now() + 30000;
-               const look = () => {{
+               const check = () => {{
                  let found = false;
                  try {{ found = {expression}; }} catch {{}}
-                 if (found || Date.now() > end) resolve(Boolean(found)); else setTimeout(look, 20);
+                 if (found || Date.now() > end) resolve(Boolean(found)); else setTimeout(check, 20);
                }};
-               look();
+               check();
              }})"
         );
         if self.value(&script).await != json!(true) {
             let page = self.value("location.hash + '\\n' + document.body.innerText").await;
-            panic!("waited in vain for {expression}\n{}\n{:?}", page.as_str().unwrap(), self.complaints());
+            panic!("waited without result for {expression}\n{}\n{:?}", page.as_str().unwrap(), self.errors());
         }
     }
 
-    /// Waits until something with this selector says this.
+    /// Waits until an element with this selector contains this text.
     pub(crate) async fn wait_text(&mut self, selector: &str, text: &str) {
         let expression = format!(
             "[...document.querySelectorAll({})].some((element) => element.textContent.includes({}))",
@@ -145,14 +145,14 @@ impl Browser {
         self.wait(&expression).await;
     }
 
-    /// Waits until it is there, and clicks on it.
+    /// Waits until the element exists, and clicks on it.
     pub(crate) async fn click(&mut self, selector: &str) {
         let selector = json!(selector);
         self.wait(&format!("document.querySelector({selector})?.disabled === false || document.querySelector({selector})?.href")).await;
         self.value(&format!("document.querySelector({selector}).click()")).await;
     }
 
-    /// Types over what an input holds.
+    /// Replaces the content of an input by typing.
     pub(crate) async fn fill(&mut self, selector: &str, text: &str) {
         let selector = json!(selector);
         self.wait(&format!("document.querySelector({selector}) !== null")).await;
@@ -185,8 +185,8 @@ impl Browser {
         self.wait("document.readyState === 'complete' && document.querySelector('main h1') !== null").await;
     }
 
-    /// Opens another page of the console, and waits until it is there.
-    pub(crate) async fn turn(&mut self, hash: &str) {
+    /// Opens another page of the console, and waits until it is loaded.
+    pub(crate) async fn open_page(&mut self, hash: &str) {
         let turn = format!(
             "document.querySelector('main').setAttribute('aria-busy', 'true'); location.hash = {};",
             json!(hash)
@@ -195,7 +195,7 @@ impl Browser {
         self.wait("!document.querySelector('main').hasAttribute('aria-busy')").await;
     }
 
-    /// Leaves what has the focus, so that keys are shortcuts.
+    /// Removes the focus from the input, so that keys are shortcuts.
     pub(crate) async fn leave_input(&mut self) {
         self.value("document.activeElement?.blur()").await;
     }
@@ -205,14 +205,14 @@ impl Browser {
         self.call("Emulation.setDeviceMetricsOverride", metrics).await;
     }
 
-    /// What the system prefers: `light` or `dark`.
-    pub(crate) async fn prefer(&mut self, scheme: &str) {
+    /// Sets the colour scheme that the system prefers: `light` or `dark`.
+    pub(crate) async fn set_colour_scheme(&mut self, scheme: &str) {
         let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         self.call("Emulation.setEmulatedMedia", features).await;
     }
 
-    /// Keeps a picture of the page, if `SERIATIM_SHOTS` names a folder.
-    pub(crate) async fn shoot(&mut self, name: &str) {
+    /// Stores a screenshot of the page, if `SERIATIM_SHOTS` names a folder.
+    pub(crate) async fn screenshot(&mut self, name: &str) {
         let Some(folder) = self.shots.clone() else { return };
         let taken = self.call("Page.captureScreenshot", json!({"format": "png"})).await;
         let bytes = decode_base64(taken["data"].as_str().unwrap());
@@ -220,9 +220,9 @@ impl Browser {
         std::fs::write(Path::new(&folder).join(format!("{name}.png")), bytes).unwrap();
     }
 
-    /// Errors that the page has caused: exceptions, broken policies, answers that say no.
-    pub(crate) fn complaints(&self) -> Vec<String> {
-        let complaint = |message: &Value| match message["method"].as_str()? {
+    /// Errors that the page has caused: exceptions, violations of its policy, error answers.
+    pub(crate) fn errors(&self) -> Vec<String> {
+        let error = |message: &Value| match message["method"].as_str()? {
             "Runtime.exceptionThrown" => Some(message["params"]["exceptionDetails"].to_string()),
             "Log.entryAdded" if message["params"]["entry"]["level"] == "error" => {
                 let entry = &message["params"]["entry"];
@@ -233,7 +233,7 @@ impl Browser {
             }
             _ => None,
         };
-        self.told.iter().filter_map(complaint).collect()
+        self.events.iter().filter_map(error).collect()
     }
 
     pub(crate) async fn close(mut self) {

@@ -1,4 +1,4 @@
-//! What pages do when the server is away, when others change something, and on a small screen.
+//! Pages while the server is unreachable, while other clients change data, and on a small screen.
 
 use serde_json::json;
 use seriatim_env::Env;
@@ -7,7 +7,7 @@ use crate::browser::Browser;
 use crate::server::Server;
 use crate::{create_workspace, invoice, start_browser};
 
-/// A browser on the console of a server of its own.
+/// A browser on the console of its own server.
 async fn open(env: &Env) -> Option<(Browser, Server)> {
     let mut browser = start_browser(env).await?;
     let server = Server::start(env).await;
@@ -22,15 +22,15 @@ async fn a_page_that_could_not_be_loaded_is_loaded_when_the_server_is_back() {
     let Some((mut browser, mut server)) = open(&env).await else { return };
     server.post("/v1/series/acme.invoices/next", &json!({})).await;
     server.halt().await;
-    browser.turn("#/series").await;
+    browser.open_page("#/series").await;
     browser.wait_text("h1", "The page could not be loaded").await;
     browser.wait_text(".problem", "loaded again as soon as the server answers").await;
     server.resume(&env).await;
     browser.wait_text("tbody", "acme.invoices").await;
     assert_eq!(browser.value("document.querySelector('h1').textContent").await, "Series");
     assert_eq!(browser.value("document.querySelectorAll('.problem').length").await, 0);
-    // What does not exist is not asked for again and again.
-    browser.turn("#/series/none").await;
+    // What does not exist is not requested repeatedly.
+    browser.open_page("#/series/none").await;
     browser.wait_text(".problem", "Series none does not exist").await;
     assert_eq!(
         browser.value("document.querySelector('.problem').textContent.includes('again')").await,
@@ -41,21 +41,21 @@ async fn a_page_that_could_not_be_loaded_is_loaded_when_the_server_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_latest_numbers_are_those_before_a_raise_too() {
+async fn the_latest_numbers_include_those_before_a_raise() {
     let env = Env::real();
     let Some((mut browser, server)) = open(&env).await else { return };
     for _ in 0..3 {
         server.post("/v1/series/acme/next", &json!({})).await;
     }
     server.post("/v1/series/acme/raise", &json!({"next": 100, "reason": "import"})).await;
-    browser.turn("#/series/acme").await;
+    browser.open_page("#/series/acme").await;
     let numbers =
         "[...document.querySelectorAll('tbody .chip.drawn')].map((chip) => chip.textContent).join()";
     browser.wait(&format!("{numbers} === '3,2,1'")).await;
     server.post("/v1/series/acme/next", &json!({})).await;
     server.post("/v1/series/acme/next", &json!({"count": 2})).await;
     browser.wait(&format!("{numbers} === '101+ 1,100,3,2,1'")).await;
-    // One that has given out its last number has taken some all the same.
+    // A series that has given out its last number still shows its latest numbers.
     server
         .post("/v1/series/acme/raise", &json!({"next": 9_007_199_254_740_991_u64, "reason": "the end"}))
         .await;
@@ -66,14 +66,14 @@ async fn the_latest_numbers_are_those_before_a_raise_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_raise_takes_a_second_click_that_says_what_is_skipped() {
+async fn a_raise_names_the_skipped_numbers_and_needs_a_second_click() {
     let env = Env::real();
     let Some((mut browser, server)) = open(&env).await else { return };
     server.post("/v1/series/acme/next", &json!({})).await;
-    browser.turn("#/series/acme").await;
+    browser.open_page("#/series/acme").await;
     let next = async || {
         let state = server.get("/v1/series/acme").await.body;
-        serde_json::from_str::<serde_json::Value>(&state).unwrap()["next"].as_u64().unwrap()
+        state["next"].as_u64().unwrap()
     };
     browser.fill("#raise [name=next]", "9007199254740991").await;
     browser.fill("#raise [name=cause]", "a slip").await;
@@ -82,7 +82,7 @@ async fn a_raise_takes_a_second_click_that_says_what_is_skipped() {
         .wait_text("#raise", "9007199254740989 numbers, from 2 to 9007199254740990, will never be given out")
         .await;
     assert_eq!(next().await, 2, "nothing was raised yet");
-    // Another number is another question.
+    // After a change of the number the confirmation starts again.
     browser.fill("#raise [name=next]", "10").await;
     browser.wait("document.querySelector('#raise button').textContent === 'Raise'").await;
     browser.click("#raise button").await;
@@ -95,14 +95,14 @@ async fn a_raise_takes_a_second_click_that_says_what_is_skipped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_show_what_others_make_while_they_are_open() {
+async fn open_lists_show_what_other_clients_create() {
     let env = Env::real();
     let Some((mut browser, server)) = open(&env).await else { return };
-    browser.turn("#/series").await;
+    browser.open_page("#/series").await;
     browser.wait_text(".empty", "No series yet").await;
     server.post("/v1/series/b/next", &json!({})).await;
     browser.wait_text("tbody", "b").await;
-    // What the reader has the focus on keeps it while rows come before it and change.
+    // The focused element keeps the focus while rows are inserted before it and change.
     browser.value("document.querySelector('tbody a').focus()").await;
     server.post("/v1/series/a/next", &json!({"count": 6})).await;
     browser.wait("document.querySelectorAll('tbody tr').length === 2").await;
@@ -112,7 +112,7 @@ async fn lists_show_what_others_make_while_they_are_open() {
     browser.wait_text("tbody tr:last-child", "b3").await;
     assert_eq!(browser.value("document.activeElement.textContent").await, "b");
 
-    browser.turn("#/workflows").await;
+    browser.open_page("#/workflows").await;
     browser.wait_text(".empty", "No workflows yet").await;
     let order = json!({"type": "order", "id": "tea", "input": {"patience_ms": 3_600_000}});
     server.post("/v1/workflows", &order).await;
@@ -120,12 +120,12 @@ async fn lists_show_what_others_make_while_they_are_open() {
     server.post("/v1/workflows/tea/signals/approve", &json!({"input": {"by": "Ada"}})).await;
     browser.wait_text("tbody", "completed").await;
 
-    browser.turn("#/apps/shop").await;
+    browser.open_page("#/apps/shop").await;
     browser.wait_text(".empty", "No workspaces yet").await;
     let workspace = create_workspace(&server, "corner").await;
     browser.wait_text("tbody", "corner").await;
 
-    browser.turn(&format!("#{}/records", workspace.trim_start_matches("/v1"))).await;
+    browser.open_page(&format!("#{}/records", workspace.trim_start_matches("/v1"))).await;
     browser.wait_text(".empty", "No Invoice yet").await;
     server.post(&format!("{workspace}/commands"), &invoice()).await;
     browser.wait_text("tbody", "9.50").await;
@@ -137,13 +137,13 @@ async fn lists_show_what_others_make_while_they_are_open() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_that_was_read_further_stays_live_and_long() {
+async fn a_list_with_loaded_pages_keeps_them_and_stays_up_to_date() {
     let env = Env::real();
     let Some((mut browser, server)) = open(&env).await else { return };
     for number in 100..160 {
         server.post(&format!("/v1/series/s{number}/next"), &json!({})).await;
     }
-    browser.turn("#/series").await;
+    browser.open_page("#/series").await;
     browser.wait_text(".table-foot", "50 shown").await;
     browser.click(".table-foot .button").await;
     browser.wait_text(".table-foot", "60 in all").await;
@@ -169,12 +169,12 @@ async fn a_log_that_is_still_opening_is_not_paused() {
         };
     })()";
     browser.value(hold).await;
-    browser.turn("#/apps/shop/partitions/0").await;
+    browser.open_page("#/apps/shop/partitions/0").await;
     browser.wait_text(".log-tools", "opening").await;
     browser.press("p").await;
     browser.value("window.release()").await;
     browser.wait_text(".log-tools", "following live").await;
-    assert_eq!(browser.complaints(), Vec::<String>::new());
+    assert_eq!(browser.errors(), Vec::<String>::new());
     browser.press("p").await;
     browser.wait_text(".log-tools", "paused").await;
     browser.close().await;
@@ -182,11 +182,11 @@ async fn a_log_that_is_still_opening_is_not_paused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_tab_of_a_workspace_is_whole_on_a_phone() {
+async fn every_tab_of_a_workspace_is_fully_visible_on_a_phone() {
     let env = Env::real();
     let Some((mut browser, server)) = open(&env).await else { return };
     let workspace = create_workspace(&server, "corner").await;
-    browser.turn(&format!("#{}/events", workspace.trim_start_matches("/v1"))).await;
+    browser.open_page(&format!("#{}/events", workspace.trim_start_matches("/v1"))).await;
     for width in [320, 360, 380] {
         browser.size(width, 700).await;
         browser.wait(&format!("innerWidth === {width}")).await;
@@ -217,7 +217,7 @@ async fn headings_of_every_page_go_down_one_level_at_a_time() {
         ["", "apps", "apps/shop", "apps/shop/partitions/0", "series", "series/acme", "blocks", "workflows"];
     let pages = pages.into_iter().chain(["workflows/done", "workflows/tea"]).map(str::to_owned);
     for page in pages.chain(tabs) {
-        browser.turn(&format!("#/{page}")).await;
+        browser.open_page(&format!("#/{page}")).await;
         if page == "workflows/done" {
             browser.wait_text(".outcome", "Hello, Ada!").await;
         }

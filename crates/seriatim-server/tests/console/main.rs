@@ -4,6 +4,9 @@
 mod basket;
 mod browser;
 mod faults;
+#[path = "../http/server.rs"]
+#[allow(dead_code, reason = "these tests use a part of it")]
+mod http_server;
 mod server;
 mod workflows;
 
@@ -15,7 +18,7 @@ use serde_json::{Value, json};
 use seriatim_env::Env;
 use server::Server;
 
-/// What a file loads: words in quotes that look like files of the console.
+/// The files that a file loads: quoted words that have the form of files of the console.
 fn loads(text: &str) -> Vec<String> {
     let is_file = |word: &&str| {
         let begins = ["./", "../", "/console/"].iter().any(|begin| word.starts_with(begin));
@@ -49,11 +52,11 @@ async fn every_file_that_the_console_loads_is_served_under_its_policy() {
         assert_eq!(reply.status, 200, "{path}");
         let policy = reply.header("content-security-policy").unwrap();
         assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{path}: {policy}");
-        assert!(!reply.body.contains("https://") && !reply.body.contains("innerHTML"), "{path}");
+        assert!(!reply.text.contains("https://") && !reply.text.contains("innerHTML"), "{path}");
         let known = [("If-None-Match", reply.header("etag").unwrap())];
         let again = server.send("GET", &path, &known, None).await;
-        assert_eq!((again.status, again.body.as_str()), (304, ""), "{path}");
-        let names = loads(&reply.body).into_iter().map(|name| resolve(&path, &name));
+        assert_eq!((again.status, again.text.as_str()), (304, ""), "{path}");
+        let names = loads(&reply.text).into_iter().map(|name| resolve(&path, &name));
         waiting.extend(names.filter(|name| !seen.contains(name)));
         seen.push(path);
     }
@@ -72,7 +75,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn what_only_the_checks_of_the_console_need_is_not_served() {
+async fn files_for_the_checks_of_the_console_are_not_served() {
     let server = Server::start(&Env::real()).await;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("console");
     let mut unserved = Vec::new();
@@ -95,7 +98,7 @@ async fn a_forecast_says_when_a_sequence_runs_out() {
     let workspace = create_workspace(&server, "corner").await;
     server.post(&format!("{workspace}/commands"), &invoice()).await;
     let path = format!("{workspace}/sequences/InvoiceNumber/forecast");
-    let forecast: Value = serde_json::from_str(&server.get(&path).await.body).unwrap();
+    let forecast: Value = server.get(&path).await.body;
     assert_eq!((&forecast["drawn"], &forecast["remaining"]), (&json!(1), &json!(9_007_199_254_740_990_u64)));
     assert_eq!(server.get(&format!("{workspace}/sequences/None/forecast")).await.status, 404);
     server.stop().await;
@@ -110,26 +113,26 @@ fn invoice() -> Value {
     json!({"changes": [{"create": "Invoice", "id": 1, "fields": {"total": "9.50"}}]})
 }
 
-/// A browser; none where there is none, which is said, and is a failure where real components are required.
+/// A browser; none if none is installed. That is printed, and it is a failure if `SERIATIM_REQUIRE_REAL` is set.
 async fn start_browser(env: &Env) -> Option<Browser> {
     let browser = Browser::start(env).await;
     if browser.is_none() {
         let reason = "Chromium is not installed: apt-get install chromium";
         assert!(std::env::var_os("SERIATIM_REQUIRE_REAL").is_none(), "{reason}");
-        // Not by a macro: what those print is hidden while a test passes.
+        // Not with a macro: the output of macros is hidden while a test passes.
         let mut stderr = std::io::stderr();
-        writeln!(stderr, "SKIPPED, the console was not looked at: {reason}").unwrap();
+        writeln!(stderr, "SKIPPED, the console was not tested in a browser: {reason}").unwrap();
     }
     browser
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn people_can_work_with_it_in_a_browser() {
+async fn the_pages_work_in_a_browser() {
     let env = Env::real();
     let Some(mut browser) = start_browser(&env).await else { return };
     let mut server = Server::start(&env).await;
     let base = format!("http://{}/", server.address);
-    look_at_an_empty_server(&mut browser, &base).await;
+    visit_an_empty_server(&mut browser, &base).await;
     let workspace = send_a_command(&mut browser).await;
     follow_the_log(&mut browser, &mut server, &env, &workspace).await;
     read_records_and_sequences(&mut browser, &workspace).await;
@@ -137,31 +140,30 @@ async fn people_can_work_with_it_in_a_browser() {
     allocate_a_block(&mut browser).await;
     show_markup_as_text(&mut browser, &server).await;
     workflows::work_with_workflows(&mut browser, &server).await;
-    turn_dark(&mut browser, &base).await;
+    switch_themes(&mut browser, &base).await;
     fit_a_phone(&mut browser, &workspace).await;
-    // A browser notes every answer that says no. Expected are: the command that was wrong, the update that was
-    // refused, and what was under way when the server went away.
-    let expected = |complaint: &String| {
-        ["/commands", "/updates/add", "net::ERR_"].iter().any(|known| complaint.contains(known))
-    };
-    let complaints: Vec<String> = browser.complaints().into_iter().filter(|one| !expected(one)).collect();
-    assert_eq!(complaints, Vec::<String>::new());
-    // Nor could the page make markup of strings if it tried.
+    // A browser reports every error answer. Expected are: the invalid command, the refused update, and the requests that
+    // were in progress when the server stopped.
+    let expected =
+        |error: &String| ["/commands", "/updates/add", "net::ERR_"].iter().any(|known| error.contains(known));
+    let errors: Vec<String> = browser.errors().into_iter().filter(|one| !expected(one)).collect();
+    assert_eq!(errors, Vec::<String>::new());
+    // The policy also prevents markup made from strings.
     let refused = "(() => { try { document.createElement('p').innerHTML = '<b>x</b>'; } catch (error) { return error.name; } })()";
     assert_eq!(browser.value(refused).await, "TypeError");
     ask_for_a_token(&mut browser, &server).await;
-    workflows::do_without_workflows(&mut browser, &env).await;
+    workflows::visit_a_server_without_workflows(&mut browser, &env).await;
     browser.close().await;
     server.stop().await;
 }
 
-async fn look_at_an_empty_server(browser: &mut Browser, base: &str) {
+async fn visit_an_empty_server(browser: &mut Browser, base: &str) {
     browser.open(base).await;
     browser.wait_text(".readiness", "ready").await;
     browser.wait_text(".empty", "Nothing has been numbered yet").await;
     browser.wait_text(".code-line", &format!("curl -X POST {base}v1/series/invoices/next")).await;
     browser.wait_text("table", "series").await;
-    browser.shoot("overview-empty").await;
+    browser.screenshot("overview-empty").await;
     browser.press("Tab").await;
     assert_eq!(
         browser.value("document.activeElement.className").await,
@@ -178,9 +180,9 @@ async fn look_at_an_empty_server(browser: &mut Browser, base: &str) {
     browser.wait("document.querySelector('dialog') === null").await;
 }
 
-/// Creates a workspace and sends commands to it, all by form. Gives the workspace's path.
+/// Creates a workspace and sends commands to it, all with forms. Returns the workspace's path.
 async fn send_a_command(browser: &mut Browser) -> String {
-    browser.turn("#/apps/shop").await;
+    browser.open_page("#/apps/shop").await;
     browser.wait_text(".empty", "No workspaces yet").await;
     browser.fill("#create-workspace [name=name]", "corner").await;
     browser.click("#create-workspace button").await;
@@ -189,24 +191,24 @@ async fn send_a_command(browser: &mut Browser) -> String {
     browser.click("#send-command [type=submit]").await;
     browser.wait_text(".answer-number b", "1").await;
     browser.wait_text(".log li[data-offset='1'] .chip.drawn", "InvoiceNumber1").await;
-    browser.shoot("command").await;
+    browser.screenshot("command").await;
     browser.click("#send-command [type=submit]").await;
     browser.wait_text(".result", "Done before").await;
     browser.fill("#send-command [name=body]", "{\"changes\": [").await;
     browser.wait_text("#body-state", "Not JSON yet").await;
     browser.fill("#send-command [name=body]", "null").await;
     browser.click("#send-command [type=submit]").await;
-    browser.wait_text(".problem", "The body is a JSON object").await;
+    browser.wait_text(".problem", "The body has to be a JSON object").await;
     browser.fill("#send-command [name=body]", "{\"changes\": []}").await;
     browser.click("#send-command [type=submit]").await;
     browser.wait_text(".problem", "The command changes nothing: send at least one change").await;
-    browser.shoot("command-problem").await;
+    browser.screenshot("command-problem").await;
     let hash = browser.value("location.hash").await;
     let path = hash.as_str().unwrap().trim_start_matches("#/").trim_end_matches("/command").to_owned();
     format!("/v1/{path}")
 }
 
-/// Posts from outside while the page follows: nothing is missing, nothing comes twice, the page stays small.
+/// Sends commands while the page follows the log: no event is missing, none is shown twice, the page stays small.
 async fn follow_the_log(browser: &mut Browser, server: &mut Server, env: &Env, workspace: &str) {
     let commands = format!("{workspace}/commands");
     browser.leave_input().await;
@@ -224,7 +226,7 @@ async fn follow_the_log(browser: &mut Browser, server: &mut Server, env: &Env, w
     browser.wait("document.querySelector('.log li').dataset.offset === '7'").await;
     let offsets = "[...document.querySelectorAll('.log li')].map((row) => row.dataset.offset).join()";
     assert_eq!(browser.value(offsets).await, "7,6,5,4,3,2,1");
-    // The server goes away and comes back: the page goes on behind the last event that it has seen.
+    // The server restarts: the page continues after the last event that it has shown.
     server.interrupt(env).await;
     server.post(&commands, &invoice()).await;
     browser.wait("document.querySelector('.log li').dataset.offset === '8'").await;
@@ -237,10 +239,10 @@ async fn follow_the_log(browser: &mut Browser, server: &mut Server, env: &Env, w
     assert_eq!(browser.value("document.querySelectorAll('.log li').length").await, 200);
     browser.value("document.querySelector('.log summary').click()").await;
     browser.wait_text(".log .json", "\"workspace_offset\": 257").await;
-    browser.shoot("events").await;
-    // Opened anew, the page finds the end of a log that is longer than a page.
-    browser.turn("#/").await;
-    browser.turn(&format!("#{}/events", workspace.trim_start_matches("/v1"))).await;
+    browser.screenshot("events").await;
+    // Opened again, the page finds the end of a log that is longer than one page.
+    browser.open_page("#/").await;
+    browser.open_page(&format!("#{}/events", workspace.trim_start_matches("/v1"))).await;
     browser.wait("document.querySelector('.log li').dataset.offset === '257'").await;
     browser.click(".table-foot .button").await;
     browser.wait("document.querySelector('.log li:last-child').dataset.offset === '158'").await;
@@ -248,27 +250,27 @@ async fn follow_the_log(browser: &mut Browser, server: &mut Server, env: &Env, w
 
 async fn read_records_and_sequences(browser: &mut Browser, workspace: &str) {
     let place = format!("#{}", workspace.trim_start_matches("/v1"));
-    browser.turn(&format!("{place}/records")).await;
+    browser.open_page(&format!("{place}/records")).await;
     browser.wait("document.querySelectorAll('tbody tr').length === 50").await;
     browser.click(".table-foot .button").await;
     browser.wait("document.querySelectorAll('tbody tr').length === 100").await;
-    browser.shoot("records").await;
+    browser.screenshot("records").await;
     browser.click("tbody a").await;
     browser.wait_text("h1", "Invoice 322680000131072").await;
-    browser.turn(&format!("{place}/sequences")).await;
+    browser.open_page(&format!("{place}/sequences")).await;
     browser.wait_text("[data-sequence=InvoiceNumber] .figures", "next258").await;
     browser.wait_text("[data-sequence=InvoiceNumber] .outlook", "a day").await;
     browser.click("[aria-label='Audit InvoiceNumber']").await;
     browser.wait_text(".audit", "Complete: no gaps, no duplicates").await;
     browser.wait_text(".audit", "numbers257").await;
-    browser.shoot("sequences").await;
+    browser.screenshot("sequences").await;
     browser.fill("[data-sequence=InvoiceNumber] [name=number]", "1").await;
     browser.click("[data-sequence=InvoiceNumber] form button").await;
     browser.wait_text("[data-sequence=InvoiceNumber] .result", "key first").await;
 }
 
 async fn number_a_series(browser: &mut Browser) {
-    browser.turn("#/series").await;
+    browser.open_page("#/series").await;
     browser.wait_text(".empty", "No series yet").await;
     browser.fill("#create-series [name=name]", "acme.invoices").await;
     browser.fill("#create-series [name=format]", "INV-{number:06}").await;
@@ -289,11 +291,11 @@ async fn number_a_series(browser: &mut Browser) {
     browser.click(".page-head .button").await;
     browser.wait_text(".audit", "Complete").await;
     browser.wait_text(".audit", "2: misprint").await;
-    browser.shoot("series").await;
+    browser.screenshot("series").await;
 }
 
 async fn allocate_a_block(browser: &mut Browser) {
-    browser.turn("#/blocks").await;
+    browser.open_page("#/blocks").await;
     browser.wait_text(".empty", "No block sequences yet").await;
     browser.fill("#create-blocks [name=name]", "orders").await;
     browser.click("#create-blocks button").await;
@@ -303,34 +305,34 @@ async fn allocate_a_block(browser: &mut Browser) {
     browser.wait_text(".figures", "next101").await;
 }
 
-/// What people write is text, whatever it looks like.
+/// Markup in names is shown as text.
 async fn show_markup_as_text(browser: &mut Browser, server: &Server) {
     let name = "<img src=x onerror=alert(1)>";
     create_workspace(server, name).await;
-    browser.turn("#/apps/shop").await;
+    browser.open_page("#/apps/shop").await;
     browser.wait_text("tbody", name).await;
     assert_eq!(browser.value("document.querySelectorAll('main img').length").await, 0);
 }
 
-/// With the first token the server asks everybody for one; the page asks its reader, and keeps it to itself.
+/// After the first token is made the server requires one; the page asks for it, and keeps it for its tab only.
 async fn ask_for_a_token(browser: &mut Browser, server: &Server) {
     let all = server.post("/v1/tokens", &json!({"scopes": ["*:admin"]})).await["secret"].clone();
     let bearer = format!("Bearer {}", all.as_str().unwrap());
     let (headers, few) = ([("Authorization", bearer.as_str())], json!({"scopes": ["shop:read"]}));
     let few = server.send("POST", "/v1/tokens", &headers, Some(&few)).await;
-    let few = serde_json::from_str::<Value>(&few.body).unwrap()["secret"].clone();
+    let few = few.body["secret"].clone();
 
     browser.size(1280, 900).await;
     browser.call("Page.reload", json!({})).await;
     browser.fill("dialog [name=token]", "not-a-token").await;
     browser.value("document.querySelector('dialog form').requestSubmit()").await;
     browser.wait_text("dialog", "The token is not known").await;
-    browser.shoot("token").await;
+    browser.screenshot("token").await;
     browser.fill("dialog [name=token]", few.as_str().unwrap()).await;
     browser.value("document.querySelector('dialog form').requestSubmit()").await;
-    browser.turn("#/").await;
+    browser.open_page("#/").await;
     browser.wait_text(".page-head", "use a token with the scope *:read").await;
-    browser.turn("#/series").await;
+    browser.open_page("#/series").await;
     browser.wait_text(".problem", "The token lacks the scope series:read").await;
 
     browser.value("sessionStorage.clear()").await;
@@ -343,28 +345,28 @@ async fn ask_for_a_token(browser: &mut Browser, server: &Server) {
     assert!(!kept.as_str().unwrap().contains(all.as_str().unwrap()), "for this tab only: {kept}");
 }
 
-async fn turn_dark(browser: &mut Browser, base: &str) {
+async fn switch_themes(browser: &mut Browser, base: &str) {
     let colour = "getComputedStyle(document.body).backgroundColor";
-    browser.prefer("light").await;
+    browser.set_colour_scheme("light").await;
     let light = browser.value(colour).await;
-    browser.prefer("dark").await;
+    browser.set_colour_scheme("dark").await;
     let dark = browser.value(colour).await;
-    assert_ne!(light, dark, "the system decides");
+    assert_ne!(light, dark, "the system's setting decides");
     browser.leave_input().await;
     browser.press("t").await;
-    assert_eq!(browser.value(colour).await, light, "unless the reader has");
+    assert_eq!(browser.value(colour).await, light, "unless the reader has chosen a theme");
     browser.call("Page.reload", json!({})).await;
     browser.open(base).await;
-    assert_eq!(browser.value(colour).await, light, "which is remembered");
+    assert_eq!(browser.value(colour).await, light, "the choice is stored");
     browser.leave_input().await;
     browser.press("t").await;
     assert_eq!(browser.value(colour).await, dark);
     browser.wait("document.querySelector('.chart .line').getAttribute('d') !== ''").await;
-    browser.shoot("overview-dark").await;
+    browser.screenshot("overview-dark").await;
 }
 
 async fn fit_a_phone(browser: &mut Browser, workspace: &str) {
-    browser.prefer("light").await;
+    browser.set_colour_scheme("light").await;
     browser.size(380, 800).await;
     let place = format!("#{}", workspace.trim_start_matches("/v1"));
     let tabs = ["events", "records", "sequences", "command"].map(|tab| format!("{place}/{tab}"));
@@ -373,9 +375,9 @@ async fn fit_a_phone(browser: &mut Browser, workspace: &str) {
     let pages = pages.into_iter().chain(["#/blocks", "#/blocks/orders", "#/workflows"]);
     let pages = pages.chain(["#/workflows/tea", "#/workflows/patient"]).map(str::to_owned);
     for page in pages.chain(tabs) {
-        browser.turn(&page).await;
+        browser.open_page(&page).await;
         let width = browser.value("document.documentElement.scrollWidth").await;
         assert!(width.as_u64().unwrap() <= 380, "{page} is {width} wide");
-        browser.shoot(&format!("phone{}", page.replace(['#', '/'], "-"))).await;
+        browser.screenshot(&format!("phone{}", page.replace(['#', '/'], "-"))).await;
     }
 }

@@ -14,13 +14,14 @@ use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
 use seriatim_workflow::Context;
 use seriatim_workflow_host::{HostOptions, WorkflowHost, demo};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// There is one recorder in a process: its servers share it.
+use crate::http_server::{Reply, exchange, request};
+
+/// A process has one recorder of metrics: all servers in it share it.
 static METRICS: OnceLock<PrometheusHandle> = OnceLock::new();
 
-/// A server on a port of its own, in memory, with the demo application and the demo workflows.
+/// A server on its own port, in memory, with the demo application and the demo workflows.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     engine: Engine,
@@ -31,26 +32,12 @@ pub(crate) struct Server {
     served: Task<std::io::Result<()>>,
 }
 
-/// What came back, as text.
-pub(crate) struct Reply {
-    pub(crate) status: u16,
-    pub(crate) head: String,
-    pub(crate) body: String,
-}
-
-impl Reply {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
-    }
-}
-
 impl Server {
     pub(crate) async fn start(env: &Env) -> Self {
         Self::start_with(env, true).await
     }
 
-    /// One that runs no workflows.
+    /// A server that runs no workflows.
     pub(crate) async fn start_without_workflows(env: &Env) -> Self {
         Self::start_with(env, false).await
     }
@@ -77,26 +64,26 @@ impl Server {
         Self { address, engine, host, is_whole, stop, served }
     }
 
-    /// Stops answering, and begins again at the same address with the same data.
+    /// Stops the server, and starts it again at the same address with the same data.
     pub(crate) async fn interrupt(&mut self, env: &Env) {
         self.halt().await;
         self.resume(env).await;
     }
 
-    /// Stops answering. Connections to its address are refused.
+    /// Stops the server. Connections to its address are refused.
     pub(crate) async fn halt(&mut self) {
         self.stop.cancel();
         (&mut self.served).await.unwrap().unwrap();
     }
 
-    /// Begins again at the same address with the same data.
+    /// Starts the server again at the same address with the same data.
     pub(crate) async fn resume(&mut self, env: &Env) {
         let listener = TcpListener::bind(self.address).await.unwrap();
         self.stop = Shutdown::new();
         self.served = serve(env, listener, &self.engine, self.host.as_ref(), &self.stop);
     }
 
-    /// One request on a connection of its own.
+    /// One request on its own connection.
     pub(crate) async fn send(
         &self,
         method: &str,
@@ -104,23 +91,8 @@ impl Server {
         headers: &[(&str, &str)],
         body: Option<&Value>,
     ) -> Reply {
-        let mut request = format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n");
-        for (name, value) in headers {
-            request += &format!("{name}: {value}\r\n");
-        }
-        let body = body.map(Value::to_string);
-        if let Some(body) = &body {
-            request += &format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
-        }
-        request += "\r\n";
-        request += body.as_deref().unwrap_or_default();
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).await.unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Reply { status, head: head.to_owned(), body: body.to_owned() }
+        let request = request(method, path, headers, body.map(Value::to_string).as_deref());
+        exchange(TcpStream::connect(self.address).await.unwrap(), &request).await
     }
 
     pub(crate) async fn get(&self, path: &str) -> Reply {
@@ -129,8 +101,8 @@ impl Server {
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Value {
         let reply = self.send("POST", path, &[], Some(body)).await;
-        assert!((200..300).contains(&reply.status), "{path}: {}", reply.body);
-        serde_json::from_str(&reply.body).unwrap()
+        assert!((200..300).contains(&reply.status), "{path}: {}", reply.text);
+        reply.body
     }
 
     pub(crate) async fn stop(self) {

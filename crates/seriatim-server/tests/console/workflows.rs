@@ -6,28 +6,28 @@ use seriatim_env::Env;
 use crate::browser::Browser;
 use crate::server::Server;
 
-/// Starts, watches, tells and stops workflows, all from the pages. Leaves `tea`, which has completed, and `patient`, which waits.
+/// Starts, follows, signals and stops workflows, all from the pages. Afterwards `tea` has completed, and `patient` waits.
 pub(crate) async fn work_with_workflows(browser: &mut Browser, server: &Server) {
     greet(browser).await;
     approve_an_order(browser).await;
     let started = json!({"type": "order", "id": "patient", "input": {"patience_ms": 3_600_000}});
     server.post("/v1/workflows", &started).await;
-    wait_in_vain(browser, server).await;
+    time_out_and_fail(browser, server).await;
     stop_orders(browser, server).await;
     fill_a_basket(browser).await;
     repair_a_vase(browser, server).await;
     filter(browser).await;
     browser.wait_text("tbody", "tea.ship").await;
-    shoot_twice(browser, "workflows").await;
+    screenshot_in_both_themes(browser, "workflows").await;
 }
 
-/// A server that runs none says so, and everything else of the console works.
-pub(crate) async fn do_without_workflows(browser: &mut Browser, env: &Env) {
+/// On a server without workflows the console says so, and everything else works.
+pub(crate) async fn visit_a_server_without_workflows(browser: &mut Browser, env: &Env) {
     let server = Server::start_without_workflows(env).await;
     browser.open(&format!("http://{}/", server.address)).await;
     browser.wait_text(".readiness", "ready").await;
     browser.wait("document.querySelector('.nav [href=\"#/workflows\"]').offsetParent === null").await;
-    browser.turn("#/workflows").await;
+    browser.open_page("#/workflows").await;
     browser.wait_text(".empty", "This server runs no workflows").await;
     server.stop().await;
 }
@@ -40,11 +40,11 @@ async fn start(browser: &mut Browser, kind: &str, id: &str, input: &str) {
 }
 
 async fn greet(browser: &mut Browser) {
-    browser.turn("#/workflows").await;
+    browser.open_page("#/workflows").await;
     browser.wait_text(".nav a:not([hidden])", "Workflows").await;
     browser.wait_text(".empty", "No workflows yet").await;
     browser.wait_text(".code-line", "'{\"type\": \"greet\", \"input\": \"Ada\"}'").await;
-    shoot_twice(browser, "workflows-empty").await;
+    screenshot_in_both_themes(browser, "workflows-empty").await;
     start(browser, "greet", "", "Ada").await;
     browser.wait_text(".problem", "The input is not JSON").await;
     start(browser, "greet", "", "\"Ada\"").await;
@@ -53,9 +53,9 @@ async fn greet(browser: &mut Browser) {
     browser.wait_text(".timeline li:first-child", "started").await;
 }
 
-/// An order waits for a signal; the page says so, sends it, and shows what came of it.
+/// An order waits for a signal; the page shows that, sends the signal, and shows the result.
 async fn approve_an_order(browser: &mut Browser) {
-    browser.turn("#/workflows").await;
+    browser.open_page("#/workflows").await;
     start(browser, "order", "tea", "{\"patience_ms\": 600000}").await;
     browser.wait_text("h1", "tea").await;
     browser.wait_text(".run .status", "running").await;
@@ -66,8 +66,8 @@ async fn approve_an_order(browser: &mut Browser) {
     browser.wait("document.querySelector('[data-operation=\"timer 1\"] .bar').offsetWidth > 100").await;
     assert_eq!(browser.value("document.querySelector('#tell [name=name]').value").await, "approve");
     browser.fill("#tell [name=input]", "{\"by\": \"<b>Ada</b>\"}").await;
-    shoot_twice(browser, "order-waits").await;
-    // What the reader has opened stays open when something happens.
+    screenshot_in_both_themes(browser, "order-waits").await;
+    // Details that the reader has opened stay open when the page is updated.
     browser.value("document.querySelector('[data-operation=\"activity 1\"] summary').click()").await;
     browser.wait_text("[data-operation='activity 1'] .json", "\"schedule_activity\"").await;
     browser.click("#tell button").await;
@@ -81,15 +81,15 @@ async fn approve_an_order(browser: &mut Browser) {
     browser.wait("document.querySelector('.stops').offsetParent === null").await;
     browser.wait("document.querySelector('#tell [name=way]').value === 'queries'").await;
     browser.value("document.querySelector('[data-operation=\"activity 1\"] summary').click()").await;
-    shoot_twice(browser, "order-done").await;
+    screenshot_in_both_themes(browser, "order-done").await;
     browser.click("[data-operation='child_workflow 1'] a").await;
     browser.wait_text("h1", "tea.ship").await;
     browser.click(".run a").await;
     browser.wait("document.querySelector('h1').textContent === 'tea'").await;
 }
 
-/// From now on, until another document is opened, the page asks for this path late, but before it asks again.
-async fn ask_late(browser: &mut Browser, path: &str) {
+/// Delays the page's requests for this path, by less than its poll interval, until another document is opened.
+async fn delay_requests(browser: &mut Browser, path: &str) {
     let script = format!(
         "(() => {{
            const fetched = window.fetch;
@@ -103,21 +103,22 @@ async fn ask_late(browser: &mut Browser, path: &str) {
     browser.value(&script).await;
 }
 
-/// An order that nobody approves in time, and one that fails.
-async fn wait_in_vain(browser: &mut Browser, server: &Server) {
-    // It ends between the page's first two requests. Of a run that has ended nothing is asked again, so the page has to have its whole history by then.
-    ask_late(browser, "/v1/workflows/hasty").await;
+/// An order that is not approved in time, and one that fails.
+async fn time_out_and_fail(browser: &mut Browser, server: &Server) {
+    // The run ends between the first two requests of the page. The page does not poll a run that has ended, so it needs the
+    // whole history by then.
+    delay_requests(browser, "/v1/workflows/hasty").await;
     let hasty = json!({"type": "order", "id": "hasty", "input": {"patience_ms": 300}});
     server.post("/v1/workflows", &hasty).await;
-    browser.turn("#/workflows/hasty").await;
+    browser.open_page("#/workflows/hasty").await;
     browser.wait_text("[data-operation='timer 1'].done", "fired after").await;
     browser.wait_text(".outcome .json", "\"approved_by\": \"timer\"").await;
     let free = json!({"type": "order", "id": "free", "input": {"amount": 0}});
     server.post("/v1/workflows", &free).await;
-    browser.turn("#/workflows/free").await;
+    browser.open_page("#/workflows/free").await;
     browser.wait_text(".run .status", "failed").await;
     browser.wait_text("[data-operation='activity 1'].bad", "an order has to cost something").await;
-    browser.shoot("order-failed").await;
+    browser.screenshot("order-failed").await;
 }
 
 async fn stop_orders(browser: &mut Browser, server: &Server) {
@@ -127,7 +128,7 @@ async fn stop_orders(browser: &mut Browser, server: &Server) {
         server
             .post("/v1/workflows", &json!({"type": "order", "id": id, "input": {"patience_ms": 600_000}}))
             .await;
-        browser.turn(&format!("#/workflows/{id}")).await;
+        browser.open_page(&format!("#/workflows/{id}")).await;
         browser.wait_text(".waits", "timer 1").await;
         for button in clicks {
             browser.click(&format!(".stops button:nth-of-type({button})")).await;
@@ -137,7 +138,7 @@ async fn stop_orders(browser: &mut Browser, server: &Server) {
     browser.wait_text("[data-operation='timer 1']", "no response: the run has ended").await;
 }
 
-async fn tell(browser: &mut Browser, way: &str, name: &str, input: &str) {
+async fn send(browser: &mut Browser, way: &str, name: &str, input: &str) {
     let choose = format!(
         "(() => {{ const way = document.querySelector('#tell [name=way]'); way.value = '{way}'; way.dispatchEvent(new Event('change')); }})()"
     );
@@ -147,26 +148,26 @@ async fn tell(browser: &mut Browser, way: &str, name: &str, input: &str) {
     browser.click("#tell button").await;
 }
 
-/// A run is told and asked everything by the form; then there is a second one, and the first can still be looked at.
+/// The form sends an update, a query and a signal to a run. Then there is a second run, and the first can still be opened.
 async fn fill_a_basket(browser: &mut Browser) {
-    browser.turn("#/workflows").await;
+    browser.open_page("#/workflows").await;
     start(browser, "basket", "basket", "").await;
     browser.wait_text(".waits", "the signal buy").await;
-    tell(browser, "updates", "add", "\"milk\"").await;
+    send(browser, "updates", "add", "\"milk\"").await;
     browser.wait_text(".answered", "add answers").await;
     browser.wait_text(".answered .json", "\"milk\"").await;
-    tell(browser, "updates", "add", "\"\"").await;
+    send(browser, "updates", "add", "\"\"").await;
     browser.wait_text(".tools-card .problem", "there is nothing to add").await;
-    tell(browser, "queries", "count", "").await;
+    send(browser, "queries", "count", "").await;
     browser.wait_text(".answered", "count answers1").await;
-    shoot_twice(browser, "basket").await;
-    tell(browser, "signals", "buy", "").await;
+    screenshot_in_both_themes(browser, "basket").await;
+    send(browser, "signals", "buy", "").await;
     browser.wait_text(".outcome .json", "\"milk\"").await;
     browser.wait("document.querySelector('.chooser') === null").await;
-    // What has ended can still be asked.
-    tell(browser, "queries", "count", "").await;
+    // A run that has ended still answers queries.
+    send(browser, "queries", "count", "").await;
     browser.wait_text(".answered", "count answers1").await;
-    browser.turn("#/workflows").await;
+    browser.open_page("#/workflows").await;
     start(browser, "basket", "basket", "").await;
     browser.wait_text(".chooser option:checked", "2, running").await;
     choose(browser, "run", "1").await;
@@ -174,27 +175,27 @@ async fn fill_a_basket(browser: &mut Browser) {
     browser.wait_text(".outcome .json", "\"milk\"").await;
     browser.wait_text(".chooser option:checked", "1, completed").await;
     browser.wait("document.querySelector('#tell').offsetParent === null").await;
-    shoot_twice(browser, "basket-earlier").await;
+    screenshot_in_both_themes(browser, "basket-earlier").await;
     choose(browser, "run", "2").await;
     browser.wait_text(".run .status", "running").await;
 }
 
-/// A stuck run is in its list, says why, and is retried by a button; its memo is on its page.
+/// A stuck run is in the list of stuck runs. Its page says why, has a button that retries it, and shows its memo.
 async fn repair_a_vase(browser: &mut Browser, server: &Server) {
     let vase = json!({"type": "vase", "id": "vase", "memo": {"room": "hall"}});
     server.post("/v1/workflows", &vase).await;
-    browser.turn("#/workflows").await;
+    browser.open_page("#/workflows").await;
     choose(browser, "status", "stuck").await;
     browser.wait("document.querySelectorAll('tbody tr').length === 1").await;
     browser.click("tbody a").await;
     browser.wait_text(".problem", "the vase is broken").await;
     browser.wait_text(".memo .json", "\"hall\"").await;
-    // Nothing has changed: it is still stuck.
+    // The cause remains: the run is still stuck.
     browser.click(".run .problem button").await;
     browser.wait_text(".problem", "the vase is broken").await;
     browser.wait("!document.querySelector('.run .problem button').disabled").await;
     assert_eq!(browser.value("document.querySelector('.run .status').textContent").await, "running");
-    shoot_twice(browser, "stuck").await;
+    screenshot_in_both_themes(browser, "stuck").await;
     server.is_whole.store(true, std::sync::atomic::Ordering::Relaxed);
     browser.click(".run .problem button").await;
     browser.wait_text(".run .status", "completed").await;
@@ -210,9 +211,9 @@ async fn choose(browser: &mut Browser, name: &str, value: &str) {
     browser.value(&choose).await;
 }
 
-/// The list shows only those that stand as asked.
+/// The list shows only workflows with the chosen status.
 async fn filter(browser: &mut Browser) {
-    browser.turn("#/workflows").await;
+    browser.open_page("#/workflows").await;
     choose(browser, "status", "terminated").await;
     browser.wait("document.querySelectorAll('tbody tr').length === 1").await;
     browser.wait_text("tbody", "terminated").await;
@@ -226,9 +227,9 @@ async fn filter(browser: &mut Browser) {
     choose(browser, "status", "").await;
 }
 
-async fn shoot_twice(browser: &mut Browser, name: &str) {
+async fn screenshot_in_both_themes(browser: &mut Browser, name: &str) {
     for scheme in ["dark", "light"] {
-        browser.prefer(scheme).await;
-        browser.shoot(&format!("{name}-{scheme}")).await;
+        browser.set_colour_scheme(scheme).await;
+        browser.screenshot(&format!("{name}-{scheme}")).await;
     }
 }

@@ -16,7 +16,7 @@ async fn open(directory: &Path) -> Server {
 }
 
 #[tokio::test]
-async fn a_backup_is_restored_fenced_and_goes_on_where_it_is_told() {
+async fn a_restored_backup_is_fenced_and_continues_after_the_named_number() {
     let folder = tempfile::tempdir().unwrap();
     let (data, backup, copy) =
         (folder.path().join("data"), folder.path().join("backup"), folder.path().join("copy"));
@@ -71,7 +71,7 @@ async fn a_backup_is_restored_fenced_and_goes_on_where_it_is_told() {
 }
 
 #[tokio::test]
-async fn the_doctor_looks_while_the_server_runs() {
+async fn the_doctor_runs_while_the_server_runs() {
     let folder = tempfile::tempdir().unwrap();
     let server = open(folder.path()).await;
     server.post("/v1/series/s/next", &json!({"count": 3})).await;
@@ -84,7 +84,7 @@ async fn the_doctor_looks_while_the_server_runs() {
     assert_eq!(
         server.post("/v1/doctor", &json!({})).await.body["mended"],
         true,
-        "checking is what it does unless told"
+        "the default treatment is check"
     );
     assert_eq!(server.post("/v1/series/s/next", &json!({})).await.body["number"], 4);
     server.stop().await;

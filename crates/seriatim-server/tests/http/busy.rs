@@ -1,4 +1,4 @@
-//! Busy, each way: recovering, backlogged, the queue full, too many requests. Each with `Retry-After`.
+//! Each cause of `busy`: recovery, backlog, a full queue, too many requests. Each answer has `Retry-After`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 
 use crate::server::Setup;
 
-/// Storage that can be told to fail.
+/// A storage with faults that the test controls.
 fn faulty() -> (Setup, Faults) {
     let env = Env::real();
     let faults = Faults::new(&env);
@@ -27,15 +27,15 @@ fn faulty() -> (Setup, Faults) {
     (Setup { log, store, storage: None, ..Setup::new() }, faults)
 }
 
-/// A log whose entries of applications cannot be read until somebody says so.
+/// A log whose entries of applications cannot be read until the test adds permits to `reads`.
 #[derive(Debug)]
-struct Held {
+struct BlockedLog {
     log: MemoryLog,
     reads: Arc<Semaphore>,
 }
 
 #[async_trait]
-impl LogBackend for Held {
+impl LogBackend for BlockedLog {
     async fn take(&self, partitions: &[Partition]) -> Result<Vec<TakenPartition>, LogError> {
         self.log.take(partitions).await
     }
@@ -87,10 +87,10 @@ async fn a_partition_that_recovers_is_busy() {
     assert_eq!(first.post(&commands, &invoice).await.status, 201);
     first.stop().await;
 
-    // An empty store: everything is made anew from the log, which cannot be read yet.
+    // The store is empty: everything is derived again from the log, which cannot be read yet.
     let reads = Arc::new(Semaphore::new(0));
-    let held = Log::new(Held { log: log.reopen(), reads: reads.clone() });
-    let server = Setup { log: held, storage: None, ready: false, ..Setup::new() }.start().await;
+    let blocked = Log::new(BlockedLog { log: log.reopen(), reads: reads.clone() });
+    let server = Setup { log: blocked, storage: None, ready: false, ..Setup::new() }.start().await;
     let refused = server.post(&commands, &invoice).await;
     assert!(refused.body["detail"].as_str().unwrap().contains("recover"), "{refused:?}");
     let detail = refused.body["detail"].as_str().unwrap().to_owned();
@@ -143,11 +143,11 @@ async fn a_full_queue_is_busy() {
     let hold = faults.hold(Operation::Append);
     let mut tasks = vec![server.post_later("/v1/series/a/next", &json!({}))];
     hold.reached(1).await;
-    // One waits in the queue; of those that come now, all but one find it full.
+    // One command is being appended. Of the next three, one waits in the queue, and the others find it full.
     tasks.extend((0..3).map(|_| server.post_later("/v1/series/a/next", &json!({}))));
     let (mut refused, mut waiting) = (0, Vec::new());
     while refused < 2 {
-        assert!(!tasks.is_empty(), "nobody was refused");
+        assert!(!tasks.is_empty(), "no request was refused");
         for mut task in std::mem::take(&mut tasks) {
             match server.env.timeout(Duration::from_millis(20), &mut task).await {
                 Ok(reply) => {
@@ -177,7 +177,7 @@ async fn too_many_requests_at_once_are_busy_and_health_is_not() {
     let waiting = server.post_later("/v1/series/a/next", &json!({}));
     hold.reached(1).await;
     let refused = server.get("/v1/series").await;
-    let text = "server is busy: too many requests are under way; try again after a moment";
+    let text = "server is busy: too many requests are in progress; try again after a moment";
     refused.is_problem(503, "busy", text);
     assert_eq!(server.get("/livez").await.status, 200);
     hold.release();

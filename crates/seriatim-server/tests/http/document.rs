@@ -1,4 +1,4 @@
-//! The OpenAPI document, the routes and the documentation say the same.
+//! The OpenAPI document, the routes and the documentation agree.
 
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ fn operations(document: &serde_json::Value) -> Vec<(String, &serde_json::Value)>
 }
 
 #[tokio::test]
-async fn every_operation_has_an_id_of_its_own() {
+async fn every_operation_has_a_unique_id() {
     let server = Server::start().await;
     let document = server.get("/openapi.json").await.body;
     let mut seen = BTreeSet::new();
@@ -80,7 +80,7 @@ async fn every_answer_in_the_document_is_described() {
 }
 
 #[tokio::test]
-async fn what_is_referred_to_is_there() {
+async fn every_reference_in_the_document_resolves() {
     let server = Server::start().await;
     let document = server.get("/openapi.json").await;
     let text = &document.text;

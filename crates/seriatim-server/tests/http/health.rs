@@ -1,4 +1,4 @@
-//! How the server is: ready, or what keeps it; and what it measures.
+//! Readiness, what prevents it, and metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, FaultyStore, Op
 
 use crate::server::{Server, Setup};
 
-/// Asks until the server is as wanted.
+/// Polls until `/readyz` has the status.
 async fn wait_for(server: &Server, status: u16) -> serde_json::Value {
     loop {
         let ready = server.get("/readyz").await;
@@ -26,7 +26,7 @@ async fn wait_for(server: &Server, status: u16) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn a_partition_whose_storage_hangs_is_stuck_and_a_quiet_one_is_not() {
+async fn a_partition_whose_storage_hangs_is_stuck_and_an_idle_one_is_not() {
     let env = Env::real();
     let faults = Faults::new(&env);
     let log = Log::new(FaultyLog::new(Arc::new(MemoryLog::new()), &faults));
@@ -36,9 +36,9 @@ async fn a_partition_whose_storage_hangs_is_stuck_and_a_quiet_one_is_not() {
     let server = setup.start().await;
     server.post("/v1/series/a/next", &json!({})).await;
     wait_for(&server, 200).await;
-    // Quiet for longer than the limit.
+    // Idle for longer than the limit.
     server.env.sleep(Duration::from_millis(500)).await;
-    assert_eq!(server.get("/readyz").await.status, 200, "quiet is fine");
+    assert_eq!(server.get("/readyz").await.status, 200, "an idle partition is ready");
 
     let hold = faults.hold(Operation::Append);
     let waiting = server.post_later("/v1/series/a/next", &json!({}));
@@ -58,7 +58,7 @@ async fn a_partition_whose_storage_hangs_is_stuck_and_a_quiet_one_is_not() {
 }
 
 #[tokio::test]
-async fn a_disk_that_is_nearly_full_is_named() {
+async fn a_disk_that_is_nearly_full_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let full = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let own = full.clone();
@@ -80,7 +80,7 @@ async fn a_disk_that_is_nearly_full_is_named() {
 }
 
 #[tokio::test]
-async fn a_store_that_refuses_writes_is_named_until_it_takes_them() {
+async fn a_store_that_refuses_writes_is_reported_until_it_accepts_them() {
     let env = Env::real();
     let faults = Faults::new(&env);
     let store = Store::new(FaultyStore::new(Arc::new(MemoryStore::new()), &faults));
@@ -91,7 +91,7 @@ async fn a_store_that_refuses_writes_is_named_until_it_takes_them() {
     wait_for(&server, 200).await;
     faults.fail(Operation::Write, Fault::Refuse);
     let taken = server.post("/v1/series/a/next", &json!({})).await;
-    assert_eq!((taken.status, &taken.body["number"]), (201, &json!(2)), "the log takes it");
+    assert_eq!((taken.status, &taken.body["number"]), (201, &json!(2)), "the log accepts it");
     // The registry's partition may have something to flush too.
     let partition = loop {
         let body = wait_for(&server, 503).await;
@@ -103,7 +103,7 @@ async fn a_store_that_refuses_writes_is_named_until_it_takes_them() {
     };
     assert_eq!(partition["trouble"], "store_failed");
     let reason = partition["reason"].as_str().unwrap();
-    assert!(reason.starts_with("the store does not take writes: "), "{reason}");
+    assert!(reason.starts_with("the store refuses writes: "), "{reason}");
     faults.heal();
     wait_for(&server, 200).await;
     assert_eq!(server.post("/v1/series/a/next", &json!({})).await.body["number"], 3);

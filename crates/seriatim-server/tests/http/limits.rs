@@ -21,7 +21,7 @@ fn with(options: ServerOptions) -> Setup {
 async fn a_body_that_is_too_large_is_refused() {
     let server = with(ServerOptions { body_bytes_max: 100, ..ServerOptions::default() }).start().await;
     let refused = server.post("/v1/series/a/next", &json!({"note": "x".repeat(100)})).await;
-    let text = "the body is larger than the server takes: send less at once";
+    let text = "the body is larger than the server accepts: send less at once";
     refused.is_problem(413, "too_large", text);
     assert_eq!(server.post("/v1/series/a/next", &json!({"note": "x"})).await.body["number"], 1);
     server.stop().await;
@@ -37,7 +37,7 @@ async fn a_head_that_is_too_large_is_refused() {
     server.stop().await;
 }
 
-/// A head of exactly so many bytes, as it is sent, with the empty line at its end.
+/// Headers that make a head of exactly this size, as it is sent, including the empty line at its end.
 fn head_of(bytes: usize) -> Vec<(String, String)> {
     let plain = request("GET", "/livez", &[("Long", "")], None).len();
     vec![("Long".to_owned(), "x".repeat(bytes - plain))]
@@ -53,7 +53,7 @@ async fn the_limit_of_a_head_is_the_one_that_was_set() {
     };
     assert_eq!(send(10_000).await.status, 200);
     let refused = send(10_001).await;
-    let text = "the head of the request has 10001 bytes, and the server takes 10000: send less in headers and address";
+    let text = "the head of the request has 10001 bytes, but the server accepts at most 10000: use shorter headers or a shorter address";
     refused.is_problem(431, "too_large", text);
     server.stop().await;
 }
@@ -70,13 +70,13 @@ async fn a_head_has_at_most_a_hundred_headers() {
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_come_ends_the_connection() {
+async fn a_head_that_does_not_arrive_ends_the_connection() {
     let header_timeout = Duration::from_millis(50);
     let server = with(ServerOptions { header_timeout, ..ServerOptions::default() }).start().await;
     let mut stream = server.connect().await;
     stream.write_all(b"GET /livez HTTP/1.1\r\nHost: te").await.unwrap();
     let mut text = String::new();
-    // It ends by itself.
+    // The server ends the connection.
     stream.read_to_string(&mut text).await.unwrap();
     assert!(!text.contains("200"), "{text}");
     server.stop().await;
@@ -101,7 +101,7 @@ async fn a_request_that_takes_too_long_is_in_doubt_and_a_stream_is_not_cut() {
 
     let hold = faults.hold(Operation::Append);
     let late = server.post(&format!("{workspace}/commands"), &invoice).await;
-    let text = "there was no answer within 0.1 s, and it is not known whether it happened: repeat it with the same \
+    let text = "there was no answer within 0.1 s, and it is not known whether the request was carried out: repeat it with the same \
                 idempotency key";
     late.is_problem(503, "in_doubt", text);
     hold.release();
@@ -120,7 +120,7 @@ async fn connections_above_the_limit_wait_to_be_accepted() {
     let second = server
         .env
         .spawn(async move { exchange(tokio::net::TcpStream::connect(address).await.unwrap(), &text).await });
-    // The first is kept alive, and still answered.
+    // The first connection is kept alive, and requests on it are still answered.
     first.write_all(b"GET /livez HTTP/1.1\r\nHost: test\r\n\r\n").await.unwrap();
     read_until(&mut first, "alive").await;
     assert!(!second.is_finished());
@@ -130,7 +130,7 @@ async fn connections_above_the_limit_wait_to_be_accepted() {
 }
 
 #[tokio::test]
-async fn stopping_finishes_what_is_in_flight() {
+async fn a_stop_finishes_requests_in_progress() {
     let env = Env::real();
     let faults = Faults::new(&env);
     let log = Log::new(FaultyLog::new(Arc::new(MemoryLog::new()), &faults));
@@ -143,7 +143,7 @@ async fn stopping_finishes_what_is_in_flight() {
     let waiting = server.post_later("/v1/series/a/next", &json!({}));
     hold.reached(1).await;
     server.stop.cancel();
-    // Nobody else is let in, and connections that do nothing are ended.
+    // No other connection is accepted, and idle connections are ended.
     let mut rest = Vec::new();
     idle.read_to_end(&mut rest).await.unwrap();
     assert!(!server.served.is_finished());
@@ -153,7 +153,7 @@ async fn stopping_finishes_what_is_in_flight() {
 }
 
 #[tokio::test]
-async fn a_request_keeps_the_id_that_it_brings() {
+async fn an_answer_has_the_id_that_the_request_chose() {
     let server = Server::start().await;
     let reply = server.send("GET", "/livez", &[("X-Request-Id", "till-7")], None).await;
     assert_eq!(reply.header("x-request-id"), Some("till-7"));

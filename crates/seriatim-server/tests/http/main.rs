@@ -1,4 +1,4 @@
-//! The server over real sockets: who is let in, what is refused, and how it fails.
+//! The server over real sockets: access, limits, errors and failures.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod admin;
@@ -7,6 +7,7 @@ mod document;
 mod health;
 mod limits;
 mod problems;
+mod routes;
 mod server;
 mod streams;
 mod tls;

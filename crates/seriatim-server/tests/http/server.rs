@@ -16,7 +16,7 @@ use seriatim_storage::{Log, Storage, Store};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What a server is made of, where a test wants something special.
+/// The parts of a server, for tests that replace some of them.
 pub(crate) struct Setup {
     pub(crate) options: ServerOptions,
     pub(crate) engine: Options,
@@ -26,7 +26,7 @@ pub(crate) struct Setup {
     pub(crate) storage: Option<Storage>,
     pub(crate) metrics: Option<PrometheusHandle>,
     pub(crate) routes: Option<axum::Router>,
-    /// Whether to wait until every partition can number.
+    /// Whether to wait until every partition can give out numbers.
     pub(crate) ready: bool,
 }
 
@@ -67,7 +67,7 @@ impl Setup {
     }
 }
 
-/// A server on a port of its own, with the demo application.
+/// A server on its own port, with the demo application.
 pub(crate) struct Server {
     pub(crate) env: Env,
     pub(crate) engine: Engine,
@@ -92,7 +92,7 @@ impl Reply {
         lines.find(|(found, _)| *found == name).map(|(_, value)| value)
     }
 
-    /// Whether this is the problem document with this code and detail.
+    /// Asserts that this is the problem document with this code and detail.
     #[track_caller]
     pub(crate) fn is_problem(&self, status: u16, code: &str, detail: &str) {
         let found = (self.status, self.body["code"].as_str(), self.body["detail"].as_str());
@@ -107,7 +107,7 @@ impl Reply {
     }
 }
 
-/// A request as it goes over the wire, on a connection of its own.
+/// The text of a request that uses its own connection.
 pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: Option<&str>) -> String {
     let mut request = format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n");
     for (name, value) in headers {
@@ -161,7 +161,11 @@ impl Server {
         self.send("POST", path, &[], Some(&body.to_string())).await
     }
 
-    /// Sends a request and goes on; the task has the answer.
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Reply {
+        self.send("PUT", path, &[], Some(&body.to_string())).await
+    }
+
+    /// Sends a request in the background; the task returns the answer.
     pub(crate) fn post_later(&self, path: &str, body: &Value) -> Task<Reply> {
         let (address, request) = (self.address, request("POST", path, &[], Some(&body.to_string())));
         self.env.spawn(async move { exchange(TcpStream::connect(address).await.unwrap(), &request).await })
@@ -178,20 +182,20 @@ impl Server {
         self.stop.cancel();
         self.served.await.unwrap().unwrap();
         self.engine.close().await;
-        // Whoever opened it can close it.
+        // The caller that opened the storage can close it.
         let held = self.storage.map_or(1, |storage| Arc::strong_count(&storage));
-        assert_eq!(held, 1, "nothing of the server is left");
+        assert_eq!(held, 1, "the server has released the storage");
     }
 }
 
-/// Reads until a text has come; panics where the connection ends before.
+/// Reads until a text has arrived; panics if the connection ends before that.
 pub(crate) async fn read_until(stream: &mut (impl AsyncRead + Unpin), wanted: &str) -> String {
     let mut text = String::new();
     let mut bytes = [0; 65_536];
     loop {
         let count = stream.read(&mut bytes).await.unwrap();
-        assert!(count > 0, "{wanted} did not come: {text}");
-        // Only what is new is looked through: the text may be long.
+        assert!(count > 0, "{wanted} did not arrive: {text}");
+        // Only the new part is searched: the text may be long.
         let from = text.len().saturating_sub(wanted.len());
         text += std::str::from_utf8(&bytes[..count]).unwrap();
         if text[from..].contains(wanted) {

@@ -1,4 +1,4 @@
-//! Streams that somebody does not read.
+//! Streams whose clients read slowly or not at all.
 
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
@@ -6,7 +6,7 @@ use tokio::io::AsyncWriteExt;
 use crate::server::{Server, read_until};
 
 #[tokio::test]
-async fn a_slow_reader_is_sent_no_more_than_it_takes_and_misses_nothing() {
+async fn a_slow_client_receives_every_event() {
     const EVENTS: u64 = 400;
     let server = Server::start().await;
     let workspace = server.shop().await;
@@ -14,7 +14,7 @@ async fn a_slow_reader_is_sent_no_more_than_it_takes_and_misses_nothing() {
     let follow =
         format!("GET {workspace}/events HTTP/1.1\r\nHost: test\r\nAccept: text/event-stream\r\n\r\n");
     stream.write_all(follow.as_bytes()).await.unwrap();
-    // Larger than all that sockets hold: the stream has to stop in between, and go on from the log.
+    // Larger than all buffers of the sockets: the stream has to pause, and to continue from the log.
     let fields = json!({"name": "x".repeat(50_000)});
     let customer = json!({"changes": [{"create": "Customer", "id": 1, "fields": fields}]});
     for _ in 0..EVENTS {
@@ -27,7 +27,7 @@ async fn a_slow_reader_is_sent_no_more_than_it_takes_and_misses_nothing() {
 }
 
 #[tokio::test]
-async fn a_server_stops_although_somebody_does_not_read() {
+async fn a_server_stops_although_a_client_does_not_read() {
     let mut setup = crate::server::Setup::new();
     setup.options.stop_patience = std::time::Duration::from_millis(100);
     let server = setup.start().await;

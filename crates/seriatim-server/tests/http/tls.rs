@@ -1,4 +1,4 @@
-//! TLS by two files.
+//! TLS with a certificate file and a key file.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::server::{Server, Setup, exchange, request};
 
-/// A server with a certificate that it made itself, and whoever trusts it.
+/// A server with a self-signed certificate, and a connector that trusts it.
 async fn start(tls_timeout: Duration) -> (tempfile::TempDir, Server, TlsConnector) {
     let folder = tempfile::tempdir().unwrap();
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -43,7 +43,7 @@ async fn requests_are_encrypted() {
 }
 
 #[tokio::test]
-async fn who_does_not_shake_hands_holds_up_nobody_and_is_cut_off() {
+async fn a_client_without_a_handshake_delays_no_other_and_is_disconnected() {
     let (_folder, server, connector) = start(Duration::from_millis(300)).await;
     let mut silent = server.connect().await;
     let name = ServerName::try_from("localhost").unwrap();
@@ -56,7 +56,7 @@ async fn who_does_not_shake_hands_holds_up_nobody_and_is_cut_off() {
 }
 
 #[tokio::test]
-async fn files_that_are_not_what_they_should_be_are_named() {
+async fn an_error_names_the_tls_file_that_is_not_valid() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("missing.pem");
     let tls = Some(TlsFiles { certificate: missing.clone(), key: missing.clone() });

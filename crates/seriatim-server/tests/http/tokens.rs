@@ -1,4 +1,4 @@
-//! Tokens over HTTP: who is let in, and to what.
+//! Tokens over HTTP: what each of them allows.
 
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
@@ -15,12 +15,12 @@ async fn create(server: &Server, bearer: &[(&str, &str)], scopes: &[&str]) -> (S
     (text("id"), format!("Bearer {}", text("secret")))
 }
 
-const NEEDED: &str = "a token is needed: send Authorization: Bearer TOKEN";
+const NEEDED: &str = "the request needs a token: send Authorization: Bearer TOKEN";
 
 #[tokio::test]
-async fn the_first_token_closes_the_server_to_everybody_without_one() {
+async fn after_the_first_token_every_request_needs_one() {
     let server = Server::start().await;
-    assert_eq!(server.get("/v1/apps").await.status, 200, "open while there is none");
+    assert_eq!(server.get("/v1/apps").await.status, 200, "no token is needed while there is none");
     let refused = server.post("/v1/tokens", &json!({"scopes": ["shop:write"]})).await;
     let text = "the first token needs the scope *:admin: without one, nobody could make or revoke another";
     refused.is_problem(400, "invalid", text);
@@ -54,7 +54,7 @@ async fn the_first_token_closes_the_server_to_everybody_without_one() {
 }
 
 #[tokio::test]
-async fn a_token_does_what_its_scopes_say_and_nothing_more() {
+async fn a_token_allows_what_its_scopes_include_and_nothing_else() {
     let server = Server::start().await;
     let workspace = server.shop().await;
     let (_, admin) = create(&server, &[], &["*:admin"]).await;
@@ -92,7 +92,7 @@ async fn a_token_does_what_its_scopes_say_and_nothing_more() {
         assert_eq!(apps, expected);
     }
     let seen = server.send("GET", "/v1/apps", &[("Authorization", &blind)], None).await;
-    assert_eq!((seen.status, seen.body), (200, json!([])), "it may read none of them");
+    assert_eq!((seen.status, seen.body), (200, json!([])), "the token may read none of them");
     server.stop().await;
 }
 
@@ -128,12 +128,16 @@ async fn a_revoked_token_is_refused_at_once_and_its_stream_ends() {
     assert!(!listed.text.contains("seriatim_"), "no secret in a list");
     let last = tokens[0]["id"].as_str().unwrap();
     assert_eq!(server.send("DELETE", &format!("/v1/tokens/{last}"), &admin, None).await.status, 204);
-    assert_eq!(server.get("/v1/apps").await.status, 200, "without tokens it is open again, here");
+    assert_eq!(
+        server.get("/v1/apps").await.status,
+        200,
+        "without tokens, requests from this machine need none"
+    );
     server.stop().await;
 }
 
 #[tokio::test]
-async fn bad_scopes_say_how_one_is_written() {
+async fn the_error_for_an_invalid_scope_says_how_one_is_written() {
     let server = Server::start().await;
     for (body, detail) in [
         (
@@ -149,13 +153,13 @@ async fn bad_scopes_say_how_one_is_written() {
 }
 
 #[tokio::test]
-async fn while_there_are_no_tokens_pages_of_the_web_are_refused() {
+async fn while_there_are_no_tokens_cross_origin_requests_are_refused() {
     let server = Server::start().await;
     let refused = server.send("POST", "/v1/series/a/next", &[("Origin", "https://evil.example")], None).await;
-    let text = "there are no tokens, so pages of https://evil.example may not use this server";
+    let text = "there are no tokens, so the server refuses requests of pages from https://evil.example";
     refused.is_problem(403, "forbidden", text);
     let own = server.send("POST", "/v1/series/a/next", &[("Origin", "http://test")], None).await;
-    assert_eq!(own.body["number"], 1, "the console's own pages may");
+    assert_eq!(own.body["number"], 1, "pages of the console may");
     server.stop().await;
 }
 

@@ -1,4 +1,4 @@
-//! What answers say: in the words of the API, without types and ids of the inside, and every list ends the same way.
+//! Texts of answers use the words of the API, without Rust types and internal ids; every list ends in the same way.
 
 use serde_json::{Value, json};
 use seriatim_engine::definition::Application;
@@ -7,19 +7,19 @@ use seriatim_storage::{AppendError, StoreError};
 use crate::server::{Server, Setup};
 
 #[tokio::test]
-async fn what_is_wrong_is_told_in_words_of_the_api() {
+async fn errors_use_the_words_of_the_api() {
     let server = Server::start().await;
     let workspace = server.shop().await;
     for (path, detail) in [
-        ("/v1/series/s/numbers/abc".to_owned(), "in the path, number is a whole number, not \"abc\""),
+        ("/v1/series/s/numbers/abc".to_owned(), "in the path, number has to be a whole number, not \"abc\""),
         (
             "/v1/apps/shop/workspaces/x/events".to_owned(),
-            "in the path, workspace is a whole number, not \"x\"",
+            "in the path, workspace has to be a whole number, not \"x\"",
         ),
-        (format!("{workspace}/records/-1"), "in the path, id is a whole number, not \"-1\""),
+        (format!("{workspace}/records/-1"), "in the path, id has to be a whole number, not \"-1\""),
         (
             "/v1/apps/shop/partitions/65536/events".to_owned(),
-            "in the path, partition is a whole number up to 65535, not \"65536\"",
+            "in the path, partition has to be a whole number up to 65535, not \"65536\"",
         ),
         ("/v1/series?limit=ten".to_owned(), "in the query, limit: it is not a whole number"),
         ("/v1/series?limit=99999999999".to_owned(), "in the query, limit: it is too large"),
@@ -55,12 +55,12 @@ async fn what_is_wrong_is_told_in_words_of_the_api() {
 }
 
 #[tokio::test]
-async fn a_series_or_sequence_that_is_used_up_is_named() {
+async fn the_error_of_an_exhausted_series_names_it() {
     let server = Server::start().await;
     let last = json!({"first": 9_007_199_254_740_990_u64});
     server.send("PUT", "/v1/series/end", &[], Some(&last.to_string())).await;
     let three = server.post("/v1/series/end/next", &json!({"count": 3})).await;
-    let text = "series end has 2 numbers left, and 3 were asked for: ask for fewer, or use another series";
+    let text = "series end has 2 numbers left, but 3 were requested: request fewer, or use another series";
     three.is_problem(422, "exhausted", text);
     assert_eq!(server.post("/v1/series/end/next", &json!({"count": 2})).await.status, 201);
     let text = "series end has no numbers left: it ends at 9007199254740991; use another series";
@@ -69,7 +69,7 @@ async fn a_series_or_sequence_that_is_used_up_is_named() {
 }
 
 #[tokio::test]
-async fn a_sequence_of_a_definition_that_is_used_up_is_named() {
+async fn the_error_of_an_exhausted_sequence_names_it() {
     let text = "name = \"shop\"\npartitions = 1\n[sequences.Ticket]\nlast = 1\n[documents.Seat]\nkind = \"W\"\n\
                 fields.number = { draw = \"Ticket\" }\n[workspaces.store]\n";
     let application = Application::from_toml(text).unwrap();
@@ -87,19 +87,19 @@ async fn a_sequence_of_a_definition_that_is_used_up_is_named() {
 }
 
 #[tokio::test]
-async fn a_block_sequence_that_is_nearly_used_up_says_how_many_are_left_for_whom() {
+async fn the_error_of_a_nearly_exhausted_block_sequence_says_how_many_numbers_are_left() {
     let server = Server::start().await;
     let last = json!({"first": 9_007_199_254_740_900_u64, "block_size": 10});
     server.send("PUT", "/v1/blocks/end", &[], Some(&last.to_string())).await;
     server.post("/v1/blocks/end/allocate", &json!({"count": 3})).await;
     let many = json!({"count": 200});
-    let text = "200 numbers in a row were asked for, and at most 88 of block sequence end are left: ask for fewer, or use \
+    let text = "200 consecutive numbers were requested, but at most 88 of block sequence end are left: request fewer, or use \
                 another one";
     server.post("/v1/blocks/end/allocate", &many).await.is_problem(422, "exhausted", text);
     let keyed = [("Idempotency-Key", "k")];
     let keyed = server.send("POST", "/v1/blocks/end/allocate", &keyed, Some(&many.to_string())).await;
-    let text = "200 numbers in a row were asked for, and 81 of block sequence end are left after those that are reserved \
-                for calls without a key: ask for fewer, or use another one";
+    let text = "200 consecutive numbers were requested, but 81 of block sequence end are left after those that are reserved \
+                for calls without a key: request fewer, or use another one";
     keyed.is_problem(422, "exhausted", text);
     server.stop().await;
 }
@@ -117,7 +117,7 @@ fn a_disk_that_is_nearly_full_names_the_setting() {
     }
 }
 
-/// Reads a list page by page, one thing on each, and says what `next` was on each page.
+/// Reads a list page by page, one item on each, and returns the `next` of each page.
 async fn pages(server: &Server, path: &str, name: &str) -> Vec<Value> {
     let mut seen = Vec::new();
     let mut after = String::new();
@@ -167,7 +167,7 @@ async fn next_is_null_on_the_last_page_of_every_list_and_only_there() {
 }
 
 #[tokio::test]
-async fn a_name_lists_its_workspace_or_none() {
+async fn a_list_by_name_has_one_workspace_or_none() {
     let server = Server::start().await;
     let workspace = server.shop().await;
     let found = server.get("/v1/apps/shop/workspaces?name=corner").await.body;
@@ -182,7 +182,7 @@ async fn a_name_lists_its_workspace_or_none() {
 }
 
 #[tokio::test]
-async fn tokens_are_listed_to_their_end() {
+async fn tokens_are_listed_in_pages() {
     let server = Server::start().await;
     let made = server.post("/v1/tokens", &json!({"scopes": ["*:admin"]})).await;
     let bearer = format!("Bearer {}", made.body["secret"].as_str().unwrap());

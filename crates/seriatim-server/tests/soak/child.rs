@@ -1,4 +1,4 @@
-//! The server that is killed: a real port, real files, the programs.
+//! The server process that the soak kills: a real port, real files, and the workflow code.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -15,12 +15,12 @@ use tokio::net::TcpListener;
 use crate::code;
 
 pub(crate) fn file_options() -> FileOptions {
-    // Small segments, so that kills hit the change from one to the next.
+    // Small segments, so that kills also happen during the change from one segment to the next.
     let log = LogOptions { segment_bytes: 8 << 20, ..LogOptions::default() };
     FileOptions { log, free_bytes_min: 0, ..FileOptions::default() }
 }
 
-/// Small bounds: most runs are rebuilt by replay, and memory follows them.
+/// Small limits, so that most runs are rebuilt by replay and memory stays bounded by them.
 fn host_options(limit: Duration) -> HostOptions {
     HostOptions {
         cached_instances: 20,
@@ -33,7 +33,7 @@ fn host_options(limit: Duration) -> HostOptions {
     }
 }
 
-/// Serves until a line comes in, or the end of the input.
+/// Serves until a line arrives on the standard input, or the input ends.
 pub(crate) async fn serve(directory: &Path, limit: Duration) {
     let env = Env::real();
     let storage = FileStorage::open(&env, &directory.join("data"), file_options()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Requests to a server that comes and goes.
+//! Requests to a server that is restarted repeatedly.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use seriatim_env::Env;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// After so long a request has failed.
+/// A request without an answer after this time has failed.
 const REQUEST_WAIT_MAX: Duration = Duration::from_secs(40);
 
 #[derive(Clone)]
@@ -24,12 +24,12 @@ impl Client {
         Self { env: env.clone(), address: Arc::new(Mutex::new(address)) }
     }
 
-    /// The server has come back at another address.
-    pub(crate) fn moved(&self, address: SocketAddr) {
+    /// Sets the address of the restarted server.
+    pub(crate) fn set_address(&self, address: SocketAddr) {
         *self.address.lock().unwrap() = address;
     }
 
-    /// Status and body; nothing if no whole answer came.
+    /// Status and body; `None` if no complete answer arrived.
     pub(crate) async fn send(
         &self,
         method: &str,
@@ -52,7 +52,7 @@ impl Client {
         let answer = self.env.timeout(REQUEST_WAIT_MAX, exchange(address, request)).await.ok()?.ok()?;
         let (head, body) = answer.split_once("\r\n\r\n")?;
         let status = head.split(' ').nth(1)?.parse().ok()?;
-        // An answer that was cut off is none.
+        // An incomplete answer does not count.
         let whole = head.lines().any(|line| {
             let length = line.to_ascii_lowercase();
             length.strip_prefix("content-length: ").is_some_and(|length| length == body.len().to_string())
@@ -60,7 +60,7 @@ impl Client {
         whole.then(|| (status, serde_json::from_str(body).unwrap_or(Value::Null)))
     }
 
-    /// Posts until there is an answer that is not "try again".
+    /// Repeats the request until the answer is final.
     pub(crate) async fn post(&self, path: &str, key: Option<&str>, body: &Value) -> (u16, Value) {
         loop {
             match self.send("POST", path, key, Some(body)).await {
@@ -85,7 +85,7 @@ impl Client {
     }
 }
 
-/// Whether the run is stuck that something was told to.
+/// Whether the answer says that the run is stuck.
 pub(crate) fn is_stuck(answer: &Value) -> bool {
     answer["detail"].as_str().is_some_and(|detail| detail.contains(" is stuck: "))
 }

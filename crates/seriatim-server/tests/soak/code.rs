@@ -1,4 +1,4 @@
-//! What runs a program: one workflow that takes its steps one by one, and its activities.
+//! The workflow that carries out the steps of a program, and its activities.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use seriatim_workflow_host::{Activities, ActivityContext};
 
 use crate::steps::{Fault, Program, Step, Tally};
 
-/// A `LongLoop` takes so many times as long as an activation may.
+/// A `LongLoop` takes this many times the time limit of an activation.
 const LONG: u32 = 4;
 
 pub(crate) fn workflows(limit: Duration) -> Registry {
@@ -20,7 +20,7 @@ pub(crate) fn workflows(limit: Duration) -> Registry {
 }
 
 async fn run(ctx: Context, program: Program, limit: Duration) -> Result<Tally, Exit> {
-    // How many updates were done, and the sum of what they added.
+    // The number of updates, and the sum of what they added.
     let added = ctx.state((0_u32, 0_u64));
     ctx.on_update_async(
         "add",
@@ -58,7 +58,7 @@ async fn run(ctx: Context, program: Program, limit: Duration) -> Result<Tally, E
 
 type Running = Pin<Box<dyn Future<Output = Result<Tally, Exit>> + Send>>;
 
-/// Takes steps, one after the other.
+/// Carries out steps, one after the other.
 fn all(ctx: Context, steps: Vec<Step>, limit: Duration) -> Running {
     Box::pin(async move {
         let mut tally = Tally::default();
@@ -69,8 +69,8 @@ fn all(ctx: Context, steps: Vec<Step>, limit: Duration) -> Running {
     })
 }
 
-/// Tried again soon.
-fn soon(attempts: u32) -> RetryPolicy {
+/// Retries after a short interval.
+fn quick_retries(attempts: u32) -> RetryPolicy {
     RetryPolicy { initial_interval: Duration::from_millis(10), ..RetryPolicy::attempts(attempts) }
 }
 
@@ -78,7 +78,7 @@ async fn one(ctx: &Context, step: Step, limit: Duration) -> Result<Tally, Exit> 
     let sum = match step {
         Step::Double(number) => ctx.activity("double", number).await?,
         Step::Local(number) => ctx.local_activity("double", number).await?,
-        Step::Flaky(times) => ctx.activity("flaky", times).retry(soon(0)).await?,
+        Step::Flaky(times) => ctx.activity("flaky", times).retry(quick_retries(0)).await?,
         Step::Charge { attempts, millis } => return charge(ctx, attempts, millis).await,
         Step::Sleep(millis) => {
             ctx.timer(Duration::from_millis(millis)).await?;
@@ -99,7 +99,7 @@ async fn one(ctx: &Context, step: Step, limit: Duration) -> Result<Tally, Exit> 
         }
         Step::Within(millis, steps) => {
             let limited = ctx.within(Duration::from_millis(millis), move |ctx| all(ctx, steps, limit));
-            // How far it came is not known.
+            // It is not known which steps were carried out.
             let effects = limited.await.ok().and_then(Result::ok).unwrap_or_default().effects;
             return Ok(Tally { sum: 0, effects });
         }
@@ -122,43 +122,43 @@ async fn one(ctx: &Context, step: Step, limit: Duration) -> Result<Tally, Exit> 
         }
         Step::Oversized => failed(ctx.activity::<_, String>("text", 4_usize << 20).await, "TooLarge")?,
         Step::WrongType => failed(ctx.activity::<_, u64>("text", 4_usize).await, "u64")?,
-        Step::Fails => failed(ctx.activity::<_, u64>("fails", ()).await, "for good")?,
+        Step::Fails => failed(ctx.activity::<_, u64>("fails", ()).await, "permanently")?,
         Step::ActivityPanics => {
-            failed(ctx.activity::<_, u64>("panics", ()).retry(soon(3)).await, "in an activity")?
+            failed(ctx.activity::<_, u64>("panics", ()).retry(quick_retries(3)).await, "in an activity")?
         }
         Step::Busy(millis) => {
             spin(Duration::from_millis(millis));
             0
         }
-        Step::Fault(fault) => return commit(ctx, fault, limit).await,
+        Step::Fault(fault) => return cause(ctx, fault, limit).await,
     };
     Ok(Tally::of(sum))
 }
 
-/// One, if it has failed as it should.
+/// 1, if the activity failed with this text.
 fn failed<T>(outcome: Result<T, ActivityError>, text: &str) -> Result<u64, Exit> {
     match outcome {
         Ok(_) => Err(Exit::failed("Soak", "an activity succeeded that could not")),
-        Err(error) if is_cut_off(&error) || format!("{error:?}").contains(text) => Ok(1),
+        Err(error) if is_interrupted(&error) || format!("{error:?}").contains(text) => Ok(1),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Whether a stop of the host cut the last attempt off.
-fn is_cut_off(error: &ActivityError) -> bool {
+/// Whether a stop of the host interrupted the last attempt.
+fn is_interrupted(error: &ActivityError) -> bool {
     matches!(error, ActivityError::Failed(failure) if format!("{failure:?}").contains("CutOff"))
 }
 
-/// An effect, unless the last attempt was cut off.
+/// An effect, unless the last attempt was interrupted.
 async fn charge(ctx: &Context, attempts: u32, millis: u64) -> Result<Tally, Exit> {
-    match ctx.activity("charge", millis).retry(soon(attempts)).await {
+    match ctx.activity("charge", millis).retry(quick_retries(attempts)).await {
         Ok(effect) => Ok(Tally { sum: 0, effects: vec![effect] }),
-        Err(error) if is_cut_off(&error) => Ok(Tally::default()),
+        Err(error) if is_interrupted(&error) => Ok(Tally::default()),
         Err(error) => Err(error.into()),
     }
 }
 
-async fn commit(ctx: &Context, fault: Fault, limit: Duration) -> Result<Tally, Exit> {
+async fn cause(ctx: &Context, fault: Fault, limit: Duration) -> Result<Tally, Exit> {
     match fault {
         Fault::Panic => panic!("{}", fault.reason()),
         Fault::PanicBeforeFuture => {
@@ -185,7 +185,7 @@ async fn commit(ctx: &Context, fault: Fault, limit: Duration) -> Result<Tally, E
     Err(Exit::failed("Soak", "the fault had no consequence"))
 }
 
-#[expect(clippy::disallowed_methods, reason = "what misbehaves does not ask for the time as it should")]
+#[expect(clippy::disallowed_methods, reason = "this code misbehaves on purpose and reads the clock directly")]
 fn spin(time: Duration) {
     let started = Instant::now();
     while started.elapsed() < time {
@@ -193,7 +193,7 @@ fn spin(time: Duration) {
     }
 }
 
-/// Panics when it is dropped, unless it was put off.
+/// Panics when it is dropped, unless it was disarmed.
 struct Bomb(bool);
 
 impl Drop for Bomb {
@@ -217,7 +217,7 @@ pub(crate) fn activities(effects: File) -> Activities {
         .register("double", |_: ActivityContext, number: u64| async move { Ok(2 * number) })
         .register("text", |_: ActivityContext, bytes: usize| async move { Ok("x".repeat(bytes)) })
         .register("fails", |_: ActivityContext, (): ()| async move {
-            Err::<u64, _>(Failure::non_retryable("Soak", "for good"))
+            Err::<u64, _>(Failure::non_retryable("Soak", "permanently"))
         })
         .register("panics", |_: ActivityContext, (): ()| async move {
             panic!("soak: in an activity") as Result<u64, Failure>

@@ -1,4 +1,4 @@
-//! The server's process, as the one who ends it sees it.
+//! The server's process, as the soak starts and ends it.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -8,22 +8,22 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 pub(crate) const DIRECTORY: &str = "SERIATIM_SOAK_DIRECTORY";
 
-/// A server that runs.
+/// A running server.
 pub(crate) struct Process {
     child: Child,
-    /// Held open: a test that cannot print ends its process.
+    /// Kept open: a test process that cannot print would end.
     _output: BufReader<ChildStdout>,
     pub(crate) address: SocketAddr,
 }
 
 impl Process {
-    /// Starts one on what is in this directory, and waits until it listens.
+    /// Starts a server on the data in this directory, and waits until it listens.
     pub(crate) fn start(directory: &Path, test: &str) -> Self {
         let log = OpenOptions::new().create(true).append(true).open(directory.join("log")).unwrap();
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture"])
             .env(DIRECTORY, directory)
-            // A backtrace of each panic takes longer than an activation may.
+            // A backtrace of each panic would take longer than the time limit of an activation.
             .env("RUST_BACKTRACE", "0")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -37,16 +37,16 @@ impl Process {
         Self { child, _output: output, address }
     }
 
-    /// Ends it as a power cut would. Says whether it still ran.
+    /// Kills it. Returns whether it was still running.
     pub(crate) fn kill(mut self) -> bool {
         self.child.kill().unwrap();
         self.child.wait().unwrap().code().is_none()
     }
 
-    /// Asks it to end, and waits for that. Says whether it ended as it should.
+    /// Stops it cleanly, and waits until it has ended. Returns whether it ended without an error.
     pub(crate) fn stop(mut self) -> bool {
-        let told = self.child.stdin.take().unwrap().write_all(b"stop\n");
-        told.is_ok() && self.child.wait().unwrap().success()
+        let sent = self.child.stdin.take().unwrap().write_all(b"stop\n");
+        sent.is_ok() && self.child.wait().unwrap().success()
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -54,7 +54,7 @@ impl Process {
     }
 }
 
-/// The resident memory of a process, in bytes; none where the system does not say.
+/// The resident memory of a process in bytes; none if the system does not provide it.
 pub(crate) fn resident(process: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

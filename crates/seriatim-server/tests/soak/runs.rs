@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use crate::client::{Client, is_stuck};
 use crate::steps::{Dice, Program, SIGNAL, Tally, UPDATE};
 
-/// Runs with a fault that are left as they are until the end, at most: each process tries all of them again.
-const STANDING_MAX: usize = 40;
+/// The largest number of runs with a fault that are left stuck until the end. Each new process tries all of them again.
+const LEFT_STUCK_MAX: usize = 40;
 
-/// So long a run that stands has to say so, once the server is left alone.
+/// How long a stuck run may take to report its reason after the last restart of the server.
 const OUTCOME_WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// A program that was started.
@@ -21,28 +21,28 @@ const OUTCOME_WAIT_MAX: Duration = Duration::from_secs(120);
 pub(crate) struct Run {
     pub(crate) id: String,
     pub(crate) program: Program,
-    /// Whether it is told things of the wrong type.
-    pub(crate) is_told_wrong: bool,
+    /// Whether it also receives input of the wrong type.
+    pub(crate) gets_wrong_input: bool,
 }
 
-/// What has become of runs, so far.
+/// The state of all runs so far.
 #[derive(Default)]
 pub(crate) struct Runs {
     pub(crate) all: Mutex<Vec<Run>>,
     pub(crate) open: AtomicUsize,
     /// Runs with a loop that have not ended.
     pub(crate) loops: AtomicUsize,
-    pub(crate) standing: AtomicUsize,
-    /// Good runs that had to be retried: an activation took too long on a busy machine.
+    pub(crate) left_stuck: AtomicUsize,
+    /// Good runs that had to be retried, because an activation took too long on a busy machine.
     pub(crate) late: AtomicU64,
-    /// Reasons that were seen, by fault.
+    /// How many stuck runs reported their reason, by fault.
     pub(crate) reasons: Mutex<BTreeMap<String, u64>>,
-    /// What should not be.
+    /// Violations of what is checked.
     pub(crate) wrong: Mutex<Vec<String>>,
 }
 
 impl Runs {
-    pub(crate) fn complain(&self, text: String) {
+    pub(crate) fn report(&self, text: String) {
         println!("WRONG: {text}");
         self.wrong.lock().unwrap().push(text);
     }
@@ -52,31 +52,31 @@ impl Runs {
     }
 }
 
-/// Starts a run, tells it what it waits for, and sees to it until it has ended or is left standing.
-pub(crate) async fn attend(client: Client, runs: Arc<Runs>, run: Run, dice: Dice) {
+/// Starts a run, sends the signals and updates that it waits for, and follows it until it has ended or is left stuck.
+pub(crate) async fn follow(client: Client, runs: Arc<Runs>, run: Run, dice: Dice) {
     runs.open.fetch_add(1, Ordering::Relaxed);
     let has_loop = run.program.has_loop();
     runs.loops.fetch_add(usize::from(has_loop), Ordering::Relaxed);
-    let mut attendant = Attendant { client, runs: Arc::clone(&runs), run, dice };
-    attendant.attend().await;
+    let mut follower = RunFollower { client, runs: Arc::clone(&runs), run, dice };
+    follower.follow().await;
     runs.loops.fetch_sub(usize::from(has_loop), Ordering::Relaxed);
     runs.open.fetch_sub(1, Ordering::Relaxed);
 }
 
-struct Attendant {
+struct RunFollower {
     client: Client,
     runs: Arc<Runs>,
     run: Run,
     dice: Dice,
 }
 
-impl Attendant {
-    async fn attend(&mut self) {
+impl RunFollower {
+    async fn follow(&mut self) {
         let (id, input) = (self.run.id.clone(), json!(self.run.program));
         let body = json!({"type": "program", "id": id, "input": input});
         let (status, answer) = self.client.post("/v1/workflows", Some(&id), &body).await;
         if status != 201 {
-            return self.runs.complain(format!("the start of {id} was answered {status} {answer}"));
+            return self.runs.report(format!("the start of {id} was answered {status} {answer}"));
         }
         self.runs.all.lock().unwrap().push(self.run.clone());
         self.signal().await;
@@ -86,47 +86,47 @@ impl Attendant {
 
     async fn signal(&mut self) {
         for number in 0..self.run.program.signals() {
-            if self.run.is_told_wrong {
-                self.tell("signals/go", &format!("wrong-{number}"), &json!("many"), 200).await;
+            if self.run.gets_wrong_input {
+                self.send("signals/go", &format!("wrong-{number}"), &json!("many"), 200).await;
             }
-            self.tell("signals/go", &format!("go-{number}"), &json!(SIGNAL), 200).await;
+            self.send("signals/go", &format!("go-{number}"), &json!(SIGNAL), 200).await;
         }
     }
 
     async fn update(&mut self) {
         for number in 0..self.run.program.updates {
-            if self.run.is_told_wrong {
-                self.tell("updates/add", &format!("wrong-{number}"), &json!("many"), 400).await;
-                self.tell("updates/add", &format!("zero-{number}"), &json!(0), 400).await;
+            if self.run.gets_wrong_input {
+                self.send("updates/add", &format!("wrong-{number}"), &json!("many"), 400).await;
+                self.send("updates/add", &format!("zero-{number}"), &json!(0), 400).await;
             }
-            self.tell("updates/add", &format!("add-{number}"), &json!(UPDATE), 200).await;
+            self.send("updates/add", &format!("add-{number}"), &json!(UPDATE), 200).await;
         }
     }
 
-    /// Tells the run something until it is answered.
-    async fn tell(&self, what: &str, key: &str, input: &Value, expected: u16) {
+    /// Sends a signal or an update to the run until it is answered.
+    async fn send(&self, what: &str, key: &str, input: &Value, expected: u16) {
         let (path, key) = (format!("/v1/workflows/{}/{what}", self.run.id), format!("{what}-{key}"));
         loop {
             let (status, answer) = self.client.post(&path, Some(&key), &json!({"input": input})).await;
             match status {
                 _ if status == expected => return,
-                503 if is_stuck(&answer) && self.run.program.fault().is_none() => self.late().await,
-                // Nothing can be told to it, and it will not end by itself.
+                503 if is_stuck(&answer) && self.run.program.fault().is_none() => self.retry_late_run().await,
+                // The run is stuck: it accepts nothing, and will not end by itself.
                 503 | 409 if self.run.program.fault().is_some() => return,
                 _ => {
                     let id = &self.run.id;
-                    return self.runs.complain(format!("{what} of {id} was answered {status} {answer}"));
+                    return self.runs.report(format!("{what} of {id} was answered {status} {answer}"));
                 }
             }
         }
     }
 
-    /// A good run is stuck: an activation took too long, as others used the processors.
-    async fn late(&self) {
+    /// Retries a good run that is stuck because an activation took too long while others used the processors.
+    async fn retry_late_run(&self) {
         let (_, shown) = self.client.get(&format!("/v1/workflows/{}", self.run.id)).await;
         match shown["stuck"].as_str() {
             Some(reason) if !reason.contains("has not returned for") => {
-                self.runs.complain(format!("{} has no fault, and is stuck: {reason}", self.run.id));
+                self.runs.report(format!("{} has no fault, and is stuck: {reason}", self.run.id));
             }
             _ => drop(self.runs.late.fetch_add(1, Ordering::Relaxed)),
         }
@@ -141,20 +141,20 @@ impl Attendant {
             let (status, shown) = self.client.get(&format!("/v1/workflows/{}?wait=1", self.run.id)).await;
             if status != 200 {
                 let id = &self.run.id;
-                return self.runs.complain(format!("{id} was started, and is answered {status} {shown}"));
+                return self.runs.report(format!("{id} was started, and is answered {status} {shown}"));
             }
             if shown["status"] != "running" {
                 return;
             }
             let Some(fault) = fault else {
                 if shown["stuck"].is_string() {
-                    self.late().await;
+                    self.retry_late_run().await;
                 }
                 continue;
             };
             let Some((id, reason)) = stuck_below(&self.client, &self.run.id).await else { continue };
             if !reason.contains(fault.reason()) && !reason.contains("has not returned for") {
-                return self.runs.complain(format!("{id} has the fault {fault:?}, and is stuck: {reason}"));
+                return self.runs.report(format!("{id} has the fault {fault:?}, and is stuck: {reason}"));
             }
             *self.runs.reasons.lock().unwrap().entry(format!("{fault:?}")).or_default() += 1;
             if retries > 0 {
@@ -163,7 +163,7 @@ impl Attendant {
                 continue;
             }
             let is_left = !self.run.program.has_loop() && self.dice.one_in(4);
-            if is_left && self.runs.standing.fetch_add(1, Ordering::Relaxed) < STANDING_MAX {
+            if is_left && self.runs.left_stuck.fetch_add(1, Ordering::Relaxed) < LEFT_STUCK_MAX {
                 return;
             }
             let path = format!("/v1/workflows/{id}/terminate");
@@ -172,7 +172,7 @@ impl Attendant {
     }
 }
 
-/// The run, or the child that it waits for, that is stuck, with the reason.
+/// The stuck run and its reason: the run itself, or a child that it waits for.
 pub(crate) async fn stuck_below(client: &Client, id: &str) -> Option<(String, String)> {
     let mut waiting = vec![id.to_owned()];
     while let Some(id) = waiting.pop() {
@@ -187,12 +187,12 @@ pub(crate) async fn stuck_below(client: &Client, id: &str) -> Option<(String, St
     None
 }
 
-/// What has become of a run, and the effects that it knows of; or what is wrong with that.
+/// How a run ended, and the effects in its result; or what is wrong with it.
 pub(crate) async fn verdict(client: &Client, run: &Run) -> Result<(&'static str, Vec<String>), String> {
     let (id, program) = (&run.id, &run.program);
     let (status, shown) = client.get(&format!("/v1/workflows/{id}")).await;
     let until = client.env.instant() + OUTCOME_WAIT_MAX;
-    // What stands is tried again by a new process: until then it is merely open.
+    // A new process tries a stuck run again: until then the run is only open, without a reason.
     while shown["status"] == "running"
         && client.env.instant() < until
         && stuck_below(client, id).await.is_none()
@@ -215,11 +215,9 @@ pub(crate) async fn verdict(client: &Client, run: &Run) -> Result<(&'static str,
         // Its child was terminated.
         ("failed", Some(_)) => Ok(("failed after its child was terminated", Vec::new())),
         ("running", Some(fault)) => match stuck_below(client, id).await {
-            Some((_, reason)) if reason.contains(fault.reason()) => {
-                Ok(("stands with its reason", Vec::new()))
-            }
+            Some((_, reason)) if reason.contains(fault.reason()) => Ok(("stuck with its reason", Vec::new())),
             Some((_, reason)) => Err(format!("{id} has the fault {fault:?}, and is stuck: {reason}")),
-            None => Err(format!("{id} stands without a reason: {shown}")),
+            None => Err(format!("{id} is neither ended nor stuck: {shown}")),
         },
         (status, fault) => Err(format!("{id} with fault {fault:?} is {status}: {shown}")),
     }

@@ -1,4 +1,4 @@
-//! The soak itself: phases with and without programs that misbehave, ends of the server, and the balance.
+//! The soak itself: phases with and without misbehaving programs, restarts of the server, and the final checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,27 +16,27 @@ use seriatim_storage_file::FileStorage;
 
 use crate::client::Client;
 use crate::process::{Process, resident};
-use crate::runs::{self, Run, Runs, attend};
+use crate::runs::{self, Run, Runs, follow};
 use crate::steps::{Dice, Program, Step};
 use crate::{LIMIT, TEST, child};
 
-/// Resident memory of the server, at most.
+/// The limit of the server's resident memory.
 const MEMORY_MAX: u64 = 512 << 20;
-/// Between two good programs. Code that is not optimised can do fewer.
+/// The pause between the starts of two good programs. Code that is not optimised can run fewer.
 const PAUSE_MS: u64 = if cfg!(debug_assertions) { 100 } else { 20 };
-/// Runs that are open at once; more are not started.
+/// The largest number of open runs; more are not started.
 const OPEN_MAX: usize = if cfg!(debug_assertions) { 50 } else { 200 };
-/// Loops in one process's life: each takes a thread until it ends.
+/// Loops in one process: each occupies a thread until the loop ends.
 const LOOPS_PER_LIFE: u64 = 6;
-/// So long all runs have to end, or stand, once no other is started and the server is left alone.
+/// How long all runs may take to end or to be stuck after the last start of a run and the last restart.
 const SETTLE_WAIT_MAX: Duration = Duration::from_secs(600);
 
-/// Without runs that misbehave, with them, and while the last of them are ended.
+/// The phases: without misbehaving runs, with them, and while the last of them are ended.
 const CALM: usize = 0;
 const ROUGH: usize = 1;
 const BETWEEN: usize = 2;
 
-/// What was measured in each phase.
+/// Measurements of each phase.
 #[derive(Default)]
 struct Figures {
     next: Mutex<[Vec<Duration>; 3]>,
@@ -58,7 +58,7 @@ struct Soak {
     stop: Shutdown,
 }
 
-/// Runs it, prints what it came to, and says what is wrong.
+/// Runs the soak, prints its results, and returns what is wrong.
 pub(crate) async fn run(directory: &Path, seed: u64, time: Duration) -> Vec<String> {
     let env = Env::real();
     println!("soak: seed {seed}, {time:?}");
@@ -77,7 +77,7 @@ pub(crate) async fn run(directory: &Path, seed: u64, time: Duration) -> Vec<Stri
         env.spawn(soak.clone().start_programs()),
         env.spawn(soak.clone().take_numbers()),
         env.spawn(soak.clone().time_runs()),
-        env.spawn(soak.clone().watch_memory()),
+        env.spawn(soak.clone().sample_memory()),
     ];
     let mut dice = Dice::new(seed, u64::MAX);
     let length = (time / 4).min(Duration::from_secs(60));
@@ -96,7 +96,7 @@ pub(crate) async fn run(directory: &Path, seed: u64, time: Duration) -> Vec<Stri
             process = soak.restart(process, directory, dice.one_in(3)).await;
         }
         if phase == ROUGH {
-            // What loops must not be in the phases without.
+            // Loops must not continue in the phases without misbehaving runs.
             soak.phase.store(BETWEEN, Ordering::Relaxed);
             soak.settle(|runs| runs.loops.load(Ordering::Relaxed) == 0).await;
             process = soak.restart(process, directory, false).await;
@@ -108,11 +108,11 @@ pub(crate) async fn run(directory: &Path, seed: u64, time: Duration) -> Vec<Stri
     }
     soak.settle(|runs| runs.open.load(Ordering::Relaxed) == 0).await;
     process = soak.restart(process, directory, true).await;
-    soak.balance(directory).await;
+    soak.check_runs(directory).await;
     if !process.stop() {
-        soak.runs.complain("the server did not stop cleanly".to_owned());
+        soak.runs.report("the server did not stop cleanly".to_owned());
     }
-    soak.consult_doctor(directory).await;
+    soak.run_doctor(directory).await;
     soak.print();
     soak.runs.take_wrong()
 }
@@ -134,30 +134,30 @@ impl Soak {
             })
             .await;
         if !was_clean {
-            self.runs.complain("the server did not stop cleanly".to_owned());
+            self.runs.report("the server did not stop cleanly".to_owned());
         }
         let ends = if is_clean { &self.figures.stops } else { &self.figures.kills };
         ends.fetch_add(1, Ordering::Relaxed);
         self.loops.store(0, Ordering::Relaxed);
         self.process.store(process.id(), Ordering::Relaxed);
-        self.client.moved(process.address);
+        self.client.set_address(process.address);
         process
     }
 
-    /// Waits until something holds.
+    /// Waits until a condition holds.
     async fn settle(&self, holds: impl Fn(&Runs) -> bool) {
         let env = &self.client.env;
         let until = env.instant() + SETTLE_WAIT_MAX;
         while !holds(&self.runs) {
             if env.instant() > until {
                 let open = self.runs.open.load(Ordering::Relaxed);
-                return self.runs.complain(format!("{open} runs neither end nor stand with a reason"));
+                return self.runs.report(format!("{open} runs neither end nor are stuck with a reason"));
             }
             env.sleep(Duration::from_millis(50)).await;
         }
     }
 
-    /// Starts programs: good ones all the time, the others in rough phases.
+    /// Starts programs: good ones in all phases, the others in rough phases.
     async fn start_programs(self) {
         let env = self.client.env.clone();
         for number in 0.. {
@@ -170,7 +170,7 @@ impl Soak {
                 continue;
             }
             let good = dice.good();
-            self.attend(format!("good-{number}"), good, false, &dice);
+            self.follow(format!("good-{number}"), good, false, &dice);
             if self.phase() == ROUGH {
                 let limit = u64::try_from(LIMIT.as_millis()).unwrap();
                 let may_loop = self.runs.loops.load(Ordering::Relaxed) < 3
@@ -179,17 +179,17 @@ impl Soak {
                 let program = if heavy { dice.heavy(limit) } else { dice.bad(may_loop) };
                 self.loops.fetch_add(u64::from(program.has_loop()), Ordering::Relaxed);
                 let name = if heavy { "heavy" } else { "bad" };
-                self.attend(format!("{name}-{number}"), program, true, &dice);
+                self.follow(format!("{name}-{number}"), program, true, &dice);
             }
         }
     }
 
-    fn attend(&self, id: String, program: Program, is_told_wrong: bool, dice: &Dice) {
-        let run = Run { id, program, is_told_wrong };
-        drop(self.client.env.spawn(attend(self.client.clone(), self.runs.clone(), run, dice.clone())));
+    fn follow(&self, id: String, program: Program, gets_wrong_input: bool, dice: &Dice) {
+        let run = Run { id, program, gets_wrong_input };
+        drop(self.client.env.spawn(follow(self.client.clone(), self.runs.clone(), run, dice.clone())));
     }
 
-    /// Takes numbers of a series: a request that has nothing to do with workflows.
+    /// Takes numbers of a series: a request without workflows.
     async fn take_numbers(self) {
         let env = &self.client.env;
         while !self.stop.is_cancelled() {
@@ -203,7 +203,7 @@ impl Soak {
         }
     }
 
-    /// Runs a small program from start to end, again and again.
+    /// Runs a small program from start to end, repeatedly.
     async fn time_runs(self) {
         let env = &self.client.env;
         for number in 0.. {
@@ -226,7 +226,7 @@ impl Soak {
         }
     }
 
-    async fn watch_memory(self) {
+    async fn sample_memory(self) {
         while !self.stop.is_cancelled() {
             let bytes = resident(self.process.load(Ordering::Relaxed)).unwrap_or_default();
             self.figures.memory[self.phase()].fetch_max(bytes, Ordering::Relaxed);
@@ -234,8 +234,8 @@ impl Soak {
         }
     }
 
-    /// Looks at every run, and at the effects.
-    async fn balance(&self, directory: &Path) {
+    /// Checks every run, and the effects.
+    async fn check_runs(&self, directory: &Path) {
         let all = std::mem::take(&mut *self.runs.all.lock().unwrap());
         let (mut count, mut known) = (BTreeMap::<_, u64>::new(), Vec::new());
         for run in &all {
@@ -244,7 +244,7 @@ impl Soak {
                     *count.entry(fate).or_default() += 1;
                     known.extend(effects);
                 }
-                Err(wrong) => self.runs.complain(wrong),
+                Err(wrong) => self.runs.report(wrong),
             }
         }
         println!("{} runs: {count:?}", all.len());
@@ -252,23 +252,23 @@ impl Soak {
         let mut effects = BTreeSet::new();
         for line in lines.lines() {
             if !effects.insert(line) {
-                self.runs.complain(format!("an effect is there twice: {line}"));
+                self.runs.report(format!("an effect happened twice: {line}"));
             }
         }
         for effect in &known {
             if !effects.contains(effect.as_str()) {
-                self.runs.complain(format!("a run knows of an effect that is not there: {effect}"));
+                self.runs.report(format!("a run returned an effect that did not happen: {effect}"));
             }
         }
         println!(
-            "{} effects, none twice; {} of them known to runs that completed",
+            "{} effects, none twice; {} of them in results of completed runs",
             effects.len(),
             known.len()
         );
     }
 
     /// Compares the store with the log.
-    async fn consult_doctor(&self, directory: &Path) {
+    async fn run_doctor(&self, directory: &Path) {
         let env = &self.client.env;
         let storage = FileStorage::open(env, &directory.join("data"), child::file_options()).await.unwrap();
         let (log, store) = (storage.log().clone(), storage.store().clone());
@@ -278,7 +278,7 @@ impl Soak {
         let scratch = Store::new(MemoryStore::new());
         let report = engine.doctor(&scratch, Treatment::Check, &mut |_| {}).await.unwrap();
         if !report.is_clean() {
-            self.runs.complain(format!("the store does not agree with the log: {report:?}"));
+            self.runs.report(format!("the store does not agree with the log: {report:?}"));
         }
         engine.close().await;
         storage.close().await.unwrap();
@@ -288,7 +288,7 @@ impl Soak {
         let figures = &self.figures;
         let (kills, stops) = (&figures.kills, &figures.stops);
         println!("{kills:?} kills, {stops:?} clean restarts");
-        println!("stuck, by fault, and seen so: {:?}", self.runs.reasons.lock().unwrap());
+        println!("stuck runs that reported their reason, by fault: {:?}", self.runs.reasons.lock().unwrap());
         println!("{:?} good runs were too slow once and were retried", self.runs.late);
         for (name, times) in [("number of a series", &figures.next), ("run of one activity", &figures.runs)] {
             let times = std::mem::take(&mut *times.lock().unwrap());
@@ -302,9 +302,9 @@ impl Soak {
         }
         let memory = [CALM, ROUGH, BETWEEN].map(|phase| figures.memory[phase].load(Ordering::Relaxed) >> 20);
         let (bound, [calm, rough, _]) = (MEMORY_MAX >> 20, memory);
-        println!("resident memory at most: {calm} MiB without, {rough} MiB with them; bound {bound} MiB");
+        println!("resident memory at most: {calm} MiB without, {rough} MiB with them; limit {bound} MiB");
         if let Some(much) = memory.iter().find(|memory| **memory > bound) {
-            self.runs.complain(format!("the server took {much} MiB of memory, and {bound} are its bound"));
+            self.runs.report(format!("the server used {much} MiB of memory, but the limit is {bound} MiB"));
         }
     }
 }

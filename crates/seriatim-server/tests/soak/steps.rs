@@ -1,4 +1,4 @@
-//! Random programs: what their steps are, and what has to become of them.
+//! Random programs: their steps, and the expected results.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub(crate) enum Step {
     Double(u64),
     /// The same as a local activity.
     Local(u64),
-    /// An activity that fails so many times before it succeeds.
+    /// An activity that fails this many times before it succeeds.
     Flaky(u32),
     /// An activity with an effect, and no more attempts than this.
     Charge {
@@ -26,28 +26,28 @@ pub(crate) enum Step {
     Signal,
     Child(Vec<Self>),
     Both(Vec<Self>, Vec<Self>),
-    /// Steps that are cancelled after so many milliseconds.
+    /// Steps that are cancelled after this many milliseconds.
     Within(u64, Vec<Self>),
-    /// A timer, while a value is held whose destructor panics if the code is dropped meanwhile.
+    /// A timer; meanwhile the code holds a value whose destructor panics if the code is dropped.
     Bomb(u64),
-    /// The rest is a new run.
+    /// Continues as new with these steps.
     Again(Vec<Self>),
-    /// So many answers of so many bytes at once.
+    /// `count` concurrent activities, each with an answer of `bytes` bytes.
     Large {
         count: usize,
         bytes: usize,
     },
     /// An answer that does not fit into an event.
     Oversized,
-    /// An answer of another type than the code takes.
+    /// An answer of another type than the code expects.
     WrongType,
-    /// An activity that fails for good.
+    /// An activity that fails permanently.
     Fails,
     /// An activity that panics each time.
     ActivityPanics,
-    /// Code that computes for so many milliseconds.
+    /// Code that computes for this many milliseconds.
     Busy(u64),
-    /// What no run gets beyond.
+    /// A fault: the run is stuck at it.
     Fault(Fault),
 }
 
@@ -65,12 +65,12 @@ pub(crate) enum Fault {
     PanicInDrop,
     /// An endless loop.
     Loop,
-    /// A loop that ends after the host has given the activation up.
+    /// A loop that ends after the host has abandoned the activation.
     LongLoop,
 }
 
 impl Fault {
-    /// What the reason has to say.
+    /// The text that the reason has to contain.
     pub(crate) const fn reason(self) -> &'static str {
         match self {
             Self::Panic => "soak: in the body",
@@ -86,21 +86,21 @@ impl Fault {
     }
 }
 
-/// What a workflow of type `program` is given.
+/// The input of a workflow of type `program`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Program {
     pub(crate) steps: Vec<Step>,
-    /// Updates that it waits for at its end.
+    /// The number of updates that it waits for at its end.
     pub(crate) updates: u32,
-    /// What the runs before it came to.
+    /// The results of the runs before it.
     pub(crate) carried: Tally,
 }
 
-/// What steps came to.
+/// The result of steps.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Tally {
     pub(crate) sum: u64,
-    /// The names of the effects that it knows of.
+    /// The names of the effects that happened.
     pub(crate) effects: Vec<String>,
 }
 
@@ -125,7 +125,7 @@ impl Program {
         self.steps.iter().filter(|step| **step == Step::Signal).count()
     }
 
-    /// The fault that keeps it from ending.
+    /// The fault at which it is stuck.
     pub(crate) fn fault(&self) -> Option<Fault> {
         fault(&self.steps)
     }
@@ -166,7 +166,7 @@ fn fault(steps: &[Step]) -> Option<Fault> {
     })
 }
 
-/// Numbers that a seed gives, one after the other.
+/// Pseudo-random numbers from a seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Dice(u64);
 
@@ -203,7 +203,7 @@ impl Dice {
         Program { steps, updates, carried: Tally::default() }
     }
 
-    /// A program that asks much of the host, and ends with its sum all the same.
+    /// A program that is expensive for the host, and still ends with its sum.
     pub(crate) fn heavy(&mut self, limit_ms: u64) -> Program {
         let mut program = self.good();
         let heavy = match self.below(7) {
@@ -219,7 +219,7 @@ impl Dice {
         program
     }
 
-    /// A program with a fault that it does not get beyond.
+    /// A program with a fault, at which it is stuck.
     pub(crate) fn bad(&mut self, may_loop: bool) -> Program {
         let fault = match self.below(if may_loop { 10 } else { 8 }) {
             0..=2 => Fault::Panic,
@@ -263,7 +263,7 @@ impl Dice {
     }
 }
 
-/// What is cancelled may not panic for that.
+/// Without steps that panic when they are cancelled.
 fn without_bombs(steps: Vec<Step>) -> Vec<Step> {
     let defused = steps.into_iter().map(|step| match step {
         Step::Bomb(millis) => Step::Sleep(millis),

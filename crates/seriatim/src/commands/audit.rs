@@ -19,13 +19,13 @@ use crate::error::CliError;
 use crate::output::Output;
 use crate::target::Target;
 
-/// Void numbers that a server lists at most.
+/// The largest number of void numbers that a server lists.
 const VOIDS_MAX: usize = 1_000;
 
-/// Says whether a sequence is complete: every number given once, or explained by an event.
+/// Checks whether a sequence is complete: every number was given out once, or an event explains why not.
 ///
-/// Exit code 1 if it is not. The digest is the head of the chain over all events: publish it, or give it to somebody, and
-/// `audit verify` shows later that nothing before it was changed. It is not a signature.
+/// Exit code 1 if it is not. The digest is the head of the chain over all events: publish it, or give it to a third party, and
+/// `audit verify` shows later that nothing before it was changed. The digest is not a signature.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -70,8 +70,8 @@ enum Action {
 
 /// Checks an audit file, offline.
 ///
-/// Computes the chain again from the file alone, and looks for a head that was published earlier. Without --head it shows
-/// only that the file does not contradict itself.
+/// Computes the chain again from the file alone, and searches it for a head that was published earlier. Without --head it
+/// shows only that the file does not contradict itself.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -100,7 +100,7 @@ impl Audit {
         if complete { Ok(()) } else { Err(CliError::Found) }
     }
 
-    /// Prints the report, and says whether it is complete.
+    /// Prints the report, and returns whether the sequence is complete.
     async fn audit(&self, client: &Client, output: &mut Output) -> Result<bool, CliError> {
         if let Some(name) = &self.series {
             let series = client.series(name);
@@ -163,12 +163,12 @@ fn print(output: &mut Output, what: &str, report: &Report) -> Result<(), CliErro
     output.line(format!("  digest   {}", report.digest))
 }
 
-/// Numbers in a row, as reports write them.
+/// Consecutive numbers, as reports write them.
 fn stretch(first: u64, last: u64) -> String {
     if first == last { first.to_string() } else { format!("{first}-{last}") }
 }
 
-/// Numbers that are void, each with the reason. The server lists a thousand at most.
+/// Numbers that are void, each with the reason. The server lists at most a thousand.
 fn print_voids(output: &mut Output, voids: &[Voided]) -> Result<(), CliError> {
     let more = if voids.len() < VOIDS_MAX { "" } else { " or more; the first of them:" };
     output.line(format!("  voids    {}{more}", voids.len()))?;
@@ -179,7 +179,7 @@ fn print_voids(output: &mut Output, voids: &[Voided]) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Writes an audit file as it comes.
+/// Writes an audit file piece by piece.
 async fn write(path: &std::path::Path, mut file: seriatim_client::Body) -> Result<(), CliError> {
     use futures_util::stream::StreamExt as _;
     use std::io::Write as _;
@@ -212,7 +212,7 @@ impl Verify {
     }
 }
 
-/// The first and the last of the numbers that an event has passed over.
+/// The first and the last of the numbers that an event skipped.
 fn skipped(raised: &Raised) -> (u64, u64) {
     (raised.from.get(), raised.to.get().saturating_sub(1))
 }
@@ -261,9 +261,9 @@ fn print_verified(output: &mut Output, verified: &Verified, with_head: bool) -> 
             let (numbers, event, at) = (stretch(first, last), raised.offset, moment(raised.time));
             output.line(format!("    skipped {numbers} by event {event}, {at}"))?;
         }
-        let untold = numbers.raises.total.saturating_sub(numbers.raises.list.len() as u64);
-        if untold > 0 {
-            output.line(format!("    skipped by {untold} more events"))?;
+        let unlisted = numbers.raises.total.saturating_sub(numbers.raises.list.len() as u64);
+        if unlisted > 0 {
+            output.line(format!("    skipped by {unlisted} more events"))?;
         }
     }
     match published_at {

@@ -10,17 +10,17 @@ use crate::error::CliError;
 use crate::output::Output;
 use crate::target::{Target, open_storage};
 
-/// Makes a backup: the log, from which everything else follows.
+/// Makes a backup: a copy of the log, from which everything else is derived.
 ///
-/// Through a running server, which goes on meanwhile and writes to a folder on its own machine; or of a storage that none
-/// holds. The backup has everything that was acknowledged before it began.
+/// Through a running server, which continues to work meanwhile and writes to a folder on its own machine; or of a storage that
+/// no server holds. The backup contains everything that was acknowledged before it began.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   seriatim backup /var/backups/seriatim/monday
   seriatim backup ./monday --storage file:./seriatim-data --json")]
 pub(crate) struct Backup {
-    /// A folder that is empty or missing.
+    /// A folder that is empty or does not exist.
     destination: PathBuf,
     /// The report as JSON.
     #[arg(long)]
@@ -31,7 +31,7 @@ pub(crate) struct Backup {
 
 impl Backup {
     pub(crate) async fn run(self, context: &Context) -> Result<(), CliError> {
-        // The server has a working directory of its own.
+        // The server has another working directory.
         let destination = std::path::absolute(&self.destination).map_err(CliError::unavailable)?;
         let report = match self.target.storage() {
             Some(url) => {
@@ -45,7 +45,8 @@ impl Backup {
             }
             None => {
                 let text = destination.to_str();
-                let text = text.ok_or_else(|| CliError::usage("the destination's path is no Unicode"))?;
+                let text =
+                    text.ok_or_else(|| CliError::usage("the destination's path is not valid Unicode"))?;
                 self.target.with(context, async |client| Ok(client.admin().backup(text).await?)).await?
             }
         };

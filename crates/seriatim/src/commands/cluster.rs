@@ -1,4 +1,4 @@
-//! A Temporal cluster, as commands are told of it.
+//! Flags of commands that connect to a Temporal cluster.
 
 use std::path::PathBuf;
 
@@ -6,37 +6,37 @@ use clap::Args;
 
 use crate::error::CliError;
 
-/// What a cluster wants to see of a caller. The address itself is each command's own flag, called `url` among ours.
+/// How to connect to a cluster. The address is a flag of each command; its id is `url`.
 #[derive(Debug, Args)]
 pub(crate) struct Cluster {
     /// The namespace [default: default].
     #[arg(long, value_name = "NAME", requires = "url")]
     namespace: Option<String>,
-    /// The namespace's API key; better given in the environment, where other processes do not see it.
+    /// The namespace's API key. Prefer the environment variable: other processes can read flags.
     #[arg(long, value_name = "KEY", env = "TEMPORAL_API_KEY", hide_env_values = true)]
     api_key: Option<String>,
-    /// Encrypts the connection, trusting whom the system trusts. So does https://, an API key or any flag below.
+    /// Encrypts the connection, and trusts the issuers that the system trusts. https://, an API key or any flag below does the same.
     #[arg(long, requires = "url")]
     tls: bool,
-    /// Who has to have signed the cluster's certificate, PEM.
+    /// The certificate of the issuer of the cluster's certificate, PEM.
     #[arg(long, value_name = "FILE", requires = "url")]
     tls_ca: Option<PathBuf>,
-    /// The certificate to show to the cluster, PEM.
+    /// The client certificate, PEM.
     #[arg(long, value_name = "FILE", requires = "url", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// That certificate's private key, PEM.
+    /// The client certificate's private key, PEM.
     #[arg(long, value_name = "FILE", requires = "url", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// The name in the cluster's certificate, where it is not the one in its address.
+    /// The name in the cluster's certificate, if it is not the one in the address.
     #[arg(long, value_name = "NAME", requires = "url")]
     tls_server_name: Option<String>,
 }
 
-/// What a program says that cannot do this.
+/// The error of a program that was built without the feature.
 #[cfg(not(feature = "temporal"))]
 pub(crate) fn absent(what: &str) -> CliError {
     CliError::usage(format!(
-        "{what} is not in this program: build it from its source with `cargo build --release -p seriatim --features temporal`"
+        "this program was built without {what}: build it from source with `cargo build --release -p seriatim --features temporal`"
     ))
 }
 
@@ -57,7 +57,7 @@ mod connected {
         /// Connects to the cluster at an address.
         pub(crate) async fn connect(&self, env: &Env, url: &str) -> Result<Connection, CliError> {
             let options = ConnectOptions {
-                // As good as not set, as everywhere in the environment.
+                // An empty variable counts as not set, as for all settings.
                 api_key: self.api_key.clone().filter(|key| !key.is_empty()),
                 tls: self.tls()?,
                 ..ConnectOptions::new(url)

@@ -8,9 +8,9 @@ use crate::error::CliError;
 use crate::output::{Output, Table};
 use crate::settings::{Flags, Kind, Value};
 
-/// Prints every setting, and where its value comes from.
+/// Prints every setting with its value and where the value comes from.
 ///
-/// Takes the flags of `serve`, to show what they would do. Secrets are not shown.
+/// Takes the flags of `serve`, to show their effect. Secrets are not shown.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -13,11 +13,11 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::target::{Target, open_storage, workflows};
 
-/// Checks everything that is derived against the logs, and mends it.
+/// Compares all derived data with the logs, and repairs it.
 ///
-/// Every number, record, view, workspace-log entry, chain and checkpoint is compared with what the log says. Exit code 1 if
-/// anything differs and was not mended. Through a running server each partition stands still for a moment while its store
-/// is compared; a storage that no server holds can be looked at too, and a partition that has stopped only there.
+/// Every number, record, view, workspace-log entry, chain and checkpoint is compared with the log. Exit code 1 if anything
+/// differs and was not repaired. Through a running server, each partition pauses for a moment while its store is compared. A
+/// storage that no server holds can be checked too; a partition that has stopped can be checked only there.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -26,10 +26,10 @@ Examples:
   seriatim doctor --rebuild --storage file:./seriatim-data
   seriatim doctor --json")]
 pub(crate) struct Doctor {
-    /// Mends what differs: writes what is missing, removes what no event explains.
+    /// Repairs differences: writes what is missing, removes what no event explains.
     #[arg(long, conflicts_with = "rebuild")]
     repair: bool,
-    /// Makes everything anew from the logs alone, also where a log has lost events: the storage is fenced then, until
+    /// Derives everything again from the logs alone, also if a log has lost events. In that case the storage is fenced until
     /// `seriatim unfence`.
     #[arg(long)]
     rebuild: bool,
@@ -54,7 +54,7 @@ impl Doctor {
         let report = match self.target.storage() {
             Some(url) => examine(context, url, treatment).await?,
             None => {
-                eprintln!("seriatim: the server compares everything with its logs");
+                eprintln!("seriatim: the server compares all derived data with its logs");
                 self.target.with(context, async |client| Ok(client.admin().doctor(treatment).await?)).await?
             }
         };
@@ -65,7 +65,7 @@ impl Doctor {
             print(&mut output, &report, treatment)?;
         }
         output.flush()?;
-        let fine = if treatment == Treatment::Check { report.clean } else { report.mended };
+        let fine = if treatment == Treatment::Check { report.clean } else { report.repaired };
         if fine { Ok(()) } else { Err(CliError::Found) }
     }
 }
@@ -82,7 +82,7 @@ fn print(output: &mut Output, report: &DoctorReport, treatment: Treatment) -> Re
         output.line(format!("partition {partition}: {problem}"))?;
     }
     for partition in &report.unchecked {
-        output.line(format!("partition {partition}: not looked at, its application is not known"))?;
+        output.line(format!("partition {partition}: not checked, because its application is not known"))?;
     }
     let DoctorReport { partitions, events, values, found, written, removed, .. } = report;
     output.line(format!("{partitions} partitions, {events} events, {values} values: {found} differ"))?;
@@ -92,28 +92,29 @@ fn print(output: &mut Output, report: &DoctorReport, treatment: Treatment) -> Re
             output.line(format!("fenced: {} partitions have lost events", lost.partitions.len()))?;
         }
     } else if *found > 0 {
-        eprintln!("seriatim: `seriatim doctor --repair` mends this");
+        eprintln!("seriatim: `seriatim doctor --repair` repairs this");
     }
     Ok(())
 }
 
-/// Tells what the store knows of events that the log has lost. On stderr and at once: it is removed from the store next.
-fn tell_loss(lost: &Lost) {
+/// Prints what the store contains of events that the log has lost. It goes to stderr immediately, because the doctor then
+/// removes it from the store.
+fn print_loss(lost: &Lost) {
     let partitions: Vec<String> = lost.partitions.iter().map(ToString::to_string).collect();
     eprintln!(
-        "seriatim: the log has lost events that its store has seen, in partition {}; the storage is fenced",
+        "seriatim: the log has lost events that its store still contains, in partition {}; the storage is fenced",
         partitions.join(", ")
     );
     if !lost.bounds.is_empty() {
-        eprintln!("seriatim: the store knows that these were given out, keep this list:");
+        eprintln!("seriatim: according to the store these numbers were given out; keep this list:");
     }
     for LowerBound { name, highest, known } in &lost.bounds {
-        let gone = if *known {
+        let remark = if *known {
             ""
         } else {
-            " (not in the log any more: if it is made again, it starts from its first number)"
+            " (no longer in the log: if it is created again, it starts from its first number)"
         };
-        eprintln!("  {name}={highest}{gone}");
+        eprintln!("  {name}={highest}{remark}");
     }
     let more = lost.total - lost.bounds.len() as u64;
     if more > 0 {
@@ -121,12 +122,12 @@ fn tell_loss(lost: &Lost) {
     }
     eprintln!(
         "seriatim: these are lower bounds: the store is written later than the log, so higher numbers may have been given out. Do not use them \
-         alone. `seriatim unfence --highest NAME=N` takes the highest number that the outside has seen, never less than listed here; \
+         alone. `seriatim unfence --highest NAME=N` takes the highest number that is in use outside, never less than listed here; \
          `seriatim unfence --skip N` skips N numbers of each name"
     );
 }
 
-/// Looks at a storage that no server holds.
+/// Checks a storage that no server holds.
 async fn examine(
     context: &Context,
     url: &StorageUrl,
@@ -152,16 +153,16 @@ async fn examine_open(
         Treatment::Rebuild => doctor::Treatment::Rebuild,
     };
     let mut progress = Progress::new();
-    let mut tell = |told: doctor::Progress| {
-        progress.tell(&format!("partition {}", told.partition), told.done, told.total);
+    let mut show = |now: doctor::Progress| {
+        progress.show(&format!("partition {}", now.partition), now.done, now.total);
     };
     let (log, store) = (storage.log().clone(), storage.store().clone());
     let apps = [workflows()?];
     let doctor =
-        doctor::Doctor::new(context.env.clone(), log, store, apps).with_accepted().on_loss(tell_loss);
-    let report = doctor.run(scratch.store(), treatment, &mut tell).await;
+        doctor::Doctor::new(context.env.clone(), log, store, apps).with_accepted().on_loss(print_loss);
+    let report = doctor.run(scratch.store(), treatment, &mut show).await;
     progress.end();
-    // What is left of it goes when the storage is opened next.
+    // If it cannot be removed, the next start removes it.
     let _ = scratch.close().await;
     Ok(doctor_report(&report?))
 }

@@ -12,13 +12,13 @@ use crate::error::CliError;
 use crate::output::Output;
 use crate::target::Target;
 
-/// Events that are asked for at once.
+/// Events per request.
 const PAGE: u32 = 500;
 
 /// Prints events as JSON lines, in the order of their log.
 ///
-/// Without --workspace every partition's log is printed, one after the other. At the end stderr says where each log goes
-/// on, in the form that --from takes, so that the next export begins there.
+/// Without --workspace the logs of all partitions are printed, one after the other. At the end, stderr has the next offset of
+/// each log, in the form that --from takes, so that the next export can continue there.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -36,17 +36,17 @@ pub(crate) struct Export {
     /// Only this partition.
     #[arg(long)]
     partition: Option<u16>,
-    /// Where to begin: an offset, or PARTITION:OFFSET for each partition.
+    /// The first offset: OFFSET, or PARTITION:OFFSET for each partition.
     #[arg(long, value_name = "OFFSET", value_delimiter = ',', default_value = "1")]
     from: Vec<From>,
     #[command(flatten)]
     target: Target,
 }
 
-/// Where to begin.
+/// The first offset of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct From {
-    /// `None`: anywhere.
+    /// `None`: of every partition.
     partition: Option<u16>,
     offset: u64,
 }
@@ -65,7 +65,7 @@ impl FromStr for From {
     }
 }
 
-/// How many events were printed, and where the logs go on.
+/// How many events were printed, and the next offsets of the logs.
 #[derive(Debug, Default)]
 struct Exported {
     events: u64,
@@ -78,7 +78,7 @@ impl Export {
         let exported =
             self.target.with(context, async |client| self.export(client, &mut output).await).await?;
         output.flush()?;
-        eprintln!("seriatim: {} events; it goes on with --from {}", exported.events, exported.next.join(","));
+        eprintln!("seriatim: {} events; continue with --from {}", exported.events, exported.next.join(","));
         Ok(())
     }
 
@@ -106,7 +106,7 @@ impl Export {
         Ok(exported)
     }
 
-    /// Where a partition's log begins, or a workspace's.
+    /// The first offset for a partition's log, or for a workspace's.
     fn start(&self, partition: Option<u16>) -> Result<u64, CliError> {
         let own = self.from.iter().find(|from| partition.is_some() && from.partition == partition);
         let any = self.from.iter().find(|from| from.partition.is_none());
@@ -118,7 +118,7 @@ impl Export {
     }
 }
 
-/// Prints a log to its end, and says where it goes on.
+/// Prints a log to its end, and returns the next offset.
 async fn print(
     output: &mut Output,
     exported: &mut Exported,
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_to_begin_is_an_offset_or_one_for_a_partition() {
+    fn the_first_offset_may_name_its_partition() {
         let from = |partition, offset| Ok(From { partition, offset });
         assert_eq!("7".parse::<From>(), from(None, 7));
         assert_eq!("3:18".parse::<From>(), from(Some(3), 18));

@@ -1,7 +1,7 @@
 //! The commands, one file each.
 //!
-//! A new one is a file with a struct that derives [`clap::Args`], its examples as `after_help`, and a `run`; a line in
-//! [`Command`]; a line in [`Command::run`].
+//! To add a command: a file with a struct that derives [`clap::Args`], has examples as `after_help`, and a method `run`; a line
+//! in [`Command`]; a line in [`Command::run`].
 
 mod audit;
 mod backup;
@@ -26,7 +26,7 @@ use clap::Subcommand;
 use crate::context::Context;
 use crate::error::CliError;
 
-/// What there is to do.
+/// The command to run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Serve(serve::Serve),

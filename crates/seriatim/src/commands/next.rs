@@ -11,9 +11,9 @@ use crate::target::ServerTarget;
 
 /// Takes the next number of a series from a running server and prints it.
 ///
-/// The number is on disk before it is printed. The series is made when it is first used. With a key of your own the same
-/// key gives the same number again, so that a script that was interrupted can be run again; without one a key is made up,
-/// and a lost answer is asked for again with it.
+/// The number is on disk before it is printed. The first use of a name creates the series. With --key the same key gives the
+/// same number again, so that an interrupted script can be run again. Without --key the command makes a random key and uses it
+/// to repeat the request if an answer is lost.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -26,10 +26,10 @@ pub(crate) struct Next {
     /// The idempotency key: the same key gives the same number.
     #[arg(long, value_name = "IDEMPOTENCY_KEY")]
     key: Option<String>,
-    /// How many numbers, in a row; one is printed per line.
+    /// How many consecutive numbers; one is printed per line.
     #[arg(long, value_name = "N", default_value_t = 1)]
     count: u64,
-    /// What the number is for; kept with it.
+    /// What the number is for. The note is kept with it.
     #[arg(long)]
     note: Option<String>,
     /// The server's answer as JSON.
@@ -54,16 +54,17 @@ impl Next {
         }
         output.line(&taken.text)?;
         if taken.count > 1 {
-            // The answer has only the first one written out.
+            // The answer contains only the first number in the series' format.
             let format = series.state().await?.format.parse::<SeriesFormat>();
-            let format =
-                format.map_err(|error| CliError::unavailable(format!("the series' format: {error}")))?;
+            let format = format.map_err(|error| {
+                CliError::unavailable(format!("the format of the series cannot be read: {error}"))
+            })?;
             for number in taken.number + 1..taken.number + taken.count {
                 output.line(format.text(number))?;
             }
         }
         if taken.repeated {
-            eprintln!("seriatim: taken before, with the same key");
+            eprintln!("seriatim: taken earlier, with the same key");
         }
         output.flush()
     }

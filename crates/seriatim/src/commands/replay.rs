@@ -14,13 +14,13 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::output::Output;
 
-/// Replays histories of workflows, and shows the first thing that their code does otherwise today.
+/// Replays histories of workflows, and shows the first difference between a history and the current code.
 ///
-/// Reads what `seriatim workflow history ID --json` prints and GET /v1/workflows/{id}/history answers, and Temporal's
-/// histories as its UI and CLI write them or in binary. This program has the code of the workflows `greet`, `order` and
-/// `ship`. Histories of other code can be inspected; to replay them, call `seriatim_temporal_history::AnyHistory` in a test of your
-/// own. With --from-temporal a history is fetched from a cluster, which needs the cargo feature `temporal`. Exit code 1 if
-/// a history and the code differ, 2 if a file has only a part of a history.
+/// Reads the output of `seriatim workflow history ID --json`, the answer of GET /v1/workflows/{id}/history, and Temporal's
+/// histories as its UI and CLI write them, or in binary form. This program has the code of the workflows `greet`, `order` and
+/// `ship`. Histories of other code can be inspected; to replay them, call `seriatim_temporal_history::AnyHistory` in your own
+/// test. With --from-temporal a history is fetched from a cluster, which needs the cargo feature `temporal`. Exit code 1 if
+/// a history and the code differ, 2 if a file contains only a part of a history.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -37,13 +37,13 @@ pub(crate) struct Replay {
     url: Option<String>,
     #[command(flatten)]
     fetched: Fetched,
-    /// Lists each number with its kind, command and response, without the code.
+    /// Lists each operation with its kind, number, command and response, without running the code.
     #[arg(long)]
     inspect: bool,
-    /// Notes every difference and goes on, rather than stop at the first.
+    /// Reports every difference instead of stopping at the first.
     #[arg(long, conflicts_with = "inspect")]
     all: bool,
-    /// Also writes a report in JUnit's XML.
+    /// Also writes a report as JUnit XML.
     #[arg(long, value_name = "FILE", conflicts_with = "inspect")]
     junit: Option<PathBuf>,
     /// One line of JSON for each history.
@@ -54,7 +54,7 @@ pub(crate) struct Replay {
 /// Histories, each with a name.
 type Histories = Vec<(String, AnyHistory)>;
 
-/// Which history of a cluster.
+/// Which history to fetch from a cluster.
 #[derive(Debug, Args)]
 struct Fetched {
     /// The id of the workflow whose history is fetched.
@@ -63,7 +63,7 @@ struct Fetched {
     /// Its run [default: the latest].
     #[arg(long, value_name = "ID", requires = "url")]
     run_id: Option<String>,
-    /// Keeps the history that was fetched, in Temporal's binary form.
+    /// Also writes the fetched history to a file, in Temporal's binary form.
     #[arg(long, value_name = "FILE", requires = "url")]
     save: Option<PathBuf>,
     #[command(flatten)]
@@ -73,23 +73,23 @@ struct Fetched {
 impl Replay {
     pub(crate) async fn run(self, context: &Context) -> Result<(), CliError> {
         if let Some(url) = &self.url {
-            return self.look_at(&self.fetched.fetch(context, url).await?);
+            return self.process(&self.fetched.fetch(context, url).await?);
         }
-        // A file that cannot be read does not keep the others from being looked at.
+        // A file that cannot be read does not prevent the others from being processed.
         let (mut histories, mut unread) = (Vec::new(), Vec::new());
         for path in &self.files {
             match read(path) {
                 Ok((found, parts)) => {
                     histories.extend(found);
-                    // To look at a part is fine; that a part is the same proves nothing.
+                    // A part of a history can be inspected. Replaying a part proves nothing about the rest.
                     unread.extend(parts.into_iter().filter(|_| !self.inspect));
                 }
                 Err(error) => unread.push(error),
             }
         }
-        let looked = if histories.is_empty() { Ok(()) } else { self.look_at(&histories) };
+        let processed = if histories.is_empty() { Ok(()) } else { self.process(&histories) };
         match unread.pop() {
-            None => looked,
+            None => processed,
             Some(last) => {
                 unread.iter().for_each(|error| eprintln!("seriatim: {error}"));
                 Err(last)
@@ -97,7 +97,7 @@ impl Replay {
         }
     }
 
-    fn look_at(&self, histories: &[(String, AnyHistory)]) -> Result<(), CliError> {
+    fn process(&self, histories: &[(String, AnyHistory)]) -> Result<(), CliError> {
         let mut output = Output::new();
         if self.inspect {
             for (name, history) in histories {
@@ -166,7 +166,7 @@ impl Fetched {
     }
 }
 
-/// The histories of a file, and what keeps some of them from being whole.
+/// The histories of a file, and an error for each that is only a part of one.
 fn read(path: &Path) -> Result<(Histories, Vec<CliError>), CliError> {
     let name = path.display().to_string();
     let bytes = std::fs::read(path).map_err(|error| CliError::usage(format!("{name}: {error}")))?;
@@ -174,7 +174,8 @@ fn read(path: &Path) -> Result<(Histories, Vec<CliError>), CliError> {
     Ok((parse(name, bytes)?, parts))
 }
 
-/// What is only a part of a history, as a server answers a long one: that it is the same says nothing of the rest.
+/// An error for each history that is only a part: a server answers a long one in pages. Replaying a part proves nothing about the
+/// rest.
 fn parts(name: &str, bytes: &[u8]) -> Vec<CliError> {
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return Vec::new() };
     let histories = match value {
@@ -186,7 +187,7 @@ fn parts(name: &str, bytes: &[u8]) -> Vec<CliError> {
         let advice = format!("get all of it with `seriatim workflow history {id} --json`");
         let before = history["steps"][0]["activation"]["history_length"].as_u64().unwrap_or(0);
         let what = match history["next"].as_u64() {
-            _ if before > 0 => "its begin is missing".to_owned(),
+            _ if before > 0 => "its beginning is missing".to_owned(),
             Some(next) => format!("events after {next} are missing"),
             None => return None,
         };
@@ -201,12 +202,12 @@ fn parse(name: String, bytes: Vec<u8>) -> Result<Histories, CliError> {
     if histories.len() == 1 {
         return Ok(histories.pop().map(|history| (name, history)).into_iter().collect());
     }
-    // Of a list each has its place behind the file's name.
+    // A history of a list is named by the file and its place in the list.
     let numbered = histories.into_iter().enumerate();
     Ok(numbered.map(|(at, history)| (format!("{name}#{}", at + 1), history)).collect())
 }
 
-/// Code that is not here is not a difference.
+/// A workflow type without code in this program is an error, not a difference.
 fn check_known(registry: &Registry, name: &str, history: &AnyHistory) -> Result<(), CliError> {
     let workflow_type = history.workflow_type();
     if registry.contains(&workflow_type) {
@@ -214,7 +215,7 @@ fn check_known(registry: &Registry, name: &str, history: &AnyHistory) -> Result<
     }
     let known = registry.names().collect::<Vec<_>>().join(", ");
     Err(CliError::usage(format!(
-        "{name}: this program has the code of {known}, not of {workflow_type}: look at the history with --inspect, or \
-         replay it in a test of your own"
+        "{name}: this program has the code of {known}, not of {workflow_type}: inspect the history with --inspect, or \
+         replay it in your own test"
     )))
 }

@@ -13,11 +13,10 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::output::Output;
 
-/// Makes a storage of a backup, and fences it.
+/// Makes a storage from a backup, and fences it.
 ///
-/// Numbers that were given out after the backup are out there and not in it. So the restored storage reads, and gives out
-/// nothing until `seriatim unfence` has been told how far each name may have got. Every frame of the backup is verified on
-/// the way.
+/// Numbers that were given out after the backup are in use but not in the backup. So the restored storage can be read, and gives
+/// out nothing until `seriatim unfence` says which numbers may be in use. The restore verifies every frame of the backup.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -27,7 +26,7 @@ Examples:
 pub(crate) struct Restore {
     /// The backup.
     backup: PathBuf,
-    /// Where the storage goes, a folder that is empty or missing [default: the setting `storage`].
+    /// The new storage: a folder that is empty or does not exist [default: the setting `storage`].
     #[arg(long, value_name = "URL")]
     storage: Option<StorageUrl>,
     /// The report as JSON.
@@ -57,7 +56,7 @@ impl Restore {
         }
         output.flush()?;
         eprintln!(
-            "seriatim: it reads, and gives out nothing until it is told what was given out after the backup:\n  \
+            "seriatim: it can be read, and gives out nothing until you say what was given out after the backup:\n  \
              seriatim unfence --complete --storage {url}          nothing was\n  \
              seriatim unfence --skip 1000 --storage {url}         at most so many of each name\n  \
              seriatim unfence --highest series/NAME=N --storage {url}"

@@ -22,14 +22,14 @@ use crate::running::{announce, report, start_logging, stop_on_signals};
 use crate::settings::{Flags, ListenAddress, Settings};
 use crate::target::{is_new, workflows};
 
-/// Connections that the system holds until the server accepts them.
+/// Connections that the system keeps waiting until the server accepts them.
 const BACKLOG: u32 = 1_024;
 
 /// Runs the server.
 ///
-/// Series, block sequences and the demo workflows `greet` and `order` are always there; applications are given with --app. SIGTERM and SIGINT finish what is in
-/// flight, flush, and exit with 0. Every flag is a setting too: `seriatim config` shows what they are and where they come
-/// from.
+/// Series, block sequences and the demo workflows `greet` and `order` are always available; applications are given with --app.
+/// On SIGTERM or SIGINT the server finishes the requests in progress, flushes, and exits with 0. Every flag is a setting too:
+/// `seriatim config` shows each value and where it comes from.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -50,8 +50,8 @@ impl Serve {
     }
 }
 
-/// Runs the server. What can be refused without the storage is refused before it is opened, so that a start that fails
-/// makes none.
+/// Runs the server. Everything that does not need the storage is checked before the storage is opened, so that a refused start
+/// does not create one.
 async fn serve(context: &Context, settings: &Settings) -> Result<(), CliError> {
     let (env, url) = (&context.env, settings.get::<StorageUrl>("storage")?);
     let (engine_options, options) = (settings.engine_options()?, settings.server_options()?);
@@ -88,7 +88,7 @@ async fn serve(context: &Context, settings: &Settings) -> Result<(), CliError> {
     served
 }
 
-/// Opens an engine in memory and closes it: what is wrong with definitions and options is wrong there too.
+/// Opens an engine in memory and closes it: invalid definitions and options fail here, before the storage is opened.
 async fn try_in_memory(env: &Env, apps: Vec<App>, options: Options) -> Result<(), CliError> {
     let storage = Storage::new(MemoryStorage::new());
     let (log, store) = (storage.log().clone(), storage.store().clone());
@@ -96,7 +96,7 @@ async fn try_in_memory(env: &Env, apps: Vec<App>, options: Options) -> Result<()
     Ok(storage.close().await?)
 }
 
-/// Whether a storage has tokens. No application is opened, so that none is registered by a start that is refused.
+/// Whether a storage has tokens. No application is opened, so that a refused start registers none.
 async fn has_tokens(env: &Env, storage: &Storage, options: Options) -> Result<bool, CliError> {
     let (log, store) = (storage.log().clone(), storage.store().clone());
     let engine = Engine::open(env.clone(), log, store, [], options).await?;
@@ -115,28 +115,28 @@ fn without_tokens(socket: &Socket, url: &StorageUrl) -> CliError {
         ),
     };
     CliError::usage(format!(
-        "{} can be reached from other machines, and there are no tokens, so everybody could use it: {advice}",
-        socket.asked
+        "{} can be reached from other machines, and there are no tokens, so any machine could use it: {advice}",
+        socket.address
     ))
 }
 
-/// A port that is taken and does not accept connections yet. Until the server is ready, clients are refused at once.
+/// A port that is bound and does not accept connections yet. Until the server is ready, clients are refused immediately.
 struct Socket {
     socket: TcpSocket,
-    /// What was asked for.
-    asked: ListenAddress,
+    /// The address of the setting `listen`.
+    address: ListenAddress,
 }
 
 impl Socket {
-    async fn bind(asked: ListenAddress) -> Result<Self, CliError> {
-        let failed = |error: std::io::Error| CliError::unavailable(format!("{asked}: {error}"));
-        let mut found: Vec<SocketAddr> = lookup_host(asked.as_str()).await.map_err(failed)?.collect();
-        // `localhost` is both; clients that are told 127.0.0.1 have to find it.
+    async fn bind(address: ListenAddress) -> Result<Self, CliError> {
+        let failed = |error: std::io::Error| CliError::unavailable(format!("{address}: {error}"));
+        let mut found: Vec<SocketAddr> = lookup_host(address.as_str()).await.map_err(failed)?.collect();
+        // `localhost` has addresses of IPv4 and IPv6. IPv4 is tried first, because clients use 127.0.0.1 by default.
         found.sort_by_key(SocketAddr::is_ipv6);
-        let mut problem = std::io::Error::new(std::io::ErrorKind::NotFound, "it has no address");
-        for address in found {
-            match bind(address) {
-                Ok(socket) => return Ok(Self { socket, asked }),
+        let mut problem = std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address");
+        for candidate in found {
+            match bind(candidate) {
+                Ok(socket) => return Ok(Self { socket, address }),
                 Err(error) => problem = error,
             }
         }
@@ -148,20 +148,20 @@ impl Socket {
     }
 
     fn listen(self) -> Result<TcpListener, CliError> {
-        let Self { socket, asked } = self;
-        socket.listen(BACKLOG).map_err(|error| CliError::unavailable(format!("{asked}: {error}")))
+        let Self { socket, address } = self;
+        socket.listen(BACKLOG).map_err(|error| CliError::unavailable(format!("{address}: {error}")))
     }
 }
 
 fn bind(address: SocketAddr) -> std::io::Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A port whose last connections are still being given back can be used at once.
+    // The port can be used again while the system still closes its last connections.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     Ok(socket)
 }
 
-/// Answers requests until it is told to stop.
+/// Answers requests until `stop` is cancelled.
 async fn listen(
     env: &Env,
     settings: &Settings,
@@ -179,7 +179,7 @@ async fn listen(
     server.serve(listener, stop).await.map_err(refused)
 }
 
-/// Files that are not what they should be are the caller's to mend.
+/// Invalid files are an error of usage: the caller can correct them.
 fn refused(error: std::io::Error) -> CliError {
     match error.kind() {
         std::io::ErrorKind::InvalidInput => CliError::usage(error.to_string()),

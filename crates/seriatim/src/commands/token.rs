@@ -10,8 +10,8 @@ use crate::target::Target;
 
 /// Makes, lists and revokes bearer tokens.
 ///
-/// Without tokens a server listens on loopback only and lets everybody in. A token is shown once; the server keeps its
-/// digest. Clients bring it as SERIATIM_TOKEN, or as `Authorization: Bearer …`.
+/// Without tokens a server listens on loopback only and accepts every request. A token is shown once; the server keeps its
+/// digest. Clients send it as SERIATIM_TOKEN, or as `Authorization: Bearer …`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -37,7 +37,7 @@ Examples:
   seriatim token create --scope shop:write --scope series:read --note 'the till at the corner'
   seriatim token create --scope '*:admin' --storage file:./seriatim-data")]
 struct Create {
-    /// What it may do: APP:read, APP:write or APP:admin; * stands for every application.
+    /// What it may do: APP:read, APP:write or APP:admin; * means every application.
     #[arg(long = "scope", value_name = "APP:RIGHT", required = true)]
     scopes: Vec<String>,
     /// Who it is for.
@@ -64,7 +64,7 @@ struct List {
     target: Target,
 }
 
-/// Revokes a token: at once, for everybody.
+/// Revokes a token. It is invalid immediately.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -98,7 +98,7 @@ impl Create {
             output.line(&created.secret)?;
         }
         output.flush()?;
-        eprintln!("seriatim: token {} is shown this once; keep it", created.token.id);
+        eprintln!("seriatim: token {} is shown only this once; keep it", created.token.id);
         Ok(())
     }
 }

@@ -10,12 +10,12 @@ use crate::error::CliError;
 use crate::output::Output;
 use crate::target::Target;
 
-/// Lets a restored copy give out numbers again.
+/// Allows a restored copy to give out numbers again.
 ///
-/// Say what the outside may have seen after the backup: nothing (--complete), the highest number of each name (--highest),
-/// at most so many of each (--skip), or the last two together. What is skipped becomes an explained gap in every audit.
-/// Names that are not listed stay fenced, unless --skip is given. Idempotency keys that were used after the backup are
-/// forgotten.
+/// Say which numbers may have been given out after the backup: none (--complete), those up to the highest number of each name
+/// (--highest), at most N of each name (--skip N), or --highest and --skip together. Skipped numbers are an explained gap in
+/// every audit. Names that are not listed stay fenced, unless --skip is given. Idempotency keys that were used after the backup
+/// are lost.
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("how").required(true).multiple(true).args(["complete", "highest", "skip"]),
@@ -33,7 +33,7 @@ pub(crate) struct Unfence {
     /// The highest number that a name may have given out: series/S, blocks/B or APP/WORKSPACE/SEQUENCE.
     #[arg(long, value_name = "NAME=N", value_parser = highest)]
     highest: Vec<(String, u64)>,
-    /// How many numbers everything that is not named skips.
+    /// How many numbers each name without --highest skips.
     #[arg(long, value_name = "N")]
     skip: Option<u64>,
     /// The answer as JSON.
@@ -49,7 +49,7 @@ fn highest(text: &str) -> Result<(String, u64), String> {
     Ok((name.to_owned(), number.parse().map_err(|_| wrong())?))
 }
 
-/// The largest number that was said of each name: a smaller one would let numbers be given out again.
+/// The largest number that was given for each name. With a smaller one, numbers could be given out twice.
 fn largest(highest: &[(String, u64)]) -> BTreeMap<String, u64> {
     let mut largest = BTreeMap::new();
     for (name, number) in highest {
@@ -69,7 +69,7 @@ impl Unfence {
         if self.json {
             output.json(&report)?;
         } else if !report.fenced {
-            output.line("free: it gives out numbers again")?;
+            output.line("free: numbers are given out again")?;
         } else {
             for name in &report.free {
                 output.line(format!("{name}: free"))?;

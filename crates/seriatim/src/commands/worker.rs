@@ -10,9 +10,9 @@ use crate::error::CliError;
 
 /// Runs the workflows on a Temporal cluster.
 ///
-/// Asks a task queue for work, for the demo workflows `greet` and `order`; your own run through the library, as
-/// docs/temporal.md shows. SIGTERM and SIGINT let what is under way end, hand back the rest, and exit with 0. Logs as the
-/// settings log_level and log_format say. Needs the cargo feature `temporal`, which is off by default.
+/// Polls a task queue and runs the demo workflows `greet` and `order`. To run your own workflows, use the library, as
+/// docs/temporal.md shows. On SIGTERM or SIGINT the worker finishes the tasks in progress, returns the others, and exits with 0.
+/// It logs according to the settings log_level and log_format. Needs the cargo feature `temporal`, which is off by default.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,10 +24,10 @@ pub(crate) struct Worker {
     /// The cluster: HOST:PORT, http://HOST:PORT or https://HOST:PORT.
     #[arg(id = "url", long = "temporal", value_name = "URL")]
     url: String,
-    /// The queue whose work it asks for.
+    /// The task queue to poll.
     #[arg(long, value_name = "QUEUE")]
     task_queue: String,
-    /// Where Prometheus can read metrics.
+    /// The address at which Prometheus can read metrics.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
     #[command(flatten)]
@@ -51,7 +51,7 @@ impl Worker {
         let env = &context.env;
         let stop = stop_on_signals(env)?;
         if let Some(address) = self.metrics {
-            show_metrics(env, address)?;
+            serve_metrics(env, address)?;
         }
         let Some(connection) = stop.run_until_cancelled(self.cluster.connect(env, &self.url)).await else {
             return Ok(());
@@ -71,9 +71,9 @@ impl Worker {
     }
 }
 
-/// Serves what was measured, in Prometheus' form, for as long as the process lives.
+/// Serves metrics in the format of Prometheus until the process ends.
 #[cfg(feature = "temporal")]
-fn show_metrics(env: &seriatim_env::Env, address: SocketAddr) -> Result<(), CliError> {
+fn serve_metrics(env: &seriatim_env::Env, address: SocketAddr) -> Result<(), CliError> {
     let wrong = |error: &dyn std::fmt::Display| CliError::unavailable(format!("{address}: {error}"));
     let exporter = metrics_exporter_prometheus::PrometheusBuilder::new().with_http_listener(address);
     let (recorder, serving) = exporter.build().map_err(|error| wrong(&error))?;

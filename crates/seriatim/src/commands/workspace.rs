@@ -1,4 +1,4 @@
-//! Workspaces, as they are named on the command line.
+//! Workspaces on the command line, by id or by name.
 
 use std::str::FromStr;
 
@@ -22,7 +22,7 @@ impl FromStr for WorkspaceName {
 }
 
 impl WorkspaceName {
-    /// The workspace that it leads to.
+    /// Finds the workspace.
     pub(crate) async fn find(&self, client: &Client, application: &str) -> Result<Workspace, CliError> {
         let application_handle = client.application(application);
         let wanted = match self {

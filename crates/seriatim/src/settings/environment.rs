@@ -6,8 +6,8 @@ use super::table::{SETTINGS, Setting};
 use super::value::Kind;
 use crate::error::CliError;
 
-/// The settings among some variables. A name that is nearly one of ours is taken for a slip; others that begin with
-/// `SERIATIM_` are somebody else's.
+/// Reads the settings among some variables. A name that is similar to a setting's is an error; other variables that begin with
+/// `SERIATIM_` belong to other programs and are ignored.
 pub(super) fn read(variables: impl Iterator<Item = (String, String)>) -> Result<Vec<Value>, CliError> {
     let known: Vec<(String, &'static Setting)> =
         SETTINGS.iter().map(|setting| (setting.variable(), setting)).collect();
@@ -21,7 +21,7 @@ pub(super) fn read(variables: impl Iterator<Item = (String, String)>) -> Result<
                 _ => continue,
             }
         };
-        // Set to nothing is as good as not set.
+        // An empty variable counts as not set.
         if text.is_empty() {
             continue;
         }
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_settings_and_slips_are_told() {
+    fn variables_are_settings_and_misspelled_names_are_errors() {
         type Row<'a> = (&'a [(&'a str, &'a str)], Result<&'a [&'a str], &'a str>);
         let table: [Row<'_>; 7] = [
             (&[("SERIATIM_LISTEN", "127.0.0.1:1"), ("HOME", "/")], Ok(&["listen 127.0.0.1:1"])),

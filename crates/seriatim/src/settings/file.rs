@@ -9,10 +9,10 @@ use super::nearest::nearest;
 use super::table::{SETTINGS, setting};
 use crate::error::CliError;
 
-/// The file that is read if none is named.
+/// The file that is read by default.
 pub(super) const FILE: &str = "seriatim.toml";
 
-/// The settings of a file. A file that was named has to be there.
+/// Reads the settings of a file. A file that was named has to exist.
 pub(super) fn read(named: Option<&Path>) -> Result<Vec<Value>, CliError> {
     let path = named.unwrap_or(Path::new(FILE));
     match std::fs::read_to_string(path) {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_bring_their_values_and_where_they_stand() {
+    fn each_key_has_its_value_and_its_line() {
         let text =
             "# ours\nlisten = \"127.0.0.1:9\"\nunflushed_max = 1_000\napps = [\"a.toml\", \"b.toml\"]\n";
         let values = parse(Path::new("x.toml"), text).unwrap();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line() {
+    fn an_error_names_its_line() {
         let table = [
             ("\nlistne = \"x\"\n", "seriatim.toml:2: unknown key listne: did you mean listen?"),
             ("colour = 1\n", "seriatim.toml:1: unknown key colour: `seriatim config` lists the known ones"),

@@ -1,4 +1,4 @@
-//! The layers of settings, and what comes out.
+//! The layers of settings, and their result.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -32,13 +32,13 @@ impl fmt::Display for Origin {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Value {
     pub(crate) setting: &'static Setting,
-    /// None if it is not set; more than one only of a list.
+    /// Empty if it is not set; only a list has more than one.
     pub(crate) texts: Vec<String>,
     pub(crate) origin: Origin,
 }
 
 impl Value {
-    /// A value, or what is wrong with it.
+    /// Checks a value; the error says what is wrong with it.
     pub(super) fn new(setting: &'static Setting, texts: Vec<String>, origin: Origin) -> Result<Self, String> {
         if setting.kind != Kind::Files && texts.len() != 1 {
             return Err(format!("it has one value, not {}", texts.len()));

@@ -1,7 +1,7 @@
 //! Settings: defaults ← `seriatim.toml` ← `SERIATIM_*` ← flags.
 //!
-//! [`SETTINGS`] is the one list of them. The file's keys, the environment's variables, the flags of `serve`, the output of
-//! `config` and the table in `docs/cli.md` all come from it, or are checked against it.
+//! `SETTINGS` is the only list of them. The keys of the file, the variables, the flags of `serve`, the output of `config` and
+//! the table in `docs/cli.md` are made from it or checked against it.
 
 mod environment;
 mod file;

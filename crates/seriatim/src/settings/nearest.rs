@@ -1,12 +1,12 @@
-//! What somebody may have meant.
+//! Suggestions for misspelled names.
 
-/// Letters that may differ.
+/// The largest number of letters that may differ.
 const DISTANCE_MAX: usize = 3;
 
-/// The nearest of some names, if one is near.
+/// The most similar of some names, if one is similar enough.
 pub(super) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let distances = names.map(|known| (strsim::damerau_levenshtein(name, known), known));
-    // In a short word three letters are everything.
+    // A short name may differ in fewer letters.
     let near = DISTANCE_MAX.min(name.len() / 3);
     distances.filter(|(distance, _)| *distance <= near).min().map(|(_, known)| known)
 }
@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_near_is_suggested() {
+    fn only_a_similar_name_is_suggested() {
         let names = ["listen", "storage", "apps"];
         let nearest = |name| nearest(name, names.into_iter());
         assert_eq!(nearest("listne"), Some("listen"));

@@ -1,4 +1,4 @@
-//! Settings, as the parts of a server take them.
+//! Settings as options of the parts of a server.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -57,7 +57,8 @@ impl Settings {
     pub(crate) fn host_options(&self) -> Result<HostOptions, CliError> {
         let retention: Option<Duration> = self.get("workflow_retention")?;
         if retention.is_some_and(|retention| retention.is_zero()) {
-            let text = "workflow_retention is 0: no result could be read; use a duration above 0, or forever";
+            let text =
+                "workflow_retention is 0, so no result could be read: use a duration above 0, or forever";
             return Err(CliError::usage(text));
         }
         Ok(HostOptions { retention, ..HostOptions::default() })
@@ -74,10 +75,10 @@ impl Settings {
             }
             (None, None) => None,
             (Some(_), None) => {
-                return Err(CliError::usage("tls_cert is set and tls_key is not: TLS needs both"));
+                return Err(CliError::usage("tls_cert is set, but tls_key is not: TLS needs both"));
             }
             (None, Some(_)) => {
-                return Err(CliError::usage("tls_key is set and tls_cert is not: TLS needs both"));
+                return Err(CliError::usage("tls_key is set, but tls_cert is not: TLS needs both"));
             }
         };
         Ok(ServerOptions {

@@ -1,18 +1,18 @@
-//! Every setting, once.
+//! The list of all settings.
 
 use super::value::Kind;
 
-/// A setting: what it is called everywhere, and what it is unless told.
+/// A setting: its names and its default.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
     /// Its key in the file; the variable and the flag are made from it.
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// As it would stand in the environment; `None`: not set.
+    /// As it would be written in the environment; `None`: not set.
     pub(crate) default: Option<&'static str>,
     /// One sentence, for `--help` and for the table in the docs.
     pub(crate) doc: &'static str,
-    /// Whether `serve` has a flag for it. The others are of commands that ask a server.
+    /// Whether `serve` has a flag for it. The other settings are for commands that send requests to a server.
     pub(crate) of_serve: bool,
 }
 
@@ -22,7 +22,7 @@ impl Setting {
         format!("SERIATIM_{}", self.name.to_uppercase())
     }
 
-    /// The flag, without its dashes. One that may be given more than once is in the singular.
+    /// The flag, without its dashes. A flag that can be repeated is in the singular.
     pub(crate) fn flag(&self) -> String {
         let name = if self.kind == Kind::Files { self.name.trim_end_matches('s') } else { self.name };
         name.replace('_', "-")
@@ -39,13 +39,13 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "listen",
         Kind::Address,
         "127.0.0.1:7400",
-        "Where to listen. Without tokens only loopback is allowed; port 0 picks a free one.",
+        "The address to listen on. Without tokens only loopback is allowed; port 0 means any free port.",
     ),
     serving(
         "storage",
         Kind::Storage,
         "file:./seriatim-data",
-        "Where the data lives: file:DIRECTORY, or memory: for a try that leaves nothing behind.",
+        "Where the data is stored: file:DIRECTORY, or memory: for a trial whose data is lost at the end.",
     ),
     Setting {
         name: "apps",
@@ -58,7 +58,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         name: "tls_cert",
         kind: Kind::File,
         default: None,
-        doc: "The certificate chain, PEM. With tls_key it makes the server speak https.",
+        doc: "The certificate chain, PEM. With tls_key the server uses https.",
         of_serve: true,
     },
     Setting {
@@ -73,42 +73,52 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "log_level",
         Kind::Filter,
         "warn",
-        "What is logged: error, warn, info, debug or trace, also by part (warn,seriatim_engine=debug).",
+        "The lowest level that is logged: error, warn, info, debug or trace, also by part (warn,seriatim_engine=debug).",
     ),
     serving(
         "trust_level",
         Kind::TrustLevel,
         "verify-all",
-        "Which writes look first whether something is there: verify-all, verify-events or trust-all, or 0, 1 or 2.",
+        "Which writes check first whether a value already exists: verify-all, verify-events or trust-all, or 0, 1 or 2.",
     ),
     serving(
         "unflushed_max",
         Kind::Count,
         "50000",
-        "Values that may wait to be handed to the store. Bounds memory.",
+        "The largest number of values that wait to be written to the store. Bounds memory.",
     ),
     serving("unflushed_bytes_max", Kind::Count, "33554432", "The same, in bytes."),
-    serving("flush_at", Kind::Count, "10000", "So many waiting values of a partition start a write."),
+    serving("flush_at", Kind::Count, "10000", "A write starts when this many values of a partition wait."),
     serving(
         "flush_interval",
         Kind::Duration,
         "500ms",
-        "What waits is handed to the store after so long at the latest.",
+        "The longest time that a value waits before it is written to the store.",
     ),
     serving(
         "uncheckpointed_events_max",
         Kind::Count,
         "200000",
-        "Events that the logs of all partitions may be ahead of what is derived durably. Bounds a restart after a crash.",
+        "The largest number of events, over all partitions, whose derived data is not yet durable. Bounds a restart after a crash.",
     ),
     serving("uncheckpointed_bytes_max", Kind::Count, "134217728", "The same, in bytes."),
-    serving("cache_numbers", Kind::Count, "100000", "Numbers that are kept in memory, over all partitions."),
-    serving("cached_workspaces", Kind::Count, "100000", "Descriptors of workspaces that are kept in memory."),
+    serving(
+        "cache_numbers",
+        Kind::Count,
+        "100000",
+        "The largest number of numbers that are cached, over all partitions.",
+    ),
+    serving(
+        "cached_workspaces",
+        Kind::Count,
+        "100000",
+        "The largest number of workspace descriptors that are cached.",
+    ),
     serving(
         "open_blocks",
         Kind::Count,
         "1000",
-        "Block sequences that are kept open, each with a block in memory.",
+        "The largest number of block sequences that are open, each with a block in memory.",
     ),
     serving(
         "begin_wait",
@@ -120,19 +130,19 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "queue_max",
         Kind::CountOf(1, 1_000_000),
         "4096",
-        "Commands that may wait in a partition, at least 1 and at most a million.",
+        "The largest number of commands that wait in a partition: 1 to 1000000.",
     ),
     serving(
         "queue_bytes_max",
         Kind::CountOf(1 << 20, u64::MAX),
         "67108864",
-        "Bytes of commands that may wait, over all partitions, at least 1048576.",
+        "The largest size in bytes of the commands that wait, over all partitions: at least 1048576.",
     ),
     serving(
         "idempotency_window",
         Kind::DurationOrForever,
         "forever",
-        "How long an idempotency key is remembered: a duration, or forever for as long as the log.",
+        "How long an idempotency key is kept: a duration, or forever for as long as the log exists.",
     ),
     serving(
         "workflow_retention",
@@ -146,63 +156,68 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "536870912",
         "Writes are refused while less than this is free on the disk.",
     ),
-    serving("body_bytes_max", Kind::CountOf(1, u64::MAX), "1048576", "Bytes that a request's body may have."),
+    serving(
+        "body_bytes_max",
+        Kind::CountOf(1, u64::MAX),
+        "1048576",
+        "The largest size of a request's body in bytes.",
+    ),
     serving(
         "header_bytes_max",
         Kind::CountOf(8_192, 1 << 30),
         "65536",
-        "Bytes that a request's head may have, at least 8192.",
+        "The largest size of a request's head in bytes, at least 8192.",
     ),
     serving(
         "header_timeout",
         Kind::Timeout,
         "60s",
-        "How long a connection may take to send a request's head, and be idle between two requests.",
+        "How long a connection may take to send a request's head, and how long it may be idle between two requests.",
     ),
     serving(
         "request_timeout",
         Kind::Timeout,
         "30s",
-        "How long a request may take; streams, audits and administration take as long as they take.",
+        "How long a request may take. Streams, audits and administration have no such limit.",
     ),
     serving(
         "connections_max",
         Kind::CountOf(1, u64::MAX),
         "20000",
-        "Connections at once; others wait to be accepted.",
+        "The largest number of connections at a time; others wait to be accepted.",
     ),
     serving(
         "requests_max",
         Kind::CountOf(1, u64::MAX),
         "10000",
-        "Requests at once; others are refused as busy.",
+        "The largest number of requests in progress; others are refused as busy.",
     ),
-    serving("stop_patience", Kind::Duration, "30s", "How long stopping waits for what is in flight."),
+    serving("stop_patience", Kind::Duration, "30s", "How long a stop waits for requests in progress."),
     serving(
         "stuck_after",
         Kind::Timeout,
         "30s",
-        "A partition where work waits and nothing has moved for so long is reported as stuck.",
+        "A partition is reported as stuck if work waits and there is no progress for this long.",
     ),
     Setting {
         name: "server",
         kind: Kind::Url,
         default: Some("http://127.0.0.1:7400"),
-        doc: "The server that commands ask.",
+        doc: "The server that commands use.",
         of_serve: false,
     },
     Setting {
         name: "tls_ca",
         kind: Kind::File,
         default: None,
-        doc: "Certificates, PEM, of those who may vouch for an https server that commands ask, instead of the system's.",
+        doc: "PEM certificates of the issuers that commands trust for an https server, instead of the system's.",
         of_serve: false,
     },
     Setting {
         name: "token",
         kind: Kind::Secret,
         default: None,
-        doc: "The bearer token that commands bring. It has no flag, because others can see those; it is never printed.",
+        doc: "The bearer token that commands send. It has no flag, because other processes can read flags; it is never printed.",
         of_serve: false,
     },
 ];

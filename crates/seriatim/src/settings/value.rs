@@ -1,4 +1,4 @@
-//! What a setting can be, and how it is read from text.
+//! Kinds of settings, and how their values are read from text.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use seriatim::StorageUrl;
 use seriatim_types::TrustLevel;
 
-/// What a setting can be.
+/// The kind of a setting's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Address,
@@ -19,7 +19,7 @@ pub(crate) enum Kind {
     Filter,
     TrustLevel,
     Count,
-    /// A count between these, both included.
+    /// A count between these two, both included.
     CountOf(u64, u64),
     Duration,
     /// A duration above 0.
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Whether a text is a value of this kind; else what is wrong with it.
+    /// Checks whether a text is a value of this kind; the error says what is wrong.
     pub(crate) fn check(self, text: &str) -> Result<(), String> {
         match self {
             Self::Address => ListenAddress::read(text).map(drop),
@@ -47,20 +47,20 @@ impl Kind {
                 _ => Err(format!("{text} is not a number from {min} to {max}")),
             },
             Self::Timeout if Duration::read(text)?.is_zero() => {
-                Err(format!("{text:?} leaves no time at all: use a duration above 0"))
+                Err(format!("{text:?} leaves no time: use a duration above 0"))
             }
             Self::Timeout | Self::Duration => Duration::read(text).map(drop),
             Self::DurationOrForever
                 if Option::<Duration>::read(text)?.is_some_and(|window| window.is_zero()) =>
             {
-                Err(format!("{text:?} remembers nothing: use a duration above 0, or forever"))
+                Err(format!("{text:?} keeps nothing: use a duration above 0, or forever"))
             }
             Self::DurationOrForever => Ok(()),
             Self::Url => seriatim_client::ServerUrl::read(text).map(drop),
         }
     }
 
-    /// What stands for a value in `--help`.
+    /// The placeholder of a value in `--help`.
     pub(crate) fn placeholder(self) -> &'static str {
         match self {
             Self::Address => "ADDRESS",
@@ -77,11 +77,11 @@ impl Kind {
 
 /// A type that settings are read as.
 pub(crate) trait Read: Sized {
-    /// The value, or what is wrong with the text.
+    /// Reads the value; the error says what is wrong with the text.
     fn read(text: &str) -> Result<Self, String>;
 }
 
-/// Where to listen: an address or the name of a host, and a port.
+/// The address to listen on: an IP address or the name of a host, and a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListenAddress(String);
 
@@ -116,16 +116,16 @@ impl Read for ListenAddress {
 /// The names of levels, as filters have them.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// A filter takes a word that is no level for the name of a part, and would silence everything else.
+/// Refuses a word that is not a level: the filter would take it for the name of a part, and silence everything else.
 fn check_filter(text: &str) -> Result<(), String> {
     let advice = "use error, warn, info, debug or trace, also by part (warn,seriatim_engine=debug)";
     let parsed = text.parse::<tracing_subscriber::EnvFilter>();
-    parsed.map_err(|error| format!("{text:?} is no filter ({error}): {advice}"))?;
-    // What has brackets names spans; the rest is PART=LEVEL, or a level for everything.
+    parsed.map_err(|error| format!("{text:?} is not a filter ({error}): {advice}"))?;
+    // A part with brackets names spans; the others are PART=LEVEL, or a level for everything.
     let is_level = |word: &str| LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word));
     let wrong = |word: &&str| !word.contains(['=', '[']) && !is_level(word);
     match text.split(',').map(str::trim).find(wrong) {
-        Some(word) if !text.contains('[') => Err(format!("{word:?} is no level: {advice}")),
+        Some(word) if !text.contains('[') => Err(format!("{word:?} is not a level: {advice}")),
         _ => Ok(()),
     }
 }
@@ -150,7 +150,7 @@ impl Read for seriatim_client::ServerUrl {
 
 impl Read for u64 {
     fn read(text: &str) -> Result<Self, String> {
-        // Underscores as TOML has them.
+        // TOML allows underscores in numbers.
         let digits = text.replace('_', "");
         digits.parse().map_err(|_| format!("{text:?} is not a whole number"))
     }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_says_what_a_right_one_looks_like() {
+    fn the_error_of_a_wrong_value_says_how_a_right_one_is_written() {
         let table = [
             (
                 Kind::Address,
@@ -205,12 +205,12 @@ mod tests {
             (Kind::File, "", "it is empty"),
             (Kind::CountOf(1, 9), "0", "0 is not a number from 1 to 9"),
             (Kind::CountOf(1, 9), "10", "10 is not a number from 1 to 9"),
-            (Kind::DurationOrForever, "0s", "\"0s\" remembers nothing: use a duration above 0, or forever"),
-            (Kind::Timeout, "0ms", "\"0ms\" leaves no time at all: use a duration above 0"),
+            (Kind::DurationOrForever, "0s", "\"0s\" keeps nothing: use a duration above 0, or forever"),
+            (Kind::Timeout, "0ms", "\"0ms\" leaves no time: use a duration above 0"),
             (
                 Kind::Filter,
                 "loud",
-                "\"loud\" is no level: use error, warn, info, debug or trace, also by part (warn,seriatim_engine=debug)",
+                "\"loud\" is not a level: use error, warn, info, debug or trace, also by part (warn,seriatim_engine=debug)",
             ),
         ];
         for (kind, text, expected) in table {

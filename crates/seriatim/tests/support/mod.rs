@@ -1,43 +1,43 @@
-//! The real binary, in a folder of its own.
+//! The real binary, in its own folder.
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
-/// A folder with nothing in it but what the commands put there.
+/// A new folder in which the commands are run.
 pub(crate) struct Folder {
     folder: tempfile::TempDir,
 }
 
-/// What a command has printed, and its exit code.
+/// The output of a command, and its exit code.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ran {
+pub(crate) struct Finished {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Ran {
+impl Finished {
     fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         Self { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 
-    /// Its data, if it is fine.
+    /// Its data; panics if it failed.
     #[track_caller]
     pub(crate) fn fine(self) -> String {
         assert_eq!(self.code, 0, "{self:?}");
         self.stdout
     }
 
-    /// Its data as lines of JSON, if it is fine.
+    /// Its data as lines of JSON; panics if it failed.
     #[track_caller]
     pub(crate) fn json(self) -> Vec<serde_json::Value> {
         self.fine().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// What it complains about, if it fails with this code and prints no data.
+    /// Its error output; panics unless it failed with this code and printed no data.
     #[track_caller]
     pub(crate) fn fails(self, code: i32) -> String {
         assert_eq!((self.code, &*self.stdout), (code, ""), "{self:?}");
@@ -74,12 +74,12 @@ impl Folder {
         command
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
-        Ran::of(self.command(arguments).output().unwrap())
+    pub(crate) fn run(&self, arguments: &[&str]) -> Finished {
+        Finished::of(self.command(arguments).output().unwrap())
     }
 
-    pub(crate) fn run_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Ran {
-        Ran::of(self.command(arguments).envs(variables.iter().copied()).output().unwrap())
+    pub(crate) fn run_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Finished {
+        Finished::of(self.command(arguments).envs(variables.iter().copied()).output().unwrap())
     }
 
     /// A server on a free port, ready to answer.
@@ -90,12 +90,12 @@ impl Folder {
     }
 }
 
-/// A server in a process of its own; killed when it is dropped.
+/// A server in its own process; killed when it is dropped.
 pub(crate) struct Server {
     child: Child,
     stderr: BufReader<ChildStderr>,
     pub(crate) url: String,
-    /// What it said when it was ready.
+    /// The line that it printed when it was ready.
     pub(crate) ready: String,
 }
 
@@ -104,14 +104,14 @@ impl Server {
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let mut server = Self { child, stderr, url: String::new(), ready: String::new() };
-        let mut said = String::new();
+        let mut printed = String::new();
         while server.url.is_empty() {
             server.ready.clear();
             assert!(
                 server.stderr.read_line(&mut server.ready).unwrap() > 0,
-                "the server did not start: {said}"
+                "the server did not start: {printed}"
             );
-            said += &server.ready;
+            printed += &server.ready;
             if let Some((_, rest)) = server.ready.split_once("listens on ") {
                 server.url = rest.split(',').next().unwrap().to_owned();
             }
@@ -128,7 +128,7 @@ impl Server {
         assert!(status.success());
     }
 
-    /// Ends it with SIGTERM; says its exit code, and what it has printed since it was ready.
+    /// Ends it with SIGTERM; returns its exit code, and what it printed after it was ready.
     pub(crate) fn terminate(mut self) -> (i32, String) {
         self.signal("-TERM");
         let mut rest = String::new();
@@ -136,7 +136,7 @@ impl Server {
         (self.child.wait().unwrap().code().unwrap(), rest)
     }
 
-    /// Ends it as a power cut would.
+    /// Kills it with SIGKILL.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! The core of the official Rust SDK replays a history; the code above it only sends what the workflow would.
+//! The core of the official Rust SDK replays a history; the code here only sends the commands of the workflow.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 
 use crate::workflow::core::ACTIVITY_S;
 
-/// Decodes and replays a history; how often that could be done in a second.
+/// Decodes and replays a history, and returns replays per second.
 pub(super) fn replay(runtime: &Runtime, bytes: &[u8], operations: u64) -> anyhow::Result<f64> {
     runtime.block_on(async {
         let started = Instant::now();
@@ -48,7 +48,7 @@ pub(super) fn replay(runtime: &Runtime, bytes: &[u8], operations: u64) -> anyhow
             }
         }
         worker.finalize_shutdown().await;
-        let spent = spent.context("the replay did not come to its end")?;
+        let spent = spent.context("the replay did not end")?;
         Ok(1.0 / spent.as_secs_f64())
     })
 }
@@ -67,10 +67,10 @@ fn answer(
                 commands.push(if *next <= operations { schedule(*next)? } else { complete() });
             }
             Variant::RemoveFromCache(removed) => {
-                // It comes when all is done, or when the history was not matched.
+                // This job means that the replay has ended, or that the history did not match.
                 ensure!(*next > operations, "evicted after {next} operations: {}", removed.message);
             }
-            other => bail!("a job that the history does not ask for: {other:?}"),
+            other => bail!("a job that the history does not contain: {other:?}"),
         }
     }
     Ok(commands)
@@ -83,7 +83,7 @@ fn schedule(seq: u64) -> anyhow::Result<workflow_command::Variant> {
         activity_id: seq.to_string(),
         activity_type: "double".to_owned(),
         task_queue: "bench".to_owned(),
-        start_to_close_timeout: Some(timeout.map_err(|_| anyhow!("a time-out that cannot be said"))?),
+        start_to_close_timeout: Some(timeout.map_err(|_| anyhow!("the timeout is out of range"))?),
         ..ScheduleActivity::default()
     }
     .into())

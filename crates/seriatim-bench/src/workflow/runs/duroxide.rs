@@ -1,4 +1,4 @@
-//! duroxide, an embedded durable runtime, with its SQLite provider and its own settings, but for its log.
+//! duroxide, an embedded durable runtime, with its SQLite provider and its default settings except for its log.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegis
 
 use crate::writers::Durable;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const RUN_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) struct Duroxide {
     runtime: Arc<Runtime>,
@@ -37,7 +37,7 @@ impl Duroxide {
                 ctx.schedule_activity("hello", name).await
             })
             .build();
-        // What it logs goes to standard output, which is ours, and takes time.
+        // Its log would go to the standard output of this program, and take time.
         let observability =
             ObservabilityConfig { log_level: "off".to_owned(), ..ObservabilityConfig::default() };
         let options = RuntimeOptions { observability, ..RuntimeOptions::default() };
@@ -57,9 +57,9 @@ impl Durable for Duroxide {
         let id = format!("hello-{number}");
         let failed = |error| anyhow!("duroxide: {error:?}");
         self.client.start_orchestration(id.as_str(), "hello", "Ada").await.map_err(failed)?;
-        match self.client.wait_for_orchestration(&id, PATIENCE).await.map_err(failed)? {
+        match self.client.wait_for_orchestration(&id, RUN_TIMEOUT).await.map_err(failed)? {
             OrchestrationStatus::Completed { output, .. } if output == "Hello, Ada!" => Ok(()),
-            other => bail!("the run ended otherwise: {other:?}"),
+            other => bail!("the run did not complete as expected: {other:?}"),
         }
     }
 }

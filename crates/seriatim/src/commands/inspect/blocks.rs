@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::target::Target;
 
-/// Block sequences: what comes next, and what was wasted.
+/// Block sequences: the next number, and how many are wasted.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -36,7 +36,7 @@ pub(super) struct Events {
     /// How many events at most.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
-    /// Goes on with what comes, until it is stopped. One line per event.
+    /// Follows the log: prints new events until the command is stopped, one line per event.
     #[arg(long, conflicts_with = "limit")]
     follow: bool,
     /// One JSON object per line.

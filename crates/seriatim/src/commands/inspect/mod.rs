@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::output::Listing;
 
-/// Looks at partitions, workspaces, sequences, events, records, series and blocks.
+/// Shows partitions, workspaces, sequences, events, records, series and blocks.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

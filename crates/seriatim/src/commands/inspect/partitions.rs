@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::target::Target;
 
-/// What each partition is doing.
+/// The state of each partition.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -10,7 +10,7 @@ use crate::error::CliError;
 use crate::output::or_dash;
 use crate::target::Target;
 
-/// Records of a workspace: all of a type, or the one that an id leads to.
+/// Records of a workspace: all of a type, or the one with an id.
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("which").required(true).args(["document", "id"]),
@@ -32,7 +32,7 @@ pub(super) struct Records {
     /// The record.
     #[arg(long)]
     id: Option<u64>,
-    /// Only those behind an id.
+    /// Only records after this id.
     #[arg(long, value_name = "ID", requires = "document")]
     after: Option<u64>,
     /// How many at most.

@@ -9,7 +9,7 @@ use crate::error::CliError;
 use crate::output::or_dash;
 use crate::target::Target;
 
-/// The sequences of a workspace: what comes next, and how many are left.
+/// The sequences of a workspace: the next number, and how many are left.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

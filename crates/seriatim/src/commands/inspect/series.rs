@@ -8,7 +8,7 @@ use crate::error::CliError;
 use crate::output::or_dash;
 use crate::target::Target;
 
-/// Series: what comes next, voids and raises.
+/// Series: the next number, voids and raises.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

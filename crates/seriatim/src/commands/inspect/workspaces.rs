@@ -9,7 +9,7 @@ use crate::error::CliError;
 use crate::output::or_dash;
 use crate::target::Target;
 
-/// Workspaces that are asked for at once.
+/// Workspaces per request.
 const PAGE: u32 = 1_000;
 
 /// The workspaces of an application.
@@ -22,7 +22,7 @@ pub(super) struct Workspaces {
     /// The application.
     #[arg(long)]
     app: String,
-    /// Only those behind an id.
+    /// Only workspaces after this id.
     #[arg(long, value_name = "ID")]
     after: Option<u64>,
     /// One JSON object per line.

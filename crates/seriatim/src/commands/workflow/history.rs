@@ -4,15 +4,15 @@ use clap::Args;
 use serde_json::Value;
 use seriatim_api::{HistoryEntry, WorkflowHistory};
 
-use super::Named;
+use super::WorkflowArgs;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::output::{Listing, Output};
 
-/// How many events the server is asked for at once.
+/// Events per request.
 const PAGE: u32 = 1_000;
 
-/// Shows the history of a run; with --json all of it, in the form that `seriatim replay` reads.
+/// Shows the history of a run; with --json the whole history, in the form that `seriatim replay` reads.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -20,7 +20,7 @@ Examples:
   seriatim workflow history order-7 --run 2 --json > order-7.json")]
 pub(super) struct History {
     #[command(flatten)]
-    named: Named,
+    named: WorkflowArgs,
     /// The number of the run [default: the newest].
     #[arg(long, value_name = "N")]
     run: Option<u64>,
@@ -55,13 +55,13 @@ fn row(entry: &HistoryEntry) -> Vec<String> {
     vec![event, at, what, operation, or_dash(&entry.name), or_dash(&response)]
 }
 
-/// The history of a run, of all its parts.
+/// The whole history of a run, read page by page.
 async fn whole_history(
     workflow: &seriatim_client::Workflow,
     run: Option<u64>,
 ) -> Result<WorkflowHistory, CliError> {
     let mut whole = workflow.history(run, None, PAGE).await?;
-    // The newest run may be another one by the next request.
+    // A newer run may start between two requests.
     let run = Some(whole.summary.run);
     while let Some(after) = whole.next.take() {
         let part = workflow.history(run, Some(after), PAGE).await?;

@@ -8,13 +8,13 @@ use crate::error::CliError;
 use crate::output::{Listing, or_dash};
 use crate::target::ServerTarget;
 
-/// How many the server is asked for at once.
+/// Workflows per request.
 const PAGE: u32 = 1_000;
 
 /// Lists workflows, each with its newest run.
 ///
-/// `stuck` lists running ones whose code could not continue when this server tried it; a server that has just started
-/// finds them one after the other.
+/// The status `stuck` lists running workflows whose code could not continue when this server tried it. A server that has just
+/// started finds them one after the other.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +22,7 @@ Examples:
   seriatim workflow list --status running --json
   seriatim workflow list --status stuck")]
 pub(super) struct List {
-    /// Only those that are: running, completed, failed, cancelled, terminated, timed_out, continued_as_new or stuck.
+    /// Only this status: running, completed, failed, cancelled, terminated, timed_out, continued_as_new or stuck.
     #[arg(long)]
     status: Option<String>,
     /// One JSON object per line.

@@ -14,9 +14,9 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::target::ServerTarget;
 
-/// Starts workflows of a running server, tells and asks them, and shows how they are.
+/// Starts workflows on a running server, sends them signals, queries and updates, and shows their state.
 ///
-/// What goes to a workflow and what comes from it is JSON: text has quotes of its own ('"Ada"').
+/// Inputs, answers and results are JSON: text needs its own quotes ('"Ada"').
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -64,14 +64,14 @@ impl Workflow {
 
 /// A workflow of a server, by its id.
 #[derive(Debug, Args)]
-struct Named {
+struct WorkflowArgs {
     /// The workflow's id.
     id: String,
     #[command(flatten)]
     server: ServerTarget,
 }
 
-impl Named {
+impl WorkflowArgs {
     fn workflow(&self, context: &Context) -> Result<seriatim_client::Workflow, CliError> {
         Ok(self.client(context)?.workflow(&self.id))
     }

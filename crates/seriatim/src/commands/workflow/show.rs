@@ -5,12 +5,12 @@ use serde_json::Value;
 use seriatim_api::Workflow;
 use seriatim_client::ClientError;
 
-use super::Named;
+use super::WorkflowArgs;
 use crate::context::Context;
 use crate::error::{CliError, Exit};
 use crate::output::Output;
 
-/// Shows how a workflow's newest run is: its result or failure, and what it waits for.
+/// Shows the state of a workflow's newest run: its result or failure, and what it waits for.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -18,7 +18,7 @@ Examples:
   seriatim workflow show order-7 --json")]
 pub(super) struct Show {
     #[command(flatten)]
-    named: Named,
+    named: WorkflowArgs,
     /// All of it as JSON.
     #[arg(long)]
     json: bool,
@@ -31,8 +31,8 @@ Examples:
   seriatim workflow wait order-7")]
 pub(super) struct Wait {
     #[command(flatten)]
-    named: Named,
-    /// The result is JSON always.
+    named: WorkflowArgs,
+    /// The result is always JSON.
     #[arg(long, hide = true)]
     json: bool,
 }

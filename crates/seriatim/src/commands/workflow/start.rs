@@ -14,8 +14,8 @@ use crate::target::ServerTarget;
 
 /// Starts a workflow, and prints its id.
 ///
-/// It is on disk when the id is printed, and is carried on until it ends. Durations are a number and a unit: 200ms, 30s,
-/// 15m, 12h, 7d.
+/// The workflow is on disk when the id is printed, and it runs until it ends, also after a crash. Durations are a number and a
+/// unit: 200ms, 30s, 15m, 12h, 7d.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -28,7 +28,7 @@ pub(super) struct Start {
     /// The name of its code.
     #[arg(value_name = "TYPE")]
     workflow_type: String,
-    /// Its id [default: one is made up].
+    /// Its id [default: the server makes one].
     #[arg(long)]
     id: Option<String>,
     /// Its argument.
@@ -37,22 +37,22 @@ pub(super) struct Start {
     /// The idempotency key: the same key gives the same run.
     #[arg(long, value_name = "IDEMPOTENCY_KEY")]
     key: Option<String>,
-    /// How long all of its runs may take together.
+    /// How long all its runs may take together.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     execution_timeout: Option<Duration>,
     /// How long one run may take.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     run_timeout: Option<Duration>,
-    /// How long from now it begins.
+    /// How long it waits before it begins.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     start_delay: Option<Duration>,
     /// Whether the id may be used again [default: allow-duplicate].
     #[arg(long, value_name = "POLICY")]
     id_reuse_policy: Option<Reuse>,
-    /// A note that is shown with it; may be given several times.
+    /// A note that is shown with the workflow; can be repeated.
     #[arg(long, value_name = "NAME=JSON", value_parser = note)]
     memo: Vec<(String, Value)>,
-    /// Gives this signal to an open run instead of starting one; a run that is started begins with it.
+    /// Sends this signal to the open run instead of starting one. If no run is open, the new run receives it.
     #[arg(long, value_name = "NAME")]
     signal: Option<String>,
     /// The signal's argument.
@@ -67,22 +67,22 @@ pub(super) struct Start {
     server: ServerTarget,
 }
 
-/// How a run that fails is tried again as a whole; not at all without one of these.
+/// How a failed run is retried as a whole. Without any of these flags it is not retried.
 #[derive(Debug, Args)]
 struct Retries {
-    /// Tries a run that fails again, up to this many attempts in all; 0 is no limit.
+    /// Retries a failed run, up to this many attempts in total; 0 means no limit.
     #[arg(long, value_name = "N")]
     retry_attempts: Option<u32>,
-    /// How long before the second attempt [default: 1s].
+    /// The wait before the second attempt [default: 1s].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     retry_interval: Option<Duration>,
-    /// Each later interval is the one before times this [default: 2].
+    /// Each later interval is the previous one times this [default: 2].
     #[arg(long, value_name = "FACTOR")]
     retry_backoff: Option<f64>,
     /// The longest interval [default: a hundred times the first].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     retry_interval_max: Option<Duration>,
-    /// An error type that is not tried again; may be given several times.
+    /// An error type that is not retried; can be repeated.
     #[arg(long, value_name = "TYPE")]
     not_retried: Vec<String>,
 }
@@ -119,12 +119,12 @@ impl Retries {
             && retry_backoff.is_none()
             && retry_interval_max.is_none()
             && not_retried.is_empty();
-        let usual = RetryPolicy::default();
+        let default = RetryPolicy::default();
         (!is_absent).then(|| RetryPolicy {
-            initial_interval: retry_interval.unwrap_or(usual.initial_interval),
-            backoff_coefficient: retry_backoff.unwrap_or(usual.backoff_coefficient),
+            initial_interval: retry_interval.unwrap_or(default.initial_interval),
+            backoff_coefficient: retry_backoff.unwrap_or(default.backoff_coefficient),
             maximum_interval: retry_interval_max,
-            maximum_attempts: retry_attempts.unwrap_or(usual.maximum_attempts),
+            maximum_attempts: retry_attempts.unwrap_or(default.maximum_attempts),
             non_retryable_error_types: not_retried,
         })
     }
@@ -157,10 +157,10 @@ impl Start {
             output.line(&started.id)?;
         }
         if !started.started {
-            eprintln!("seriatim: run {} was open, and got the signal", started.run_id);
+            eprintln!("seriatim: run {} was open and received the signal", started.run_id);
         }
         if started.repeated {
-            eprintln!("seriatim: done before, with the same key");
+            eprintln!("seriatim: done earlier, with the same key");
         }
         output.flush()
     }

@@ -1,4 +1,4 @@
-//! Storage that does next to nothing, so that what is measured is the sequencer.
+//! Storage that does almost nothing, so that only the sequencer is measured.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use seriatim_storage::{
 use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_types::{Epoch, Partition, PartitionOffset};
 
-/// A log that says that it has appended, and has nothing.
+/// A log that confirms appends and stores nothing.
 #[derive(Debug)]
 pub(super) struct NoLog;
 
@@ -51,7 +51,7 @@ impl LogBackend for NoLog {
     }
 }
 
-/// A store that is a hash map: the cheapest that remembers.
+/// A store that is a hash map: the cheapest that keeps values.
 #[derive(Debug, Default)]
 pub(super) struct HashStore {
     values: Mutex<HashMap<FixedKey, Bytes>>,
@@ -107,7 +107,7 @@ impl StoreBackend for HashStore {
     }
 }
 
-/// A store that forgets at once, so that a process's memory is the sequencer's.
+/// A store that keeps nothing, so that the memory of the process is that of the sequencer.
 #[derive(Debug)]
 pub(super) struct NoStore;
 

@@ -1,4 +1,4 @@
-//! A sequencer to be measured.
+//! The sequencer that is measured.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use seriatim_sequencer::{Busy, Definition, Event, Pin, Sealed, Sequence, builtin
 use seriatim_storage::{Log, Receipt, Store};
 use seriatim_types::{Partition, SequenceId, Timestamp, WorkspaceId, WorkspaceKind};
 
-use super::nothing::NoLog;
+use super::no_storage::NoLog;
 
 pub(crate) const KIND: WorkspaceKind = WorkspaceKind::new(1);
 const INVOICE: SequenceId = SequenceId::new(20);
 const PARTITION: Partition = Partition::new(1, 0);
 const BODY_BYTES: usize = 300;
 
-/// Two sequences of record ids, and a number of the application's own.
+/// Two sequences of record ids, and one sequence of the application.
 pub(crate) fn definition() -> anyhow::Result<Definition> {
     let mut sequences = builtin::record_sequences();
     sequences.push(Sequence::new(INVOICE, 1));
     Ok(Definition::new([(KIND, sequences)])?)
 }
 
-/// A sequencer on a log that does nothing.
+/// The sequencer that is measured, on a log that does nothing.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct Subject {
     pub(super) log: Log,
     pub(super) sequencer: Sequencer,
     /// Groups that had to wait for the flusher.
@@ -34,7 +34,7 @@ pub(super) struct Desk {
     body: Vec<u8>,
 }
 
-impl Desk {
+impl Subject {
     pub(super) async fn open(store: Store, options: Options) -> anyhow::Result<Self> {
         let log = Log::new(NoLog);
         let owner = log.take(PARTITION).await?;
@@ -48,7 +48,7 @@ impl Desk {
         self.body.clone()
     }
 
-    /// One event of a workspace, from loading to commit; waits where the sequencer says so.
+    /// Numbers one event of a workspace, from loading to commit; waits if the sequencer is busy.
     pub(super) async fn number(&mut self, workspace: WorkspaceId, event: &Event<'_>) -> anyhow::Result<()> {
         let pin = self.sequencer.load(KIND, workspace).await?;
         let sealed = match number_event(&mut self.sequencer, &pin, event) {
@@ -64,12 +64,12 @@ impl Desk {
     }
 }
 
-/// An event whose body is encoded and hashed.
+/// An event whose body is already encoded and hashed.
 pub(super) fn event(body: &[u8]) -> Event<'_> {
     Event::new(Timestamp::from_millis(1_767_225_600_000), body)
 }
 
-/// Group, begin, three draws, stage, seal. A function of its own, so that its instructions can be counted.
+/// Group, begin, three draws, stage, seal. A separate function, so that its instructions can be counted.
 #[inline(never)]
 pub(super) fn number_event(
     sequencer: &mut Sequencer,

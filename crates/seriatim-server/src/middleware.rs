@@ -1,4 +1,4 @@
-//! What every request passes: its id, who asks, how many at once, how long, and what if it panics.
+//! What happens to every request before and after its route: request id, access, limits, timeout, panics, metrics.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -18,53 +18,55 @@ use tower_service::Service as _;
 use tracing::Instrument as _;
 
 use crate::access;
-use crate::metrics::OneMore;
+use crate::metrics::GaugeGuard;
 use crate::problem::Problem;
 use crate::server::Api;
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Bytes of a request's id that a client may choose: it is written to the log.
+/// The longest request id that a client may choose: the id is written to the log.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// Answers requests of all connections.
 #[derive(Debug)]
-pub(crate) struct Front {
+pub(crate) struct Middleware {
     pub(crate) api: Api,
     pub(crate) router: Router,
     /// Whether only this machine can reach the server.
     pub(crate) loopback: bool,
     pub(crate) requests: Arc<Semaphore>,
     pub(crate) request_timeout: Duration,
-    /// Bytes of a request's head. What reads it takes heads up to this size, and perhaps larger ones.
+    /// The largest head of a request in bytes. hyper may accept larger ones, so the size is checked again here.
     pub(crate) header_bytes_max: usize,
-    /// The id of the next request that brings none; begins anywhere.
+    /// The id of the next request that has none; the first one is random.
     pub(crate) next_id: AtomicU64,
 }
 
-/// Whether a request takes as long as it takes.
-fn is_long(path: &str) -> bool {
+/// Whether a request has no timeout.
+fn has_no_timeout(path: &str) -> bool {
     matches!(path, "/v1/backup" | "/v1/doctor" | "/v1/unfence") || path.ends_with("/audit")
 }
 
-impl Front {
-    /// Answers a request. Whatever happens, there is an answer.
+impl Middleware {
+    /// Answers a request. There is always an answer, also after a panic.
     pub(crate) async fn answer(&self, mut request: Request<Incoming>) -> Response {
         let metrics = &self.api.http;
         let started = self.api.env.instant();
-        let id = self.id_of(&request);
+        let id = self.request_id(&request);
         let span = tracing::info_span!(
             target: "seriatim_server::request", "request",
             id = id.to_str().unwrap_or_default(), method = %request.method(), path = request.uri().path(),
         );
         let head = head_bytes(&request);
         request.headers_mut().insert(&REQUEST_ID, id.clone());
-        let answered =
-            AssertUnwindSafe(self.pass(request, head)).catch_unwind().instrument(span.clone()).await;
+        let answered = AssertUnwindSafe(self.check_and_route(request, head))
+            .catch_unwind()
+            .instrument(span.clone())
+            .await;
         let mut response = answered.unwrap_or_else(|panic| {
             metrics.panics.increment(1);
             let message = panic_text(&*panic);
-            tracing::error!(parent: &span, message, "a handler has panicked");
-            Problem::new(Code::Internal, "a defect: the server's log says more").into_response()
+            tracing::error!(parent: &span, message, "a request handler panicked");
+            Problem::new(Code::Internal, "a defect of the server: its log has the details").into_response()
         });
         response.headers_mut().insert(&REQUEST_ID, id);
         let took = started.elapsed();
@@ -77,12 +79,12 @@ impl Front {
         response
     }
 
-    /// Holds a request against tokens and limits, then lets the routes answer.
-    async fn pass(&self, request: Request<Incoming>, head: usize) -> Response {
+    /// Checks a request against tokens and limits, then calls its route.
+    async fn check_and_route(&self, request: Request<Incoming>, head: usize) -> Response {
         let max = self.header_bytes_max;
         if head > max {
             let text = format!(
-                "the head of the request has {head} bytes, and the server takes {max}: send less in headers and address"
+                "the head of the request has {head} bytes, but the server accepts at most {max}: use shorter headers or a shorter address"
             );
             let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
             return Problem::new(Code::TooLarge, text).with_status(status).into_response();
@@ -101,18 +103,18 @@ impl Front {
             Err(problem) => return problem.into_response(),
         }
         let path = request.uri().path();
-        // Whoever asks how the server is gets an answer, however busy it is.
+        // Requests about the server's health are answered even if the server is busy.
         let permit = match self.requests.try_acquire() {
             Ok(permit) => Some(permit),
             Err(_) if access::is_open(path) => None,
             Err(_) => {
                 self.api.http.shed.increment(1);
-                return Problem::busy("too many requests are under way; try again after a moment")
+                return Problem::busy("too many requests are in progress; try again after a moment")
                     .into_response();
             }
         };
-        let _in_flight = OneMore::new(&self.api.http.in_flight);
-        let (long, method) = (is_long(path), request.method().clone());
+        let _in_flight = GaugeGuard::new(&self.api.http.in_flight);
+        let (long, method) = (has_no_timeout(path), request.method().clone());
         let answer = self.router.clone().call(request);
         let answer =
             if long { Ok(answer.await) } else { self.api.env.timeout(self.request_timeout, answer).await };
@@ -132,14 +134,14 @@ impl Front {
             return Problem::new(Code::Unavailable, format!("there was no answer within {seconds} s"));
         }
         let text = format!(
-            "there was no answer within {seconds} s, and it is not known whether it happened: \
+            "there was no answer within {seconds} s, and it is not known whether the request was carried out: \
              repeat it with the same idempotency key"
         );
         Problem::new(Code::InDoubt, text)
     }
 
-    /// The id that the client has chosen, or a new one.
-    fn id_of(&self, request: &Request<Incoming>) -> HeaderValue {
+    /// The id that the client chose, or a new one.
+    fn request_id(&self, request: &Request<Incoming>) -> HeaderValue {
         let chosen = request.headers().get(&REQUEST_ID);
         let fine = |value: &&HeaderValue| value.len() <= REQUEST_ID_BYTES_MAX && value.to_str().is_ok();
         if let Some(chosen) = chosen.filter(fine) {
@@ -155,7 +157,7 @@ impl Front {
     }
 }
 
-/// Bytes of a request's head as it was sent, with the empty line at its end.
+/// The size of a request's head as it was sent, including the empty line at its end.
 fn head_bytes(request: &Request<Incoming>) -> usize {
     let address = request.uri().path_and_query().map_or(0, |address| address.as_str().len());
     let first = request.method().as_str().len() + address + "  HTTP/1.1\r\n".len();

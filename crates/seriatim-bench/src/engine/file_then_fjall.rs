@@ -1,4 +1,4 @@
-//! A bare file with plain fjall behind it: what a log with derived data costs when nobody does anything clever.
+//! A bare file, and plain fjall written in the background: the cost of a log with derived data in its simplest form.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use tokio::sync::mpsc;
 use crate::peer::{BareFile, PlainFjall};
 use crate::writers::Durable;
 
-/// Keys of one batch, and how long they wait at most: as the engine's flusher has it.
+/// Keys of one batch, and how long they wait at most: the same as in the engine's flusher.
 const FLUSH_AT: usize = 10_000;
 const FLUSH_INTERVAL: Duration = Duration::from_millis(500);
-/// Keys that may wait: as the engine's overlay has it.
+/// Keys that may wait: the same as in the engine's overlay.
 const WAITING_MAX: usize = 50_000;
-/// Keys that follow from one event: its place in the workspace's log, the id, the part, the record.
+/// Keys that are derived from one event: its place in the workspace's log, the id, the part, the record.
 const KEYS: usize = 4;
-/// Bytes of a key, its length included.
+/// Bytes of a key, including its length.
 const KEY_BYTES: usize = 28;
 /// Bytes of the four values.
 const VALUE_BYTES: [usize; KEYS] = [8, 11, 1, 295];
 
-/// Durable is what the file has; the same keys that the engine derives follow in batches.
+/// A write is durable when it is in the file. The keys that the engine would derive are written to fjall later, in batches.
 pub(super) struct FileThenFjall {
     file: BareFile,
     bytes: Vec<u8>,
@@ -38,8 +38,8 @@ impl FileThenFjall {
         let file = BareFile::create(&directory.join("file"))?;
         let fjall = PlainFjall::open(&directory.join("fjall"))?;
         let (queue, events) = mpsc::channel(WAITING_MAX / KEYS);
-        let writer = std::thread::Builder::new().name("behind".to_owned());
-        let writer = writer.spawn(move || drop(write_behind(&fjall, events)))?;
+        let writer = std::thread::Builder::new().name("fjall-writer".to_owned());
+        let writer = writer.spawn(move || drop(write_batches(&fjall, events)))?;
         Ok(Self { file, bytes, next: AtomicU64::new(0), queue: Some(queue), writer: Some(writer) })
     }
 }
@@ -59,13 +59,13 @@ impl Drop for FileThenFjall {
     fn drop(&mut self) {
         self.queue = None;
         if let Some(writer) = self.writer.take() {
-            // Whoever it failed has been told by the closed queue.
+            // If it failed, the writers got an error from the closed queue.
             let _ = writer.join();
         }
     }
 }
 
-fn write_behind(fjall: &PlainFjall, mut events: mpsc::Receiver<u64>) -> anyhow::Result<()> {
+fn write_batches(fjall: &PlainFjall, mut events: mpsc::Receiver<u64>) -> anyhow::Result<()> {
     let mut waiting = Vec::new();
     let mut last = Instant::now();
     while let Some(event) = events.blocking_recv() {

@@ -1,4 +1,4 @@
-//! Commands beside PostgreSQL: a counter row per tenant, and an insert with gaps.
+//! Commands compared with PostgreSQL: a counter row per tenant, and an insert with gaps.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) fn measure(
     runtime: &Runtime,
     contestants: &Contestants,
 ) -> anyhow::Result<Vec<Measure>> {
-    run.progress("beside PostgreSQL");
+    run.progress("compared with PostgreSQL");
     let directory = run.directory("postgres-")?;
     let seconds = run.pick(1, 3);
     let duration = Duration::from_millis(run.pick(300, 1_500));
@@ -58,7 +58,7 @@ pub(super) fn measure(
     Ok(figures.measures(&Ok([counted, spread, gappy])))
 }
 
-/// Ours, in the same rounds.
+/// Our figures, from the same rounds.
 struct Figures {
     name: String,
     hot: f64,
@@ -66,20 +66,20 @@ struct Figures {
 }
 
 impl Figures {
-    /// Beside the counter row of one tenant, those of many, and the insert with gaps.
+    /// Compared with the counter row of one tenant, those of many, and the insert with gaps.
     fn measures(&self, peer: &Result<[f64; 3], String>) -> Vec<Measure> {
         let figure = |place: usize| peer.as_ref().map(|found| found[place]).map_err(Clone::clone);
-        let beside = |name: &str, value: f64, what: &str, place: usize| {
+        let compare = |name: &str, value: f64, what: &str, place: usize| {
             let (measure, what) = (Measure::new(name, value, "1/s"), format!("{}, {what}", self.name));
             match figure(place) {
-                Ok(found) => measure.beside(what, found),
+                Ok(found) => measure.compared_with(what, found),
                 Err(reason) => measure.without(what, reason),
             }
         };
         vec![
-            beside(HOT, self.hot, "a counter row", 0).goal(Goal::RatioAtLeast(50.0)),
-            beside(THOUSAND, self.thousand, "1000 counter rows", 1),
-            beside(HOT, self.hot, "a gappy sequence", 2),
+            compare(HOT, self.hot, "a counter row", 0).goal(Goal::RatioAtLeast(50.0)),
+            compare(THOUSAND, self.thousand, "1000 counter rows", 1),
+            compare(HOT, self.hot, "a gappy sequence", 2),
         ]
     }
 }
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_cannot_be_had_is_said() {
+    fn a_peer_that_is_not_available_has_a_reason() {
         let figures = Figures { name: "PostgreSQL".to_owned(), hot: 1.0, thousand: 2.0 };
         let measures = figures.measures(&Err("not here".to_owned()));
         assert_eq!(measures.len(), 3);

@@ -1,4 +1,4 @@
-//! Commands beside the bare file: one hot workspace, a thousand and very many, with 1, 64 and 1,024 in flight.
+//! Commands compared with the bare file: one hot workspace, a thousand and very many, with 1, 64 and 1,024 in flight.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use anyhow::Context;
 use tokio::runtime::Runtime;
 
 use super::Contestants;
-use super::behind::FileThenFjall;
+use super::file_then_fjall::FileThenFjall;
 use crate::latency::Latencies;
 use crate::measure::{Goal, Measure};
 use crate::peer::BareFile;
@@ -31,7 +31,7 @@ pub(super) fn measure(
     let behind = directory.join("behind");
     std::fs::create_dir(&behind)?;
     let behind = Arc::new(Arc::new(FileThenFjall::create(&behind, contestants.event.clone())?));
-    // Long enough to see the flusher, and what it makes the store do.
+    // Long enough to include the flusher and the work of the store that it causes.
     let (count, duration) = (run.pick(3, 9), Duration::from_millis(run.pick(250, 1_500)));
     let mut measures = Vec::new();
     for in_flight in [1, 64, 1_024] {
@@ -48,7 +48,7 @@ pub(super) fn measure(
         let rates = Rates { in_flight, many_count: contestants.many_count, hot, thousand, many, bare };
         measures.extend(rates.measures());
     }
-    run.progress("commands, beside a file with fjall behind it");
+    run.progress("commands, compared with a file and fjall");
     let [hot, after] = rounds(
         count,
         [&mut || drive_settled(runtime, &contestants.hot, 64, duration), &mut || {
@@ -56,20 +56,21 @@ pub(super) fn measure(
         }],
     )?;
     let name = "one hot workspace, 64 in flight";
-    let rates = Measure::new(format!("commands, {name}"), rate(&hot), "1/s").beside(BEHIND, rate(&after));
+    let rates =
+        Measure::new(format!("commands, {name}"), rate(&hot), "1/s").compared_with(BEHIND, rate(&after));
     let slowest = Measure::new(format!("p99.9 of a command, {name}"), quantile(&hot, 0.999)?, "ms");
-    let slowest = slowest.beside(BEHIND, quantile(&after, 0.999)?).goal(Goal::RatioAtMost(1.0));
+    let slowest = slowest.compared_with(BEHIND, quantile(&after, 0.999)?).goal(Goal::RatioAtMost(1.0));
     measures.extend([rates, slowest]);
     Ok(measures)
 }
 
-/// What writers reached, and what was written to disk for it.
+/// The result of one round, and how many bytes were written to disk for it.
 struct Round {
     driven: Driven,
     disk_bytes: f64,
 }
 
-/// Lets writers write once nothing is left of those before them, and waits until nothing is left of these.
+/// Lets writers write after the work of earlier writers has ended, and waits until their own work has ended.
 fn drive_settled<D: Durable>(
     runtime: &Runtime,
     target: &Arc<D>,
@@ -83,14 +84,14 @@ fn drive_settled<D: Durable>(
     Ok(Round { driven, disk_bytes: disk_bytes()? - before })
 }
 
-/// Bytes that this process has sent to disks so far.
+/// Bytes that this process has written to disks so far.
 fn disk_bytes() -> anyhow::Result<f64> {
     let text = std::fs::read_to_string("/proc/self/io")?;
     let bytes = text.lines().find_map(|line| line.strip_prefix("write_bytes: "));
-    Ok(bytes.context("the system does not say what is written")?.parse()?)
+    Ok(bytes.context("the system does not report written bytes")?.parse()?)
 }
 
-/// What was reached with so many in flight.
+/// The results with this many commands in flight.
 struct Rates {
     in_flight: usize,
     many_count: u64,
@@ -104,28 +105,26 @@ impl Rates {
     fn measures(&self) -> Vec<Measure> {
         let Self { in_flight, many_count, hot, thousand, many, bare } = self;
         let name = |what: &str| format!("commands, {what}, {in_flight} in flight");
-        let beside_bare =
-            |what: &str, ours: &[Round]| Measure::new(name(what), rate(ours), "1/s").beside(PEER, rate(bare));
+        let with_bare = |what: &str, ours: &[Round]| {
+            Measure::new(name(what), rate(ours), "1/s").compared_with(PEER, rate(bare))
+        };
         let many_name = format!("{many_count} workspaces");
-        let mut measures = vec![
-            beside_bare(HOT, hot),
-            beside_bare("1000 workspaces", thousand),
-            beside_bare(&many_name, many),
-        ];
+        let mut measures =
+            vec![with_bare(HOT, hot), with_bare("1000 workspaces", thousand), with_bare(&many_name, many)];
         if *in_flight == 1 {
             return measures;
         }
         let (ratio_least, cpu_most_us) = if *in_flight == 64 { (0.7, 10.0) } else { (0.25, 8.0) };
-        measures[0] = beside_bare(HOT, hot).goal(Goal::RatioAtLeast(ratio_least));
+        measures[0] = with_bare(HOT, hot).goal(Goal::RatioAtLeast(ratio_least));
         let by_number = Measure::new(name(&format!("{many_name}, by their number")), rate(many), "1/s");
-        measures.push(by_number.beside(HOT, rate(hot)).goal(Goal::RatioAtLeast(0.8)));
+        measures.push(by_number.compared_with(HOT, rate(hot)).goal(Goal::RatioAtLeast(0.8)));
         let processor = format!("processor time of a command, {HOT}, {in_flight} in flight");
-        let processor = Measure::new(processor, cpu(hot), "µs").beside(PEER, cpu(bare));
+        let processor = Measure::new(processor, cpu(hot), "µs").compared_with(PEER, cpu(bare));
         measures.push(processor.goal(Goal::AtMost(cpu_most_us)));
         for (what, ours) in [(HOT, hot), (&*many_name, many)] {
             let written = format!("bytes to disk for a command, {what}, {in_flight} in flight");
             let written = Measure::new(written, disk_bytes_each(ours), "B");
-            measures.push(written.beside(PEER, disk_bytes_each(bare)));
+            measures.push(written.compared_with(PEER, disk_bytes_each(bare)));
         }
         measures
     }
@@ -139,13 +138,13 @@ fn cpu(rounds: &[Round]) -> f64 {
     median(&rounds.iter().map(|round| round.driven.cpu_us).collect::<Vec<_>>())
 }
 
-/// Over all rounds together: a store merges what it has now and then, not in each.
+/// Over all rounds together: a store merges its tables only in some rounds.
 fn disk_bytes_each(rounds: &[Round]) -> f64 {
     let written: f64 = rounds.iter().map(|round| round.disk_bytes).sum();
     written / rounds.iter().map(|round| round.driven.latencies.count()).sum::<f64>()
 }
 
-/// Over all rounds together: what is rare does not show in each.
+/// Over all rounds together: rare events do not happen in each round.
 fn quantile(rounds: &[Round], quantile: f64) -> anyhow::Result<f64> {
     let mut all = Latencies::new()?;
     for round in rounds {
@@ -154,7 +153,7 @@ fn quantile(rounds: &[Round], quantile: f64) -> anyhow::Result<f64> {
     Ok(all.quantile_ms(quantile))
 }
 
-/// The same bytes to the end of one file.
+/// Appends the same bytes to one file.
 struct SameBytes {
     file: BareFile,
     bytes: Vec<u8>,

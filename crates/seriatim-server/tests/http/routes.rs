@@ -1,83 +1,10 @@
-//! Every route over a real socket: good input and bad.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use std::fmt::Write as _;
-use std::time::Duration;
+//! Every route over a real socket, with valid and invalid input.
 
 use serde_json::{Value, json};
-use seriatim_engine::definition::shop;
-use seriatim_engine::{App, Engine, Options};
-use seriatim_env::{Env, Shutdown};
-use seriatim_server::{ServerOptions, serve};
-use seriatim_storage::memory::{MemoryLog, MemoryStore};
-use seriatim_storage::{Log, Store};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
-/// A server on a port of its own, in memory.
-struct Server {
-    address: std::net::SocketAddr,
-    stop: Shutdown,
-    served: seriatim_env::Task<std::io::Result<()>>,
-}
-
-struct Reply {
-    status: u16,
-    head: String,
-    body: Value,
-}
-
-impl Server {
-    async fn start() -> Self {
-        let env = Env::real();
-        let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
-        let apps = [seriatim_workflow_host::app().unwrap(), App::new(shop())];
-        let engine = Engine::open(env.clone(), log, store, apps, Options::default()).await.unwrap();
-        assert!(engine.wait_ready(Duration::from_secs(60)).await);
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (address, stop) = (listener.local_addr().unwrap(), Shutdown::new());
-        let served = env.spawn(serve(listener, engine, None, ServerOptions::default(), stop.clone()));
-        Self { address, stop, served }
-    }
-
-    /// One request on a connection of its own.
-    async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Option<&str>) -> Reply {
-        let mut request = format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n");
-        for (name, value) in headers {
-            write!(request, "{name}: {value}\r\n").unwrap();
-        }
-        if let Some(body) = body {
-            let length = body.len();
-            write!(request, "Content-Type: application/json\r\nContent-Length: {length}\r\n").unwrap();
-        }
-        request += "\r\n";
-        request += body.unwrap_or_default();
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).await.unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Reply { status, head: head.to_lowercase(), body: serde_json::from_str(body).unwrap_or(Value::Null) }
-    }
-
-    async fn get(&self, path: &str) -> Reply {
-        self.send("GET", path, &[], None).await
-    }
-
-    async fn post(&self, path: &str, body: &Value) -> Reply {
-        self.send("POST", path, &[], Some(&body.to_string())).await
-    }
-
-    async fn put(&self, path: &str, body: &Value) -> Reply {
-        self.send("PUT", path, &[], Some(&body.to_string())).await
-    }
-
-    async fn stop(self) {
-        self.stop.cancel();
-        self.served.await.unwrap().unwrap();
-    }
-}
+use crate::server::{Reply, Server, read_until};
 
 const FIRST_W: u64 = 322_680_000_131_072;
 
@@ -129,8 +56,8 @@ async fn an_invoice_has_its_number_and_can_be_read_in_every_way() {
     assert_eq!((&audit["count"], &audit["gaps"], &audit["complete"]), (&json!(1), &json!([]), &json!(true)));
     let who = server.get(&format!("{workspace}/sequences/InvoiceNumber/numbers/1")).await.body;
     assert_eq!(who, *event);
-    let nobody = server.get(&format!("{workspace}/sequences/InvoiceNumber/numbers/9")).await;
-    assert_eq!((nobody.status, &nobody.body["code"]), (404, &json!("not_found")));
+    let undrawn = server.get(&format!("{workspace}/sequences/InvoiceNumber/numbers/9")).await;
+    assert_eq!((undrawn.status, &undrawn.body["code"]), (404, &json!("not_found")));
     server.stop().await;
 }
 
@@ -165,7 +92,7 @@ async fn all_c_records_of_a_workspace_are_one_list() {
 }
 
 #[tokio::test]
-async fn an_order_is_a_document_tree_that_lives_in_its_event() {
+async fn an_order_is_a_document_tree_that_is_stored_in_its_event() {
     let server = Server::start().await;
     let (workspace, _) = shop_with_invoice(&server).await;
     let order = json!({"command": "PlaceOrder", "args": {"id": 1, "fields": {"note": "soon"}, "children": [
@@ -181,7 +108,7 @@ async fn an_order_is_a_document_tree_that_lives_in_its_event() {
 }
 
 #[tokio::test]
-async fn a_key_makes_a_command_happen_once_and_if_match_says_when() {
+async fn with_a_key_a_command_is_done_once_and_with_if_match_only_at_its_offset() {
     let server = Server::start().await;
     let (workspace, _) = shop_with_invoice(&server).await;
     let commands = format!("{workspace}/commands");
@@ -206,7 +133,7 @@ async fn a_key_makes_a_command_happen_once_and_if_match_says_when() {
 }
 
 #[tokio::test]
-async fn a_series_numbers_from_the_first_use() {
+async fn a_series_exists_from_its_first_use() {
     let server = Server::start().await;
     let first = server.send("POST", "/v1/series/acme.invoices/next", &[], None).await;
     assert_eq!(first.status, 201);
@@ -225,7 +152,7 @@ async fn a_series_numbers_from_the_first_use() {
     assert_eq!(hundred["text"], "INV-000100");
     let void = server.post("/v1/series/new/numbers/100/void", &json!({"reason": "misprint"})).await;
     assert_eq!(void.status, 201, "{}", void.body);
-    let raise = server.post("/v1/series/new/raise", &json!({"next": 200, "reason": "moved in"})).await;
+    let raise = server.post("/v1/series/new/raise", &json!({"next": 200, "reason": "import"})).await;
     assert_eq!(raise.status, 201, "{}", raise.body);
     let back = server.post("/v1/series/new/raise", &json!({"next": 5, "reason": "back"})).await;
     assert_eq!(back.status, 409, "{}", back.body);
@@ -241,7 +168,7 @@ async fn a_series_numbers_from_the_first_use() {
 }
 
 #[tokio::test]
-async fn blocks_are_contiguous_and_known_by_name() {
+async fn allocated_blocks_are_contiguous_and_have_names() {
     let server = Server::start().await;
     let settings = json!({"first": 1, "block_size": 100});
     assert_eq!(server.put("/v1/blocks/orders", &settings).await.status, 201);
@@ -257,7 +184,7 @@ async fn blocks_are_contiguous_and_known_by_name() {
 }
 
 #[tokio::test]
-async fn whatever_is_made_under_a_key_is_made_once() {
+async fn workspaces_and_blocks_are_created_once_per_key() {
     let server = Server::start().await;
     let once = async |path: &str, key: &str, body: Value| {
         let body = body.to_string();
@@ -292,7 +219,7 @@ async fn whatever_is_made_under_a_key_is_made_once() {
 }
 
 #[tokio::test]
-async fn bad_input_gets_a_problem_that_says_what_is_wrong() {
+async fn invalid_input_is_answered_with_a_problem_that_names_it() {
     let server = Server::start().await;
     let (workspace, _) = shop_with_invoice(&server).await;
     let commands = format!("{workspace}/commands");
@@ -344,7 +271,7 @@ async fn bad_input_gets_a_problem_that_says_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_server_says_how_it_is() {
+async fn health_and_partitions_are_reported() {
     let server = Server::start().await;
     assert_eq!(server.get("/livez").await.body["status"], "alive");
     assert_eq!(server.get("/readyz").await.body["status"], "ready");
@@ -356,24 +283,12 @@ async fn a_server_says_how_it_is() {
     server.stop().await;
 }
 
-/// Asks to follow a log.
+/// Requests a stream of a log.
 async fn follow(server: &Server, path: &str, headers: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let mut stream = server.connect().await;
     let head = format!("GET {path} HTTP/1.1\r\nHost: test\r\nAccept: text/event-stream\r\n{headers}\r\n");
     stream.write_all(head.as_bytes()).await.unwrap();
     stream
-}
-
-/// Reads until a text has come; panics where the connection ends before.
-async fn read_until(stream: &mut TcpStream, wanted: &str) -> String {
-    let mut text = String::new();
-    let mut bytes = [0; 4_096];
-    while !text.contains(wanted) {
-        let count = stream.read(&mut bytes).await.unwrap();
-        assert!(count > 0, "{wanted} did not come: {text}");
-        text += std::str::from_utf8(&bytes[..count]).unwrap();
-    }
-    text
 }
 
 #[tokio::test]
@@ -392,7 +307,7 @@ async fn a_log_is_followed_and_resumed_as_server_sent_events() {
     let text = read_until(&mut resumed, "id: 2\n").await;
     assert!(!text.contains("id: 1\n"), "{text}");
 
-    // Stopping ends both, and tells where to go on.
+    // A stop ends both streams, and each says where to resume.
     server.stop.cancel();
     read_until(&mut stream, "event: end\ndata: 3\n").await;
     read_until(&mut resumed, "event: end\ndata: 3\n").await;
