@@ -10,6 +10,7 @@ use crate::server::{Server, Setup, read_until};
 /// Method, path, body, and the expected status, code and detail.
 type Case<'a> = (&'a str, String, Option<Value>, u16, &'a str, &'a str);
 
+#[expect(clippy::print_stdout, reason = "it names the case if one fails")]
 async fn check(server: &Server, cases: impl IntoIterator<Item = Case<'_>>) {
     for (method, path, body, status, code, detail) in cases {
         let body = body.map(|body| body.to_string());
