@@ -81,7 +81,7 @@ pub fn doctor_report(report: &Report) -> DoctorReport {
     });
     DoctorReport {
         clean: report.is_clean(),
-        mended: report.is_mended(),
+        mended: report.is_repaired(),
         partitions: report.checked.partitions,
         events: report.checked.events,
         values: report.checked.values(),
