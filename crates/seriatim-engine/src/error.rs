@@ -183,7 +183,9 @@ pub enum SubmitError {
     #[error("{0}")]
     NotFound(String),
     /// The workspace has another last event than the command expected.
-    #[error("workspace {workspace} is at offset {found}, not {expected}: read it again and repeat the command")]
+    #[error(
+        "workspace {workspace} is at offset {found}, not {expected}: read it again and repeat the command"
+    )]
     Moved {
         /// The workspace.
         workspace: WorkspaceId,

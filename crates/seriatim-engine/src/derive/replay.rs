@@ -96,7 +96,9 @@ pub(crate) enum ReplayError {
     #[error("the numbers of workspace {workspace} are damaged: {problem}")]
     BadNumbers { workspace: WorkspaceId, problem: BadValue },
     /// The stored numbers of a workspace include an event at or after the end of the replay.
-    #[error("the stored numbers of workspace {workspace} include event {folded}, but the replay ends at {to}")]
+    #[error(
+        "the stored numbers of workspace {workspace} include event {folded}, but the replay ends at {to}"
+    )]
     Folded { workspace: WorkspaceId, folded: PartitionOffset, to: PartitionOffset },
     #[error("event {at}: {fault}")]
     Event { at: PartitionOffset, fault: Fault },

@@ -228,7 +228,11 @@ mod tests {
             let folded = folded.and_then(PartitionOffset::new);
             assert_eq!(state.skip(partition(), WORKSPACE, folded), skip, "{folded:?}");
         }
-        assert_eq!(state.skip(partition(), WorkspaceId::new(600), None), 0, "it was created after the restores");
+        assert_eq!(
+            state.skip(partition(), WorkspaceId::new(600), None),
+            0,
+            "it was created after the restores"
+        );
         assert_eq!(
             (state.blocks_skip(0), state.blocks_skip(1), state.blocks_skip(2), state.blocks_skip(9)),
             (107, 7, 0, 0)

@@ -190,7 +190,9 @@ impl Progress {
             }
             return Ok(PartitionOffset::FIRST);
         };
-        let kept = decode_offset(&kept).map_err(|problem| format!("the projector's stored offset {} cannot be read: {problem}", self.key))?;
+        let kept = decode_offset(&kept).map_err(|problem| {
+            format!("the projector's stored offset {} cannot be read: {problem}", self.key)
+        })?;
         if kept > tail {
             // The log has lost events or was replaced. No event after its present end has been delivered.
             tracing::warn!(%partition, projector = name, offset = %kept, %tail, "the asynchronous projector's offset is beyond the end of the log: it continues at the end of the log");
@@ -226,7 +228,8 @@ async fn take_page(
         let projected = Projected { place, event: &event, schema: &shared.derivation.schema };
         // A panic of the application's code counts as an error: the event is delivered again.
         let taken = AssertUnwindSafe(projector.take(projected)).catch_unwind().await;
-        let taken = taken.unwrap_or_else(|panic| Err(format!("the projector panicked: {}", panic_text(&*panic))));
+        let taken =
+            taken.unwrap_or_else(|panic| Err(format!("the projector panicked: {}", panic_text(&*panic))));
         taken.map_err(|reason| format!("event {offset}: {reason}"))?;
         *next = offset.next().unwrap_or(offset);
     }

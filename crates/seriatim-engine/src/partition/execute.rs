@@ -57,9 +57,9 @@ impl From<CommandError> for SubmitError {
             CommandError::Draw(error) => Self::Draw(error),
             CommandError::Damaged { key, problem } => damaged(key, problem),
             CommandError::BadRow(bad) => Self::BadRow(bad),
-            CommandError::Unread => {
-                Self::Request(RequestError::Refused("the command's code must return an error of its context and not ignore it".into()))
-            }
+            CommandError::Unread => Self::Request(RequestError::Refused(
+                "the command's code must return an error of its context and not ignore it".into(),
+            )),
         }
     }
 }

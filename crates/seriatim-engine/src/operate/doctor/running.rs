@@ -60,9 +60,9 @@ async fn look(
     let tail = examination.tail().await?;
     examination.derive(tail, report, tell).await?;
     let held = handle.hold().await.map_err(DoctorError::NotHeld)?;
-    let mended = report.written + report.removed;
+    let before = report.written + report.removed;
     let result = examination.run(treatment, report, tell).await;
-    if report.written + report.removed > mended {
+    if report.written + report.removed > before {
         held.recover().await;
         handle.wait_ready().await.map_err(DoctorError::NotHeld)?;
     }
