@@ -1,4 +1,4 @@
-//! An accepted definition: names have numbers for ever.
+//! An accepted definition: each name has a permanent number.
 
 use serde::{Deserialize, Serialize};
 use seriatim_types::ApplicationId;
@@ -6,20 +6,21 @@ use seriatim_types::ApplicationId;
 use super::accepting::accept;
 use super::{Application, DefinitionError, FieldDefinition, FieldId, Place, SequenceDefinition, TypeId};
 
-/// An application whose names have numbers for ever, those of names that it has no more included.
+/// An application whose names have permanent numbers. A name that the application no longer has is retired and keeps its
+/// number.
 ///
 /// The registry stores it as JSON. Accepting the same application again gives an equal value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
     pub(super) id: u32,
     pub(super) application: Application,
-    /// Ascending by id, and dense, as all of these.
+    /// Ascending by id, without gaps, like the next two lists.
     pub(super) documents: Vec<AcceptedDocument>,
     pub(super) sequences: Vec<AcceptedSequence>,
     pub(super) kinds: Vec<AcceptedKind>,
 }
 
-/// A document, with the shape that it had last.
+/// A document, as it was last defined.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AcceptedDocument {
     pub(super) id: TypeId,
@@ -33,7 +34,7 @@ pub(super) struct AcceptedDocument {
     pub(super) fields: Vec<AcceptedField>,
 }
 
-/// A field, with the shape that it had last.
+/// A field, as it was last defined.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AcceptedField {
     pub(super) id: FieldId,
@@ -42,7 +43,7 @@ pub(super) struct AcceptedField {
     pub(super) shape: FieldDefinition,
 }
 
-/// A sequence, with the shape that it had last.
+/// A sequence, as it was last defined.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AcceptedSequence {
     pub(super) id: u16,
@@ -58,17 +59,18 @@ pub(super) struct AcceptedKind {
     pub(super) name: String,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) retired: bool,
-    /// Every sequence of the application's own that it ever had, ascending.
+    /// Every sequence that it ever had, without the built-in ones, ascending.
     pub(super) sequences: Vec<u16>,
 }
 
 impl Accepted {
-    /// Accepts an application for the first time, or after `previous`. New names get the next numbers; names that are
-    /// no more are retired and keep theirs.
+    /// Accepts an application for the first time, or as a change of `previous`. New names get the next numbers. Names of
+    /// `previous` that the application no longer has are retired and keep their numbers.
     ///
     /// # Errors
     ///
-    /// [`DefinitionError`] names the first thing that is wrong, or that contradicts what may be stored.
+    /// [`DefinitionError`]: the first thing that is wrong, or that contradicts data that may be stored. `previous` remains
+    /// valid.
     pub fn accept(
         previous: Option<&Self>,
         id: ApplicationId,
@@ -77,13 +79,13 @@ impl Accepted {
         accept(previous, id, application)
     }
 
-    /// Whether this is what is accepted already, so that there is nothing new to accept.
+    /// Whether this application is the one that is accepted already.
     #[must_use]
     pub fn is_same(&self, application: &Application) -> bool {
         self.application == *application
     }
 
-    /// The application, as it was written last.
+    /// The application, as it was last accepted.
     #[must_use]
     pub fn application(&self) -> &Application {
         &self.application

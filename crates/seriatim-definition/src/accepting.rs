@@ -1,4 +1,4 @@
-//! Accepting a definition: new names get the next numbers, and what data may be stored by cannot change.
+//! Accepts a definition. New names get the next numbers. A change that contradicts data that may be stored is refused.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::{
     Place, SequenceDefinition, Subject, TypeId, changes, compile, ranges,
 };
 
-/// Accepts an application for the first time, or after `previous`.
+/// Accepts an application for the first time, or as a change of `previous`.
 pub(super) fn accept(
     previous: Option<&Accepted>,
     id: ApplicationId,
@@ -45,14 +45,14 @@ pub(super) fn accept(
         accept_kind(&mut accepted, &contents, kind)?;
     }
     if let Err(error) = compile::sequencer(&accepted) {
-        // By itself the application is sound, so that a retired sequence must be in the way.
-        return Err(meets_retired(&accepted, &error));
+        // The application has passed its own check, so the conflict is with a retired sequence.
+        return Err(conflict_with_retired(&accepted, &error));
     }
     check_size(&accepted)?;
     Ok(accepted)
 }
 
-/// That the registry can store it.
+/// Checks that the registry can store it.
 fn check_size(accepted: &Accepted) -> Result<(), DefinitionError> {
     let found = serde_json::to_vec(accepted).map_or(usize::MAX, |json| json.len());
     if found <= ACCEPTED_BYTES_MAX {
@@ -62,7 +62,10 @@ fn check_size(accepted: &Accepted) -> Result<(), DefinitionError> {
     Err(Fault::too_many(subject, "", what, found, ACCEPTED_BYTES_MAX).into_error(None))
 }
 
-fn meets_retired(accepted: &Accepted, error: &seriatim_sequencer::DefinitionError) -> DefinitionError {
+fn conflict_with_retired(
+    accepted: &Accepted,
+    error: &seriatim_sequencer::DefinitionError,
+) -> DefinitionError {
     let name_of = |id: SequenceId| {
         let found = accepted.sequences.iter().find(|sequence| sequence.id == id.get());
         found.map_or_else(|| id.to_string(), |sequence| sequence.shape.name.clone())
@@ -71,7 +74,7 @@ fn meets_retired(accepted: &Accepted, error: &seriatim_sequencer::DefinitionErro
     DefinitionError::changed(Subject::Sequence(name_of(sequence)), problem)
 }
 
-/// The previous state under the new application, with every name retired until it is found again.
+/// The previous state with the new application and every name retired. Accepting a name makes it current again.
 fn retired(previous: &Accepted, application: &Application) -> Accepted {
     let mut accepted = Accepted { application: application.clone(), ..previous.clone() };
     accepted.documents.iter_mut().for_each(|document| document.retired = true);
@@ -135,8 +138,8 @@ fn next_singleton(known: &[AcceptedDocument], subject: impl Fn() -> Subject) -> 
         return Ok(next);
     }
     let problem = format!(
-        "an application has at most {SINGLETONS_MAX} singletons, those that it has no more included: use a document \
-         that is none"
+        "an application has at most {SINGLETONS_MAX} singletons, retired ones included: use a document that is not \
+         a singleton"
     );
     Err(DefinitionError::Exhausted { subject: subject(), problem })
 }
@@ -198,14 +201,14 @@ fn accept_kind<'a>(
     Ok(())
 }
 
-/// The number for a new name: ascending, never one that was given before.
+/// The number of a new name: the one after the last, so that no number is assigned twice.
 fn next_id(last: Option<u16>, first: u16, subject: impl Fn() -> Subject) -> Result<u16, DefinitionError> {
     match last {
         None => Ok(first),
         Some(last) => last.checked_add(1).ok_or_else(|| DefinitionError::Exhausted {
             subject: subject(),
             problem: format!(
-                "all {} numbers for such names have been given: reuse an earlier name",
+                "all {} numbers for such names are assigned: use an earlier name again",
                 u16::MAX
             ),
         }),

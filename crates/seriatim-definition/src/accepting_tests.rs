@@ -1,4 +1,4 @@
-//! Which changes are accepted, which are refused and why; and that numbers stay.
+//! Which changes are accepted, which are refused and why. Numbers never change.
 
 use proptest::prelude::*;
 use seriatim_types::ErrorKind;
@@ -17,7 +17,7 @@ fn after(first: &Application, second: &Application) -> Result<Accepted, Definiti
     Accepted::accept(Some(&first), ID, second)
 }
 
-/// What the second is refused for after the first.
+/// The message with which the second is refused after the first.
 fn refused(first: &str, second: &str) -> String {
     let error = after(&read(first), &read(second)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
@@ -39,18 +39,18 @@ fn what_contradicts_stored_data_is_refused_with_the_reason() {
         (
             "[sequences.S]\nfirst = 1",
             "[sequences.S]\nfirst = 2",
-            "sequence S: it begins at 1 and cannot begin at 2: workspaces may have drawn from it; raise them instead",
+            "sequence S: it begins at 1 and cannot begin at 2, because workspaces may have drawn from it: raise the sequence instead",
         ),
         (
             "[sequences.S]\nlast = 9",
             "[sequences.S]\nlast = 8",
-            "sequence S: its ranges were 1 to 9 and cannot become 1 to 8: they may only grow behind the last number",
+            "sequence S: its ranges were 1 to 9 and cannot become 1 to 8: add numbers after the last one only",
         ),
         (
             "[sequences.S]\nranges = [[1, 2], [5, 9]]",
             "[sequences.S]\nranges = [[1, 3], [5, 9]]",
-            "sequence S: its ranges were 1 to 2, 5 to 9 and cannot become 1 to 3, 5 to 9: they may only grow behind \
-             the last number",
+            "sequence S: its ranges were 1 to 2, 5 to 9 and cannot become 1 to 3, 5 to 9: add numbers after the last \
+             one only",
         ),
         (
             "[documents.D]\nkind = \"C\"",
@@ -70,12 +70,12 @@ fn what_contradicts_stored_data_is_refused_with_the_reason() {
         (
             "[documents.D]\nkind = \"C\"\n[documents.E]\nkind = \"C\"",
             "[documents.D]\nkind = \"C\"\n[documents.E]\nparent = \"D\"",
-            "document E: it stands by itself and cannot become a child record of D: give the new one another name",
+            "document E: it is a root document and cannot become a child record of D: give the new one another name",
         ),
         (
             "[documents.D]\nkind = \"C\"\n[documents.E]\nparent = \"D\"",
             "[documents.D]\nkind = \"C\"\n[documents.E]\nkind = \"C\"",
-            "document E: it is a child record of D and cannot stand by itself: give the new document another name",
+            "document E: it is a child record of D and cannot become a root document: give the new document another name",
         ),
         (
             "[documents.D]\nkind = \"C\"\n[documents.F]\nkind = \"C\"\n[documents.E]\nparent = \"D\"",
@@ -111,22 +111,22 @@ fn what_stored_fields_contradict_is_refused_with_the_reason() {
         (
             "fields.f = { draw = \"S\" }",
             "fields.f = \"integer\"",
-            "it is drawn from S and cannot be written by hand: give the new field another name",
+            "it is drawn from S and cannot be set by requests: give the new field another name",
         ),
         (
             "fields.f = \"integer\"",
             "fields.f = { draw = \"S\" }",
-            "it was written by hand and cannot be drawn from S: give the new field another name",
+            "it is set by requests and cannot be drawn from S: give the new field another name",
         ),
         (
             "fields.f = \"text\"",
             "fields.f = { type = \"text\", required = true }",
-            "it was not required, and stored records may lack it: leave required out",
+            "it was not required, and stored records may not have it: remove required",
         ),
         (
             "",
             "fields.f = { type = \"text\", required = true }",
-            "it is new and required, but stored records lack it: leave required out",
+            "it is new and required, but stored records do not have it: remove required",
         ),
     ];
     for (first, second, message) in table {
@@ -146,15 +146,15 @@ fn what_is_fixed_for_an_application_is_refused_with_the_reason() {
     name.name = "mall".to_owned();
     let table = [
         (partitions, "it has 4 partitions and cannot have 1: workspaces cannot move between partitions"),
-        (records, "its record scheme is split and cannot become single: ids could come twice"),
-        (name, "it is called shop and cannot become mall: define another application"),
+        (records, "its record scheme is split and cannot become single: an id could be drawn twice"),
+        (name, "its name is shop and cannot become mall: define another application"),
     ];
     for (second, message) in table {
         assert_eq!(after(&first, &second).unwrap_err().to_string(), format!("application: {message}"));
     }
     let accepted = Accepted::accept(None, ID, &first).unwrap();
     let error = Accepted::accept(Some(&accepted), ApplicationId::new(8), &first).unwrap_err();
-    assert_eq!(error.to_string(), "application: it has the number 9 and cannot become 8");
+    assert_eq!(error.to_string(), "application: its number is 9 and cannot become 8");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn what_only_adds_is_accepted() {
 }
 
 #[test]
-fn a_name_that_comes_back_has_its_number_and_must_have_its_shape() {
+fn a_name_that_is_defined_again_has_its_number_and_must_have_its_shape() {
     let with = |more: &str| read(&format!("[documents.A]\nkind = \"W\"\n{more}"));
     let settings =
         "[documents.S]\nkind = \"C\"\nsingleton = true\nfields.x = { type = \"text\", required = true }";
@@ -203,13 +203,13 @@ fn a_name_that_comes_back_has_its_number_and_must_have_its_shape() {
 }
 
 #[test]
-fn a_field_that_comes_back_cannot_be_required() {
+fn a_field_that_is_defined_again_cannot_be_required() {
     let with = |field: &str| read(&format!("[documents.D]\nkind = \"W\"\nfields.g = \"text\"\n{field}"));
     let required = "fields.f = { type = \"text\", required = true }";
     let first = Accepted::accept(None, ID, &with(required)).unwrap();
     let second = Accepted::accept(Some(&first), ID, &with("")).unwrap();
     let error = Accepted::accept(Some(&second), ID, &with(required)).unwrap_err();
-    assert!(error.to_string().ends_with("stored records may lack it: leave required out"), "{error}");
+    assert!(error.to_string().ends_with("stored records may not have it: remove required"), "{error}");
     let third = Accepted::accept(Some(&second), ID, &with("fields.f = \"text\"")).unwrap();
     let schema = Schema::new(&third).unwrap();
     assert_eq!(schema.documents()[0].field("f").unwrap().id, FieldId::new(2));
@@ -225,18 +225,18 @@ fn a_kind_keeps_the_sequences_that_it_ever_had() {
     assert_eq!(kind.sequences().len(), 2);
     assert_eq!(schema.sequences().kind(kind.id).unwrap().sequences().len(), 3);
 
-    // Another sequence of its space would give its numbers again.
+    // Another sequence of the same space could give the same numbers again.
     let other = "[sequences.T]\nspace = \"n\"\n[commands.Do]\nsequences = [\"T\"]";
     let error = Accepted::accept(Some(&second), ID, &read(other)).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "sequence T: it shares a space with sequence S, and both could give 1: keep their ranges apart"
+        "sequence T: it shares a space with sequence S, and both could give 1: choose ranges that do not overlap"
     );
     assert_eq!(error.kind(), ErrorKind::Conflict);
 }
 
 #[test]
-fn singletons_run_out_for_ever() {
+fn ids_of_retired_singletons_are_not_used_again() {
     let many = |prefix: &str| {
         let singletons =
             (0..300).map(|number| format!("[documents.{prefix}{number}]\nkind = \"C\"\nsingleton = true"));
@@ -247,8 +247,8 @@ fn singletons_run_out_for_ever() {
     assert_eq!(error.kind(), ErrorKind::Exhausted);
     assert_eq!(
         error.to_string(),
-        "document b212: an application has at most 512 singletons, those that it has no more included: use a document \
-         that is none"
+        "document b212: an application has at most 512 singletons, retired ones included: use a document that is \
+         not a singleton"
     );
 }
 
@@ -312,7 +312,7 @@ fn numbers(accepted: &Accepted) -> BTreeMap<String, u64> {
 
 proptest! {
     #[test]
-    fn accepting_is_stable_and_numbers_stay(applications in proptest::collection::vec(any_application(), 1..6)) {
+    fn accepting_is_stable_and_numbers_do_not_change(applications in proptest::collection::vec(any_application(), 1..6)) {
         let mut accepted: Option<Accepted> = None;
         for application in &applications {
             let next = Accepted::accept(accepted.as_ref(), ID, application).unwrap();

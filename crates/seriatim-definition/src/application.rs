@@ -1,4 +1,4 @@
-//! An application, as a user writes it.
+//! An application as a user writes it.
 
 use serde::{Deserialize, Serialize};
 use seriatim_types::PartitionCount;
@@ -8,17 +8,17 @@ use super::{
     SequenceDefinition, check, text,
 };
 
-/// An application, as a user writes it: names only.
+/// An application as a user writes it. It has names only; accepting it assigns numbers.
 ///
-/// Made by [`Application::from_toml`] or [`Application::builder`], both of which check it.
+/// [`Application::from_toml`] and [`ApplicationBuilder::build`] return applications that have been checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Application {
     /// Its name.
     pub name: String,
-    /// Over how many partitions its workspaces are spread, for ever.
+    /// The number of partitions that its workspaces are distributed over. It can never be changed.
     #[serde(with = "partition_count")]
     pub partitions: PartitionCount,
-    /// Which sequences ids of records are drawn from, for ever.
+    /// The sequences that ids of records are drawn from. They can never be changed.
     #[serde(default)]
     pub records: RecordScheme,
     /// Documents and child records.
@@ -34,7 +34,7 @@ pub struct Application {
     pub commands: Vec<CommandDefinition>,
 }
 
-/// Which sequences ids of records are drawn from.
+/// The sequences that ids of records are drawn from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RecordScheme {
@@ -64,26 +64,26 @@ impl Application {
     ///
     /// # Errors
     ///
-    /// [`DefinitionError`] names the first thing that is wrong, with its line and column.
+    /// [`DefinitionError`]: the first thing that is wrong, with its line and column.
     pub fn from_toml(text: &str) -> Result<Self, DefinitionError> {
         text::read(text)
     }
 
-    /// Checks that the application is whole and does not contradict itself.
+    /// Checks that the application is complete and does not contradict itself.
     ///
     /// # Errors
     ///
-    /// [`DefinitionError`] names the first thing that is wrong.
+    /// [`DefinitionError`]: the first thing that is wrong.
     pub fn check(&self) -> Result<(), DefinitionError> {
         check::check(self).map_err(|fault| fault.into_error(None))
     }
 
-    /// How many fields all its documents have.
+    /// The number of fields of all its documents.
     pub(super) fn fields(&self) -> usize {
         self.documents.iter().map(|document| document.fields.len()).sum()
     }
 
-    /// How many of its documents are singletons.
+    /// The number of its documents that are singletons.
     pub(super) fn singletons(&self) -> usize {
         let singleton = |it: &&DocumentDefinition| matches!(it.place, Place::Root { singleton: true, .. });
         self.documents.iter().filter(singleton).count()

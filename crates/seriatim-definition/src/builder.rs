@@ -30,7 +30,7 @@ use super::{
 #[derive(Debug, Clone)]
 pub struct ApplicationBuilder {
     application: Application,
-    /// Known to be more than zero only when the application is built.
+    /// Zero until it is set; `build` checks it.
     partitions: u16,
 }
 
@@ -48,14 +48,15 @@ impl ApplicationBuilder {
         Self { application, partitions: 0 }
     }
 
-    /// Over how many partitions its workspaces are spread. It must be said, because it can never be changed.
+    /// The number of partitions that its workspaces are distributed over. It has no default, because it can never be
+    /// changed.
     #[must_use]
     pub fn partitions(mut self, count: u16) -> Self {
         self.partitions = count;
         self
     }
 
-    /// Which sequences ids of records are drawn from; split unless told.
+    /// The sequences that ids of records are drawn from. The default is [`RecordScheme::Split`].
     #[must_use]
     pub fn records(mut self, scheme: RecordScheme) -> Self {
         self.application.records = scheme;
@@ -90,11 +91,11 @@ impl ApplicationBuilder {
         self
     }
 
-    /// The application, checked.
+    /// Checks the application and returns it.
     ///
     /// # Errors
     ///
-    /// [`DefinitionError`] names the first thing that is wrong.
+    /// [`DefinitionError`]: the first thing that is wrong.
     pub fn build(mut self) -> Result<Application, DefinitionError> {
         let count = PartitionCount::new(self.partitions);
         let count = count.ok_or_else(|| check::partitions_fault().into_error(None))?;

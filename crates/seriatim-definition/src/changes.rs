@@ -1,4 +1,4 @@
-//! Which changes of an accepted definition contradict data that may be stored.
+//! Which changes of an accepted definition are refused, because data may be stored that they contradict.
 
 use seriatim_types::ApplicationId;
 
@@ -15,16 +15,16 @@ pub(super) fn field(document: &str, field: &str) -> Subject {
     Subject::Field { document: document.to_owned(), field: field.to_owned() }
 }
 
-/// What is fixed for a whole application.
+/// Refuses changes of what is fixed for a whole application.
 pub(super) fn of_application(previous: &Accepted, id: ApplicationId, application: &Application) -> Allowed {
     let was = &previous.application;
     let refuse = |problem| Err(DefinitionError::changed(Subject::Application, problem));
     if previous.id() != id {
-        return refuse(format!("it has the number {} and cannot become {id}", previous.id()));
+        return refuse(format!("its number is {} and cannot become {id}", previous.id()));
     }
     if was.name != application.name {
         return refuse(format!(
-            "it is called {} and cannot become {}: define another application",
+            "its name is {} and cannot become {}: define another application",
             was.name, application.name
         ));
     }
@@ -37,19 +37,20 @@ pub(super) fn of_application(previous: &Accepted, id: ApplicationId, application
     }
     if was.records != application.records {
         return refuse(format!(
-            "its record scheme is {} and cannot become {}: ids could come twice",
+            "its record scheme is {} and cannot become {}: an id could be drawn twice",
             was.records, application.records
         ));
     }
     Ok(())
 }
 
-/// The first number stays, and ranges only grow at the end: otherwise a number could come twice or be left out.
+/// The first number does not change, and ranges grow only at the end. Otherwise a number could be drawn twice or be
+/// skipped.
 pub(super) fn of_sequence(was: &SequenceDefinition, sequence: &SequenceDefinition) -> Allowed {
     let refuse = |problem| Err(DefinitionError::changed(Subject::Sequence(sequence.name.clone()), problem));
     if was.first != sequence.first {
         return refuse(format!(
-            "it begins at {} and cannot begin at {}: workspaces may have drawn from it; raise them instead",
+            "it begins at {} and cannot begin at {}, because workspaces may have drawn from it: raise the sequence instead",
             was.first, sequence.first
         ));
     }
@@ -62,7 +63,7 @@ pub(super) fn of_sequence(was: &SequenceDefinition, sequence: &SequenceDefinitio
         return Ok(());
     }
     refuse(format!(
-        "its ranges were {} and cannot become {}: they may only grow behind the last number",
+        "its ranges were {} and cannot become {}: add numbers after the last one only",
         Ranges(&was.ranges),
         Ranges(ranges)
     ))
@@ -80,7 +81,7 @@ impl std::fmt::Display for Ranges<'_> {
     }
 }
 
-/// A document keeps its kind and its parent, and stays a singleton or none.
+/// The kind and the parent of a document do not change, nor whether it is a singleton.
 pub(super) fn of_place(was: &Place, document: &DocumentDefinition) -> Allowed {
     let subject = Subject::Document(document.name.clone());
     let refuse = |problem| Err(DefinitionError::changed(subject, problem));
@@ -98,10 +99,10 @@ pub(super) fn of_place(was: &Place, document: &DocumentDefinition) -> Allowed {
         ),
         (Place::Root { .. }, Place::Root { .. }) => Ok(()),
         (Place::Root { .. }, Place::Child { parent }) => refuse(format!(
-            "it stands by itself and cannot become a child record of {parent}: give the new one another name"
+            "it is a root document and cannot become a child record of {parent}: give the new one another name"
         )),
         (Place::Child { parent }, Place::Root { .. }) => refuse(format!(
-            "it is a child record of {parent} and cannot stand by itself: give the new document another name"
+            "it is a child record of {parent} and cannot become a root document: give the new document another name"
         )),
         (Place::Child { parent: was }, Place::Child { parent }) if was != parent => refuse(format!(
             "it is a child record of {was} and cannot become one of {parent}: give the new one another name"
@@ -110,13 +111,13 @@ pub(super) fn of_place(was: &Place, document: &DocumentDefinition) -> Allowed {
     }
 }
 
-/// A field of a document that was accepted before keeps its type and its sequence, and cannot be demanded of records
-/// that may be stored without it.
+/// The type and the sequence of a field do not change, if its document was accepted before. A field cannot become
+/// required, because records may be stored without it.
 pub(super) fn of_field(document: &str, was: Option<&AcceptedField>, now: &FieldDefinition) -> Allowed {
     let refuse = |problem| Err(DefinitionError::changed(field(document, &now.name), problem));
     let Some(was) = was else {
         return if now.required {
-            refuse("it is new and required, but stored records lack it: leave required out".to_owned())
+            refuse("it is new and required, but stored records do not have it: remove required".to_owned())
         } else {
             Ok(())
         };
@@ -136,18 +137,18 @@ pub(super) fn of_field(document: &str, was: Option<&AcceptedField>, now: &FieldD
         }
         (Some(was), None) => {
             return refuse(format!(
-                "it is drawn from {was} and cannot be written by hand: give the new field another name"
+                "it is drawn from {was} and cannot be set by requests: give the new field another name"
             ));
         }
         (None, now) => {
             return refuse(format!(
-                "it was written by hand and cannot be drawn from {}: give the new field another name",
+                "it is set by requests and cannot be drawn from {}: give the new field another name",
                 now.as_deref().unwrap_or_default()
             ));
         }
     }
     if now.required && (was.retired || !was.shape.required) {
-        return refuse("it was not required, and stored records may lack it: leave required out".to_owned());
+        return refuse("it was not required, and stored records may not have it: remove required".to_owned());
     }
     Ok(())
 }

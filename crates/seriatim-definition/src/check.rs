@@ -1,4 +1,4 @@
-//! Whether an application is whole and does not contradict itself.
+//! Checks that an application is complete and does not contradict itself.
 
 use std::collections::BTreeSet;
 
@@ -7,16 +7,16 @@ use seriatim_types::SequenceId;
 
 use super::contents::Contents;
 use super::fault::Fault;
-use super::ranges::{Spaces, objection, record_sequences};
+use super::ranges::{Spaces, first_problem, record_sequences};
 use super::{
     Application, Argument, CommandDefinition, KindDefinition, SequenceDefinition, Subject, check_document,
     limits, name,
 };
 
-type Sound = Result<(), Fault>;
+type Checked = Result<(), Fault>;
 
-/// The first thing that is wrong with an application.
-pub(super) fn check(application: &Application) -> Sound {
+/// Checks an application. The error is the first thing that is wrong.
+pub(super) fn check(application: &Application) -> Checked {
     let contents = Contents::new(application);
     if let Some(problem) = name::problem(&application.name) {
         return Err(Fault::new(Subject::Application, "name", problem));
@@ -40,13 +40,13 @@ pub(super) fn check(application: &Application) -> Sound {
     check_overlaps(application, &contents)
 }
 
-/// A number of partitions that is none.
+/// The fault of an invalid number of partitions.
 pub(super) fn partitions_fault() -> Fault {
-    let problem = "partitions must be 1 to 65535: choose well, it can never be changed";
+    let problem = "partitions must be 1 to 65535; the number can never be changed";
     Fault::new(Subject::Application, "partitions", problem)
 }
 
-fn check_counts(application: &Application) -> Sound {
+fn check_counts(application: &Application) -> Checked {
     let Application { documents, sequences, kinds, commands, .. } = application;
     let counts = [
         ("documents", "documents", documents.len(), limits::DOCUMENTS_MAX),
@@ -68,12 +68,12 @@ fn check_counts(application: &Application) -> Sound {
     Ok(())
 }
 
-/// That names are fit to be names, and that each comes once.
+/// Checks that names are valid, and that each occurs once.
 pub(super) fn check_names<'a>(
     key: &str,
     names: impl Iterator<Item = &'a String>,
     subject: impl Fn(String) -> Subject,
-) -> Sound {
+) -> Checked {
     let mut seen = BTreeSet::new();
     for name in names {
         if let Some(problem) = name::problem(name) {
@@ -86,19 +86,19 @@ pub(super) fn check_names<'a>(
     Ok(())
 }
 
-/// That each name of a list is known, and comes once.
+/// Checks that each name of a list is known, and occurs once.
 fn check_list(
     subject: &Subject,
     (key, what): (&str, &str),
     list: &[String],
     known: impl Fn(&str) -> bool,
-) -> Sound {
+) -> Checked {
     let mut seen = BTreeSet::new();
     for name in list {
         let problem = if !known(name) {
-            format!("{name} is no {what} of the application: define it, or leave it out")
+            format!("{name} is not a {what} of the application: define it, or remove it here")
         } else if !seen.insert(name) {
-            format!("{what} {name} is listed twice: leave one out")
+            format!("{what} {name} is listed twice: remove one")
         } else {
             continue;
         };
@@ -107,7 +107,7 @@ fn check_list(
     Ok(())
 }
 
-fn check_sequences(sequences: &[SequenceDefinition]) -> Sound {
+fn check_sequences(sequences: &[SequenceDefinition]) -> Checked {
     let spaces = Spaces::new(sequences.iter());
     for sequence in sequences {
         let subject = || Subject::Sequence(sequence.name.clone());
@@ -119,15 +119,15 @@ fn check_sequences(sequences: &[SequenceDefinition]) -> Sound {
             return Err(Fault::new(subject(), "space", problem));
         }
         let one = vec![spaces.sequence(FIRST_CUSTOM, sequence)];
-        if let Some((_, problem)) = objection(one, |_| sequence.name.clone()) {
+        if let Some((_, problem)) = first_problem(one, |_| sequence.name.clone()) {
             return Err(Fault::new(subject(), "ranges", problem));
         }
     }
     Ok(())
 }
 
-/// That no two sequences of one space could give the same number in one kind of workspace.
-fn check_overlaps(application: &Application, contents: &Contents<'_>) -> Sound {
+/// Checks that no two sequences of one space can give the same number in one kind of workspace.
+fn check_overlaps(application: &Application, contents: &Contents<'_>) -> Checked {
     let spaces = Spaces::new(application.sequences.iter());
     let numbered = |sequence: &SequenceDefinition, place: u16| {
         spaces.sequence(SequenceId::new(FIRST_CUSTOM.get() + place), sequence)
@@ -142,22 +142,26 @@ fn check_overlaps(application: &Application, contents: &Contents<'_>) -> Sound {
         let own = (0..).zip(&application.sequences).filter(|(_, it)| names.contains(it.name.as_str()));
         let mut sequences = record_sequences(application.records);
         sequences.extend(own.map(|(place, sequence)| numbered(sequence, place)));
-        if let Some((id, problem)) = objection(sequences, name_of) {
+        if let Some((id, problem)) = first_problem(sequences, name_of) {
             return Err(Fault::new(Subject::Sequence(name_of(id)), "space", problem));
         }
     }
     Ok(())
 }
 
-fn check_command(command: &CommandDefinition, contents: &Contents<'_>, sequences: &BTreeSet<&str>) -> Sound {
+fn check_command(
+    command: &CommandDefinition,
+    contents: &Contents<'_>,
+    sequences: &BTreeSet<&str>,
+) -> Checked {
     let subject = Subject::Command(command.name.clone());
     if let Argument::Document(name) = &command.argument {
         let problem = match contents.document(name).map(|document| document.parent()) {
             None => {
-                Some(format!("its argument {name} is no document: define it, or use \"none\" or \"json\""))
+                Some(format!("its argument {name} is not a document: define it, or use \"none\" or \"json\""))
             }
             Some(Some(parent)) => {
-                Some(format!("its argument {name} is a child record: take {parent} instead"))
+                Some(format!("its argument {name} is a child record: use {parent} instead"))
             }
             Some(None) => None,
         };
@@ -173,14 +177,14 @@ fn check_kind(
     application: &Application,
     contents: &Contents<'_>,
     sequences: &BTreeSet<&str>,
-) -> Sound {
+) -> Checked {
     let subject = Subject::Kind(kind.name.clone());
     check_list(&subject, ("sequences", "sequence"), &kind.sequences, |name| sequences.contains(name))?;
     let documents = kind.documents.as_deref().unwrap_or_default();
     check_list(&subject, ("documents", "document"), documents, |name| contents.document(name).is_some())?;
     for name in documents {
         if let Some(parent) = contents.document(name).and_then(|document| document.parent()) {
-            let problem = format!("{name} is a child record and comes with {parent}: leave it out");
+            let problem = format!("{name} is a child record and is included with {parent}: remove it");
             return Err(Fault::new(subject, format!("documents/{name}"), problem));
         }
     }
@@ -193,8 +197,9 @@ fn check_kind(
             && !contents.has(kind, &document.name)
         {
             let (command, document) = (&command.name, &document.name);
-            let problem =
-                format!("command {command} takes {document}, which the kind does not have: list it too");
+            let problem = format!(
+                "command {command} takes {document}, which the kind does not have: add {document} to its documents"
+            );
             return Err(Fault::new(subject, format!("commands/{command}"), problem));
         }
     }

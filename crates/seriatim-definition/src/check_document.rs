@@ -1,20 +1,20 @@
-//! Whether a document is sound.
+//! Checks a document and its fields.
 
 use std::collections::BTreeSet;
 
 use super::check::check_names;
-use super::contents::{Contents, Rootless};
+use super::contents::{Contents, NoRoot};
 use super::fault::Fault;
 use super::{DocumentDefinition, DocumentKind, FieldDefinition, FieldType, Place, Subject, limits};
 
-type Sound = Result<(), Fault>;
+type Checked = Result<(), Fault>;
 
-/// The first thing that is wrong with a document or its fields.
+/// Checks a document and its fields. The error is the first thing that is wrong.
 pub(super) fn check(
     document: &DocumentDefinition,
     contents: &Contents<'_>,
     sequences: &BTreeSet<&str>,
-) -> Sound {
+) -> Checked {
     let subject = Subject::Document(document.name.clone());
     check_place(document, contents, &subject)?;
     let fields = document.fields.len();
@@ -31,11 +31,11 @@ pub(super) fn check(
     Ok(())
 }
 
-fn check_place(document: &DocumentDefinition, contents: &Contents<'_>, subject: &Subject) -> Sound {
+fn check_place(document: &DocumentDefinition, contents: &Contents<'_>, subject: &Subject) -> Checked {
     let (key, problem) = match (&document.place, contents.document(&document.name)) {
         (Place::Root { kind: DocumentKind::O, singleton: true }, _) => {
             let problem =
-                "an O document lives in its event and cannot be a singleton: make it a C or W document";
+                "an O document is stored in its event and cannot be a singleton: make it a C or W document";
             ("singleton", problem.to_owned())
         }
         (Place::Child { parent }, Some(known)) => match contents.root(&known.name) {
@@ -44,14 +44,15 @@ fn check_place(document: &DocumentDefinition, contents: &Contents<'_>, subject: 
                 let (what, limit) = ("documents from its root down", limits::DEPTH_MAX);
                 return Err(Fault::too_many(subject.clone(), "parent", what, depth, limit));
             }
-            // A parent that exists and has no root itself is told about by its own name.
-            Err(Rootless::Unknown(unknown)) if unknown != parent => return Ok(()),
-            Err(Rootless::Unknown(_)) => {
-                ("parent", format!("its parent {parent} is no document: define it, or mend the name"))
+            // The parent exists and has no root itself: the check of the parent reports it.
+            Err(NoRoot::Unknown(unknown)) if unknown != parent => return Ok(()),
+            Err(NoRoot::Unknown(_)) => {
+                ("parent", format!("its parent {parent} is not a document: define it, or correct the name"))
             }
-            Err(Rootless::Circle) => {
-                let problem =
-                    format!("its parent {parent} is its own child in the end: one needs a kind instead");
+            Err(NoRoot::Circle) => {
+                let problem = format!(
+                    "its parent {parent} is also its descendant: give one of them a kind instead of a parent"
+                );
                 ("parent", problem)
             }
         },
@@ -60,7 +61,7 @@ fn check_place(document: &DocumentDefinition, contents: &Contents<'_>, subject: 
     Err(Fault::new(subject.clone(), key, problem))
 }
 
-/// Under which key something is wrong with a field, and what.
+/// The key of a field with an invalid value, and what is wrong.
 fn field_problem(
     field: &FieldDefinition,
     contents: &Contents<'_>,
@@ -69,18 +70,20 @@ fn field_problem(
     if let FieldType::Reference(Some(document)) = &field.field_type
         && contents.document(document).is_none()
     {
-        let problem = format!("it refers to {document}, which is no document: define it, or mend the name");
+        let problem =
+            format!("it refers to {document}, which is not a document: define it, or correct the name");
         return Some(("to", problem));
     }
     let sequence = field.draw.as_deref()?;
     if !sequences.contains(sequence) {
-        let problem = format!("it draws from {sequence}, which is no sequence: define it, or mend the name");
+        let problem =
+            format!("it draws from {sequence}, which is not a sequence: define it, or correct the name");
         return Some(("draw", problem));
     }
     if field.field_type != FieldType::Integer {
-        let problem = format!("it is drawn and must be an integer, not {}", field.field_type);
+        let problem = format!("it is drawn from a sequence and must be an integer, not {}", field.field_type);
         return Some(("type", problem));
     }
-    let problem = "it is drawn and always there: leave required out";
+    let problem = "it is drawn from a sequence, so every record has it: remove required";
     field.required.then(|| ("required", problem.to_owned()))
 }

@@ -1,4 +1,4 @@
-//! From the accepted form to the one that the engine uses.
+//! Makes a [`Schema`] from an accepted definition.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(super) fn compile(accepted: &Accepted) -> Result<Schema, DefinitionError> {
     })
 }
 
-/// What the sequencer needs to know: every sequence that each kind ever had.
+/// The definition for the sequencer: every sequence that each kind ever had.
 pub(super) fn sequencer(accepted: &Accepted) -> Result<Definition, seriatim_sequencer::DefinitionError> {
     let spaces = Spaces::new(accepted.sequences.iter().map(|sequence| &sequence.shape));
     let sequences_of = |kind: &AcceptedKind| {

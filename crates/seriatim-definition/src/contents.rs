@@ -1,20 +1,20 @@
-//! What each kind of workspace has, by names.
+//! The documents, commands and sequences of each kind of workspace, by name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Application, Argument, CommandDefinition, DocumentDefinition, KindDefinition, Place};
 
-/// What the kinds of workspace of an application have.
+/// The documents, commands and sequences that the kinds of workspace of an application have.
 pub(super) struct Contents<'a> {
     application: &'a Application,
     documents: BTreeMap<&'a str, &'a DocumentDefinition>,
 }
 
 /// Why a document has no root.
-pub(super) enum Rootless<'a> {
+pub(super) enum NoRoot<'a> {
     /// A parent does not exist.
     Unknown(&'a str),
-    /// The documents are each other's parents.
+    /// The document is its own ancestor.
     Circle,
 }
 
@@ -29,17 +29,17 @@ impl<'a> Contents<'a> {
         self.documents.get(name).copied()
     }
 
-    /// The name of the document at the root of the tree that a document belongs to, and how many documents lie on the
-    /// way there, both ends included.
-    pub(super) fn root(&self, name: &'a str) -> Result<(&'a str, usize), Rootless<'a>> {
+    /// The name of the root document of a document's tree, and the number of documents from one to the other, both
+    /// included.
+    pub(super) fn root(&self, name: &'a str) -> Result<(&'a str, usize), NoRoot<'a>> {
         let mut name = name;
         for depth in 1..=self.documents.len() {
-            match &self.document(name).ok_or(Rootless::Unknown(name))?.place {
+            match &self.document(name).ok_or(NoRoot::Unknown(name))?.place {
                 Place::Root { .. } => return Ok((name, depth)),
                 Place::Child { parent } => name = parent,
             }
         }
-        Err(if self.document(name).is_some() { Rootless::Circle } else { Rootless::Unknown(name) })
+        Err(if self.document(name).is_some() { NoRoot::Circle } else { NoRoot::Unknown(name) })
     }
 
     /// Whether a kind has a document or child record.
@@ -51,7 +51,7 @@ impl<'a> Contents<'a> {
         }
     }
 
-    /// The commands that a kind takes: those that it lists, or all whose argument it has.
+    /// The commands of a kind: those that it lists, or, without a list, all whose argument it has.
     pub(super) fn commands(&self, kind: &KindDefinition) -> impl Iterator<Item = &'a CommandDefinition> {
         let takes = |command: &&CommandDefinition| match (&kind.commands, &command.argument) {
             (Some(listed), _) => listed.contains(&command.name),
@@ -63,7 +63,7 @@ impl<'a> Contents<'a> {
         self.application.commands.iter().filter(takes)
     }
 
-    /// The application's own sequences that a kind has: those that its documents' fields draw from, those of its
+    /// The application's own sequences that a kind has: those that the fields of its documents draw from, those of its
     /// commands, and those that it lists.
     pub(super) fn sequences(&self, kind: &'a KindDefinition) -> BTreeSet<&'a str> {
         let documents = self.application.documents.iter().filter(|document| self.has(kind, &document.name));

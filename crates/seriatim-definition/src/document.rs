@@ -5,12 +5,12 @@ use seriatim_types::{RecordId, SequenceId};
 
 use super::{FieldDefinition, FieldId, FieldSchema, FieldType, TypeId};
 
-/// What becomes of a document's records.
+/// How the records of a document are stored, and whether they change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum DocumentKind {
     /// Configuration: few records, kept together, read often.
     C,
-    /// Operation: lives in its event, and is never changed.
+    /// Operation: stored in its event only, and never changed.
     O,
     /// Work: records that are created and updated.
     W,
@@ -31,22 +31,22 @@ impl std::fmt::Display for DocumentKind {
 pub struct DocumentDefinition {
     /// Its name within the application.
     pub name: String,
-    /// Whether it stands by itself or belongs to another.
+    /// Whether it is a root document or a child record.
     #[serde(flatten)]
     pub place: Place,
     /// Its fields, in the order in which they are shown.
     pub fields: Vec<FieldDefinition>,
 }
 
-/// Where a document stands.
+/// The place of a document in a tree of documents.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Place {
-    /// By itself.
+    /// A root document: it has no parent.
     Root {
-        /// What becomes of its records.
+        /// How its records are stored.
         kind: DocumentKind,
-        /// Whether a workspace has at most one, under an id that is known beforehand.
+        /// Whether a workspace has at most one record of it. Such a record has a reserved id.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         singleton: bool,
     },
@@ -73,13 +73,13 @@ impl DocumentDefinition {
         Self { name: name.into(), place: Place::Child { parent: parent.into() }, fields: Vec::new() }
     }
 
-    /// The same document with an optional field more.
+    /// The same document with another, optional field.
     #[must_use]
     pub fn field(self, name: impl Into<String>, field_type: FieldType) -> Self {
         self.with(FieldDefinition::new(name, field_type))
     }
 
-    /// The same document with a field more.
+    /// The same document with another field.
     #[must_use]
     pub fn with(mut self, field: FieldDefinition) -> Self {
         self.fields.push(field);
@@ -96,7 +96,7 @@ impl DocumentDefinition {
     }
 }
 
-/// A document, as the engine looks it up.
+/// A document with its number, for look-ups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentSchema {
     /// Its number.
@@ -107,15 +107,15 @@ pub struct DocumentSchema {
     pub kind: DocumentKind,
     /// The document that it belongs to, if it is a child record.
     pub parent: Option<TypeId>,
-    /// The id of the one record that a workspace may have, if it is a singleton: reserved, and fixed for ever.
+    /// If it is a singleton: the reserved id of its one record. The id never changes.
     pub singleton: Option<RecordId>,
     /// Its fields, ascending by id, retired ones included. Numbers are drawn in this order.
     pub fields: Vec<FieldSchema>,
     /// The sequence that ids of its records are drawn from.
     pub record_sequence: SequenceId,
-    /// Whether the definition has it no more: records may be stored, none can be created.
+    /// Whether the definition no longer has it. Stored records are readable; none can be created.
     pub retired: bool,
-    /// Places in `fields`, ordered by name, retired ones left out.
+    /// Indices into `fields`, ordered by name, without retired fields.
     pub(super) by_name: Box<[u16]>,
 }
 

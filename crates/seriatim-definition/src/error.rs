@@ -4,7 +4,7 @@ use std::fmt;
 
 use seriatim_types::ErrorKind;
 
-/// Why a definition is refused: what is wrong, where, and what to do about it. Nothing has been changed.
+/// Why a definition is refused: what is wrong, where, and what to do. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DefinitionError {
     /// The text is not TOML.
@@ -12,7 +12,7 @@ pub enum DefinitionError {
     Syntax {
         /// Where in the text.
         at: Position,
-        /// What the parser says.
+        /// The message of the parser.
         problem: String,
     },
     /// The definition is incomplete, or contradicts itself.
@@ -40,7 +40,7 @@ pub enum DefinitionError {
     Changed {
         /// What it is about.
         subject: Subject,
-        /// What has changed that cannot, and what to do instead.
+        /// The change that is not possible, and what to do instead.
         problem: String,
     },
     /// There are no more numbers for new names.
@@ -48,15 +48,15 @@ pub enum DefinitionError {
     Exhausted {
         /// What needs a number.
         subject: Subject,
-        /// What has run out.
+        /// What is used up, and what to do instead.
         problem: String,
     },
-    /// An accepted definition, as it was read back, contradicts itself.
+    /// A stored definition contradicts itself.
     #[error("stored definition of application {application}: {problem}; run seriatim doctor")]
     Corrupt {
         /// The application.
         application: String,
-        /// What does not fit.
+        /// The contradiction.
         problem: String,
     },
 }
@@ -86,7 +86,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// Shows a position, if there is one, in front of a message.
+/// The position before a message; empty if there is none.
 struct Prefix(Option<Position>);
 
 impl fmt::Display for Prefix {

@@ -1,12 +1,12 @@
-//! What is wrong, before its place in a text is known.
+//! What is wrong with a definition, before its position in a text is known.
 
 use super::{DefinitionError, Position, Subject};
 
-/// What is wrong with a definition, before its place in a text is looked up.
+/// What is wrong with a definition, before its position in a text is looked up.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) subject: Subject,
-    /// Which key of the subject, and behind a slash which item of its list; empty for the subject itself.
+    /// The key of the subject; `KEY/ITEM` for an item of a list; empty for the subject itself.
     pub(super) key: String,
     problem: String,
     too_large: bool,

@@ -13,7 +13,7 @@ pub struct FieldDefinition {
     /// What it holds.
     #[serde(rename = "type")]
     pub field_type: FieldType,
-    /// Whether a record must have it. A drawn field is always there, and not called required.
+    /// Whether a request must set it. Always false for a drawn field, which every record has.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub required: bool,
     /// The sequence that its number is drawn from when the record is created.
@@ -48,7 +48,7 @@ pub enum FieldType {
     Text,
     /// A whole number.
     Integer,
-    /// A decimal number, exact.
+    /// An exact decimal number.
     Decimal,
     /// True or false.
     Bool,
@@ -89,7 +89,7 @@ pub enum FieldKind {
     Text,
     /// A whole number.
     Integer,
-    /// A decimal number, exact.
+    /// An exact decimal number.
     Decimal,
     /// True or false.
     Bool,
@@ -101,7 +101,7 @@ pub enum FieldKind {
     Json,
 }
 
-/// A field, as the engine looks it up.
+/// A field with its number, for look-ups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldSchema {
     /// Its number within the document.
@@ -114,6 +114,6 @@ pub struct FieldSchema {
     pub required: bool,
     /// The sequence that its number is drawn from when the record is created.
     pub draw: Option<SequenceId>,
-    /// Whether the definition has it no more: stored records may have it, new ones do not.
+    /// Whether the definition no longer has it. Stored records may have it; new ones do not.
     pub retired: bool,
 }

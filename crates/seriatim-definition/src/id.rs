@@ -32,12 +32,13 @@ macro_rules! id {
 }
 
 id! {
-    /// A document of an application, as a number: from 1, fixed when its name is first accepted, never given to another.
+    /// The number of a document within its application, from 1. It is assigned when the document's name is first accepted,
+    /// and is never assigned to another document.
     TypeId
 }
 
 id! {
-    /// A field of a document, as a number: from 1 in each document, fixed when its name is first accepted, never given
-    /// to another.
+    /// The number of a field within its document, from 1. It is assigned when the field's name is first accepted, and is
+    /// never assigned to another field of the document.
     FieldId
 }

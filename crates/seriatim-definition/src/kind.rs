@@ -10,13 +10,13 @@ use super::TypeId;
 pub struct KindDefinition {
     /// Its name within the application.
     pub name: String,
-    /// The documents that its workspaces have, each with its child records; `None`: all.
+    /// The documents that its workspaces have, each with its child records. `None`: all documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents: Option<Vec<String>>,
-    /// The commands that its workspaces take; `None`: all.
+    /// The commands that its workspaces accept. `None`: all commands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands: Option<Vec<String>>,
-    /// Sequences that its workspaces have besides those of its documents and commands.
+    /// Sequences that its workspaces have in addition to those of its documents and commands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sequences: Vec<String>,
 }
@@ -41,7 +41,7 @@ impl KindDefinition {
         self
     }
 
-    /// The same kind with these sequences besides those of its documents and commands.
+    /// The same kind with these sequences in addition to those of its documents and commands.
     #[must_use]
     pub fn sequences<'a>(mut self, sequences: impl IntoIterator<Item = &'a str>) -> Self {
         self.sequences = sequences.into_iter().map(str::to_owned).collect();
@@ -49,14 +49,14 @@ impl KindDefinition {
     }
 }
 
-/// A kind of workspace, as the engine looks it up.
+/// A kind of workspace with its number, for look-ups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KindSchema {
     /// Its number.
     pub id: WorkspaceKind,
     /// Its name.
     pub name: Box<str>,
-    /// Whether the definition has it no more: its workspaces can be read, and take no commands.
+    /// Whether the definition no longer has it. Its workspaces are readable, and accept no commands.
     pub retired: bool,
     /// Ascending.
     pub(super) documents: Box<[TypeId]>,
@@ -67,19 +67,19 @@ pub struct KindSchema {
 }
 
 impl KindSchema {
-    /// Whether its workspaces have this document or child record. Retired ones they do not have.
+    /// Whether its workspaces have this document or child record; false for a retired one.
     #[must_use]
     pub fn has(&self, document: TypeId) -> bool {
         self.documents.binary_search(&document).is_ok()
     }
 
-    /// Whether its workspaces take this command; `sys.Change` they all take.
+    /// Whether its workspaces accept this command; true for `sys.Change`, unless the kind is retired.
     #[must_use]
     pub fn has_command(&self, command: &str) -> bool {
         self.commands.binary_search_by(|known| (**known).cmp(command)).is_ok()
     }
 
-    /// The sequences that its workspaces draw from, ascending; retired ones are left out.
+    /// The sequences that its workspaces draw from, ascending, without retired ones.
     #[must_use]
     pub fn sequences(&self) -> &[SequenceId] {
         &self.sequences

@@ -1,8 +1,8 @@
 //! What an application is: its documents, sequences, commands and kinds of workspace.
 //!
-//! A definition takes three forms. [`Application`] is what a user writes, in TOML or with a builder, by names only.
-//! [`Accepted`] is what the registry keeps: every name has a number for ever, retired names included. [`Schema`] is
-//! what the engine looks things up in, by name and by number.
+//! A definition has three forms. A user writes an [`Application`], in TOML or with a builder; it has names only. The
+//! registry stores it as an [`Accepted`]: every name has a permanent number, retired names included. The engine uses a
+//! [`Schema`] for look-ups, by name and by number.
 //!
 //! ```
 //! use seriatim_definition::{Accepted, Application, Schema};

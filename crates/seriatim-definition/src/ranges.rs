@@ -1,4 +1,4 @@
-//! Sequences as the sequencer checks them, and its objections in the words of a definition.
+//! Checks sequences with the sequencer, and translates its errors into the words of a definition.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use seriatim_types::{SequenceId, WorkspaceKind};
 
 use super::{RecordScheme, SequenceDefinition};
 
-/// A number for each space, from 1; only compared, never stored.
+/// A number for each space, from 1. The numbers are compared and never stored.
 pub(super) struct Spaces<'a>(BTreeMap<&'a str, IdSpace>);
 
 impl<'a> Spaces<'a> {
@@ -16,7 +16,7 @@ impl<'a> Spaces<'a> {
         Self((1..).zip(names).map(|(number, name)| (name, IdSpace::new(number))).collect())
     }
 
-    /// A sequence as the sequencer takes it.
+    /// A sequence in the form of the sequencer.
     pub(super) fn sequence(&self, id: SequenceId, sequence: &SequenceDefinition) -> Sequence {
         let space = sequence.space.as_deref().and_then(|space| self.0.get(space));
         sequence.to_sequence(id, space.copied())
@@ -31,15 +31,15 @@ pub(super) fn record_sequences(scheme: RecordScheme) -> Vec<Sequence> {
     }
 }
 
-/// The first objection that the sequencer has to these sequences in one kind of workspace: about which of them, and why.
-pub(super) fn objection(
+/// The first error that the sequencer finds in these sequences of one kind of workspace: the sequence, and what is wrong.
+pub(super) fn first_problem(
     sequences: Vec<Sequence>,
     name_of: impl Fn(SequenceId) -> String,
 ) -> Option<(SequenceId, String)> {
     Definition::new([(WorkspaceKind::new(1), sequences)]).err().map(|error| explain(&error, name_of))
 }
 
-/// Which sequence an error of the sequencer is about, and why.
+/// The sequence that an error of the sequencer is about, and what is wrong.
 pub(super) fn explain(
     error: &DefinitionError,
     name_of: impl Fn(SequenceId) -> String,
@@ -48,12 +48,12 @@ pub(super) fn explain(
         DefinitionError::Ranges { sequence, problem, .. } => (*sequence, problem.to_string()),
         DefinitionError::Overlap { one, other, number, .. } => {
             let problem = format!(
-                "it shares a space with sequence {}, and both could give {number}: keep their ranges apart",
+                "it shares a space with sequence {}, and both could give {number}: choose ranges that do not overlap",
                 name_of(*one)
             );
             (*other, problem)
         }
-        // Numbers are given here, from those that are free, each once.
+        // Not reached: this crate assigns the numbers, each once, and none that is reserved.
         DefinitionError::DuplicateSequence { sequence, .. }
         | DefinitionError::ReservedSequence { sequence, .. } => (*sequence, error.to_string()),
         DefinitionError::DuplicateKind { .. } => (builtin::RECORD_ID, error.to_string()),

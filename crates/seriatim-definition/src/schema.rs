@@ -1,4 +1,4 @@
-//! What the engine looks things up in.
+//! An accepted definition, ready for look-ups.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,19 +8,20 @@ use seriatim_types::{ApplicationId, Partition, PartitionCount, SequenceId, Works
 use super::compile::compile;
 use super::{Accepted, CommandSchema, DefinitionError, DocumentSchema, KindSchema, SequenceSchema, TypeId};
 
-/// An accepted definition, for looking things up both ways. It never changes.
+/// An accepted definition, ready for look-ups by name and by number. It never changes.
 ///
-/// Retired documents, fields, sequences and kinds are found by number, because stored data has them, and not by name.
+/// Retired documents, fields, sequences and kinds are found by number, because stored data may refer to them. They are not
+/// found by name.
 #[derive(Debug, Clone)]
 pub struct Schema {
     pub(super) name: Box<str>,
     pub(super) id: ApplicationId,
     pub(super) partitions: PartitionCount,
-    /// Ascending by id, as all of these.
+    /// Ascending by id, like the next two lists.
     pub(super) kinds: Vec<KindSchema>,
     pub(super) documents: Vec<DocumentSchema>,
     pub(super) sequences: Vec<SequenceSchema>,
-    /// Names to places in the lists above.
+    /// From names to indices into the lists above.
     pub(super) kind_places: BTreeMap<Box<str>, usize>,
     pub(super) document_places: BTreeMap<Box<str>, usize>,
     pub(super) sequence_places: BTreeMap<Box<str>, usize>,
@@ -33,7 +34,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// [`DefinitionError::Corrupt`] if it was not made by [`Accepted::accept`] and contradicts itself.
+    /// [`DefinitionError::Corrupt`] if it contradicts itself. A value of [`Accepted::accept`] does not.
     pub fn new(accepted: &Accepted) -> Result<Self, DefinitionError> {
         compile(accepted)
     }
@@ -50,7 +51,7 @@ impl Schema {
         self.id
     }
 
-    /// Over how many partitions its workspaces are spread.
+    /// The number of partitions that its workspaces are distributed over.
     #[must_use]
     pub fn partitions(&self) -> PartitionCount {
         self.partitions
@@ -98,19 +99,19 @@ impl Schema {
         &self.documents
     }
 
-    /// The sequence with this number, `sys.RecordId` and `sys.CRecordId` among them; a retired one is found.
+    /// The sequence with this number (also `sys.RecordId` and `sys.CRecordId`); a retired one is found.
     #[must_use]
     pub fn sequence(&self, id: SequenceId) -> Option<&SequenceSchema> {
         find(&self.sequences, |sequence| sequence.id, id)
     }
 
-    /// The sequence with this name, `sys.RecordId` and `sys.CRecordId` among them.
+    /// The sequence with this name (also `sys.RecordId` and `sys.CRecordId`).
     #[must_use]
     pub fn sequence_by_name(&self, name: &str) -> Option<&SequenceSchema> {
         self.sequence_places.get(name).map(|place| &self.sequences[*place])
     }
 
-    /// The command with this name, `sys.Change` among them.
+    /// The command with this name (also `sys.Change`).
     #[must_use]
     pub fn command(&self, name: &str) -> Option<&CommandSchema> {
         self.commands.get(name)
@@ -121,15 +122,15 @@ impl Schema {
         self.commands.values()
     }
 
-    /// What the sequencer needs to know. A kind keeps every sequence that it ever had, and retired kinds are kept, so
-    /// that no number is forgotten and given again when a name comes back.
+    /// The definition for the sequencer. It has retired kinds too, and for each kind every sequence that the kind ever had.
+    /// So a sequence that is retired and defined again continues after its last number.
     #[must_use]
     pub fn sequences(&self) -> &Arc<seriatim_sequencer::Definition> {
         &self.sequencer
     }
 }
 
-/// Finds by number in a list that is ascending by it.
+/// Finds an item by its number, in a list that is ascending by number.
 fn find<T, I: Ord + Copy>(list: &[T], id_of: impl Fn(&T) -> I, id: I) -> Option<&T> {
     list.binary_search_by_key(&id, id_of).ok().map(|place| &list[place])
 }

@@ -9,7 +9,7 @@ use crate::command::apply::ApplyError;
 use crate::command::view::BadRow;
 use crate::derive::keys::StoreKey;
 
-/// What is wrong with a request. Nothing was done; mend it.
+/// What is wrong with a request. Nothing was done. Correct the request and send it again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// No such command.
@@ -79,7 +79,7 @@ pub enum RequestError {
     /// A raw id that nothing in the command creates.
     #[error("raw id {0} is not created by this command")]
     DanglingRaw(u64),
-    /// An id that leads nowhere.
+    /// An id of no record.
     #[error("record {0} does not exist in this workspace")]
     UnknownRecord(RecordId),
     /// A reference to something else than the field takes.
@@ -107,8 +107,8 @@ pub enum RequestError {
     /// A parent for a document that has none.
     #[error("document {0} is not a child record: leave its parent out")]
     NoParent(String),
-    /// A document that lives in its event.
-    #[error("record {id} is a {document}, an O document: it stands in its event and is not updated")]
+    /// A document that is stored in its event.
+    #[error("record {id} is a {document}, an O document: it is part of its event and cannot be updated")]
     NotUpdatable {
         /// The id.
         id: RecordId,
@@ -182,8 +182,10 @@ pub enum SubmitError {
     /// Something that the command needs is not there.
     #[error("{0}")]
     NotFound(String),
-    /// The workspace has moved on.
-    #[error("workspace {workspace} stands at offset {found}, not {expected}: read it again")]
+    /// The workspace has another last event than the command expected.
+    #[error(
+        "workspace {workspace} is at offset {found}, not {expected}: read it again and repeat the command"
+    )]
     Moved {
         /// The workspace.
         workspace: WorkspaceId,
@@ -203,10 +205,10 @@ pub enum SubmitError {
     /// The idempotency key was used for another request.
     #[error("idempotency key {0} was used for another request here before: use a new one")]
     KeyReused(String),
-    /// The application's own code sees a conflict.
+    /// The application's own code reports a conflict.
     #[error("{0}")]
     Conflict(String),
-    /// Something is stored where the next number leads.
+    /// The store already has a value at the key of the next number.
     #[error(
         "the store has a value at {key} that no event explains, where the next {what} goes: run `seriatim doctor --repair`"
     )]
@@ -216,12 +218,12 @@ pub enum SubmitError {
         /// The key.
         key: StoreKey,
     },
-    /// The partition did not come to the end of its commands in time.
+    /// The partition did not finish its commands in time.
     #[error("partition {partition} did not finish its commands within {within:?}: try again after a moment")]
     NotIdle {
         /// The partition.
         partition: String,
-        /// How long it was waited for.
+        /// How long the caller waited.
         within: std::time::Duration,
     },
     /// No number was drawn.
@@ -230,8 +232,8 @@ pub enum SubmitError {
     /// The event is too large, or offsets are used up.
     #[error(transparent)]
     Stage(#[from] StageError),
-    /// Something would follow from the command that is too large to be stored. Nothing was written.
-    #[error("{what} would have {found} bytes, and {max} are allowed: store less in it, or spread it")]
+    /// A value that is derived from the command would be too large to be stored. Nothing was written.
+    #[error("{what} would have {found} bytes, and {max} are allowed: store less in it, or divide it")]
     TooLarge {
         /// What would be too large.
         what: String,
@@ -243,16 +245,16 @@ pub enum SubmitError {
     /// The workspace could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// Nothing can be numbered just now.
+    /// No group can be opened at the moment: the partition is recovering, or too much is unflushed.
     #[error("server is busy: {0}")]
     Busy(#[from] Busy),
-    /// Too many commands wait.
+    /// The queue of the partition is full.
     #[error("server is busy: {0} commands wait in this partition; try again after a moment")]
     QueueFull(usize),
-    /// Too many bytes of commands wait.
+    /// The commands in the queue have too many bytes.
     #[error("server is busy: commands of {0} bytes wait in this partition; try again after a moment")]
     QueueBytesFull(usize),
-    /// The partition takes no more commands.
+    /// The partition has stopped and accepts no more commands.
     #[error("partition {partition} has stopped: {reason}")]
     Stopped {
         /// The partition.
@@ -263,10 +265,10 @@ pub enum SubmitError {
     /// The log has refused the command.
     #[error(transparent)]
     Append(AppendError),
-    /// The log did not take it.
+    /// The log did not write the command.
     #[error("the log did not take the command, and nothing was written: try again; {0}")]
     NotWritten(String),
-    /// It may have happened.
+    /// The command may or may not have been executed.
     #[error("it is not known whether the command happened: repeat it with the same idempotency key; {0}")]
     InDoubt(String),
     /// The log could not be read.
@@ -275,13 +277,13 @@ pub enum SubmitError {
     /// The store could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What is stored makes no sense.
+    /// A stored value cannot be read, or a projector refuses the event.
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    /// A stored row lacks what it should have.
+    /// A stored row does not have a field that it must have.
     #[error(transparent)]
     BadRow(#[from] BadRow),
-    /// A restored copy, or a log that has lost events, that was not unfenced yet.
+    /// The storage is fenced: it is a restored copy, or its log has lost events.
     #[error(
         "this is a restored copy, or its log has lost events, and {0} may have been given out before: `seriatim unfence` says how far"
     )]
@@ -337,7 +339,7 @@ impl SubmitError {
     }
 }
 
-/// Why a partition has stopped, in the words of whoever stopped it.
+/// The error of a partition that its sequencer has stopped, with the sequencer's reason.
 pub(crate) fn stopped(partition: Partition, reason: &StopReason) -> SubmitError {
     SubmitError::Stopped { partition: partition.to_string(), reason: reason.to_string() }
 }

@@ -1,6 +1,9 @@
-//! Commands become numbered events.
+//! The engine of Seriatim. It turns commands into numbered events.
 //!
-//! The partition log is the truth; records, views, the workspace log and numbers are derived from it.
+//! The partition log is the source of truth. Records, views, workspace logs and numbers are derived from it.
+//!
+//! Begin with [`Engine`]: it opens applications ([`App`]), and [`Engine::submit`] runs a [`Request`]. [`Series`], [`Blocks`]
+//! and [`Tokens`] need no application of a user.
 #![forbid(unsafe_code)]
 
 pub mod alone;
@@ -15,7 +18,7 @@ mod operate;
 mod partition;
 mod read;
 
-/// What an application is: the crate `seriatim-definition`.
+/// Definitions of applications: the crate `seriatim-definition`.
 pub use seriatim_definition as definition;
 
 pub use apps::blocks::handle::{Allocated, Blocks, BlocksState};

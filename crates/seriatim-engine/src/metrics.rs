@@ -11,7 +11,7 @@ pub(crate) struct PartitionMetrics {
     pub(crate) commands: Counter,
     pub(crate) repeated: Counter,
     pub(crate) refused: Counter,
-    /// From being queued to being answered. All partitions share it: quantiles of several cannot be put together.
+    /// The time from queue to answer. All partitions share this histogram, because quantiles of several cannot be combined.
     pub(crate) command_seconds: Histogram,
     pub(crate) group_commands: Histogram,
     pub(crate) append_seconds: Histogram,
@@ -62,7 +62,7 @@ impl DerivedMetrics {
         Self {
             flush_seconds: histogram!(format!("{prefix}_flush_seconds"), labels(partition)),
             flush_failures: counter("flush_failures_total"),
-            // Under one name everywhere, because it speaks of the log and not of who reads it.
+            // The same name everywhere, because it describes the log and not its reader.
             ignored_numbers: counter!("seriatim_sequencer_ignored_numbers_total", labels(partition)),
             recovery_offset: gauge("recovery_offset"),
             recovery_tail: gauge("recovery_tail"),

@@ -137,7 +137,7 @@ async fn work(desk: &Desk, sequencer: &mut Sequencer, rounds: u64) {
         let sealed = group.seal();
         match desk.log.append(sealed.owner(), sealed.at(), sealed.entries()).await {
             Ok(receipt) => sequencer.commit(sealed, receipt).unwrap(),
-            // A crash: nobody is left to settle it.
+            // A crash: no process settles it.
             Err(_) => return,
         }
         // The flusher's turn.

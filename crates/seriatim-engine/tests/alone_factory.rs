@@ -3,7 +3,7 @@
 
 mod alone_support;
 
-use alone_support::{Desk, KIND, PATIENCE, definition, workspace};
+use alone_support::{Desk, KIND, TIMEOUT, definition, workspace};
 use seriatim_engine::alone::{Factory, Options, Sequencer};
 use seriatim_env::simulate;
 use seriatim_storage_testing::faulty::Operation;
@@ -19,7 +19,7 @@ fn factory(desk: &Desk, partitions: u16, cache_numbers: usize) -> Factory {
 async fn open_all(factory: &Factory) -> Vec<Sequencer> {
     let mut sequencers = factory.open_all().await.unwrap();
     for sequencer in &mut sequencers {
-        sequencer.wait(PATIENCE).await.unwrap();
+        sequencer.wait(TIMEOUT).await.unwrap();
     }
     sequencers
 }
@@ -40,13 +40,13 @@ fn all_partitions_are_taken_in_one_step_and_each_has_numbers_of_its_own() {
                 assert_eq!(sequencer.next_offset().unwrap().get(), life + 1);
             }
             for sequencer in sequencers {
-                sequencer.finish(PATIENCE).await.unwrap();
+                sequencer.finish(TIMEOUT).await.unwrap();
             }
         }
         // One of them alone continues where it was, too.
         let id = PartitionCount::new(3).unwrap().partitions().nth(1).unwrap();
         let mut sequencer = factory.open(id).await.unwrap();
-        sequencer.wait(PATIENCE).await.unwrap();
+        sequencer.wait(TIMEOUT).await.unwrap();
         assert_eq!(desk.invoice(&mut sequencer, workspace(1)).await, 3);
     });
 }

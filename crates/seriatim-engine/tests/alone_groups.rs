@@ -5,9 +5,7 @@ mod alone_support;
 
 use std::time::Duration;
 
-use alone_support::{
-    Desk, INVOICE, KIND, PARTITION, PATIENCE, TICKET, event, on_memory, seal_one, workspace,
-};
+use alone_support::{Desk, INVOICE, KIND, PARTITION, TICKET, TIMEOUT, event, on_memory, seal_one, workspace};
 use seriatim_sequencer::{Busy, DrawError, LoadError, Mismatch, Settled, Stale, Status, builtin};
 use seriatim_storage::memory::MemoryLog;
 use seriatim_storage::{Digest, Entries, Header, Log};
@@ -126,7 +124,7 @@ fn a_pin_of_before_a_recovery_or_of_another_sequencer_is_stale() {
         let mut sequencer = desk.open_ready().await;
         let old = sequencer.load(KIND, workspace(1)).await.unwrap();
         sequencer.recover(desk.log.take(PARTITION).await.unwrap()).unwrap();
-        sequencer.wait(PATIENCE).await.unwrap();
+        sequencer.wait(TIMEOUT).await.unwrap();
         let mut group = sequencer.group().unwrap();
         let stale = Stale { workspace: workspace(1) };
         assert_eq!(group.begin(&old).unwrap_err(), stale);
@@ -251,7 +249,7 @@ fn somebody_elses_events_are_recovered_when_a_group_is_settled() {
         let error = desk.log.append(sealed.owner(), sealed.at(), sealed.entries()).await.unwrap_err();
         assert!(error.is_refused());
         assert_eq!(desk.settle(&mut sequencer, sealed).await, Settled::Discarded);
-        sequencer.wait(PATIENCE).await.unwrap();
+        sequencer.wait(TIMEOUT).await.unwrap();
         assert!(sequencer.group().unwrap().begin(&pin).is_err());
         assert_eq!(desk.invoice(&mut sequencer, workspace(1)).await, 2);
     });
@@ -289,7 +287,7 @@ fn ranges_follow_each_other_and_the_last_one_ends_in_exhausted() {
         let error = transaction.draw(TICKET).unwrap_err();
         assert_eq!(error, DrawError::Exhausted { sequence: TICKET });
         assert_eq!(error.kind(), ErrorKind::Exhausted);
-        // The transaction goes on as if it had not been asked.
+        // The refused call does not change the transaction.
         assert_eq!(transaction.draw(INVOICE).unwrap().get(), 1);
     });
 }
@@ -329,7 +327,7 @@ fn unknown_sequences_and_kinds_are_refused_by_name() {
         let error = sequencer.load(other, workspace(1)).await.unwrap_err();
         assert_eq!(error, LoadError::KindMismatch { workspace: workspace(1), found: KIND, asked: other });
         // Asking with the wrong kind first must not spoil the right one.
-        sequencer.finish(PATIENCE).await.unwrap();
+        sequencer.finish(TIMEOUT).await.unwrap();
         let mut sequencer = desk.open_ready().await;
         assert!(sequencer.load(other, workspace(1)).await.is_err());
         assert_eq!(desk.invoice(&mut sequencer, workspace(1)).await, 2);
@@ -392,7 +390,7 @@ fn a_raise_moves_a_sequence_on_and_recovery_knows_it() {
 }
 
 #[test]
-fn the_chain_goes_on_through_recovery_and_a_broken_one_is_corrupt() {
+fn the_chain_continues_after_recovery_and_a_broken_one_is_corrupt() {
     on_memory(|desk| async move {
         let mut sequencer = desk.open_ready().await;
         for _ in 0..3 {
@@ -420,7 +418,7 @@ fn the_chain_goes_on_through_recovery_and_a_broken_one_is_corrupt() {
         entries.push(&header, Digest::ZERO, b"").unwrap();
         desk.log.append(&owner, owner.tail(), &entries).await.unwrap();
         let mut sequencer = desk.with_empty_store().open().await;
-        let busy = sequencer.wait(PATIENCE).await.unwrap_err();
+        let busy = sequencer.wait(TIMEOUT).await.unwrap_err();
         assert_eq!(busy.kind(), ErrorKind::Corrupt);
         assert!(busy.to_string().contains("event 5 does not continue the chain"), "{busy}");
         assert!(matches!(sequencer.status(), Status::Stopped(_)));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use alone_support::{Desk, INVOICE, KIND, PATIENCE, TICKET, workspace};
+use alone_support::{Desk, INVOICE, KIND, TICKET, TIMEOUT, workspace};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use seriatim_engine::alone::{self, Options};
 use seriatim_env::simulate;
@@ -90,7 +90,7 @@ fn everything_that_happens_is_counted() {
             desk.options = Options { unflushed_max: 2, flush_at: 3, ..desk.options };
             let mut sequencer = desk.open().await;
             assert!(sequencer.group().is_err());
-            sequencer.wait(PATIENCE).await.unwrap();
+            sequencer.wait(TIMEOUT).await.unwrap();
             desk.number(&mut sequencer, workspace(1), &[INVOICE, TICKET, INVOICE]).await;
             desk.number(&mut sequencer, workspace(1), &[INVOICE]).await;
             desk.faults.fail(Operation::Write, Fault::Refuse);
@@ -99,12 +99,12 @@ fn everything_that_happens_is_counted() {
             assert!(sequencer.group().is_err());
             assert!(sequencer.wait(std::time::Duration::from_secs(2)).await.is_err());
             desk.faults.heal();
-            sequencer.wait(PATIENCE).await.unwrap();
+            sequencer.wait(TIMEOUT).await.unwrap();
             let pin = sequencer.load(KIND, workspace(3)).await.unwrap();
             drop(pin);
             drop(sequencer);
             let mut sequencer = desk.with_empty_store().open_ready().await;
-            sequencer.wait(PATIENCE).await.unwrap();
+            sequencer.wait(TIMEOUT).await.unwrap();
         });
     });
     assert_eq!(kept.counter("draws_total"), 6);
@@ -131,7 +131,7 @@ fn every_metric_is_described() {
         alone::describe_metrics();
         simulate(1, |env| async move {
             let sequencer = Desk::memory(&env).open_ready().await;
-            sequencer.finish(PATIENCE).await.unwrap();
+            sequencer.finish(TIMEOUT).await.unwrap();
         });
     });
     let described = kept.described.lock().unwrap();

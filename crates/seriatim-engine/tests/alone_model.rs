@@ -6,7 +6,7 @@ mod alone_support;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use alone_support::{Desk, INVOICE, KIND, PATIENCE, TICKET, event, workspace};
+use alone_support::{Desk, INVOICE, KIND, TICKET, TIMEOUT, event, workspace};
 use proptest::prelude::*;
 use seriatim_engine::alone::{Options, Sequencer};
 use seriatim_env::simulate;
@@ -70,7 +70,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 async fn run(desk: &Desk, mut sequencer: Sequencer, model: &mut Model, step: Step) -> Sequencer {
-    sequencer.wait(PATIENCE).await.unwrap();
+    sequencer.wait(TIMEOUT).await.unwrap();
     let mut pins = Vec::new();
     for (number, ..) in &step.transactions {
         pins.push(sequencer.load(KIND, workspace(*number)).await.unwrap());
@@ -130,7 +130,7 @@ async fn run(desk: &Desk, mut sequencer: Sequencer, model: &mut Model, step: Ste
         Outcome::Restart { clean } => {
             desk.commit(&mut sequencer, sealed).await;
             if clean {
-                sequencer.finish(PATIENCE).await.unwrap();
+                sequencer.finish(TIMEOUT).await.unwrap();
             } else {
                 drop(sequencer);
             }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use alone_support::{Desk, INVOICE, KIND, PATIENCE, offset, seal_one, stored_checkpoint, workspace};
+use alone_support::{Desk, INVOICE, KIND, TIMEOUT, offset, seal_one, stored_checkpoint, workspace};
 use seriatim_engine::alone::{Options, Sequencer};
 use seriatim_sequencer::{Busy, Definition, LoadError, Numbers, Settled, Status, builtin};
 use seriatim_storage::{Log, ReadLimit, Store};
@@ -39,7 +39,7 @@ async fn stored(desk: &Desk, count: u64) {
             desk.env.sleep(Duration::from_millis(5)).await;
         }
     };
-    desk.env.timeout(PATIENCE, stored).await.unwrap();
+    desk.env.timeout(TIMEOUT, stored).await.unwrap();
 }
 
 /// How many of the first hundred workspaces have numbers in the store.
@@ -61,7 +61,7 @@ async fn new_must_start_actualization(desk: Desk) {
     assert!(matches!(sequencer.status(), Status::Recovering { .. }));
     assert_eq!(sequencer.wait(Duration::from_millis(10)).await, Err(Busy::Recovering));
     hold.release();
-    assert_eq!(sequencer.status_handle().wait(PATIENCE).await, Status::Ready);
+    assert_eq!(sequencer.status_handle().wait(TIMEOUT).await, Status::Ready);
     assert_eq!(desk.invoice(&mut sequencer, workspace(1)).await, 1);
 }
 
@@ -141,11 +141,11 @@ async fn race(mut desk: Desk) {
     });
     let mut expected: BTreeMap<u64, u64> = BTreeMap::new();
     for round in 0..200_u64 {
-        sequencer.wait(PATIENCE).await.unwrap();
+        sequencer.wait(TIMEOUT).await.unwrap();
         // Recovery, the flusher and the one who reads, all at once.
         if round % 40 == 39 {
             sequencer.recover(desk.log.take(desk.partition).await.unwrap()).unwrap();
-            sequencer.wait(PATIENCE).await.unwrap();
+            sequencer.wait(TIMEOUT).await.unwrap();
         }
         let [number, other] = [round * 7 % RACING, round * 11 % RACING];
         let pin = sequencer.load(KIND, workspace(number)).await.unwrap();
@@ -159,19 +159,19 @@ async fn race(mut desk: Desk) {
         desk.commit(&mut sequencer, sealed).await;
         let loaded = reading.await.unwrap();
         let pin = sequencer.admit(loaded).pop().unwrap().unwrap();
-        sequencer.wait(PATIENCE).await.unwrap();
+        sequencer.wait(TIMEOUT).await.unwrap();
         let mut group = sequencer.group().unwrap();
         let unused = group.begin(&pin).unwrap().draw(INVOICE).unwrap().get();
         assert_eq!(unused, expected.get(&other).copied().unwrap_or(0) + 1);
     }
-    sequencer.finish(PATIENCE).await.unwrap();
-    let (looks, mut watcher) = desk.env.timeout(PATIENCE, looking).await.unwrap().unwrap();
+    sequencer.finish(TIMEOUT).await.unwrap();
+    let (looks, mut watcher) = desk.env.timeout(TIMEOUT, looking).await.unwrap().unwrap();
     assert!(looks > 0);
     watcher.look().await;
     assert_eq!(watcher.checkpoint, 201, "a clean stop leaves nothing to recover");
     let mut sequencer = desk.open_ready().await;
     for (number, next) in expected {
-        sequencer.wait(PATIENCE).await.unwrap();
+        sequencer.wait(TIMEOUT).await.unwrap();
         assert_eq!(desk.invoice(&mut sequencer, workspace(number)).await, next + 1);
     }
 }
@@ -204,7 +204,7 @@ async fn multiple_actualizes(desk: Desk) {
     let mut expected: BTreeMap<u64, u64> = BTreeMap::new();
     let mut ways = [0; 4];
     for _ in 0..100 {
-        sequencer.wait(PATIENCE).await.unwrap();
+        sequencer.wait(TIMEOUT).await.unwrap();
         let number = desk.env.random_below(5);
         let next = expected.entry(number).or_insert(1);
         let pin = sequencer.load(KIND, workspace(number)).await.unwrap();
@@ -261,9 +261,9 @@ async fn flush_permanently_fails(mut desk: Desk) {
     assert!(sequencer.wait(Duration::from_millis(1_200)).await.is_err());
     assert!(desk.faults.injected() > 0);
     desk.faults.heal();
-    sequencer.wait(PATIENCE).await.unwrap();
+    sequencer.wait(TIMEOUT).await.unwrap();
     for number in 1..=7 {
-        sequencer.wait(PATIENCE).await.unwrap();
+        sequencer.wait(TIMEOUT).await.unwrap();
         let expected = if number == 7 { 1 } else { 2 };
         assert_eq!(desk.invoice(&mut sequencer, workspace(number)).await, expected, "{number}");
     }
@@ -278,7 +278,7 @@ async fn flush_permanently_fails_for_one_hot_workspace(mut desk: Desk) {
     let refused = sequencer.group().unwrap_err();
     assert!(matches!(refused, Busy::Backlogged { unflushed: 1, events: 41, .. }), "{refused}");
     desk.faults.heal();
-    sequencer.wait(PATIENCE).await.unwrap();
+    sequencer.wait(TIMEOUT).await.unwrap();
     assert_eq!(desk.invoice(&mut sequencer, workspace(1)).await, 42);
 }
 
@@ -290,7 +290,7 @@ async fn stored_one(desk: &Desk, number: u64) {
             desk.env.sleep(Duration::from_millis(1)).await;
         }
     };
-    desk.env.timeout(PATIENCE, stored).await.unwrap();
+    desk.env.timeout(TIMEOUT, stored).await.unwrap();
 }
 
 async fn flush_by_timer(desk: Desk) {

@@ -6,7 +6,7 @@ mod alone_support;
 use std::time::Duration;
 
 use alone_support::{
-    Desk, INVOICE, KIND, PARTITION, PATIENCE, TICKET, checkpoint_key, offset, on_memory, seal_one,
+    Desk, INVOICE, KIND, PARTITION, TICKET, TIMEOUT, checkpoint_key, offset, on_memory, seal_one,
     stored_checkpoint, workspace,
 };
 use seriatim_engine::alone::Options;
@@ -65,7 +65,7 @@ fn next_and_last_do_not_mix() {
     on_memory(|desk| async move {
         let mut sequencer = desk.open_ready().await;
         assert_eq!(desk.invoice(&mut sequencer, workspace(1)).await, 1);
-        sequencer.finish(PATIENCE).await.unwrap();
+        sequencer.finish(TIMEOUT).await.unwrap();
         let key = NumbersKey::new(PARTITION, workspace(1));
         let stored = desk.store.get(key.as_key()).await.unwrap().unwrap();
         let numbers = seriatim_sequencer::Numbers::decode(&desk.definition, &stored).unwrap();
@@ -84,7 +84,7 @@ fn a_fresh_partition_starts_at_1_and_keeps_its_first_event() {
         assert_eq!(sequencer.next_offset(), Some(offset(1)));
         desk.invoice(&mut sequencer, workspace(1)).await;
         // One event alone is flushed too.
-        sequencer.finish(PATIENCE).await.unwrap();
+        sequencer.finish(TIMEOUT).await.unwrap();
         desk.faults.reset_counts();
         let mut sequencer = desk.open_ready().await;
         assert_eq!(sequencer.next_offset(), Some(offset(2)));
@@ -132,7 +132,7 @@ fn a_stop_does_not_hang_while_writes_fail() {
         desk.faults.fail(Operation::Write, Fault::Refuse);
         let started = desk.env.instant();
         let status = sequencer.status_handle();
-        let error = sequencer.finish(PATIENCE).await.unwrap_err();
+        let error = sequencer.finish(TIMEOUT).await.unwrap_err();
         assert_eq!((error.unflushed, error.kind()), (1, ErrorKind::Unavailable));
         assert!(desk.env.instant() - started < Duration::from_secs(1));
         assert_eq!(status.status(), Status::Finished);
@@ -160,7 +160,7 @@ fn a_stop_does_not_hang_in_a_recovery_that_cannot_read_or_write() {
             desk.options = Options { unflushed_max: 1, ..desk.options };
             let mut sequencer = desk.open_ready().await;
             for number in 0..6 {
-                sequencer.wait(PATIENCE).await.unwrap();
+                sequencer.wait(TIMEOUT).await.unwrap();
                 desk.invoice(&mut sequencer, workspace(number)).await;
             }
             drop(sequencer);
@@ -170,7 +170,7 @@ fn a_stop_does_not_hang_in_a_recovery_that_cannot_read_or_write() {
             assert!(sequencer.wait(Duration::from_secs(3)).await.is_err());
             assert!(matches!(sequencer.status(), Status::Recovering { .. }));
             let started = fresh.env.instant();
-            let _ = sequencer.finish(PATIENCE).await;
+            let _ = sequencer.finish(TIMEOUT).await;
             assert!(fresh.env.instant() - started < Duration::from_secs(1));
             // And when storage works again, so does recovery.
             fresh.faults.heal();
@@ -181,7 +181,7 @@ fn a_stop_does_not_hang_in_a_recovery_that_cannot_read_or_write() {
 }
 
 #[test]
-fn recovery_goes_on_by_itself_when_storage_works_again() {
+fn recovery_continues_when_storage_works_again() {
     on_memory(|desk| async move {
         let mut sequencer = desk.open_ready().await;
         desk.invoice(&mut sequencer, workspace(1)).await;
@@ -190,7 +190,7 @@ fn recovery_goes_on_by_itself_when_storage_works_again() {
         let mut sequencer = desk.open().await;
         assert!(sequencer.wait(Duration::from_secs(2)).await.is_err());
         desk.faults.heal();
-        sequencer.wait(PATIENCE).await.unwrap();
+        sequencer.wait(TIMEOUT).await.unwrap();
         assert_eq!(desk.invoice(&mut sequencer, workspace(1)).await, 2);
     });
 }
@@ -251,7 +251,7 @@ fn a_miss_is_not_read_as_zero() {
     on_memory(|desk| async move {
         let mut sequencer = desk.open_ready().await;
         desk.invoice(&mut sequencer, workspace(1)).await;
-        sequencer.finish(PATIENCE).await.unwrap();
+        sequencer.finish(TIMEOUT).await.unwrap();
         let mut sequencer = desk.open_ready().await;
         // A store that does not answer is an error, not an empty workspace.
         desk.faults.fail_nth(Operation::Get, 1, Fault::Refuse);
@@ -276,14 +276,14 @@ fn a_damaged_value_is_corrupt_and_not_a_fresh_workspace() {
     on_memory(|desk| async move {
         let mut sequencer = desk.open_ready().await;
         desk.invoice(&mut sequencer, workspace(1)).await;
-        sequencer.finish(PATIENCE).await.unwrap();
+        sequencer.finish(TIMEOUT).await.unwrap();
         let key = NumbersKey::new(PARTITION, workspace(1));
         for damage in [&b""[..], b"garbage", &[0; 80]] {
             desk.store.put(key.as_key(), damage).await.unwrap();
             let mut sequencer = desk.open_ready().await;
             let error = sequencer.load(KIND, workspace(1)).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
-            // Others go on.
+            // Other partitions continue.
             sequencer.load(KIND, workspace(2)).await.unwrap();
         }
         // Deleted, it comes back from the log, like everything derived.
@@ -303,12 +303,12 @@ fn two_applications_with_the_same_partition_number_share_nothing() {
         for expected in 1..=3 {
             assert_eq!(desk.invoice(&mut one, workspace(1)).await, expected);
         }
-        one.finish(PATIENCE).await.unwrap();
+        one.finish(TIMEOUT).await.unwrap();
         desk.partition = Partition { application: ApplicationId::new(2), ..PARTITION };
         let mut other = desk.open_ready().await;
         assert_eq!(other.next_offset(), Some(offset(1)));
         assert_eq!(desk.invoice(&mut other, workspace(1)).await, 1);
-        other.finish(PATIENCE).await.unwrap();
+        other.finish(TIMEOUT).await.unwrap();
         desk.partition = PARTITION;
         let mut one = desk.open_ready().await;
         assert_eq!(one.next_offset(), Some(offset(4)));
@@ -323,11 +323,11 @@ fn a_checkpoint_or_a_value_beyond_the_end_of_the_log_is_corrupt() {
         for _ in 0..5 {
             desk.invoice(&mut sequencer, workspace(1)).await;
         }
-        sequencer.finish(PATIENCE).await.unwrap();
+        sequencer.finish(TIMEOUT).await.unwrap();
         // The same store beside a log that has lost everything.
         let lost = Desk { store: desk.store.clone(), ..Desk::memory(&desk.env) };
         let mut sequencer = lost.open().await;
-        let busy = sequencer.wait(PATIENCE).await.unwrap_err();
+        let busy = sequencer.wait(TIMEOUT).await.unwrap_err();
         assert_eq!(busy.kind(), ErrorKind::Corrupt);
         assert!(busy.to_string().contains("the checkpoint is 6, and the log ends at 1"), "{busy}");
 
@@ -342,7 +342,7 @@ fn a_checkpoint_or_a_value_beyond_the_end_of_the_log_is_corrupt() {
         drop(sequencer);
         append_raw(&lost, workspace(1), &[&[]]).await;
         let mut sequencer = lost.open().await;
-        let busy = sequencer.wait(PATIENCE).await.unwrap_err();
+        let busy = sequencer.wait(TIMEOUT).await.unwrap_err();
         assert!(busy.to_string().contains("include event 5, and the log ends at 2"), "{busy}");
     });
 }
@@ -367,7 +367,7 @@ fn a_checkpoint_that_a_migration_has_kept_tells_that_the_log_has_lost_events() {
             }
         };
         let beside = Desk { store: migrated(7).await, log: desk.log.clone(), ..Desk::memory(&desk.env) };
-        let busy = beside.open().await.wait(PATIENCE).await.unwrap_err();
+        let busy = beside.open().await.wait(TIMEOUT).await.unwrap_err();
         assert!(busy.to_string().contains("the checkpoint is 7, and the log ends at 6"), "{busy}");
         // One that the log has reached means nothing: everything is derived from the beginning.
         let beside = Desk { store: migrated(6).await, ..beside };
@@ -390,14 +390,14 @@ fn a_flush_signal_of_before_a_recovery_flushes_nothing_early() {
         desk.invoice(&mut sequencer, workspace(4)).await;
         sequencer.recover(desk.log.take(PARTITION).await.unwrap()).unwrap();
         hold.release();
-        sequencer.wait(PATIENCE).await.unwrap();
+        sequencer.wait(TIMEOUT).await.unwrap();
         desk.env.sleep(Duration::from_secs(60)).await;
         let writes = desk.faults.count(Operation::Write);
         desk.invoice(&mut sequencer, workspace(5)).await;
         desk.env.sleep(Duration::from_secs(60)).await;
         assert_eq!(desk.faults.count(Operation::Write), writes, "one waiting workspace is below flush_at");
         for number in 1..=4 {
-            sequencer.wait(PATIENCE).await.unwrap();
+            sequencer.wait(TIMEOUT).await.unwrap();
             assert_eq!(desk.invoice(&mut sequencer, workspace(number)).await, 2, "{number}");
         }
     });
@@ -410,7 +410,7 @@ fn a_cold_workspace_costs_exactly_one_read_and_a_warm_one_none() {
         for number in 0..10 {
             desk.invoice(&mut sequencer, workspace(number)).await;
         }
-        sequencer.finish(PATIENCE).await.unwrap();
+        sequencer.finish(TIMEOUT).await.unwrap();
         let mut sequencer = desk.open_ready().await;
         for number in 0..10 {
             desk.faults.reset_counts();
@@ -447,7 +447,7 @@ fn many_workspaces_and_a_small_cache_give_the_same_numbers() {
         let mut sequencer = desk.open_ready().await;
         for round in 1..=20 {
             for number in 0..10 {
-                sequencer.wait(PATIENCE).await.unwrap();
+                sequencer.wait(TIMEOUT).await.unwrap();
                 desk.invoice(&mut sequencer, workspace(number * number % 7)).await;
             }
             if round % 5 == 0 {
@@ -478,7 +478,7 @@ fn a_panic_in_a_flush_stops_the_sequencer_and_a_stop_says_so() {
             }
         };
         assert!(busy.to_string().contains("a flush panicked"), "{busy}");
-        let error = sequencer.finish(PATIENCE).await.unwrap_err();
+        let error = sequencer.finish(TIMEOUT).await.unwrap_err();
         assert!(error.reason.contains("a flush panicked") && error.unflushed == 1, "{error}");
         let mut sequencer = desk.open_ready().await;
         assert_eq!(desk.invoice(&mut sequencer, workspace(1)).await, 2);

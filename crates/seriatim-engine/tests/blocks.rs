@@ -99,7 +99,7 @@ fn a_clean_stop_gives_the_rest_back_and_a_crash_wastes_it() {
 }
 
 #[test]
-fn a_key_gives_the_same_numbers_again_and_nobody_else_gets_them() {
+fn a_key_gives_the_same_numbers_again_and_no_other_caller_gets_them() {
     simulate(1, |env| async move {
         let (log, store) = (MemoryLog::new(), MemoryStore::new());
         let engine = open(&env, &log, &store).await;

@@ -25,7 +25,7 @@ use seriatim_types::{Partition, PartitionOffset, RecordId, WorkspaceId, Workspac
 enum Moment {
     /// The write has no effect.
     Before,
-    /// It has its effect, and nobody is told.
+    /// The operation has its effect, and its caller receives an error.
     Inside,
     /// It has its effect, its caller is told, and that is the last thing that works.
     Behind,

@@ -1,4 +1,4 @@
-//! The doctor: what is whole is clean, and each kind of damage is found, named and mended.
+//! The doctor: an undamaged storage is clean, and each kind of damage is found, named and repaired.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
@@ -232,7 +232,7 @@ fn what_an_engine_leaves_on_files_is_clean() {
         let report = run(&env, &log, &emptied, Treatment::Check).await;
         assert!(report.is_clean() && report.unapplied == report.checked.events, "{report:?}");
         let rebuilt = run(&env, &log, &emptied, Treatment::Rebuild).await;
-        assert!(rebuilt.is_mended() && rebuilt.written == rebuilt.checked.values(), "{rebuilt:?}");
+        assert!(rebuilt.is_repaired() && rebuilt.written == rebuilt.checked.values(), "{rebuilt:?}");
         let report = run(&env, &log, &emptied, Treatment::Check).await;
         assert!(report.is_clean() && report.unapplied == 0, "{report:?}");
         let engine = open(&env, log, emptied, Options::default()).await;
@@ -410,7 +410,7 @@ fn a_checkpoint_of_before_there_were_versions_is_whole_and_is_recovered_from() {
         world.set(&key, Some(&with_checksum(offset))).await;
         assert!(world.run(Treatment::Check).await.is_clean());
         let engine = world.open().await;
-        goes_on(&engine, &world.workspaces).await;
+        continues_from_the_log(&engine, &world.workspaces).await;
         engine.close().await;
         assert_eq!(world.get(&key).await[0], 1);
     });
@@ -447,8 +447,8 @@ fn words(report: &Report) -> Vec<(Trouble, &str)> {
     report.findings.iter().map(|Finding { trouble, what, .. }| (*trouble, &**what)).collect()
 }
 
-/// Every workspace goes on where the log says.
-async fn goes_on(engine: &Engine, workspaces: &[WorkspaceId]) {
+/// Every workspace continues from where the log ends.
+async fn continues_from_the_log(engine: &Engine, workspaces: &[WorkspaceId]) {
     for (place, workspace) in workspaces.iter().enumerate() {
         let answer = engine.submit("shop", *workspace, &invoice()).await.unwrap();
         let taken = if place < 4 { i64::try_from(place).unwrap() + 1 } else { 0 };
@@ -457,7 +457,7 @@ async fn goes_on(engine: &Engine, workspaces: &[WorkspaceId]) {
 }
 
 #[test]
-fn each_damage_is_found_named_and_mended() {
+fn each_damage_is_found_named_and_repaired() {
     for (name, damage) in DAMAGES {
         simulate(1, |env| async move {
             let world = World::new(env).await;
@@ -467,11 +467,11 @@ fn each_damage_is_found_named_and_mended() {
             assert!(!report.is_clean() && report.found == expected.len() as u64, "{name}");
             let report = world.run(Treatment::Repair).await;
             assert_eq!(words(&report), expected, "a check has changed nothing: {name}");
-            assert!(report.is_mended(), "{name}: {report:?}");
+            assert!(report.is_repaired(), "{name}: {report:?}");
             let report = world.run(Treatment::Check).await;
             assert!(report.is_clean(), "{name}: {report:?}");
             let engine = world.open().await;
-            goes_on(&engine, &world.workspaces).await;
+            continues_from_the_log(&engine, &world.workspaces).await;
             engine.close().await;
             let report = world.run(Treatment::Check).await;
             assert!(report.is_clean(), "{name}: {report:?}");
@@ -480,12 +480,12 @@ fn each_damage_is_found_named_and_mended() {
 }
 
 #[test]
-fn each_damage_is_mended_by_a_rebuild_too() {
+fn each_damage_is_also_repaired_by_a_rebuild() {
     for (name, damage) in DAMAGES {
         simulate(1, |env| async move {
             let world = World::new(env).await;
             damage(&world).await;
-            assert!(world.run(Treatment::Rebuild).await.is_mended(), "{name}");
+            assert!(world.run(Treatment::Rebuild).await.is_repaired(), "{name}");
             let report = world.run(Treatment::Check).await;
             assert!(report.is_clean(), "{name}: {report:?}");
         });
@@ -493,7 +493,7 @@ fn each_damage_is_mended_by_a_rebuild_too() {
 }
 
 #[test]
-fn each_damage_is_mended_while_the_engine_runs() {
+fn each_damage_is_repaired_while_the_engine_runs() {
     for (name, damage) in DAMAGES {
         simulate(1, |env| async move {
             let world = World::new(env.clone()).await;
@@ -501,8 +501,8 @@ fn each_damage_is_mended_while_the_engine_runs() {
             let expected = damage(&world).await;
             let report = engine.doctor(&scratch(), Treatment::Repair, &mut |_| {}).await.unwrap();
             assert_eq!(words(&report), expected, "{name}: {report:?}");
-            assert!(report.is_mended(), "{name}: {report:?}");
-            goes_on(&engine, &world.workspaces).await;
+            assert!(report.is_repaired(), "{name}: {report:?}");
+            continues_from_the_log(&engine, &world.workspaces).await;
             let report = engine.doctor(&scratch(), Treatment::Check, &mut |_| {}).await.unwrap();
             assert!(report.is_clean(), "{name}: {report:?}");
             engine.close().await;
@@ -511,7 +511,7 @@ fn each_damage_is_mended_while_the_engine_runs() {
 }
 
 #[test]
-fn a_workspace_that_is_blocked_by_a_planted_record_goes_on_after_a_repair() {
+fn a_workspace_that_a_planted_record_blocks_continues_after_a_repair() {
     simulate(1, |env| async move {
         let world = World::new(env.clone()).await;
         let engine = world.open().await;
@@ -522,10 +522,10 @@ fn a_workspace_that_is_blocked_by_a_planted_record_goes_on_after_a_repair() {
             assert!(matches!(error, SubmitError::Taken { .. }), "{error}");
             assert_eq!(error.kind(), ErrorKind::Conflict);
         }
-        // The others go on.
+        // The others continue.
         engine.submit("shop", world.workspaces[1], &invoice()).await.unwrap();
         let report = engine.doctor(&scratch(), Treatment::Repair, &mut |_| {}).await.unwrap();
-        assert_eq!((report.found, report.removed, report.is_mended()), (1, 1, true));
+        assert_eq!((report.found, report.removed, report.is_repaired()), (1, 1, true));
         let answer = engine.submit("shop", blocked, &invoice()).await.unwrap();
         assert_eq!(answer.number(1, "number"), Some(2));
         assert_eq!(answer.id(1).unwrap().get(), FIRST_W + 4);
@@ -534,7 +534,7 @@ fn a_workspace_that_is_blocked_by_a_planted_record_goes_on_after_a_repair() {
 }
 
 #[test]
-fn numbers_that_an_engine_remembers_are_mended_with_the_stored_ones() {
+fn numbers_in_memory_are_repaired_with_the_stored_ones() {
     simulate(1, |env| async move {
         let world = World::new(env.clone()).await;
         let (_, raise) = DAMAGES.iter().find(|(name, _)| *name == "a counter that is too high").unwrap();
@@ -545,14 +545,14 @@ fn numbers_that_an_engine_remembers_are_mended_with_the_stored_ones() {
         let error = engine.submit("shop", world.workspaces[2], &late).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict);
         let report = engine.doctor(&scratch(), Treatment::Repair, &mut |_| {}).await.unwrap();
-        assert!(report.is_mended() && report.found == 1, "{report:?}");
-        goes_on(&engine, &world.workspaces).await;
+        assert!(report.is_repaired() && report.found == 1, "{report:?}");
+        continues_from_the_log(&engine, &world.workspaces).await;
         engine.close().await;
     });
 }
 
 #[test]
-fn commands_go_on_beside_a_check() {
+fn commands_continue_during_a_check() {
     simulate(1, |env| async move {
         let world = World::new(env.clone()).await;
         let engine = world.open().await;
@@ -594,17 +594,17 @@ fn what_a_crash_has_left_unapplied_is_no_damage() {
         // What lies there is compared with what the log said then.
         world.set(&world.key(b'l', workspace, 6), Some(&1_u64.to_be_bytes())).await;
         let report = world.run(Treatment::Repair).await;
-        assert!(report.removed == 1 && report.is_mended(), "{report:?}");
+        assert!(report.removed == 1 && report.is_repaired(), "{report:?}");
         assert!(world.run(Treatment::Check).await.is_clean());
         let rebuilt = world.run(Treatment::Rebuild).await;
-        assert!(rebuilt.is_mended() && rebuilt.unapplied == 0, "{rebuilt:?}");
+        assert!(rebuilt.is_repaired() && rebuilt.unapplied == 0, "{rebuilt:?}");
         let report = world.run(Treatment::Check).await;
         assert!(report.is_clean() && report.unapplied == 0, "{report:?}");
     });
 }
 
 #[test]
-fn a_log_that_has_lost_events_is_told_and_only_a_rebuild_goes_on() {
+fn a_log_that_has_lost_events_is_reported_and_only_a_rebuild_continues() {
     simulate(1, |env| async move {
         let short = World::new(env.clone()).await;
         let long = World::new(env.clone()).await;
@@ -624,12 +624,12 @@ fn a_log_that_has_lost_events_is_told_and_only_a_rebuild_goes_on() {
             assert!(error.to_string().contains("the log has lost events"), "{error}");
         }
         let report = world.run(Treatment::Rebuild).await;
-        assert!(report.is_mended() && report.removed > 0 && report.lost.is_some(), "{report:?}");
+        assert!(report.is_repaired() && report.removed > 0 && report.lost.is_some(), "{report:?}");
         let report = world.run(Treatment::Check).await;
         assert!(report.is_clean(), "{report:?}");
         let engine = world.open().await;
         engine.unfence(&Unfence::Complete).await.unwrap();
-        goes_on(&engine, &world.workspaces).await;
+        continues_from_the_log(&engine, &world.workspaces).await;
         assert_eq!(engine.workspace_named("shop", "lost").await.unwrap(), None);
         engine.close().await;
     });
@@ -646,7 +646,7 @@ fn numbers_that_have_seen_a_lost_event_are_told() {
         let checksum = crc32fast::hash(&bytes[..end]);
         bytes[end..].copy_from_slice(&checksum.to_be_bytes());
         world.set(&key, Some(&bytes)).await;
-        // Keys of ids come before those of numbers, and are not mended all the same.
+        // Keys of ids are compared before those of numbers. Nevertheless they are not repaired.
         let lost = world.key(b'i', world.workspaces[0], FIRST_W);
         world.set(&lost, None).await;
         let report = world.run(Treatment::Repair).await;
@@ -654,7 +654,7 @@ fn numbers_that_have_seen_a_lost_event_are_told() {
         assert!(matches!(problem.error, DoctorError::FoldedBeyondTail { .. }), "{report:?}");
         assert_eq!((problem.error.kind(), report.written, report.is_clean()), (ErrorKind::Corrupt, 0, false));
         assert_eq!(world.store.get(lost.as_key()).await.unwrap(), None);
-        assert!(world.run(Treatment::Rebuild).await.is_mended());
+        assert!(world.run(Treatment::Rebuild).await.is_repaired());
         assert!(world.run(Treatment::Check).await.is_clean());
     });
 }

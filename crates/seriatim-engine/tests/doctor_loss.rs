@@ -138,7 +138,7 @@ fn a_rebuild_fences_and_says_what_the_store_knew() {
         let doctor = doctor.on_loss(move |lost| keep.lock().unwrap().push(lost.clone()));
         let scratch = Store::new(MemoryStore::new());
         let report = doctor.run(&scratch, Treatment::Rebuild, &mut |_| {}).await.unwrap();
-        assert!(report.is_mended(), "{report:?}");
+        assert!(report.is_repaired(), "{report:?}");
         let lost = report.lost.unwrap();
         assert_eq!(*told.lock().unwrap(), std::slice::from_ref(&lost));
         let mut applications: Vec<u32> = lost.partitions.iter().map(|lost| lost.application.get()).collect();
@@ -213,7 +213,7 @@ async fn crash_rebuild(env: Env, loss: Loss, operation: Operation, fault: Fault,
     let has_crashed = faults.has_crashed();
     let when = format!("{loss:?}, {operation:?} {nth}, {fault:?}");
     if has_crashed {
-        let is_whole = rebuilt.as_ref().is_ok_and(Report::is_mended);
+        let is_whole = rebuilt.as_ref().is_ok_and(Report::is_repaired);
         assert!(!is_whole, "{when}: {rebuilt:?}");
         if tail(&world, SYS).await == before {
             // Not fenced yet, so everything that the store knows is still there.
@@ -222,7 +222,7 @@ async fn crash_rebuild(env: Env, loss: Loss, operation: Operation, fault: Fault,
         }
         assert_gives_out_nothing(&world, &when).await;
         let again = world.rebuild().await;
-        assert!(again.is_mended(), "{when}: {again:?}");
+        assert!(again.is_repaired(), "{when}: {again:?}");
     }
     let engine = world.open().await.unwrap();
     assert!(engine.fenced().is_some(), "{when}");
@@ -314,6 +314,6 @@ fn an_engine_that_runs_does_not_remove_what_its_store_knows_of_lost_events() {
         assert_eq!(store.get(key.as_key()).await.unwrap().unwrap(), bytes);
         engine.close().await;
         let report = world.rebuild().await;
-        assert!(report.is_mended() && report.lost.is_some(), "{report:?}");
+        assert!(report.is_repaired() && report.lost.is_some(), "{report:?}");
     });
 }

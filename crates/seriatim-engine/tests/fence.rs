@@ -146,7 +146,7 @@ fn a_fenced_copy_reads_and_gives_out_nothing() {
 }
 
 #[test]
-fn a_complete_log_goes_on_where_it_was() {
+fn a_complete_log_continues_without_a_gap() {
     in_simulation(|env| async move {
         let (mut world, mut engine) = World::fenced(env).await;
         assert_eq!(engine.unfence(&Unfence::Complete).await.unwrap(), None);
@@ -171,7 +171,7 @@ fn highest(names: &[(&str, u64)]) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn named_sequences_go_on_behind_what_was_seen_and_the_rest_stays_fenced() {
+fn named_sequences_continue_after_the_given_numbers_and_the_rest_remains_fenced() {
     in_simulation(|env| async move {
         let (mut world, mut engine) = World::fenced(env).await;
         let names =

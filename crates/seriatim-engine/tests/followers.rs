@@ -62,7 +62,7 @@ async fn silent(env: &Env, log: &MemoryLog, store: &MemoryStore) -> Engine {
 }
 
 #[test]
-fn an_asynchronous_projector_goes_on_where_it_was_and_repeats_what_failed() {
+fn an_asynchronous_projector_continues_from_its_offset_and_repeats_what_failed() {
     simulate(1, |env| async move {
         let (log, store) = (MemoryLog::new(), MemoryStore::new());
         let mail = Mail::default();
@@ -331,7 +331,7 @@ fn a_follower_gets_what_is_there_and_then_what_comes() {
         let waiting = env.spawn(async move { late.next(1).await.unwrap_err().kind() });
         env.sleep(Duration::from_secs(1)).await;
         engine.close().await;
-        assert_eq!(waiting.await.unwrap(), ErrorKind::Closed, "it does not wait for ever");
+        assert_eq!(waiting.await.unwrap(), ErrorKind::Closed, "the wait has an end");
     });
 }
 

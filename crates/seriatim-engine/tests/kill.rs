@@ -51,7 +51,7 @@ async fn open(env: &Env, directory: &Path) -> (FileStorage, Engine) {
 fn kill_9_under_load_loses_nothing_repeats_nothing_and_leaves_no_gap() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     if let Some(directory) = std::env::var_os(CHILD_DIRECTORY) {
-        runtime.block_on(work_for_ever(Path::new(&directory)));
+        runtime.block_on(submit_without_end(Path::new(&directory)));
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -115,7 +115,7 @@ fn say(line: &str) {
     std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
 }
 
-async fn work_for_ever(directory: &Path) {
+async fn submit_without_end(directory: &Path) {
     let env = Env::real();
     say("opening\n");
     let (_storage, engine) = open(&env, directory).await;

@@ -386,14 +386,14 @@ fn the_doctor_finds_and_restores_what_is_missing_of_an_oversized_record() {
         store.write(batch, Durability::Synced).await.unwrap();
         let doctor = || Doctor::new(vault.env.clone(), log.clone(), store.clone(), [app()]);
         let report = doctor().run(&scratch(), Treatment::Repair, &mut |_| {}).await.unwrap();
-        assert!(report.is_mended() && report.found == 1, "{report:?}");
+        assert!(report.is_repaired() && report.found == 1, "{report:?}");
         assert!(report.findings[0].what.contains("of type Album"), "{report:?}");
         assert_eq!(all(&vault).await, expected);
         // Rebuilt from nothing it is the same, byte for byte.
         let emptied = Store::new(MemoryStore::new());
         let rebuilt = Doctor::new(vault.env.clone(), log.clone(), emptied.clone(), [app()]);
         let report = rebuilt.run(&scratch(), Treatment::Rebuild, &mut |_| {}).await.unwrap();
-        assert!(report.is_mended(), "{report:?}");
+        assert!(report.is_repaired(), "{report:?}");
         for (clustering, value) in &expected {
             let found = emptied.get(Key::new(&storage, clustering)).await.unwrap();
             assert!(found.as_deref() == Some(&value[..]), "{}", clustering.escape_ascii());

@@ -123,7 +123,7 @@ impl World {
             let start = lock(&self.overlay).start_flush();
             match start {
                 FlushStart::Begun(writing) => return self.finish(&writing, true),
-                FlushStart::UnderWay => thread::yield_now(),
+                FlushStart::InProgress => thread::yield_now(),
                 FlushStart::Nothing => return,
             }
         }

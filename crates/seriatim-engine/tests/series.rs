@@ -250,7 +250,7 @@ fn who_got_a_number_is_found_among_voids_and_raises() {
             assert_eq!(error.kind(), ErrorKind::NotFound);
             assert!(error.to_string().contains(word), "{number}: {error}");
         }
-        assert_eq!(series.who("nobody", 1).await.unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(series.who("unknown", 1).await.unwrap_err().kind(), ErrorKind::NotFound);
     });
 }
 

@@ -165,7 +165,7 @@ fn a_store_made_anew_has_expired_keys_until_they_are_swept_again() {
         // Rebuilt from the log alone it has both, and that is right too.
         let emptied = MemoryStore::new();
         let report = examine(&env, &desk.log, &emptied, Treatment::Rebuild).await;
-        assert!(report.is_mended(), "{report:?}");
+        assert!(report.is_repaired(), "{report:?}");
         assert!(examine(&env, &desk.log, &emptied, Treatment::Check).await.is_clean());
         let rebuilt = Desk::open_on(&env, desk.log, emptied).await;
         assert!(rebuilt.repeats(&keyed("new")).await);
@@ -198,7 +198,7 @@ fn the_doctor_misses_a_key_that_nothing_has_swept() {
         damaged[7] += 1;
         store.put(position, &damaged).await.unwrap();
         let report = examine(&env, &desk.log, &desk.store, Treatment::Repair).await;
-        assert!(report.is_mended() && report.found == 2, "{report:?}");
+        assert!(report.is_repaired() && report.found == 2, "{report:?}");
         assert!(examine(&env, &desk.log, &desk.store, Treatment::Check).await.is_clean());
         let left = keys(&store, desk.partition(), desk.shop).await;
         assert_eq!(left, set(["new", "old"]));

@@ -98,7 +98,7 @@ fn somebody_can_always_administer() {
 }
 
 #[test]
-fn what_nobody_made_is_refused() {
+fn a_token_that_was_never_created_is_refused() {
     simulate(3, |env| async move {
         let engine = World::new(env).open().await;
         let created = engine.tokens().create(&scopes(&["*:admin"]), None).await.unwrap();

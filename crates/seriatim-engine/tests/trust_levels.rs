@@ -73,8 +73,8 @@ impl Place {
         Ok((answer.number(1, "number").unwrap(), answer.id(1).unwrap().get(), answer.workspace_offset.get()))
     }
 
-    /// Everybody else goes on.
-    async fn others_go_on(&self) {
+    /// The other workspaces continue.
+    async fn others_continue(&self) {
         for workspace in [self.neighbour, self.far] {
             let before = self.invoice(workspace).await.unwrap();
             assert_eq!(self.invoice(workspace).await.unwrap(), (before.0 + 1, before.1 + 1, before.2 + 1));
@@ -88,7 +88,7 @@ impl Place {
             assert_eq!(error, SubmitError::Taken { what, key: key.clone() });
             assert_eq!(error.kind(), ErrorKind::Conflict);
             assert!(error.to_string().contains(&key.to_string()), "{error}");
-            self.others_go_on().await;
+            self.others_continue().await;
         }
         let there = self.store.get(key.as_key()).await.unwrap();
         assert_eq!(there.as_deref(), Some(&[1][..]), "what was in the way is still as it was");
@@ -103,7 +103,7 @@ impl Place {
     async fn overwrites(self, first: (i64, u64, u64)) {
         let next = self.invoice(self.victim).await.unwrap();
         assert_eq!(next, (first.0 + 1, first.1 + 1, first.2 + 1));
-        self.others_go_on().await;
+        self.others_continue().await;
         self.is_as_the_log_says(next).await;
         let place = self.reopen().await;
         place.is_as_the_log_says(next).await;
@@ -200,7 +200,7 @@ impl Place {
             panic!("{error:?}");
         };
         assert_eq!(*partition, self.partition());
-        // The partition says why it has stopped; the other one goes on.
+        // The partition says why it has stopped; the other one continues.
         let id = usize::from(self.partition().id.get());
         let PartitionStatus::Stopped(reason) = &self.engine.partitions("till").unwrap()[id].status else {
             panic!("{:?}", self.engine.partitions("till"));
@@ -216,7 +216,7 @@ impl Place {
         let place = self.reopen().await;
         let next = place.invoice(place.victim).await.unwrap();
         assert_eq!(next, (first.0 + 1, first.1 + 1, first.2 + 2));
-        place.others_go_on().await;
+        place.others_continue().await;
         place.engine.close().await;
     }
 }

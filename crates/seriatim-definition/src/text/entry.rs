@@ -1,4 +1,4 @@
-//! A value in the text, with what it belongs to.
+//! A value of the text, with the subject and the key that it belongs to.
 
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
@@ -7,7 +7,7 @@ use super::Places;
 use crate::Subject;
 use crate::fault::Fault;
 
-/// A value in the text: of this key of this subject.
+/// A value of the text, with the subject and the key that it belongs to.
 #[derive(Debug, Clone)]
 pub(super) struct Entry<'t> {
     pub(super) subject: Subject,
@@ -20,7 +20,7 @@ pub(super) struct Entry<'t> {
 #[derive(Debug)]
 pub(super) struct Item<'t> {
     pub(super) name: &'t str,
-    /// Where its name stands, in bytes.
+    /// The position of its name, in bytes.
     pub(super) at: usize,
     pub(super) value: &'t Spanned<DeValue<'t>>,
 }
@@ -80,7 +80,7 @@ impl<'t> Entry<'t> {
         }
     }
 
-    /// A list of names; the place of each is kept.
+    /// A list of names. The position of each is kept.
     pub(super) fn names(&self, places: &mut Places) -> Result<Vec<String>, Fault> {
         let example = format!("{} = [\"…\"]", self.key);
         let DeValue::Array(items) = self.value() else {
@@ -92,7 +92,7 @@ impl<'t> Entry<'t> {
                 let item = Self { value: item, ..self.clone() };
                 return Err(item.expected("a list of names", &example, places));
             };
-            // Of two equal names the later one is where the fault is.
+            // Of two equal names, the position of the later one is kept: that one is the fault.
             places.put(&self.subject, &format!("{}/{name}", self.key), item.span().start);
             names.push(name.to_string());
         }
@@ -116,7 +116,7 @@ impl<'t> Entry<'t> {
                 [first, last] => ranges.push((*first, *last)),
                 other => {
                     let problem =
-                        format!("a range has two ends, its first and its last number, not {}", other.len());
+                        format!("a range has two numbers, its first and its last, not {}", other.len());
                     return Err(pair.fault(problem, places));
                 }
             }
@@ -124,7 +124,7 @@ impl<'t> Entry<'t> {
         Ok(ranges)
     }
 
-    /// The table that this is.
+    /// The value as a table.
     pub(super) fn table(&self, places: &mut Places) -> Result<&'t DeTable<'t>, Fault> {
         match (self.value(), &self.subject) {
             (DeValue::Table(table), _) => Ok(table),
@@ -138,7 +138,7 @@ impl<'t> Entry<'t> {
         }
     }
 
-    /// The items of the table that this is, in the order of the text.
+    /// The items of the value as a table, in the order of the text.
     pub(super) fn items(&self, places: &mut Places) -> Result<Vec<Item<'t>>, Fault> {
         let item = |(key, value): (&'t Spanned<DeString<'t>>, &'t Spanned<DeValue<'t>>)| Item {
             name: key.get_ref().as_ref(),

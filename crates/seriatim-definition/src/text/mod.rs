@@ -1,6 +1,6 @@
 //! Reading an application from TOML.
 //!
-//! The text is walked by hand, so that every message names line, column and what to do.
+//! It reads the TOML tree itself instead of using serde, so that every message has line, column and what to do.
 
 mod entry;
 mod part;
@@ -38,7 +38,7 @@ fn syntax(text: &str, error: &toml::de::Error) -> DefinitionError {
     DefinitionError::Syntax { at, problem }
 }
 
-/// Where things stand in the text, in bytes.
+/// The positions of subjects and their keys in the text, in bytes.
 #[derive(Debug, Default)]
 struct Places(std::collections::BTreeMap<(Subject, String), usize>);
 
@@ -47,7 +47,7 @@ impl Places {
         self.0.insert((subject.clone(), key.to_owned()), byte);
     }
 
-    /// The nearest place that is known: of the item in a list, of the key, of the subject, of the text.
+    /// The most exact position that is known: of the item of a list, of the key, of the subject, or the start of the text.
     fn position(&self, text: &str, fault: &Fault) -> Position {
         let key = fault.key.as_str();
         let list = key.split_once('/').map_or(key, |(list, _)| list);
@@ -59,10 +59,9 @@ impl Places {
 
 fn read_application(root: &DeTable<'_>, places: &mut Places) -> Result<Application, Fault> {
     let table = Table::new(Subject::Application, root, KEYS, places)?;
-    let name = table.required("name", "give the application one, as in name = \"shop\"")?;
+    let name = table.required("name", "give the application a name, as in name = \"shop\"")?;
     let name = name.text(places)?;
-    let why =
-        "say over how many partitions workspaces are spread, as in partitions = 4; it can never be changed";
+    let why = "set the number of partitions that workspaces are distributed over, as in partitions = 4; it can never be changed";
     let count = table.required("partitions", why)?.integer(places)?;
     let count = u16::try_from(count).ok().and_then(PartitionCount::new);
     let records = table.optional("records").map(|entry| read_scheme(&entry, places)).transpose()?;
@@ -85,7 +84,7 @@ fn read_scheme(entry: &Entry<'_>, places: &mut Places) -> Result<RecordScheme, F
     }
 }
 
-/// Reads a table of named things, in the order of the text.
+/// Reads a table of named items, in the order of the text.
 fn read_named<'t, T>(
     entry: Option<Entry<'t>>,
     subject: impl Fn(String) -> Subject,

@@ -49,7 +49,10 @@ pub(super) fn sequence(
     let ranges = match table.optional("ranges") {
         Some(ranges) => {
             if let Some(last) = last {
-                return Err(last.fault("last goes with first only: ranges say where they end", places));
+                return Err(last.fault(
+                    "last is used with first only, and ranges have their own ends: remove last",
+                    places,
+                ));
             }
             ranges.ranges(places)?
         }
@@ -89,15 +92,15 @@ fn place(table: &Table<'_>, places: &mut Places) -> Result<Place, Fault> {
     let singleton = flag(table, "singleton", places)?;
     if let Some(parent) = table.optional("parent") {
         if let Some(kind) = table.optional("kind") {
-            return Err(kind.fault("a child record has the kind of its parent: leave kind out", places));
+            return Err(kind.fault("a child record has the kind of its parent: remove kind", places));
         }
         if let (true, Some(entry)) = (singleton, table.optional("singleton")) {
-            return Err(entry.fault("a child record cannot be a singleton: leave singleton out", places));
+            return Err(entry.fault("a child record cannot be a singleton: remove singleton", places));
         }
         return Ok(Place::Child { parent: parent.text(places)? });
     }
-    let kind =
-        table.required("kind", "use \"C\", \"O\" or \"W\", or say whose child record it is with parent")?;
+    let kind = table
+        .required("kind", "use \"C\", \"O\" or \"W\", or name the parent of a child record with parent")?;
     let kind = match kind.text(places)?.as_str() {
         "C" => DocumentKind::C,
         "O" => DocumentKind::O,
@@ -137,7 +140,7 @@ fn field(name: &str, entry: &Entry<'_>, places: &mut Places) -> Result<FieldDefi
     let field_type = match (field_type, to, table.optional("to")) {
         (FieldType::Reference(_), to, _) => FieldType::Reference(to),
         (other, Some(_), Some(entry)) => {
-            let problem = format!("to goes with references only, and the field is {other}: leave one out");
+            let problem = format!("to is for references only, and the type is {other}: remove one of them");
             return Err(entry.fault(problem, places));
         }
         (other, ..) => other,
@@ -149,7 +152,7 @@ fn field(name: &str, entry: &Entry<'_>, places: &mut Places) -> Result<FieldDefi
 const TYPES: &str = "use text, integer, decimal, bool, timestamp, reference or json";
 
 fn unknown_type(name: &str) -> String {
-    format!("{name:?} is no type: {TYPES}")
+    format!("{name:?} is not a type: {TYPES}")
 }
 
 fn field_type(name: &str) -> Option<FieldType> {

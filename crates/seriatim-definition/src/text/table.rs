@@ -15,7 +15,7 @@ pub(super) struct Table<'t> {
 }
 
 impl<'t> Table<'t> {
-    /// The table, if it has none but these keys; their places are kept.
+    /// The table, if it has no other keys than these. Their positions are kept.
     pub(super) fn new(
         subject: Subject,
         table: &'t DeTable<'t>,
@@ -42,11 +42,11 @@ impl<'t> Table<'t> {
 
     /// The value of a key.
     pub(super) fn optional(&self, key: &'static str) -> Option<Entry<'t>> {
-        debug_assert!(self.keys.contains(&key), "{key} would have been refused");
+        debug_assert!(self.keys.contains(&key), "{key} is not one of the known keys");
         self.table.get(key).map(|value| Entry::new(self.subject.clone(), key, value))
     }
 
-    /// The value of a key that must be there.
+    /// The value of a required key.
     pub(super) fn required(&self, key: &'static str, what_to_do: &str) -> Result<Entry<'t>, Fault> {
         let missing = || Fault::new(self.subject.clone(), "", format!("{key} is missing: {what_to_do}"));
         self.optional(key).ok_or_else(missing)
@@ -64,7 +64,7 @@ fn unknown_key(subject: &Subject, key: &str, value: &DeValue<'_>, keys: &[&str])
     let known = keys.join(", ");
     match (section, value) {
         (Some((section, name)), DeValue::Table(_)) => format!(
-            "unknown key {key}: use {known}; a name with a point is written in quotes, [{section}.\"{name}.{key}\"]"
+            "unknown key {key}: use {known}; a name with a dot is written in quotes, [{section}.\"{name}.{key}\"]"
         ),
         _ => format!("unknown key {key}: use {known}"),
     }

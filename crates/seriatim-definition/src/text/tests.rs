@@ -1,23 +1,23 @@
-//! Texts that are refused, each with its exact message; and texts that say the same in two ways.
+//! Texts that are refused, each with its exact message; and texts with the same meaning.
 
 use super::*;
 use crate::{FieldDefinition, FieldType, Place, SequenceDefinition};
 
-/// The least that an application needs, on two lines.
+/// The required keys of an application, on two lines.
 const HEAD: &str = "name = \"a\"\npartitions = 4\n";
 
 fn refused(text: &str) -> String {
     read(text).unwrap_err().to_string()
 }
 
-/// Refused behind [`HEAD`]: lines count from 3.
+/// Each text is refused after [`HEAD`]: lines count from 3.
 fn check(table: &[(&str, &str)]) {
     for (rest, message) in table {
         assert_eq!(refused(&format!("{HEAD}{rest}")), *message, "{rest}");
     }
 }
 
-/// Accepted behind [`HEAD`], with a kind of workspace behind it.
+/// The text is accepted after [`HEAD`], with a kind of workspace after it.
 fn accepted(rest: &str) -> Application {
     read(&format!("{HEAD}{rest}\n[workspaces.w]\n")).unwrap()
 }
@@ -36,24 +36,24 @@ fn a_text_that_is_not_toml_is_refused_by_its_place() {
 }
 
 #[test]
-fn what_an_application_lacks_or_misspells_is_told() {
+fn the_message_names_what_an_application_lacks_or_misspells() {
     let table = [
         (
             "",
-            "line 1, column 1: application: name is missing: give the application one, as in name = \"shop\"",
+            "line 1, column 1: application: name is missing: give the application a name, as in name = \"shop\"",
         ),
         (
             "name = \"a\"",
-            "line 1, column 1: application: partitions is missing: say over how many partitions workspaces are \
-             spread, as in partitions = 4; it can never be changed",
+            "line 1, column 1: application: partitions is missing: set the number of partitions that workspaces are \
+             distributed over, as in partitions = 4; it can never be changed",
         ),
         (
             "name = \"a\"\npartitions = 0",
-            "line 2, column 14: application: partitions must be 1 to 65535: choose well, it can never be changed",
+            "line 2, column 14: application: partitions must be 1 to 65535; the number can never be changed",
         ),
         (
             "name = \"a\"\npartitions = 65_536",
-            "line 2, column 14: application: partitions must be 1 to 65535: choose well, it can never be changed",
+            "line 2, column 14: application: partitions must be 1 to 65535; the number can never be changed",
         ),
         (
             "name = \"a\"\npartitions = -1",
@@ -69,7 +69,7 @@ fn what_an_application_lacks_or_misspells_is_told() {
         ),
         (
             "name = \"a b\"\npartitions = 1",
-            "line 1, column 8: application: a name has 1 to 100 of A-Z a-z 0-9 . _ -",
+            "line 1, column 8: application: a name has 1 to 100 of the characters A-Z a-z 0-9 . _ -",
         ),
         (
             "name = \"a\"\npartition = 4",
@@ -101,7 +101,7 @@ fn sequences_are_refused_at_the_line() {
     check(&[
         (
             "[sequences.\"sys.X\"]\n[workspaces.w]",
-            "line 3, column 12: sequence sys.X: names that begin with sys. are reserved: choose another",
+            "line 3, column 12: sequence sys.X: names that begin with sys. are reserved: choose another name",
         ),
         (
             "[sequences.S]\nstart = 1",
@@ -113,11 +113,11 @@ fn sequences_are_refused_at_the_line() {
         ),
         (
             "[sequences.S]\nlast = 9\nranges = [[1, 2]]",
-            "line 4, column 8: sequence S: last goes with first only: ranges say where they end",
+            "line 4, column 8: sequence S: last is used with first only, and ranges have their own ends: remove last",
         ),
         (
             "[sequences.S]\nranges = [[1, 2], [3]]",
-            "line 4, column 19: sequence S: a range has two ends, its first and its last number, not 1",
+            "line 4, column 19: sequence S: a range has two numbers, its first and its last, not 1",
         ),
         (
             "[sequences.S]\nranges = [1, 2]",
@@ -138,8 +138,8 @@ fn sequences_are_refused_at_the_line() {
         ),
         (
             "[sequences.S]\nspace = \"n\"\n[sequences.T]\nspace = \"n\"\n[workspaces.w]\nsequences = [\"S\", \"T\"]",
-            "line 6, column 9: sequence T: it shares a space with sequence S, and both could give 1: keep their \
-             ranges apart",
+            "line 6, column 9: sequence T: it shares a space with sequence S, and both could give 1: choose ranges \
+             that do not overlap",
         ),
     ]);
 }
@@ -149,8 +149,8 @@ fn documents_are_refused_at_the_line() {
     check(&[
         (
             "[documents.D]",
-            "line 3, column 12: document D: kind is missing: use \"C\", \"O\" or \"W\", or say whose child record it \
-             is with parent",
+            "line 3, column 12: document D: kind is missing: use \"C\", \"O\" or \"W\", or name the parent of a \
+             child record with parent",
         ),
         (
             "documents.D = 3",
@@ -163,28 +163,29 @@ fn documents_are_refused_at_the_line() {
         (
             "[documents.acme.D]\nkind = \"C\"",
             "line 3, column 17: document acme: unknown key D: use kind, parent, singleton, fields; a name with a \
-             point is written in quotes, [documents.\"acme.D\"]",
+             dot is written in quotes, [documents.\"acme.D\"]",
         ),
         (
             "[documents.D]\nkind = \"O\"\nsingleton = true\n[workspaces.w]",
-            "line 5, column 13: document D: an O document lives in its event and cannot be a singleton: make it a C \
+            "line 5, column 13: document D: an O document is stored in its event and cannot be a singleton: make it a C \
              or W document",
         ),
         (
             "[documents.D]\nparent = \"E\"\nkind = \"C\"",
-            "line 5, column 8: document D: a child record has the kind of its parent: leave kind out",
+            "line 5, column 8: document D: a child record has the kind of its parent: remove kind",
         ),
         (
             "[documents.D]\nparent = \"E\"\nsingleton = true",
-            "line 5, column 13: document D: a child record cannot be a singleton: leave singleton out",
+            "line 5, column 13: document D: a child record cannot be a singleton: remove singleton",
         ),
         (
             "[documents.D]\nparent = \"E\"\n[workspaces.w]",
-            "line 4, column 10: document D: its parent E is no document: define it, or mend the name",
+            "line 4, column 10: document D: its parent E is not a document: define it, or correct the name",
         ),
         (
             "[documents.D]\nparent = \"E\"\n[documents.E]\nparent = \"D\"\n[workspaces.w]",
-            "line 4, column 10: document D: its parent E is its own child in the end: one needs a kind instead",
+            "line 4, column 10: document D: its parent E is also its descendant: give one of them a kind \
+             instead of a parent",
         ),
     ]);
 }
@@ -205,12 +206,12 @@ fn fields_are_refused_at_the_line() {
         ),
         (
             "fields.f = \"string\"",
-            "line 5, column 8: field f of document D: \"string\" is no type: use text, integer, decimal, bool, \
+            "line 5, column 8: field f of document D: \"string\" is not a type: use text, integer, decimal, bool, \
              timestamp, reference or json",
         ),
         (
             "fields.f = { type = \"int\" }",
-            "line 5, column 21: field f of document D: \"int\" is no type: use text, integer, decimal, bool, \
+            "line 5, column 21: field f of document D: \"int\" is not a type: use text, integer, decimal, bool, \
              timestamp, reference or json",
         ),
         (
@@ -229,30 +230,31 @@ fn fields_are_refused_at_the_line() {
         ),
         (
             "fields.f = { type = \"text\", to = \"D\" }",
-            "line 5, column 34: field f of document D: to goes with references only, and the field is text: leave \
-             one out",
+            "line 5, column 34: field f of document D: to is for references only, and the type is text: remove \
+             one of them",
         ),
         (
             "fields.f = { to = \"E\" }",
-            "line 5, column 19: field f of document D: it refers to E, which is no document: define it, or mend the \
-             name",
+            "line 5, column 19: field f of document D: it refers to E, which is not a document: define it, or \
+             correct the name",
         ),
         (
             "fields.f = { draw = \"T\" }",
-            "line 5, column 21: field f of document D: it draws from T, which is no sequence: define it, or mend the \
-             name",
+            "line 5, column 21: field f of document D: it draws from T, which is not a sequence: define it, or \
+             correct the name",
         ),
         (
             "fields.f = { draw = \"S\", type = \"text\" }",
-            "line 5, column 33: field f of document D: it is drawn and must be an integer, not text",
+            "line 5, column 33: field f of document D: it is drawn from a sequence and must be an integer, not text",
         ),
         (
             "fields.f = { draw = \"S\", required = true }",
-            "line 5, column 37: field f of document D: it is drawn and always there: leave required out",
+            "line 5, column 37: field f of document D: it is drawn from a sequence, so every record has it: \
+             remove required",
         ),
         (
             "fields.\"a b\" = \"text\"",
-            "line 5, column 8: field a b of document D: a name has 1 to 100 of A-Z a-z 0-9 . _ -",
+            "line 5, column 8: field a b of document D: a name has 1 to 100 of the characters A-Z a-z 0-9 . _ -",
         ),
     ];
     for (fields, message) in table {
@@ -269,23 +271,24 @@ fn commands_and_kinds_are_refused_at_the_line() {
         ),
         (
             "[commands.Do]\nargument = \"D\"\n[workspaces.w]",
-            "line 4, column 12: command Do: its argument D is no document: define it, or use \"none\" or \"json\"",
+            "line 4, column 12: command Do: its argument D is not a document: define it, or use \"none\" or \"json\"",
         ),
         (
             "[commands.Do]\nargument = \"L\"\n[documents.D]\nkind = \"O\"\n[documents.L]\nparent = \"D\"\n[workspaces.w]",
-            "line 4, column 12: command Do: its argument L is a child record: take D instead",
+            "line 4, column 12: command Do: its argument L is a child record: use D instead",
         ),
         (
             "[commands.Do]\nsequences = [\"S\"]\n[workspaces.w]",
-            "line 4, column 14: command Do: S is no sequence of the application: define it, or leave it out",
+            "line 4, column 14: command Do: S is not a sequence of the application: define it, or remove it here",
         ),
         (
             "[workspaces.w]\ndocuments = [\"D\"]",
-            "line 4, column 14: workspace kind w: D is no document of the application: define it, or leave it out",
+            "line 4, column 14: workspace kind w: D is not a document of the application: define it, or remove it \
+             here",
         ),
         (
             "[workspaces.w]\ndocuments = [\"D\", \"D\"]\n[documents.D]\nkind = \"C\"",
-            "line 4, column 19: workspace kind w: document D is listed twice: leave one out",
+            "line 4, column 19: workspace kind w: document D is listed twice: remove one",
         ),
         (
             "[workspaces.w]\ndocuments = [\"D\", 7]",
@@ -294,7 +297,7 @@ fn commands_and_kinds_are_refused_at_the_line() {
         ),
         (
             "[workspaces.w]\ndocuments = [\"L\"]\n[documents.D]\nkind = \"O\"\n[documents.L]\nparent = \"D\"",
-            "line 4, column 14: workspace kind w: L is a child record and comes with D: leave it out",
+            "line 4, column 14: workspace kind w: L is a child record and is included with D: remove it",
         ),
         (
             "[workspaces.w]\ncommands = \"all\"",
@@ -304,7 +307,8 @@ fn commands_and_kinds_are_refused_at_the_line() {
         (
             "[workspaces.w]\ncommands = [\"Do\"]\ndocuments = []\n[commands.Do]\nargument = \"D\"\n[documents.D]\n\
              kind = \"O\"",
-            "line 4, column 13: workspace kind w: command Do takes D, which the kind does not have: list it too",
+            "line 4, column 13: workspace kind w: command Do takes D, which the kind does not have: add D to its \
+             documents",
         ),
     ]);
 }
@@ -321,7 +325,7 @@ fn too_many_of_anything_is_too_large() {
 }
 
 #[test]
-fn short_and_long_forms_say_the_same() {
+fn short_and_long_forms_have_the_same_meaning() {
     let fields =
         |text: &str| accepted(&format!("[sequences.S]\n[documents.D]\nkind = \"C\"\n{text}")).documents;
     let table = [
@@ -340,7 +344,7 @@ fn short_and_long_forms_say_the_same() {
 }
 
 #[test]
-fn things_keep_the_order_of_the_text() {
+fn items_keep_the_order_of_the_text() {
     let text = "[documents.Z]\nkind = \"C\"\nfields.z = \"text\"\nfields.a = \"json\"\n[documents.A]\nparent = \"Z\"";
     let documents = accepted(text).documents;
     assert_eq!([&documents[0].name, &documents[1].name], ["Z", "A"]);

@@ -24,11 +24,11 @@ pub fn describe_metrics() {
     );
     metrics::describe_counter!("seriatim_sequencer_flush_failures_total", "flushes that failed");
     metrics::describe_gauge!("seriatim_sequencer_recovery_offset", "the event that recovery applies next");
-    metrics::describe_gauge!("seriatim_sequencer_recovery_tail", "where recovery will end");
+    metrics::describe_gauge!("seriatim_sequencer_recovery_tail", "the offset at which recovery ends");
     metrics::describe_counter!("seriatim_sequencer_recovered_events_total", "events applied by recovery");
     metrics::describe_counter!(
         "seriatim_sequencer_recovery_retries_total",
-        "times that recovery had to try again"
+        "how many times recovery was retried"
     );
     metrics::describe_counter!(
         "seriatim_sequencer_ignored_numbers_total",

@@ -5,11 +5,11 @@ use std::time::Duration;
 /// How a sequencer that is used alone behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// No group is opened while more workspaces than this wait to be flushed. Bounds memory and one write.
+    /// No group is opened while more workspaces than this are unflushed. Bounds memory and one write.
     pub unflushed_max: usize,
-    /// So many waiting workspaces start a flush.
+    /// A flush starts when this many workspaces are unflushed.
     pub flush_at: usize,
-    /// What waits is flushed after so long at the latest.
+    /// A flush starts after this interval at the latest.
     pub flush_interval: Duration,
     /// No group is opened while the log is more events than this ahead of the checkpoint. Bounds the next recovery.
     pub uncheckpointed_events_max: u64,
@@ -17,7 +17,7 @@ pub struct Options {
     pub uncheckpointed_bytes_max: u64,
     /// How many numbers the cache keeps. [`Factory`](super::Factory) divides it among its partitions.
     pub cache_numbers: usize,
-    /// How long to wait after storage has failed, give or take a quarter.
+    /// How long to wait after storage has failed, plus or minus a quarter.
     pub retry: Duration,
 }
 

@@ -46,7 +46,7 @@ impl Derived for StoredNumbers {
 
 /// A [`Sequencer`](seriatim_sequencer::Sequencer) that keeps its numbers in a store.
 ///
-/// Dropped, it flushes nothing more: the partition may be open elsewhere by then, and the log has everything.
+/// Dropping it flushes nothing: another process may have opened the partition, and the log has everything.
 #[derive(Debug)]
 pub struct Sequencer {
     core: seriatim_sequencer::Sequencer<StoredNumbers>,
@@ -80,7 +80,7 @@ impl Sequencer {
             partition,
             derivation: Arc::new(NumbersOnly(definition.clone())),
             limits,
-            // Numbers are small, and there are at most so many of them.
+            // Numbers are small, and `unflushed_max` bounds how many there are.
             budget: Arc::new(Budget::new(options.unflushed_max, usize::MAX, ahead_max)),
             flush_interval: options.flush_interval,
             retry: options.retry,
@@ -99,13 +99,13 @@ impl Sequencer {
         self.derived.ignored()
     }
 
-    /// Cleans up: ends recovery, flushes once more, and ends the flusher. Takes no longer than `within`, whatever storage
-    /// does.
+    /// Ends recovery, flushes everything, and ends the flusher. Returns after `within` at the latest, even if storage does not
+    /// answer.
     ///
     /// # Errors
     ///
-    /// [`FinishError`] if something was not flushed. Nothing is lost by that: the log has it. If the store did not answer
-    /// in time, close it before the partition is opened again, because a write may still be under way in it.
+    /// [`FinishError`] if something was not flushed. Nothing is lost, because the log has everything. If the store did not answer
+    /// in time, close it before the partition is opened again, because a write may still be in progress.
     pub async fn finish(self, within: Duration) -> Result<(), FinishError> {
         let derived = &self.derived;
         derived.stop.cancel();
@@ -144,13 +144,13 @@ impl Drop for Sequencer {
     }
 }
 
-/// The clean-up ended with work left over. Nothing is lost: the log has it, and recovery will read it from there.
+/// The sequencer ended before everything was flushed. Nothing is lost: the next recovery reads it from the log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the sequencer ended with {unflushed} workspaces not flushed: {reason}")]
 pub struct FinishError {
     /// Workspaces whose numbers are not in the store.
     pub unflushed: usize,
-    /// What kept them from being flushed.
+    /// Why they were not flushed.
     pub reason: String,
 }
 

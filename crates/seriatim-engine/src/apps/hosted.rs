@@ -1,6 +1,6 @@
-//! Built-in applications: those that are part of the program, not of its users.
+//! Built-in applications: they are part of the program and do not belong to a user.
 //!
-//! The engine brings one itself (`series`). A crate above brings its own: it gives an [`App`] with [`App::built_in`] to
+//! The engine has one of its own (`series`). Another crate adds one as follows: it passes an [`App`] with [`App::built_in`] to
 //! [`Engine::open`], and reads and writes it through [`Engine::hosted`]. Everything that makes such an application
 //! different from one of a user is in [`BuiltIn`].
 
@@ -26,7 +26,7 @@ use crate::read::{Placed, read_rows};
 /// What makes a built-in application different from an application of a user.
 #[derive(Debug, Clone, Copy)]
 pub struct BuiltIn {
-    /// Its number, compiled in: from 2 to 15. Applications of users are numbered from 16 on.
+    /// Its number, a constant from 2 to 15. Applications of users have numbers from 16 on.
     pub id: ApplicationId,
     /// Its idempotency keys never expire, whatever [`Options::idempotency_window`](crate::Options::idempotency_window) is.
     pub keeps_keys: bool,
@@ -37,7 +37,7 @@ pub struct BuiltIn {
 }
 
 impl App {
-    /// As a part of the program. Built-in applications are opened before those of users, and
+    /// The same application as a built-in one. Built-in applications are opened before those of users, and
     /// [`Engine::applications`] does not list them.
     #[must_use]
     pub fn built_in(mut self, built_in: BuiltIn) -> Self {
@@ -46,11 +46,11 @@ impl App {
     }
 }
 
-/// What an engine keeps of a built-in application that runs.
+/// The state of a running built-in application.
 #[derive(Debug)]
 pub(crate) struct RunningBuiltIn {
     pub(crate) terms: BuiltIn,
-    /// The workspaces that names lead to. A name leads to the same workspace permanently.
+    /// Workspaces by name. A name belongs to the same workspace permanently.
     names: Cache<Box<str>, WorkspaceId>,
     /// Whether a host has claimed it.
     claimed: Arc<AtomicBool>,
@@ -73,13 +73,13 @@ pub struct Hosted<'a> {
 /// Shows that one host is the only writer of a built-in application, until it is released or dropped.
 #[derive(Debug)]
 pub struct HostClaim {
-    /// The engine's own flag.
+    /// The flag of the engine.
     claimed: Arc<AtomicBool>,
     is_held: AtomicBool,
 }
 
 impl HostClaim {
-    /// Another host may claim the application.
+    /// Ends the claim: another host may claim the application.
     pub fn release(&self) {
         if self.is_held.swap(false, Ordering::Relaxed) {
             self.claimed.store(false, Ordering::Release);
@@ -122,7 +122,7 @@ impl<'a> Hosted<'a> {
         is_new.then(|| HostClaim { claimed, is_held: AtomicBool::new(true) })
     }
 
-    /// The workspace that a name leads to: from memory, else from the registry.
+    /// The workspace with a name, from memory or from the registry; `None` if there is none.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ impl<'a> Hosted<'a> {
         Ok(found)
     }
 
-    /// The workspace that a name leads to, created if there is none. Says whether it is new.
+    /// The workspace with a name, created if there is none. Returns whether it is new.
     ///
     /// # Errors
     ///
@@ -153,14 +153,14 @@ impl<'a> Hosted<'a> {
         Ok((workspace.id, created))
     }
 
-    /// Does a command as the host: durable when it answers. Dropping the future does not cancel it.
+    /// Runs a command as the host. When it returns an answer, the event is durable. Dropping the future does not cancel it.
     ///
-    /// With an `identity`, the identity alone says whether a request with a known idempotency key is the same request;
-    /// otherwise everything that the request says is compared.
+    /// With an `identity`, two requests with the same idempotency key are the same request if their identity is the same.
+    /// Without one, their contents are compared.
     ///
     /// # Errors
     ///
-    /// [`SubmitError`]: unless its kind is `InDoubt`, nothing was written.
+    /// [`SubmitError`]. Unless its kind is `InDoubt`, nothing was written.
     pub async fn submit(
         &self,
         workspace: WorkspaceId,
@@ -175,7 +175,7 @@ impl<'a> Hosted<'a> {
         }
     }
 
-    /// Events of a workspace from an offset on, up to the limit; none at the end.
+    /// Up to `limit` events of a workspace, from an offset on. Empty at the end of its log.
     ///
     /// # Errors
     ///
@@ -242,7 +242,7 @@ impl<'a> Hosted<'a> {
         read_rows(self.running.partition_of(workspace), &keys, range, limit).await
     }
 
-    /// Up to `limit` rows of a view that the workspaces of a partition have in common: those whose keys begin with
+    /// Up to `limit` rows of a view that the workspaces of a partition share: those whose keys begin with
     /// `prefix`, after a key, ascending.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The applications that are built in, and the handles that they are used by.
+//! The built-in applications, and the handles through which callers use them.
 
 pub(crate) mod blocks;
 pub(crate) mod hosted;

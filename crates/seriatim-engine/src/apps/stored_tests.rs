@@ -1,5 +1,5 @@
-//! What the events of the built-in applications look like in the log, one of each kind, and what their rows say: text that was
-//! written once and is compared.
+//! The stored form of events and rows of the built-in applications, one of each kind, compared with a text that was written
+//! once.
 
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
@@ -23,7 +23,7 @@ async fn open(env: &Env, log: &Log, store: &Store) -> Engine {
     engine.unwrap()
 }
 
-/// Causes an event of every kind.
+/// Writes an event of every kind.
 async fn use_everything(env: &Env, log: &Log, store: &Store) {
     let engine = open(env, log, store).await;
     engine.create_workspace("tiny", "room", Some("a")).await.unwrap();
@@ -96,7 +96,7 @@ fn events_and_rows_of_each_kind_are_stored_as_they_always_were() {
         let engine = open(&env, &log, &store).await;
         rows(&engine, &mut text).await;
         engine.close().await;
-        // Workflows take part in a fence only where a host has opened them.
+        // Workflows are part of a fence only if a host has opened them.
         (0..8).fold(text, |text, id| text.replace(&format!("[3,{id},1],"), ""))
     });
     assert!(found == EXPECTED, "{found}");

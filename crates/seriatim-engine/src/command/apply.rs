@@ -1,4 +1,4 @@
-//! What follows from an event: its place in the workspace's log, ids, records, its idempotency key, and views.
+//! Derives from an event: its entry in the workspace's log, ids, records, its idempotency key, and rows of views.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::definition::{DocumentKind, DocumentSchema, Schema};
 use crate::derive::keys::{StoreKey, WorkspaceKeys};
 use crate::derive::{DerivedState, Found};
 
-/// Why nothing follows from an event.
+/// Why an event cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
     /// A projector refuses it.
@@ -23,11 +23,11 @@ pub enum ApplyError {
     Projector {
         /// The view.
         view: String,
-        /// What the projector said, or that it panicked.
+        /// The reason of the projector, or its panic message.
         reason: String,
     },
-    /// A record is updated that is not there.
-    #[error("record {0} is updated and does not exist")]
+    /// The event updates a record that does not exist.
+    #[error("the event updates record {0}, which does not exist")]
     NoRecord(u64),
     /// The event names a type that the definition does not have.
     #[error("type {0} is not defined")]
@@ -45,9 +45,9 @@ pub enum ApplyError {
 /// Whether an event is new, or may have been applied before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pass {
-    /// It is being staged: what it creates is not there yet.
+    /// It is being staged: what it creates does not exist yet.
     First,
-    /// It comes from the log: what it says may be in the store already, or something later.
+    /// It was read from the log: the store may contain its changes already, or later ones.
     Again,
 }
 
@@ -97,8 +97,8 @@ pub(crate) fn decode_offset(bytes: &[u8]) -> Result<PartitionOffset, BadBytes> {
 }
 
 impl Derivation {
-    /// Writes to the draft what follows from an event in the log of a partition. If something has to be read first, the draft
-    /// says what, and what it holds counts for nothing.
+    /// Writes to the draft what is derived from an event of a partition. If a value has to be read from the store first, the
+    /// draft names it, and the rest of the draft must not be used.
     pub(crate) fn apply(
         &self,
         partition: Partition,
@@ -168,7 +168,8 @@ impl Derivation {
         for projector in &self.projectors {
             let projected = Projected { place, event, schema: &self.schema };
             let mut rows = Rows::new(state.reborrow(), keys, projector.view(), place.partition_offset);
-            // A panic of the application's code ends this event, not the partition: what was written is in the draft.
+            // A panic of the application's code fails this event and does not stop the partition: everything that was written
+            // is in the draft, which is dropped.
             let result = catch_unwind(AssertUnwindSafe(|| projector.project(&projected, &mut rows)));
             let bad = rows.into_bad();
             if let Some(key) = bad {
@@ -185,8 +186,8 @@ impl Derivation {
     }
 }
 
-/// Whether the store has what this event says, or something later. What is not read yet counts as no; so does what
-/// cannot be read, because the log is the truth and every later change of the record is applied again behind this.
+/// Whether the stored record contains this event, or a later one. False if it is not read yet, and if it cannot be read: the
+/// record is then written from this event, and every later change of it is applied again after this one.
 fn is_newer(key: &StoreKey, offset: PartitionOffset, state: &mut DerivedState<'_>) -> bool {
     match state.find(key) {
         Ok(Found::Before(Some(bytes))) => record::folded(&bytes).is_ok_and(|folded| folded >= offset),
@@ -203,7 +204,7 @@ fn update(key: StoreKey, place: Place, row: &Row, state: &mut DerivedState<'_>) 
     let mut record = Record::decode(row.document, row.id, &bytes)
         .map_err(|problem| ApplyError::Bad { key: key.clone(), problem })?;
     if own {
-        // A second change of one command: the first has left this command's offset there.
+        // A second change by the same event: the first change has set the offset already.
         record.amend(&row.fields);
     } else {
         record.update(place.partition_offset, &row.fields);

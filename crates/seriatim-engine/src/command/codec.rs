@@ -1,8 +1,8 @@
-//! Bytes of events and records: integers that grow with their value, and everything else with its length in front.
+//! The bytes of events and records: integers of variable length, and texts with their length before them.
 
 use bytes::{Buf, BufMut};
 
-/// Bytes that do not say what they should.
+/// Bytes that cannot be read, with the name of the part that is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it has no valid {0}")]
 pub struct BadBytes(pub(crate) &'static str);
@@ -19,7 +19,7 @@ pub(crate) trait Write: BufMut {
         self.put_u8(value.to_le_bytes()[0]);
     }
 
-    /// Small numbers of either sign stay small.
+    /// Numbers near zero need few bytes, positive or negative.
     #[inline]
     fn put_signed(&mut self, value: i64) {
         self.put_varint((value.cast_unsigned() << 1) ^ (value >> 63).cast_unsigned());
@@ -34,7 +34,7 @@ pub(crate) trait Write: BufMut {
 
 impl Write for Vec<u8> {}
 
-/// Reads from the front of bytes; each step names what it looks for, so that an error can say it.
+/// Reads bytes from the start. Each step names what it reads, for the error message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
@@ -73,7 +73,8 @@ impl<'a> Reader<'a> {
         Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
     }
 
-    /// A count of things that take a byte each at least, so that damaged bytes cannot ask for much memory.
+    /// A count of items of at least one byte each. It is never larger than the bytes that remain, so damaged bytes cannot
+    /// cause a large allocation.
     pub(crate) fn count(&mut self, what: &'static str) -> Result<usize, BadBytes> {
         let count = usize::try_from(self.varint(what)?).map_err(|_| BadBytes(what))?;
         if count > self.0.len() { Err(BadBytes(what)) } else { Ok(count) }

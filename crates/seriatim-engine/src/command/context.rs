@@ -1,4 +1,4 @@
-//! Commands: code of the application that decides.
+//! The code of an application's commands, and the context that it runs in.
 
 use std::fmt;
 
@@ -19,20 +19,21 @@ use crate::derive::keys::{StoreKey, WorkspaceKeys};
 use crate::derive::{DerivedState, Unread};
 use crate::error::RequestError;
 
-/// Decides what a command does, in its turn: nothing happens in its workspace meanwhile.
+/// The code of a command. It decides what the command does. While it runs, no other command of its workspace runs.
 ///
-/// It neither waits nor does I/O. What it reads may have to be fetched first; it is then called again from the beginning,
-/// so it must have no effects but those of the context, and must pass on every error of the context with `?`.
+/// The code does not wait and does no I/O. If it reads something that is not in memory, it is stopped with an error and
+/// called again from the beginning when the value has been read. So it must have no effects other than those of the context,
+/// and must return every error of the context with `?`.
 pub trait Command: Send + Sync + 'static {
-    /// Returns what the caller gets as `result`.
+    /// Runs the command. The returned value is [`Answer::result`](crate::Answer::result).
     ///
     /// # Errors
     ///
-    /// [`CommandError`]: the command is refused; it takes no number and leaves nothing behind.
+    /// [`CommandError`]: the command is refused. It uses no number and changes nothing.
     fn run(&self, context: &mut Context<'_, '_>) -> Result<Json, CommandError>;
 
-    /// Rows of views, by view and key, that it or the projectors behind it read each time it has these arguments: they
-    /// are fetched before its turn. What is left out is found out in its turn, and costs another one.
+    /// Rows of views, by view and key, that the command or its projectors always read with these arguments. The engine reads
+    /// them before the command's turn. A row that is not listed here is read too, and then the command needs another turn.
     fn reads(&self, args: &Json) -> Vec<(&'static str, Vec<KeyPart>)> {
         let _ = args;
         Vec::new()
@@ -57,13 +58,13 @@ impl fmt::Debug for dyn Command {
 /// Why a command is refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CommandError {
-    /// The request is wrong.
+    /// The request is not valid.
     #[error("{0}")]
     Invalid(String),
-    /// Something that it needs is not there.
+    /// Something that the command needs does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// Something is not as the command expected.
+    /// The state is not as the command requires.
     #[error("{0}")]
     Conflict(String),
     /// This is a restored copy, and what is named may have been given out after its backup.
@@ -80,11 +81,11 @@ pub enum CommandError {
         /// What is wrong.
         problem: BadBytes,
     },
-    /// A stored row lacks what it should have.
+    /// A stored row does not have the fields that it must have.
     #[error(transparent)]
     BadRow(#[from] BadRow),
-    /// Something has to be fetched first. Pass it on.
-    #[error("something has to be fetched first")]
+    /// A value has to be read from the store first. Return this error: the engine reads the value and runs the command again.
+    #[error("a value has to be read from the store first")]
     #[non_exhaustive]
     Unread,
 }
@@ -117,7 +118,10 @@ impl From<RequestError> for CommandError {
     }
 }
 
-/// What a command sees and does.
+/// The state that a command reads, and the changes that it makes.
+///
+/// Nothing is written while the code runs. If the code succeeds, all changes and draws become one event; if it fails, none of
+/// them happens.
 #[derive(Debug)]
 pub struct Context<'c, 'g> {
     pub(crate) schema: &'c Schema,
@@ -138,7 +142,7 @@ impl<'c> Context<'c, '_> {
         self.schema
     }
 
-    /// Where its event will stand, and the time that it will carry.
+    /// The place of its event, and the time that the event will have.
     #[must_use]
     pub fn place(&self) -> Place {
         self.place
@@ -150,13 +154,13 @@ impl<'c> Context<'c, '_> {
         self.place.workspace
     }
 
-    /// Where the event will be in the workspace's log.
+    /// The offset of its event in the workspace's log.
     #[must_use]
     pub fn offset(&self) -> WorkspaceOffset {
         self.place.workspace_offset
     }
 
-    /// The argument by field, for the commands of built-in applications.
+    /// The argument as a typed value, for the commands of built-in applications.
     pub(crate) fn args_as<T: DeserializeOwned>(&self) -> Result<T, CommandError> {
         T::deserialize(self.args()).map_err(|error| CommandError::Invalid(error.to_string()))
     }
@@ -173,7 +177,7 @@ impl<'c> Context<'c, '_> {
         self.unlogged
     }
 
-    /// The argument's document and its children, with real ids; nothing if the argument is not a document.
+    /// The document of the argument and its child records, with real ids. Empty if the argument is not a document.
     #[must_use]
     pub fn document(&self) -> &[Row] {
         match self.argument {
@@ -182,7 +186,7 @@ impl<'c> Context<'c, '_> {
         }
     }
 
-    /// Changes so far: those of the request, with real ids, then those made here.
+    /// The changes so far: those of the request, with real ids, then those of this code.
     #[must_use]
     pub fn changes(&self) -> &[Change] {
         self.changes
@@ -198,11 +202,11 @@ impl<'c> Context<'c, '_> {
         decoded.map_err(|problem| CommandError::Damaged { key: key.clone(), problem })
     }
 
-    /// What an id leads to.
+    /// The type of a record, and the event that created it; `None` if no record has the id.
     ///
     /// # Errors
     ///
-    /// Pass it on.
+    /// [`CommandError`]: return it with `?`.
     pub fn registered(&mut self, id: RecordId) -> Result<Option<Registered>, CommandError> {
         let key = self.keys.id(id);
         self.stored(&key, Registered::decode)
@@ -212,7 +216,7 @@ impl<'c> Context<'c, '_> {
     ///
     /// # Errors
     ///
-    /// Pass it on.
+    /// [`CommandError`]: return it with `?`.
     pub fn record(&mut self, id: RecordId) -> Result<Option<Record>, CommandError> {
         let Some(registered) = self.registered(id)? else { return Ok(None) };
         let Some(document) = self.schema.document(registered.document) else { return Ok(None) };
@@ -224,14 +228,14 @@ impl<'c> Context<'c, '_> {
     ///
     /// # Errors
     ///
-    /// Pass it on.
+    /// [`CommandError`]: return it with `?`.
     pub fn row(&mut self, view: &str, key: &[KeyPart]) -> Result<Option<Json>, CommandError> {
         let key = ViewKeys::new(self.keys, view).row(key);
         let row = self.stored(&key, view::decode_row)?;
         Ok(row.and_then(|(_, row)| row))
     }
 
-    /// A row of a view as it was before this command, with its fields.
+    /// A row of a view as it was before this command, as a typed value.
     pub(crate) fn read<T: DeserializeOwned>(
         &mut self,
         view: &str,
@@ -241,30 +245,30 @@ impl<'c> Context<'c, '_> {
         Ok(row.map(|row| view::read_row(view, key, row)).transpose()?)
     }
 
-    /// Draws the next number of a sequence.
+    /// Draws the next number of a sequence. If the command fails, the number is not used.
     ///
     /// # Errors
     ///
-    /// Pass it on.
+    /// [`CommandError`]: return it with `?`.
     pub fn draw(&mut self, sequence: &str) -> Result<Number, CommandError> {
         let id = self.sequence(sequence)?;
         Ok(self.transaction.draw(id)?)
     }
 
-    /// Where a sequence stands: the number that is drawn next.
+    /// The number of a sequence that is drawn next.
     ///
     /// # Errors
     ///
-    /// Pass it on.
+    /// [`CommandError`]: return it with `?`.
     pub fn next(&self, sequence: &str) -> Result<Number, CommandError> {
         Ok(self.transaction.next(self.sequence(sequence)?)?)
     }
 
-    /// Makes a sequence go on from `next`; the event says so.
+    /// Makes a sequence continue from `next`. The event contains the raise.
     ///
     /// # Errors
     ///
-    /// Pass it on.
+    /// [`CommandError`]: return it with `?`.
     pub fn raise(&mut self, sequence: &str, next: Number) -> Result<(), CommandError> {
         let id = self.sequence(sequence)?;
         Ok(self.transaction.raise(id, next)?)
@@ -277,11 +281,11 @@ impl<'c> Context<'c, '_> {
         Ok(sequence.id)
     }
 
-    /// Creates a record, or a child of one.
+    /// Creates a record, or a child record of `parent`, and returns its id.
     ///
     /// # Errors
     ///
-    /// Pass it on.
+    /// [`CommandError`]: return it with `?`.
     pub fn create(
         &mut self,
         document: &str,
@@ -310,14 +314,15 @@ impl<'c> Context<'c, '_> {
     ///
     /// # Errors
     ///
-    /// Pass it on.
+    /// [`CommandError`]: return it with `?`.
     pub fn update(&mut self, id: RecordId, fields: &Map<String, Json>) -> Result<(), CommandError> {
         let registered = self.registered(id)?;
         let registered =
             registered.ok_or_else(|| CommandError::NotFound(format!("record {id} does not exist")))?;
         let document = self.schema.document(registered.document);
-        let document =
-            document.ok_or_else(|| CommandError::NotFound(format!("record {id} has no type any more")))?;
+        let document = document.ok_or_else(|| {
+            CommandError::NotFound(format!("the definition no longer has the type of record {id}"))
+        })?;
         if document.kind == DocumentKind::O {
             return Err(RequestError::NotUpdatable { id, document: document.name.to_string() }.into());
         }
@@ -337,7 +342,7 @@ impl<'c> Context<'c, '_> {
     }
 }
 
-/// What a command of a built-in application answers, by field.
+/// The result of a command of a built-in application, from a typed value.
 pub(crate) fn answer(result: &impl Serialize) -> Result<Json, CommandError> {
     serde_json::to_value(result).map_err(|error| CommandError::Invalid(error.to_string()))
 }
@@ -351,9 +356,9 @@ pub(crate) fn draw_fields(
     for field in document.fields.iter().filter(|field| !field.retired) {
         let Some(sequence) = field.draw else { continue };
         let number = transaction.draw(sequence)?;
-        // A field holds what fits a signed integer; a sequence that goes beyond has no more numbers for it.
+        // A field holds a signed integer, so numbers above its range cannot be used.
         let value = i64::try_from(number.get()).map_err(|_| DrawError::Exhausted { sequence })?;
-        // No request gives such a field, so one that is there is of an earlier turn.
+        // No request sets such a field, so a value that is present was set by an earlier turn.
         match fields.iter_mut().find(|(id, _)| *id == field.id) {
             Some((_, drawn)) => *drawn = Value::Integer(value),
             None => fields.push((field.id, Value::Integer(value))),

@@ -1,4 +1,4 @@
-//! Events: what a command has done, as it stands in the log for ever.
+//! Events: what a command has done, as the log keeps it permanently.
 //!
 //! ```text
 //! size  field of an entry's body
@@ -48,13 +48,13 @@ pub struct Row {
     pub id: RecordId,
     /// The id that the client used for it inside the command; `None` for singletons and updates.
     pub raw: Option<u16>,
-    /// What it is a child of.
+    /// The record that it is a child of.
     pub parent: Option<RecordId>,
     /// Its fields.
     pub fields: Fields,
 }
 
-/// What a command argument is.
+/// The argument of a command.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Argument {
     /// Nothing.
@@ -91,7 +91,7 @@ impl Change {
     }
 }
 
-/// What makes a command happen once, however often it is sent.
+/// Identifies a request, so that its command is done once even if the request is repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idempotency {
     /// Chosen by the client.
@@ -105,30 +105,30 @@ pub struct Idempotency {
 pub struct Event {
     /// The command.
     pub command: Box<str>,
-    /// What it was given.
+    /// Its argument.
     pub argument: Argument,
-    /// Whether it was also given an argument that is not kept.
+    /// Whether it also had an unlogged argument, which is not kept.
     pub unlogged: bool,
     /// Records created and updated.
     pub changes: Vec<Change>,
-    /// What it answered, as JSON.
+    /// Its result, as JSON text.
     pub result: Option<Box<str>>,
-    /// The key that it was sent with.
+    /// The idempotency key of its request.
     pub idempotency: Option<Idempotency>,
 }
 
-/// Where an event stands, and when it was made.
+/// The place and the time of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// Its place in the partition log.
+    /// Its offset in the partition log.
     pub partition_offset: PartitionOffset,
     /// Its workspace.
     pub workspace: WorkspaceId,
     /// The kind of its workspace.
     pub kind: WorkspaceKind,
-    /// Its place in the workspace's log.
+    /// Its offset in the workspace's log.
     pub workspace_offset: WorkspaceOffset,
-    /// When it was made.
+    /// When it was staged.
     pub time: Timestamp,
 }
 
@@ -224,7 +224,7 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// [`BadBytes`] if it was not written by an engine, or by a newer one.
+    /// [`BadBytes`] if it was not written by an engine, or was written by a newer one.
     pub fn decode(body: &[u8]) -> Result<Self, BadBytes> {
         let mut reader = Reader(body);
         if reader.u8("version")? != VERSION {
@@ -272,27 +272,27 @@ impl Event {
         }
     }
 
-    /// What it answered.
+    /// The result.
     #[must_use]
     pub fn json_result(&self) -> Option<Json> {
         self.result.as_deref().and_then(|text| serde_json::from_str(text).ok())
     }
 
-    /// What it answered, or that it cannot be read.
+    /// The result, or an error if it cannot be read.
     pub(crate) fn read_result(&self) -> Result<Option<Json>, BadBytes> {
         let result = self.result.as_deref().map(serde_json::from_str).transpose();
         result.map_err(|_| BadBytes("result"))
     }
 
-    /// The argument's fields. One that is missing or has another type is an error.
+    /// The argument as a typed value. A field that is missing or has another type is an error.
     pub(crate) fn argument_as<T: DeserializeOwned>(&self) -> Result<T, String> {
         let Argument::Json(text) = &self.argument else {
-            return Err("it has no argument of JSON".to_owned());
+            return Err("its argument is not JSON".to_owned());
         };
         serde_json::from_str(text).map_err(|error| format!("its argument: {error}"))
     }
 
-    /// The fields of what it answered. One that is missing or has another type is an error.
+    /// The result as a typed value. A field that is missing or has another type is an error.
     pub(crate) fn result_as<T: DeserializeOwned>(&self) -> Result<T, String> {
         let text = self.result.as_deref().ok_or("it has no result")?;
         serde_json::from_str(text).map_err(|error| format!("its result: {error}"))
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_an_event_stay_what_they_are() {
+    fn the_bytes_of_an_event_do_not_change() {
         let event = Event {
             command: "sys.Change".into(),
             changes: vec![Change::Create(row(300, Some(1), None))],

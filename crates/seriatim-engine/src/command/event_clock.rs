@@ -1,9 +1,10 @@
 //! The time of events.
 //!
-//! Events carry the time of the wall clock, which people set and which may be wrong for a while: after a boot, when a
-//! virtual machine is moved, when a time server lies. An event's time cannot be taken back, and no later event of its
-//! partition may have an earlier one; so one look at a clock that is a year ahead would stop time for a year. A wall clock
-//! that jumps ahead is therefore used only when it has held; until then time passes as the monotonic clock says.
+//! Events have the time of the wall clock. The wall clock can be wrong for a while: after a boot, when a virtual machine is
+//! moved, or when a time server is wrong. An event's time cannot be changed, and no later event of its partition may have an
+//! earlier time. So if the wall clock is a year ahead when one event is written, all events of the next year would have that
+//! time. Therefore a wall clock that jumps ahead is used only after it has stayed ahead for a minute. Until then the time
+//! advances with the monotonic clock.
 
 use std::time::Duration;
 
@@ -11,11 +12,11 @@ use seriatim_env::{Env, Instant};
 use seriatim_types::Timestamp;
 use seriatim_types::sync::Mutex;
 
-/// How far the wall clock may be ahead of the monotonic one before it is doubted. Far more than clocks drift apart between
-/// two looks.
+/// How far the wall clock may be ahead of the expected time before it is doubted. Much more than the drift between two reads
+/// of the clocks.
 const LEAD_MAX: Duration = Duration::from_secs(60);
 
-/// How long a wall clock that is doubted has to hold before it is used.
+/// How long a doubted wall clock must stay ahead before it is used.
 const HOLD: Duration = Duration::from_secs(60);
 
 /// The clock of an engine's events.
@@ -32,7 +33,7 @@ impl EventClock {
         Self { env, started, steps: Mutex::default() }
     }
 
-    /// The time, as far as it is believed. It may go back, as the wall clock may.
+    /// The time for an event. It may go back, as the wall clock may.
     pub(crate) fn now(&self) -> Timestamp {
         let (wall, monotonic) = (self.env.now(), self.env.instant().saturating_duration_since(self.started));
         let (time, notice) = self.steps.lock().step(wall, monotonic);
@@ -40,40 +41,42 @@ impl EventClock {
             None => {}
             Some(Notice::Ahead(by)) => tracing::warn!(
                 seconds = by.as_secs(),
-                "the wall clock has jumped ahead: events get the time of before it until it has held for a minute"
+                "the wall clock has jumped ahead and is not used until it has stayed ahead for a minute: check the clock"
             ),
             Some(Notice::Held(by)) => tracing::warn!(
                 seconds = by.as_secs(),
-                "the wall clock has stayed ahead for a minute: events get its time"
+                "the wall clock has stayed ahead for a minute: events have its time again"
             ),
-            Some(Notice::Back) => tracing::info!("the wall clock is back where it was"),
+            Some(Notice::Back) => {
+                tracing::info!("the wall clock is no longer ahead: events have its time again");
+            }
         }
         time
     }
 }
 
-/// What there is to say about the wall clock.
+/// A change of the wall clock that is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Notice {
-    /// It is so far ahead, and doubted.
+    /// It is ahead by this much, and is doubted.
     Ahead(Duration),
-    /// It is so far ahead, and used.
+    /// It has stayed ahead by this much, and is used.
     Held(Duration),
-    /// It is not ahead any more, and was not used while it was.
+    /// It is no longer ahead. It was not used while it was.
     Back,
 }
 
-/// What was seen of the two clocks. Pure.
+/// The earlier readings of the two clocks that decide which time is used. Pure.
 #[derive(Debug, Default)]
 struct Steps {
-    /// The last pair of times that was believed.
+    /// The last time of the wall clock that was used, with that of the monotonic clock.
     believed: Option<(Timestamp, Duration)>,
     /// Since when the wall clock is doubted, and how far ahead it was then.
     doubted: Option<(Duration, Duration)>,
 }
 
 impl Steps {
-    /// The time that an event gets at this moment of both clocks; `monotonic` does not go back.
+    /// The time for an event, from the readings of both clocks. `monotonic` must not go back.
     fn step(&mut self, wall: Timestamp, monotonic: Duration) -> (Timestamp, Option<Notice>) {
         let expected = match self.believed {
             None => wall,
@@ -93,7 +96,7 @@ impl Steps {
                 self.believed = Some((wall, monotonic));
                 (wall, Some(Notice::Held(lead)))
             }
-            // The first look at it, or it has jumped once more.
+            // The first reading that is ahead, or another jump.
             _ => {
                 self.doubted = Some((monotonic, lead));
                 (expected, Some(Notice::Ahead(lead)))
@@ -108,8 +111,8 @@ mod tests {
 
     const HOUR: u64 = 3_600;
 
-    /// Looks at both clocks, in seconds, and says what each look gives.
-    fn looks(table: &[((u64, u64), u64, Option<Notice>)]) {
+    /// Checks a table of readings of both clocks, in seconds: for each the time that is used, and the notice.
+    fn check(table: &[((u64, u64), u64, Option<Notice>)]) {
         let mut steps = Steps::default();
         for (row, ((wall, monotonic), expected, notice)) in table.iter().enumerate() {
             let step = steps.step(Timestamp::from_millis(wall * 1_000), Duration::from_secs(*monotonic));
@@ -127,10 +130,10 @@ mod tests {
 
     #[test]
     fn a_wall_clock_that_goes_as_the_monotonic_one_is_used() {
-        looks(&[
+        check(&[
             ((1_000, 5), 1_000, None),
             ((1_010, 15), 1_010, None),
-            // After a long time without a look.
+            // After a long time without a reading.
             ((1_010 + HOUR, 15 + HOUR), 1_010 + HOUR, None),
             // A little faster, and up to a minute ahead.
             ((1_072 + HOUR, 17 + HOUR), 1_072 + HOUR, None),
@@ -143,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_wall_clock_that_jumps_ahead_is_used_when_it_has_held_for_a_minute() {
-        looks(&[
+        check(&[
             ((1_000, 0), 1_000, None),
             ((1_071 + HOUR, 10), 1_010, ahead(61 + HOUR)),
             ((1_072 + HOUR, 11), 1_011, None),
@@ -155,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_wall_clock_that_comes_back_in_time_was_never_used() {
-        looks(&[
+        check(&[
             ((1_000, 0), 1_000, None),
             ((9_000, 10), 1_010, ahead(7_990)),
             ((1_020, 20), 1_020, Some(Notice::Back)),
@@ -166,8 +169,8 @@ mod tests {
     }
 
     #[test]
-    fn a_wall_clock_that_jumps_while_it_is_doubted_has_to_hold_anew() {
-        looks(&[
+    fn a_wall_clock_that_jumps_while_it_is_doubted_has_to_hold_again() {
+        check(&[
             ((1_000, 0), 1_000, None),
             ((2_000, 0), 1_000, ahead(1_000)),
             ((9_059, 59), 1_059, ahead(8_000)),

@@ -1,4 +1,4 @@
-//! A command, from the request to what follows from its event.
+//! A command, from the request to what is derived from its event.
 //!
 //! ```text
 //! request ──► prepare ──► prepared ──► context ──► event ──► apply ──► record, view (through projector), workspace log

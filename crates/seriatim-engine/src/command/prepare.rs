@@ -22,7 +22,8 @@ use crate::derive::keys::{StoreKey, WorkspaceKeys};
 use crate::error::RequestError;
 use crate::limits::{ARGUMENT_ROWS_MAX, CHANGES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 
-/// What ids lead to, as far as it was looked up; `None`: nowhere. An id that leads somewhere does so for ever.
+/// The ids that were looked up, and what they refer to. `None`: no record has the id. An id that refers to a record does so
+/// permanently.
 pub(crate) type KnownIds = HashMap<RecordId, Option<Registered>>;
 
 /// Why a request is not prepared.
@@ -30,7 +31,7 @@ pub(crate) type KnownIds = HashMap<RecordId, Option<Registered>>;
 pub(crate) enum Unprepared {
     /// These ids have to be looked up first.
     Lookup(Vec<RecordId>),
-    /// It is wrong.
+    /// The request is not valid.
     Wrong(RequestError),
 }
 
@@ -45,9 +46,10 @@ pub(crate) struct Preparation<'a> {
     pub(crate) workspace: WorkspaceId,
     pub(crate) kind: &'a KindSchema,
     pub(crate) known: &'a KnownIds,
-    /// What tells the request from another one with its idempotency key, in place of everything that it says.
+    /// If set, two requests with the same idempotency key are the same request if this is the same; their contents are not
+    /// compared.
     identity: Option<&'a str>,
-    /// What the command creates, by raw id.
+    /// The types of the records that the command creates, by raw id.
     raw: BTreeMap<u64, TypeId>,
     lookups: Vec<RecordId>,
     reads: Vec<StoreKey>,
@@ -69,7 +71,8 @@ impl<'a> Preparation<'a> {
         WorkspaceKeys::new(self.schema.partition_of(self.workspace), self.workspace)
     }
 
-    /// Checks everything that can be known now. The arguments for the application's code are still the request's.
+    /// Checks everything that does not depend on the state in the command's turn. The caller moves the arguments for the
+    /// application's code from the request afterwards.
     pub(crate) fn run(
         mut self,
         request: &Request,
@@ -85,14 +88,14 @@ impl<'a> Preparation<'a> {
         }
         let (idempotency, key) = self.idempotency(request)?.unzip();
         let tree = self.argument_tree(command, request)?;
-        // Everything that is created is known before anything refers to it: a reference may point forward.
+        // All raw ids are collected before references are checked, because a reference may precede what it refers to.
         for row in tree.iter().flatten() {
-            self.note_raw(row.raw, row.document.id)?;
+            self.add_raw(row.raw, row.document.id)?;
         }
         for change in &request.changes {
             if let Some(name) = &change.create {
                 let document = self.document(name)?;
-                self.note_raw(change.id.unwrap_or(0), document.id)?;
+                self.add_raw(change.id.unwrap_or(0), document.id)?;
             }
         }
         let argument = match tree {
@@ -180,15 +183,16 @@ impl<'a> Preparation<'a> {
         Err(RequestError::DocumentNotHere { document: name.to_owned(), kind })
     }
 
-    fn note_raw(&mut self, raw: u64, document: TypeId) -> Result<(), RequestError> {
+    fn add_raw(&mut self, raw: u64, document: TypeId) -> Result<(), RequestError> {
         if !RecordId::RAW.contains(&raw) {
             return Err(RequestError::NotRaw(raw));
         }
         if self.raw.insert(raw, document).is_some() { Err(RequestError::RawTwice(raw)) } else { Ok(()) }
     }
 
-    /// What an id leads to: within the command, or as far as it was looked up.
-    fn leads_to(&mut self, id: u64) -> Result<Option<TypeId>, RequestError> {
+    /// The type of the record that an id refers to: one of this command, or one that was looked up. `None`: it has to be
+    /// looked up.
+    fn type_of(&mut self, id: u64) -> Result<Option<TypeId>, RequestError> {
         if RecordId::RAW.contains(&id) {
             return self.raw.get(&id).copied().map(Some).ok_or(RequestError::DanglingRaw(id));
         }
@@ -309,7 +313,7 @@ impl<'a> Preparation<'a> {
             (None, None) => {}
             (None, Some(_)) => return Err(RequestError::NoParent(document.name.to_string())),
             (Some(expected), parent) => {
-                let found = parent.map(|parent| self.leads_to(parent)).transpose()?;
+                let found = parent.map(|parent| self.type_of(parent)).transpose()?;
                 if !matches!(found, Some(None)) && found.flatten() != Some(expected) {
                     let expected = self.name(expected);
                     return Err(RequestError::WrongParent { document: document.name.to_string(), expected });
@@ -333,7 +337,7 @@ impl<'a> Preparation<'a> {
         if id.is_raw() {
             return Err(RequestError::UnknownRecord(id));
         }
-        let Some(document) = self.leads_to(id.get())? else { return Ok(None) };
+        let Some(document) = self.type_of(id.get())? else { return Ok(None) };
         let document = self.schema.document(document).ok_or(RequestError::UnknownRecord(id))?;
         if document.kind == DocumentKind::O {
             return Err(RequestError::NotUpdatable { id, document: document.name.to_string() });
@@ -360,7 +364,7 @@ impl<'a> Preparation<'a> {
             let Value::Reference(to) = value else { continue };
             let Some(field) = document.field_by_id(*id) else { continue };
             let FieldKind::Reference(expected) = &field.kind else { continue };
-            if let (Some(found), Some(expected)) = (self.leads_to(to.get())?, *expected)
+            if let (Some(found), Some(expected)) = (self.type_of(to.get())?, *expected)
                 && found != expected
             {
                 return Err(RequestError::WrongReference {
@@ -376,7 +380,7 @@ impl<'a> Preparation<'a> {
     }
 }
 
-/// Reads the fields that a client has sent; all that are required have to be there if they are to be complete.
+/// Reads the fields that a client has sent. If `complete`, all required fields must be present.
 pub(crate) fn read_fields(
     document: &DocumentSchema,
     fields: &Map<String, Json>,
@@ -419,7 +423,7 @@ pub(crate) fn read_fields(
     Ok(values)
 }
 
-/// JSON for an error message: the beginning, if it is long.
+/// JSON for an error message, shortened if it is long.
 fn abbreviated(json: &Json) -> String {
     const SHOWN: usize = 60;
     let text = json.to_string();
@@ -436,7 +440,7 @@ struct TreeRow<'a, 'r> {
     fields: Option<&'r Map<String, Json>>,
 }
 
-/// Whether this can be an idempotency key.
+/// Refuses a text that cannot be an idempotency key.
 pub(crate) fn check_key(key: &str) -> Result<(), RequestError> {
     let max = IDEMPOTENCY_KEY_BYTES_MAX;
     if key.is_empty() || key.len() > max {

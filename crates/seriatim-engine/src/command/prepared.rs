@@ -1,4 +1,4 @@
-//! A command as it waits for its turn.
+//! A command that waits for its turn.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use crate::derive::keys::StoreKey;
 pub(crate) struct Prepared {
     pub(crate) workspace: WorkspaceId,
     pub(crate) kind: WorkspaceKind,
-    /// The event that it becomes. Each turn gives its rows their ids and numbers anew, in place.
+    /// The event that it becomes. Each turn sets the ids and numbers of its rows again, in place.
     pub(crate) event: Event,
-    /// How many changes the request has: the application's code adds its own after them.
+    /// The number of changes of the request. The application's code adds its changes after them.
     pub(crate) requested: usize,
-    /// Where the event refers to what it creates.
+    /// The places of the event that refer to records that it creates.
     pub(crate) references: Vec<RawReference>,
-    /// The application's code; none if the command just logs its argument and makes its changes.
+    /// The application's code. `None`: the command logs its argument and makes the changes of the request.
     pub(crate) handler: Option<Arc<dyn Command>>,
-    /// The argument as the application's code sees it.
+    /// The argument for the application's code.
     pub(crate) args: Json,
     pub(crate) unlogged: Option<Json>,
-    /// Where the use of its idempotency key is stored.
+    /// The store key of its idempotency key.
     pub(crate) key: Option<StoreKey>,
     pub(crate) expected: Option<u64>,
-    /// What staging it will want to read.
+    /// What staging the command reads.
     pub(crate) reads: Vec<StoreKey>,
     /// Whether it is part of unfencing, and passes the fence.
     pub(crate) unfencing: bool,
@@ -39,15 +39,15 @@ pub(crate) struct Prepared {
 /// A place of an event that refers to one of its own rows by a raw id.
 #[derive(Debug)]
 pub(crate) struct RawReference {
-    /// Which of the event's rows has it, in the order of [`Event::rows`].
+    /// The row that contains it, in the order of [`Event::rows`].
     row: usize,
-    /// Which of the row's fields has it; none: it is the row's parent.
+    /// The field of the row that contains it. `None`: it is the row's parent.
     field: Option<usize>,
     raw: RecordId,
 }
 
 impl RawReference {
-    /// All of an event that has no real ids yet.
+    /// All such places of an event that has no real ids yet.
     pub(crate) fn all(event: &Event) -> Vec<Self> {
         let mut found = Vec::new();
         for (place, row) in event.rows().enumerate() {
@@ -64,7 +64,7 @@ impl RawReference {
 }
 
 impl Prepared {
-    /// How many bytes it has in memory, about.
+    /// Its approximate size in memory, in bytes.
     pub(crate) fn size(&self) -> usize {
         let row = |row: &Row| {
             size_of::<Row>() + row.fields.iter().map(|(_, value)| value.size_max()).sum::<usize>()
@@ -76,13 +76,13 @@ impl Prepared {
         size_of::<Self>() + rows + text + json + reads
     }
 
-    /// Takes back what an earlier turn has added to the event.
+    /// Removes what an earlier turn has added to the event.
     pub(crate) fn begin_turn(&mut self) {
         self.event.changes.truncate(self.requested);
         self.event.result = None;
     }
 
-    /// Puts real ids where the event refers to its own rows, once those have their ids.
+    /// Replaces raw ids by real ids in all references. Call it when all created rows have their ids.
     pub(crate) fn resolve_references(&mut self) {
         if self.references.is_empty() {
             return;

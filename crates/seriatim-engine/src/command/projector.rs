@@ -1,4 +1,4 @@
-//! Projectors: code of the application that keeps views.
+//! Projectors: code of an application that maintains its views.
 
 use std::fmt;
 
@@ -13,37 +13,38 @@ use crate::definition::Schema;
 use crate::derive::keys::{StoreKey, WorkspaceKeys};
 use crate::derive::{DerivedState, Found, REMOVED};
 
-/// Keeps a view, in step with the log: what it writes for an event is seen by the next command.
+/// Maintains a view. The rows that it writes for an event are part of the same step as the event: the next command reads
+/// them.
 ///
-/// A row is a fold: its new value is made from the event and from the row's own last value, and from nothing else. So each
-/// event counts once, whatever crashed in between. A projector may be called more than once for an event before it counts,
-/// and must do the same each time.
+/// The new value of a row depends only on the event and on the previous value of the same row. So each event counts once,
+/// also after a crash. A projector may be called more than once for an event, and must do the same each time.
 pub trait Projector: Send + Sync + 'static {
-    /// The view that it keeps: 1 to 100 of `A-Z a-z 0-9 . _ -`.
+    /// The name of its view: 1 to 100 of the characters `A-Z a-z 0-9 . _ -`.
     fn view(&self) -> &str;
 
-    /// Takes an event in.
+    /// Updates the rows for an event.
     ///
     /// # Errors
     ///
-    /// Why the event cannot be: the command is refused with this text. An event that is in the log already must be taken.
+    /// A text that says why the event is not possible: the command is refused with it, and nothing is written. An event that
+    /// is in the log must not be refused: its partition would stop.
     fn project(&self, event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String>;
 }
 
-/// A projector made of a view's name and a function.
+/// A projector from the name of a view and a function.
 pub fn projector<F>(view: impl Into<String>, project: F) -> impl Projector
 where
     F: Fn(&Projected<'_>, &mut Rows<'_>) -> Result<(), String> + Send + Sync + 'static,
 {
-    Plain { view: view.into(), project }
+    FunctionProjector { view: view.into(), project }
 }
 
-struct Plain<F> {
+struct FunctionProjector<F> {
     view: String,
     project: F,
 }
 
-impl<F> Projector for Plain<F>
+impl<F> Projector for FunctionProjector<F>
 where
     F: Fn(&Projected<'_>, &mut Rows<'_>) -> Result<(), String> + Send + Sync + 'static,
 {
@@ -62,14 +63,14 @@ impl fmt::Debug for dyn Projector {
     }
 }
 
-/// An event as projectors see it.
+/// An event, as projectors receive it.
 #[derive(Debug, Clone, Copy)]
 pub struct Projected<'a> {
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
-    /// What it says.
+    /// Its content.
     pub event: &'a Event,
-    /// What its types and fields are called.
+    /// The definition, with the names of its types and fields.
     pub schema: &'a Schema,
 }
 
@@ -94,24 +95,26 @@ impl<'a> Rows<'a> {
         Self { state, keys, view, rows: ViewKeys::new(keys, view), offset, bad: None }
     }
 
-    /// The rows of the same view that all workspaces of the partition have in common.
+    /// The rows of the same view that all workspaces of the partition share.
     pub fn in_common(&mut self) -> Rows<'_> {
         Rows::new(self.state.reborrow(), self.keys.in_common(), self.view, self.offset)
     }
 
-    /// Sets a row, whatever it was before. Applying the event again sets it again, and so do the later events.
+    /// Sets a row, whatever its previous value is. If the event is applied again, it sets the row again, and the later events
+    /// that follow do the same.
     pub fn put(&mut self, key: &[KeyPart], row: &Json) {
         let key = self.rows.row(key);
         self.state.put(key, view::encode_row(self.offset, Some(row)));
     }
 
-    /// Removes a row. Unlike a row that [`Rows::fold`] removes, it leaves nothing in the store.
+    /// Removes a row. Nothing of it remains in the store, unlike after a removal by [`Rows::fold`], which keeps an offset.
     pub fn remove(&mut self, key: &[KeyPart]) {
         let key = self.rows.row(key);
         self.state.put(key, REMOVED);
     }
 
-    /// Changes a row: `change` gets what it is (`None`: there is none) and returns what it becomes (`None`: it goes).
+    /// Changes a row. `change` receives its value (`None`: there is no row) and returns the new one (`None`: the row is
+    /// removed).
     pub fn fold(&mut self, key: &[KeyPart], change: impl FnOnce(Option<Json>) -> Option<Json>) {
         let key = self.rows.row(key);
         let Ok(found) = self.state.find(&key) else {
@@ -126,7 +129,7 @@ impl<'a> Rows<'a> {
             }
         };
         let row = match row {
-            // The event is in already.
+            // The row contains this event already.
             Some((folded, _)) if folded >= self.offset && !is_own => return,
             Some((_, row)) => row,
             None => None,
@@ -135,7 +138,7 @@ impl<'a> Rows<'a> {
         self.state.put(key, view::encode_row(self.offset, row.as_ref()));
     }
 
-    /// As [`Rows::fold`], with the row's fields. After an error the event counts for nothing, and neither does the row.
+    /// As [`Rows::fold`], with the row as a typed value. After an error nothing of the event is kept, so neither is the row.
     pub(crate) fn fold_as<T: Serialize + DeserializeOwned>(
         &mut self,
         key: &[KeyPart],

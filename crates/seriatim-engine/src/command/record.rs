@@ -1,4 +1,4 @@
-//! What is stored of a record, and of an id.
+//! The stored forms of a record and of an id.
 //!
 //! ```text
 //! record: version 1, partition offset of the event folded last 8, parent id (0: none), fields as in an event
@@ -22,11 +22,11 @@ pub struct Record {
     pub document: TypeId,
     /// Its id.
     pub id: RecordId,
-    /// What it is a child of.
+    /// The record that it is a child of.
     pub parent: Option<RecordId>,
-    /// Its fields, those that have a value.
+    /// Its fields that have a value.
     pub fields: Fields,
-    /// The event folded in last; folding it again changes nothing.
+    /// The offset of the last event that changed it. Applying that event again changes nothing.
     pub folded: PartitionOffset,
 }
 
@@ -37,7 +37,7 @@ impl Record {
         self.fields.iter().find(|(field, _)| *field == id).map(|(_, value)| value)
     }
 
-    /// Takes in new values for some fields, by the event at `offset`. Does nothing if the event is in already.
+    /// Sets some fields, for the event at `offset`. Does nothing if the record contains this event already.
     pub(crate) fn update(&mut self, offset: PartitionOffset, fields: &Fields) {
         if offset <= self.folded {
             return;
@@ -46,7 +46,7 @@ impl Record {
         self.folded = offset;
     }
 
-    /// Takes in more of the event that was folded last.
+    /// Sets more fields, for the event that changed the record last.
     pub(crate) fn amend(&mut self, fields: &Fields) {
         for (id, value) in fields {
             let present = self.fields.iter().position(|(field, _)| field == id);
@@ -87,23 +87,23 @@ pub(crate) fn encode(
     buffer.put_u64(folded.get());
     buffer.put_varint(parent.map_or(0, RecordId::get));
     put_fields(&mut buffer, fields);
-    // No more memory than it needs: it waits to be flushed, and much may wait.
+    // Copied to its exact size, because many records may wait to be flushed.
     Bytes::copy_from_slice(&buffer)
 }
 
-/// The event that a stored record has folded in last.
+/// The offset of the last event that changed a stored record.
 pub(crate) fn folded(bytes: &[u8]) -> Result<PartitionOffset, BadBytes> {
     let mut reader = Reader(bytes);
     reader.u8("version")?;
     PartitionOffset::new(reader.u64("offset")?).ok_or(BadBytes("offset"))
 }
 
-/// What an id leads to: which type, and the event that created it.
+/// The entry of an id: the type of its record, and the event that created it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Registered {
     /// The type.
     pub document: TypeId,
-    /// The event, by its place in the workspace's log.
+    /// The event, by its offset in the workspace's log.
     pub created: WorkspaceOffset,
 }
 
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_in_already_changes_nothing() {
+    fn an_event_that_was_applied_changes_nothing() {
         let mut record = record();
         let later = PartitionOffset::new(9).expect("not zero");
         record.update(PartitionOffset::FIRST, &vec![(FieldId::new(1), Value::Integer(8))]);

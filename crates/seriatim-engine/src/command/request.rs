@@ -1,4 +1,4 @@
-//! Commands as clients send them, and what they get back.
+//! Requests of clients, and their answers.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -11,14 +11,17 @@ use crate::command::value::Value;
 use crate::definition::Schema;
 use crate::error::SubmitError;
 
-/// The command that just makes its changes.
+/// The command that makes the changes of its request and runs no code.
 pub const CHANGE: &str = "sys.Change";
 
 fn change() -> String {
     CHANGE.to_owned()
 }
 
-/// A command to be done in one workspace.
+/// A request to run a command in one workspace.
+///
+/// The command is done completely, as one event, or not at all. With an idempotency key a request can be repeated safely: it
+/// is done at most once, and the repeated request has the same answer.
 ///
 /// ```
 /// use seriatim_engine::{Change, Request};
@@ -34,58 +37,59 @@ pub struct Request {
     /// The command's name.
     #[serde(default = "change")]
     pub command: String,
-    /// Its argument: a document tree or any JSON, as the definition says.
+    /// Its argument: nothing, a document tree or any JSON, as the definition requires.
     #[serde(default)]
     pub args: Option<Json>,
-    /// An argument that the command sees and the event does not keep.
+    /// An argument that the command reads and the event does not keep.
     #[serde(default)]
     pub unlogged_args: Option<Json>,
-    /// Records to be created and updated.
+    /// Records to create and to update.
     #[serde(default)]
     pub changes: Vec<Change>,
-    /// The same key again gives the same answer again, and does nothing.
+    /// A second request with the same key does nothing and has the same answer. If its contents differ, it is refused.
     #[serde(skip)]
     pub idempotency_key: Option<String>,
-    /// The workspace offset that the command expects to follow; 0: the workspace has no event.
+    /// The offset that the last event of the workspace must have; 0: the workspace must have no event. If it differs, the
+    /// request is refused.
     #[serde(skip)]
     pub expected_offset: Option<u64>,
 }
 
-/// A record to be created or updated.
+/// A record to create or to update. Exactly one of `create` and `update` is set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
-    /// The document to be created.
+    /// The document to create.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub create: Option<String>,
-    /// The record to be updated.
+    /// The id of the record to update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update: Option<u64>,
-    /// The raw id of what is created.
+    /// The raw id of the new record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<u64>,
-    /// What it is a child of: a raw id of this command, or a record's id.
+    /// The parent of the new record: a raw id of this command, or a real id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<u64>,
-    /// Values.
+    /// Values of fields. In an update, `null` removes a value.
     #[serde(default)]
     pub fields: Map<String, Json>,
 }
 
 impl Change {
-    /// Creates a document, known by a raw id inside the command.
+    /// Creates a record. The raw id names it within the command; [`Answer::id`] has the real id.
     #[must_use]
     pub fn create(document: &str, raw_id: u16) -> Self {
         Self { create: Some(document.to_owned()), id: Some(u64::from(raw_id)), ..Self::default() }
     }
 
-    /// Updates a record.
+    /// Updates a record. Fields that are not set keep their values.
     #[must_use]
     pub fn update(id: RecordId) -> Self {
         Self { update: Some(id.get()), ..Self::default() }
     }
 
-    /// Makes it a child of another record: by a raw id of this command, or a real one.
+    /// Makes it a child of another record, by a raw id of this command or by a real id.
     #[must_use]
     pub fn parent(mut self, id: u64) -> Self {
         self.parent = Some(id);
@@ -114,40 +118,40 @@ impl Request {
         }
     }
 
-    /// Just these changes.
+    /// The command [`CHANGE`] with these changes.
     #[must_use]
     pub fn changes(changes: impl IntoIterator<Item = Change>) -> Self {
         Self { changes: changes.into_iter().collect(), ..Self::new(CHANGE) }
     }
 
-    /// With an argument.
+    /// The same request with an argument.
     #[must_use]
     pub fn args(mut self, args: Json) -> Self {
         self.args = Some(args);
         self
     }
 
-    /// A command of a built-in application, with its argument by field.
+    /// A command of a built-in application, with a typed argument.
     pub(crate) fn typed(command: &str, args: &impl Serialize) -> Self {
-        // Such an argument has text keys and no values that JSON cannot say, so this does not fail.
+        // Such an argument has text keys and only values that JSON has, so this does not fail.
         Self::new(command).args(serde_json::to_value(args).unwrap_or_default())
     }
 
-    /// With an idempotency key.
+    /// The same request with an idempotency key.
     #[must_use]
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.idempotency_key = Some(key.into());
         self
     }
 
-    /// Only if the workspace stands there.
+    /// The same request, which is refused unless the last event of the workspace has this offset.
     #[must_use]
     pub fn expected_offset(mut self, offset: u64) -> Self {
         self.expected_offset = Some(offset);
         self
     }
 
-    /// What tells this request from another: everything but what is not kept.
+    /// Identifies the contents of the request: everything but the unlogged argument, the key and the expected offset.
     pub(crate) fn digest(&self) -> Digest {
         let changes: Vec<_> = self.changes.iter().map(DigestedChange::from).collect();
         let text = serde_json::to_vec(&(&self.command, &self.args, changes));
@@ -179,27 +183,27 @@ impl<'a> From<&'a Change> for DigestedChange<'a> {
 /// Names of fields, and the numbers that were drawn for them.
 pub type DrawnFields = Vec<(Box<str>, i64)>;
 
-/// What a command has done.
+/// The answer to a request: what its command has done. The event is durable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     /// The partition.
     pub partition: PartitionId,
-    /// The event's place in the partition log.
+    /// The event's offset in the partition log.
     pub partition_offset: PartitionOffset,
-    /// Its place in the workspace's log.
+    /// The event's offset in the workspace's log.
     pub workspace_offset: WorkspaceOffset,
     /// The real id of each raw id.
     pub ids: Vec<(u16, RecordId)>,
-    /// Per raw id, the fields that were drawn from a sequence.
+    /// Per raw id, the fields whose values were drawn from a sequence.
     pub numbers: Vec<(u16, DrawnFields)>,
-    /// What the command's code answered.
+    /// What the command's code returned.
     pub result: Option<Json>,
-    /// Whether the command was done before, under the same idempotency key.
+    /// Whether the command was done earlier, by a request with the same idempotency key. This request did nothing.
     pub repeated: bool,
 }
 
 impl Answer {
-    /// The fields of what the command's code answered. If one is missing, the event is not what its command writes.
+    /// The result as a typed value. An error means that the log is damaged: the command does not write such a result.
     pub(crate) fn result_as<T: DeserializeOwned>(self) -> Result<T, SubmitError> {
         let Self { partition, partition_offset, result, .. } = self;
         serde_json::from_value(result.unwrap_or_default()).map_err(|error| {
@@ -208,7 +212,8 @@ impl Answer {
         })
     }
 
-    /// The answer that an event gives, the first time and every time; `result` is what its command's code answered.
+    /// The answer to the request of an event, the first time and each time it is repeated. `result` is what the command's code
+    /// returned.
     pub(crate) fn of(
         schema: &Schema,
         partition: PartitionId,
@@ -253,7 +258,7 @@ impl Answer {
         self.ids.iter().find(|(found, _)| *found == raw).map(|(_, id)| *id)
     }
 
-    /// The number that a field of a new record was given.
+    /// The number that was drawn for a field of a new record.
     #[must_use]
     pub fn number(&self, raw: u16, field: &str) -> Option<i64> {
         let (_, fields) = self.numbers.iter().find(|(found, _)| *found == raw)?;
@@ -268,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_digest_of_a_request_stays_what_it_is() {
+    fn the_digest_of_a_request_does_not_change() {
         let create = Change::create("Invoice", 1).parent(7).field("total", "99.50").field("count", 3);
         let update =
             Change::update(RecordId::new(200_000)).field("extra", json!({"b": [1.5, null], "a": "ä\""}));

@@ -12,17 +12,17 @@ use crate::definition::FieldKind;
 /// The value of a field, of the type that the definition gives the field.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Nothing: an update takes the field's value away.
+    /// No value: an update removes the value of the field.
     Null,
     /// Text.
     Text(Box<str>),
     /// A whole number.
     Integer(i64),
-    /// A decimal number, with the digits that it was given with.
+    /// A decimal number, with the digits that the client sent.
     Decimal(Decimal),
-    /// Yes or no.
+    /// True or false.
     Bool(bool),
-    /// A moment.
+    /// A point in time.
     Timestamp(Timestamp),
     /// Another record. A raw id until its command is staged.
     Reference(RecordId),
@@ -72,7 +72,7 @@ impl Value {
         }
     }
 
-    /// At most so many bytes are written for it and the number of its field.
+    /// The largest number of bytes that are written for it and the number of its field.
     pub(crate) fn size_max(&self) -> usize {
         const NUMBERS: usize = 32;
         match self {
@@ -99,7 +99,7 @@ impl Value {
         })
     }
 
-    /// Reads what a client sent for a field; the error says what was expected.
+    /// Reads the value that a client sent for a field. The error says what was expected.
     pub(crate) fn from_json(kind: &FieldKind, json: &Json) -> Result<Self, &'static str> {
         match (kind, json) {
             (FieldKind::Text, Json::String(text)) => Ok(Self::Text(text.as_str().into())),
@@ -127,7 +127,7 @@ impl Value {
         }
     }
 
-    /// As clients see it.
+    /// The value as JSON, for clients.
     #[must_use]
     pub fn to_json(&self) -> Json {
         match self {
@@ -146,13 +146,13 @@ impl Value {
 
 const DECIMAL_EXPECTED: &str = "a decimal number, best as a string such as \"99.50\", of at most 28 digits";
 
-/// A moment as text, with milliseconds, in UTC.
+/// A point in time as text, with milliseconds, in UTC.
 #[must_use]
 pub fn moment(time: Timestamp) -> String {
     let millis = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
     match Moment::from_millisecond(millis) {
         Ok(moment) => format!("{moment:.3}"),
-        // Beyond the calendar: the number says more than nothing.
+        // Later than the calendar ends: the number is shown instead.
         Err(_) => format!("{millis} ms after 1970"),
     }
 }

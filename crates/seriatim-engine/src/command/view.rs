@@ -1,10 +1,10 @@
-//! Views: rows that projectors keep, by view and key.
+//! Rows of views: their keys, and their stored form.
 //!
 //! ```text
 //! row's key: its parts in order, so that rows sort by them
-//!            integer: 1, then 8 bytes with the sign turned
+//!            integer: 1, then 8 bytes with the sign bit inverted
 //!            text:    2, then its bytes (a zero byte is 0 255), then 0 0
-//! row:       partition offset of the event folded last 8, then JSON; nothing behind the offset: the row was removed
+//! row:       partition offset of the event folded last 8, then JSON; nothing after the offset: the row was removed
 //! ```
 
 use bytes::{BufMut, Bytes};
@@ -38,7 +38,7 @@ impl From<&str> for KeyPart {
 }
 
 impl KeyPart {
-    /// As clients see it.
+    /// The value as JSON, for clients.
     #[must_use]
     pub fn to_json(&self) -> Json {
         match self {
@@ -48,7 +48,7 @@ impl KeyPart {
     }
 }
 
-/// A stored row of a view that does not have the fields that it should have. The log can make it anew.
+/// A stored row of a view that does not have the fields that it must have. The doctor derives it from the log again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("row {key} of view {view} is damaged: {problem}: run `seriatim doctor --repair`")]
 pub struct BadRow {
@@ -67,7 +67,7 @@ impl BadRow {
     }
 }
 
-/// What a row says. A field that is missing or has another type is an error.
+/// A row as a typed value. A field that is missing or has another type is an error.
 pub(crate) fn read_row<T: DeserializeOwned>(view: &str, key: &[KeyPart], row: Json) -> Result<T, BadRow> {
     serde_json::from_value(row).map_err(|error| BadRow::new(view, key, error.to_string()))
 }
@@ -79,7 +79,7 @@ const TEXT: u8 = 2;
 #[derive(Debug)]
 pub(crate) struct ViewKeys {
     pub(crate) storage: [u8; 6],
-    /// What their clustering parts begin with.
+    /// The prefix of their clustering parts.
     scope: Vec<u8>,
 }
 
@@ -114,14 +114,14 @@ impl ViewKeys {
         ClusteringRange { start: self.clustering(first).into(), finish: Some(self.first_after(last)) }
     }
 
-    /// The first place after a row: every part of a longer key begins with 1 or more.
+    /// The first possible key after a row. It is before all longer keys, because each part of a key begins with 1 or more.
     fn first_after(&self, parts: &[KeyPart]) -> Bytes {
         let mut bytes = self.clustering(parts);
         bytes.push(0);
         bytes.into()
     }
 
-    /// Reads the row's key from the clustering part of one of these.
+    /// Reads a row's key from its clustering part.
     pub(crate) fn read(&self, clustering: &[u8]) -> Result<Vec<KeyPart>, BadBytes> {
         decode_key(clustering.strip_prefix(&self.scope[..]).ok_or(BadBytes("view of a key"))?)
     }
@@ -189,7 +189,7 @@ fn read_text(mut bytes: &[u8]) -> Result<(String, &[u8]), BadBytes> {
     }
 }
 
-/// The stored form of a row; `None` for one that was removed, whose offset has to stay.
+/// The stored form of a row; `None` for one that was removed, whose offset must be kept.
 pub(crate) fn encode_row(folded: PartitionOffset, row: Option<&Json>) -> Bytes {
     let mut bytes = Vec::with_capacity(64);
     bytes.put_u64(folded.get());

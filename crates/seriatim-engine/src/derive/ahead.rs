@@ -1,4 +1,4 @@
-//! How far the log is ahead of what the store has made durable: so much is replayed after a crash.
+//! How far the log is ahead of what the store has made durable. After a crash this part of the log is replayed.
 //!
 //! ```text
 //! log:  [ durable checkpoint ...... checkpoint ............ next )
@@ -63,14 +63,14 @@ impl Sum {
     }
 }
 
-/// A flush whose write has returned: it is durable when the store has made so many writes durable.
+/// A flush whose write has returned. It is durable when the store has made `written` writes durable.
 #[derive(Debug, Clone, Copy)]
 struct Handed {
     written: u64,
     stretch: Stretch,
 }
 
-/// Takes out what is durable; returns how much that was.
+/// Removes what is durable and returns its size.
 fn settle(handed: &mut VecDeque<Handed>, durable: u64) -> Stretch {
     let mut settled = Stretch::default();
     while let Some(first) = handed.pop_front_if(|first| first.written <= durable) {
@@ -79,14 +79,14 @@ fn settle(handed: &mut VecDeque<Handed>, durable: u64) -> Stretch {
     settled
 }
 
-/// How far the logs of all partitions together are ahead of what is durable, and may be.
+/// How far the logs of all partitions together are ahead of what is durable, and the limit of that.
 #[derive(Debug, Default)]
 pub(crate) struct AllAhead {
     max: Stretch,
     waiting: Sum,
     handed_sum: Sum,
     handed: Mutex<VecDeque<Handed>>,
-    /// Held by the one that syncs the store, for all.
+    /// Held by the partition that syncs the store for all partitions.
     pub(crate) sync: Turn<()>,
 }
 
@@ -103,12 +103,12 @@ impl AllAhead {
         self.waiting.get().plus(self.handed_sum.get())
     }
 
-    /// Whether the store has been handed so much that it is to be synced.
+    /// Whether the store has so many writes that are not durable that it should be synced.
     pub(crate) fn wants_sync(&self) -> bool {
         self.handed_sum.get().exceeds(self.max.half())
     }
 
-    /// The store has made so many writes durable.
+    /// Counts that the store has made `durable` writes durable.
     pub(crate) fn settle(&self, durable: u64) {
         let mut handed = self.handed();
         self.handed_sum.subtract(settle(&mut handed, durable));
@@ -119,7 +119,7 @@ impl AllAhead {
 #[derive(Debug)]
 pub(crate) struct Ahead {
     budget: Arc<Budget>,
-    /// What this partition may be ahead, however far others are.
+    /// How far this partition may always be ahead, independent of the others.
     own: Stretch,
     waiting: Stretch,
     handed_sum: Stretch,
@@ -136,7 +136,7 @@ impl Ahead {
         self.waiting.plus(self.handed_sum)
     }
 
-    /// What is not handed to the store.
+    /// What was not written to the store yet.
     pub(crate) fn waiting(&self) -> Stretch {
         self.waiting
     }
@@ -146,13 +146,13 @@ impl Ahead {
         self.budget.ahead.waiting.add(more);
     }
 
-    /// Forgets what waits: a recovery counts it again.
+    /// Subtracts what was not written yet. A recovery counts it again.
     pub(crate) fn forget_waiting(&mut self) {
         self.budget.ahead.waiting.subtract(self.waiting);
         self.waiting = Stretch::default();
     }
 
-    /// A write of so much has returned. `waits`: whether that was counted as waiting until now.
+    /// Counts a write that has returned. `waits`: whether its stretch was counted as waiting before.
     pub(crate) fn hand(&mut self, written: u64, stretch: Stretch, waits: bool) {
         let all = &self.budget.ahead;
         let handed = Handed { written, stretch };
@@ -166,19 +166,19 @@ impl Ahead {
         }
     }
 
-    /// The store has made so many writes durable. Whether that was news.
+    /// Counts that the store has made `durable` writes durable. Returns whether that changed anything.
     pub(crate) fn settle(&mut self, durable: u64) -> bool {
         let settled = settle(&mut self.handed, durable);
         self.handed_sum = self.handed_sum.minus(settled);
         settled != Stretch::default()
     }
 
-    /// Whether it is time to hand over what waits.
+    /// Whether what waits should be flushed.
     pub(crate) fn wants_flush(&self) -> bool {
         self.waiting.exceeds(self.own) && self.budget.ahead.sum().exceeds(self.budget.ahead.max.half())
     }
 
-    /// Whether it is too far.
+    /// Whether the limit is exceeded, so that no group may be opened.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.sum().exceeds(self.own) && self.budget.ahead.sum().exceeds(self.budget.ahead.max)
     }
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_durable_counts_no_more_for_its_partition_and_for_all() {
+    fn durable_writes_are_subtracted_for_their_partition_and_for_all() {
         let max = Stretch { events: 10, bytes: 1_000 };
         let budget = Arc::new(Budget::new(1, 1, max));
         let mut ahead = Ahead::new(budget.clone(), Stretch::default());
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_that_is_gone_leaves_nothing_waiting() {
+    fn a_dropped_partition_no_longer_counts_as_waiting() {
         let budget = Arc::new(Budget::new(1, 1, Stretch { events: 10, bytes: 1_000 }));
         let mut ahead = Ahead::new(budget.clone(), Stretch::default());
         ahead.add(Stretch { events: 11, bytes: 1 });

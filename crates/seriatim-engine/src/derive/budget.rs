@@ -1,22 +1,22 @@
-//! How much may wait between the log and the store.
+//! How much may be unflushed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::ahead::{AllAhead, Stretch};
 
-/// How much may wait, and when it is flushed.
+/// How much may be unflushed in one partition, and when it is flushed.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) flush_at: usize,
-    /// What this partition may have waiting however much waits elsewhere.
+    /// What may always be unflushed in this partition, independent of the others.
     pub(crate) own_keys: usize,
     pub(crate) own_bytes: usize,
-    /// How far its log may be ahead of what is durable, however far others are.
+    /// How far its log may always be ahead of what is durable, independent of the others.
     pub(crate) own_ahead: Stretch,
 }
 
-/// What all partitions together have waiting, and may.
+/// What is unflushed in all partitions together, and its limits.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     keys: AtomicUsize,
@@ -27,7 +27,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// So many keys and bytes may wait for the store, and logs may be so far ahead of what is durable.
+    /// A budget of so many unflushed keys and bytes, and of logs that may be so far ahead of what is durable.
     pub(crate) fn new(keys_max: usize, bytes_max: usize, ahead_max: Stretch) -> Self {
         Self { keys_max, bytes_max, ahead: AllAhead::new(ahead_max), ..Self::default() }
     }
@@ -48,12 +48,12 @@ impl Size {
     }
 }
 
-/// What a partition has put into the budget. When it is dropped, all of it is taken out.
+/// What one partition has added to the budget. Dropping the share subtracts all of it.
 #[derive(Debug)]
 pub(crate) struct Share {
     budget: Arc<Budget>,
     pub(crate) layers: Size,
-    /// What the open group has, until it is published or given up.
+    /// What the open group has, until it is published or discarded.
     pub(crate) group: Size,
 }
 
@@ -62,16 +62,16 @@ impl Share {
         Self { budget, layers: Size::NONE, group: Size::NONE }
     }
 
-    /// Tells the budget what has changed.
+    /// Updates the budget.
     pub(crate) fn set(&mut self, layers: Size, group: Size) {
         let (now, before) = (layers.plus(group), self.layers.plus(self.group));
-        // Wrapping differences: each partition takes out just what it has put in.
+        // Wrapping differences are correct, because each partition subtracts exactly what it has added.
         self.budget.keys.fetch_add(now.keys.wrapping_sub(before.keys), Ordering::Relaxed);
         self.budget.bytes.fetch_add(now.bytes.wrapping_sub(before.bytes), Ordering::Relaxed);
         (self.layers, self.group) = (layers, group);
     }
 
-    /// Whether more waits than may, with or without this partition's open group.
+    /// Whether the limits are exceeded, counted with or without this partition's open group.
     pub(crate) fn is_exceeded(&self, limits: &Limits, with_group: bool) -> bool {
         let (counted, left_out) =
             if with_group { (self.group, Size::NONE) } else { (Size::NONE, self.group) };
@@ -84,7 +84,7 @@ impl Share {
 }
 
 impl Share {
-    /// How many keys more may wait.
+    /// How many more keys may be unflushed.
     pub(crate) fn room(&self, limits: &Limits) -> usize {
         let own = limits.own_keys.saturating_sub(self.layers.keys);
         let all = self.budget.keys_max.saturating_sub(self.budget.keys.load(Ordering::Relaxed));

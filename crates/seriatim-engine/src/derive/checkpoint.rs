@@ -1,4 +1,4 @@
-//! The stored checkpoint of a partition: how far the store is.
+//! The stored checkpoint of a partition: which part of the log the store contains.
 //!
 //! ```text
 //! key        partition part: "ek", application 4, partition 2; clustering part: empty
@@ -8,8 +8,8 @@
 //!      9     4  CRC-32 of everything before
 //! ```
 //!
-//! Whatever the version: the first byte is the version, the last four are the CRC-32 of everything before, and there are not
-//! 12 bytes. 12 bytes are the form of before there were versions: the same without the first byte.
+//! In every version the first byte is the version, the last four bytes are the CRC-32 of everything before, and the length is not
+//! 12 bytes. A value of 12 bytes was written before there were versions: it is the same without the first byte.
 
 use bytes::BufMut;
 use seriatim_sequencer::BadValue;
@@ -22,14 +22,14 @@ const VERSION: u8 = 1;
 const BYTES: usize = 13;
 const BYTES_WITHOUT_VERSION: usize = 12;
 
-/// What a store has as a partition's checkpoint.
+/// The checkpoint of a partition, as the store has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Checkpoint {
-    /// Nothing was written yet.
+    /// There is no checkpoint: nothing was flushed yet.
     Absent,
     /// Everything before this offset is in the store.
     At(PartitionOffset),
-    /// It cannot be read.
+    /// The stored checkpoint cannot be read.
     Bad(BadValue),
 }
 
@@ -39,10 +39,11 @@ impl Checkpoint {
         Ok(stored.map_or(Self::Absent, |bytes| decode(&bytes).map_or_else(Self::Bad, Self::At)))
     }
 
-    /// What a store has beside a log that ends at `tail`.
+    /// The checkpoint of a partition whose log ends at `tail`.
     ///
-    /// A store that was migrated from format 1 has the checkpoint of before and nothing that it speaks of: the partition is
-    /// derived anew. But if that checkpoint is beyond the tail, the log has lost events, and that counts.
+    /// A store that was migrated from format 1 still has the old checkpoint, but not the values that it describes. So the old
+    /// checkpoint is ignored and the partition is derived again. If it is beyond the tail, however, the log has lost events, and it
+    /// is returned as evidence.
     pub(crate) async fn read_beside(
         store: &Store,
         partition: Partition,
@@ -57,7 +58,7 @@ impl Checkpoint {
         Ok(before.map_or(Self::Absent, Self::At))
     }
 
-    /// Adds to a batch that everything before an offset is in the store.
+    /// Adds the checkpoint at an offset to a batch.
     pub(crate) fn put(batch: &mut Batch, partition: Partition, next: PartitionOffset) {
         batch.put(keys::checkpoint(partition).as_key(), &encode(next));
     }
@@ -112,13 +113,13 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_of_before_there_were_versions_is_read() {
+    fn a_checkpoint_without_a_version_is_read() {
         let golden = b"\x01\x02\x03\x04\x05\x06\x07\x08\x3f\xca\x88\xc5";
         assert_eq!(decode(golden), Ok(offset()));
     }
 
     #[test]
-    fn a_newer_checkpoint_is_no_damage_whatever_its_length() {
+    fn a_newer_checkpoint_of_any_length_is_reported_as_newer_and_not_as_damaged() {
         let newer = BadValue::Newer { found: 2, known: 1 };
         for rest in [&[][..], &OFFSET, &[0; 100]] {
             assert_eq!(decode(&with_checksum(&[&[2], rest].concat())), Err(newer));

@@ -14,7 +14,7 @@ use super::split::{Header, HeadersByKey, PART_BYTES};
 pub(crate) struct Collected {
     known: HeadersByKey,
     batch: Batch,
-    /// Values that are kept in parts, and those that no longer are.
+    /// Values that are now stored in parts, with their headers, and values that no longer are, with `None`.
     pub(crate) changed: Vec<(StoreKey, Option<Header>)>,
 }
 
@@ -36,7 +36,7 @@ impl Collected {
         }
         let older = if self.known.is_empty() { None } else { self.known.get(key) };
         for old in older.into_iter().flatten() {
-            // Written again, its parts are the same.
+            // If the same value is written again, its parts have the same keys and must not be removed.
             let kept = header.filter(|header| header.folded == old.folded).map_or(0, |header| header.parts);
             for part in old.part_keys(key.as_key()).skip(kept as usize) {
                 self.batch.remove(part.as_key());
@@ -69,7 +69,7 @@ impl Collected {
         }
     }
 
-    /// Takes the batch out.
+    /// Returns the batch and leaves an empty one.
     pub(crate) fn take_all(&mut self) -> Batch {
         std::mem::take(&mut self.batch)
     }

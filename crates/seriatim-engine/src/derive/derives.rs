@@ -15,10 +15,10 @@ use crate::command::event::{Event, Place};
 
 /// What is derived from an event besides numbers.
 pub(crate) trait Derives: fmt::Debug + Send + Sync + 'static {
-    /// Whether anything is. If not, bodies are not looked at.
+    /// Whether anything is derived besides numbers. If not, bodies are not read.
     const VALUES: bool;
 
-    /// What a group changes besides numbers, as it is sealed with the group.
+    /// What a group changes besides numbers. It is sealed with the group.
     type Values: Send;
 
     /// An event that was read from its body.
@@ -28,8 +28,8 @@ pub(crate) trait Derives: fmt::Debug + Send + Sync + 'static {
 
     fn read(&self, body: &[u8]) -> Result<Self::Event, BadBytes>;
 
-    /// Writes to the draft what follows from an event of the log. If something has to be read first, the draft says what,
-    /// and what it holds counts for nothing.
+    /// Writes to the draft what follows from an event of the log. If values have to be read first, the draft lists their keys,
+    /// and its other contents have no meaning.
     fn apply(
         &self,
         partition: Partition,
@@ -70,7 +70,7 @@ impl Derives for Derivation {
     }
 }
 
-/// Numbers alone: they follow from the headers.
+/// Derives numbers only. They follow from the headers of the entries.
 #[derive(Debug)]
 pub(crate) struct NumbersOnly(pub(crate) Arc<Definition>);
 

@@ -1,4 +1,4 @@
-//! What a command or an event sees of derived data, and what it is about to change.
+//! Which derived data a command or an event reads, and what it changes.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use super::keys::StoreKey;
 use super::overlay::Overlay;
 use super::sync::{Mutex, MutexGuard};
 
-/// What stands for a value that was removed and is still in the store. No value is empty.
+/// Represents a value that was removed and is still in the store. No real value is empty.
 pub(crate) const REMOVED: Bytes = Bytes::new();
 
 /// Values by key.
@@ -19,7 +19,7 @@ pub(crate) fn lock(overlay: &Mutex<Overlay>) -> MutexGuard<'_, Overlay> {
     overlay.lock()
 }
 
-/// What lies below a draft: the open group, then the overlay, then what was fetched.
+/// Where a value is searched if the draft does not have it: in the open group, then in the overlay, then in what was fetched.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Base<'a> {
     pub(crate) group: &'a Values,
@@ -27,16 +27,16 @@ pub(crate) struct Base<'a> {
     pub(crate) fetched: &'a Fetched,
 }
 
-/// A value that is needed and has not been read: read it, and do it all again.
+/// A value is needed and was not read. The caller reads it and executes everything again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unread;
 
 /// Where a value was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// This event has written it.
+    /// The same event has written the value.
     Draft(Bytes),
-    /// It was there before.
+    /// The value before this event; `None` if there was none.
     Before(Option<Bytes>),
 }
 
@@ -53,13 +53,13 @@ impl Found {
 /// What one event changes, until it is staged.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
-    /// In the order of writing: the last one of a key counts.
+    /// In the order of writing. The last write of a key counts.
     pub(crate) writes: Vec<(StoreKey, Bytes)>,
-    /// Which of the writes make a record or an id, and must not find one.
+    /// The indices of the writes that create a record or an id. The store must not have those keys.
     pub(crate) new_records: Vec<usize>,
-    /// Which of them is the event's place in the workspace's log.
+    /// The index of the write of the event's place in the workspace's log.
     pub(crate) new_event: Option<usize>,
-    /// What would have had to be read before.
+    /// The keys that have to be read before the next execution.
     pub(crate) unread: Vec<StoreKey>,
 }
 
@@ -80,12 +80,12 @@ pub(crate) struct DerivedState<'a> {
 }
 
 impl DerivedState<'_> {
-    /// The same, for somebody who needs it for a while.
+    /// The same state with a shorter lifetime.
     pub(crate) fn reborrow(&mut self) -> DerivedState<'_> {
         DerivedState { base: self.base, draft: self.draft }
     }
 
-    /// The present value of a key. If it has to be read first, the draft remembers which.
+    /// The present value of a key. If it has to be read first, the draft notes the key.
     pub(crate) fn find(&mut self, key: &StoreKey) -> Result<Found, Unread> {
         if let Some((_, value)) = self.draft.writes.iter().rev().find(|(written, _)| written == key) {
             return Ok(Found::Draft(value.clone()));
@@ -93,7 +93,7 @@ impl DerivedState<'_> {
         if let Some(value) = self.base.group.get(key) {
             return Ok(Found::Before(Some(value.clone())));
         }
-        // One lock for both questions: between them a flush could end.
+        // One lock for both lookups: a flush could end between them.
         let overlay = lock(self.base.overlay);
         if let Some(value) = overlay.get(key) {
             return Ok(Found::Before(Some(value.clone())));

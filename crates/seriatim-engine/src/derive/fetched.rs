@@ -1,4 +1,4 @@
-//! Values that were read from the store before their turn.
+//! Values that were read from the store before they are needed.
 //!
 //! ```text
 //! fetch                       meanwhile                           use
@@ -27,7 +27,7 @@ pub(crate) struct Fetching {
 }
 
 impl Fetching {
-    /// Leaves out what the overlay has, and notes the generation, under one lock. To be called before the store is read.
+    /// Omits the keys that the overlay has, and notes the generation, under one lock. Must be called before the store is read.
     pub(crate) fn begin<'a>(overlay: &Mutex<Overlay>, keys: impl IntoIterator<Item = &'a StoreKey>) -> Self {
         let overlay = lock(overlay);
         let missing = keys.into_iter().filter(|key| overlay.get(key).is_none());
@@ -39,7 +39,7 @@ impl Fetching {
         Self { keys, generation }
     }
 
-    /// What to read, in order, each key once.
+    /// The keys to read, in order, without duplicates.
     pub(crate) fn keys(&self) -> &[StoreKey] {
         &self.keys
     }
@@ -48,7 +48,7 @@ impl Fetching {
         self.keys.is_empty()
     }
 
-    /// With what the store has, in the order of the keys.
+    /// Completes the fetch with the values of the store, in the order of the keys.
     pub(crate) fn finish(self, found: Vec<Option<Bytes>>) -> Fetched {
         let Self { keys, generation } = self;
         let values = found.into_iter().map(|value| Value { generation, value });
@@ -56,27 +56,27 @@ impl Fetching {
     }
 }
 
-/// What the store had at a key, and the generation in which it was asked. `None`: it had nothing.
+/// The store's value of a key, and the generation in which it was read. `None`: the store had no value.
 #[derive(Debug)]
 struct Value {
     generation: Generation,
     value: Option<Bytes>,
 }
 
-/// What was read from the store beforehand.
+/// Values that were read from the store in advance.
 #[derive(Debug, Default)]
 pub(crate) struct Fetched {
     values: HashMap<StoreKey, Value>,
 }
 
 impl Fetched {
-    /// What the store has at a key; `None` if that was not asked, or is not known any more. Only for a key that the overlay
-    /// does not have, and under the same lock as that look at the overlay.
+    /// The store's value of a key; `None` if it was not read, or was read in an earlier generation. Call this only for a key that
+    /// the overlay does not have, under the same lock with which the overlay was checked.
     pub(crate) fn get(&self, key: &StoreKey, now: Generation) -> Option<&Option<Bytes>> {
         self.values.get(key).filter(|fetched| fetched.generation == now).map(|fetched| &fetched.value)
     }
 
-    /// Whether a key was asked for, in whichever generation.
+    /// Whether a key was read, in any generation.
     pub(crate) fn has_asked(&self, key: &StoreKey) -> bool {
         self.values.contains_key(key)
     }
@@ -86,7 +86,7 @@ impl Fetched {
         self.values.values().filter_map(|fetched| fetched.value.as_ref()).map(Bytes::len).sum()
     }
 
-    /// Takes in what was read later.
+    /// Adds values that were read later.
     pub(crate) fn extend(&mut self, later: Self) {
         if self.values.is_empty() {
             self.values = later.values;

@@ -11,7 +11,9 @@ use super::draft::lock;
 use super::overlay::{FlushStart, Writing};
 use super::partition::DerivedPartition;
 
-/// Flushes when enough waits or has waited long enough, until it is stopped. Before each flush something else may be done.
+/// Flushes at each interval, and earlier when enough is unflushed, until the partition is closed or has stopped. `before` runs
+/// before each flush. After a failed flush it waits for the retry delay and continues: nothing is lost, because everything is in
+/// the log and still in the overlay.
 pub(crate) async fn run<D: Derives, F: Future<Output = ()>>(
     derived: &Arc<DerivedPartition<D>>,
     mut before: impl FnMut() -> F,
@@ -19,7 +21,7 @@ pub(crate) async fn run<D: Derives, F: Future<Output = ()>>(
     let stop = derived.stop.clone();
     stop.run_until_cancelled(async {
         loop {
-            // Both ways out mean the same: it is time to look.
+            // After the interval, and after a notification: flush if there is something to flush.
             let _ = derived.env.timeout(derived.flush_interval, derived.wake.notified()).await;
             if derived.halted().is_some() {
                 return;
@@ -33,7 +35,7 @@ pub(crate) async fn run<D: Derives, F: Future<Output = ()>>(
     .await;
 }
 
-/// Waits for a write that is under way, then writes everything that waits. Nothing of a partition that has stopped.
+/// Waits for a write in progress, then writes everything that is unflushed. Writes nothing if the partition has stopped.
 pub(crate) async fn flush_all<D: Derives>(derived: &Arc<DerivedPartition<D>>) -> Result<(), StoreError> {
     let mut changes = derived.changes.subscribe();
     loop {
@@ -41,15 +43,17 @@ pub(crate) async fn flush_all<D: Derives>(derived: &Arc<DerivedPartition<D>>) ->
         let start = lock(&derived.overlay).start_flush();
         match start {
             FlushStart::Begun(writing) => return finish(derived, writing).await,
-            // Only the partition's end closes it.
-            FlushStart::UnderWay => drop(changes.changed().await),
+            // The end of the write sends a change. An error would mean that the partition has ended.
+            FlushStart::InProgress => drop(changes.changed().await),
             FlushStart::Nothing => return Ok(()),
         }
     }
 }
 
-/// Writes everything that waits; nothing if a write is under way. Syncs the store if it was handed a lot. After an error what
-/// was not written waits again. Dropping the future does not end a write that has begun.
+/// Writes everything that is unflushed, or nothing if a write is in progress. Then syncs the store if much of it is not durable.
+///
+/// After an error of the write, the values are unflushed again, and the checkpoint is where it was. After an error of the sync,
+/// the values are in the store, but count as not durable. Cancel-safe: a write that has begun continues in its own task.
 pub(super) async fn flush<D: Derives>(derived: &Arc<DerivedPartition<D>>) -> Result<(), StoreError> {
     let (start, is_complete) = {
         let mut overlay = lock(&derived.overlay);
@@ -61,14 +65,15 @@ pub(super) async fn flush<D: Derives>(derived: &Arc<DerivedPartition<D>>) -> Res
     }
     let synced = derived.sync_if_due().await;
     if synced.is_err() || is_settled {
-        // If the store has everything, an earlier failure is over.
+        // The store has everything, so an earlier failure no longer applies.
         derived.note_flush(&synced);
     }
     derived.settle();
     synced
 }
 
-/// Does a flush that has begun, in a task of its own: it is not dropped half-way if the caller is.
+/// Completes a flush that has begun, in its own task. If the caller is dropped, the write still ends, and the overlay receives its
+/// result. Otherwise the overlay would wait for that result permanently.
 async fn finish<D: Derives>(
     derived: &Arc<DerivedPartition<D>>,
     writing: Arc<Writing>,
@@ -78,7 +83,11 @@ async fn finish<D: Derives>(
     written.await.unwrap_or_else(|error| Err(StoreError::InDoubt(error.to_string())))
 }
 
-/// Writes a layer and lets it leave the overlay; after an error it waits again. A panic stops the partition.
+/// Writes a layer, then removes it from the overlay. After an error the layer is unflushed again, also if the store may have
+/// written it: writing it again gives the same result. A panic stops the partition.
+///
+/// The order matters: the values leave the overlay only after the store has them, so that a reader that checks the overlay first
+/// and the store then always finds them.
 async fn write_out<D: Derives>(derived: &DerivedPartition<D>, writing: &Writing) -> Result<(), StoreError> {
     let started = derived.env.instant();
     let result = derived.guard("a flush", write(derived, writing)).await;
@@ -96,13 +105,14 @@ async fn write_out<D: Derives>(derived: &DerivedPartition<D>, writing: &Writing)
     derived.settle();
     if let Err(error) = &result {
         derived.metrics.flush_failures.increment(1);
-        tracing::warn!(partition = %derived.partition, %error, "a flush failed; what waits is kept and tried again");
+        tracing::warn!(partition = %derived.partition, %error, "a flush failed: its values remain in memory and are written again later");
     }
     derived.notify();
     result
 }
 
-/// One batch: what it has is in the store together with the checkpoint that says so, or not at all.
+/// Writes a layer and its checkpoint as one batch. The store has either both or neither, so the checkpoint never claims more than
+/// the store has.
 pub(super) async fn write<D: Derives>(
     derived: &DerivedPartition<D>,
     writing: &Writing,
@@ -113,7 +123,7 @@ pub(super) async fn write<D: Derives>(
     }
     let definition = derived.derivation.sequences();
     let mut numbers: Vec<_> = writing.layer.numbers.iter().collect();
-    // Neighbours in the store one after another.
+    // In the order of the store's keys.
     numbers.sort_unstable_by_key(|(workspace, _)| **workspace);
     collected.put_numbers(derived.partition, definition, numbers.into_iter());
     derived.splits.expect(&collected);

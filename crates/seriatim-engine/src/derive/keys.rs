@@ -1,7 +1,7 @@
 //! Keys of what is derived.
 //!
-//! The partition part of every key is `application 4, partition 2`: everything that is derived from one log is one range of
-//! the store, and can be scanned, streamed, measured and dropped as such. The clustering part begins with the family's letter:
+//! The partition part of every key is `application 4, partition 2`. So everything that is derived from one log is one range of
+//! the store, and can be scanned, streamed, measured and dropped together. The clustering part begins with the family's letter:
 //!
 //! ```text
 //! what                            clustering part
@@ -17,11 +17,11 @@
 //! parts of a value (see `split`)  "z" clustering part of the value's key, offset 8, number of the part 4
 //! ```
 //!
-//! All integers are big-endian. C records lie in the order of their ids, so that all of a workspace are one scan; W records
-//! lie type by type, so that those of a type are one.
+//! All integers are big-endian. C records are in the order of their ids, so that one scan reads all C records of a workspace.
+//! W records are grouped by type, so that one scan reads all W records of a type.
 //!
-//! Earlier programs kept the offset of a projector in the store: `"eo" application 4, partition 2` and its name. It is on the
-//! log's bulletin now.
+//! Earlier versions stored the offset of a projector here: `"eo" application 4, partition 2` and its name. The offset is on the
+//! log's bulletin instead.
 
 use bytes::Buf;
 pub use seriatim_storage::StoreKey;
@@ -49,7 +49,7 @@ pub(crate) fn storage(partition: Partition) -> [u8; 6] {
     bytes
 }
 
-/// Where the numbers of a partition's workspaces lie.
+/// The range of the numbers of a partition's workspaces.
 pub(crate) fn numbers() -> ClusteringRange {
     ClusteringRange::prefix(&[NUMBERS])
 }
@@ -67,7 +67,7 @@ pub(crate) struct WorkspaceKeys {
     workspace: WorkspaceId,
 }
 
-/// The longest clustering part of those whose length is fixed.
+/// The length of the longest clustering part of fixed length.
 const FIXED_BYTES: usize = SCOPE_BYTES + 10;
 /// A family's letter and a workspace.
 const SCOPE_BYTES: usize = 9;
@@ -77,7 +77,7 @@ impl WorkspaceKeys {
         Self { partition, workspace }
     }
 
-    /// Keys of what all workspaces of a partition have in common: no workspace has so small an id.
+    /// Keys of what all workspaces of a partition have in common. They use an id that is smaller than every workspace's.
     pub(crate) fn of_partition(partition: Partition) -> Self {
         Self::new(partition, WorkspaceId::new(partition.id.get().into()))
     }
@@ -121,12 +121,12 @@ impl WorkspaceKeys {
         Self::range(&self.scope(EVENT), &self.event(from))
     }
 
-    /// What an id leads to.
+    /// The entry of an id in the registry of ids.
     pub(crate) fn id(self, id: RecordId) -> StoreKey {
         self.fixed(ID, &id.get().to_be_bytes())
     }
 
-    /// A record. An O document is in its event and has none: nothing is ever there.
+    /// A record. An O document is stored in its event, so there is never a value at its key.
     pub(crate) fn record(self, kind: DocumentKind, document: TypeId, id: RecordId) -> StoreKey {
         match kind {
             DocumentKind::C => self.c_record(document, id),
@@ -190,19 +190,19 @@ pub(crate) fn sweep(partition: Partition) -> StoreKey {
     StoreKey::new(&storage(partition), &[SWEEP])
 }
 
-/// A part of a value that a store does not take whole, as of the event folded last. Its last twelve bytes have a fixed
-/// size, so no two values share a part.
+/// A part of a value that is too large for the store, as of the event folded last. The last twelve bytes of the key have a fixed
+/// meaning, so the parts of two values never have the same key.
 pub(crate) fn part_of_value(key: Key<'_>, folded: u64, number: u32) -> StoreKey {
     let clustering = [&[PART][..], key.clustering, &folded.to_be_bytes(), &number.to_be_bytes()].concat();
     StoreKey::new(key.partition, &clustering)
 }
 
-/// How far an asynchronous projector had come, where earlier programs kept it.
+/// The offset of an asynchronous projector, where earlier versions stored it.
 pub(crate) fn projector(partition: Partition, name: &str) -> StoreKey {
     StoreKey::new(&[&b"eo"[..], &storage(partition)].concat(), name.as_bytes())
 }
 
-/// What a key leads to.
+/// What is stored at a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family<'a> {
     Checkpoint,

@@ -49,7 +49,7 @@ fn the_bytes_of_each_family() {
     assert_eq!(old.to_string(), r"eo\x00\x00\x00\x01\x00\x02/m:61696c");
 }
 
-/// Keys of every family, with everything that can be next to each other or the beginning of each other.
+/// Keys of every family, chosen so that some are neighbours and some are prefixes of others.
 fn all_keys() -> BTreeMap<StoreKey, Family<'static>> {
     let mut all = BTreeMap::new();
     for (partition, workspace) in [(0, 1), (0, 2), (0, 0x0102), (1, 1), (1, u64::MAX)] {
@@ -61,7 +61,7 @@ fn all_keys() -> BTreeMap<StoreKey, Family<'static>> {
             put(keys.event(offset(number)), Family::Event(workspace, number));
             let id = RecordId::new(number);
             put(keys.id(id), Family::Id(workspace, id));
-            // A type of one kind never has records of the other, so these do not meet either.
+            // A type has records of one kind only, so C and W records never have the same type.
             for (kind, document) in [(DocumentKind::C, 1), (DocumentKind::C, 256), (DocumentKind::W, 2)] {
                 let document = TypeId::new(document);
                 put(keys.record(kind, document, id), Family::Record(workspace, document, id));
@@ -83,7 +83,7 @@ fn all_keys() -> BTreeMap<StoreKey, Family<'static>> {
 }
 
 #[test]
-fn no_two_keys_meet_and_each_is_read_back() {
+fn all_keys_differ_and_each_is_read_back() {
     for (key, family) in all_keys() {
         assert_eq!(Family::of(key.clustering()), Some(family), "{key}");
         for (folded, number) in [(0, 0), (1, 0), (0, 1)] {
@@ -144,7 +144,7 @@ fn a_range_holds_exactly_its_keys() {
 }
 
 #[test]
-fn keys_of_one_partition_lie_together() {
+fn keys_of_one_partition_are_neighbours() {
     let (a, b) = (StoreKey::new(b"ab", b"c"), StoreKey::new(b"a", b"bc"));
     assert_ne!(a, b);
     let mut keys = [StoreKey::new(b"b", b"1"), StoreKey::new(b"aa", b"2"), StoreKey::new(b"b", b"0")];

@@ -11,16 +11,16 @@ use seriatim_types::WorkspaceId;
 use super::budget::Size;
 use super::keys::StoreKey;
 
-/// Values of one stretch of the log: the last one of each key.
+/// Values of one stretch of the log: for each key the last one.
 #[derive(Debug, Default)]
 pub(crate) struct Layer {
     pub(crate) values: BTreeMap<StoreKey, Bytes>,
     pub(crate) numbers: WorkspaceMap<Numbers>,
-    /// Bytes of keys and values, about.
+    /// Approximate bytes of keys and values.
     bytes: usize,
 }
 
-/// What a workspace's numbers take, about.
+/// Approximate bytes of the numbers of a workspace.
 const NUMBERS_BYTES: usize = 200;
 
 impl Layer {
@@ -42,7 +42,7 @@ impl Layer {
         }
     }
 
-    /// Takes in what an older layer has and this one does not.
+    /// Adds the values of an older layer that this one does not have.
     pub(crate) fn put_older(&mut self, older: &Self) {
         for (key, value) in &older.values {
             if !self.values.contains_key(key) {
@@ -60,7 +60,7 @@ impl Layer {
         Size { keys: self.values.len() + self.numbers.len(), bytes: self.bytes }
     }
 
-    /// Adds the first of what it has of a range, up to `limit`.
+    /// Adds its first values of a range to `into`, at most `limit`.
     pub(crate) fn snapshot(
         &self,
         partition: &[u8],

@@ -1,4 +1,4 @@
-//! How everything but the log follows from the log.
+//! How everything except the log is derived from the log.
 //!
 //! ```text
 //!                       apply (crate::command::apply): what follows from one event
@@ -9,18 +9,18 @@
 //!                         next offset
 //! ```
 //!
-//! A recovery replays the log from the checkpoint into the overlay, and a doctor replays all of it into a scratch store. What
-//! follows from an event is an engine's application, or numbers only, for a sequencer that is used alone.
+//! A recovery replays the log from the checkpoint into the overlay. A doctor replays the whole log into a scratch store. An engine
+//! derives what its application defines. A sequencer that is used alone derives numbers only.
 //!
-//! To be read in this order:
+//! Read the modules in this order:
 //!
-//! 1. `derives`: what follows from an event besides numbers; `draft`: what an event sees and what it changes;
-//! 2. `layer` and `overlay`: what is derived and not in the store yet, and `budget`: how much of it there may be;
-//! 3. `fetched`: what was read from the store before its turn;
-//! 4. `partition`: all of it for one partition, and how it is read;
-//! 5. `flusher` and `checkpoint`: writing it, and how far the store is; `ahead`: how much of that is durable;
+//! 1. `derives`: what follows from an event besides numbers; `draft`: what an event reads and what it changes;
+//! 2. `layer` and `overlay`: derived values that are not in the store yet; `budget`: how many of them are allowed;
+//! 3. `fetched`: values that were read from the store before they are needed;
+//! 4. `partition`: everything derived for one partition, and how it is read;
+//! 5. `flusher` and `checkpoint`: writing to the store, and how far it has come; `ahead`: how much of that is durable;
 //! 6. `recovery` and `replay`: applying the log again;
-//! 7. `split` and `collected`: values larger than a store takes, and what a flush writes.
+//! 7. `split` and `collected`: values larger than a store accepts, and what a flush writes.
 
 mod ahead;
 mod budget;

@@ -1,9 +1,13 @@
-//! What is committed and applied, and not in the store yet.
+//! What is committed and applied in memory, and not in the store yet.
 //!
 //! ```text
 //! log:  [ ........ checkpoint ........ writing.next ........ next )
 //!         in the store       being written         waiting
 //! ```
+//!
+//! There are two layers. New values go to `waiting`. A flush moves `waiting` to `writing` in one step and writes it; meanwhile new
+//! values go to a new `waiting`. A read checks `waiting`, then `writing`, then the store. When the write has returned, `writing`
+//! is dropped and the checkpoint moves to `writing.next`. If the write has failed, `writing` is merged back into `waiting`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +22,7 @@ use super::budget::{Budget, Limits, Share, Size};
 use super::keys::StoreKey;
 use super::layer::Layer;
 
-/// What the flusher is writing.
+/// The layer that the flusher is writing.
 #[derive(Debug)]
 pub(crate) struct Writing {
     pub(crate) layer: Layer,
@@ -30,33 +34,33 @@ pub(crate) struct Writing {
 /// How a flush begins.
 #[derive(Debug)]
 pub(crate) enum FlushStart {
-    /// With this, which is to be written.
+    /// The flush has begun: the caller writes this.
     Begun(Arc<Writing>),
-    /// Not yet: a write is under way.
-    UnderWay,
-    /// Not at all: nothing waits, or nothing may be written any more.
+    /// Another write is in progress.
+    InProgress,
+    /// Nothing is unflushed, or the overlay is retired and nothing may be written.
     Nothing,
 }
 
-/// How often values have left the overlay. A value that was read from the store in one generation may be outdated in the
-/// next: it was newer in the overlay, and has left it since.
+/// Counts how many times values have left the overlay. A value that was read from the store in one generation may be outdated in
+/// the next one: the overlay may have had a newer value, which was flushed since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Generation(u64);
 
-/// Which recovery an overlay belongs to. What an earlier one still does is refused.
+/// The number of a recovery. The overlay refuses everything from an earlier recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Round(u64);
 
-/// The overlay of a partition. Pure; it lives behind one lock, so that values and offset are seen together or not at all.
+/// The overlay of a partition. It does no I/O. One lock protects it, so that values and offset always change together.
 #[derive(Debug)]
 pub(crate) struct Overlay {
     limits: Limits,
-    /// The layers and the open group, as the budget has them.
+    /// The sizes of the layers and of the open group, as they are counted in the budget.
     share: Share,
     round: u64,
-    /// Whether a recovery has begun to fill it.
+    /// Whether the present recovery has begun to fill the overlay.
     filling: bool,
-    /// Where the log ended when it was taken: it is complete once it has come so far. `None`: not known.
+    /// The end of the log when the partition was taken. The overlay is complete when `next` reaches it. `None`: not known.
     target: Option<PartitionOffset>,
     waiting: Layer,
     writing: Option<Arc<Writing>>,
@@ -66,16 +70,16 @@ pub(crate) struct Overlay {
     checkpoint: PartitionOffset,
     /// How far the log is ahead of what is durable.
     ahead: Ahead,
-    /// Raised whenever something leaves: when a flush has ended, and when a recovery begins.
+    /// Raised when values leave the overlay: when a flush has ended, and when a recovery begins.
     generation: u64,
-    /// Whether the partition is held: what is stored is looked at from outside, and must not change.
+    /// Whether the partition is held. The stored values are read from outside then and must not change.
     held: bool,
-    /// Whether nothing may be written any more: the partition has stopped, and may belong to another owner.
+    /// Whether nothing may be written any more, because the partition has stopped and may have another owner.
     retired: bool,
 }
 
 impl Overlay {
-    /// Nothing, until the first recovery begins.
+    /// An empty overlay. The first recovery fills it.
     pub(crate) fn new(limits: Limits, budget: Arc<Budget>) -> Self {
         Self {
             limits,
@@ -94,8 +98,8 @@ impl Overlay {
         }
     }
 
-    /// Forgets what waits, because a recovery will find it in the log again. A write that is under way continues, and must
-    /// have returned before the recovery reads: otherwise an older value could be written over a newer one.
+    /// Begins a recovery: forgets what waits, because the recovery reads it from the log again. A write in progress continues. It
+    /// must have returned before the recovery reads the store: otherwise it could overwrite a newer value with an older one.
     pub(crate) fn suspend(&mut self) -> Round {
         self.round += 1;
         self.generation += 1;
@@ -107,7 +111,7 @@ impl Overlay {
         Round(self.round)
     }
 
-    /// Begins again at a checkpoint. `false` if a later recovery has begun.
+    /// Starts to fill the overlay from a checkpoint. `false` if a later recovery has begun.
     pub(crate) fn restart(&mut self, round: Round, checkpoint: PartitionOffset) -> bool {
         debug_assert!(self.writing.is_none());
         if !self.is_current(round) {
@@ -118,18 +122,17 @@ impl Overlay {
         true
     }
 
-    /// Begins or ends a hold: while it is held, nothing is swept.
+    /// Begins or ends a hold. During a hold nothing is swept.
     pub(crate) fn hold(&mut self, held: bool) {
         self.held = held;
     }
 
-    /// Which recovery has filled it, or is at it; `None` until one has begun to, while it is held, and when nothing may be
-    /// written any more.
+    /// The recovery that has filled or is filling the overlay. `None` before that, during a hold, and after retirement.
     pub(crate) fn filled(&self) -> Option<Round> {
         (self.filling && !self.held && !self.retired).then_some(Round(self.round))
     }
 
-    /// Changes values that follow from no new event.
+    /// Changes values without a new event: the removals of a sweep.
     pub(crate) fn put(&mut self, values: impl Iterator<Item = (StoreKey, Bytes)>) {
         for (key, value) in values {
             self.waiting.put(key, value);
@@ -141,18 +144,18 @@ impl Overlay {
         self.round == round.0
     }
 
-    /// Says where the log ended when it was taken: others may read again when everything before it is here.
+    /// Sets the end of the log when the partition was taken. Readers wait until everything before it is applied.
     pub(crate) fn catch_up_to(&mut self, tail: PartitionOffset) {
         self.target = Some(tail);
     }
 
-    /// The recovery that has brought everything here that was in the log when it was taken, if it has come so far.
+    /// The present recovery, if it has applied everything that was in the log when the partition was taken.
     pub(crate) fn caught_up(&self) -> Option<Round> {
         let reached = self.target.is_some_and(|target| self.next >= target);
         (self.filling && reached).then_some(Round(self.round))
     }
 
-    /// Tells the budget what has changed, with what the open group has.
+    /// Updates the budget, with the size of the open group.
     fn count(&mut self, group: Size) {
         let writing = self.writing.as_ref().map_or(Size::NONE, |writing| writing.layer.size());
         self.share.set(self.waiting.size().plus(writing), group);
@@ -168,7 +171,8 @@ impl Overlay {
         self.waiting.numbers.get(&workspace).or_else(writing)
     }
 
-    /// What it has of a range, to be laid over what the store has: all that is among the first `limit` of both.
+    /// The overlay's values of a range, to be merged over those of the store. Has at least every value that is among the first
+    /// `limit` of the merged range.
     pub(crate) fn snapshot(
         &self,
         partition: &[u8],
@@ -183,7 +187,8 @@ impl Overlay {
         found
     }
 
-    /// Takes in what follows from a stretch of the log, values and offset in one step.
+    /// Adds what follows from a stretch of the log. Values and offset change in one step: a reader finds all of a group or none
+    /// of it.
     pub(crate) fn publish<'a>(
         &mut self,
         values: impl Iterator<Item = (StoreKey, Bytes)>,
@@ -208,10 +213,10 @@ impl Overlay {
         Generation(self.generation)
     }
 
-    /// Hands out nothing to be written from now on. What it holds can still be read.
+    /// Stops all further flushes. The values can still be read.
     pub(crate) fn retire(&mut self) {
         self.retired = true;
-        // It is handed to the store no more, and must not count against others.
+        // It will not be written any more, so it must not count against other partitions.
         self.ahead.forget_waiting();
     }
 
@@ -223,7 +228,7 @@ impl Overlay {
         self.checkpoint
     }
 
-    /// Where what is applied ends.
+    /// The offset after the last applied event.
     pub(crate) fn next(&self) -> PartitionOffset {
         self.next
     }
@@ -241,7 +246,7 @@ impl Overlay {
         self.ahead.sum()
     }
 
-    /// The store has made so many writes durable. Whether that was news.
+    /// Counts that the store has made `durable` writes durable. Returns whether that changed anything.
     pub(crate) fn settle(&mut self, durable: u64) -> bool {
         self.ahead.settle(durable)
     }
@@ -250,50 +255,51 @@ impl Overlay {
         self.writing.is_some()
     }
 
-    /// Counts what the open group has, in keys and in bytes of keys and values, and says whether it has to be closed.
+    /// Counts the keys and bytes of the open group in the budget. Returns whether the group has to be closed.
     pub(crate) fn closes_group(&mut self, keys: usize, bytes: usize) -> bool {
         self.count(Size { keys, bytes });
         self.share.is_exceeded(&self.limits, true)
     }
 
-    /// The open group was given up.
+    /// Removes the open group from the budget, because it was discarded.
     pub(crate) fn drop_group(&mut self) {
         self.count(Size::NONE);
     }
 
-    /// Whether so much waits that a flush should not wait for the timer.
+    /// Whether enough is unflushed to flush before the interval ends.
     pub(crate) fn wants_flush(&self) -> bool {
         self.has_work() && (self.waiting.size().keys >= self.limits.flush_at || self.needs_flush())
     }
 
-    /// Whether so much waits that a recovery flushes before it continues. Not `flush_at`: what comes again is then written
-    /// once.
+    /// Whether so much is unflushed that a recovery flushes before it continues. `flush_at` does not count here: a value that
+    /// changes several times during the recovery is then written once.
     pub(crate) fn needs_flush(&self) -> bool {
         self.share.is_exceeded(&self.limits, false) || self.ahead.wants_flush()
     }
 
-    /// How many keys may come before a flush is needed, and one more.
+    /// How many more keys may be added until a flush is needed: the number of keys within the limit, plus one.
     pub(crate) fn room(&self) -> usize {
         self.share.room(&self.limits) + 1
     }
 
-    /// Whether anything waits at all.
+    /// Whether there is anything to flush and no write is in progress.
     pub(crate) fn has_work(&self) -> bool {
         let changed = self.next > self.checkpoint || self.waiting.size() != Size::NONE;
         self.filling && !self.retired && self.writing.is_none() && changed
     }
 
-    /// Why no group may be opened.
+    /// Why no group may be opened, if the limits are exceeded.
     pub(crate) fn backlog(&self) -> Option<Busy> {
         let is_full = self.share.is_exceeded(&self.limits, false) || self.ahead.is_exceeded();
         let (unflushed, Stretch { events, bytes }) = (self.keys(), self.ahead());
         is_full.then_some(Busy::Backlogged { unflushed, events, bytes })
     }
 
-    /// Hands out everything that waits, to be written.
+    /// Begins a flush: moves everything that waits to `writing`. Exactly one write is in progress at a time, so writes reach the
+    /// store in the order of the log. The caller must call [`Self::flushed`] or [`Self::failed`] afterwards.
     pub(crate) fn start_flush(&mut self) -> FlushStart {
         if self.writing.is_some() && !self.retired {
-            return FlushStart::UnderWay;
+            return FlushStart::InProgress;
         }
         if !self.has_work() {
             return FlushStart::Nothing;
@@ -304,8 +310,9 @@ impl Overlay {
         FlushStart::Begun(writing)
     }
 
-    /// The write has returned, as number `written` of the store: what it held leaves; what has changed since waits in its
-    /// own layer.
+    /// Ends a flush that succeeded, as write number `written` of the store. Its values leave the overlay. Values that have changed
+    /// since are in `waiting` and remain. If a recovery has begun meanwhile, the checkpoint does not change: the recovery reads
+    /// it from the store.
     pub(crate) fn flushed(&mut self, writing: &Writing, written: u64) {
         self.writing = None;
         self.generation += 1;
@@ -316,7 +323,8 @@ impl Overlay {
         self.count(self.share.group);
     }
 
-    /// The write has failed, or is in doubt: what it held waits again, unless it has changed since.
+    /// Ends a flush that failed or is in doubt. Its values wait again, except those that have changed since. If a recovery has
+    /// begun meanwhile, they are dropped: the recovery reads them from the log.
     pub(crate) fn failed(&mut self, writing: &Writing) {
         self.writing = None;
         if self.filling {

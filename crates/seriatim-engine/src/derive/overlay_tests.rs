@@ -50,7 +50,7 @@ fn publish(overlay: &mut Overlay, workspace: WorkspaceId, event: u64) {
 fn start_flush(overlay: &mut Overlay) -> Option<Arc<Writing>> {
     match overlay.start_flush() {
         FlushStart::Begun(writing) => Some(writing),
-        FlushStart::UnderWay | FlushStart::Nothing => None,
+        FlushStart::InProgress | FlushStart::Nothing => None,
     }
 }
 
@@ -71,11 +71,11 @@ fn a_value_leaves_only_when_it_is_written_and_has_not_changed_since() {
     let writing = start_flush(&mut overlay).unwrap();
     assert!(start_flush(&mut overlay).is_none(), "one write at a time");
     publish(&mut overlay, HERE, 3);
-    assert_eq!(waiting(&overlay), (3, 3, 300), "what is written and has changed is there twice");
+    assert_eq!(waiting(&overlay), (3, 3, 300), "a value that changed during its write counts twice");
     assert_eq!(folded(overlay.numbers(HERE)), Some(3));
     assert_eq!(folded(overlay.numbers(THERE)), Some(2));
     overlay.flushed(&writing, 0);
-    assert!(overlay.settle(0), "a store that does not count has it durable");
+    assert!(overlay.settle(0), "in a store that does not count writes, everything is durable");
     assert_eq!(waiting(&overlay), (1, 1, 100));
     assert_eq!((folded(overlay.numbers(HERE)), folded(overlay.numbers(THERE))), (Some(3), None));
 }
@@ -127,7 +127,7 @@ fn a_write_that_returns_after_a_recovery_has_begun_changes_nothing() {
 }
 
 #[test]
-fn what_the_store_was_handed_counts_until_it_is_durable() {
+fn a_write_counts_until_it_is_durable() {
     let budget = Arc::new(Budget::new(500, usize::MAX, Stretch { events: 4, ..FAR }));
     let own_ahead = Stretch { events: 1, ..FAR };
     let [mut busy, mut other] =
@@ -144,7 +144,7 @@ fn what_the_store_was_handed_counts_until_it_is_durable() {
     publish(&mut busy, HERE, 5);
     assert!(busy.backlog().is_some(), "all are too far ahead, and it has more than its share");
     publish(&mut other, THERE, 1);
-    assert_eq!(other.backlog(), None, "it has no more than its share");
+    assert_eq!(other.backlog(), None, "it is within its share");
     // Another partition's sync makes it durable.
     budget.ahead.settle(6);
     assert!(!busy.settle(6) && budget.ahead.wants_sync());
@@ -156,7 +156,7 @@ fn what_the_store_was_handed_counts_until_it_is_durable() {
 }
 
 #[test]
-fn what_was_handed_over_counts_through_a_recovery_and_after_the_partition() {
+fn a_write_counts_until_it_is_durable_also_during_a_recovery_and_after_the_partition_has_ended() {
     let budget = Arc::new(Budget::new(500, usize::MAX, Stretch { events: 2, ..FAR }));
     let mut overlay = overlay_with(limits(), budget.clone());
     publish(&mut overlay, HERE, 1);
@@ -173,7 +173,7 @@ fn what_was_handed_over_counts_through_a_recovery_and_after_the_partition() {
     assert!(!budget.ahead.wants_sync());
 }
 
-/// Every way in which the owner's commits and reads can fall between the flusher's steps.
+/// Every interleaving of the owner's commits and reads with the flusher's steps.
 #[test]
 fn owner_and_flusher_agree_in_every_interleaving() {
     use loom::sync::{Arc as LoomArc, Mutex as LoomMutex};

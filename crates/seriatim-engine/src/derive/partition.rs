@@ -1,7 +1,7 @@
 //! What is derived from the log of one partition.
 //!
-//! It is shared by those who publish, by a flusher, by a recovery and by everything that reads. What is here does not wait
-//! for a recovery: the recovery itself and the partition's own loads use it, and would wait for themselves.
+//! The partition's task, the flusher, the recovery and all readers share it. The reads of this module do not wait for a recovery:
+//! the recovery itself and the partition's own loads use them, and would wait for themselves.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -56,15 +56,15 @@ pub(crate) struct DerivedPartition<D> {
     pub(super) retry: Duration,
     budget: Arc<Budget>,
     pub(crate) overlay: Mutex<Overlay>,
-    /// Tells the flusher that enough waits.
+    /// Notifies the flusher that enough is unflushed.
     pub(super) wake: Notify,
     /// Why the last flush failed, until one succeeds or nothing is left to be written.
     store_failure: Mutex<Option<String>>,
-    /// Told when a flush or a recovery has ended, and when it stops.
+    /// Sends a change when a flush or a recovery has ended, and when the partition stops.
     pub(crate) changes: watch::Sender<()>,
     /// Ends the tasks.
     pub(crate) stop: Shutdown,
-    /// Why nothing more is derived. The first reason stays.
+    /// Why the partition has stopped. The first reason remains.
     stopped: watch::Sender<Option<String>>,
     /// Numbers in the log that the last recovery has ignored.
     ignored: Mutex<IgnoredNumbers>,
@@ -74,7 +74,7 @@ pub(crate) struct DerivedPartition<D> {
 }
 
 impl<D: Derives> DerivedPartition<D> {
-    /// Nothing is derived yet: a recovery begins it.
+    /// Nothing is derived until a recovery begins.
     pub(crate) fn new(parts: Parts<D>) -> Self {
         Self {
             stop: parts.env.shutdown().child_token(),
@@ -97,7 +97,7 @@ impl<D: Derives> DerivedPartition<D> {
         }
     }
 
-    /// Takes in what a group has changed, values and offset in one step.
+    /// Makes the changes of a committed group visible, values and offset in one step.
     pub(crate) fn publish(&self, committed: &Committed<'_>, values: D::Values) {
         let wants_flush = {
             let mut overlay = lock(&self.overlay);
@@ -119,7 +119,7 @@ impl<D: Derives> DerivedPartition<D> {
         }
         overlay.backlog()?;
         drop(overlay);
-        // The store may have made something durable since this was last looked at.
+        // The store may have made more writes durable since the last count.
         self.settle();
         lock(&self.overlay).backlog()
     }
@@ -133,14 +133,14 @@ impl<D: Derives> DerivedPartition<D> {
         }
     }
 
-    /// Makes everything durable that the store was handed.
+    /// Makes everything durable that was written to the store.
     pub(crate) async fn sync(&self) -> Result<(), StoreError> {
         self.store.sync().await?;
         self.settle();
         Ok(())
     }
 
-    /// The same, if it is a lot. Of several partitions one does it, and the others wait for it.
+    /// Syncs the store if much of it is not durable. If several partitions want that, one of them syncs and the others wait.
     pub(super) async fn sync_if_due(&self) -> Result<(), StoreError> {
         if !self.budget.ahead.wants_sync() {
             return Ok(());
@@ -154,9 +154,9 @@ impl<D: Derives> DerivedPartition<D> {
         self.changes.send_replace(());
     }
 
-    /// Stops it: nothing more is written to the store. What the log has, the next recovery finds there.
+    /// Stops the partition. Nothing more is written to the store, and the next start recovers from the log.
     pub(crate) fn halt(&self, reason: &str) {
-        // First: when the reason can be read, nothing more is handed out to be written.
+        // This is first: when the reason can be read, no further write begins.
         lock(&self.overlay).retire();
         self.stopped.send_if_modified(|present| {
             let first = present.is_none();
@@ -168,22 +168,22 @@ impl<D: Derives> DerivedPartition<D> {
         self.notify();
     }
 
-    /// Why it was stopped, if it was.
+    /// Why the partition has stopped, if it has.
     pub(crate) fn halted(&self) -> Option<String> {
         self.stopped.borrow().clone()
     }
 
-    /// Runs a part of the partition. If it panics, the partition stops and says so, and the panic's message comes back.
+    /// Runs a part of the partition's work. If it panics, the partition stops with that reason, which is also returned.
     pub(crate) async fn guard<F: Future>(&self, what: &str, work: F) -> Result<F::Output, String> {
         AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| {
             let reason = format!("{what} panicked: {}", panic_text(&*panic));
-            tracing::error!(partition = %self.partition, %reason, "the partition stops");
+            tracing::error!(partition = %self.partition, %reason, "the partition stops; restart the server to recover it from the log");
             self.halt(&reason);
             reason
         })
     }
 
-    /// Remembers how a flush ended, for those who ask whether the partition is well.
+    /// Notes how a flush ended, for the state of the partition.
     pub(super) fn note_flush(&self, result: &Result<(), StoreError>) {
         *self.store_failure.lock() = result.as_ref().err().map(ToString::to_string);
     }
@@ -203,7 +203,8 @@ impl<D: Derives> DerivedPartition<D> {
         self.ignored.lock().clone()
     }
 
-    /// The second half of a fetch, until so many bytes are read, about: what is left counts as unread. Whether all was read.
+    /// The second half of a fetch: reads until about `bytes_max` bytes are read. The remaining keys count as unread. Returns whether
+    /// all keys were read.
     pub(crate) async fn read_fetching_within(
         &self,
         fetching: Fetching,
@@ -223,8 +224,8 @@ impl<D: Derives> DerivedPartition<D> {
         self.splits.get_many(&self.store, &keys).await
     }
 
-    /// The present values of keys, overlay first: what it does not have is in the store already. Not while a recovery
-    /// runs.
+    /// The present values of keys. The overlay is checked first: what it does not have is already in the store. Must not be used
+    /// during a recovery.
     pub(crate) async fn read(&self, keys: &[StoreKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let mut values: Vec<Option<Bytes>> = {
             let overlay = lock(&self.overlay);
@@ -241,8 +242,8 @@ impl<D: Derives> DerivedPartition<D> {
         Ok(values.into_iter().map(|value| value.filter(|value| *value != REMOVED)).collect())
     }
 
-    /// Up to `limit` pairs of a storage partition, ascending: the overlay laid over the store. Fewer: there are no more.
-    /// Not while a recovery runs.
+    /// Up to `limit` pairs of a storage partition, in ascending order: the overlay merged over the store. If there are fewer, the
+    /// range has no more. Must not be used during a recovery.
     pub(crate) async fn scan(
         &self,
         partition: &[u8],
@@ -254,7 +255,7 @@ impl<D: Derives> DerivedPartition<D> {
             let wanted = limit - found.len();
             let page = self.scan_page(partition, range.clone(), wanted).await?;
             let last = page.last().filter(|_| page.len() == wanted).map(|(key, _)| key.clone());
-            // What was removed and is still in the store takes a place of the page.
+            // A removed value that is still in the store counts in the page, but not in the result.
             found.extend(page.into_iter().filter(|(_, value)| *value != REMOVED));
             match last {
                 Some(last) if found.len() < limit => range.start = [&last[..], &[0]].concat().into(),
@@ -269,21 +270,21 @@ impl<D: Derives> DerivedPartition<D> {
         range: ClusteringRange,
         limit: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
-        // Taken first: what leaves it meanwhile is in the store.
+        // The overlay is read first: what leaves it meanwhile is in the store.
         let over: BTreeMap<Bytes, Bytes> = lock(&self.overlay).snapshot(partition, &range, limit);
         let mut under = self.store.scan(partition, range).take(limit).await?;
         self.splits.join_page(&self.store, partition, &mut under).await?;
         if over.is_empty() {
             return Ok(under);
         }
-        // Beyond the last pair of a full page the store may have more: what the overlay has there has to wait.
+        // After the last pair of a full page the store may have more pairs. The overlay's values there belong to the next page.
         let end = if under.len() == limit { under.last().map(|(key, _)| key.clone()) } else { None };
         let mut merged: BTreeMap<Bytes, Bytes> = under.into_iter().collect();
         merged.extend(over.into_iter().filter(|(key, _)| end.as_ref().is_none_or(|end| key <= end)));
         Ok(merged.into_iter().take(limit).collect())
     }
 
-    /// The numbers of workspaces, overlay first. While a recovery runs, for that recovery alone.
+    /// The numbers of workspaces. The overlay is checked first. During a recovery only that recovery may use this.
     pub(crate) async fn read_numbers(
         &self,
         workspaces: &[WorkspaceId],
@@ -297,7 +298,7 @@ impl<D: Derives> DerivedPartition<D> {
     }
 }
 
-/// The numbers of workspaces, in their order: those that are known, and for the others what the store has, in one read.
+/// The numbers of workspaces, in the given order: those in `known`, and for the others those of the store, in one read.
 pub(crate) async fn read_missing_numbers(
     store: &Store,
     partition: Partition,

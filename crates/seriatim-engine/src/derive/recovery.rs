@@ -1,4 +1,4 @@
-//! Makes everything derived agree with the log: one scan from the checkpoint.
+//! Recovery: makes everything derived agree with the log, in one pass from the checkpoint.
 
 use std::sync::Arc;
 
@@ -17,12 +17,13 @@ use super::partition::DerivedPartition;
 use super::replay::{Bodies, Chunk, Entries, Fault, Replay, ReplayError, Target};
 use crate::metrics::float;
 
+/// Why a recovery is interrupted.
 enum Halt {
-    /// A later recovery has begun.
+    /// A later recovery has begun, or the partition has stopped.
     Superseded,
-    /// It cannot continue.
+    /// The recovery can never succeed: the partition stops.
     Stop(StopReason),
-    /// Storage may work again.
+    /// Storage failed and may work again: the recovery retries from where it was.
     Retry(StopReason),
 }
 
@@ -49,8 +50,12 @@ impl From<ReplayError> for Halt {
     }
 }
 
-/// Begins a recovery: what waits is forgotten at once. The future does the rest, and ends when the partition does; whatever
-/// an earlier one still does counts no more.
+/// Begins a recovery. The overlay is suspended before this function returns: readers wait from then on, and the overlay ignores
+/// an earlier recovery that still runs. The returned future does the rest.
+///
+/// When the future has ended, one of these is true: everything up to the tail is applied and the sequencer is ready; the recovery
+/// cannot succeed, or panicked, and the partition is stopped with the reason; or a later recovery has replaced this one. A storage
+/// failure does not end it: it retries until storage works or the partition is closed.
 pub(crate) fn start<D: Derives>(
     derived: Arc<DerivedPartition<D>>,
     recovery: Recovery,
@@ -67,7 +72,7 @@ pub(crate) fn start<D: Derives>(
         match derived.guard("recovery", recovering).await.map(Option::flatten) {
             Ok(Some(Ok(()))) => recovery.recovered(),
             Ok(Some(Err(reason))) => recovery.stopped(reason),
-            // A later recovery has begun, and this one counts no more; or it has stopped.
+            // A later recovery has replaced this one, or the partition is closed or has stopped.
             Ok(None) => {
                 if let Some(reason) = derived.halted() {
                     recovery.stopped(StopReason::Internal(reason));
@@ -79,8 +84,8 @@ pub(crate) fn start<D: Derives>(
     }
 }
 
-/// Recovers, and tries again for as long as storage fails. Why it cannot be done, if so; `None` if a later recovery has
-/// begun, or the partition has stopped.
+/// Recovers, and retries while storage fails. Returns an error if the recovery can never succeed, and `None` if a later recovery
+/// has begun or the partition has stopped. A retry continues at the last applied chunk and not at the checkpoint.
 async fn recover<D: Derives>(
     derived: &Arc<DerivedPartition<D>>,
     recovery: &Recovery,
@@ -100,11 +105,11 @@ async fn recover<D: Derives>(
         match halt {
             Halt::Superseded => return None,
             Halt::Stop(reason) => {
-                tracing::error!(partition = %derived.partition, %reason, "recovery cannot continue");
+                tracing::error!(partition = %derived.partition, %reason, "recovery cannot continue: the partition stops");
                 return Some(Err(reason));
             }
             Halt::Retry(reason) => {
-                tracing::warn!(partition = %derived.partition, %reason, "recovery waits for storage");
+                tracing::warn!(partition = %derived.partition, %reason, "storage failed: recovery retries");
                 derived.metrics.recovery_retries.increment(1);
                 derived.env.sleep(derived.env.jitter(derived.retry)).await;
             }
@@ -112,7 +117,7 @@ async fn recover<D: Derives>(
     }
     if let Some(first) = replay.ignored.examples.first() {
         let count = replay.ignored.count;
-        tracing::warn!(partition = %derived.partition, count, ?first, "numbers out of range ignored");
+        tracing::warn!(partition = %derived.partition, count, ?first, "recovery ignored numbers that are outside every range of their sequence");
     }
     derived.note_ignored(replay.ignored);
     derived.wake.notify_one();
@@ -124,12 +129,13 @@ struct Filling<'a, D> {
     derived: &'a Arc<DerivedPartition<D>>,
     recovery: &'a Recovery,
     round: Round,
-    /// The checkpoint that it began from, once it is known.
+    /// The checkpoint at which the recovery began; `None` until it was read.
     from: Option<PartitionOffset>,
 }
 
 impl<D: Derives> Filling<'_, D> {
-    /// Continues from where it was.
+    /// Applies the log up to the tail, from the checkpoint or from where the last attempt ended. A log that ends before its own
+    /// tail stops the partition.
     async fn fill(&mut self, replay: &mut Replay<'_, D>) -> Result<(), Halt> {
         if self.from.is_none() {
             replay.at = self.begin().await?;
@@ -142,11 +148,17 @@ impl<D: Derives> Filling<'_, D> {
         Ok(())
     }
 
-    /// Waits until an earlier flush has returned, so that nothing older can be written after what is read here.
+    /// Reads the checkpoint and restarts the overlay there.
+    ///
+    /// It first waits until a write of the time before has returned. Otherwise that write could change the store and its checkpoint
+    /// after they were read here, and write older values over newer ones.
+    ///
+    /// A checkpoint that cannot be read, or that is beyond the tail, stops the partition. The second means that the log has lost
+    /// events: continuing would give out their numbers again.
     async fn begin(&mut self) -> Result<PartitionOffset, Halt> {
         let mut changes = self.derived.changes.subscribe();
         while lock(&self.derived.overlay).is_writing() {
-            // Only the partition's end closes it, and that ends this task too.
+            // An error means that the partition has ended, which also ends this task.
             let _ = changes.changed().await;
         }
         let (store, tail) = (&self.derived.store, self.recovery.tail());
@@ -176,7 +188,8 @@ impl<D: Derives> Target for Filling<'_, D> {
         &self.derived.overlay
     }
 
-    /// Flushes here, where it is waited for anyway, unless the flusher is at it.
+    /// Flushes if the overlay is full. The recovery has to wait for that flush in any case, so it does it itself, unless the
+    /// flusher already does.
     async fn make_room(&mut self) -> Result<(), Halt> {
         let mut changes = self.derived.changes.subscribe();
         loop {
@@ -205,7 +218,7 @@ impl<D: Derives> Target for Filling<'_, D> {
         if room >= entries.len() {
             return entries.len();
         }
-        // A workspace whose numbers wait already takes no more room.
+        // A workspace whose numbers are already in the overlay needs no additional room.
         let fits = |(_, entry): &&(PartitionOffset, Entry<'_>)| {
             let waits = overlay.numbers(entry.workspace()).is_some();
             room = room.saturating_sub(usize::from(!waits));

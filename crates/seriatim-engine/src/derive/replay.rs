@@ -3,11 +3,11 @@
 //! ```text
 //! log ──► page ──► chunk: decode ──► dry run: which keys? ──► fetch ──► apply event by event ──► Target::keep
 //!         the next page is                                      ▲                │
-//!         read meanwhile                                        └── what the dry run did not come to
+//!         read meanwhile                                        └── keys that the dry run did not find
 //! ```
 //!
-//! A replay does not know where the log ends: it goes up to an offset, or to where the log gives nothing more, and can go
-//! on from there later.
+//! A replay does not know where the log ends. It runs up to a given offset, or until the log returns no more entries, and can
+//! continue from there later.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,30 +28,30 @@ use crate::command::codec::BadBytes;
 use crate::command::event::Place;
 use crate::limits::{LOAD_BYTES_MAX, READ_ROUNDS_MAX};
 
-/// What one read of the log asks for. More than a large frame, because a frame that a page ends in is read and checked
-/// again for the next one; not much more, because two pages are what a replay holds of the log.
+/// The limit of one read of the log. It is larger than a large frame, because a frame at the end of a page is read and checked
+/// again for the next page. It is not much larger, because a replay holds two pages in memory.
 const PAGE: ReadLimit = ReadLimit { entries: 4_096, bytes: 512 << 10 };
 
 /// Entries whose values are read together.
 const CHUNK_ENTRIES: usize = 512;
 
-/// Workspaces whose numbers are kept from chunk to chunk: some megabytes.
+/// Workspaces whose numbers are kept in memory from chunk to chunk: some megabytes.
 const NUMBERS_MAX: usize = 16_384;
 
 /// Entries of the log, with their offsets.
 pub(super) type Entries<'a> = [(PartitionOffset, Entry<'a>)];
 
-/// Where a replay finds what is derived already, and puts what it derives.
+/// Where a replay reads values that are already derived, and where it puts what it derives.
 pub(crate) trait Target: Send {
     type Error: From<ReplayError>;
 
-    /// What is newer than what [`fetch`](Self::fetch) reads.
+    /// Values that are newer than those that [`fetch`](Self::fetch) reads.
     fn overlay(&self) -> &Mutex<Overlay>;
 
-    /// Waits until a chunk more can be kept.
+    /// Waits until there is room for another chunk.
     fn make_room(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// How many of these, at least one, may be kept before room has to be made again.
+    /// How many of these entries may be applied before room has to be made again. At least one.
     fn room(&self, entries: &Entries<'_>) -> usize {
         entries.len()
     }
@@ -62,22 +62,22 @@ pub(crate) trait Target: Send {
         workspaces: &[WorkspaceId],
     ) -> impl Future<Output = Vec<Result<Option<Numbers>, ReadError>>> + Send;
 
-    /// Reads values until so many bytes are read, about: what is left counts as unread.
+    /// Reads values until about `bytes_max` bytes are read. The remaining keys count as unread.
     fn fetch(
         &mut self,
         fetching: Fetching,
         bytes_max: usize,
     ) -> impl Future<Output = Result<Fetched, StoreError>> + Send;
 
-    /// Takes what a chunk came to. After an error the replay is where it was before the chunk.
+    /// Keeps the result of a chunk. After an error the replay is where it was before the chunk.
     fn keep(&mut self, chunk: Chunk<'_>) -> impl Future<Output = Result<(), Self::Error>> + Send;
 }
 
-/// What a chunk of events came to.
+/// The result of a chunk of events.
 #[derive(Debug)]
 pub(crate) struct Chunk<'a> {
     pub(crate) values: Values,
-    /// Of the workspaces whose numbers these events have moved: what was seen already need not be written again.
+    /// The numbers that these events have changed. Numbers that had already folded these events are not written again.
     pub(crate) numbers: Vec<(WorkspaceId, &'a Numbers)>,
     /// The offset after its last event.
     pub(crate) next: PartitionOffset,
@@ -95,8 +95,10 @@ pub(crate) enum ReplayError {
     Store(#[from] StoreError),
     #[error("the numbers of workspace {workspace} are damaged: {problem}")]
     BadNumbers { workspace: WorkspaceId, problem: BadValue },
-    /// The numbers of a workspace have seen an event that the replay does not come to.
-    #[error("workspace {workspace} has seen event {folded}, and the replay ends at {to}")]
+    /// The stored numbers of a workspace include an event at or after the end of the replay.
+    #[error(
+        "the stored numbers of workspace {workspace} include event {folded}, but the replay ends at {to}"
+    )]
     Folded { workspace: WorkspaceId, folded: PartitionOffset, to: PartitionOffset },
     #[error("event {at}: {fault}")]
     Event { at: PartitionOffset, fault: Fault },
@@ -105,7 +107,7 @@ pub(crate) enum ReplayError {
 /// What is wrong with an event.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    #[error("its body is not the one that its header names")]
+    #[error("its body does not match the digest in its header")]
     Body,
     #[error("it cannot be read: {0}")]
     Unreadable(#[from] BadBytes),
@@ -113,7 +115,7 @@ pub(crate) enum Fault {
     Fold(#[from] FoldError),
     #[error("it cannot be applied: {0}")]
     Apply(#[from] ApplyError),
-    #[error("it reads one thing after another without end")]
+    #[error("it needs more than {READ_ROUNDS_MAX} rounds of reads: a projector reads without end")]
     Endless,
 }
 
@@ -123,8 +125,9 @@ impl Fault {
     }
 }
 
-/// Whether bodies are compared with the digests in their headers. Every entry's checksum was compared when it was read, body
-/// included, so this finds only what was wrong when it was written, or changed on purpose; it costs a SHA-256 of all bytes.
+/// Whether bodies are compared with the digests in their headers. The checksum of every entry, body included, is verified when the
+/// entry is read. So this comparison finds only bodies that were wrong when they were written, or that were changed on
+/// purpose. It costs a SHA-256 of all bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bodies {
     Trusted,
@@ -142,7 +145,7 @@ pub(crate) struct Replay<'a, D> {
     /// Everything before this offset was kept.
     pub(crate) at: PartitionOffset,
     pub(crate) ignored: IgnoredNumbers,
-    /// Numbers of workspaces as of `at`: of those that came last, so that one that comes again is not read again.
+    /// Numbers of recent workspaces as of `at`, so that they are not read again for the next chunk.
     numbers: WorkspaceMap<Numbers>,
 }
 
@@ -160,8 +163,10 @@ impl<'a, D: Derives> Replay<'a, D> {
         Self { env, log, partition, derivation, bodies, at, ignored, numbers }
     }
 
-    /// Applies what the log has, up to an offset or to where it ends: [`at`](Self::at) says which came first. After an error
-    /// it can be run again.
+    /// Applies the log up to an offset, or up to its end if that comes first. [`at`](Self::at) is the offset that was reached.
+    ///
+    /// Everything before `at` was kept by the target, also after an error. So after an error the replay can be run again, and it
+    /// continues with the chunk that failed. The next page is read while the present one is applied.
     pub(crate) async fn run<T: Target>(
         &mut self,
         to: PartitionOffset,
@@ -183,11 +188,11 @@ impl<'a, D: Derives> Replay<'a, D> {
                 let chunk = &chunk[..target.room(chunk)];
                 let applied = self.apply(chunk, to, target).await;
                 if applied.is_err() || self.numbers.len() > NUMBERS_MAX {
-                    // After an error they may be ahead of what was kept.
+                    // After an error the numbers may include events that were not kept.
                     self.numbers.clear();
                 }
                 let applied = applied?;
-                // Where values are large, the next chunk reads about as many as it will apply.
+                // If values are large, the next chunk reads about as many of them as it will apply.
                 size = if applied < chunk.len() { applied } else { CHUNK_ENTRIES.min(size * 2) };
                 left = &left[applied..];
             }
@@ -209,8 +214,15 @@ impl<'a, D: Derives> Replay<'a, D> {
         Some(self.env.spawn(read))
     }
 
-    /// Applies a chunk of entries, numbers and everything else. Returns how many: fewer than there are if a lot of bytes
-    /// follow from them, but at least one.
+    /// Applies a chunk of entries: numbers and values. Returns how many entries were applied: at least one, and fewer than the
+    /// chunk has if many bytes follow from them.
+    ///
+    /// 1. The numbers of the chunk's workspaces are read, and the bodies are decoded.
+    /// 2. A dry run of all events finds most keys that they need, and those are fetched in one read.
+    /// 3. The events are applied in order, each on top of the earlier ones. If one needs a key that was not fetched, the key is
+    ///    read and that event is applied again.
+    /// 4. The target keeps numbers, values and offset together. Only then `at` moves. After an error before that, nothing of
+    ///    the chunk was kept.
     async fn apply<T: Target>(
         &mut self,
         chunk: &Entries<'_>,
@@ -219,7 +231,7 @@ impl<'a, D: Derives> Replay<'a, D> {
     ) -> Result<usize, T::Error> {
         let workspaces = self.read_numbers(chunk, to, target).await?;
         let events = if D::VALUES { self.decode(chunk)? } else { Vec::new() };
-        // What is left is read when its event's turn comes.
+        // Keys that are not fetched here are read when their event is applied.
         let wanted = self.dry_run(&events, target.overlay());
         let mut fetched = Fetched::default();
         if !wanted.is_empty() {
@@ -238,9 +250,9 @@ impl<'a, D: Derives> Replay<'a, D> {
                 && !self.derive(*place, event, target.overlay(), &values, &fetched, &mut draft)?
             {
                 let unread = std::mem::take(&mut draft.unread);
-                // Either the dry run did not come that far, which is counted. Or a flush has ended since the key was
-                // fetched: at most two can, because nothing is published before the chunk is applied, and those of a
-                // sweep, which comes to an end.
+                // There are two reasons. The dry run did not find the key: that is counted as a round. Or a flush has ended since
+                // the key was fetched: that is bounded too, because nothing is published before the chunk is applied. So at
+                // most two flushes can end, and those of a sweep, which has an end.
                 rounds += usize::from(unread.iter().any(|key| !fetched.has_asked(key)));
                 if rounds > READ_ROUNDS_MAX {
                     return Err(Fault::at(*at)(Fault::Endless).into());
@@ -274,13 +286,13 @@ impl<'a, D: Derives> Replay<'a, D> {
         chunk.iter().map(decode).collect()
     }
 
-    /// Which values the events will want, as far as that shows without them.
+    /// The keys that the events will read, as far as that can be found out without their values.
     fn dry_run(&self, events: &[(Place, D::Event)], overlay: &Mutex<Overlay>) -> Vec<StoreKey> {
         let (nothing, none) = (Values::new(), Fetched::default());
         let mut draft = Draft::default();
         let mut keys = Vec::new();
         for (place, event) in events {
-            // What is wrong shows when it is done in earnest, with everything there.
+            // Errors and panics are ignored here. They may be caused by missing values, and real ones happen again below.
             let dry = || self.derive(*place, event, overlay, &nothing, &none, &mut draft);
             let _ = catch_unwind(AssertUnwindSafe(dry));
             keys.append(&mut draft.unread);
@@ -288,7 +300,7 @@ impl<'a, D: Derives> Replay<'a, D> {
         keys
     }
 
-    /// Writes to the draft what follows from an event; `false` if something has to be read first, which it names.
+    /// Writes to the draft what follows from an event. `false` if values have to be read first: the draft lists their keys.
     fn derive(
         &self,
         place: Place,
@@ -308,7 +320,7 @@ impl<'a, D: Derives> Replay<'a, D> {
         Ok(true)
     }
 
-    /// Has the numbers of those of a chunk's workspaces that have any. Returns the workspaces, each once.
+    /// Reads the numbers of a chunk's workspaces into memory, as far as they have any. Returns the workspaces, each once.
     async fn read_numbers<T: Target>(
         &mut self,
         chunk: &Entries<'_>,

@@ -155,7 +155,7 @@ fn nothing(_: &Projected<'_>, _: &mut Rows<'_>) -> Result<(), String> {
 }
 
 #[test]
-fn a_replay_need_not_know_where_the_log_ends() {
+fn a_replay_runs_to_an_offset_or_to_the_end_of_the_log_and_can_continue() {
     simulate(1, |env| async move {
         let mut world = World::new(env, nothing).await;
         world.append_events(3, "").await;
@@ -175,7 +175,7 @@ fn a_replay_need_not_know_where_the_log_ends() {
         memory.numbers.insert(WORKSPACE, numbers);
         let mut replay = Replay { at, ..world.replay(Bodies::Compared) };
         replay.run(end(), &mut memory).await.unwrap();
-        assert_eq!((replay.at, memory.events), (world.at, 2), "what comes later is applied later");
+        assert_eq!((replay.at, memory.events), (world.at, 2), "later events are applied by a later run");
         assert_eq!(memory.numbers[&WORKSPACE].next_offset(), world.next);
     });
 }
@@ -215,7 +215,7 @@ fn what_is_wrong_with_an_event_is_named() {
                 body(""),
                 Digest::of(b"another"),
                 Bodies::Compared,
-                "its body is not the one that its header names",
+                "its body does not match the digest in its header",
             ),
             (body(""), Digest::of(b"another"), Bodies::Trusted, ""),
             (vec![9], Digest::of(&[9]), Bodies::Compared, "it cannot be read: it has no valid version"),
@@ -244,7 +244,7 @@ fn what_is_wrong_with_an_event_is_named() {
 }
 
 #[test]
-fn numbers_that_have_seen_more_than_the_replay_will_are_refused() {
+fn numbers_that_include_an_event_after_the_end_of_the_replay_are_refused() {
     simulate(1, |env| async move {
         let mut world = World::new(env, nothing).await;
         world.append_events(3, "").await;
@@ -295,7 +295,7 @@ fn reads_that_depend_on_reads_are_bounded() {
 }
 
 #[test]
-fn reading_again_after_a_flush_is_no_round() {
+fn reading_a_key_again_after_a_flush_does_not_count_as_a_round() {
     simulate(1, |env| async move {
         let mut world = World::new(env, chained).await;
         world.append_events(1, "3").await;

@@ -1,4 +1,4 @@
-//! Values that are larger than a store takes: kept in parts.
+//! Values that are larger than a store accepts. They are stored in parts.
 //!
 //! ```text
 //! under the value's key:  header: 255, offset folded last 8, version 1, length 8, number of parts 4, CRC-32 of the value 4
@@ -28,7 +28,7 @@ use super::keys::{self, Family, StoreKey};
 /// Bytes of one part: as many as a page of a scan or of the log.
 pub(super) const PART_BYTES: usize = 4 << 20;
 
-/// Keys of a bounded read before it is known how large values are.
+/// Keys of the first page of a bounded read, when the size of the values is not known.
 const FIRST_PAGE_KEYS: usize = 16;
 
 const MARK: u8 = 255;
@@ -38,7 +38,7 @@ const HEADER_BYTES: usize = 26;
 /// What is stored under the key of a value that is kept in parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// The event that the value has folded in last.
+    /// The last event that was folded into the value.
     pub(crate) folded: u64,
     length: u64,
     pub(super) parts: u32,
@@ -107,9 +107,9 @@ impl Header {
 
 pub(super) type HeadersByKey = HashMap<StoreKey, Vec<Header>>;
 
-/// Which values a store has in parts, or may have: those that were read and those that were written. What is replaced
-/// has been read before, because it is folded, so its parts are known and can be removed. A value larger than a store
-/// takes needs as many bytes in the log: there are few.
+/// The values that a store has in parts, or may have: those that were read and those that were written. A value is read before it
+/// is replaced, because the new one is folded from it. So the parts of a replaced value are known and can be removed. There are few
+/// such values, because each of them needs as many bytes in the log.
 #[derive(Debug, Default)]
 pub(crate) struct Splits {
     known: Mutex<HeadersByKey>,
@@ -143,7 +143,7 @@ impl Splits {
         Ok(values)
     }
 
-    /// Reads values, whole, until so many bytes are read, about: the values of the first keys.
+    /// Reads whole values, in the order of the keys, until about `bytes_max` bytes are read. May return fewer values than keys.
     pub(crate) async fn get_within(
         &self,
         store: &Store,
@@ -151,8 +151,8 @@ impl Splits {
         bytes_max: usize,
     ) -> Result<Vec<Option<Bytes>>, StoreError> {
         let mut found: Vec<Option<Bytes>> = Vec::with_capacity(keys.len());
-        // How large values are shows when they are read: the first page is small, and later ones are as large as they may
-        // be if all values are like the largest.
+        // The size of a value is known only after it was read. So the first page is small, and each later page has as many keys as
+        // fit if all values are as large as the largest one so far.
         let (mut bytes, mut largest, mut page) = (0, 1, FIRST_PAGE_KEYS);
         while found.len() < keys.len() && bytes < bytes_max {
             let end = keys.len().min(found.len().saturating_add(page));
@@ -167,7 +167,7 @@ impl Splits {
         Ok(found)
     }
 
-    /// Makes the values of a page whole.
+    /// Replaces the headers in a page by the whole values.
     pub(crate) async fn join_page(
         &self,
         store: &Store,
@@ -215,7 +215,7 @@ impl Splits {
         Collected::new(self.known().clone())
     }
 
-    /// Before a write: what it makes may be there from now on, whatever becomes of the write.
+    /// To be called before a write: from now on the store may have these parts, whether the write succeeds or not.
     pub(crate) fn expect(&self, collected: &Collected) {
         for (key, header) in &collected.changed {
             if let Some(header) = header {
@@ -224,7 +224,7 @@ impl Splits {
         }
     }
 
-    /// After a write that has succeeded, removals included.
+    /// To be called after a write that succeeded: the old parts were removed.
     pub(crate) fn settle(&self, changed: Vec<(StoreKey, Option<Header>)>) {
         if changed.is_empty() {
             return;

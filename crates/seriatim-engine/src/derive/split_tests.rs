@@ -54,7 +54,7 @@ fn a_large_value_is_read_as_it_was_written_and_leaves_no_part_of_an_older_one() 
             let range = seriatim_storage::ClusteringRange::prefix(b"z");
             store.scan(STORAGE, range).take(100).await.unwrap().len()
         };
-        // What another process has written is known once it was read.
+        // The parts of a value that another process has written are known after the value was read.
         write(&store, &Splits::default(), &key, &row(1, 21 << 20)).await;
         let splits = Splits::default();
         for (folded, length, expected) in
@@ -72,7 +72,7 @@ fn a_large_value_is_read_as_it_was_written_and_leaves_no_part_of_an_older_one() 
 }
 
 #[test]
-fn many_values_that_are_not_there_are_read_without_a_bound() {
+fn a_bounded_read_of_many_missing_values_reads_all_of_them() {
     simulate(1, |_| async move {
         let keys: Vec<StoreKey> = (0..40).map(|number| key_of(&[number])).collect();
         let store = Store::new(MemoryStore::new());

@@ -28,7 +28,7 @@ const INVOICE: SequenceId = SequenceId::new(20);
 const WORKSPACES: [WorkspaceId; 2] = [WorkspaceId::new(1), WorkspaceId::new(2)];
 const DEPTH_FROM_FRESH: usize = 9;
 
-/// Over thirty times as many worlds begin at a used partition as at a fresh one. A quick run goes one step less from there.
+/// More than thirty times as many worlds begin at a used partition as at a fresh one. A quick run is one step shorter from there.
 fn depth_from_used() -> usize {
     if std::env::var_os("SERIATIM_FULL").is_some() { 8 } else { 7 }
 }
@@ -50,7 +50,7 @@ enum Step {
     ReplyLost,
     /// The entries are not in the log, and settling finds that.
     RequestLost,
-    /// The entries are in the log, and nothing is left that knows.
+    /// The entries are in the log, and the process has crashed before it knew that.
     CrashAfterAppend,
     StartFlush,
     FlushOk,
@@ -139,12 +139,13 @@ impl Outline {
     }
 }
 
-/// Whether a step shows nothing by itself: what it has done shows in the next.
+/// Whether a step has no visible effect by itself. Its effect is visible after the next step.
 fn is_silent(step: Step) -> bool {
     matches!(step, Step::Begin(_) | Step::DropTransaction | Step::DropGroup | Step::Seal | Step::StartFlush)
 }
 
-/// Every way of so many steps, but for those whose last one shows nothing; each begins like the one before for as long as it can.
+/// Every sequence of `depth` steps, except those whose last step has no visible effect. Neighbouring sequences have the longest
+/// possible common beginning.
 fn ways(outline: &Outline, depth: usize, way: &mut Vec<Step>, take: &mut impl FnMut(&[Step])) {
     if depth == 0 {
         return take(way);
@@ -278,7 +279,7 @@ impl World {
         }
     }
 
-    /// Takes steps; looks at what is there after each, but for the first ones.
+    /// Takes steps, and checks the state after each of them except the first `unchecked`.
     async fn take(&mut self, way: &[Step], unchecked: usize) {
         let mut steps = Steps { way, at: 0, unchecked };
         while let Some(step) = steps.next(&self.rest).await {
@@ -345,7 +346,7 @@ impl World {
         }
     }
 
-    /// What becomes of a sealed group.
+    /// The end of a sealed group.
     async fn conclude(&mut self, sealed: Sealed, steps: &mut Steps<'_>) -> End {
         let Self { sequencer, rest, .. } = self;
         loop {
@@ -378,7 +379,7 @@ impl World {
     }
 }
 
-/// The way that a world goes.
+/// The sequence of steps of a world.
 struct Steps<'a> {
     way: &'a [Step],
     at: usize,
@@ -386,7 +387,7 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// Looks at what the last step has left, and goes to the next.
+    /// Checks the state after the last step, and returns the next step.
     async fn next(&mut self, rest: &Rest) -> Option<Step> {
         if (self.unchecked + 1..=self.way.len()).contains(&self.at) {
             let told = Tell(&self.way[..self.at]);
@@ -429,7 +430,7 @@ async fn open(
     (sequencer, derived)
 }
 
-/// Names the way to a world in which something is wrong.
+/// Prints the steps of a world in which a check failed.
 struct Tell<'a>(&'a [Step]);
 
 impl Drop for Tell<'_> {
@@ -454,7 +455,7 @@ const USED: [Step; 12] = [
     Step::Commit,
 ];
 
-/// Goes every way from where the first steps lead to; returns how many worlds there are on them.
+/// Runs every sequence of steps after the first steps. Returns the number of worlds.
 fn explore(first: &[Step], depth: usize) -> u64 {
     let mut outline = Outline::default();
     first.iter().for_each(|step| outline.take(*step));

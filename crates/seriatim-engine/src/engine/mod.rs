@@ -32,7 +32,31 @@ use crate::partition::{PartitionHandle, PartitionState};
 pub use open::OpenError;
 pub(crate) use open::with_built_in;
 
-/// Runs applications: commands in, numbered events out. Cheap to clone; close it once.
+/// Runs applications on one log and one store. It turns commands into numbered events.
+///
+/// A clone is cheap and refers to the same engine. Call [`Engine::close`] once, before storage is closed.
+///
+/// ```
+/// use seriatim_engine::{App, Change, Engine, Options, Request, definition::shop};
+/// use seriatim_storage::{Log, Store, memory::{MemoryLog, MemoryStore}};
+///
+/// # seriatim_env::simulate(1, |env| async move {
+/// let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
+/// let engine = Engine::open(env, log, store, [App::new(shop())], Options::default()).await?;
+/// let (workspace, _) = engine.create_workspace("shop", "store", Some("main street")).await?;
+///
+/// let request = Request::changes([Change::create("Invoice", 1).field("total", "99.50")]).idempotency_key("order-7");
+/// let answer = engine.submit("shop", workspace.id, &request).await?;
+/// assert_eq!(answer.number(1, "number"), Some(1));
+///
+/// // The same request with the same key has the same answer, and writes nothing.
+/// let repeated = engine.submit("shop", workspace.id, &request).await?;
+/// assert!(repeated.repeated);
+/// assert_eq!(repeated.workspace_offset, answer.workspace_offset);
+/// engine.close().await;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug, Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
@@ -58,7 +82,7 @@ struct Inner {
 }
 
 impl Engine {
-    /// The names of the applications, in the order in which they were given; built-in ones are not among them.
+    /// The names of the applications, in the order in which they were given, without built-in ones.
     #[must_use]
     pub fn applications(&self) -> &[String] {
         &self.inner.names[self.inner.built_in..]
@@ -84,7 +108,7 @@ impl Engine {
         running.ok_or_else(|| SubmitError::UnknownApplication(id.to_string()))
     }
 
-    /// The door to clock, spawn and randomness that it runs behind.
+    /// The environment of the engine: clock, tasks and randomness.
     #[must_use]
     pub fn env(&self) -> &Env {
         &self.inner.env
@@ -120,11 +144,14 @@ impl Engine {
         &self.inner.log
     }
 
-    /// Does a command: durable when it answers. Dropping the future does not cancel it.
+    /// Runs a command. When it returns an answer, the event is durable.
+    ///
+    /// Dropping the future does not cancel the command.
     ///
     /// # Errors
     ///
-    /// [`SubmitError`]: unless its kind is `InDoubt`, nothing was done.
+    /// [`SubmitError`]. If its kind is `InDoubt`, the event may have been written: repeat the request with its idempotency
+    /// key. With any other kind nothing was written and no number was used.
     pub async fn submit(
         &self,
         application: &str,
@@ -139,8 +166,8 @@ impl Engine {
         running.submit(workspace, kind, Cow::Borrowed(request)).await
     }
 
-    /// A look at every partition, with the name of its application: of the registry, of the built-in applications, and of the
-    /// others in the order in which they were given.
+    /// The state of every partition, with the name of its application: the registry first, then the built-in applications,
+    /// then the others in the order in which they were given.
     #[must_use]
     pub fn all_partitions(&self) -> Vec<(String, PartitionState)> {
         let states = |running: &Arc<Running>| {
@@ -151,7 +178,7 @@ impl Engine {
         self.all_running().flat_map(states).collect()
     }
 
-    /// A look at the partitions of an application.
+    /// The state of each partition of an application.
     ///
     /// # Errors
     ///
@@ -162,7 +189,7 @@ impl Engine {
         Ok(running.partitions.iter().map(PartitionHandle::state).collect())
     }
 
-    /// Waits until every partition takes commands, but no longer than `within`. Says whether they do.
+    /// Waits until every partition accepts commands. Returns false if one has stopped, or if `within` has passed first.
     pub async fn wait_ready(&self, within: Duration) -> bool {
         let all = async {
             for running in self.all_running() {
@@ -175,10 +202,12 @@ impl Engine {
         self.inner.env.timeout(within, all).await.unwrap_or(false)
     }
 
-    /// Ends everything: what is queued is done, and what waits is flushed. Storage stays open; it is the caller's.
+    /// Closes the engine. Queued commands are run, and unflushed values are flushed. The log and the store remain open: the
+    /// caller closes them.
     ///
-    /// Four steps, because each needs the one before: the applications, the blocks, the registry, and one sync of the store for
-    /// all of them. If storage does not answer, each takes [`Options::close_patience`] at the most.
+    /// Closing has four steps, because each needs the one before: the applications, the blocks, the registry, and one sync
+    /// of the store. If storage does not answer, each step ends after [`Options::close_patience`]. Nothing that was answered
+    /// is lost then: the next start reads it from the log.
     pub async fn close(&self) {
         join_all(self.inner.applications.values().map(|running| running.close())).await;
         join(self.inner.open_allocators.close(), self.close_workspace_ids()).await;
@@ -186,9 +215,13 @@ impl Engine {
         let syncing = self.inner.store.sync();
         match self.inner.env.timeout(self.inner.options.close_patience, syncing).await {
             Ok(Ok(())) => {}
-            // The next start replays what is not durable.
-            Ok(Err(error)) => tracing::warn!(%error, "the store was not synced"),
-            Err(_) => tracing::warn!("storage does not answer; closing without a sync"),
+            // The next start derives from the log what is not durable in the store.
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the store was not synced at the stop: the next start reads more of the log");
+            }
+            Err(_) => tracing::warn!(
+                "storage does not answer: the store is not synced, and the next start reads more of the log"
+            ),
         }
     }
 
@@ -197,9 +230,11 @@ impl Engine {
         match self.inner.env.timeout(self.inner.options.close_patience, closing).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
-                tracing::warn!(%error, "the rest of a block of workspace ids was not given back");
+                tracing::warn!(%error, "unused workspace ids were not given back: they are wasted");
             }
-            Err(_) => tracing::warn!("storage does not answer; workspace ids are closed without it"),
+            Err(_) => tracing::warn!(
+                "storage does not answer: unused workspace ids are not given back and are wasted"
+            ),
         }
     }
 
@@ -216,14 +251,14 @@ impl Engine {
         Ok(self.running(application)?.schema.partitions().partition_of(workspace))
     }
 
-    /// The store, for those who look at it from outside.
+    /// The store, for programs that inspect it.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.inner.store
     }
 }
 
-/// Waits until the partitions of an application take commands.
+/// Waits until the partitions of an application accept commands.
 pub(crate) async fn wait_ready(running: &Running) -> Result<(), SubmitError> {
     for partition in &running.partitions {
         partition.wait_ready().await?;

@@ -1,4 +1,4 @@
-//! Opening an engine: the registry first, then all applications at once.
+//! Opens an engine: the registry first, then all applications together.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,10 +29,10 @@ use crate::partition::{PartitionHandle, Parts, QueueBudget};
 
 use super::{Engine, Inner, wait_ready};
 
-/// Small: a crash wastes at most so many ids, and a workspace is not made every microsecond.
+/// Small, because a crash wastes up to so many ids, and workspaces are created seldom.
 const WORKSPACE_ID_BLOCK: u64 = 256;
 
-/// All applications in the order in which they are opened: series, which is always there, the other built-in ones, then
+/// All applications in the order in which they are opened: `series`, which every engine has, the other built-in ones, then
 /// those of users.
 pub(crate) fn with_built_in(
     applications: impl IntoIterator<Item = App>,
@@ -48,16 +48,16 @@ pub enum OpenError {
     /// A definition is wrong, or contradicts what is stored.
     #[error(transparent)]
     Definition(#[from] DefinitionError),
-    /// The definition of an application contradicts the one accepted before.
+    /// The definition of an application contradicts the one that was accepted before.
     #[error("the definition of {application} is not accepted: {error}")]
     NotAccepted {
         /// The application.
         application: String,
-        /// What contradicts it.
+        /// The contradiction.
         error: Box<DefinitionError>,
     },
     /// Two applications with one name.
-    #[error("application {0} is given twice, or has the name of a built-in one")]
+    #[error("two applications have the name {0}, or it is the name of a built-in one: choose another name")]
     NameTaken(String),
     /// A built-in application has a number that is not reserved for one, or that another one has.
     #[error(
@@ -70,7 +70,9 @@ pub enum OpenError {
         id: ApplicationId,
     },
     /// Code for a command that the definition does not have.
-    #[error("application {application} has code for command {command}, which its definition does not have")]
+    #[error(
+        "application {application} has code for command {command}, which its definition does not have: remove the code"
+    )]
     UnknownCommand {
         /// The application.
         application: String,
@@ -80,11 +82,11 @@ pub enum OpenError {
     /// The log could not be taken.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The registry does not work.
-    #[error("the registry: {0}")]
+    /// The registry could not be read or written.
+    #[error("the registry could not be read or written: {0}")]
     Registry(#[from] SubmitError),
     /// Workspace ids cannot be allocated.
-    #[error("workspace ids: {0}")]
+    #[error("workspace ids cannot be allocated: {0}")]
     Blocks(seriatim_blocks::OpenError),
 }
 
@@ -103,7 +105,7 @@ impl OpenError {
     }
 }
 
-/// What partitions of all applications have in common.
+/// What the partitions of all applications share.
 struct Opening<'a> {
     env: &'a Env,
     log: &'a Log,
@@ -151,7 +153,7 @@ impl Opening<'_> {
     }
 }
 
-/// What an application runs by, if its code and its definition fit together.
+/// The schema of an application. Fails if there is code for a command that the definition does not have.
 fn schema_of(app: &App, accepted: &Accepted) -> Result<Schema, OpenError> {
     let schema = Schema::new(accepted)?;
     match app.commands.keys().find(|name| schema.command(name).is_none()) {
@@ -163,8 +165,8 @@ fn schema_of(app: &App, accepted: &Accepted) -> Result<Schema, OpenError> {
     }
 }
 
-/// Checks everything about the applications that can be wrong with them. Accepting a definition is durable and fixes its numeric
-/// ids permanently, so nothing is accepted before all of them have passed.
+/// Checks all applications. Accepting a definition is durable and assigns its numbers permanently, so no definition is
+/// accepted before all of them have passed.
 async fn check_applications(registry: &Registry<'_>, apps: &[App]) -> Result<(), OpenError> {
     let mut names: Vec<&str> = Vec::with_capacity(apps.len());
     check_numbers(apps)?;
@@ -178,7 +180,7 @@ async fn check_applications(registry: &Registry<'_>, apps: &[App]) -> Result<(),
         if previous.as_ref().is_some_and(|previous| !has_its_number(app, previous.id())) {
             return Err(OpenError::NameTaken(name.to_owned()));
         }
-        // The number that a new one gets is not known yet, and nothing that is checked depends on it.
+        // The number of a new application is not known yet. No check depends on it.
         let id = previous.as_ref().map_or(registry::FIRST_APPLICATION_ID, Accepted::id);
         let accepted = Accepted::accept(previous.as_ref(), id, &app.definition)
             .map_err(|error| OpenError::NotAccepted { application: name.to_owned(), error: error.into() })?;
@@ -187,12 +189,12 @@ async fn check_applications(registry: &Registry<'_>, apps: &[App]) -> Result<(),
     Ok(())
 }
 
-/// Whether the number that an application has in the registry is one that it may have.
+/// Whether an application may have the number that it has in the registry.
 fn has_its_number(app: &App, id: ApplicationId) -> bool {
     app.built_in.map_or(id >= registry::FIRST_APPLICATION_ID, |built_in| built_in.id == id)
 }
 
-/// Checks that built-in applications have numbers that are reserved for them, each its own.
+/// Checks that the numbers of built-in applications are reserved for them, and that no two have the same.
 fn check_numbers(apps: &[App]) -> Result<(), OpenError> {
     let mut taken = Vec::new();
     for app in apps {
@@ -206,7 +208,7 @@ fn check_numbers(apps: &[App]) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// What all partitions may have waiting.
+/// The budget that all partitions share for unflushed values and for the part of the log that is not checkpointed.
 fn budget(options: &Options) -> Budget {
     let (events, bytes) = (options.uncheckpointed_events_max, options.uncheckpointed_bytes_max);
     Budget::new(options.unflushed_max, options.unflushed_bytes_max, Stretch { events, bytes })
@@ -219,12 +221,16 @@ fn partitions_of(accepted: &Accepted) -> Vec<Partition> {
 }
 
 impl Engine {
-    /// Opens applications on a log and a store. Definitions are accepted by the registry, or refused if they contradict
-    /// what is stored or do not fit their code; none is accepted unless all of them can be. Returns when the registry is ready; the applications recover meanwhile.
+    /// Opens applications on a log and a store. It takes all their partitions.
+    ///
+    /// The registry accepts the definitions. It refuses a definition that contradicts stored data or does not fit its code,
+    /// and accepts none unless it can accept all. `open` returns when the registry is ready. The applications may still
+    /// recover then: [`Engine::wait_ready`] waits for them.
     ///
     /// # Errors
     ///
-    /// [`OpenError`]; nothing runs then.
+    /// [`OpenError`]. No application runs, and the log and the store remain open. Definitions may have been accepted if the
+    /// error is of storage.
     pub async fn open(
         env: Env,
         log: Log,
@@ -277,7 +283,7 @@ impl Engine {
             BlockOptions { size: BlockSize::Fixed(WORKSPACE_ID_BLOCK), ..BlockOptions::default() };
         let allocator = BlockAllocator::open(opening.env.clone(), Arc::new(blocks), block_options).await;
         let workspace_ids = allocator.map_err(OpenError::Blocks)?;
-        // All partitions at once: one synced write raises every epoch.
+        // All partitions together: one synced write raises every epoch.
         let all: Vec<Partition> = accepted.iter().flat_map(partitions_of).collect();
         let mut owners = opening.log.take_all(&all).await?.into_iter();
         let mut applications = HashMap::new();
@@ -309,12 +315,12 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Fences a copy that was just restored, or a log that has lost events, before it is opened: it reads, and gives out nothing
-    /// until it is unfenced.
+    /// Fences a copy that was just restored, or a log that has lost events, before it is opened. An engine on it reads, and
+    /// gives out no numbers until it is unfenced.
     ///
     /// # Errors
     ///
-    /// [`OpenError`]; it may be fenced all the same.
+    /// [`OpenError`]. The storage may be fenced nevertheless; call it again.
     pub async fn fence(env: Env, log: Log, store: Store) -> Result<(), OpenError> {
         let sys = Self::open_registry(&env, &log, &store).await?;
         let fenced = append_fence(&log, &sys).await;
@@ -322,12 +328,12 @@ impl Engine {
         fenced
     }
 
-    /// The definitions that a storage knows of, as they were accepted last, without the built-in ones. For looking at a
-    /// storage without being told what is in it.
+    /// The definitions that a storage contains, as they were last accepted, without the built-in ones. For programs that
+    /// inspect a storage and do not know its applications.
     ///
     /// # Errors
     ///
-    /// [`OpenError`].
+    /// [`OpenError`] if the registry cannot be opened or read.
     pub async fn stored_applications(
         env: Env,
         log: Log,
@@ -344,7 +350,7 @@ impl Engine {
         Ok(of_users.map(|accepted| accepted.application().clone()).collect())
     }
 
-    /// Opens the registry alone.
+    /// Opens only the registry.
     async fn open_registry(env: &Env, log: &Log, store: &Store) -> Result<Running, OpenError> {
         let options = Options::default();
         let opening = Opening {
@@ -375,8 +381,8 @@ async fn append_fence(log: &Log, sys: &Running) -> Result<(), OpenError> {
             last = last.max(partition.application);
         }
     }
-    // Definitions are accepted also while everything is fenced. If the registry has lost one, its number must not lead to
-    // the events of another application.
+    // Definitions are accepted also while everything is fenced. If the registry has lost one, a new application must not get
+    // its number, because events of the lost one may be stored under it.
     unfence::pass_applications(sys, last).await?;
     Ok(Registry { sys }.fence(&tails).await?)
 }

@@ -48,7 +48,7 @@ impl Running {
         self.partitions.get(usize::from(id.get()))
     }
 
-    /// Checks a request, looking up what it refers to.
+    /// Checks a request, and looks up the records that it refers to.
     async fn prepare(
         &self,
         workspace: WorkspaceId,
@@ -77,7 +77,7 @@ impl Running {
         Ok(prepared)
     }
 
-    /// What ids lead to.
+    /// What ids refer to; `None` for an id without a record.
     pub(crate) async fn lookup(
         &self,
         workspace: WorkspaceId,
@@ -110,7 +110,7 @@ impl Running {
         Ok(row.1)
     }
 
-    /// A row of a view of a workspace, with its fields.
+    /// A row of a view of a workspace, as a typed value.
     pub(crate) async fn read_row<T: DeserializeOwned>(
         &self,
         workspace: WorkspaceId,
@@ -121,7 +121,7 @@ impl Running {
         Ok(row.map(|row| view::read_row(view, key, row)).transpose()?)
     }
 
-    /// Does a command. A request that is handed over is not copied.
+    /// Runs a command. An owned request is not copied.
     pub(crate) async fn submit(
         &self,
         workspace: WorkspaceId,
@@ -132,8 +132,8 @@ impl Running {
         self.partition_of(workspace).submit(prepared).await
     }
 
-    /// As [`Running::submit`], where `identity` tells the request from another one with its idempotency key, in place of
-    /// everything that it says.
+    /// As [`Running::submit`]. Two requests with the same idempotency key are the same request if their `identity` is the
+    /// same; their contents are not compared.
     pub(crate) async fn submit_as(
         &self,
         workspace: WorkspaceId,

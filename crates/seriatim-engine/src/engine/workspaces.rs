@@ -1,4 +1,4 @@
-//! Workspaces: made, found and listed.
+//! Creates, finds and lists workspaces.
 
 use seriatim_blocks::AllocateError;
 use seriatim_types::{WorkspaceId, WorkspaceKind};
@@ -11,12 +11,12 @@ use crate::error::{RequestError, SubmitError};
 use super::Engine;
 
 impl Engine {
-    /// Creates a workspace. A name leads to one workspace of its application: the same name again gives the same id.
-    /// Says whether it is new.
+    /// Creates a workspace, and returns whether it is new. A name belongs to one workspace of its application, permanently:
+    /// the same name again returns the same workspace. When it returns, the workspace is durable.
     ///
     /// # Errors
     ///
-    /// [`SubmitError`].
+    /// [`SubmitError`]. Unless its kind is `InDoubt`, no workspace was created.
     pub async fn create_workspace(
         &self,
         application: &str,
@@ -27,8 +27,8 @@ impl Engine {
         self.workspace_for(running, kind, name, None).await
     }
 
-    /// As [`Engine::create_workspace`], under an idempotency key: the same key again gives the same workspace again, named or
-    /// not.
+    /// As [`Engine::create_workspace`], with an idempotency key. The same key again returns the same workspace, also one
+    /// without a name.
     ///
     /// # Errors
     ///
@@ -45,7 +45,7 @@ impl Engine {
         self.workspace_for(running, kind, name, Some(key)).await
     }
 
-    /// A kind of workspace that users make by themselves.
+    /// A kind of workspace that users may create.
     fn kind_for_users(
         &self,
         application: &str,
@@ -62,7 +62,7 @@ impl Engine {
         Ok((running, kind))
     }
 
-    /// The workspace with a name, made if it is not there; or a new one without a name.
+    /// The workspace with a name, created if there is none; or a new workspace without a name.
     pub(crate) async fn workspace_for(
         &self,
         running: &Running,
@@ -79,8 +79,8 @@ impl Engine {
         self.new_workspace(running, kind, name, key).await
     }
 
-    /// A new workspace, for a name that was looked up and not found; the one that has the name or the key by now, if
-    /// somebody was faster.
+    /// A new workspace, for a name that was looked up and not found. If another caller has used the name or the key
+    /// meanwhile, the workspace of that caller.
     pub(crate) async fn new_workspace(
         &self,
         running: &Running,
@@ -94,7 +94,8 @@ impl Engine {
         self.register_workspace(running, kind, name, false, key).await
     }
 
-    /// Registers a workspace under a new id, or finds the one that has the name or the key by now.
+    /// Registers a workspace with a new id. If another caller has used the name or the key meanwhile, the workspace of that
+    /// caller.
     pub(crate) async fn register_workspace(
         &self,
         running: &Running,
@@ -121,7 +122,7 @@ impl Engine {
         found.ok_or(SubmitError::UnknownWorkspace(id))
     }
 
-    /// What the registry knows of a workspace.
+    /// The entry of a workspace in the registry.
     ///
     /// # Errors
     ///
@@ -131,11 +132,11 @@ impl Engine {
         self.described(running, id).await
     }
 
-    /// The workspace that a name leads to.
+    /// The workspace with a name; `None` if there is none.
     ///
     /// # Errors
     ///
-    /// [`SubmitError`].
+    /// [`SubmitError`] if the application is unknown or the registry cannot be read.
     pub async fn workspace_named(
         &self,
         application: &str,
@@ -145,11 +146,11 @@ impl Engine {
         self.registry().named(application, name).await
     }
 
-    /// Up to `limit` workspaces behind an id, ascending.
+    /// Up to `limit` workspaces after an id, ascending by id.
     ///
     /// # Errors
     ///
-    /// [`SubmitError`].
+    /// [`SubmitError`] if the application is unknown or the registry cannot be read.
     pub async fn workspaces(
         &self,
         application: &str,

@@ -1,7 +1,7 @@
 //! The restore fence: what a restored copy may give out.
 //!
-//! Numbers that were given out after a backup are out there and not in its log. `Fenced` in `sys` says so, with the tails of
-//! all partitions at that moment; `Unfenced` says what may be given out again, and how much is skipped:
+//! Numbers that were given out after a backup are in use and not in its log. The event `Fenced` in `sys` records that, with the
+//! tails of all partitions at that moment. The event `Unfenced` records what may be given out again, and how much is skipped:
 //!
 //! ```text
 //! log of a partition: [ from the backup ........ tail ) [ after the fence
@@ -9,7 +9,7 @@
 //!                                                          one that was here has skipped already
 //! ```
 //!
-//! The state of the fence is one row of `sys`, kept in memory besides.
+//! The state of the fence is one row of `sys`, and a copy of it is in memory.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,11 +36,11 @@ pub(crate) fn sequence_key(
 /// One restore.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Restore {
-    /// Application, partition, and where its log ended.
+    /// Application, partition, and the tail of its log.
     pub(crate) tails: Vec<(u32, u16, u64)>,
-    /// How many numbers each sequence skips that was not dealt with by name.
+    /// How many numbers each sequence skips that was not unfenced by name.
     pub(crate) skip: u64,
-    /// Workspaces below this id may have been there before the backup.
+    /// Workspaces below this id may have existed before the restore.
     pub(crate) ids: Option<u64>,
 }
 
@@ -49,13 +49,13 @@ pub(crate) struct Restore {
 pub(crate) struct FenceState {
     /// Whether anything is fenced.
     pub(crate) fenced: bool,
-    /// Where workspace ids go on, once that is settled.
+    /// The next workspace id, once it was determined.
     pub(crate) ids: Option<u64>,
-    /// What may be given out although the rest is fenced, as it was named.
+    /// The names that are unfenced although the rest is fenced, as the operator gave them.
     pub(crate) names: BTreeSet<String>,
-    /// The sequences among it.
+    /// The sequences among them.
     pub(crate) sequences: BTreeSet<SequenceKey>,
-    /// The block sequences among it.
+    /// The block sequences among them.
     pub(crate) blocks: BTreeSet<String>,
     /// Every restore so far. They are few.
     pub(crate) restores: Vec<Restore>,
@@ -68,7 +68,7 @@ impl FenceState {
         !self.fenced || ids_moved || self.blocks.contains(name)
     }
 
-    /// Whether a workspace takes commands: all of them, or those that draw from nothing that is fenced.
+    /// Whether a workspace accepts commands: all of them, or those that draw only from unfenced sequences.
     pub(crate) fn admits_workspace(&self, application: ApplicationId, workspace: WorkspaceId) -> bool {
         let (application, workspace) = (application.get(), workspace.get());
         let of_workspace = (application, workspace, 0)..=(application, workspace, u16::MAX);
@@ -80,7 +80,7 @@ impl FenceState {
         !self.fenced || self.sequences.contains(&sequence)
     }
 
-    /// The sequences of a workspace that were dealt with by name.
+    /// The sequences of a workspace that were unfenced by name.
     pub(crate) fn named_in(&self, application: u32, workspace: u64) -> Vec<SequenceId> {
         let of_workspace = (application, workspace, 0)..=(application, workspace, u16::MAX);
         self.sequences.range(of_workspace).map(|(_, _, sequence)| SequenceId::new(*sequence)).collect()
@@ -106,7 +106,7 @@ impl FenceState {
         self.restores[seen..].iter().fold(0, |sum, restore| sum.saturating_add(restore.skip))
     }
 
-    /// Everything is fenced from now on.
+    /// Fences everything.
     pub(crate) fn fence(&mut self, tails: Vec<(u32, u16, u64)>) {
         let restore = Restore { tails, ..Restore::default() };
         let mut restores = std::mem::take(&mut self.restores);
@@ -114,7 +114,7 @@ impl FenceState {
         *self = Self { fenced: true, restores, ..Self::default() };
     }
 
-    /// These names are free; and everything is, if it was said how much is to be skipped.
+    /// Unfences the given names, or everything if `opened.skip` has a number.
     pub(crate) fn unfence(&mut self, opened: Opened) {
         match opened.skip {
             Some(skip) => {
@@ -133,14 +133,14 @@ impl FenceState {
         }
     }
 
-    /// Whether commands of applications have to look at it.
+    /// Whether commands of applications have to check the fence.
     fn matters(&self) -> bool {
         self.fenced || self.restores.iter().any(|restore| restore.skip > 0)
     }
 }
 
 impl Restore {
-    /// Where a partition's log ended.
+    /// The tail of a partition's log at the restore.
     pub(crate) fn tail(&self, partition: Partition) -> PartitionOffset {
         let (application, id) = (partition.application.get(), partition.id.get());
         let found = self.tails.iter().find(|(known, known_id, _)| (*known, *known_id) == (application, id));
@@ -148,25 +148,25 @@ impl Restore {
     }
 }
 
-/// What an `Unfenced` sets free.
+/// What an `Unfenced` event unfences.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Opened {
-    /// How many numbers everything that is not named skips; none: what is not named stays fenced.
+    /// How many numbers everything that is not named skips. `None`: what is not named remains fenced.
     pub(crate) skip: Option<u64>,
     pub(crate) names: Vec<String>,
     pub(crate) sequences: Vec<SequenceKey>,
     pub(crate) blocks: Vec<String>,
 }
 
-/// The fence, as all partitions of an engine look at it.
+/// The fence that all partitions of an engine share.
 #[derive(Debug, Default)]
 pub(crate) struct Fence {
-    /// Whether there is anything to look at: almost always not, and then this is all that a command costs.
+    /// Whether commands have to check the state. Almost always `false`, and then a command costs only this check.
     matters: AtomicBool,
     state: RwLock<Arc<FenceState>>,
-    /// Whether anything is fenced, for those who wait until nothing is.
+    /// Whether anything is fenced, for tasks that wait until nothing is.
     fenced: watch::Sender<bool>,
-    /// Held by an unfencing from its first look to its last event: another one must not move anything in between.
+    /// Held by an unfencing from its first read to its last event. Another one must not change anything meanwhile.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -180,7 +180,7 @@ impl Fence {
 
     /// Returns when nothing is fenced. Cancel-safe.
     pub(crate) async fn until_open(&self) {
-        // It is never closed: this is its sender.
+        // There is never an error, because `self` has the sender.
         let _ = self.fenced.subscribe().wait_for(|fenced| !fenced).await;
     }
 
@@ -192,8 +192,8 @@ impl Fence {
         self.state.read().clone()
     }
 
-    /// What a command of an application has to look at, if anything. `sys` looks at its own row.
-    pub(crate) fn look(&self, application: ApplicationId) -> Option<Arc<FenceState>> {
+    /// The state that a command of an application has to check, if any. Commands of `sys` read its row instead.
+    pub(crate) fn state_for(&self, application: ApplicationId) -> Option<Arc<FenceState>> {
         (self.matters.load(Ordering::Acquire) && application != registry::ID).then(|| self.state())
     }
 }
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workspace_skips_once_for_each_restore_that_it_was_there_for() {
+    fn a_workspace_skips_once_for_each_restore_after_its_creation() {
         let state = skipping(&[(10, 100, 400), (20, 7, 600)]);
         for (folded, skip) in
             [(Some(1), 107), (Some(9), 107), (Some(10), 7), (Some(19), 7), (Some(20), 0), (None, 7)]
@@ -228,7 +228,11 @@ mod tests {
             let folded = folded.and_then(PartitionOffset::new);
             assert_eq!(state.skip(partition(), WORKSPACE, folded), skip, "{folded:?}");
         }
-        assert_eq!(state.skip(partition(), WorkspaceId::new(600), None), 0, "it came after the restores");
+        assert_eq!(
+            state.skip(partition(), WorkspaceId::new(600), None),
+            0,
+            "it was created after the restores"
+        );
         assert_eq!(
             (state.blocks_skip(0), state.blocks_skip(1), state.blocks_skip(2), state.blocks_skip(9)),
             (107, 7, 0, 0)
@@ -236,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_fence_closes_what_was_open() {
+    fn a_new_fence_includes_what_was_unfenced_before() {
         let mut state = FenceState::default();
         assert!(state.admits_blocks("b") && state.admits_draw((16, 500, 20)));
         state.fence(vec![(16, 3, 5)]);

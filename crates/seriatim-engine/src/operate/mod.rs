@@ -1,4 +1,4 @@
-//! What those who operate a server ask of it.
+//! Functions for operators of a server: audits, the doctor, and the fence of restored copies.
 
 pub mod audit;
 pub mod doctor;

@@ -1,4 +1,4 @@
-//! Asynchronous projectors: code that follows the log at its own pace, with an offset of its own.
+//! Asynchronous projectors: code that follows the log at its own pace and has its own offset.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -21,30 +21,29 @@ use crate::command::projector::Projected;
 use crate::derive::keys;
 use crate::partition::RunningPartition;
 
-/// What one read of the log asks for.
+/// The limit of one read of the log.
 const PAGE: ReadLimit = ReadLimit { entries: 256, bytes: 1 << 20 };
 
-/// An offset is kept after so long at the latest, and not more often: keeping it is a synced write.
+/// The interval at which a changed offset is stored. Not more often, because each time costs a synced write.
 const KEEP_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Follows the log of each partition, in order, one event at a time: for what may come later than the answer, or takes
-/// long, or lies outside.
+/// Follows the log of each partition, in order, one event at a time. It is for work that may happen after the answer, that takes
+/// long, or that changes another system.
 ///
-/// Each event is handed over at least once, and once more after a crash if its offset was not kept by then: have the
-/// receiver tell repeats apart by partition and offset. Offsets lie beside the log, and are kept when the store is
-/// deleted or restored. While a restored copy is fenced, nothing is handed over; nor is anything after the partition has
-/// stopped.
+/// Each event is delivered at least once. After a crash an event is delivered again if its offset was not stored before the
+/// crash, so the receiver must detect repeats by partition and offset. The offsets are on the log's bulletin: they remain when
+/// the store is deleted or rebuilt. No event is delivered while a restored copy is fenced, or after the partition has stopped.
 #[async_trait]
 pub trait AsyncProjector: Send + Sync + 'static {
-    /// Under which name its offsets are kept: 1 to 100 of `A-Z a-z 0-9 . _ -`. Under a new name it begins at the first
-    /// event.
+    /// The name under which the offsets are stored: 1 to 100 of `A-Z a-z 0-9 . _ -`. A projector with a new name begins at the
+    /// first event.
     fn name(&self) -> &str;
 
-    /// Takes an event in.
+    /// Processes an event.
     ///
     /// # Errors
     ///
-    /// Why not: the event comes again after a while, and none behind it before.
+    /// The reason of the failure. The same event is delivered again after a delay, and no later event before it.
     async fn take(&self, event: Projected<'_>) -> Result<(), String>;
 }
 
@@ -54,7 +53,7 @@ impl fmt::Debug for dyn AsyncProjector {
     }
 }
 
-/// Follows one partition until it is closed, or has stopped.
+/// Follows one partition until it is closed or has stopped.
 pub(crate) async fn run(
     shared: Arc<RunningPartition>,
     status: StatusHandle,
@@ -69,12 +68,12 @@ pub(crate) async fn run(
         matches!(ended, Some(Either::Right(_)))
     };
     if has_stopped {
-        // The log may have another owner by now, whose projector hands over and keeps the offset.
+        // Another owner may have the log now. Its projector delivers the events and stores the offset.
         let name = projector.name();
-        tracing::warn!(partition = %shared.partition, projector = name, "it ends, because the partition has stopped");
+        tracing::warn!(partition = %shared.partition, projector = name, "the asynchronous projector ends, because the partition has stopped");
         return;
     }
-    // An error means that the last events are handed over once more, which is allowed.
+    // After an error the last events are delivered again, which is allowed.
     let _ = progress.keep(&shared).await;
 }
 
@@ -83,12 +82,12 @@ async fn follow(shared: &RunningPartition, projector: &dyn AsyncProjector, progr
     loop {
         let Err(reason) = progress.follow(shared, projector).await else { return };
         let name = projector.name();
-        tracing::warn!(partition = %shared.partition, projector = name, %reason, "it waits, and tries again");
+        tracing::warn!(partition = %shared.partition, projector = name, %reason, "the asynchronous projector failed: the same event is delivered again after a delay");
         shared.env.sleep(shared.env.jitter(shared.options.retry)).await;
     }
 }
 
-/// Returns when the partition has stopped, by itself or in a recovery.
+/// Returns when the partition or its recovery has stopped.
 async fn until_stopped(shared: &RunningPartition, status: &StatusHandle) {
     let mut changes = shared.derived.changes.subscribe();
     loop {
@@ -96,19 +95,20 @@ async fn until_stopped(shared: &RunningPartition, status: &StatusHandle) {
         if shared.derived.halted().is_some() || matches!(status.status(), Status::Stopped(_)) {
             return;
         }
-        // Only the partition's end closes it, and that ends this task too.
+        // An error means that the partition has ended, which also ends this task.
         let _ = changes.changed().await;
     }
 }
 
-/// How far a projector has come in a partition.
+/// The progress of a projector in a partition.
 struct Progress {
     bulletin: Bulletin,
     key: String,
-    /// The offset that is kept, once it is known, and the next event to hand over.
+    /// The stored offset; `None` until it was read.
     kept: Option<PartitionOffset>,
+    /// The next event to deliver.
     next: PartitionOffset,
-    /// When it was kept last.
+    /// When the offset was last stored.
     kept_at: Option<Instant>,
 }
 
@@ -120,13 +120,13 @@ impl Progress {
         Self { bulletin, key, kept: None, next, kept_at: None }
     }
 
-    /// Continues from the offset that was kept; ends with the first thing that goes wrong.
+    /// Continues from the stored offset. Returns the first failure.
     async fn follow(
         &mut self,
         shared: &RunningPartition,
         projector: &dyn AsyncProjector,
     ) -> Result<(), String> {
-        // A restored copy does not know what was handed over after its backup.
+        // A restored copy does not know which events were delivered after its backup.
         shared.fence.until_open().await;
         if self.kept.is_none() {
             self.next = self.find(shared, projector.name()).await?;
@@ -154,7 +154,7 @@ impl Progress {
         }
     }
 
-    /// How long the offset need not be kept yet; `None` if it is kept.
+    /// The time until the offset is due to be stored; `None` if the stored offset is current.
     fn kept_until(&self, shared: &RunningPartition) -> Option<Duration> {
         if self.kept == Some(self.next) {
             return None;
@@ -163,7 +163,7 @@ impl Progress {
         Some(due.map_or(Duration::ZERO, |due| due.saturating_duration_since(shared.env.instant())))
     }
 
-    /// Keeps the offset, if it has changed.
+    /// Stores the offset if it has changed.
     async fn keep(&mut self, shared: &RunningPartition) -> Result<(), String> {
         if self.kept.is_none_or(|kept| kept == self.next) {
             return Ok(());
@@ -186,19 +186,21 @@ impl Progress {
         let partition = shared.partition;
         let Some(kept) = kept else {
             if tail > PartitionOffset::FIRST {
-                tracing::warn!(%partition, projector = name, events = tail.get() - 1, "it has no offset here: every event is handed over");
+                tracing::warn!(%partition, projector = name, events = tail.get() - 1, "the asynchronous projector has no stored offset: it starts with the first event");
             }
             return Ok(PartitionOffset::FIRST);
         };
-        let kept = decode_offset(&kept).map_err(|problem| format!("its offset {}: {problem}", self.key))?;
+        let kept = decode_offset(&kept).map_err(|problem| {
+            format!("the projector's stored offset {} cannot be read: {problem}", self.key)
+        })?;
         if kept > tail {
-            // The log is another one than it was: what follows at its end has not been handed over.
-            tracing::warn!(%partition, projector = name, offset = %kept, %tail, "its offset lies beyond the end of the log: it continues there");
+            // The log has lost events or was replaced. No event after its present end has been delivered.
+            tracing::warn!(%partition, projector = name, offset = %kept, %tail, "the asynchronous projector's offset is beyond the end of the log: it continues at the end of the log");
         }
         Ok(kept.min(tail))
     }
 
-    /// An offset that an earlier program has kept in the store. It moves to the bulletin, once.
+    /// An offset that an earlier version stored in the store. It is moved to the bulletin once.
     async fn take_over(&self, shared: &RunningPartition, name: &str) -> Result<Option<Bytes>, String> {
         let key = keys::projector(shared.partition, name);
         let found = shared.derived.store.get(key.as_key()).await.map_err(|error| error.to_string())?;
@@ -206,14 +208,14 @@ impl Progress {
         self.bulletin.put(&self.key, &found).await.map_err(|error| error.to_string())?;
         let mut batch = Batch::new();
         batch.remove(key.as_key());
-        // What an error leaves there is not used: the bulletin has an offset.
+        // After an error the old value remains in the store. It is not used, because the bulletin has an offset.
         let _ = shared.derived.store.write(batch, Durability::Buffered).await;
-        tracing::info!(partition = %shared.partition, projector = name, "its offset has moved from the store to the bulletin");
+        tracing::info!(partition = %shared.partition, projector = name, "the asynchronous projector's offset was moved from the store to the bulletin");
         Ok(Some(found))
     }
 }
 
-/// Hands over a page of events. `next` says how far it came, also if it is dropped half-way.
+/// Delivers a page of events. `next` is the progress. It is correct also if the future is dropped before its end.
 async fn take_page(
     shared: &RunningPartition,
     projector: &dyn AsyncProjector,
@@ -224,9 +226,10 @@ async fn take_page(
         let event = Event::decode(entry.body()).map_err(|problem| format!("event {offset}: {problem}"))?;
         let place = Place::of(offset, &entry);
         let projected = Projected { place, event: &event, schema: &shared.derivation.schema };
-        // A panic of the application's code is an error like others: the event is handed over again.
+        // A panic of the application's code counts as an error: the event is delivered again.
         let taken = AssertUnwindSafe(projector.take(projected)).catch_unwind().await;
-        let taken = taken.unwrap_or_else(|panic| Err(format!("it panicked: {}", panic_text(&*panic))));
+        let taken =
+            taken.unwrap_or_else(|panic| Err(format!("the projector panicked: {}", panic_text(&*panic))));
         taken.map_err(|reason| format!("event {offset}: {reason}"))?;
         *next = offset.next().unwrap_or(offset);
     }

@@ -1,4 +1,4 @@
-//! First part of the step: commands come from the queue, and there is room for a group.
+//! First part of the step: take commands from the queue, and wait until there is room for a group.
 
 use seriatim_sequencer::{Busy, StopReason};
 
@@ -8,10 +8,13 @@ use crate::error::{SubmitError, stopped};
 use crate::limits::GROUP_COMMANDS_MAX;
 
 impl PartitionTask {
-    /// Waits until there is something to do and a group can be opened for it. `false`: nothing more will come.
+    /// Waits until there is a command and a group can be opened. `false`: no more commands will come.
+    ///
+    /// A hold is served here, between two groups, and only when no command is waiting, loading or loaded. If there is no room
+    /// within `begin_wait`, the waiting commands are refused as busy. An error means that the partition has stopped.
     pub(super) async fn collect(&mut self) -> Result<bool, SubmitError> {
         loop {
-            // A hold that came while commands were under way is not to wait for another message.
+            // A hold that arrived while commands were in progress is served without waiting for another message.
             if self.is_idle() && self.hold.is_none() {
                 if self.ending {
                     return Ok(false);
@@ -19,8 +22,8 @@ impl PartitionTask {
                 let Some(message) = self.queue.recv().await else { return Ok(false) };
                 self.take(message);
             }
-            // Callers that were just answered are ready to run, and may send the next command: a group of all of them
-            // costs one write, where the first of them alone would make the others wait for a write of its own.
+            // Callers that were just answered can run and may send their next command. One group of all these commands costs
+            // one write. A group of the first command alone would make the others wait for that write.
             tokio::task::yield_now().await;
             self.drain();
             if self.is_idle()
@@ -52,7 +55,8 @@ impl PartitionTask {
         }
     }
 
-    /// Takes what has come, up to what fits a group. Nothing after a hold or a stop.
+    /// Takes queued messages without waiting, until there are enough commands for one group. Takes nothing after a hold or a
+    /// stop.
     pub(super) fn drain(&mut self) {
         while self.hold.is_none()
             && !self.ending
@@ -88,7 +92,7 @@ impl PartitionTask {
             };
             let left = deadline.saturating_duration_since(self.shared.env.instant());
             if self.shared.env.timeout(left, changes.changed()).await.is_err() {
-                // Others may have made room, and told nothing here.
+                // Another partition may have made room. That sends no change to this partition.
                 return self.sequencer.check_room().map_err(|_| busy);
             }
         }

@@ -1,4 +1,4 @@
-//! Last part of the step: what became of a group is found out and published, and its callers are answered.
+//! Last part of the step: determine whether a group is in the log, publish it, and answer its callers.
 
 use std::sync::Arc;
 
@@ -18,7 +18,16 @@ use crate::error::SubmitError;
 use crate::metrics::PartitionMetrics;
 
 impl PartitionTask {
-    /// Publishes what a group changes and answers its callers, or forgets it.
+    /// Concludes a group after its append. There are three cases:
+    ///
+    /// - **Committed.** The group is published first, and its callers are answered then: a caller that has its answer can read
+    ///   what its command has changed.
+    /// - **Refused.** It is certain that nothing was written. The group is discarded, its numbers are drawn again, and its
+    ///   callers receive the error. If the log refused because of its tail or its epoch, another owner has the partition, and
+    ///   this one stops.
+    /// - **In doubt.** The log may have the group or not: [`Self::settle`].
+    ///
+    /// An error means that the partition stops.
     pub(super) async fn conclude(
         &mut self,
         group: ClosedGroup,
@@ -37,17 +46,26 @@ impl PartitionTask {
         self.drop_group(group.sealed);
         let stops = matches!(error, AppendError::Conflict { .. } | AppendError::StaleEpoch { .. });
         if stops {
-            // Before the answers: the state that callers see after theirs is the stopped one.
+            // Before the answers: a caller that asks for the state after its answer must find the partition stopped.
             self.shared.derived.halt(&error.to_string());
         }
         self.refuse(group.answers, &SubmitError::Append(error.clone()));
-        // Another owner is at work on this partition.
+        // Another owner has the partition.
         if stops { Err(self.defect(&error.to_string())) } else { Ok(()) }
     }
 
-    /// Asks the log what became of a group, for as long as it takes. Callers are told when the first attempt fails.
+    /// Settles an append in doubt: reads the log until it is known whether the group is in it. No further group is opened
+    /// before that, because its numbers depend on the answer.
+    ///
+    /// - The log has the group: it is published, and its callers get their answers.
+    /// - The log does not have it. Settling takes the partition again first, so a late append is refused and the group can never
+    ///   reach the log. The group is discarded and its callers receive `NotWritten`.
+    /// - The log cannot be read: the callers receive `InDoubt` after the first attempt, so that they do not wait without limit.
+    ///   Commands that arrive meanwhile receive `NotWritten`, because they are not in the group. Then it is tried again, until the
+    ///   log answers or the partition is closed.
+    /// - Any other error: the partition stops.
     async fn settle(&mut self, group: ClosedGroup, error: &AppendError) -> Result<(), SubmitError> {
-        tracing::warn!(partition = %self.shared.partition, %error, "an append is in doubt; asking the log");
+        tracing::warn!(partition = %self.shared.partition, %error, "an append is in doubt: reading the log to settle it");
         let ClosedGroup { mut sealed, mut answers } = group;
         loop {
             match self.sequencer.settle(sealed, &self.shared.log.clone()).await {
@@ -66,7 +84,7 @@ impl PartitionTask {
                     if unsettled.kind() != ErrorKind::InDoubt {
                         return Err(self.defect(&unsettled.to_string()));
                     }
-                    // Commands that wait for it are refused too, and not kept until the log answers.
+                    // Commands that wait for this group are refused too. They do not wait until the log answers.
                     let error = SubmitError::NotWritten(format!("the log does not answer: {unsettled}"));
                     sealed = unsettled.sealed;
                     self.drain();
@@ -78,8 +96,8 @@ impl PartitionTask {
         }
     }
 
-    /// Refuses the commands of a group that is not known to be in the log. Those that were refused in their turn wait for
-    /// another one: what refused them may not be in the log either.
+    /// Refuses the staged commands of a group that is not known to be in the log. Commands that were refused when they were
+    /// executed are executed again, because the event that caused the refusal may not be in the log.
     fn refuse(&mut self, answers: Answers, error: &SubmitError) {
         for Pending { submission, followers, .. } in answers.pending {
             for submission in followers.into_iter().chain([submission]) {
@@ -91,7 +109,7 @@ impl PartitionTask {
 }
 
 impl Answers {
-    /// Answers all: their group is in the log.
+    /// Answers all commands. Called only when their group is in the log.
     pub(super) fn give(self, metrics: &PartitionMetrics) {
         metrics.commands.increment(self.pending.len() as u64);
         for Pending { submission, answer, followers } in self.pending {
@@ -108,7 +126,7 @@ impl Answers {
     }
 }
 
-/// Answers a repeated command from its event.
+/// Answers a repeated command with the answer of its first execution, which is read from the event in the log.
 pub(super) async fn answer_again(shared: Arc<RunningPartition>, used: KeyUse, submission: Submission) {
     let result = read_answer(&shared, used.offset).await;
     submission.answer(result);

@@ -1,4 +1,4 @@
-//! Turns a prepared command into an event of the open group.
+//! Executes a prepared command: turns it into an event of the open group.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -20,30 +20,30 @@ use crate::limits::{COMMAND_DERIVED_BYTES_MAX, DERIVED_VALUE_BYTES_MAX, ROW_KEY_
 use crate::operate::doctor::describe;
 use crate::operate::fence::{FenceState, sequence_key};
 
-/// How deep a result may be that is answered as it is: less than what is read back from its text.
+/// The depth up to which a result is answered without being read back from its text. The JSON reader accepts more.
 const RESULT_DEPTH: u8 = 100;
 
-/// What became of a command in its turn.
+/// The result of executing a command.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// It is part of the group; this is its answer, once the group is committed.
+    /// The command's event is part of the group. This is its answer if the group is committed.
     Staged(Box<Answer>),
-    /// It was done before: the event says what to answer.
+    /// The command was executed before. The event of that execution has the answer.
     Repeated(KeyUse),
-    /// It cannot be done.
+    /// The command is refused.
     Refused(SubmitError),
-    /// These have to be read first.
+    /// The command needs the values of these keys. They must be read before it is executed again.
     Unread(Vec<StoreKey>),
-    /// Its workspace was loaded before the last recovery.
+    /// The workspace was loaded before the last recovery and must be loaded again.
     Stale,
 }
 
-/// What a command needs to be executed, besides itself and its open group.
+/// The surroundings of an execution: everything but the command itself and the open group.
 pub(crate) struct Execution<'a> {
     pub(crate) shared: &'a RunningPartition,
     pub(crate) base: Base<'a>,
     pub(crate) now: Timestamp,
-    /// Memory for bodies, kept from command to command.
+    /// Memory for bodies, reused for every command.
     pub(crate) body: &'a mut Vec<u8>,
 }
 
@@ -57,9 +57,9 @@ impl From<CommandError> for SubmitError {
             CommandError::Draw(error) => Self::Draw(error),
             CommandError::Damaged { key, problem } => damaged(key, problem),
             CommandError::BadRow(bad) => Self::BadRow(bad),
-            CommandError::Unread => {
-                Self::Request(RequestError::Refused("it swallowed an error of its context".into()))
-            }
+            CommandError::Unread => Self::Request(RequestError::Refused(
+                "the command's code must return an error of its context and not ignore it".into(),
+            )),
         }
     }
 }
@@ -69,7 +69,22 @@ fn damaged(key: StoreKey, problem: BadBytes) -> SubmitError {
 }
 
 impl Execution<'_> {
-    /// Executes a command and stages its event. What it changes is in the draft if it was staged, and counts for nothing otherwise.
+    /// Executes a command and stages its event.
+    ///
+    /// If the outcome is [`Outcome::Staged`], the draft has what the command changes. After every other outcome the transaction was
+    /// dropped: no number was used, and the contents of the draft have no meaning.
+    ///
+    /// The order of the checks matters:
+    ///
+    /// 1. The fence of a restored copy: a fenced workspace accepts no command, not even a repeated one.
+    /// 2. The idempotency key, before any number is drawn: a repeated command must not change anything.
+    /// 3. The expected offset of the workspace, then the numbers that a restore skips.
+    /// 4. Ids, numbers and the application's code ([`Self::decide`]), then what follows from the event ([`Self::finish`]), which
+    ///    stages the event as its last action.
+    ///
+    /// The execution does no I/O. If it needs a value that is neither in memory nor fetched, the draft notes the key, and the whole
+    /// command is executed again after that value was read. So [`Outcome::Unread`] always has precedence over a refusal: code
+    /// that did not see a value may have refused for that reason alone.
     pub(crate) fn run(
         &mut self,
         prepared: &mut Prepared,
@@ -79,7 +94,7 @@ impl Execution<'_> {
     ) -> Outcome {
         draft.clear();
         let application = self.shared.derivation.schema.id();
-        let fence = if prepared.unfencing { None } else { self.shared.fence.look(application) };
+        let fence = if prepared.unfencing { None } else { self.shared.fence.state_for(application) };
         if let Some(fence) = &fence
             && !fence.admits_workspace(application, prepared.workspace)
         {
@@ -134,7 +149,7 @@ impl Execution<'_> {
         }
         let answer =
             result.and_then(|result| self.finish(place, &prepared.event, result, transaction, draft));
-        // First of all: a projector that has not seen a row may have refused the event for that alone.
+        // Before the answer: a projector that has not seen a row may have refused the event for that reason alone.
         if !draft.unread.is_empty() {
             return Outcome::Unread(std::mem::take(&mut draft.unread));
         }
@@ -144,7 +159,8 @@ impl Execution<'_> {
         }
     }
 
-    /// Whether the command's key was used before.
+    /// Whether the command's idempotency key was used before, within the window. If the key has to be read first, the answer is
+    /// `None` and the draft notes the key.
     fn repeated(&self, prepared: &Prepared, draft: &mut Draft) -> Result<Option<Outcome>, SubmitError> {
         let Some((idempotency, key)) = prepared.event.idempotency.as_ref().zip(prepared.key.as_ref()) else {
             return Ok(None);
@@ -164,7 +180,7 @@ impl Execution<'_> {
         Ok(Some(Outcome::Repeated(used)))
     }
 
-    /// Draws ids and numbers, puts them into the event, and lets the application's code decide: what it answers.
+    /// Draws ids and numbers, puts them into the event, and runs the application's code. Returns the result of that code.
     fn decide(
         &self,
         prepared: &mut Prepared,
@@ -193,7 +209,7 @@ impl Execution<'_> {
             argument: &event.argument,
             changes: &mut event.changes,
         };
-        // A panic of the application's code ends this command, not the partition: nothing of it is staged.
+        // A panic of the application's code refuses this command and does not stop the partition. Nothing was staged.
         let ran = catch_unwind(AssertUnwindSafe(|| handler.run(&mut context)));
         let value = ran.map_err(|panic| SubmitError::Panicked {
             command: event.command.to_string(),
@@ -239,7 +255,8 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// Derives what follows, and makes the event part of the group.
+    /// Derives what follows from the event, checks its size, and stages the event. Staging is the last action, and it is omitted
+    /// if a value has to be read first.
     fn finish(
         &mut self,
         place: Place,
@@ -264,12 +281,12 @@ impl Execution<'_> {
         Ok(answer)
     }
 
-    /// Refuses what would be too large to be stored. What is too large already, because it comes from a log without this
-    /// limit, may be written again as long as it does not grow. If that has to be read first, the draft says so.
+    /// Refuses values that are too large to be stored. A value that already exceeds the limit, because its log was written without
+    /// the limit, may be written again if it does not grow. If its present size has to be read first, the draft notes the key.
     fn check_sizes(&self, draft: &mut Draft) -> Result<(), SubmitError> {
         let (mut all, mut unread) = (0, Vec::new());
         for (place, (key, value)) in draft.writes.iter().enumerate() {
-            // One that is larger than allowed does not grow here, and counts as if it were not.
+            // A value above the limit is accepted only if it does not grow. It counts as a value of the largest allowed size.
             all += key.size() + value.len().min(DERIVED_VALUE_BYTES_MAX);
             let key_bytes = match Family::of(key.clustering()) {
                 Some(Family::Row { key, .. }) => key.len(),
@@ -300,14 +317,14 @@ impl Execution<'_> {
         }
         draft.unread.append(&mut unread);
         if all > COMMAND_DERIVED_BYTES_MAX {
-            let what = "what follows from the command".to_owned();
+            let what = "the sum of everything derived from the command".to_owned();
             return Err(SubmitError::TooLarge { what, max: COMMAND_DERIVED_BYTES_MAX, found: all });
         }
         Ok(())
     }
 }
 
-/// The beginning of a text that names something: a row's key may be long.
+/// The beginning of a description. The key of a row may be long.
 fn shortened(mut text: String) -> String {
     const CHARACTERS: usize = 200;
     if let Some((end, _)) = text.char_indices().nth(CHARACTERS) {
@@ -317,7 +334,7 @@ fn shortened(mut text: String) -> String {
     text
 }
 
-/// A sequence that was drawn from although it is fenced.
+/// The first fenced sequence that the transaction has drawn from.
 fn fenced_draw(
     fence: &FenceState,
     application: ApplicationId,
@@ -327,8 +344,8 @@ fn fenced_draw(
     transaction.drawn().find(|sequence| !fence.admits_draw(sequence_key(application, workspace, *sequence)))
 }
 
-/// Whether the text of a result is known to be read back as the same. What is very deep is not read back at all, and a
-/// fraction may be read back with another last digit.
+/// Whether a result is certainly the same after it was written as text and read back. The reader rejects a very deep result,
+/// and the last digit of a fraction may change.
 fn reads_back(json: &Json, depth: u8) -> bool {
     let inside = |json: &Json| depth > 0 && reads_back(json, depth - 1);
     match json {
@@ -346,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_read_back_as_the_same_is_answered_as_it_is() {
+    fn a_result_that_text_may_change_is_read_back_before_it_is_answered() {
         let nested = |depth: u8| (1..depth).fold(json!([]), |inside, _| json!([inside]));
         let written = |json: &Json| serde_json::from_str::<Json>(&json.to_string()).ok();
         for plain in [json!(null), json!({"a": [u64::MAX, i64::MIN, "ä", true, {}]}), nested(RESULT_DEPTH)] {

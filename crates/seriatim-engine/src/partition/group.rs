@@ -1,4 +1,4 @@
-//! Third part of the step: commands that are loaded are executed, their events are staged as one group, and the group is closed.
+//! Third part of the step: execute the loaded commands, stage their events as one group, and close the group.
 
 use seriatim_sequencer::Sealed;
 use seriatim_storage::LogError;
@@ -16,16 +16,16 @@ use crate::derive::{Base, Draft, Values, lock};
 use crate::error::SubmitError;
 use crate::limits::{GROUP_BYTES_MAX, READ_ROUNDS_MAX};
 
-/// What a usual command writes: room for it is made at once.
+/// Keys that a typical command writes. Memory for them is allocated in advance.
 const KEYS_OF_A_COMMAND: usize = 4;
 
-/// A group, closed and on its way, with what it changes.
+/// A closed group, ready to be appended, with the values that it changes.
 pub(super) struct ClosedGroup {
     pub(super) sealed: Sealed<Values>,
     pub(super) answers: Answers,
 }
 
-/// Commands whose answers depend on whether their group is in the log.
+/// Commands that can be answered only when it is known whether their group is in the log.
 #[derive(Default)]
 pub(super) struct Answers {
     pub(super) pending: Vec<Pending>,
@@ -40,14 +40,14 @@ pub(super) struct Pending {
     pub(super) followers: Vec<Submission>,
 }
 
-/// A command that was refused in its turn, by what it saw: perhaps by what its own group does, which may turn out not to be
-/// in the log.
+/// A command that was refused when it was executed. The refusal may depend on an earlier event of the same group, and that event
+/// may turn out not to be in the log. So the refusal is held until the group is concluded.
 pub(super) struct HeldRefusal {
     pub(super) submission: Submission,
     pub(super) error: SubmitError,
 }
 
-/// A group as it was staged, before its new keys were looked at.
+/// A sealed group whose new keys have not been checked yet.
 struct Attempt {
     sealed: Sealed<Values>,
     outcomes: Vec<Outcome>,
@@ -56,7 +56,20 @@ struct Attempt {
 }
 
 impl PartitionTask {
-    /// Executes the commands of the batch as one group and closes it. `None` if no event was staged.
+    /// Executes the commands of the batch as one group and closes the group. `None` if no event was staged.
+    ///
+    /// The order matters:
+    ///
+    /// 1. The time is read first, because every event of the group has it.
+    /// 2. [`Self::attempt`] executes the commands and seals the group. It is synchronous: nothing else changes the overlay or the
+    ///    sequencer meanwhile.
+    /// 3. The store is asked whether it already has a key that the group makes. That is the check of the trust levels. It is
+    ///    after the execution, because only then the keys are known, and before the append, because nothing may be in the log
+    ///    that contradicts the store.
+    ///
+    /// After each failure nothing is written and no number is used: if the time cannot be read from the log, or if the store
+    /// cannot be read, the commands are refused. If one key exists, its command alone is refused, and the others are executed
+    /// again in a new group, because their numbers may follow from the removed command.
     pub(super) async fn form_group(&mut self) -> Option<ClosedGroup> {
         let now = match self.event_time().await {
             Ok(now) => now,
@@ -72,12 +85,12 @@ impl PartitionTask {
                 Ok(None) => {
                     let answers = self.sort_out(outcomes, &mut batch, Some(sealed.at()));
                     if !batch.commands.is_empty() {
-                        // What did not fit goes into the next group.
+                        // Commands that did not fit go into the next group.
                         self.batch = batch;
                     }
                     return Some(ClosedGroup { sealed, answers });
                 }
-                // The guilty command goes, the others are staged again.
+                // The command that makes the existing key is refused. The others are executed again.
                 Ok(Some(place)) => {
                     self.drop_group(sealed);
                     let (key, command, what) = new_keys.swap_remove(place);
@@ -95,13 +108,14 @@ impl PartitionTask {
         }
     }
 
-    /// Gives a group up that is not in the log, which is free: none of its numbers was used.
+    /// Discards a group that is not in the log. None of its numbers was used, so there is no gap.
     pub(super) fn drop_group(&mut self, sealed: Sealed<Values>) {
         self.sequencer.discard(sealed);
         lock(&self.shared.derived.overlay).drop_group();
     }
 
-    /// The time of the next events: not before the last event of the log, also after a restart.
+    /// The time of the next events. It is never before the time of the log's last event, also after a restart: after each recovery
+    /// that time is read from the log.
     async fn event_time(&mut self) -> Result<Timestamp, LogError> {
         let (round, next) = {
             let overlay = lock(&self.shared.derived.overlay);
@@ -115,7 +129,11 @@ impl PartitionTask {
         Ok(self.last_time)
     }
 
-    /// Numbers the commands of the batch, as far as they fit one group. `None` if nothing was staged.
+    /// Executes commands of the batch, in order, until the group is full, and seals the group. `None` if nothing was staged: then
+    /// the executed commands have been answered, or wait for their next turn.
+    ///
+    /// A later command of the group reads what the earlier ones have written, through `values`. The overlay counts the open
+    /// group, so that the group is closed before the limit of unflushed values is exceeded by more than one command.
     fn attempt(&mut self, batch: &mut Batch, now: Timestamp) -> Option<Attempt> {
         let commands = batch.commands.len();
         let mut values = Values::with_capacity(commands * KEYS_OF_A_COMMAND);
@@ -130,7 +148,7 @@ impl PartitionTask {
                 return None;
             }
         };
-        // Bytes of keys and values: a small change of a large record writes all of it.
+        // Bytes of keys and values. A small change of a large record writes the whole record.
         let (mut bytes, mut full) = (0, false);
         for (place, (submission, pin)) in batch.commands.iter_mut().enumerate() {
             if full || group.bytes() >= GROUP_BYTES_MAX {
@@ -155,15 +173,20 @@ impl PartitionTask {
         }
         if group.is_empty() {
             drop(group);
-            // They rest on nothing that is not in the log.
+            // No event of this group exists, so each refusal depends only on events in the log and can be answered now.
             self.sort_out(outcomes, batch, None).give(&self.shared.metrics);
             return None;
         }
         Some(Attempt { sealed: group.seal_with(values), outcomes, new_keys })
     }
 
-    /// Takes those commands out of the batch that had their turn. Those that have to wait for the group come back, if there
-    /// is one; it begins `at` an offset. The others are answered or wait for their next turn.
+    /// Removes the executed commands from the batch, and returns those whose answers depend on the group. `at` is the group's
+    /// first offset; `None` if there is no group. Each outcome has one way:
+    ///
+    /// - staged, refused: the answer is held until the group is concluded;
+    /// - repeated: if the first use of the key is in this group, the command gets that answer with the group. Otherwise the
+    ///   event is in the log, and a task answers from there;
+    /// - unread, stale: the command is loaded again and waits for its next turn.
     fn sort_out(
         &mut self,
         outcomes: Vec<Outcome>,
@@ -184,7 +207,7 @@ impl PartitionTask {
                         match first {
                             Some(first) => first.followers.push(submission),
                             None => {
-                                let problem = "a key was used by an event that is not there";
+                                let problem = "an idempotency key leads to an event that is not in its group";
                                 submission.answer(Err(self.defect(problem)));
                             }
                         }
@@ -202,27 +225,28 @@ impl PartitionTask {
         answers
     }
 
-    /// Has a command wait for its next turn, with what it reads.
+    /// Adds keys to what a command reads, and lets the command wait for its next turn. A command that needs more rounds than
+    /// [`READ_ROUNDS_MAX`] is refused.
     fn read_more(&mut self, mut submission: Submission, keys: Vec<StoreKey>) {
         let asked = &mut submission.prepared.reads;
         let before = asked.len();
         for key in keys {
-            // What was asked for before was fetched, and a flush has ended since, or it was left for later because others
-            // are large: that is no new round.
+            // A key that was requested before is not a new round. Either a flush has ended since it was fetched, or it was
+            // not fetched because other values were large.
             if !asked.contains(&key) {
                 asked.push(key);
             }
         }
         submission.rounds += usize::from(asked.len() > before);
         if submission.rounds > READ_ROUNDS_MAX {
-            let error = self.defect("a command reads one thing after another without end");
+            let error = self.defect(&format!("a command needs more than {READ_ROUNDS_MAX} rounds of reads"));
             return submission.answer(Err(error));
         }
         self.waiting.push(submission);
     }
 }
 
-/// Remembers the keys that a trust level wants to be looked at.
+/// Notes the keys that must be new and that the trust level verifies.
 fn note_new_keys(level: TrustLevel, draft: &Draft, place: usize, new_keys: &mut Vec<NewKey>) {
     if level.verifies_events()
         && let Some(event) = draft.new_event

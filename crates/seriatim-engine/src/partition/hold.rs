@@ -1,4 +1,4 @@
-//! Between two groups: the partition is held, or recovers.
+//! Between two groups: the partition is held, or starts a recovery.
 
 use seriatim_sequencer::Busy;
 use seriatim_types::ErrorKind;
@@ -9,10 +9,11 @@ use crate::derive::{Fetched, flusher, lock};
 use crate::error::SubmitError;
 
 impl PartitionTask {
-    /// Flushes everything and waits to be released.
+    /// Flushes and syncs everything, reports that, and waits for the release. If the release asks for a recovery, it is started.
+    /// A failed flush is reported to the caller that requested the hold; the partition continues.
     pub(super) async fn wait_for_release(&mut self, hold: HoldRequest) -> Result<(), SubmitError> {
         let HoldRequest { ready, release } = hold;
-        // Before the flush: what is swept after it would change what is stored.
+        // Before the flush: a later sweep would change the stored values during the hold.
         lock(&self.shared.derived.overlay).hold(true);
         let settled = match self.wait_for_room().await {
             Ok(()) | Err(Busy::Backlogged { .. }) => {
@@ -26,25 +27,26 @@ impl PartitionTask {
         lock(&self.shared.derived.overlay).hold(false);
         if let Some(begun) = begun {
             self.recover().await?;
-            // The one who asked may have gone.
+            // An error means that the caller no longer waits.
             let _ = begun.send(());
         }
         Ok(())
     }
 
-    /// Forgets everything and begins again from the checkpoint, because what is stored was changed from outside.
+    /// Forgets everything in memory and recovers from the checkpoint, because the stored values were changed from outside.
+    /// Retries the take while the log is unavailable. Any other error stops the partition.
     async fn recover(&mut self) -> Result<(), SubmitError> {
         let owner = loop {
             match self.shared.log.take(self.shared.partition).await {
                 Ok(owner) => break owner,
                 Err(error) if error.kind() == ErrorKind::Unavailable => {
-                    tracing::warn!(partition = %self.shared.partition, %error, "a recovery waits for the log");
+                    tracing::warn!(partition = %self.shared.partition, %error, "the log is not available: the recovery retries");
                     self.shared.env.sleep(self.shared.env.jitter(self.shared.options.retry)).await;
                 }
                 Err(error) => return Err(error.into()),
             }
         };
-        // The commands stay: their pins are stale now, so they are loaded again.
+        // The commands remain. The recovery makes their pins stale, so they are loaded again.
         self.batch.fetched = Fetched::default();
         self.sequencer.recover(owner).map_err(|error| self.defect(&error.to_string()))
     }

@@ -1,4 +1,4 @@
-//! Second part of the step: what commands need is read before their turn, while the last group is at the log.
+//! Second part of the step: read what commands need before they are executed, while the log writes the previous group.
 
 use seriatim_env::Task;
 use seriatim_sequencer::{Busy, LoadError, Loaded, Pin};
@@ -18,14 +18,15 @@ pub(super) struct Batch {
     pub(super) fetched: Fetched,
 }
 
-/// What was read for commands, and why the first of them can never be staged, if it wants too much.
+/// What was read for commands. An error if the first command reads more than is allowed, so that it can never be staged.
 type ReadValues = (Fetched, Option<SubmitError>);
 
-/// A load under way.
+/// A load in progress.
 pub(super) type Loading = Task<(Vec<Submission>, Loaded, Result<ReadValues, StoreError>)>;
 
 impl PartitionTask {
-    /// Has at least one command ready to be staged, unless none can be.
+    /// Loads until at least one command can be staged, or until no command is left. If the store cannot be read, the commands
+    /// of that load are refused. An error means that the load panicked: the partition stops.
     pub(super) async fn load(&mut self) -> Result<(), SubmitError> {
         loop {
             if let Some(loading) = self.loading.take() {
@@ -47,13 +48,13 @@ impl PartitionTask {
         }
     }
 
-    /// Finds out what has to be read for the waiting commands. Those that need nothing can be staged at once; for the
-    /// others a task reads.
+    /// Starts to read what the waiting commands need, in a task. If they need nothing from the store, they can be staged at once
+    /// and no task is started.
     pub(super) fn start_loading(&mut self) {
         if self.waiting.is_empty() || self.loading.is_some() {
             return;
         }
-        // What did not fit the last group keeps what was read for it.
+        // Commands that did not fit the previous group keep their values. Those values count here.
         if !self.batch.commands.is_empty() && self.batch.fetched.bytes() >= LOAD_BYTES_MAX {
             return;
         }
@@ -96,18 +97,18 @@ impl PartitionTask {
         self.batch.fetched.extend(fetched);
     }
 
-    /// Takes commands back that are being loaded.
+    /// Waits for the load in progress and returns its commands to the waiting ones.
     pub(super) async fn give_up_loading(&mut self) {
         let Some(loading) = self.loading.take() else { return };
-        // An error is a panic of the load, which has taken its commands with it.
+        // An error is a panic of the load. Its commands were dropped with it, and their callers receive `InDoubt`.
         if let Ok((commands, ..)) = loading.await {
             self.waiting.extend(commands);
         }
     }
 }
 
-/// Reads what commands want, within bounds; the first of them gets all that it wants, so that one can always be staged. It
-/// is refused if it wants more than may follow from a command.
+/// Reads the values that commands need, up to a limit in bytes. The first command always gets all its values, so that at least
+/// one command can be staged. If the first command alone exceeds the limit of one command, it is refused.
 async fn load_values(
     shared: &RunningPartition,
     fetching: Fetching,
@@ -121,7 +122,7 @@ async fn load_values(
         if !is_all {
             let (what, max) = ("what the command reads".to_owned(), COMMAND_DERIVED_BYTES_MAX);
             let refused = SubmitError::TooLarge { what, max, found: rest.bytes() };
-            // What was read for it serves nothing else.
+            // Its values are dropped: no other command needs them.
             return Ok((fetched, Some(refused)));
         }
         fetched.extend(rest);

@@ -1,4 +1,4 @@
-//! What a partition's task is asked to do.
+//! The messages that a partition's task receives.
 
 use tokio::sync::oneshot;
 
@@ -11,11 +11,11 @@ use crate::error::SubmitError;
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly every message is a command")]
 pub(crate) enum Message {
-    /// Do a command.
+    /// Execute a command.
     Command(Submission),
-    /// Flush everything, say so, and do nothing until released.
+    /// Flush everything, report that, and execute nothing until the hold is released.
     Hold(HoldRequest),
-    /// Do what was queued before, then end.
+    /// Execute what was queued before this message, then end.
     Stop,
 }
 
@@ -24,9 +24,9 @@ pub(crate) enum Message {
 pub(crate) struct Submission {
     pub(super) prepared: Prepared,
     answer: oneshot::Sender<Result<Answer, SubmitError>>,
-    /// How often something had to be read that was not foreseen.
+    /// How many times an execution needed a value that had not been read.
     pub(super) rounds: usize,
-    /// Its room in the queue, until it is answered.
+    /// The command's bytes in the queue budget, until the command is answered.
     permit: Permit,
 }
 
@@ -39,18 +39,20 @@ impl Submission {
         Self { prepared, answer, rounds: 0, permit }
     }
 
-    /// Its room is free before its caller sends the next command. The caller may have gone; the command is done all the same.
+    /// Answers the caller. The permit is released first, so that the caller's next command finds the room. If the caller no longer
+    /// waits, the answer is dropped: that does not undo the command.
     pub(super) fn answer(self, result: Result<Answer, SubmitError>) {
         drop(self.permit);
         let _ = self.answer.send(result);
     }
 }
 
-/// A request that the partition does nothing for a while.
+/// A request that the partition executes nothing until it is released.
 #[derive(Debug)]
 pub(crate) struct HoldRequest {
-    /// Told when everything is flushed.
+    /// Receives `Ok` when everything is flushed.
     pub(crate) ready: oneshot::Sender<Result<(), SubmitError>>,
-    /// Ends it by being dropped; by a message it asks for a recovery, whose beginning is told.
+    /// Dropping the sender ends the hold. A message ends it with a recovery, and the message's sender is notified when the
+    /// recovery has begun.
     pub(crate) release: oneshot::Receiver<oneshot::Sender<()>>,
 }

@@ -47,7 +47,7 @@ pub(crate) use sweep::Position;
 use sweep::Sweeper;
 use task::PartitionTask;
 
-/// A handle on a partition. Its task ends when it is closed, or when the last handle is gone.
+/// A handle on a partition. The partition's task ends when the partition is closed, or when the last handle is dropped.
 #[derive(Debug)]
 pub(crate) struct PartitionHandle {
     pub(crate) shared: Arc<RunningPartition>,
@@ -70,7 +70,7 @@ pub(crate) struct Parts {
     pub(crate) options: Options,
     pub(crate) budget: Arc<Budget>,
     pub(crate) queue: Arc<QueueBudget>,
-    /// Among how many partitions the process's bounds are shared.
+    /// The number of partitions that share the limits of the process.
     pub(crate) sharing: usize,
     pub(crate) fence: Arc<Fence>,
     pub(crate) clock: Arc<EventClock>,
@@ -79,29 +79,29 @@ pub(crate) struct Parts {
 /// What a partition is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartitionStatus {
-    /// It makes derived data agree with the log.
+    /// A recovery makes the derived data agree with the log.
     Recovering {
-        /// Where the scan began.
+        /// The offset at which the recovery began.
         from: u64,
-        /// Which event comes next.
+        /// The offset of the event that the recovery applies next.
         at: u64,
-        /// Where the log ends.
+        /// The offset at which the log ends.
         tail: u64,
     },
-    /// It takes commands.
+    /// The partition accepts commands.
     Ready,
-    /// It takes none, for this reason.
+    /// The partition accepts no commands, for this reason.
     Stopped(String),
 }
 
-/// A look at a partition.
+/// The state of a partition at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionState {
-    /// Which one.
+    /// The partition.
     pub partition: Partition,
-    /// What it is doing.
+    /// What the partition is doing.
     pub status: PartitionStatus,
-    /// Where the next event goes, as far as it is known.
+    /// The offset of the next event, as far as it is known.
     pub next_offset: u64,
     /// Everything before this offset was flushed: it is in the store, durable or not.
     pub checkpoint: u64,
@@ -111,10 +111,10 @@ pub struct PartitionState {
     pub uncheckpointed_events: u64,
     /// The same, in bytes of the log.
     pub uncheckpointed_bytes: u64,
-    /// Commands that wait, and the group that is under way.
+    /// Commands in the queue; a group in progress counts as one more.
     pub waiting: usize,
-    /// Why the store does not take what is derived: the last flush failed. Commands are done while there is room for what
-    /// waits, and everything is in the log.
+    /// Why the last flush failed. `None` if it succeeded. Commands are still executed until the limit of unflushed values is
+    /// reached. Nothing is lost, because everything is in the log.
     pub store_failure: Option<String>,
 }
 
@@ -127,7 +127,7 @@ impl PartitionHandle {
         let sharing = sharing.max(1);
         let limits = Limits {
             flush_at: options.flush_at.min((options.unflushed_max / sharing).max(1)),
-            // Half is divided, half is for whoever needs it.
+            // One half is divided among the partitions. The other half is available to any partition that needs it.
             own_keys: options.unflushed_max / 2 / sharing,
             own_bytes: options.unflushed_bytes_max / 2 / sharing,
             own_ahead: Stretch {
@@ -183,11 +183,11 @@ impl PartitionHandle {
         self.followers.lock().push(follower);
     }
 
-    /// Waits until the asynchronous projectors have kept how far they came.
+    /// Waits until the asynchronous projectors have stored their offsets.
     async fn end_followers(&self) {
         let followers = self.followers.lock().split_off(0);
         for follower in followers {
-            // What is not kept is handed over once more.
+            // If an offset was not stored, the projector receives those events again at the next start.
             let _ = self.shared.env.timeout(self.shared.options.close_patience, follower).await;
         }
     }
@@ -233,13 +233,13 @@ impl PartitionHandle {
                 }
                 PartitionStatus::Recovering { .. } => {}
             }
-            // It is told when a recovery ends.
+            // The end of a recovery sends a change.
             let _ = changes.changed().await;
         }
     }
 
-    /// Holds the partition between two groups, with everything flushed, until the guard is dropped. Waits no longer than
-    /// closing would.
+    /// Holds the partition between two groups, with everything flushed, until the guard is dropped. Waits for at most
+    /// [`Options::close_patience`].
     pub(crate) async fn hold(&self) -> Result<PartitionHold, SubmitError> {
         let (ready_sender, ready) = oneshot::channel();
         let (guard, release) = oneshot::channel();
@@ -255,19 +255,19 @@ impl PartitionHandle {
         }
     }
 
-    /// Ends the task: what is queued is done, and what waits is flushed. If storage does not answer in time, it ends as it
-    /// is.
+    /// Ends the task. Queued commands are executed first, and everything unflushed is flushed. If storage does not answer
+    /// within [`Options::close_patience`], the task ends without that. The log then still has everything that was committed.
     pub(crate) async fn close(&self) {
         let task = self.task.lock().take();
         let ending = async {
-            // An error says that it has ended already.
+            // An error means that the task has already ended.
             let _ = self.queue.send(Message::Stop).await;
             if let Some(task) = task {
                 let _ = task.await;
             }
         };
         if self.shared.env.timeout(self.shared.options.close_patience, ending).await.is_err() {
-            tracing::warn!(partition = %self.shared.partition, "storage does not answer; closing without it");
+            tracing::warn!(partition = %self.shared.partition, "storage does not answer: the partition is closed without a flush, and the next start recovers from the log");
         }
         self.shared.watchers.close();
         self.shared.derived.stop.cancel();
@@ -303,19 +303,19 @@ impl PartitionHandle {
     }
 }
 
-/// Keeps a partition between two groups, until it is dropped.
+/// Holds a partition between two groups until this guard is dropped.
 #[derive(Debug)]
 pub(crate) struct PartitionHold {
     guard: oneshot::Sender<oneshot::Sender<()>>,
 }
 
 impl PartitionHold {
-    /// Lets the partition go on with a recovery, because what is stored has changed under it. Returns when the recovery
-    /// has begun, or the partition has ended.
+    /// Releases the partition and starts a recovery, because the stored values were changed during the hold. Returns when the
+    /// recovery has begun, or when the partition has ended.
     pub(crate) async fn recover(self) {
         let (sender, begun) = oneshot::channel();
         if self.guard.send(sender).is_ok() {
-            // An error says that the partition has ended.
+            // An error means that the partition has ended.
             let _ = begun.await;
         }
     }

@@ -1,22 +1,22 @@
-//! Looks whether the store has keys that a group is about to make.
+//! Checks whether the store already has keys that a group makes.
 
 use seriatim_storage::{ClusteringRange, Key, Store, StoreError};
 
 use crate::derive::keys::StoreKey;
 
-/// A key that must be new: the place of its command in the batch, and what is to be written there.
+/// A key that must be new, the place of its command in the batch, and what will be written there.
 pub(super) type NewKey = (StoreKey, usize, &'static str);
 
-/// From so many keys of one run on, one scan is cheaper than as many gets.
+/// From this number of keys in one run, one scan is cheaper than the same number of gets.
 const RUN_KEYS_MIN: usize = 4;
 
-/// Keys that are equal up to so many bytes before their end are in one run: what is drawn one after the other is close together.
+/// Keys that differ only in their last bytes, this many, are in one run. Numbers drawn in order make such keys.
 const RUN_BYTES: usize = 4;
 
-/// Among how many of the last runs a key looks for its own. The new keys of a hot workspace alternate between a few.
-const RUNS_LOOKED_AT: usize = 8;
+/// How many of the last runs are searched for a key's run. The new keys of a busy workspace alternate between a few runs.
+const RUNS_SEARCHED: usize = 8;
 
-/// Keys that lie close together.
+/// Keys that are close together in the store.
 struct Run<'a> {
     partition: &'a [u8],
     /// What their clustering parts begin with.
@@ -26,7 +26,7 @@ struct Run<'a> {
     keys: usize,
 }
 
-/// The first of the keys that the store has already.
+/// The place of the first key that the store already has.
 pub(super) async fn find(store: &Store, keys: &[NewKey]) -> Result<Option<usize>, StoreError> {
     if keys.is_empty() {
         return Ok(None);
@@ -47,19 +47,19 @@ pub(super) async fn find(store: &Store, keys: &[NewKey]) -> Result<Option<usize>
 
 /// Whether the store has anything from the first to the last key of a run.
 async fn has_any(store: &Store, run: &Run<'_>) -> Result<bool, StoreError> {
-    // The smallest key behind the last one.
+    // The smallest key after the last one.
     let finish = [run.last, &[0]].concat();
     let found = store.scan(run.partition, ClusteringRange::new(run.first, &finish)).take(1).await?;
     Ok(!found.is_empty())
 }
 
-/// Puts keys into runs, and says which run each key is in. Keys with the same beginning may be in more than one.
+/// Divides keys into runs, and returns the run of each key. Keys with the same beginning may be in more than one run.
 fn runs(keys: &[NewKey]) -> (Vec<Run<'_>>, Vec<usize>) {
     let mut runs: Vec<Run<'_>> = Vec::new();
     let mut run_of = Vec::with_capacity(keys.len());
     for (key, ..) in keys {
         let Key { partition, clustering } = key.as_key();
-        let from = runs.len().saturating_sub(RUNS_LOOKED_AT);
+        let from = runs.len().saturating_sub(RUNS_SEARCHED);
         let scope = &clustering[..clustering.len().saturating_sub(RUN_BYTES)];
         let known = runs[from..].iter().rposition(|run| run.scope == scope && run.partition == partition);
         let place = known.map_or(runs.len(), |place| from + place);
@@ -94,7 +94,7 @@ mod tests {
     const FIRST: u64 = 1_000;
 
     fn new_keys(count: u8) -> Vec<NewKey> {
-        // Ids and events of one workspace in turn, as they come, and one id that is alone.
+        // Ids and events of one workspace alternate, as in a real group. One id is far from the others.
         let keys_of = workspace(7);
         let mut keys = vec![(keys_of.id(RecordId::new(1 << 40)), 0, "record")];
         for number in 0..count {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn whichever_key_is_taken_is_found_and_no_other() {
+    fn a_key_that_exists_is_found_at_every_place() {
         simulate(1, |_| async move {
             for count in [1, 3, 4, 9] {
                 let keys = new_keys(count);
@@ -115,7 +115,7 @@ mod tests {
                 assert_eq!(find(&empty, &keys).await.unwrap(), None);
                 for (place, (key, ..)) in keys.iter().enumerate() {
                     let store = Store::new(MemoryStore::new());
-                    store.put(key.as_key(), b"somebody else's").await.unwrap();
+                    store.put(key.as_key(), b"of another event").await.unwrap();
                     assert_eq!(find(&store, &keys).await.unwrap(), Some(place), "{key}");
                 }
             }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_between_two_keys_or_beside_them_takes_neither() {
+    fn keys_between_or_next_to_the_new_ones_do_not_count() {
         simulate(1, |_| async move {
             let keys = new_keys(9);
             let store = Store::new(MemoryStore::new());

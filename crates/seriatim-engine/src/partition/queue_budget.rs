@@ -1,9 +1,9 @@
-//! How many bytes the commands have that are not answered yet.
+//! The bytes of all commands that are not answered yet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What all partitions together have, and may.
+/// The bytes of all partitions together, and their limit.
 #[derive(Debug)]
 pub(crate) struct QueueBudget {
     bytes: AtomicUsize,
@@ -15,36 +15,36 @@ impl QueueBudget {
         Self { bytes: AtomicUsize::new(0), max }
     }
 
-    /// The account of one of so many partitions: half of everything is divided among them, half is for those that need
-    /// it, so that no partition can take everything.
+    /// The share of one of `partitions` partitions. One half of the limit is divided among the partitions, and the other half is
+    /// available to any of them. So no partition can use the whole limit.
     pub(crate) fn share(self: &Arc<Self>, partitions: usize) -> Arc<QueueShare> {
         let own = self.max / 2 / partitions.max(1);
         Arc::new(QueueShare { all: self.clone(), bytes: AtomicUsize::new(0), own })
     }
 }
 
-/// What one partition has.
+/// The bytes of one partition.
 #[derive(Debug)]
 pub(crate) struct QueueShare {
     all: Arc<QueueBudget>,
     bytes: AtomicUsize,
-    /// What it may have however much the others have.
+    /// What this partition may always have, independent of the others.
     own: usize,
 }
 
 impl QueueShare {
-    /// Room for a command, until the permit is dropped. `None` if too much waits; a command that is alone in its
-    /// partition always has room.
+    /// Reserves room for a command until the permit is dropped. `None` if the limit is reached. A command that is alone in its
+    /// partition always gets room.
     pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Permit> {
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let all_before = self.all.bytes.fetch_add(bytes, Ordering::Relaxed);
-        // Dropped if there is no room, it gives back what was just added.
+        // If there is no room, the permit is dropped here and subtracts what was just added.
         let permit = Permit { share: self.clone(), bytes };
         let fits = before == 0 || before + bytes <= self.own || all_before + bytes <= self.all.max;
         fits.then_some(permit)
     }
 
-    /// What is taken.
+    /// The bytes that are reserved.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken_is_bounded_and_comes_back_with_the_permit() {
+    fn reserved_bytes_are_bounded_and_freed_with_the_permit() {
         let all = Arc::new(QueueBudget::new(100));
         let (a, b) = (all.share(5), all.share(5));
         let large = a.take(90).expect("it fits");
@@ -86,12 +86,12 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_is_alone_is_taken_whatever_its_size() {
+    fn a_command_that_is_alone_is_accepted_at_any_size() {
         let all = Arc::new(QueueBudget::new(100));
         let (a, b) = (all.share(2), all.share(2));
         let huge = a.take(1_000).expect("it is alone");
         assert!(a.take(1).is_none());
-        // The others are not kept out by it.
+        // Other partitions still have their own share.
         let (first, second) = (b.take(20).expect("alone"), b.take(5).expect("within its share"));
         drop((huge, first, second));
     }

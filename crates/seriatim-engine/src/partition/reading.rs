@@ -1,15 +1,15 @@
-//! Reading derived data from outside of the partition.
+//! Reading derived data from outside the partition.
 //!
-//! A read gets everything that was acknowledged, or an error. While a recovery runs, the overlay and the store
-//! together have less than that, so a read waits for its end:
+//! A read returns everything that was acknowledged, or an error. During a recovery the overlay and the store together have
+//! less than that, so a read waits until the recovery has ended:
 //!
 //! ```text
 //! log:   [ checkpoint ...... next ...... target )      target: where the log ended when it was taken
 //!          in the store       applied     not yet       readable once next has reached the target
 //! ```
 //!
-//! What [`RunningPartition`](super::RunningPartition) reads does not wait: recovery and the partition's own loads use it, and would wait for
-//! themselves.
+//! Reads of [`RunningPartition`](super::RunningPartition) do not wait. Recovery and the partition's own loads use those, and would
+//! wait for themselves.
 
 use bytes::Bytes;
 use seriatim_env::Instant;
@@ -23,12 +23,11 @@ use crate::derive::{Round, lock};
 use crate::error::{SubmitError, stopped};
 
 impl PartitionHandle {
-    /// The present values of keys. Waits for a recovery, no longer than `begin_wait`.
+    /// The present values of keys. Waits for a recovery, for at most `begin_wait`.
     ///
     /// # Errors
     ///
-    /// [`Busy::Recovering`] if the recovery has not ended by then; why the partition has stopped, if its recovery will
-    /// not end.
+    /// [`Busy::Recovering`] if the recovery has not ended by then. If the partition has stopped, the reason.
     pub(crate) async fn read(&self, keys: &[StoreKey]) -> Result<Vec<Option<Bytes>>, SubmitError> {
         let deadline = self.read_deadline();
         loop {
@@ -40,8 +39,8 @@ impl PartitionHandle {
         }
     }
 
-    /// Up to `limit` pairs of a range of the partition's keys, ascending. Fewer: there are no more. Waits as [`Self::read`]
-    /// does.
+    /// Up to `limit` pairs of a range of the partition's keys, in ascending order. If there are fewer, the range has no more. Waits
+    /// as [`Self::read`] does.
     pub(crate) async fn scan(
         &self,
         range: ClusteringRange,
@@ -81,17 +80,17 @@ impl PartitionHandle {
         self.shared.env.instant() + self.shared.options.begin_wait
     }
 
-    /// Whether no recovery has begun since: what was read then is of one piece.
+    /// Whether no recovery has begun since `round`. If so, the values that were read are consistent.
     fn is_current(&self, round: Round) -> bool {
         lock(&self.shared.derived.overlay).is_current(round)
     }
 
-    /// The present recovery, if it has come to its end.
+    /// The present recovery, if it has ended.
     fn recovered(&self) -> Option<Round> {
         lock(&self.shared.derived.overlay).caught_up()
     }
 
-    /// Waits until everything that was in the log when it was taken is in the overlay or the store.
+    /// Waits until everything that was in the log when the partition was taken is in the overlay or the store.
     async fn caught_up(&self, deadline: Instant) -> Result<Round, SubmitError> {
         if let Some(round) = self.recovered() {
             return Ok(round);
@@ -114,7 +113,7 @@ impl PartitionHandle {
         }
     }
 
-    /// Why a recovery that has not ended will not end.
+    /// Why a recovery will not end, if the partition has stopped or is closed.
     fn ended(&self) -> Option<SubmitError> {
         if self.shared.derived.halted().is_some() {
             return Some(self.closed());

@@ -1,4 +1,4 @@
-//! What a partition's task shares with its flusher, its recovery and everything that reads.
+//! What a partition's task shares with its flusher, its recovery and all readers.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::metrics::PartitionMetrics;
 use crate::operate::fence::Fence;
 use crate::read::follow::Watchers;
 
-/// A partition that runs, without its queue and its sequencer: those are its task's alone.
+/// A partition that runs, without its queue and its sequencer. Only the partition's task has those.
 #[derive(Debug)]
 pub(crate) struct RunningPartition {
     pub(crate) env: Env,
@@ -27,7 +27,7 @@ pub(crate) struct RunningPartition {
     pub(crate) options: Options,
     /// Everything that is derived from the partition's log.
     pub(crate) derived: Arc<DerivedPartition<Derivation>>,
-    /// Who follows which workspace.
+    /// The followers of each workspace.
     pub(crate) watchers: Watchers,
     pub(crate) metrics: PartitionMetrics,
     pub(crate) fence: Arc<Fence>,

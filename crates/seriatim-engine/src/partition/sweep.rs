@@ -1,16 +1,16 @@
-//! Forgets idempotency keys whose window is over, by the time of the partition's own events.
+//! Removes idempotency keys whose window has ended, by the time of the partition's own events.
 //!
 //! ```text
 //! log:  [ swept .......... | due .......... | within the window .......... )
 //!         keys may be gone   swept next                       time of the last event
 //! ```
 //!
-//! Events are in the log in the order of their time, so the log itself says which keys are due: it is read once more, a
-//! few pages with each flush, from where the last sweep ended. A key is removed if its last use is the event that is
-//! swept; one that was used again stays. The removals and the new position are flushed together.
+//! Events are in the log in the order of their time, so the log itself determines which keys are due. Each flush reads a few pages
+//! of it, from where the last sweep ended. A key is removed if its last use is the event that is swept. A key that was used
+//! again remains. The removals and the new position are flushed together.
 //!
-//! For the doctor, which compares the store with the log: the key of an event before [`Position::reach`] may be there or not; the
-//! key of any other event has to be there.
+//! For the doctor, which compares the store with the log: the key of an event before [`Position::reach`] may exist or not. The
+//! key of any other event must exist.
 
 use std::time::Duration;
 
@@ -25,13 +25,13 @@ use crate::command::event::{Event, Place};
 use crate::derive::keys::{self, StoreKey, WorkspaceKeys};
 use crate::derive::{REMOVED, Round, lock};
 
-/// Events of one page: their keys wait to be removed, and many partitions may sweep at once.
+/// Events of one page. Bounds memory: their keys are held until they are removed, and many partitions may sweep at once.
 const PAGE_ENTRIES_MAX: usize = 4_096;
 
 /// Pages that are swept with one flush. Bounds how long the flush waits for them.
 const PAGES_MAX: usize = 4;
 
-/// How far a partition is swept, as it is stored.
+/// The stored position of a partition's sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Position {
     /// Keys of events before this one were removed, unless they were used again.
@@ -39,7 +39,7 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// Nothing is swept.
+    /// Nothing was swept.
     pub(crate) const START: Self = Self { reach: PartitionOffset::FIRST };
 
     fn encode(self) -> Bytes {
@@ -58,7 +58,7 @@ impl Position {
     }
 }
 
-/// What is remembered from one sweep to the next, so that nothing is read while nothing is due.
+/// What is kept in memory from one sweep to the next, so that nothing is read while nothing is due.
 #[derive(Debug, Default)]
 pub(crate) struct Sweeper {
     known: Mutex<SweepMemory>,
@@ -66,11 +66,11 @@ pub(crate) struct Sweeper {
 
 #[derive(Debug, Default, Clone, Copy)]
 struct SweepMemory {
-    /// The recovery that is swept after, and how far: in the overlay or in the store.
+    /// The recovery in which the position was determined, and the position. It is in the overlay or in the store.
     swept: Option<(Round, PartitionOffset)>,
     /// The time of the first event that is not swept.
     first: Option<(PartitionOffset, Timestamp)>,
-    /// The time of the last event of all.
+    /// The time of the log's last event.
     last: Option<(PartitionOffset, Timestamp)>,
 }
 
@@ -84,7 +84,7 @@ impl Sweeper {
     }
 }
 
-/// Sweeps what is due, within bounds. What fails is tried again with the next flush. A panic stops the partition.
+/// Sweeps what is due, at most [`PAGES_MAX`] pages. After a failure the next flush tries again. A panic stops the partition.
 pub(super) async fn run(shared: &RunningPartition) {
     let _ = shared.derived.guard("a sweep", sweep(shared)).await;
 }
@@ -99,14 +99,14 @@ async fn sweep(shared: &RunningPartition) {
             Ok(true) => {}
             Ok(false) => return,
             Err(reason) => {
-                tracing::warn!(partition = %shared.partition, %reason, "idempotency keys could not be swept");
+                tracing::warn!(partition = %shared.partition, %reason, "expired idempotency keys could not be removed: the next flush tries again");
                 return;
             }
         }
     }
 }
 
-/// Sweeps a page. Whether there may be more to do.
+/// Sweeps a page. Returns whether more may be due.
 async fn sweep_page(shared: &RunningPartition, window: Duration) -> Result<bool, String> {
     let (round, next, generation) = {
         let overlay = lock(&shared.derived.overlay);
@@ -154,12 +154,12 @@ async fn sweep_page(shared: &RunningPartition, window: Duration) -> Result<bool,
     let found = shared.derived.get_many(&keys).await.map_err(|error| error.to_string())?;
     let mut overlay = lock(&shared.derived.overlay);
     if overlay.filled() != Some(round) || overlay.generation() != generation {
-        // What was read may be outdated: a flush has ended meanwhile, or a recovery has begun.
+        // The values may be outdated, because a flush has ended or a recovery has begun since they were read.
         return Ok(false);
     }
     let mut swept = Vec::with_capacity(uses.len() + 1);
     for ((key, offset), found) in uses.into_iter().zip(found) {
-        // The overlay first: what it has is newer, and the key may have been used again.
+        // The overlay first: its value is newer, and the key may have been used again.
         let present = overlay.get(&key).cloned().or(found).filter(|bytes| *bytes != REMOVED);
         let used = present.and_then(|bytes| KeyUse::decode(&bytes).ok());
         if used.is_some_and(|used| used.offset == offset) {
@@ -176,7 +176,7 @@ async fn sweep_page(shared: &RunningPartition, window: Duration) -> Result<bool,
 async fn read_position(shared: &RunningPartition) -> Result<Position, String> {
     let stored = shared.derived.read(&[keys::sweep(shared.partition)]).await;
     let stored = stored.map_err(|error| error.to_string())?.pop().flatten();
-    // Damaged, it is made anew by sweeping from the beginning.
+    // If the position is damaged, the sweep starts from the beginning and writes it again.
     Ok(stored.and_then(|bytes| Position::decode(&bytes)).unwrap_or(Position::START))
 }
 

@@ -1,4 +1,4 @@
-//! The task that owns a partition. It does one thing, again and again:
+//! The task that owns a partition. It repeats one step:
 //!
 //! ```text
 //! collect ───► load ───► group ───► append ───► conclude
@@ -7,7 +7,8 @@
 //! for a group  read
 //! ```
 //!
-//! While a group is at the log, the next commands are taken from the queue and loaded.
+//! There is one group at a time. While the log writes that group, the task takes the next commands from the queue and loads them.
+//! Nothing of a group is visible and no caller is answered before the log has confirmed the group.
 
 use std::sync::Arc;
 
@@ -33,16 +34,16 @@ pub(crate) struct PartitionTask {
     pub(super) loading: Option<Loading>,
     /// Commands that can be staged.
     pub(super) batch: Batch,
-    /// A hold that was asked for.
+    /// A hold that was requested and has not begun.
     pub(super) hold: Option<HoldRequest>,
     pub(super) ending: bool,
-    /// The time of the last event: time does not go back in a partition.
+    /// The time of the last event. The times of a partition's events never decrease.
     pub(super) last_time: Timestamp,
-    /// The recovery after which it was read from the log.
+    /// The recovery after which `last_time` was read from the log.
     pub(super) timed: Option<Round>,
-    /// Memory for what a command changes, kept from command to command.
+    /// Memory for what a command changes, reused for every command.
     pub(super) draft: Draft,
-    /// Memory for the body of an event.
+    /// Memory for the body of an event, reused for every event.
     pub(super) body: Vec<u8>,
 }
 
@@ -70,7 +71,8 @@ impl PartitionTask {
         }
     }
 
-    /// Until it is stopped, or stops because something is wrong.
+    /// Runs until the partition is closed, or until an error or a panic stops it. At the end every command that is still
+    /// queued is refused: none of them was staged, so nothing of them was executed.
     pub(crate) async fn run(mut self) {
         let (shared, stop) = (self.shared.clone(), self.shared.derived.stop.clone());
         let worked =
@@ -92,17 +94,17 @@ impl PartitionTask {
         while let Ok(message) = self.queue.try_recv() {
             self.take(message);
         }
-        // None of them was staged: nothing of them was done.
         self.refuse_all(&end);
         if let Some(hold) = self.hold.take() {
-            // The caller may have gone.
+            // An error means that the caller no longer waits.
             let _ = hold.ready.send(Err(end));
         }
         self.flusher.cancel();
-        // What is committed and not flushed is in the log; writing it now just makes the next start quick. The engine syncs the
-        // store once, after all partitions. Not after a stop: another owner may have written to the store by now.
+        // Everything unflushed is in the log. Flushing it here only makes the next start faster. The engine syncs the store
+        // once, after all partitions have ended. A stopped partition does not flush: another owner may have written to the
+        // store in the meantime.
         if shared.derived.halted().is_none() {
-            // An error was logged, and the next recovery will find everything.
+            // The flusher has logged an error. The next recovery reads everything from the log.
             let _ = flusher::flush_all(&shared.derived).await;
         }
     }
@@ -117,7 +119,7 @@ impl PartitionTask {
         Ok(())
     }
 
-    /// The partition stops for a reason that no caller can help.
+    /// The error with which the partition stops, for a reason that no caller can correct.
     pub(super) fn defect(&self, reason: &str) -> SubmitError {
         SubmitError::Stopped { partition: self.shared.partition.to_string(), reason: reason.to_owned() }
     }

@@ -1,4 +1,5 @@
-//! What only threads show.
+//! Tests that need several threads.
+
 use seriatim_env::Env;
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
@@ -7,7 +8,7 @@ use crate::definition::shop;
 use crate::{App, Change, Engine, Options, Request};
 
 #[test]
-fn a_held_partition_has_everything_in_the_store_also_while_the_flusher_begins() {
+fn a_held_partition_is_completely_flushed_even_if_a_flush_starts_at_the_same_time() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     runtime.block_on(async {
         let env = Env::real();

@@ -1,6 +1,6 @@
-//! Following a log: what is there, then what comes.
+//! Follows a log: reads its events, and waits for more at its end.
 //!
-//! There is no queue per follower: one that is behind reads from the log at its own pace, and is woken when there is more.
+//! A follower has no queue. It reads from the log at its own pace, and is woken when there are more events.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::error::SubmitError;
 use crate::partition::RunningPartition;
 use crate::read::{Placed, decode_events};
 
-/// Who waits for events of which workspace: as many entries as workspaces that are followed.
+/// The workspaces that are followed, each with a channel that wakes its followers.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers(Mutex<HashMap<WorkspaceId, watch::Sender<()>>>);
 
@@ -29,17 +29,17 @@ impl Watchers {
         self.lock().entry(workspace).or_insert_with(|| watch::Sender::new(())).subscribe()
     }
 
-    /// Ends a watch. Forgets a workspace that is not followed any more.
+    /// Ends a watch, and removes a workspace that is no longer followed.
     fn leave(&self, workspace: WorkspaceId, watch: watch::Receiver<()>) {
         let mut watchers = self.lock();
-        // Under the lock: of two that leave at once, the second one is the last.
+        // Dropped while the lock is held: of two watches that end together, the second one finds no other receiver.
         drop(watch);
         if watchers.get(&workspace).is_some_and(|sender| sender.receiver_count() == 0) {
             watchers.remove(&workspace);
         }
     }
 
-    /// Wakes those who follow one of these workspaces.
+    /// Wakes the followers of these workspaces.
     pub(crate) fn wake(&self, workspaces: impl Iterator<Item = WorkspaceId>) {
         let watchers = self.lock();
         if watchers.is_empty() {
@@ -52,12 +52,12 @@ impl Watchers {
         }
     }
 
-    /// Ends it for everybody.
+    /// Ends all followers: their next wait returns an error.
     pub(crate) fn close(&self) {
         self.lock().clear();
     }
 
-    /// Wakes everybody: a recovery may have found events of any workspace.
+    /// Wakes all followers: a recovery may have found events of any workspace.
     pub(crate) fn wake_all(&self) {
         for sender in self.lock().values() {
             sender.send_replace(());
@@ -79,11 +79,11 @@ impl PartitionFollower {
         self.follower.offset()
     }
 
-    /// The next events, at least one and at most `limit`; waits where the log ends. Cancel-safe.
+    /// The next events, at least one and at most `limit`. Waits at the end of the log. Cancel-safe.
     ///
     /// # Errors
     ///
-    /// [`SubmitError`]; call it again to go on from the same place.
+    /// [`SubmitError`]. The offset has not changed: call it again to continue from there.
     pub async fn next(&mut self, limit: usize) -> Result<Vec<Placed>, SubmitError> {
         let entries = self.follower.next(ReadLimit::entries(limit)).await?;
         decode_events(self.partition, &entries)
@@ -108,20 +108,21 @@ impl WorkspaceFollower {
         self.offset
     }
 
-    /// The next events, at least one and at most `limit`; waits where the log ends. Cancel-safe.
+    /// The next events, at least one and at most `limit`. Waits at the end of the log. Cancel-safe.
     ///
     /// # Errors
     ///
-    /// [`SubmitError`]; call it again to go on from the same place.
+    /// [`SubmitError`]. The offset has not changed: call it again to continue from there.
     pub async fn next(&mut self, limit: usize) -> Result<Vec<Placed>, SubmitError> {
         loop {
-            // In front of the read, so that nothing that comes meanwhile is missed.
+            // Before the read, so that an event that is appended during the read is not missed.
             self.changes.mark_unchanged();
             let events =
                 self.engine.events(&self.application, self.workspace, self.offset, limit.max(1)).await;
             let events = match events {
                 Err(SubmitError::Busy(Busy::Recovering)) => {
-                    // The end of the partition's recovery wakes it, the end of the registry's does not.
+                    // The end of the partition's recovery wakes the follower. The end of the registry's does not: hence the
+                    // timeout.
                     let retry = self.shared.options.retry;
                     if let Ok(Err(_)) = self.shared.env.timeout(retry, self.changes.changed()).await {
                         return Err(SubmitError::Closed);
@@ -168,7 +169,8 @@ impl Engine {
         Ok(PartitionFollower { follower: self.log().follow(partition, from), partition })
     }
 
-    /// Follows the log of a workspace from an offset. Those who follow idle workspaces cost nothing while others are busy.
+    /// Follows the log of a workspace from an offset. A follower of an idle workspace costs nothing while other workspaces
+    /// have events.
     ///
     /// # Errors
     ///

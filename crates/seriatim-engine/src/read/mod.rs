@@ -1,4 +1,4 @@
-//! Reading: events, records, views and sequences.
+//! Reads events, records, views and sequences.
 
 pub(crate) mod follow;
 
@@ -24,22 +24,22 @@ use crate::partition::PartitionHandle;
 /// An event, with its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placed {
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
-    /// What it says.
+    /// Its content.
     pub event: Event,
 }
 
-/// What an id leads to.
+/// What an id refers to.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Found {
-    /// A C or W document, or a child record of one, as it is.
+    /// A C or W document, or a child record of one, in its current state.
     Record(Record),
-    /// An O document, or a child of one: it stands in its event.
+    /// An O document, or a child record of one. It is stored in its event.
     InEvent {
         /// The row.
         row: Row,
-        /// Where the event stands.
+        /// The place of the event.
         place: Place,
     },
 }
@@ -51,17 +51,17 @@ pub struct SequenceState {
     pub id: SequenceId,
     /// Its name.
     pub name: Box<str>,
-    /// The number that comes next; `None` if there is none.
+    /// The number that is drawn next; `None` if the sequence is used up.
     pub next: Option<Number>,
     /// The first number that it gives.
     pub first: Number,
     /// The last number that it gives.
     pub last: Number,
-    /// How many are left.
+    /// How many numbers are left.
     pub remaining: u64,
 }
 
-/// A stored value of a partition that cannot be read.
+/// The error for a stored value of a partition that cannot be read.
 fn bad(keys: WorkspaceKeys, clustering: &[u8], problem: BadBytes) -> SubmitError {
     SubmitError::Apply(ApplyError::Bad { key: StoreKey::new(&keys.storage(), clustering), problem })
 }
@@ -79,11 +79,11 @@ pub(crate) fn decode_events(partition: Partition, entries: &ReadEntries) -> Resu
 }
 
 impl Engine {
-    /// Events of a partition from an offset on, up to the limit; none at the end of the log.
+    /// Up to `limit` events of a partition, from an offset on. Empty at the end of the log.
     ///
     /// # Errors
     ///
-    /// [`SubmitError`].
+    /// [`SubmitError`] if something is unknown, or if it cannot be read.
     pub async fn partition_events(
         &self,
         application: &str,
@@ -111,11 +111,11 @@ impl Engine {
         decode_events(partition, &read)
     }
 
-    /// Events of a workspace from an offset on, up to the limit; none at the end.
+    /// Up to `limit` events of a workspace, from an offset on. Empty at the end of its log.
     ///
     /// # Errors
     ///
-    /// [`SubmitError`].
+    /// [`SubmitError`] if something is unknown, or if it cannot be read.
     pub async fn events(
         &self,
         application: &str,
@@ -130,7 +130,7 @@ impl Engine {
         let mut events = Vec::with_capacity(offsets.len());
         let mut place = 0;
         while let Some(&first) = offsets.get(place) {
-            // Events that stand together in the log are read together.
+            // Events with consecutive offsets in the log are read together.
             let together = offsets[place..]
                 .iter()
                 .zip(first.get()..)
@@ -139,7 +139,7 @@ impl Engine {
             let read = self.read_log(partition, first, together).await?;
             if read.is_empty() {
                 let reason = format!(
-                    "workspace {workspace} leads to event {first} of partition {partition}, which is not there"
+                    "the log of workspace {workspace} refers to event {first} of partition {partition}, which does not exist"
                 );
                 return Err(LogError::Corrupt(reason).into());
             }
@@ -149,7 +149,7 @@ impl Engine {
         Ok(events)
     }
 
-    /// Where events of a workspace stand in the partition log.
+    /// The offsets of a workspace's events in the partition log.
     pub(crate) async fn event_offsets(
         &self,
         running: &Running,
@@ -165,11 +165,11 @@ impl Engine {
         pairs.into_iter().map(read).collect()
     }
 
-    /// What an id leads to.
+    /// The record with an id; `None` if there is none.
     ///
     /// # Errors
     ///
-    /// [`SubmitError`].
+    /// [`SubmitError`] if something is unknown, or if it cannot be read.
     pub async fn record(
         &self,
         application: &str,
@@ -199,7 +199,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`SubmitError`].
+    /// [`SubmitError`] if something is unknown, or if it cannot be read.
     pub async fn records(
         &self,
         application: &str,
@@ -225,11 +225,11 @@ impl Engine {
     }
 
     /// Up to `limit` C records of a workspace, after an id, ascending: documents, singletons and child records of all
-    /// types, retired ones included. A caller who asks again after the last id misses none that is created meanwhile.
+    /// types, retired ones included. A caller that continues after the last id misses no record that is created meanwhile.
     ///
     /// # Errors
     ///
-    /// [`SubmitError`].
+    /// [`SubmitError`] if something is unknown, or if it cannot be read.
     pub async fn c_records(
         &self,
         application: &str,
@@ -238,8 +238,8 @@ impl Engine {
         limit: usize,
     ) -> Result<Vec<Record>, SubmitError> {
         let running = self.running(application)?;
-        // The store is read page by page. An id that is drawn meanwhile could be on a later page, and a lower one be missed on
-        // an earlier page: neither is told.
+        // The store is read page by page. A record that is created meanwhile could be found on a later page, while one with a
+        // lower id was missed on an earlier page. So no record that is created after this line is returned.
         let sequences = self.sequence_states(running, workspace).await?;
         let next_of = |document: TypeId| {
             let sequence = running.schema.document(document).map(|document| document.record_sequence);
@@ -254,7 +254,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`SubmitError`].
+    /// [`SubmitError`] if something is unknown, or if it cannot be read.
     pub async fn view(
         &self,
         application: &str,
@@ -277,7 +277,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`SubmitError`].
+    /// [`SubmitError`] if something is unknown, or if it cannot be read.
     pub async fn sequences(
         &self,
         application: &str,
@@ -300,15 +300,15 @@ impl Engine {
         let states = sequences.map(|kind| kind.sequences()).unwrap_or_default().iter().map(|sequence| {
             let id = sequence.id();
             let schema = running.schema.sequence(id);
-            let stands = numbers.next(sequences, id).unwrap_or_else(|| sequence.first());
-            let next = sequence.number_at(stands);
+            let position = numbers.next(sequences, id).unwrap_or_else(|| sequence.first());
+            let next = sequence.number_at(position);
             SequenceState {
                 id,
                 name: schema.map_or_else(|| id.to_string().into(), |schema| schema.name.clone()),
                 next,
                 first: sequence.first(),
                 last: sequence.ranges().last().map_or(sequence.first(), |range| range.last),
-                remaining: sequence.remaining(stands),
+                remaining: sequence.remaining(position),
             }
         });
         Ok(states.collect())
@@ -355,7 +355,7 @@ fn key_after(clustering: &[u8]) -> Bytes {
     [clustering, &[0]].concat().into()
 }
 
-/// Records of a page that is read where not all of them are wanted.
+/// The smallest page, if not all of its records are wanted.
 const PAGE_RECORDS_MIN: usize = 32;
 
 /// Up to `limit` records of a range that are wanted, ascending.

@@ -25,7 +25,7 @@ pub const INVOICE: SequenceId = SequenceId::new(20);
 pub const TICKET: SequenceId = SequenceId::new(21);
 pub const PARTITION: Partition = Partition::new(1, 0);
 /// Longer than anything here takes, and not so long that a failing test seems to hang.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Record ids, an invoice number from 1, and a ticket number in two short ranges.
 pub fn definition() -> Definition {
@@ -116,7 +116,7 @@ impl Desk {
     /// Opens a sequencer, and waits until it has recovered.
     pub async fn open_ready(&self) -> Sequencer {
         let mut sequencer = self.open().await;
-        sequencer.wait(PATIENCE).await.unwrap();
+        sequencer.wait(TIMEOUT).await.unwrap();
         sequencer
     }
 
@@ -140,7 +140,7 @@ impl Desk {
 
     /// The same, after waiting for room.
     pub async fn invoice_when_ready(&self, sequencer: &mut Sequencer, id: WorkspaceId) -> u64 {
-        sequencer.wait(PATIENCE).await.unwrap();
+        sequencer.wait(TIMEOUT).await.unwrap();
         self.invoice(sequencer, id).await
     }
 

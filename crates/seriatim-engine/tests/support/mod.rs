@@ -115,7 +115,7 @@ fn misbehave(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     match args["how"].as_str() {
         Some("panic") => panic!("as it was told"),
         Some("panic late") => {
-            context.create("Customer", None, &fields(json!({"name": "nobody"})))?;
+            context.create("Customer", None, &fields(json!({"name": "unknown"})))?;
             panic!("after it has drawn");
         }
         Some("refuse") => Err(CommandError::Conflict("not today".to_owned())),

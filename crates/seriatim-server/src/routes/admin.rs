@@ -83,7 +83,7 @@ pub fn doctor_report(report: &Report) -> DoctorReport {
     });
     DoctorReport {
         clean: report.is_clean(),
-        repaired: report.is_mended(),
+        repaired: report.is_repaired(),
         partitions: report.checked.partitions,
         events: report.checked.events,
         values: report.checked.values(),

@@ -129,7 +129,7 @@ async fn routes_of_series_and_blocks_name_what_is_wrong() {
             Some(json!({"block_size": 0})),
             400,
             "invalid",
-            "\"block_size\" has to be from 1 to 4294967296, not 0",
+            "\"block_size\" must be from 1 to 4294967296, not 0",
         ),
         (
             "POST",

@@ -22,7 +22,7 @@ async fn after_the_first_token_every_request_needs_one() {
     let server = Server::start().await;
     assert_eq!(server.get("/v1/apps").await.status, 200, "no token is needed while there is none");
     let refused = server.post("/v1/tokens", &json!({"scopes": ["shop:write"]})).await;
-    let text = "the first token needs the scope *:admin: without one, nobody could make or revoke another";
+    let text = "the first token needs the scope *:admin: without it no token could be created or revoked";
     refused.is_problem(400, "invalid", text);
     let (id, admin) = create(&server, &[], &["*:admin"]).await;
     for (method, path) in [

@@ -1,4 +1,4 @@
-//! Named block sequences: unique rising numbers that cost almost nothing and may have gaps.
+//! The handle through which callers use named block sequences.
 
 use std::sync::Arc;
 
@@ -14,7 +14,10 @@ use crate::engine::Engine;
 use crate::error::{RequestError, SubmitError};
 use crate::limits::{ALLOCATE_MAX, BLOCK_SIZE_MAX};
 
-/// Block sequences by name.
+/// Block sequences by name: unique numbers that ascend and may have gaps.
+///
+/// Most allocations write nothing, because numbers are reserved in blocks. A crash wastes the unused numbers of a block; no
+/// number is given out twice.
 #[derive(Debug, Clone, Copy)]
 pub struct Blocks<'a> {
     engine: &'a Engine,
@@ -23,27 +26,27 @@ pub struct Blocks<'a> {
 /// Numbers that were allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allocated {
-    /// The first of them.
+    /// The first number.
     pub first: u64,
-    /// How many, in a row.
+    /// How many consecutive numbers.
     pub count: u64,
 }
 
-/// How a block sequence stands.
+/// The state of a block sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlocksState {
     /// Its name.
     pub name: String,
-    /// Where it began.
+    /// Its first number.
     pub first: u64,
-    /// How many numbers are reserved at once.
+    /// How many numbers are reserved together.
     pub block_size: u64,
-    /// The number that is likely to come next.
+    /// The number that is probably allocated next.
     pub next: u64,
     /// Every number before this one is reserved.
     pub reserved: u64,
-    /// Numbers that nobody will get, at most: what crashes have left, and the ends of blocks that requests did not fit into
-    /// since it was opened last.
+    /// The largest possible number of wasted numbers, which are never given out: the unused numbers of crashes, and the ends
+    /// of blocks that were too short for a request since the sequence was last opened.
     pub wasted: u64,
 }
 
@@ -58,8 +61,9 @@ impl Engine {
 fn check(name: &str) -> Result<(), RequestError> {
     check_name("block sequence", name)?;
     if name.starts_with(OWN_NAMES) {
-        let text =
-            format!("names that begin with {OWN_NAMES} are the engine's own: choose another than {name}");
+        let text = format!(
+            "names that begin with {OWN_NAMES} are reserved for the engine: choose another name than {name}"
+        );
         return Err(RequestError::Refused(text));
     }
     Ok(())
@@ -74,30 +78,31 @@ fn check_count(count: u64) -> Result<(), AllocateError> {
 }
 
 impl Blocks<'_> {
-    /// Creates a block sequence, and says whether it is new. The same again is fine.
+    /// Creates a block sequence, and returns whether it is new. Does nothing if it exists with the same settings.
     ///
     /// # Errors
     ///
-    /// [`SubmitError::Conflict`] if it has other settings.
+    /// [`SubmitError::Conflict`] if it has other settings. It does not change.
     pub async fn put(&self, name: &str, first: u64, block_size: u64) -> Result<bool, SubmitError> {
         check(name)?;
         if first >= Number::LAST_IN_JSON.get() {
-            let text = format!("\"first\" has to be below {}", Number::LAST_IN_JSON);
+            let text = format!("\"first\" must be below {}", Number::LAST_IN_JSON);
             return Err(RequestError::Refused(text).into());
         }
         if !(1..=BLOCK_SIZE_MAX).contains(&block_size) {
-            let text = format!("\"block_size\" has to be from 1 to {BLOCK_SIZE_MAX}, not {block_size}");
+            let text = format!("\"block_size\" must be from 1 to {BLOCK_SIZE_MAX}, not {block_size}");
             return Err(RequestError::Refused(text).into());
         }
         self.engine.registry().define_blocks(name, first, block_size).await
     }
 
-    /// Allocates numbers, in a row. They are never given to anybody else, whatever crashes; there may be gaps before them.
+    /// Allocates consecutive numbers. They are never given to another caller, also after a crash. There may be a gap before
+    /// them.
     ///
     /// # Errors
     ///
-    /// [`SubmitError::NotFound`] if there is no such block sequence; [`SubmitError::Allocate`] if none or more than
-    /// [`ALLOCATE_MAX`] numbers are asked for, or so many are not left.
+    /// [`SubmitError::NotFound`] if there is no such block sequence; [`SubmitError::Allocate`] if `count` is 0 or more than
+    /// [`ALLOCATE_MAX`], or if fewer numbers are left. Numbers of a failed call may be wasted.
     pub async fn allocate(&self, name: &str, count: u64) -> Result<Allocated, SubmitError> {
         self.check_open(name)?;
         check_count(count)?;
@@ -109,9 +114,8 @@ impl Blocks<'_> {
         }
     }
 
-    /// As [`Blocks::allocate`], under an idempotency key: the same key again gives the same numbers again. Each time an event
-    /// is written, and the numbers come from behind everything that is reserved, so that later ones without a key may be
-    /// smaller.
+    /// As [`Blocks::allocate`], with an idempotency key: the same key again returns the same numbers. Each new key writes an
+    /// event. Its numbers follow everything that is reserved, so a later allocation without a key may return lower numbers.
     ///
     /// # Errors
     ///
@@ -153,7 +157,7 @@ impl Blocks<'_> {
         let env = self.engine.env().clone();
         let (first, size) = (row.first, row.block_size);
         let store = RegistryBlocks::new(env.clone(), self.engine.sys().clone(), name, Number::new(first));
-        // One name for all of them in metrics: users choose the others.
+        // One name for all of them in metrics, because users choose the names of the sequences.
         let options = BlockOptions {
             name: "named".to_owned(),
             size: BlockSize::Fixed(size),
@@ -175,7 +179,7 @@ impl Blocks<'_> {
         row.ok_or_else(|| SubmitError::NotFound(format!("block sequence {name} does not exist")))
     }
 
-    /// How a block sequence stands.
+    /// The state of a block sequence.
     ///
     /// # Errors
     ///
@@ -190,7 +194,7 @@ impl Blocks<'_> {
         let allocator = self.engine.open_allocators().peek(name);
         let counts = allocator.as_ref().map(|allocator| allocator.counts()).unwrap_or_default();
         let reserved = row.next;
-        // An allocator that has reserved nothing yet does not know what was skipped or given back since.
+        // An allocator that has reserved nothing yet does not know which numbers were skipped or given back before it.
         let peeked = allocator.filter(|_| counts.blocks > 0).map(|allocator| allocator.peek_next().get());
         BlocksState {
             name: name.to_owned(),
@@ -202,15 +206,15 @@ impl Blocks<'_> {
         }
     }
 
-    /// Up to `limit` block sequences behind a name, ascending by name.
+    /// Up to `limit` block sequences after a name, ascending by name.
     ///
     /// # Errors
     ///
-    /// [`SubmitError`].
+    /// [`SubmitError`] if they cannot be read.
     pub async fn list(&self, after: Option<&str>, limit: usize) -> Result<Vec<BlocksState>, SubmitError> {
         let mut states = Vec::new();
         let mut after = after.map(str::to_owned);
-        // The engine's own take place without being shown.
+        // A page may contain block sequences of the engine, which are not returned.
         while states.len() < limit {
             let key = after.as_deref().map(|after| [KeyPart::from(after)]);
             let key = key.as_ref().map(|key| &key[..]);

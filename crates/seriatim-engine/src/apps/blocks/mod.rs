@@ -1,4 +1,4 @@
-//! Named block sequences. Their commands and rows are of the registry.
+//! Named block sequences. Their commands and rows belong to the registry.
 
 pub(crate) mod handle;
 pub(crate) mod open_allocators;

@@ -1,4 +1,4 @@
-//! The allocators of named block sequences that are open.
+//! The open allocators of named block sequences.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,21 +11,22 @@ use seriatim_types::sync::{Mutex, MutexGuard};
 use crate::engine::options::Options;
 use crate::error::SubmitError;
 
-/// The allocators that are open, least recently used out first.
+/// The open allocators. If there are too many, the least recently used one is closed.
 #[derive(Debug)]
 pub(crate) struct OpenAllocators {
     env: Env,
     max: usize,
     /// How long closing waits for storage.
-    patience: Duration,
+    close_timeout: Duration,
     open: Mutex<Allocators>,
-    /// Whoever opens or closes one: no allocator is opened while another of its name gives back what it holds.
+    /// Held while an allocator is opened or closed, so that no allocator is opened while another one of the same name gives
+    /// back its unused numbers.
     pub(super) turn: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct Allocators {
-    /// With the time of the last use.
+    /// Each with the value of `uses` at its last use.
     by_name: HashMap<String, (Arc<BlockAllocator>, u64)>,
     uses: u64,
     closed: bool,
@@ -36,7 +37,7 @@ impl OpenAllocators {
         Self {
             env,
             max: options.open_blocks.max(1),
-            patience: options.close_patience,
+            close_timeout: options.close_patience,
             open: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
         }
@@ -65,12 +66,12 @@ impl OpenAllocators {
         self.lock().by_name.get(name).map(|(allocator, _)| allocator.clone())
     }
 
-    /// Takes out those that were used longest ago, until there is room for another. Those in use stay: they exceed the
-    /// bound by at most as many as there are callers.
+    /// Removes the least recently used allocators, until there is room for another one. Allocators in use are not removed, so
+    /// the limit can be exceeded by the number of callers.
     pub(super) fn evict(&self) -> Vec<(String, Arc<BlockAllocator>)> {
         let mut open = self.lock();
         let excess = (open.by_name.len() + 1).saturating_sub(self.max);
-        // Whoever uses one got it under this lock, and holds it.
+        // A caller gets an allocator under this lock and holds a reference while it uses it.
         let idle = open.by_name.iter().filter(|(_, (allocator, _))| Arc::strong_count(allocator) == 1);
         let mut idle: Vec<(u64, String)> = idle.map(|(name, (_, used))| (*used, name.clone())).collect();
         idle.sort_unstable();
@@ -90,7 +91,7 @@ impl OpenAllocators {
         Ok(())
     }
 
-    /// Closes the allocator of a name, if it is open: the next use begins with what the registry says then.
+    /// Closes the allocator of a name, if it is open. The next use reads the registry again.
     pub(crate) async fn forget(&self, name: &str) {
         let _turn = self.turn.lock().await;
         let found = self.lock().by_name.remove(name);
@@ -99,7 +100,7 @@ impl OpenAllocators {
         }
     }
 
-    /// Closes all of them at once, so that what they give back is written together. Waits for storage no longer than told.
+    /// Closes all of them together, so that what they give back is written together. Waits at most `close_timeout` for storage.
     pub(crate) async fn close(&self) {
         self.lock().closed = true;
         let all = async {
@@ -109,18 +110,20 @@ impl OpenAllocators {
                 .into_iter()
                 .map(|(name, (allocator, _))| self.env.spawn(async move { close(&name, &allocator).await }));
             for task in closing.collect::<Vec<_>>() {
-                // A task that has failed has given nothing back: the numbers are wasted.
+                // A task that failed has given nothing back: its unused numbers are wasted.
                 let _ = task.await;
             }
         };
-        if self.env.timeout(self.patience, all).await.is_err() {
-            tracing::warn!("storage does not answer; block sequences are closed without it");
+        if self.env.timeout(self.close_timeout, all).await.is_err() {
+            tracing::warn!(
+                "storage does not answer: unused numbers of block sequences are not given back and are wasted"
+            );
         }
     }
 }
 
 pub(super) async fn close(name: &str, allocator: &BlockAllocator) {
     if let Err(error) = allocator.close().await {
-        tracing::warn!(name, %error, "the rest of a block was not given back");
+        tracing::warn!(name, %error, "unused numbers of a block sequence were not given back: they are wasted");
     }
 }

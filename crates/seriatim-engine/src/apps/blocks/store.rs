@@ -1,4 +1,4 @@
-//! Blocks whose reservations are events of `sys`.
+//! A block store whose reservations are events of `sys`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ pub(crate) struct RegistryBlocks {
     sys: Arc<Running>,
     name: String,
     first: Number,
-    /// A reservation whose answer was lost: sent again, under its key, before any other.
+    /// A reservation without an answer. It is sent again with the same key before any other.
     unsettled: Mutex<Option<Request>>,
-    /// Whether nothing has been reserved here yet.
+    /// Whether this value has reserved nothing yet.
     opening: AtomicBool,
 }
 
@@ -61,7 +61,7 @@ impl RegistryBlocks {
         }
     }
 
-    /// Fewer numbers are left than were asked for.
+    /// The error for a demand that is larger than what is left.
     async fn exhausted(&self, min: u64) -> BlockStoreError {
         match (Registry { sys: &self.sys }).blocks(&self.name).await {
             Ok(Some(row)) => {
@@ -95,7 +95,7 @@ impl BlockStore for RegistryBlocks {
             if row.next <= self.first.get() {
                 return Ok(None);
             }
-            // All of the last block was given back: what is in front of it is taken.
+            // All of the last block was given back: the number before it is the last one that is reserved.
             return Ok(Some(LastBlock { block: self.block(row.next - 1, 1)?, unused: 0 }));
         }
         Ok(Some(LastBlock { block: self.block(row.base, row.size)?, unused: row.unused }))
@@ -106,7 +106,7 @@ impl BlockStore for RegistryBlocks {
             let key = format!("{:016x}{:016x}", self.env.random(), self.env.random());
             Registry::reserving(&self.name, demand, self.opening.load(Ordering::Relaxed), key)
         });
-        // Remembered before it is sent: a future that is dropped is in doubt too.
+        // Kept before it is sent: if this future is dropped, the reservation is in doubt too.
         self.set_unsettled(Some(request.clone()));
         let answer = Registry { sys: &self.sys }.submit(&request).await;
         match answer {
@@ -115,7 +115,8 @@ impl BlockStore for RegistryBlocks {
                 self.opening.store(false, Ordering::Relaxed);
                 let reserved: Reserved = answer.result_as().map_err(|error| self.error(&error))?;
                 let block = self.block(reserved.base, reserved.size)?;
-                // What an earlier call asked for may be too little for this one: it is wasted, and the next one is asked.
+                // A repeated reservation of an earlier call may be too small for this call. Its block is wasted, and another
+                // one is reserved.
                 if block.size() < demand.min { Box::pin(self.reserve(demand)).await } else { Ok(block) }
             }
             Err(error) => {

@@ -1,4 +1,4 @@
-//! Asking the registry, and telling it.
+//! Reads the registry, and submits its commands.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ use crate::error::SubmitError;
 use crate::limits::APPLICATIONS_MAX;
 use crate::operate::fence::{FenceState, Opened};
 
-/// What the registry knows of a workspace.
+/// A workspace, as the registry describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workspace {
     /// Its id.
@@ -37,23 +37,23 @@ pub struct Workspace {
     pub name: Option<String>,
 }
 
-/// A workspace to be registered.
+/// A workspace to register.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Registration<'a> {
     pub(crate) application: ApplicationId,
     pub(crate) kind: WorkspaceKind,
-    /// Where the name is looked for: the application's own.
+    /// The scope of the name: the name of its application.
     pub(crate) scope: &'a str,
     pub(crate) name: Option<&'a str>,
     /// The id that it gets if it is new.
     pub(crate) candidate: WorkspaceId,
-    /// Whether a fence is just being opened.
+    /// Whether it is part of unfencing, and allowed while everything is fenced.
     pub(crate) unfencing: bool,
     /// A user's idempotency key.
     pub(crate) key: Option<&'a str>,
 }
 
-/// Asks the registry.
+/// A handle of the registry.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Registry<'a> {
     pub(crate) sys: &'a Running,
@@ -64,8 +64,8 @@ impl Registry<'_> {
         self.sys.submit(WORKSPACE, self.kind()?, Cow::Borrowed(request)).await
     }
 
-    /// Submits under a user's idempotency key. All of them end up in one workspace, so `what` tells the same key for one thing
-    /// from that for another; `identity` is what the user has asked for.
+    /// Submits with a user's idempotency key. All these keys are used in the one workspace of the registry, so `what` separates
+    /// the keys of different kinds of request. `identity` identifies the contents of the user's request.
     pub(crate) async fn submit_once(
         &self,
         request: Request,
@@ -106,7 +106,7 @@ impl Registry<'_> {
         self.row(BLOCKS_VIEW, &[name.into()]).await
     }
 
-    /// Up to `limit` rows of a view whose keys begin with `prefix`, behind a key, ascending: the last part of the key, and
+    /// Up to `limit` rows of a view whose keys begin with `prefix`, after a key, ascending: the last part of the key, and
     /// the row.
     pub(crate) async fn rows<T: DeserializeOwned>(
         &self,
@@ -132,7 +132,7 @@ impl Registry<'_> {
         Ok(rows)
     }
 
-    /// Up to `limit` names of a scope behind a name, ascending, with the workspaces that they lead to.
+    /// Up to `limit` names of a scope, after a name, ascending, with their workspaces.
     pub(crate) async fn names(
         &self,
         scope: &str,
@@ -144,7 +144,7 @@ impl Registry<'_> {
         let read = |(part, row): (KeyPart, NameRow)| match part {
             KeyPart::Text(name) => Ok((name, WorkspaceId::new(row.id))),
             KeyPart::Integer(_) => {
-                Err(BadRow::new("names", &[scope.into(), part], "a name is a text").into())
+                Err(BadRow::new("names", &[scope.into(), part], "the name in its key is not a text").into())
             }
         };
         rows.into_iter().map(read).collect()
@@ -163,7 +163,7 @@ impl Registry<'_> {
         Ok(rows.into_iter().map(|(_, row)| row.accepted).collect())
     }
 
-    /// Has a definition accepted: nothing happens if it was before.
+    /// Accepts a definition. Does nothing if the same definition is accepted already.
     pub(crate) async fn accept(
         &self,
         definition: &Application,
@@ -179,13 +179,14 @@ impl Registry<'_> {
         self.submit(&Request::typed(ACCEPT, &args)).await?.result_as()
     }
 
-    /// The workspace that a name leads to.
+    /// The workspace with a name.
     pub(crate) async fn named(&self, scope: &str, name: &str) -> Result<Option<WorkspaceId>, SubmitError> {
         let row: Option<NameRow> = self.row("names", &[scope.into(), name.into()]).await?;
         Ok(row.map(|row| WorkspaceId::new(row.id)))
     }
 
-    /// Registers a workspace; the id that the name or the key has, if somebody was faster.
+    /// Registers a workspace, and returns its id and whether it is new. If another caller has used the name or the key, the id
+    /// of that workspace.
     pub(crate) async fn register(
         &self,
         registration: Registration<'_>,
@@ -202,7 +203,7 @@ impl Registry<'_> {
         let request = Request::typed(REGISTER, &args);
         let answer = match key {
             None => self.submit(&request).await?,
-            // The candidate is another one each time.
+            // The candidate differs with each attempt, so it is not part of the identity.
             Some(key) => {
                 let identity = json!([kind.get(), name]);
                 self.submit_once(request, key, &format!("workspaces of {scope}"), &identity).await?
@@ -223,7 +224,7 @@ impl Registry<'_> {
         Ok(row.map(|row| describe(id, row)))
     }
 
-    /// Up to `limit` workspaces of an application behind an id, ascending.
+    /// Up to `limit` workspaces of an application, after an id, ascending.
     pub(crate) async fn workspaces(
         &self,
         application: ApplicationId,
@@ -235,13 +236,13 @@ impl Registry<'_> {
         let rows = self.rows("workspaces", &prefix, after.as_ref().map(|key| &key[..]), limit).await?;
         let read = |(part, row): (KeyPart, WorkspaceRow)| {
             let id = if let KeyPart::Integer(id) = part { u64::try_from(id).ok() } else { None };
-            let bad = || BadRow::new("workspaces", &[part], "an id is a whole number");
+            let bad = || BadRow::new("workspaces", &[part], "the id in its key is not a whole number");
             Ok(describe(WorkspaceId::new(id.ok_or_else(bad)?), row))
         };
         rows.into_iter().map(read).collect()
     }
 
-    /// Creates a block sequence; the same again is fine.
+    /// Creates a block sequence, and returns whether it is new. Does nothing if it exists with the same settings.
     pub(crate) async fn define_blocks(
         &self,
         name: &str,
@@ -258,14 +259,15 @@ impl Registry<'_> {
         Ok(answer.result_as::<Defined>()?.created)
     }
 
-    /// The request that reserves a block; `opening` if it is the first of whoever asks.
+    /// The request that reserves a block. `opening`: it is the first request of its allocator.
     pub(crate) fn reserving(name: &str, demand: Demand, opening: bool, key: String) -> Request {
         let Demand { min, want, unused } = demand;
         let args = ReserveArgs { name: name.to_owned(), min, want, unused, opening, taken: false };
         Request::typed(RESERVE, &args).idempotency_key(key)
     }
 
-    /// Takes numbers of a block sequence from behind everything that is reserved, under a user's key: the first of them.
+    /// Takes numbers of a block sequence, after everything that is reserved, with a user's idempotency key. Returns the first
+    /// of them.
     pub(crate) async fn take(&self, name: &str, count: u64, key: &str) -> Result<u64, SubmitError> {
         let (min, want) = (count, count);
         let args = ReserveArgs { name: name.to_owned(), min, want, unused: 0, opening: false, taken: true };
@@ -274,7 +276,7 @@ impl Registry<'_> {
         Ok(answer.result_as::<Reserved>()?.base)
     }
 
-    /// Makes a block sequence go on from a later number.
+    /// Makes a block sequence continue from a later number.
     pub(crate) async fn raise_blocks(&self, name: &str, next: u64, reason: &str) -> Result<(), SubmitError> {
         let args = RaiseArgs { name: name.to_owned(), next, reason: reason.to_owned() };
         self.submit(&Request::typed(RAISE_BLOCKS, &args)).await.map(drop)
@@ -290,12 +292,12 @@ impl Registry<'_> {
         self.submit(&Request::typed(FENCE, &FenceArgs { tails: tails.to_vec() })).await.map(drop)
     }
 
-    /// Says what may be given out again.
+    /// Stores what may be given out again.
     pub(crate) async fn unfence(&self, opened: &Opened) -> Result<(), SubmitError> {
         self.submit(&Request::typed(UNFENCE, opened)).await.map(drop)
     }
 
-    /// The request that gives the end of a block back.
+    /// The request that gives back the end of a block.
     pub(crate) fn releasing(name: &str, base: u64, size: u64) -> Request {
         Request::typed(RELEASE, &ReleaseArgs { name: name.to_owned(), base, size })
     }
@@ -305,7 +307,7 @@ fn describe(id: WorkspaceId, WorkspaceRow { kind, name }: WorkspaceRow) -> Works
     Workspace { id, kind: WorkspaceKind::new(kind), name }
 }
 
-/// What a row says, for those who look for damage themselves.
+/// A row as a workspace; `None` if the row is damaged. For callers that report damage themselves.
 pub(crate) fn read_workspace(id: WorkspaceId, row: Json) -> Option<Workspace> {
     serde_json::from_value(row).ok().map(|row| describe(id, row))
 }

@@ -1,5 +1,5 @@
-//! `sys`, the application that the engine itself needs: applications, names, workspaces and blocks, as events like all
-//! others. It has one partition, and its one workspace has the id 1.
+//! `sys`, the application that the engine itself needs. It stores applications, names, workspaces and blocks, as events like
+//! those of other applications. It has one partition, and one workspace with the id 1.
 //!
 //! ```text
 //! view          row's key                    row
@@ -48,7 +48,7 @@ pub(crate) const KIND: &str = "registry";
 pub(crate) const WORKSPACE: WorkspaceId = WorkspaceId::new(1);
 /// Its name.
 pub(crate) const NAME: &str = "sys";
-/// Applications of users are numbered from here; those below are the engine's own.
+/// The first number of an application of a user. Lower numbers are for built-in applications.
 pub(crate) const FIRST_APPLICATION_ID: ApplicationId = ApplicationId::new(16);
 
 const ACCEPT: &str = "Accept";
@@ -60,15 +60,16 @@ const RAISE_BLOCKS: &str = "RaiseBlocks";
 const FENCE: &str = "Fenced";
 const UNFENCE: &str = "Unfenced";
 
-/// The sequence that numbers of applications come from.
+/// The sequence that numbers of applications are drawn from.
 pub(crate) const APPLICATION_NUMBER: &str = "ApplicationNumber";
-/// The block sequence that workspace ids come from. Names of the engine's own begin like this.
+/// The block sequence that workspace ids are allocated from.
 pub(crate) const WORKSPACE_IDS: &str = "sys.WorkspaceIds";
+/// The prefix of names that the engine reserves for itself.
 pub(crate) const OWN_NAMES: &str = "sys.";
 const FENCE_VIEW: &str = "fence";
 pub(crate) const BLOCKS_VIEW: &str = "blocks";
 
-/// The definition: its numeric ids follow from the order, so new things go to the end.
+/// The definition. Its numbers follow from the order, so new items are added at the end.
 fn definition() -> Result<Application, DefinitionError> {
     Application::builder(NAME)
         .partitions(1)
@@ -94,12 +95,12 @@ pub(crate) fn app() -> Result<(App, Accepted), DefinitionError> {
     let app = App::new(definition)
         .command(ACCEPT, accept)
         .command(REGISTER, Register)
-        .command(DEFINE_BLOCKS, Fenceable(define_blocks))
-        .command(RESERVE, Fenceable(reserve))
+        .command(DEFINE_BLOCKS, ReadsFence(define_blocks))
+        .command(RESERVE, ReadsFence(reserve))
         .command(RELEASE, release)
-        .command(RAISE_BLOCKS, Fenceable(raise_blocks))
+        .command(RAISE_BLOCKS, ReadsFence(raise_blocks))
         .command(FENCE, fence)
-        .command(UNFENCE, Fenceable(unfence))
+        .command(UNFENCE, ReadsFence(unfence))
         .projector(projector("applications", project_applications))
         .projector(projector("names", project_names))
         .projector(projector("workspaces", project_workspaces))
@@ -108,10 +109,10 @@ pub(crate) fn app() -> Result<(App, Accepted), DefinitionError> {
     Ok((tokens::add_to(app), accepted))
 }
 
-/// A command that looks at the fence each time.
-struct Fenceable(fn(&mut Context<'_, '_>) -> Result<Json, CommandError>);
+/// A command that always reads the fence.
+struct ReadsFence(fn(&mut Context<'_, '_>) -> Result<Json, CommandError>);
 
-impl Command for Fenceable {
+impl Command for ReadsFence {
     fn run(&self, context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
         (self.0)(context)
     }
@@ -121,7 +122,7 @@ impl Command for Fenceable {
     }
 }
 
-/// Registers a workspace. Every new workflow waits for it, so it knows what it will read.
+/// Registers a workspace. Every new workflow waits for this command, so it lists all rows that it reads.
 struct Register;
 
 impl Command for Register {
@@ -150,7 +151,7 @@ fn fence_state(context: &mut Context<'_, '_>) -> Result<FenceState, CommandError
     Ok(context.read(FENCE_VIEW, &fence_key())?.unwrap_or_default())
 }
 
-/// The row has the definition as the event has it.
+/// The row contains the definition exactly as the event does.
 fn project_applications(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), String> {
     if &*event.event.command != ACCEPT {
         return Ok(());
@@ -174,12 +175,12 @@ fn accept(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let previous = row.map(|row| row.accepted);
     let id = match (&previous, id) {
         (Some(previous), _) => previous.id(),
-        // The engine's own applications bring theirs.
+        // A built-in application has its own number.
         (None, Some(id)) => ApplicationId::new(id),
         (None, None) => application_id(context.draw(APPLICATION_NUMBER)?.get())?,
     };
     let accepted = Accepted::accept(previous.as_ref(), id, &definition);
-    // What cannot be run must not be accepted: it could not be taken back.
+    // A definition that cannot run must not be accepted, because accepting it cannot be undone.
     let accepted = accepted.and_then(|accepted| Schema::new(&accepted).map(|_| accepted));
     let accepted = accepted.map_err(|error| CommandError::Conflict(error.to_string()))?;
     answer(&accepted)
@@ -191,7 +192,7 @@ fn application_id(id: u64) -> Result<ApplicationId, CommandError> {
     Ok(ApplicationId::new(id))
 }
 
-/// Gives a workspace its kind, and its id the name that leads to it. A name that is taken keeps its id.
+/// Registers a workspace with its kind and its name. If the name is in use, the result is the id that it has.
 fn register(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let args: RegisterArgs = context.args_as()?;
     if let Some(name) = &args.name {
@@ -206,7 +207,7 @@ fn register(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     answer(&Registered { id: args.candidate, created: true })
 }
 
-/// A workspace that an event creates, if it does.
+/// The workspace that an event creates; `None` if it creates none.
 fn created(event: &Projected<'_>) -> Result<Option<(RegisterArgs, WorkspaceId)>, String> {
     if &*event.event.command != REGISTER {
         return Ok(None);
@@ -231,11 +232,11 @@ fn project_workspaces(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), 
     rows.fold_as(&key, |_| Ok(Some(WorkspaceRow { kind, name })))
 }
 
-/// Creates a block sequence with settings; the same again is fine.
+/// Creates a block sequence with settings. Does nothing if it exists with the same settings.
 fn define_blocks(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let DefineArgs { name, first, block_size: size } = context.args_as()?;
     if size == 0 {
-        return Err(CommandError::Invalid("\"block_size\" has to be at least 1".to_owned()));
+        return Err(CommandError::Invalid("\"block_size\" must be at least 1".to_owned()));
     }
     let fence = fence_state(context)?;
     match context.read::<BlocksRow>(BLOCKS_VIEW, &[name.as_str().into()])? {
@@ -270,12 +271,12 @@ fn reserve(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
             "block sequence {name} has {left} numbers left, not {min}"
         )));
     }
-    // The one that reserved before has not given anything back: it may never have handed out so many.
+    // The caller that reserved before has not given anything back, so its unused numbers are wasted.
     let wasted = if opening { row.unused } else { 0 };
     answer(&Reserved { base, size, skipped, wasted, restores: fence.restores.len() as u64 })
 }
 
-/// Takes back the end of what was reserved last, which may be more than the last block.
+/// Frees the end of what was reserved last. That may be more than the last block.
 fn release(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let ReleaseArgs { name, base, size } = context.args_as()?;
     let row: Option<BlocksRow> = context.read(BLOCKS_VIEW, &[name.as_str().into()])?;
@@ -283,12 +284,12 @@ fn release(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     answer(&Released { released: row.is_some_and(is_last) })
 }
 
-/// Makes a block sequence continue from a later number: one that may have been given out elsewhere comes before.
+/// Makes a block sequence continue from a number that is later than all that may have been given out elsewhere.
 fn raise_blocks(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let RaiseArgs { name, next: asked, .. } = context.args_as()?;
     if asked > Number::LAST_IN_JSON.get() {
         return Err(CommandError::Invalid(format!(
-            "{asked} is behind the last number of block sequence {name}"
+            "{asked} is higher than the last number of block sequence {name}: choose a lower one"
         )));
     }
     let from = blocks(context, &name)?.next;
@@ -296,13 +297,13 @@ fn raise_blocks(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     answer(&Raised { from, next: asked.max(from), restores })
 }
 
-/// This is a restored copy, or the log has lost events: nothing is given out until it is unfenced.
+/// Fences the storage, which is a restored copy or has lost events: no number is given out until it is unfenced.
 fn fence(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     context.args_as::<FenceArgs>()?;
     Ok(Json::Null)
 }
 
-/// Says what may be given out again.
+/// Stores what may be given out again.
 fn unfence(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let opened: Opened = context.args_as()?;
     let state = fence_state(context)?;

@@ -1,4 +1,4 @@
-//! A stored row that lacks a field, or has a wrong one, is an error: it is never read as 0, or as absent.
+//! A stored row that lacks a field, or has a wrong one, is an error: it is never read as 0 or as absent.
 
 use serde_json::json;
 use seriatim_env::{Env, simulate};
@@ -63,7 +63,7 @@ fn sys_key(view: &str, key: &[KeyPart]) -> StoreKey {
     row_key(PARTITION, WORKSPACE, view, key)
 }
 
-/// Waits until the registry has nothing unflushed: its rows are read from the store then.
+/// Waits until the registry has nothing unflushed, so that its rows are read from the store.
 async fn flushed(env: &Env, engine: &Engine) {
     while engine.partitions(NAME).unwrap().iter().any(|state| state.unflushed > 0) {
         env.sleep(std::time::Duration::from_millis(10)).await;
@@ -178,7 +178,7 @@ fn an_application_whose_row_lacks_the_definition_does_not_get_a_new_number() {
         let error = world.try_open().await.map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         assert!(error.to_string().contains("doctor --repair"), "{error}");
-        // As it says: the log has everything.
+        // The repair that the message names: the log has everything.
         let doctor =
             Doctor::new(world.env.clone(), world.log.clone(), world.store.clone(), []).with_accepted();
         let scratch = Store::new(MemoryStore::new());

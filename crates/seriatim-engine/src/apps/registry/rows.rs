@@ -1,4 +1,4 @@
-//! What rows and events of `sys` say, by field. A field that is missing is an error and never 0.
+//! The rows, arguments and results of `sys` as types. A missing field is an error, and is never read as 0.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
@@ -29,41 +29,41 @@ pub(crate) struct WorkspaceRow {
 pub(crate) struct BlocksRow {
     pub(crate) first: u64,
     pub(crate) block_size: u64,
-    /// Every number before this one is reserved, or was skipped.
+    /// Every number before this one is reserved or was skipped.
     pub(crate) next: u64,
-    /// The last block: where it begins, and how many numbers it has.
+    /// The first number of the last block, and the number of its numbers.
     pub(crate) base: u64,
     pub(crate) size: u64,
-    /// How many of the reserved numbers may not have been handed out.
+    /// How many of the reserved numbers may not have been given out.
     pub(crate) unused: u64,
-    #[serde(default, deserialize_with = "later")]
+    #[serde(default, deserialize_with = "zero_if_absent")]
     pub(crate) wasted: u64,
     /// How many restores it has skipped numbers for.
-    #[serde(default, deserialize_with = "later")]
+    #[serde(default, deserialize_with = "zero_if_absent")]
     pub(crate) restores: u64,
 }
 
-/// A field that the first events did not have. Those that lack it have wasted nothing, and have skipped for no restore: what 0 says.
-fn later<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+/// Reads a field that the first rows did not have. Without the field nothing was wasted, and no restore was skipped: 0.
+fn zero_if_absent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(0))
 }
 
-/// A flag that the first events did not have is written only if it is set.
+/// For a flag that the first events did not have: it is written only if it is set.
 fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// What `Accept` is asked.
+/// The argument of `Accept`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct AcceptArgs {
     pub(crate) name: String,
     pub(crate) definition: Application,
-    /// The number of an application that is built in.
+    /// The number of a built-in application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<u32>,
 }
 
-/// What the view `applications` needs of that.
+/// The part of this argument that the view `applications` needs.
 #[derive(Debug, Deserialize)]
 pub(crate) struct AcceptedName {
     pub(crate) name: String,
@@ -75,13 +75,13 @@ pub(crate) struct StoredApplication {
     pub(crate) accepted: Json,
 }
 
-/// What `Fenced` is asked.
+/// The argument of `Fenced`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct FenceArgs {
     pub(crate) tails: Vec<(u32, u16, u64)>,
 }
 
-/// What `Register` is asked.
+/// The argument of `Register`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RegisterArgs {
     pub(crate) application: u32,
@@ -93,14 +93,14 @@ pub(crate) struct RegisterArgs {
     pub(crate) unfencing: bool,
 }
 
-/// What `Register` answers.
+/// The result of `Register`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Registered {
     pub(crate) id: u64,
     pub(crate) created: bool,
 }
 
-/// What `DefineBlocks` is asked.
+/// The argument of `DefineBlocks`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct DefineArgs {
     pub(crate) name: String,
@@ -108,32 +108,32 @@ pub(crate) struct DefineArgs {
     pub(crate) block_size: u64,
 }
 
-/// What `DefineBlocks` answers.
+/// The result of `DefineBlocks`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Defined {
     pub(crate) created: bool,
-    /// How many restores there were; only of one that is new.
+    /// How many restores there were. Only in the result for a new block sequence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) restores: Option<u64>,
 }
 
-/// What `ReserveBlock` is asked.
+/// The argument of `ReserveBlock`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ReserveArgs {
     pub(crate) name: String,
     pub(crate) min: u64,
     pub(crate) want: u64,
-    /// What the caller holds of earlier blocks.
+    /// How many numbers of earlier blocks the caller has not given out.
     pub(crate) unused: u64,
-    /// Whether it is the first one of its caller.
+    /// Whether it is the first reservation of its caller.
     #[serde(default)]
     pub(crate) opening: bool,
-    /// Whether all of it is handed out at once.
+    /// Whether all of its numbers are given out at once.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) taken: bool,
 }
 
-/// What `ReserveBlock` answers.
+/// The result of `ReserveBlock`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Reserved {
     pub(crate) base: u64,
@@ -146,7 +146,7 @@ pub(crate) struct Reserved {
     pub(crate) restores: u64,
 }
 
-/// What `ReleaseBlock` is asked.
+/// The argument of `ReleaseBlock`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ReleaseArgs {
     pub(crate) name: String,
@@ -154,23 +154,23 @@ pub(crate) struct ReleaseArgs {
     pub(crate) size: u64,
 }
 
-/// What `ReleaseBlock` answers.
+/// The result of `ReleaseBlock`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Released {
     pub(crate) released: bool,
 }
 
-/// What `RaiseBlocks` is asked.
+/// The argument of `RaiseBlocks`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RaiseArgs {
     pub(crate) name: String,
     pub(crate) next: u64,
-    /// For those who read the log.
+    /// Why, for readers of the log.
     #[serde(default)]
     pub(crate) reason: String,
 }
 
-/// What `RaiseBlocks` answers.
+/// The result of `RaiseBlocks`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Raised {
     pub(crate) from: u64,
@@ -179,18 +179,18 @@ pub(crate) struct Raised {
 }
 
 impl BlocksRow {
-    /// Of a block sequence that was just created.
+    /// The row of a block sequence that was just created.
     pub(crate) fn defined(args: &DefineArgs, restores: u64) -> Self {
         let (first, block_size) = (args.first, args.block_size);
         Self { first, block_size, next: first, base: first, size: 0, unused: 0, wasted: 0, restores }
     }
 
-    /// After a reservation.
+    /// The row after a reservation.
     pub(crate) fn reserved(mut self, args: &ReserveArgs, result: &Reserved) -> Self {
         let Reserved { base, size, wasted, restores, .. } = *result;
         (self.base, self.size, self.next) = (base, size, base.saturating_add(size));
-        // What the caller held before, and all of the block: no one has got any of it yet. What is taken at once leaves
-        // things as they were for the holder of the block before.
+        // The caller's unused numbers are those it had before and the whole new block. A block that is taken at once has no
+        // unused numbers, and the count of the other caller does not change.
         if !args.taken {
             self.unused = args.unused.saturating_add(size);
         }
@@ -198,14 +198,14 @@ impl BlocksRow {
         self
     }
 
-    /// After a tail was given back.
+    /// The row after the end of a block was given back.
     pub(crate) fn released(mut self, args: &ReleaseArgs) -> Self {
         let base = self.base.min(args.base);
         (self.base, self.size, self.next, self.unused) = (base, args.base - base, args.base, 0);
         self
     }
 
-    /// After a raise.
+    /// The row after a raise.
     pub(crate) fn raised(mut self, result: &Raised) -> Self {
         (self.base, self.next, self.size, self.unused) = (result.next, result.next, 0, 0);
         self.restores = result.restores;
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_the_first_form_has_wasted_nothing_and_seen_no_restore() {
+    fn a_row_of_the_first_form_has_wasted_nothing_and_skipped_no_restore() {
         let row = json!({"first": 1, "block_size": 2, "next": 3, "base": 1, "size": 2, "unused": 2});
         let read = |row: Json| serde_json::from_value::<BlocksRow>(row).unwrap();
         let mut later = row.clone();

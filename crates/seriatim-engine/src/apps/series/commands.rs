@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! view      row's key    row
-//! settings  "settings"   { "first", "format" }; none: 1 and just the number
-//! counts    "counts"     { "voided", "raised" }; none: nothing was
+//! settings  "settings"   { "first", "format" }; none: 1 and the number alone
+//! counts    "counts"     { "voided", "raised" }; none: both are 0
 //! voids     number       { "reason", "at", "offset" }
 //! ```
 
@@ -48,8 +48,8 @@ pub(crate) fn app() -> Result<App, DefinitionError> {
         .build()?;
     let app = App::new(definition)
         .built_in(BUILT_IN)
-        .command(SETTINGS, Reading(settings))
-        .command(NEXT, Reading(next))
+        .command(SETTINGS, ReadsSettings(settings))
+        .command(NEXT, ReadsSettings(next))
         .command(VOID, void)
         .command(RAISE, raise)
         .projector(projector(SETTINGS_VIEW, project_settings))
@@ -58,10 +58,10 @@ pub(crate) fn app() -> Result<App, DefinitionError> {
     Ok(app)
 }
 
-/// A command that reads the settings each time.
-struct Reading(fn(&mut Context<'_, '_>) -> Result<Json, CommandError>);
+/// A command that always reads the settings.
+struct ReadsSettings(fn(&mut Context<'_, '_>) -> Result<Json, CommandError>);
 
-impl Command for Reading {
+impl Command for ReadsSettings {
     fn run(&self, context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
         (self.0)(context)
     }
@@ -83,7 +83,7 @@ pub(super) fn void_key(number: u64) -> [KeyPart; 1] {
     [KeyPart::Integer(number.cast_signed())]
 }
 
-/// Where a series begins, and how its numbers are written. Read from a row, which has to have both.
+/// The first number of a series, and the format of its numbers. Both are required in a row.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "SettingsRow")]
 pub(super) struct Settings {
@@ -92,7 +92,7 @@ pub(super) struct Settings {
 }
 
 impl Default for Settings {
-    /// Those of a series that was used without settings: it has no row.
+    /// The settings of a series that was first used without settings: it has no row.
     fn default() -> Self {
         Self { first: 1, format: SeriesFormat::default() }
     }
@@ -113,7 +113,7 @@ struct SettingsRow {
     format: String,
 }
 
-/// A row of the view `counts`. Without one, nothing was.
+/// A row of the view `counts`. Without a row both are 0.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct CountsRow {
     pub(super) voided: u64,
@@ -128,31 +128,31 @@ pub(super) struct VoidRow {
     pub(super) offset: u64,
 }
 
-/// What `Settings` answers.
+/// The result of `Settings`.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Settled {
+pub(super) struct SettingsResult {
     pub(super) created: bool,
     first: u64,
     format: String,
     next: u64,
 }
 
-/// What `Next` answers.
+/// The result of `Next`.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Drawn {
+pub(super) struct NextResult {
     pub(super) number: u64,
     pub(super) count: u64,
     pub(super) text: String,
 }
 
-/// What `Void` answers.
+/// The result of `Void`.
 #[derive(Debug, Serialize)]
 struct VoidResult {
     number: u64,
     next: u64,
 }
 
-/// What `Raise` answers.
+/// The result of `Raise`.
 #[derive(Debug, Serialize)]
 struct RaiseResult {
     from: u64,
@@ -171,10 +171,10 @@ fn check_number(what: &str, number: u64) -> Result<Number, CommandError> {
     if NUMBERS.contains(&number) {
         return Ok(Number::new(number));
     }
-    Err(CommandError::Invalid(format!("\"{what}\" has to be from 1 to {}", NUMBERS.end())))
+    Err(CommandError::Invalid(format!("\"{what}\" must be from 1 to {}", NUMBERS.end())))
 }
 
-/// What `Settings` is asked.
+/// The argument of `Settings`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SettingsArgs {
@@ -182,12 +182,13 @@ pub(super) struct SettingsArgs {
     pub(super) format: String,
 }
 
-/// Where a series can begin.
+/// Refuses a number that cannot be the first of a series.
 pub(super) fn check_first(first: u64) -> Result<Number, CommandError> {
     check_number("first", first)
 }
 
-/// Says where a series begins and how its numbers are written: its first event, or never. The same again is fine.
+/// Sets the first number and the format of a series. It must be the first event of the series. Setting the same again does
+/// nothing.
 fn settings(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let args: SettingsArgs = context.args_as()?;
     let first = check_first(args.first)?;
@@ -200,23 +201,23 @@ fn settings(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
         let present = present.unwrap_or_default();
         if present != asked {
             return Err(CommandError::Conflict(format!(
-                "the series is in use, begins at {} and has format {}: it keeps them",
+                "the series is in use with first number {} and format {}, which cannot be changed: use another series",
                 present.first, present.format
             )));
         }
     }
     let mut next = context.next(SEQUENCE)?;
     if is_first && asked.first > 1 {
-        // Before the first event a sequence stands at 1, or behind what a restored copy has to skip.
+        // Before the first event the next number is 1, or a later one if a restored copy has to skip numbers.
         let target = Number::new(asked.first).advance(next.get() - 1);
         next = target.filter(|target| NUMBERS.contains(&target.get())).unwrap_or(Number::LAST_IN_JSON);
         context.raise(SEQUENCE, next)?;
     }
     let (first, format) = (asked.first, asked.format.to_string());
-    answer(&Settled { created: is_first, first, format, next: next.get() })
+    answer(&SettingsResult { created: is_first, first, format, next: next.get() })
 }
 
-/// What `Next` is asked.
+/// The argument of `Next`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NextArgs {
@@ -225,17 +226,17 @@ pub(super) struct NextArgs {
     pub(super) note: Option<String>,
 }
 
-/// What can be wrong with a request for numbers, whatever the series is.
+/// Checks a request for numbers, as far as that does not depend on the series.
 pub(super) fn check_next(count: u64, note: Option<&str>) -> Result<(), CommandError> {
     if !(1..=SERIES_COUNT_MAX).contains(&count) {
         return Err(CommandError::Invalid(format!(
-            "\"count\" has to be from 1 to {SERIES_COUNT_MAX}, not {count}"
+            "\"count\" must be from 1 to {SERIES_COUNT_MAX}, not {count}"
         )));
     }
     check_text("note", note.unwrap_or_default())
 }
 
-/// Takes the next numbers, in a row.
+/// Takes the next numbers, consecutive ones.
 fn next(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let NextArgs { count, note } = context.args_as()?;
     check_next(count, note.as_deref())?;
@@ -244,10 +245,10 @@ fn next(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     for _ in 1..count {
         context.draw(SEQUENCE)?;
     }
-    answer(&Drawn { number: number.get(), count, text: settings.format.text(number.get()) })
+    answer(&NextResult { number: number.get(), count, text: settings.format.text(number.get()) })
 }
 
-/// What `Void` is asked.
+/// The argument of `Void`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct VoidArgs {
@@ -255,7 +256,7 @@ pub(super) struct VoidArgs {
     pub(super) reason: String,
 }
 
-/// Marks a number as void. That it was taken, and not skipped, the handle has looked up in the log.
+/// Marks a number as void. The handle has checked in the log that the number was taken and not skipped.
 fn void(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let VoidArgs { number, reason } = context.args_as()?;
     check_number("number", number)?;
@@ -272,12 +273,12 @@ fn void(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
 
 fn check_reason(reason: &str) -> Result<(), CommandError> {
     if reason.trim().is_empty() {
-        return Err(CommandError::Invalid("\"reason\" has to say something".to_owned()));
+        return Err(CommandError::Invalid("\"reason\" is empty: say why".to_owned()));
     }
     check_text("reason", reason)
 }
 
-/// What `Raise` is asked.
+/// The argument of `Raise`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RaiseArgs {
@@ -285,7 +286,7 @@ pub(super) struct RaiseArgs {
     pub(super) reason: String,
 }
 
-/// What can be wrong with a raise, whatever the series is.
+/// Checks a raise, as far as that does not depend on the series.
 pub(super) fn check_raise(next: u64, reason: &str) -> Result<Number, CommandError> {
     let next = check_number("next", next)?;
     check_reason(reason)?;
@@ -299,7 +300,7 @@ fn raise(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let from = context.next(SEQUENCE)?;
     if next < from {
         return Err(CommandError::Conflict(format!(
-            "the series stands at {from}: it is raised upwards, not to {next}"
+            "the next number of the series is {from}, and a series cannot be lowered to {next}: choose a later number"
         )));
     }
     context.raise(SEQUENCE, next)?;
@@ -310,7 +311,7 @@ fn project_settings(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), St
     if &*event.event.command != SETTINGS {
         return Ok(());
     }
-    let Settled { created, first, format, .. } = event.event.result_as()?;
+    let SettingsResult { created, first, format, .. } = event.event.result_as()?;
     if !created {
         return Ok(());
     }

@@ -1,11 +1,11 @@
-//! How a number of a series is written.
+//! The text of a number of a series.
 
 use std::fmt;
 
 use crate::limits::{SERIES_FORMAT_BYTES_MAX, SERIES_FORMAT_DIGITS_MAX};
 
-/// How a number is written: text around one `{number}`, or `{number:06}` for at least six digits. `{{` and `}}` are
-/// braces. Two numbers never look the same.
+/// The format of the numbers of a series: text around one `{number}`, or `{number:06}` for at least six digits. `{{` and `}}`
+/// are braces. Two numbers never have the same text.
 ///
 /// ```
 /// use seriatim_engine::SeriesFormat;
@@ -33,14 +33,14 @@ pub struct BadFormat {
 }
 
 impl Default for SeriesFormat {
-    /// Just the number.
+    /// The number alone.
     fn default() -> Self {
         Self { before: String::new(), digits: 1, after: String::new() }
     }
 }
 
 impl SeriesFormat {
-    /// A number, written.
+    /// The text of a number.
     #[must_use]
     pub fn text(&self, number: u64) -> String {
         format!("{}{number:0digits$}{}", self.before, self.after, digits = self.digits)
@@ -69,10 +69,10 @@ impl std::str::FromStr for SeriesFormat {
 
 fn parse(format: &str) -> Result<SeriesFormat, String> {
     if format.len() > SERIES_FORMAT_BYTES_MAX {
-        return Err(format!("it may have {SERIES_FORMAT_BYTES_MAX} bytes, and has {}", format.len()));
+        return Err(format!("it may have at most {SERIES_FORMAT_BYTES_MAX} bytes, and has {}", format.len()));
     }
     if format.chars().any(char::is_control) {
-        return Err("it may not have control characters".to_owned());
+        return Err("it must not contain control characters".to_owned());
     }
     let (mut texts, mut digits) = (vec![String::new()], None);
     let mut rest = format;
@@ -86,7 +86,7 @@ fn parse(format: &str) -> Result<SeriesFormat, String> {
             continue;
         }
         let end = special.find('}').filter(|_| special.starts_with('{'));
-        let end = end.ok_or("a brace by itself is written twice: {{ or }}")?;
+        let end = end.ok_or("write a brace that is text twice: {{ or }}")?;
         if digits.is_some() {
             return Err("it has more than one place for the number".to_owned());
         }
@@ -102,7 +102,7 @@ fn parse(format: &str) -> Result<SeriesFormat, String> {
     Ok(SeriesFormat { before, digits, after })
 }
 
-/// What is between the braces.
+/// Reads the text between the braces: the number of digits.
 fn parse_place(place: &str) -> Result<usize, String> {
     let wrong = || {
         format!(

@@ -1,4 +1,4 @@
-//! What callers do with series.
+//! The handle through which callers use series.
 
 use std::borrow::Cow;
 
@@ -6,8 +6,8 @@ use serde_json::Value as Json;
 use seriatim_types::{Number, Timestamp, WorkspaceId, WorkspaceKind};
 
 use super::commands::{
-    COUNTS_VIEW, CountsRow, Drawn, NEXT, NextArgs, RAISE, RaiseArgs, SETTINGS, SETTINGS_VIEW, Settings,
-    SettingsArgs, Settled, VOID, VOIDS_VIEW, VoidArgs, VoidRow, check_first, check_next, check_raise,
+    COUNTS_VIEW, CountsRow, NEXT, NextArgs, NextResult, RAISE, RaiseArgs, SETTINGS, SETTINGS_VIEW, Settings,
+    SettingsArgs, SettingsResult, VOID, VOIDS_VIEW, VoidArgs, VoidRow, check_first, check_next, check_raise,
     counts_key, settings_key,
 };
 use super::{KIND, NAME, SEQUENCE, SeriesFormat, Voided, check_name};
@@ -18,20 +18,45 @@ use crate::engine::Engine;
 use crate::engine::running::Running;
 use crate::error::{RequestError, SubmitError};
 
-/// Series: gap-free numbers by name. A series is there when it is first used.
+/// Series: gap-free numbers by name. A series is created when it is first used.
+///
+/// A number that was taken is never given to another caller. Numbers follow each other without a gap, except where a number
+/// was marked as void or the series was raised; both have a reason that is kept.
+///
+/// ```
+/// use seriatim_engine::{Engine, NextRequest, Options};
+/// use seriatim_storage::{Log, Store, memory::{MemoryLog, MemoryStore}};
+///
+/// # seriatim_env::simulate(1, |env| async move {
+/// let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
+/// let engine = Engine::open(env, log, store, [], Options::default()).await?;
+/// let series = engine.series();
+///
+/// let request = NextRequest { idempotency_key: Some("order-7".to_owned()), ..NextRequest::default() };
+/// assert_eq!(series.next("invoices", &request).await?.number, 1);
+/// // The repeated request gets the same number. Another request gets the next one.
+/// assert_eq!(series.next("invoices", &request).await?.number, 1);
+/// assert_eq!(series.next("invoices", &NextRequest::default()).await?.number, 2);
+///
+/// series.void("invoices", 2, "the order was cancelled", None).await?;
+/// assert_eq!(series.who("invoices", 1).await?.idempotency_key.as_deref(), Some("order-7"));
+/// engine.close().await;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Series<'a> {
     pub(super) engine: &'a Engine,
 }
 
-/// What is asked of a series.
+/// A request for the next numbers of a series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextRequest {
-    /// How many numbers, in a row.
+    /// How many consecutive numbers.
     pub count: u64,
-    /// What they are for; kept with them.
+    /// A note that is kept with the numbers: what they are for.
     pub note: Option<String>,
-    /// The same key again gives the same numbers again.
+    /// A second request with the same key takes no numbers, and gets those of the first request.
     pub idempotency_key: Option<String>,
 }
 
@@ -47,34 +72,34 @@ impl Default for NextRequest {
 pub struct TakenNumbers {
     /// The series.
     pub series: String,
-    /// The first of them.
+    /// The first number.
     pub number: u64,
-    /// How many, in a row.
+    /// How many consecutive numbers.
     pub count: u64,
-    /// The first of them, as the series writes it.
+    /// The text of the first number, in the format of the series.
     pub text: String,
-    /// Whether they were taken before, under the same idempotency key.
+    /// Whether an earlier request with the same idempotency key took them.
     pub repeated: bool,
 }
 
-/// How a series stands.
+/// The state of a series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeriesState {
     /// Its name.
     pub name: String,
     /// Its workspace.
     pub workspace: WorkspaceId,
-    /// Where it began.
+    /// Its first number.
     pub first: u64,
-    /// How its numbers are written.
+    /// The format of its numbers.
     pub format: SeriesFormat,
-    /// The number that comes next; `None` if there is none.
+    /// The number that is taken next; `None` if the series is used up.
     pub next: Option<u64>,
-    /// How many are left.
+    /// How many numbers are left.
     pub remaining: u64,
     /// How many numbers are void.
     pub voided: u64,
-    /// How often it was raised.
+    /// How many times it was raised.
     pub raised: u64,
 }
 
@@ -116,14 +141,14 @@ impl Series<'_> {
         self.engine.hosted(NAME)?.find(name).await
     }
 
-    /// The workspace of a series that has to be there.
-    pub(super) async fn known(&self, name: &str) -> Result<WorkspaceId, SubmitError> {
+    /// The workspace of a series. Fails if the series does not exist.
+    pub(super) async fn existing(&self, name: &str) -> Result<WorkspaceId, SubmitError> {
         let found = self.find(name).await?;
         found.ok_or_else(|| SubmitError::NotFound(format!("series {name} does not exist")))
     }
 
-    /// The workspace of a series, made if it is not there.
-    async fn used(&self, name: &str) -> Result<WorkspaceId, SubmitError> {
+    /// The workspace of a series, created if there is none.
+    async fn find_or_create(&self, name: &str) -> Result<WorkspaceId, SubmitError> {
         check_name("series", name)?;
         let (workspace, _) = self.engine.hosted(NAME)?.register(KIND, name).await?;
         Ok(workspace)
@@ -134,27 +159,29 @@ impl Series<'_> {
         running.submit(workspace, kind, Cow::Owned(request)).await
     }
 
-    /// Takes the next numbers of a series, which is there from its first use on. Durable when it answers; they follow
-    /// those before them without a gap.
+    /// Takes the next numbers of a series, and creates the series if it does not exist. When it returns, the numbers are
+    /// taken durably. They follow the numbers before them without a gap.
     ///
     /// # Errors
     ///
-    /// [`SubmitError`]: unless its kind is `InDoubt`, no number was taken.
+    /// [`SubmitError`]. If its kind is `InDoubt`, numbers may have been taken: repeat the request with its idempotency key.
+    /// With any other kind no number was taken.
     pub async fn next(&self, name: &str, request: &NextRequest) -> Result<TakenNumbers, SubmitError> {
-        // Everything is checked before a name is used: a request that is refused creates no series.
+        // All checks come before the look-up that creates the series: a request that is refused creates none.
         check_next(request.count, request.note.as_deref())?;
         check_idempotency(request.idempotency_key.as_deref())?;
-        let workspace = self.used(name).await?;
+        let workspace = self.find_or_create(name).await?;
         let args = NextArgs { count: request.count, note: request.note.clone() };
         let command = with_key(Request::typed(NEXT, &args), request.idempotency_key.as_deref());
         taken(name, self.submit(workspace, command).await?)
     }
 
-    /// Creates a series with settings, and says whether it is new. The same again is fine.
+    /// Creates a series with settings, and returns whether it is new. If the series exists with the same settings, nothing
+    /// happens.
     ///
     /// # Errors
     ///
-    /// [`SubmitError::Conflict`] if the series has other settings, or is in use without any.
+    /// [`SubmitError::Conflict`] if the series has other settings, or is in use without settings. It does not change.
     pub async fn put(&self, name: &str, first: u64, format: &str) -> Result<bool, SubmitError> {
         let format: SeriesFormat = match format.parse() {
             Ok(format) => format,
@@ -167,17 +194,17 @@ impl Series<'_> {
         {
             return Ok(false);
         }
-        let workspace = self.used(name).await?;
+        let workspace = self.find_or_create(name).await?;
         let args = SettingsArgs { first, format: format.to_string() };
         let answer = self.submit(workspace, Request::typed(SETTINGS, &args)).await?;
-        Ok(answer.result_as::<Settled>()?.created)
+        Ok(answer.result_as::<SettingsResult>()?.created)
     }
 
-    /// Marks a taken number as void: an explained hole.
+    /// Marks a number that was taken as void, with a reason. The number is not given out again.
     ///
     /// # Errors
     ///
-    /// [`SubmitError::NotFound`] if nobody has taken it, [`SubmitError::Conflict`] if it is void already.
+    /// [`SubmitError::NotFound`] if the number was not taken, [`SubmitError::Conflict`] if it is void already.
     pub async fn void(
         &self,
         name: &str,
@@ -185,19 +212,19 @@ impl Series<'_> {
         reason: &str,
         idempotency_key: Option<&str>,
     ) -> Result<(), SubmitError> {
-        // Whoever was given a number keeps it, so what is found here is still so when the command has its turn.
+        // A number that was taken remains taken, so this check is still true when the command has its turn.
         self.who(name, number).await?;
-        let workspace = self.known(name).await?;
+        let workspace = self.existing(name).await?;
         let command = Request::typed(VOID, &VoidArgs { number, reason: reason.to_owned() });
         self.submit(workspace, with_key(command, idempotency_key)).await?;
         Ok(())
     }
 
-    /// Makes a series go on from `next`, which may not lie behind it: for moving in from elsewhere.
+    /// Makes a series continue from `next`, with a reason. For example, to continue the numbers of another system.
     ///
     /// # Errors
     ///
-    /// [`SubmitError::Conflict`] if the series has passed it.
+    /// [`SubmitError::Conflict`] if `next` is lower than the next number of the series. The series does not change.
     pub async fn raise(
         &self,
         name: &str,
@@ -207,7 +234,7 @@ impl Series<'_> {
     ) -> Result<(), SubmitError> {
         check_raise(next, reason)?;
         check_idempotency(idempotency_key)?;
-        let workspace = self.used(name).await?;
+        let workspace = self.find_or_create(name).await?;
         let command = Request::typed(RAISE, &RaiseArgs { next, reason: reason.to_owned() });
         self.submit(workspace, with_key(command, idempotency_key)).await?;
         Ok(())
@@ -223,13 +250,13 @@ impl Series<'_> {
         Ok(Some(found.unwrap_or_default()))
     }
 
-    /// How a series stands.
+    /// The state of a series.
     ///
     /// # Errors
     ///
     /// [`SubmitError::NotFound`] if it does not exist.
     pub async fn state(&self, name: &str) -> Result<SeriesState, SubmitError> {
-        let workspace = self.known(name).await?;
+        let workspace = self.existing(name).await?;
         self.state_of(name, workspace).await
     }
 
@@ -252,11 +279,11 @@ impl Series<'_> {
         })
     }
 
-    /// Up to `limit` series behind a name, ascending by name.
+    /// Up to `limit` series after a name, ascending by name.
     ///
     /// # Errors
     ///
-    /// [`SubmitError`].
+    /// [`SubmitError`] if they cannot be read.
     pub async fn list(&self, after: Option<&str>, limit: usize) -> Result<Vec<SeriesState>, SubmitError> {
         let mut states = Vec::new();
         for (name, workspace) in self.engine.registry().names(NAME, after, limit).await? {
@@ -265,7 +292,7 @@ impl Series<'_> {
         Ok(states)
     }
 
-    /// Up to `limit` void numbers of a series behind a number, ascending.
+    /// Up to `limit` void numbers of a series, after a number, ascending.
     ///
     /// # Errors
     ///
@@ -276,7 +303,7 @@ impl Series<'_> {
         after: Option<u64>,
         limit: usize,
     ) -> Result<Vec<Voided>, SubmitError> {
-        let workspace = self.known(name).await?;
+        let workspace = self.existing(name).await?;
         let after = after.map(super::commands::void_key);
         let rows = self
             .engine
@@ -298,11 +325,10 @@ impl Voided {
     }
 }
 
-/// What an event of `Next` has answered. A key that was used for another command does not get here: the engine compares
-/// requests.
+/// The numbers in an answer to `Next`. The engine has compared the requests, so the key was not used for another command.
 fn taken(series: &str, answer: Answer) -> Result<TakenNumbers, SubmitError> {
     let (series, repeated) = (series.to_owned(), answer.repeated);
-    let Drawn { number, count, text } = answer.result_as()?;
+    let NextResult { number, count, text } = answer.result_as()?;
     Ok(TakenNumbers { series, number, count, text, repeated })
 }
 

@@ -1,7 +1,7 @@
-//! Series: numbers by name, for people who only want numbers.
+//! Series: gap-free numbers by name, without an application of the user.
 //!
 //! A series is a workspace of the built-in application `series`, named in the registry; its numbers are drawn from that
-//! workspace's one sequence. Every answer comes from an event in its log:
+//! workspace's one sequence. Every answer is taken from an event of its log:
 //!
 //! ```text
 //! event     argument           result                          header
@@ -11,19 +11,19 @@
 //! Raise     next, reason       from, next                      raises
 //! ```
 //!
-//! `Settings` is the first event or there is none: a series that is used without begins at 1 and writes just the number.
-//! The raise of `Settings` says where the series begins; it is no gap.
+//! `Settings` is the first event of a series, or the series has none: then it begins at 1, and its text is the number alone.
+//! The raise of `Settings` sets the first number of the series; it is not a gap.
 
 mod commands;
 mod format;
 mod handle;
-mod who;
+mod issued;
 
 use seriatim_types::ApplicationId;
 
 pub use format::{BadFormat, SeriesFormat};
 pub use handle::{NextRequest, Series, SeriesState, TakenNumbers};
-pub use who::{Issued, Voided};
+pub use issued::{Issued, Voided};
 
 pub(crate) use commands::app;
 
@@ -37,7 +37,7 @@ pub(crate) const ID: ApplicationId = ApplicationId::new(2);
 const BUILT_IN: BuiltIn = BuiltIn {
     id: ID,
     keeps_keys: false,
-    refuses_workspaces: "a series is made by using it, or with its settings",
+    refuses_workspaces: "a series is created by its first use or with its settings: do not create a workspace for it",
     refuses_commands: None,
 };
 /// The application's name, and the scope of its names in the registry.
@@ -47,10 +47,10 @@ pub(crate) const KIND: &str = "series";
 /// The one sequence of each of them.
 pub(crate) const SEQUENCE: &str = "Number";
 
-/// Refuses what is not a name of a series or of a block sequence.
+/// Refuses a text that cannot be the name of a series or of a block sequence.
 pub(crate) fn check_name(what: &'static str, name: &str) -> Result<(), RequestError> {
-    let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-    if (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(fine) {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    if (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(allowed) {
         return Ok(());
     }
     Err(RequestError::BadName {

@@ -1,4 +1,4 @@
-//! The commands of `sys` that make and revoke tokens, and the views that remember them.
+//! The commands of `sys` that create and revoke tokens, and their views.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -16,7 +16,7 @@ pub(crate) const REVOKE: &str = "RevokeToken";
 pub(super) const TOKENS_VIEW: &str = "tokens";
 const COUNTS_VIEW: &str = "token_counts";
 
-/// Adds the code to the registry's.
+/// Adds the commands and views to the registry.
 pub(crate) fn add_to(app: App) -> App {
     app.command(CREATE, create)
         .command(REVOKE, revoke)
@@ -28,7 +28,7 @@ fn counts_key() -> [KeyPart; 1] {
     ["counts".into()]
 }
 
-/// What `CreateToken` is asked.
+/// The argument of `CreateToken`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CreateArgs {
     pub(super) id: String,
@@ -37,13 +37,13 @@ pub(super) struct CreateArgs {
     pub(super) note: Option<String>,
 }
 
-/// What `RevokeToken` is asked.
+/// The argument of `RevokeToken`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct RevokeArgs {
     pub(super) id: String,
 }
 
-/// What `RevokeToken` answers.
+/// The result of `RevokeToken`.
 #[derive(Debug, Serialize, Deserialize)]
 struct Revoked {
     administers: bool,
@@ -58,7 +58,7 @@ pub(super) struct TokenRow {
     pub(super) at: String,
 }
 
-/// A row of the view `token_counts`. Without one, there is no token.
+/// A row of the view `token_counts`. Without a row there is no token.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct CountsRow {
     tokens: u64,
@@ -83,12 +83,11 @@ fn create(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let CountsRow { tokens, administering } = counts(context)?;
     if tokens >= TOKENS_MAX {
         return Err(CommandError::Conflict(format!(
-            "there are {tokens} tokens: revoke those that nobody uses"
+            "there are {tokens} tokens, and no more are possible: revoke those that are not used"
         )));
     }
     if administering == 0 && !administers(&scopes) {
-        let text =
-            "the first token needs the scope *:admin: without one, nobody could make or revoke another";
+        let text = "the first token needs the scope *:admin: without it no token could be created or revoked";
         return Err(CommandError::Invalid(text.to_owned()));
     }
     Ok(Json::Null)
@@ -101,7 +100,7 @@ fn revoke(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let CountsRow { tokens, administering } = counts(context)?;
     let administers = administers(&row.scopes);
     if administers && administering == 1 && tokens > 1 {
-        let text = "this is the last token with the scope *:admin: revoke the others first, or make another";
+        let text = "this is the last token with the scope *:admin: revoke the others first, or create another such token";
         return Err(CommandError::Conflict(text.to_owned()));
     }
     answer(&Revoked { administers })
@@ -116,7 +115,7 @@ fn project_tokens(event: &Projected<'_>, rows: &mut Rows<'_>) -> Result<(), Stri
         REVOKE => (event.event.argument_as::<RevokeArgs>()?.id, None),
         _ => return Ok(()),
     };
-    // The row does not depend on the one before, which is therefore not read.
+    // The row does not depend on its previous value, which is therefore not read.
     let row = row.map(serde_json::to_value).transpose().map_err(|error| error.to_string())?;
     rows.fold(&[id.as_str().into()], |_| row);
     Ok(())

@@ -1,4 +1,4 @@
-//! What callers do with tokens.
+//! The handle through which callers use tokens.
 
 use std::fmt;
 
@@ -14,16 +14,18 @@ use crate::engine::Engine;
 use crate::error::{RequestError, SubmitError};
 use crate::limits::{TOKEN_NOTE_BYTES_MAX, TOKEN_SCOPES_MAX};
 
-/// Every secret begins so: whoever finds one in a file knows what it is for.
+/// The prefix of every secret. It shows what the secret is for, if one is found in a file.
 const PREFIX: &str = "seriatim_";
-/// Random bytes of an id: enough that no two meet.
+/// Random bytes of an id: enough that no two are equal.
 const ID_BYTES: usize = 8;
-/// Random bytes of a secret: nobody guesses it.
+/// Random bytes of a secret: enough that it cannot be guessed.
 const SECRET_BYTES: usize = 32;
-/// Rows that are read at once when an engine opens.
+/// Rows that are read together when an engine opens.
 const PAGE: usize = 1_000;
 
-/// Bearer tokens.
+/// Bearer tokens: which callers of the HTTP API may do what.
+///
+/// While there is no token, every caller may do everything. The first token must have the scope `*:admin`.
 #[derive(Debug, Clone, Copy)]
 pub struct Tokens<'a> {
     engine: &'a Engine,
@@ -32,22 +34,22 @@ pub struct Tokens<'a> {
 /// A token, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
-    /// What it is known by.
+    /// Its id, which is not secret.
     pub id: String,
     /// What it may do.
     pub scopes: Vec<Scope>,
-    /// Who it is for.
+    /// A note: for example, who uses it.
     pub note: Option<String>,
-    /// When it was made, in UTC.
+    /// When it was created, in UTC.
     pub at: String,
 }
 
-/// A text that is not shown by accident: its debug output is three dots.
+/// A secret text. Its debug output is three dots, so that it is not logged by accident.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The text itself, for whoever it was made for.
+    /// The text itself, for the bearer of the token.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -60,12 +62,12 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A token that was just made.
+/// A token that was just created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreatedToken {
     /// The token.
     pub token: Token,
-    /// What its bearer shows. It is not kept anywhere, so this is the only time to see it.
+    /// The secret that its bearer sends. It is not stored, so it cannot be shown again.
     pub secret: Secret,
 }
 
@@ -77,11 +79,12 @@ impl Engine {
     }
 }
 
-fn cut_short(error: &seriatim_env::TaskError) -> SubmitError {
+fn lost_task(error: &seriatim_env::TaskError) -> SubmitError {
     SubmitError::InDoubt(error.to_string())
 }
 
-/// What a row says. One that cannot be read is an error: a token must not vanish, because without any no one needs one.
+/// A row as a token. A row that cannot be read is an error and is not left out: without any token, every caller may do
+/// everything.
 fn read(id: String, row: TokenRow) -> Result<(Token, TokenEntry), BadRow> {
     let bad = |problem: &str| BadRow::new(TOKENS_VIEW, &[id.as_str().into()], problem);
     let TokenRow { digest, scopes, note, at } = row;
@@ -93,39 +96,40 @@ fn read(id: String, row: TokenRow) -> Result<(Token, TokenEntry), BadRow> {
 }
 
 impl Tokens<'_> {
-    /// Whether there is no token at all. Then nobody needs one.
+    /// Whether there is no token. Then callers need none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.engine.token_table().is_empty()
     }
 
-    /// What the bearer of a secret may do; `None`: nobody made it, or it was revoked.
+    /// What the bearer of a secret may do; `None` if no token has this secret, or if the token was revoked.
     #[must_use]
     pub fn verify(&self, secret: &str) -> Option<Grants> {
         let (id, secret) = secret.strip_prefix(PREFIX)?.split_once('_')?;
         self.engine.token_table().find(id, secret)
     }
 
-    /// Whether a token that was verified before still is.
+    /// Whether a token that was verified earlier is still valid.
     #[must_use]
     pub fn is_valid(&self, grants: &Grants) -> bool {
         self.engine.token_table().contains(&grants.id)
     }
 
-    /// Makes a token. The first one has to have the scope `*:admin`.
+    /// Creates a token. The first token must have the scope `*:admin`. When it returns, the token is durable and valid.
     ///
     /// # Errors
     ///
-    /// [`SubmitError`]: unless its kind is `InDoubt`, there is no new token. One in doubt has a secret that nobody knows.
+    /// [`SubmitError`]. Unless its kind is `InDoubt`, no token was created. If it is, there may be a token whose secret is not
+    /// known: list the tokens and revoke it.
     pub async fn create(&self, scopes: &[Scope], note: Option<&str>) -> Result<CreatedToken, SubmitError> {
         self.create_under(scopes, note, None).await
     }
 
-    /// As [`Tokens::create`], under an idempotency key: the same key again makes no second token.
+    /// As [`Tokens::create`], with an idempotency key: the same key again creates no second token.
     ///
     /// # Errors
     ///
-    /// [`SubmitError::Conflict`] if there is a token under this key: its secret was shown once, and nobody knows it.
+    /// [`SubmitError::Conflict`] if a token was created with this key. Its secret cannot be shown again.
     pub async fn create_once(
         &self,
         scopes: &[Scope],
@@ -155,12 +159,12 @@ impl Tokens<'_> {
         let args = CreateArgs { id, digest, scopes: names, note: note.map(str::to_owned) };
         let engine = self.engine.clone();
         let created = self.engine.env().spawn(async move { engine.tokens().finish_create(args, key).await });
-        let token = created.await.map_err(|error| cut_short(&error))??;
+        let token = created.await.map_err(|error| lost_task(&error))??;
         let secret = Secret(format!("{PREFIX}{}_{secret}", token.id));
         Ok(CreatedToken { token, secret })
     }
 
-    /// Runs to its end whoever waits: what is in memory must not fall behind the log.
+    /// Runs in a task of its own, so that it completes even if the caller stops waiting: memory must agree with the log.
     async fn finish_create(&self, args: CreateArgs, key: Option<String>) -> Result<Token, SubmitError> {
         let table = self.engine.token_table();
         let _turn = table.turn.lock().await;
@@ -172,8 +176,8 @@ impl Tokens<'_> {
             Some(key) => self.engine.registry().submit_once(request, &key, "tokens", &identity).await?,
         };
         if answer.repeated {
-            let text = "a token was made under this key, and its secret is shown once: if it is lost, revoke the token and make \
-                        another under another key";
+            let text = "a token was created with this key, and its secret cannot be shown again: if the secret is lost, revoke \
+                        the token and create another one with another key";
             return Err(SubmitError::Conflict(text.to_owned()));
         }
         let row: Option<TokenRow> = self.engine.registry().row(TOKENS_VIEW, &[id.as_str().into()]).await?;
@@ -194,16 +198,16 @@ impl Tokens<'_> {
         })
     }
 
-    /// Revokes a token: its bearer is refused from the moment that this returns.
+    /// Revokes a token. When it returns, requests of its bearer are refused.
     ///
     /// # Errors
     ///
-    /// [`SubmitError::NotFound`] if there is none; a conflict if it is the last with the scope `*:admin` and others are
-    /// left.
+    /// [`SubmitError::NotFound`] if there is no such token. [`SubmitError::Conflict`] if it is the last one with the scope
+    /// `*:admin` and there are others.
     pub async fn revoke(&self, id: &str) -> Result<(), SubmitError> {
         let (engine, id) = (self.engine.clone(), id.to_owned());
         let revoked = self.engine.env().spawn(async move { engine.tokens().finish_revoke(&id).await });
-        revoked.await.map_err(|error| cut_short(&error))?
+        revoked.await.map_err(|error| lost_task(&error))?
     }
 
     async fn finish_revoke(&self, id: &str) -> Result<(), SubmitError> {
@@ -218,11 +222,11 @@ impl Tokens<'_> {
         revoked.map(drop)
     }
 
-    /// Up to `limit` tokens behind an id, ascending by id.
+    /// Up to `limit` tokens after an id, ascending by id.
     ///
     /// # Errors
     ///
-    /// [`SubmitError`].
+    /// [`SubmitError`] if they cannot be read.
     pub async fn list(&self, after: Option<&str>, limit: usize) -> Result<Vec<Token>, SubmitError> {
         Ok(self.rows(after, limit).await?.into_iter().map(|(token, _)| token).collect())
     }
@@ -233,7 +237,9 @@ impl Tokens<'_> {
         let rows = self.engine.registry().rows(TOKENS_VIEW, &[], key, limit).await?;
         let read = |(part, row): (KeyPart, TokenRow)| match part {
             KeyPart::Text(id) => Ok(read(id, row)?),
-            KeyPart::Integer(_) => Err(BadRow::new(TOKENS_VIEW, &[part], "an id is a text").into()),
+            KeyPart::Integer(_) => {
+                Err(BadRow::new(TOKENS_VIEW, &[part], "the id in its key is not a text").into())
+            }
         };
         rows.into_iter().map(read).collect()
     }

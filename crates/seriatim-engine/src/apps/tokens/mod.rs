@@ -1,18 +1,18 @@
-//! Bearer tokens: who may do what, as events of `sys`.
+//! Bearer tokens: which callers may do what. They are events of `sys`.
 //!
 //! ```text
 //! event        argument                   result
 //! CreateToken  id, digest, scopes, note   null
-//! RevokeToken  id                         administers: whether it could make tokens
+//! RevokeToken  id                         administers: whether it could create tokens
 //!
 //! view          row's key   row
 //! tokens        id          { "digest", "scopes", "note", "at" }
 //! token_counts  "counts"    { "tokens", "administering" }
 //! ```
 //!
-//! A secret is random and shown once; the log has its SHA-256. All tokens are kept in memory besides, where requests look.
-//! Tokens are made and revoked on a restored copy too, before it is unfenced: a backup brings back those that were revoked
-//! after it was made.
+//! A secret is random and is shown once; the log has its SHA-256. All tokens are also in memory, where requests are checked.
+//! Tokens can be created and revoked on a restored copy too, before it is unfenced: in the copy, tokens that were revoked after
+//! the backup are valid again.
 
 mod commands;
 mod handle;

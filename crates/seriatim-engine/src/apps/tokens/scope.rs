@@ -6,14 +6,14 @@ use std::str::FromStr;
 use crate::apps::series::check_name;
 use crate::error::RequestError;
 
-/// What may be done. Each includes those before it.
+/// A level of access. Each level includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Access {
-    /// Looking at everything.
+    /// Reading everything.
     Read,
     /// Sending commands, drawing numbers, creating workspaces.
     Write,
-    /// Backup, doctor, unfencing, tokens: of every application at once.
+    /// Backup, doctor, unfencing, tokens: these concern all applications together.
     Admin,
 }
 
@@ -33,8 +33,7 @@ impl fmt::Display for Access {
     }
 }
 
-/// An application, or every one, and what may be done with it. Series and blocks are the applications `series` and
-/// `blocks`.
+/// A level of access to one application or to all. Series and blocks are the applications `series` and `blocks`.
 ///
 /// ```
 /// use seriatim_engine::{Access, Scope};
@@ -47,7 +46,7 @@ impl fmt::Display for Access {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Scope {
-    /// `None`: every one.
+    /// `None`: all applications.
     application: Option<Box<str>>,
     access: Access,
 }
@@ -66,13 +65,13 @@ impl From<BadScope> for RequestError {
 }
 
 impl Scope {
-    /// Every application.
+    /// The access to all applications.
     #[must_use]
     pub fn everywhere(access: Access) -> Self {
         Self { application: None, access }
     }
 
-    /// Whether this scope is enough for an application; `None`: for all of them at once.
+    /// Whether this scope allows an access to an application; `None`: to all of them together.
     #[must_use]
     pub fn includes(&self, application: Option<&str>, access: Access) -> bool {
         let here = match (&self.application, application) {
@@ -83,7 +82,7 @@ impl Scope {
         here && access <= self.access
     }
 
-    /// Whether it lets make tokens.
+    /// Whether it allows creating tokens.
     pub(crate) fn administers(&self) -> bool {
         self.includes(None, Access::Admin)
     }
@@ -111,7 +110,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// What the bearer of a token may do: the sum of its scopes. Cheap to clone.
+/// What the bearer of a token may do: everything that one of its scopes allows. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grants {
     pub(super) id: std::sync::Arc<str>,
@@ -119,7 +118,7 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// Whether something may be done with an application; `None`: with all of them at once.
+    /// Whether an access to an application is allowed; `None`: to all of them together.
     #[must_use]
     pub fn allow(&self, application: Option<&str>, access: Access) -> bool {
         self.scopes.iter().any(|scope| scope.includes(application, access))
@@ -131,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scope_includes_what_is_less() {
+    fn a_scope_includes_lower_levels() {
         for (scope, application, access, expected) in [
             ("shop:read", Some("shop"), Access::Read, true),
             ("shop:read", Some("shop"), Access::Write, false),

@@ -1,4 +1,4 @@
-//! All tokens in memory: what a request is held against.
+//! All tokens in memory, for the check of requests.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::scope::Grants;
 
-/// What is kept of a token.
+/// A token in memory: the digest of its secret, and what its bearer may do.
 #[derive(Debug, Clone)]
 pub(super) struct TokenEntry {
     pub(super) digest: Digest,
@@ -19,10 +19,10 @@ pub(super) struct TokenEntry {
 /// All tokens, by id. Bounded by the limit on tokens.
 #[derive(Debug, Default)]
 pub(crate) struct TokenTable {
-    /// Whether there is any: all that a request looks at where there is none.
+    /// Whether there is any token. If there is none, a request reads only this flag.
     any: AtomicBool,
     known: RwLock<HashMap<String, TokenEntry>>,
-    /// Whoever makes or revokes one: what is in memory changes in the order of the log.
+    /// Held while a token is created or revoked, so that memory changes in the order of the log.
     pub(super) turn: tokio::sync::Mutex<()>,
 }
 
@@ -47,8 +47,8 @@ impl TokenTable {
         self.known.read().contains_key(id)
     }
 
-    /// What the bearer of a secret may do. An id is no secret, so it may be looked up; the digests are compared in a time
-    /// that does not depend on them.
+    /// What the bearer of a secret may do. The id is not secret, so it is looked up in a map. The digests are compared in
+    /// constant time.
     pub(super) fn find(&self, id: &str, secret: &str) -> Option<Grants> {
         let digest = Digest::of(secret.as_bytes());
         let table = self.known.read();

@@ -8,8 +8,8 @@
 //! {"events":…,"head":"…"}
 //! ```
 //!
-//! It is not a signature: whoever can write the whole file can write another one. It says something only together with
-//! a head that was published earlier, or kept by somebody else.
+//! The file is not a signature: a person who can write the whole file can write another one. It proves something only together
+//! with a head that was published earlier, or that another party has kept.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -41,7 +41,7 @@ struct FirstLine {
     seriatim_audit: u32,
     application: String,
     workspace: u64,
-    /// The workspace's name, if it has one. Files of earlier programs do not have it.
+    /// The workspace's name, if it has one. Files of earlier versions do not have this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     kind: u16,
@@ -117,7 +117,7 @@ impl EventLine {
     }
 }
 
-/// An audit file on its way out: text, page by page.
+/// An audit file that is being written: text, page by page.
 #[derive(Debug)]
 pub struct AuditFile {
     engine: Engine,
@@ -174,11 +174,11 @@ fn line(text: &mut String, line: &impl Serialize) {
 }
 
 impl AuditFile {
-    /// The next lines; `None` behind the last one.
+    /// The next lines; `None` after the last one.
     ///
     /// # Errors
     ///
-    /// [`SubmitError`]; asked again, it goes on where it was.
+    /// [`SubmitError`]. The next call continues at the same line.
     pub async fn next(&mut self) -> Result<Option<String>, SubmitError> {
         let mut text = String::new();
         match self.part {
@@ -255,11 +255,11 @@ pub struct Verified {
     pub name: Option<String>,
     /// How many events it has.
     pub events: u64,
-    /// The head of the chain behind the last event.
+    /// The head of the chain after the last event.
     pub head: Digest,
-    /// Where the expected head stands: everything up to there is what it was when the head was published.
+    /// The offset of the expected head: everything up to there is unchanged since the head was published.
     pub published_at: Option<WorkspaceOffset>,
-    /// Each sequence by name, and how complete it is. First numbers and ranges are the file's word: the chain does not
+    /// Each sequence by name, and how complete it is. First numbers and ranges are only stated by the file: the chain does not
     /// cover them.
     pub sequences: Vec<(String, Completeness)>,
 }
@@ -285,7 +285,7 @@ pub enum VerifyError {
         found: u32,
     },
     /// An event is missing, or comes twice.
-    #[error("event {found} stands where event {expected} should")]
+    #[error("the audit file has event {found} where event {expected} must be: a line is missing or repeated")]
     Order {
         /// What had to come.
         expected: WorkspaceOffset,
@@ -304,8 +304,8 @@ pub enum VerifyError {
         /// What its line says.
         found: Digest,
     },
-    /// An event draws from a sequence that the first line does not list, or raises it: whether its numbers are complete cannot be
-    /// told. The first line was changed.
+    /// An event draws from or raises a sequence that the first line does not list. So it cannot be determined whether its numbers
+    /// are complete. The first line was changed.
     #[error("event {offset} has numbers of sequence {sequence}, which the first line does not list")]
     Unlisted {
         /// The event.
@@ -380,10 +380,10 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// Verifies an audit file: computes the chain again, and looks for a head that was published earlier. Needs no engine and
+/// Verifies an audit file: computes the chain again, and searches it for a head that was published earlier. Needs no engine and
 /// no storage.
 ///
-/// It is not a signature. Without an expected head it shows only that the file does not contradict itself.
+/// The file is not a signature. Without an expected head this proves only that the file does not contradict itself.
 ///
 /// # Errors
 ///
@@ -437,7 +437,7 @@ pub fn verify(reader: impl BufRead, expected_head: Option<Digest>) -> Result<Ver
         return Err(VerifyError::LastLine { said, found: format!("{events} events with head {head}") });
     }
     if lines.next::<serde_json::Value>()?.is_some() {
-        return Err(lines.wrong("there is more behind the last line"));
+        return Err(lines.wrong("there is more text after the last line"));
     }
     if let Some(expected) = expected_head.filter(|expected| published_at.is_none() && *expected != head) {
         return Err(VerifyError::OtherChain { expected, head });
@@ -447,7 +447,7 @@ pub fn verify(reader: impl BufRead, expected_head: Option<Digest>) -> Result<Ver
     Ok(Verified { application, workspace, name, events, head, published_at, sequences })
 }
 
-/// The chain head behind an event, if it is the one that the line says.
+/// The chain head after an event, if the line has the same.
 fn verify_event<R: BufRead>(
     lines: &Lines<R>,
     workspace: WorkspaceId,

@@ -22,7 +22,7 @@ use crate::error::SubmitError;
 use crate::read::Placed;
 use tally::Tally;
 
-/// Events that a forecast looks back on.
+/// How many of the last events a forecast reads.
 const RECENT_EVENTS: u64 = 1_000;
 
 /// A link of a workspace's chain that does not hold.
@@ -39,7 +39,7 @@ pub struct Broken {
 pub struct Audit {
     /// What was drawn, and what was passed over.
     pub numbers: Completeness,
-    /// The head of the workspace's chain: whoever keeps it can tell later whether anything before it was changed.
+    /// The head of the workspace's chain. With it a later audit can determine whether anything before it was changed.
     pub digest: Digest,
     /// How many events the workspace has.
     pub events: u64,
@@ -56,18 +56,18 @@ impl Audit {
     }
 }
 
-/// When a sequence runs out, if it goes on as it did lately.
+/// When a sequence runs out, if it continues at its recent rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forecast {
     /// How many numbers are left.
     pub remaining: u64,
-    /// How many were drawn lately.
+    /// How many were drawn in the last events.
     pub drawn: u64,
     /// Since when they are counted; `None` if there was no event.
     pub since: Option<Timestamp>,
     /// How many a day that makes.
     pub per_day: u64,
-    /// When none will be left; `None` if none was drawn lately, or not while time is counted in 64 bits.
+    /// When none will be left. `None` if none was drawn recently, or if the time does not fit 64 bits.
     pub runs_out: Option<Timestamp>,
 }
 
@@ -93,7 +93,7 @@ impl Chain {
         } else if !entry.continues(self.head) {
             Some("the event does not continue the chain")
         } else if !entry.body_is_intact() {
-            Some("the event's body is not the one that its header speaks of")
+            Some("the event's body does not match the digest in its header")
         } else {
             None
         };
@@ -136,8 +136,8 @@ impl Engine {
 
     /// The event that a number was drawn for; `None` if it was not.
     ///
-    /// Numbers rise with the workspace's log, so it is halved until the number is found; between events that draw from
-    /// the sequence it is read through.
+    /// Numbers rise with the workspace's log, so this is a binary search. Events that do not draw from the sequence are read one
+    /// by one.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ impl Engine {
                 number.get().checked_sub(draw.first.get()).is_some_and(|place| place < draw.count)
             };
             if drawn.iter().any(has) {
-                // The walk has stopped behind it.
+                // The walk has stopped after it.
                 let offset = WorkspaceOffset::new(behind.get() - 1).unwrap_or(middle);
                 return Ok(self.events(application, workspace, offset, 1).await?.pop());
             }
@@ -177,7 +177,7 @@ impl Engine {
         Ok(None)
     }
 
-    /// When a sequence runs out, if it goes on as in the workspace's last events.
+    /// When a sequence runs out, if it continues at the rate of the workspace's last events.
     ///
     /// # Errors
     ///
@@ -235,7 +235,7 @@ impl Engine {
 
 impl Forecast {
     fn new(remaining: u64, drawn: u64, since: Option<Timestamp>, now: Timestamp) -> Self {
-        // Idle time up to now counts: a sequence that nobody uses does not run out.
+        // Idle time up to now counts: a sequence that is not used does not run out.
         let elapsed = since.map_or(0, |since| now.as_millis().saturating_sub(since.as_millis())).max(1);
         let (elapsed, wide) = (u128::from(elapsed), u128::from(drawn));
         let day = u128::from(24 * 60 * 60 * 1_000_u32);

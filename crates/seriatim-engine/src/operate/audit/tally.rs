@@ -46,8 +46,8 @@ pub struct Run {
     pub last: Number,
 }
 
-/// A sequence that an event has made go on from a later number: the numbers in between were never given, and this is
-/// why.
+/// An event has made a sequence continue from a later number. The numbers in between were never given, and this is the
+/// explanation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Raised {
     /// The event, by its place in the workspace's log.
@@ -69,11 +69,11 @@ pub struct Completeness {
     pub last: Option<Number>,
     /// How many were drawn.
     pub count: u64,
-    /// Numbers that were passed over, and no event says why.
+    /// Numbers that were skipped without an explaining event.
     pub gaps: Kept<Run>,
-    /// Numbers that were drawn again, or behind a higher one.
+    /// Numbers that were drawn again, or after a higher one.
     pub duplicates: Kept<Run>,
-    /// Numbers that were passed over by an event that says so.
+    /// Numbers that were skipped, with the explaining event.
     pub raises: Kept<Raised>,
 }
 
@@ -81,7 +81,7 @@ pub struct Completeness {
 #[derive(Debug)]
 pub(crate) struct Tally {
     sequence: Sequence,
-    /// Where the sequence stands.
+    /// The present position of the sequence.
     next: Number,
     pub(crate) completeness: Completeness,
 }
@@ -91,7 +91,7 @@ impl Tally {
         Self { next: sequence.first(), sequence, completeness: Completeness::default() }
     }
 
-    /// Takes in the draws and raises of an event; those of other sequences are passed over.
+    /// Counts the draws and raises of an event. Those of other sequences are ignored.
     pub(crate) fn take(
         &mut self,
         offset: WorkspaceOffset,
@@ -116,8 +116,8 @@ impl Tally {
         self.next = to;
     }
 
-    /// Takes in a run. What it passes over is explained only if the event raises the sequence to the very place where the run
-    /// begins.
+    /// Counts a run. The numbers that it skips are explained only if the event raises the sequence to exactly the number where the
+    /// run begins.
     fn draw(&mut self, draw: Draw, (offset, time): (WorkspaceOffset, Timestamp), raises: &[Number]) {
         let first = draw.first;
         let last = first.advance(draw.count - 1).unwrap_or(Number::LAST);
@@ -139,7 +139,7 @@ impl Tally {
         self.next = self.next.max(last.next().unwrap_or(Number::LAST));
     }
 
-    /// Notes what lies between where the sequence stands and a number, as far as the sequence could have given it.
+    /// Notes the numbers between the sequence's position and `to`, as far as they are in the sequence's ranges.
     fn pass_over(&mut self, to: Number) {
         for range in self.sequence.ranges() {
             let first = self.next.max(range.first);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_comes_again_is_a_duplicate() {
+    fn a_number_that_is_drawn_again_is_a_duplicate() {
         let seen = tally(&[(&[(1, 5)], &[]), (&[(4, 4)], &[]), (&[(1, 1)], &[]), (&[(8, 1)], &[])]);
         assert_eq!(runs(&seen.duplicates), [(4, 5), (1, 1)]);
         assert!(seen.gaps.is_empty(), "{seen:?}");

@@ -11,12 +11,12 @@ use crate::error::SubmitError;
 
 /// Places that are read from the workspace's log together.
 const PAGE: usize = 1_024;
-/// Entries of others that are read along rather than jumped over.
+/// How many entries of other workspaces are read and ignored, because that is cheaper than a second read.
 const JUMP: u64 = 32;
 
 impl Engine {
-    /// Visits the entries of a workspace from one offset up to another, exclusive, until told to stop. Says where it
-    /// ended: at `to`, where it was told to stop, or where the workspace's log ends early.
+    /// Visits the entries of a workspace from one offset up to another, exclusive, until the visitor stops it. Returns where it
+    /// ended: at `to`, where the visitor stopped it, or where the workspace's log ends early.
     pub(super) async fn walk(
         &self,
         running: &Running,
@@ -58,7 +58,7 @@ impl Engine {
     }
 }
 
-/// How many entries to read from the first of these offsets on, to have all that stand near each other.
+/// How many entries to read from the first of these offsets, to get all offsets that are close together.
 fn together(offsets: &[PartitionOffset]) -> usize {
     let near = offsets.windows(2).take_while(|pair| pair[1].since(pair[0]).is_some_and(|far| far <= JUMP));
     let last = offsets[near.count()];
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_near_is_read_together() {
+    fn entries_that_are_close_together_are_read_together() {
         let offsets =
             |list: &[u64]| list.iter().filter_map(|offset| PartitionOffset::new(*offset)).collect::<Vec<_>>();
         for (list, count) in [(&[5][..], 1), (&[5, 6, 7], 3), (&[5, 37, 70], 33), (&[5, 38], 1), (&[7, 7], 1)]

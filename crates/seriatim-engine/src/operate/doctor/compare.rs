@@ -1,4 +1,4 @@
-//! Comparing what is stored with what the log says, and mending it.
+//! Compares the stored values with the log, and repairs them.
 
 use std::cmp::Ordering;
 
@@ -17,9 +17,9 @@ use crate::partition::Position;
 
 /// Writes and removals of one batch of a repair.
 const BATCH_WRITES: usize = 1_000;
-/// Values between two times that it says how far it is.
+/// Values between two progress reports.
 const TELL_VALUES: u64 = 1_000;
-/// A value of so many bytes ends a batch. Bounds memory.
+/// Bytes of values that end a batch. Bounds memory.
 const LARGE_BYTES: usize = 1 << 20;
 
 /// What a comparison is about.
@@ -37,13 +37,13 @@ struct Comparison {
 }
 
 impl Comparison {
-    fn mends(&self) -> bool {
+    fn repairs(&self) -> bool {
         self.treatment != Treatment::Check
     }
 }
 
 impl Examination<'_> {
-    /// Looks at the partition of a store that nobody writes to.
+    /// Examines the partition of a store. Nothing else writes to the store meanwhile.
     pub(super) async fn run(
         &mut self,
         treatment: Treatment,
@@ -59,11 +59,11 @@ impl Examination<'_> {
             (Treatment::Rebuild, _) | (_, Checkpoint::Absent | Checkpoint::Bad(_)) => tail,
             (_, Checkpoint::At(checkpoint)) => checkpoint,
         };
-        // A running partition was derived from already, up to where it stood a moment ago.
+        // The log of a running partition was already derived, up to its tail before the hold.
         let to = to.max(self.at);
         self.derive(to, report, tell).await?;
         self.compare(to, tail, checkpoint, treatment, report, tell).await?;
-        // What is not applied yet is looked at all the same: whether it can be.
+        // Events after the checkpoint are derived too, to find out whether they can be applied.
         report.unapplied += tail.since(to).unwrap_or(0);
         self.derive(tail, report, tell).await?;
         report.checked.partitions += 1;
@@ -77,7 +77,7 @@ impl Examination<'_> {
         }
     }
 
-    /// How far idempotency keys are swept; `None` if that is damaged, or beyond the end of the log.
+    /// How far idempotency keys are swept. `None` if the position is damaged or beyond the end of the log.
     async fn position(&self, tail: PartitionOffset) -> Result<Option<Position>, DoctorError> {
         let stored = self.store.get(keys::sweep(self.partition).as_key()).await?;
         let position = stored.map_or(Some(Position::START), |bytes| Position::decode(&bytes));
@@ -98,7 +98,7 @@ impl Examination<'_> {
         let (batch, present) = (Batch::new(), 0);
         let mut comparison = Comparison { to, tail, swept, treatment, present, batch };
         let (found, kept) = (report.found, report.findings.len());
-        // Numbers first: if they have seen an event that the log does not have, nothing is repaired.
+        // Numbers first: if they include an event that the log does not have, nothing is repaired.
         for range in keys::numbers_first() {
             self.compare_range(range, &mut comparison, report, tell).await?;
         }
@@ -112,16 +112,16 @@ impl Examination<'_> {
         if position.is_none() {
             let key = keys::sweep(self.partition);
             report.note(|| self.finding(Trouble::Different, &key));
-            if comparison.mends() {
-                // What it had removed is restored, and swept again.
+            if comparison.repairs() {
+                // Removed keys are restored, and a later sweep removes them again.
                 comparison.batch.remove(key.as_key());
                 report.removed += 1;
             }
         }
         self.compare_checkpoint(checkpoint, is_empty, &mut comparison, report);
         self.write(&mut comparison).await?;
-        // What was written on the way may still be buffered.
-        if comparison.mends() { Ok(self.store.sync().await?) } else { Ok(()) }
+        // Earlier batches may still be buffered.
+        if comparison.repairs() { Ok(self.store.sync().await?) } else { Ok(()) }
     }
 
     /// Writes what a repair has to write.
@@ -151,16 +151,16 @@ impl Examination<'_> {
         if let Some(trouble) = trouble {
             report.note(|| self.finding(trouble, &key));
         }
-        if !comparison.mends() || checkpoint == Checkpoint::At(to) {
+        if !comparison.repairs() || checkpoint == Checkpoint::At(to) {
             return;
         }
-        // A rebuild of a storage that was fenced has settled what it was evidence of.
+        // The storage was fenced before this rebuild, so the evidence is no longer needed.
         comparison.batch.remove(keys::checkpoint_of_format_1(self.partition).as_key());
         if to > PartitionOffset::FIRST {
             Checkpoint::put(&mut comparison.batch, self.partition, to);
             report.written += u64::from(trouble.is_some());
         } else if trouble.is_some() {
-            // The log has no events, so there is nothing to have a checkpoint of.
+            // The log has no events, so there is no checkpoint.
             comparison.batch.remove(key.as_key());
             report.removed += 1;
         }
@@ -211,8 +211,8 @@ impl Examination<'_> {
         tell(Progress { partition: self.partition, done, total: done, compared });
     }
 
-    /// Whether a value is not compared here: the checkpoint and how far keys are swept come at the end, and a row whose view the
-    /// given code does not keep may be that of other code.
+    /// Whether a value is not compared here. The checkpoint and the position of the sweep are compared at the end. A row of a view
+    /// that the given code does not have may belong to other code.
     fn is_left_out(&self, family: Family<'_>) -> bool {
         match family {
             Family::Row { view, .. } => {
@@ -251,7 +251,7 @@ impl Examination<'_> {
             (None, _) => Trouble::Unexplained,
         };
         report.note(|| self.finding(trouble, &key));
-        if comparison.mends() {
+        if comparison.repairs() {
             let large = wanted.as_ref().is_some_and(|wanted| wanted.len() >= LARGE_BYTES);
             match wanted {
                 Some(wanted) => comparison.batch.put(key.as_key(), &wanted),
@@ -271,8 +271,8 @@ impl Examination<'_> {
         Numbers::decode(self.derivation.schema.sequences(), bytes).ok()
     }
 
-    /// Numbers have a checksum: if they have seen an event that the log does not have, it was there. That is evidence, which only
-    /// a rebuild of a storage that was fenced for it may remove.
+    /// Numbers have a checksum. If they include an event that the log does not have, that event existed: the log has lost it. Only
+    /// a rebuild of a fenced storage may remove this evidence.
     fn check_folded(
         &self,
         workspace: WorkspaceId,
@@ -288,8 +288,8 @@ impl Examination<'_> {
         }
     }
 
-    /// Whether two stored values say the same. Numbers and rows may be written in more than one way: a definition that
-    /// has got a new sequence reads older numbers as if they had it, and a row is JSON.
+    /// Whether two stored values have the same meaning. Numbers and rows have more than one valid form: a definition with a new
+    /// sequence reads older numbers as if they had it, and a row is JSON.
     fn is_same(&self, family: Option<Family<'_>>, wanted: &[u8], there: &[u8]) -> bool {
         wanted == there
             || match family {
@@ -309,7 +309,7 @@ impl Examination<'_> {
     }
 }
 
-/// Whether a value that is not there is an idempotency key that was swept, because its window was over.
+/// Whether a missing value is an idempotency key that was swept after its window.
 fn is_swept(family: Option<Family<'_>>, wanted: &[u8], swept: PartitionOffset) -> bool {
     matches!(family, Some(Family::Idempotency(..)))
         && KeyUse::decode(wanted).is_ok_and(|used| used.offset < swept)

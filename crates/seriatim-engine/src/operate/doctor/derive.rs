@@ -1,4 +1,4 @@
-//! Deriving everything anew from a partition's log, into the scratch store.
+//! Derives everything again from a partition's log, into the scratch store.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::derive::{
     read_missing_numbers,
 };
 
-/// A look at one partition.
+/// The examination of one partition.
 pub(super) struct Examination<'a> {
     pub(super) env: &'a Env,
     pub(super) log: &'a Log,
@@ -25,11 +25,11 @@ pub(super) struct Examination<'a> {
     pub(super) derivation: &'a Derivation,
     /// Everything before this offset is in the scratch store.
     pub(super) at: PartitionOffset,
-    /// Nothing waits here: what is derived goes straight to the scratch store.
+    /// Always empty: derived values are written directly to the scratch store.
     overlay: Mutex<Overlay>,
     /// Which values the scratch store has in parts.
     splits: Splits,
-    /// Whether the storage is fenced, so that what the store knows of lost events may be removed.
+    /// Whether the storage is fenced, so that evidence of lost events may be removed.
     pub(super) fenced: bool,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Examination<'a> {
         Self { env, log, store, scratch, partition, derivation, at, overlay, splits, fenced: false }
     }
 
-    /// Begins where a survey has ended, which may have found that the log has lost events.
+    /// Begins where a survey has ended. The survey may have found that the log has lost events.
     pub(super) fn continues_after_a_survey(&mut self, at: PartitionOffset, fenced: bool) {
         (self.at, self.fenced) = (at, fenced);
     }
@@ -69,7 +69,7 @@ impl<'a> Examination<'a> {
         self.at = replay.at;
         result?;
         if self.at < to {
-            let reason = format!("nothing is there, and the log ends at {to}");
+            let reason = format!("the event is missing, although the log ends at {to}");
             return Err(DoctorError::Damaged { offset: self.at, reason });
         }
         Ok(())

@@ -1,10 +1,10 @@
-//! Keys in words.
+//! Descriptions of keys.
 
 use crate::command::view;
 use crate::definition::{Schema, TypeId};
 use crate::derive::keys::Family;
 
-/// What a key leads to, by its clustering part.
+/// Describes what is stored at a key, by its clustering part.
 pub(crate) fn describe(schema: &Schema, clustering: &[u8]) -> String {
     read(schema, clustering).unwrap_or_else(|| "a key that no engine writes".to_owned())
 }
@@ -50,7 +50,7 @@ mod tests {
     use crate::derive::keys::{self, StoreKey, WorkspaceKeys};
 
     #[test]
-    fn each_family_has_its_words() {
+    fn each_family_has_a_description() {
         let application = ApplicationId::new(16);
         let schema = Schema::new(&Accepted::accept(None, application, &shop()).unwrap()).unwrap();
         let (partition, workspace) = (Partition::new(16, 3), WorkspaceId::new(7));

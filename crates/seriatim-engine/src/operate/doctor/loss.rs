@@ -1,7 +1,7 @@
-//! What a store still knows of events that its log has lost.
+//! Evidence in a store of events that its log has lost.
 //!
-//! A store that is ahead of its log has seen events that are not there any more, and the numbers in them are out there. A rebuild
-//! removes what the log cannot explain, and this evidence with it, so all of it is looked at first.
+//! A store that is ahead of its log includes events that the log no longer has, and their numbers are in use. A rebuild removes
+//! what the log cannot explain, and this evidence with it. So the evidence is collected first.
 
 use seriatim_sequencer::{Numbers, NumbersKey};
 use seriatim_storage::{Key, Store};
@@ -15,32 +15,32 @@ use crate::command::view::{self, KeyPart};
 use crate::derive::Checkpoint;
 use crate::derive::keys::{self, Family};
 
-/// A number that was given out, by what the store knows. There may have been higher ones: the store is
-/// written later than the log.
+/// A number that was given out, according to the store. Higher ones may have been given out too, because the store is written
+/// later than the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LowerBound {
-    /// As unfencing takes it: `series/S`, `blocks/B` or `APP/WORKSPACE/SEQUENCE`.
+    /// The name for unfencing: `series/S`, `blocks/B` or `APP/WORKSPACE/SEQUENCE`.
     pub name: String,
-    /// The highest number that the store knows of.
+    /// The highest number in the store.
     pub highest: u64,
-    /// Whether unfencing can raise it. Not so if the log has also lost where its workspace or its block sequence was made: a new one
-    /// starts again from its first number.
+    /// Whether unfencing can raise it. It cannot if the log has also lost the event that created its workspace or its block
+    /// sequence: a new one starts again at its first number.
     pub known: bool,
 }
 
-/// What the store knows of events that the log has lost.
+/// Evidence in the store of events that the log has lost.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lost {
     /// The partitions whose logs have lost events.
     pub partitions: Vec<Partition>,
-    /// The first of what is known to have been given out, at most [`Lost::KEPT`].
+    /// The first numbers that are known to have been given out, at most [`Lost::KEPT`].
     pub bounds: Vec<LowerBound>,
     /// How many there are.
     pub total: u64,
 }
 
 impl Lost {
-    /// How many lower bounds are kept: bounds memory; so many names are not raised one by one.
+    /// How many lower bounds are kept. Bounds memory, and is more than an operator raises one by one.
     pub const KEPT: usize = 10_000;
 
     pub(super) fn has_lost(&self, partition: Partition) -> bool {
@@ -56,8 +56,8 @@ impl Lost {
 }
 
 impl Examination<'_> {
-    /// Derives everything, and finds out whether the store has seen events that the log does not have. Changes nothing but the
-    /// scratch store. The registry comes first.
+    /// Derives everything, and determines whether the store includes events that the log does not have. Changes only the scratch
+    /// store. The registry is surveyed first.
     pub(super) async fn survey(
         &mut self,
         lost: &mut Lost,
@@ -77,7 +77,7 @@ impl Examination<'_> {
         Ok(())
     }
 
-    /// Whether the numbers of a workspace have seen an event that the log does not have.
+    /// Whether the numbers of any workspace include an event that the log does not have.
     async fn survey_numbers(&self, tail: PartitionOffset, lost: &mut Lost) -> Result<bool, DoctorError> {
         let mut has_seen_more = false;
         let mut stored = self.store.scan(&keys::storage(self.partition), keys::numbers());
@@ -102,7 +102,7 @@ impl Examination<'_> {
     ) -> Result<(), DoctorError> {
         let schema = &self.derivation.schema;
         if schema.id() == registry::ID {
-            // Numbers of applications: the fence takes care of them.
+            // Numbers of applications: fencing raises them.
             return Ok(());
         }
         let kind = schema.sequences().kind(there.kind());
@@ -180,10 +180,10 @@ const BEYOND: PartitionOffset = match PartitionOffset::new(u64::MAX) {
     None => PartitionOffset::FIRST,
 };
 
-/// Makes sure that no engine opens the registry's part of a store, whatever is appended to its log, until it has been rebuilt.
+/// Prevents that an engine opens the registry's part of a store before it has been rebuilt, also after appends to its log.
 ///
-/// If the log has lost one event, the fence takes the place of that event, and the checkpoint would be at the end of the log again
-/// although the store has never seen the fence.
+/// If the log has lost one event, the fence event gets the offset of that event. Then the checkpoint would be at the end of the log
+/// again, although the store does not include the fence event.
 pub(super) async fn close_registry(store: &Store) -> Result<(), DoctorError> {
     super::put_checkpoint(store, registry::PARTITION, BEYOND).await
 }

@@ -1,19 +1,19 @@
-//! The doctor: everything derived, compared with the log that it is derived from.
+//! The doctor compares everything derived with the log from which it is derived.
 //!
 //! ```text
-//! log ──► derived anew, into a scratch store ──┐
+//! log ──► derived again, into a scratch store ─┐
 //!                                              ├── compared: two scans of the partition's keys, side by side
 //! store, as it is ─────────────────────────────┘
 //! ```
 //!
-//! Everything that is derived from a partition's log is one range of keys, so nothing is missed, and memory is bounded by
-//! pages, whatever the log has. Rows of views that the given code does not keep are left alone.
+//! Everything that is derived from a partition's log is one range of keys, so the comparison is complete. It reads page by page, so
+//! memory is bounded. Rows of views that the given code does not have are not changed.
 //!
 //! A rebuild of a log that has lost events fences the storage, because the next numbers have been given out before:
 //!
 //! ```text
-//! derive and survey everything ─► tell what the store knows ─► fence, durably ─► compare and treat
-//!                       nothing is changed before this line ────┘
+//! derive and survey everything ─► report the evidence ─► fence, durably ─► compare and treat
+//!                       nothing is changed before this line ─┘
 //! ```
 
 mod compare;
@@ -47,17 +47,17 @@ use crate::error::SubmitError;
 use crate::limits::APPLICATIONS_MAX;
 use derive::Examination;
 
-/// Tells what a store knows of lost events.
+/// Receives the evidence of lost events.
 type OnLoss = Box<dyn FnMut(&Lost) + Send>;
 
-/// Says how far it is.
+/// Receives the progress.
 pub(crate) type Telling<'a> = &'a mut (dyn FnMut(Progress) + Send);
 
-/// Why there is no report, or nothing to say about a partition.
+/// Why there is no report, or why a partition could not be examined.
 #[derive(Debug, thiserror::Error)]
 pub enum DoctorError {
-    /// The scratch store was used before: what it holds would be taken for what the log says.
-    #[error("the scratch store was used before: bring an empty one")]
+    /// The scratch store was used before. Its contents would be taken for derived values.
+    #[error("the scratch store is not empty, so the doctor cannot use it: give an empty one")]
     ScratchUsed,
     /// A definition is wrong.
     #[error(transparent)]
@@ -68,7 +68,7 @@ pub enum DoctorError {
     /// A store could not be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The log contradicts itself. There is nothing that it could be mended from but a backup.
+    /// The log contradicts itself. Only a backup can repair it.
     #[error("the log is damaged at event {offset}: {reason}; restore a backup")]
     Damaged {
         /// The event.
@@ -76,7 +76,7 @@ pub enum DoctorError {
         /// What is wrong.
         reason: String,
     },
-    /// A newer Seriatim wrote the checkpoint, and knows what else it has written. Nothing was changed.
+    /// A newer Seriatim wrote the checkpoint, and may have written other values that this one cannot read. Nothing was changed.
     #[error("the stored checkpoint cannot be read: {0}")]
     NewerCheckpoint(BadValue),
     /// The checkpoint is beyond the end of the log.
@@ -90,7 +90,7 @@ pub enum DoctorError {
         /// The end of the log.
         tail: PartitionOffset,
     },
-    /// The numbers of a workspace have seen an event that the log does not have.
+    /// The numbers of a workspace include an event that the log does not have.
     #[error(
         "workspace {workspace} has seen event {folded}, and the log ends at {tail}: the log has lost events; \
          restore a backup, or stop the server and continue without them by `seriatim doctor --rebuild --storage URL`"
@@ -105,10 +105,10 @@ pub enum DoctorError {
     },
     /// The log has lost events, and the storage could not be fenced. Nothing was removed from the store.
     #[error(
-        "the log has lost events, and the storage could not be fenced: {0}; nothing was rebuilt, do it again"
+        "the log has lost events, and the storage could not be fenced: {0}; nothing was rebuilt, run the rebuild again"
     )]
     NotFenced(Box<OpenError>),
-    /// A running partition could not be held still.
+    /// A running partition could not be held.
     #[error("{0}; stop the server, then run `seriatim doctor --storage URL`")]
     NotHeld(SubmitError),
 }
@@ -132,15 +132,15 @@ impl DoctorError {
     }
 }
 
-/// Looks at storage that no engine holds.
+/// Examines a storage that no engine uses.
 ///
-/// For one that runs there is [`Engine::doctor`](crate::Engine::doctor).
+/// For a running engine use [`Engine::doctor`](crate::Engine::doctor).
 pub struct Doctor {
     env: Env,
     log: Log,
     store: Store,
     applications: Vec<App>,
-    /// Whether applications that were not given are looked at too.
+    /// Whether applications that were not given are examined too.
     with_accepted: bool,
     on_loss: Option<OnLoss>,
 }
@@ -151,17 +151,17 @@ impl fmt::Debug for Doctor {
     }
 }
 
-/// A look at some partitions of one storage.
+/// The examination of some partitions of one storage.
 struct Looking<'a> {
     scratch: &'a Store,
     treatment: Treatment,
     report: Report,
     tell: Telling<'a>,
-    /// How far partitions were derived by a survey, which comes before a rebuild; those that it could not look at are missing.
+    /// How far the survey before a rebuild has derived each partition. Partitions that it could not examine are missing.
     derived: HashMap<Partition, PartitionOffset>,
     /// What the survey has found.
     lost: Lost,
-    /// Partitions that were not looked at yet.
+    /// Partitions that were not examined yet.
     unknown: Vec<Partition>,
 }
 
@@ -173,16 +173,16 @@ impl Doctor {
         Self { env, log, store, applications, with_accepted: false, on_loss: None }
     }
 
-    /// Looks also at applications that were not given, by the definition that the registry's log has of them. Right for
-    /// those without code: rows that a projector made are not looked at.
+    /// Also examines applications that were not given, by their definitions in the registry's log. That is correct for
+    /// applications without code: rows that a projector made are not examined.
     #[must_use]
     pub fn with_accepted(mut self) -> Self {
         self.with_accepted = true;
         self
     }
 
-    /// Tells what the store knows of events that the log has lost, before a rebuild removes it: keep it. After a crash on the way
-    /// some of it may not be there any more.
+    /// Reports the evidence of lost events before a rebuild removes it. Keep it: after a crash during the rebuild some of it may no
+    /// longer exist.
     #[must_use]
     pub fn on_loss(mut self, tell: impl FnMut(&Lost) + Send + 'static) -> Self {
         self.on_loss = Some(Box::new(tell));
@@ -191,16 +191,16 @@ impl Doctor {
 
     /// Compares everything with the log, and treats what differs.
     ///
-    /// A rebuild of a log that has lost events fences the storage before it changes anything: the next numbers have been given out
-    /// before. [`Report::lost`] says what is known of them. After an error, or a crash, do it again: until it has been done to the
-    /// end, the storage is fenced, or its partitions do not open.
+    /// A rebuild of a log that has lost events fences the storage before it changes anything, because the next numbers have been given
+    /// out before. [`Report::lost`] has what is known of them. After an error or a crash, run the rebuild again: until it has
+    /// succeeded, the storage is fenced, or its partitions do not open.
     ///
-    /// `scratch` has to be empty and is of no use afterwards; it takes as much room as the store. Troubles of one
-    /// partition are in the report, and do not keep the others from being looked at.
+    /// `scratch` must be empty and is not used afterwards. It needs as much room as the store. Problems of one partition are in
+    /// the report, and the other partitions are examined nevertheless.
     ///
     /// # Errors
     ///
-    /// [`DoctorError`] if it cannot be begun, or the registry cannot be read, without which nothing else makes sense.
+    /// [`DoctorError`] if the doctor cannot begin, or if the registry cannot be read: all other applications depend on it.
     pub async fn run(
         mut self,
         scratch: &Store,

@@ -19,10 +19,10 @@ pub enum Treatment {
     Rebuild,
 }
 
-/// How far it is.
+/// The progress of the doctor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// The partition that is looked at.
+    /// The partition that is being examined.
     pub partition: Partition,
     /// Events derived from.
     pub done: u64,
@@ -35,7 +35,7 @@ pub struct Progress {
 /// What is wrong with a stored value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
-    /// The log says that it has to be there.
+    /// It must exist according to the log.
     Missing,
     /// It is not what the log says.
     Different,
@@ -72,7 +72,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A partition about which there is nothing more to say than why.
+/// A partition that could not be examined, and the reason.
 #[derive(Debug)]
 pub struct Problem {
     /// The partition.
@@ -81,7 +81,7 @@ pub struct Problem {
     pub error: DoctorError,
 }
 
-/// How much was looked at.
+/// How much was examined.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Partitions.
@@ -137,9 +137,9 @@ pub struct Report {
     pub written: u64,
     /// Values removed by a repair.
     pub removed: u64,
-    /// Events behind a checkpoint, which the next start will apply: nothing is wrong with that.
+    /// Events after a checkpoint. The next start applies them. This is not a problem.
     pub unapplied: u64,
-    /// Partitions that could not be looked at to the end.
+    /// Partitions that could not be examined completely.
     pub problems: Vec<Problem>,
     /// Partitions in the log whose application was not given: nothing is known about them.
     pub unchecked: Vec<Partition>,
@@ -151,19 +151,19 @@ impl Report {
     /// How many differences are kept in full.
     pub const KEPT: usize = 100;
 
-    /// Whether everything that was looked at follows from the log. After a repair: whether it did before.
+    /// Whether everything that was examined agrees with the log. After a repair: whether it did before the repair.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.found == 0 && self.problems.is_empty()
     }
 
-    /// Whether what was found is mended.
+    /// Whether all differences were repaired.
     #[must_use]
-    pub fn is_mended(&self) -> bool {
+    pub fn is_repaired(&self) -> bool {
         self.problems.is_empty() && self.found == self.written + self.removed
     }
 
-    /// The last problem, as an error: without the registry nothing else makes sense.
+    /// The last problem, as an error. For the registry, on which all other applications depend.
     pub(super) fn fails_on_a_problem(&mut self) -> Result<(), DoctorError> {
         self.problems.pop().map_or(Ok(()), |problem| Err(problem.error))
     }
@@ -175,7 +175,7 @@ impl Report {
         }
     }
 
-    /// Takes back what was found since: it turned out to be no trouble.
+    /// Removes the findings since then: they turned out not to be problems.
     pub(crate) fn forget(&mut self, found: u64, kept: usize) {
         self.found = found;
         self.findings.truncate(kept);

@@ -1,4 +1,4 @@
-//! The doctor and an engine that runs.
+//! The doctor of a running engine.
 
 use seriatim_storage::Store;
 
@@ -11,16 +11,16 @@ use crate::partition::PartitionHandle;
 impl Engine {
     /// Compares everything with the log, and treats what differs, partition by partition.
     ///
-    /// A partition takes commands while its log is read, and stands still between two groups, with everything flushed,
-    /// while its store is compared: commands wait meanwhile, or are refused as busy. Where something was mended, the
-    /// partition recovers from its checkpoint, so that nothing it remembers contradicts what is stored.
+    /// A partition accepts commands while its log is read. While its store is compared, the partition is held between two groups,
+    /// with everything flushed: commands wait, or are refused as busy. If something was repaired, the partition recovers from its
+    /// checkpoint, so that its memory agrees with the store.
     ///
-    /// `scratch` has to be empty and is of no use afterwards; it takes as much room as the store. A partition that has
-    /// stopped is in the report: stop the engine, and let a [`Doctor`](super::Doctor) look at its storage.
+    /// `scratch` must be empty and is not used afterwards. It needs as much room as the store. A partition that has stopped is
+    /// in the report: stop the engine, and examine its storage with a [`Doctor`](super::Doctor).
     ///
     /// # Errors
     ///
-    /// [`DoctorError`] if it cannot be begun. Troubles of a partition are in the report.
+    /// [`DoctorError`] if the doctor cannot begin. Problems of a partition are in the report.
     pub async fn doctor(
         &self,
         scratch: &Store,
@@ -60,9 +60,9 @@ async fn look(
     let tail = examination.tail().await?;
     examination.derive(tail, report, tell).await?;
     let held = handle.hold().await.map_err(DoctorError::NotHeld)?;
-    let mended = report.written + report.removed;
+    let before = report.written + report.removed;
     let result = examination.run(treatment, report, tell).await;
-    if report.written + report.removed > mended {
+    if report.written + report.removed > before {
         held.recover().await;
         handle.wait_ready().await.map_err(DoctorError::NotHeld)?;
     }

@@ -1,12 +1,12 @@
-//! Setting a fenced copy free.
+//! Unfencing a restored copy.
 //!
 //! ```text
 //! look up and check everything ─► move workspace ids ─► raise what is named, and what has moved ─► Unfenced
 //! ```
 //!
-//! Nothing is written before everything that was said has been checked. What is raised and not yet set free stays fenced, so a crash
-//! between two of these events leaves only larger gaps: the next attempt finds in the log what has moved after the fence, and
-//! raises it again.
+//! Nothing is written before the whole request has been checked. A sequence that was raised remains fenced until `Unfenced`. So a
+//! crash between two of these events causes only larger gaps: the next attempt finds in the log what has moved after the fence,
+//! and raises it again.
 
 mod target;
 mod touched;
@@ -36,38 +36,38 @@ pub(crate) const RAISE: &str = "sys.Raise";
 const WORKSPACE_IDS_SKIPPED: u64 = 1 << 40;
 const REASON: &str = "a restored copy, or a log that has lost events: these may have been given out before";
 
-/// What the outside may have seen after the backup.
+/// Which numbers may have been given out after the backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unfence {
-    /// Nothing: the log is complete. Everything goes on.
+    /// None: the log is complete. Everything continues.
     Complete,
-    /// These names got as far as these numbers, which were the last to be given out: `series/S`, `blocks/B` or
-    /// `APP/WORKSPACE/SEQUENCE`, the workspace by its name or its id. Whatever is not named stays fenced.
+    /// The last numbers that these names gave out: `series/S`, `blocks/B` or `APP/WORKSPACE/SEQUENCE`, the workspace by its name or
+    /// its id. Everything that is not named remains fenced.
     Highest(Vec<(String, u64)>),
-    /// At most so many numbers of each sequence. Each workspace and each block sequence skips them with its next event; those that
-    /// have had one after the fence skip them at once, but for what was set free by name.
+    /// At most so many numbers of each sequence. Each workspace and each block sequence skips them with its next event. Those that
+    /// have had an event after the fence skip them at once, except for what was unfenced by name.
     ///
-    /// A series, a block sequence or a name that did not exist at the time of the backup is not known here, and begins
-    /// anew: name it.
+    /// A series, a block sequence or a name that did not exist at the time of the backup is not known here, and would begin
+    /// again at its first number: give its name.
     Skip(u64),
-    /// These names got as far as these numbers, and everything else gave out at most so many.
+    /// The last numbers that these names gave out, and at most so many numbers of everything else.
     HighestAndSkip(Vec<(String, u64)>, u64),
 }
 
 /// What is fenced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fenced {
-    /// What was set free by name.
+    /// What was unfenced by name.
     pub free: Vec<String>,
 }
 
-/// What one workspace is told.
+/// What one workspace raises.
 #[derive(Debug)]
 struct Raises {
     kind: WorkspaceKind,
     /// Sequences, and what they give next at least.
     next: BTreeMap<SequenceId, Number>,
-    /// Sequences that were dealt with by name before.
+    /// Sequences that were unfenced by name before.
     settled: Vec<SequenceId>,
 }
 
@@ -122,15 +122,15 @@ impl Engine {
     /// Lets a restored copy give out numbers again, and says what is still fenced. What may have been given out after the
     /// backup becomes an explained gap: a raise in an event's header.
     ///
-    /// Offsets are positions and come again; idempotency keys that were used after the backup are forgotten.
+    /// Offsets are positions and are used again. Idempotency keys that were used after the backup are not known.
     ///
     /// # Errors
     ///
-    /// [`SubmitError`]: nothing is free that was not before. If its kind is `Invalid` or `NotFound`, nothing was written either. Do
-    /// it again, with the same or with something else; what was skipped twice is a larger gap.
+    /// [`SubmitError`]: nothing more is unfenced than before. If its kind is `Invalid` or `NotFound`, nothing was written either.
+    /// Call it again, with the same or with another argument. Numbers that are skipped twice make a larger gap.
     pub async fn unfence(&self, how: &Unfence) -> Result<Option<Fenced>, SubmitError> {
         let _turn = self.shared_fence().turn().await;
-        // An earlier one may have written its last event without noticing.
+        // The last event of an earlier attempt may be in the log although that attempt returned an error.
         self.shared_fence().set(self.registry().fence_state().await?);
         let state = self.fence_state();
         if !state.fenced {
@@ -167,14 +167,14 @@ impl Engine {
         }
         let mut moved = Moved { blocks: self.touched_blocks(state).await?, ..Moved::default() };
         for ((application, workspace), kind) in self.touched_workspaces(state).await? {
-            // Asked for here, so that one that is not open is found before anything is written.
+            // Checked here, so that an application that is not open is found before anything is written.
             self.running_by_id(ApplicationId::new(application))?;
             moved.workspaces.insert((application, workspace), Raises::of(kind));
         }
         Ok(moved)
     }
 
-    /// Moves workspace ids behind everything that may have been given out: once, before anything is made here.
+    /// Moves the next workspace id after all ids that may have been given out: once, before any workspace is created.
     async fn move_workspace_ids(&self) -> Result<(), SubmitError> {
         if self.fence_state().ids.is_some() {
             return Ok(());
@@ -238,14 +238,14 @@ impl Engine {
         Ok(opened)
     }
 
-    /// Raises a block sequence. If it is in use, because it was set free before, nothing more is given out of the block at hand.
+    /// Raises a block sequence. If it is in use, because it was unfenced before, the rest of its present block is not given out.
     async fn raise_blocks(&self, name: &str, next: u64) -> Result<(), SubmitError> {
         self.registry().raise_blocks(name, next, REASON).await?;
         self.open_allocators().forget(name).await;
         Ok(())
     }
 
-    /// Makes a series that was used after the backup for the first time.
+    /// Creates a series that was first used after the backup.
     async fn new_series(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! What a name leads to, and whether it can be raised as far as was said.
+//! What a name refers to, and whether it can be raised to the given number.
 
 use seriatim_sequencer::Sequence;
 use seriatim_types::{ApplicationId, Number, SequenceId, WorkspaceId, WorkspaceKind};
@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::engine::running::Running;
 use crate::error::{RequestError, SubmitError};
 
-/// What a name leads to.
+/// What a name refers to.
 pub(super) enum Target {
     Blocks(String),
     Sequence {
@@ -42,7 +42,7 @@ pub(super) fn of_series(running: &Running) -> Result<(WorkspaceKind, SequenceId)
 }
 
 impl Engine {
-    /// What these names lead to. Everything that can be wrong with a name or a number is found here, before anything is written.
+    /// What these names refer to. Every wrong name or number is found here, before anything is written.
     pub(super) async fn targets<'a>(
         &self,
         highest: &'a [(String, u64)],
@@ -58,7 +58,7 @@ impl Engine {
         Ok(targets)
     }
 
-    /// What a name leads to.
+    /// What a name refers to.
     async fn target(&self, name: &str) -> Result<Target, SubmitError> {
         let unknown = || refused(format!("{name} is not series/S, blocks/B or APP/WORKSPACE/SEQUENCE"));
         let (application, rest) = name.split_once('/').ok_or_else(unknown)?;
@@ -99,7 +99,7 @@ impl Engine {
         Ok(Target::Sequence { application, workspace: id, kind, sequence: sequence_id })
     }
 
-    /// That what a name leads to can continue from there.
+    /// Checks that the named sequence can continue from the given number.
     async fn check_raise(&self, named: &Named<'_>) -> Result<(), SubmitError> {
         let Named { name, next, target } = named;
         let too_large = || refused(format!("{name}: {} is outside of its numbers", next.get() - 1));
@@ -123,13 +123,13 @@ impl Engine {
         let found = sequences.iter().find(|known| known.id() == sequence);
         let missing = || SubmitError::NotFound(format!("{name}: its workspace has no such sequence"));
         let found = found.ok_or_else(missing)?;
-        // What the log has passed stays where it is.
+        // A sequence that is already further is not changed.
         let is_passed = reached.is_some_and(|reached| reached >= *next);
         if is_passed || can_stand_at(found, *next) { Ok(()) } else { Err(too_large()) }
     }
 }
 
-/// The place that a sequence of a workspace has reached; `None` if the workspace has no events.
+/// The position of a sequence of a workspace; `None` if the workspace has no events.
 pub(super) async fn reached(
     running: &Running,
     workspace: WorkspaceId,
@@ -139,7 +139,7 @@ pub(super) async fn reached(
     Ok(numbers.and_then(|numbers| numbers.next(running.schema.sequences().kind(numbers.kind()), sequence)))
 }
 
-/// Whether a sequence can continue from a place: in one of its ranges, or right after one.
+/// Whether a sequence can continue from a number: it is in one of the ranges, or directly after one.
 fn can_stand_at(sequence: &Sequence, next: Number) -> bool {
     let before = next.get().checked_sub(1).map(Number::new);
     sequence.contains(next) || before.is_some_and(|before| sequence.contains(before))

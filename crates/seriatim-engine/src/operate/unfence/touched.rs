@@ -1,5 +1,5 @@
-//! What has moved after the fence. It does not skip by itself any more, whether a raise of an unfencing that failed has moved it or a
-//! command that was let through.
+//! What has moved after the fence: by a raise of an unfencing that failed, or by a command that was admitted. It no longer skips
+//! numbers by itself.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use crate::engine::Engine;
 use crate::error::SubmitError;
 use crate::operate::fence::{FenceState, Restore};
 
-/// What one read of the log asks for, or of the registry.
+/// The limit of one read of the log or of the registry.
 const PAGE: ReadLimit = ReadLimit { entries: 4_096, bytes: 1 << 20 };
 
 /// Workspaces by application and id, with their kinds.
 pub(super) type Touched = BTreeMap<(u32, u64), WorkspaceKind>;
 
 impl Engine {
-    /// The workspaces that have events after the fence, as the log says, and the series that were made by unfencing and were not
-    /// raised yet. As many as were set free by name, or named by an unfencing that failed.
+    /// The workspaces that have events after the fence, according to the log, and the series that unfencing has created and not
+    /// raised yet. Only names that were given to an unfencing can be among them, so there are few.
     pub(super) async fn touched_workspaces(&self, state: &FenceState) -> Result<Touched, SubmitError> {
         let mut touched = Touched::new();
         let Some(restore) = state.restores.last() else { return Ok(touched) };
@@ -59,7 +59,7 @@ impl Engine {
         }
     }
 
-    /// The block sequences that were raised after the fence and not set free, each with its next number.
+    /// The block sequences that were raised after the fence and are still fenced, each with its next number.
     pub(super) async fn touched_blocks(&self, state: &FenceState) -> Result<Vec<(String, u64)>, SubmitError> {
         let restores = state.restores.len() as u64;
         let (mut touched, mut after) = (Vec::new(), None::<[KeyPart; 1]>);

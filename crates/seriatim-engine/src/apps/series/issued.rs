@@ -1,4 +1,4 @@
-//! Who got a number.
+//! Finds the event that took a number.
 
 use serde::Deserialize;
 use seriatim_storage::{LogError, ReadLimit};
@@ -11,26 +11,26 @@ use crate::command::event::{Event, Place};
 use crate::command::value::moment;
 use crate::error::SubmitError;
 
-/// Who got a number, and when.
+/// The event that took a number: when, and with which key and note.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issued {
     /// The number.
     pub number: u64,
-    /// The first number of the run that it was taken with.
+    /// The first of the consecutive numbers that the same event took.
     pub first: u64,
-    /// How many were taken in a row.
+    /// How many consecutive numbers the event took.
     pub count: u64,
-    /// When.
+    /// When it was taken.
     pub time: Timestamp,
-    /// The event, by its place in the series' log.
+    /// The event's offset in the log of the series.
     pub workspace_offset: WorkspaceOffset,
-    /// The event, by its place in the partition's log.
+    /// The event's offset in the partition log.
     pub partition_offset: PartitionOffset,
     /// The idempotency key that it was taken with.
     pub idempotency_key: Option<String>,
-    /// What it was said to be for.
+    /// The note of the request.
     pub note: Option<String>,
-    /// Whether and why it is void.
+    /// Why it is void; `None` if it is not.
     pub void: Option<Voided>,
 }
 
@@ -41,37 +41,37 @@ pub struct Voided {
     pub number: u64,
     /// Why.
     pub reason: String,
-    /// Since when.
+    /// When it was marked.
     pub time: Timestamp,
 }
 
-/// What an event was said to be for. Only `Next` has a note.
+/// The note in an argument. Only `Next` has one.
 #[derive(Debug, Default, Deserialize)]
 struct Note {
     #[serde(default)]
     note: Option<String>,
 }
 
-/// Why an event went past numbers.
+/// The reason in an argument: why an event skipped numbers.
 #[derive(Debug, Default, Deserialize)]
 struct Reason {
     #[serde(default)]
     reason: String,
 }
 
-/// Where the series was after an event that moved nothing.
+/// The next number in the result of an event that neither drew nor raised.
 #[derive(Debug, Deserialize)]
 struct Position {
     next: u64,
 }
 
-/// What an event says about numbers.
+/// An event of a series, with the numbers that it took or skipped.
 struct Probe {
     place: Place,
     event: Event,
-    /// The runs drawn from the series: first and count.
+    /// The draws from the series: first number and count.
     draws: Vec<(u64, u64)>,
-    /// Every number before this one was given out or skipped when the event had happened.
+    /// After the event, every number before this one was taken or skipped.
     reached: u64,
 }
 
@@ -92,42 +92,43 @@ impl Probe {
         })
     }
 
-    /// Why a number that this event went past was given to nobody.
+    /// The message for a number that this event skipped.
     fn skipped(&self, number: u64) -> String {
         let given = self.event.argument_as::<Reason>().unwrap_or_default().reason;
         let reason = match &*self.event.command {
-            SETTINGS => "the series begins behind it",
+            SETTINGS => "the series begins after it",
             RAISE | crate::operate::unfence::RAISE => &*given,
-            // Any event may have to skip what a restored copy cannot know of.
+            // Any event of a restored copy may have to skip numbers that were given out after the backup.
             _ => {
                 "it may have been given out after the backup that this was restored from, or in an event that the log has lost"
             }
         };
         let (command, at) = (&self.event.command, moment(self.place.time));
-        format!("number {number} was given to nobody: {command} at {at} went past it: {reason}")
+        format!("number {number} was not given out: {command} at {at} skipped it: {reason}")
     }
 }
 
 impl Series<'_> {
-    /// The place of the last event of a series in its log.
+    /// The offset of the last event of a series in its log.
     pub(super) async fn last_event(&self, workspace: WorkspaceId) -> Result<Option<u64>, SubmitError> {
         let (running, _) = self.running()?;
         let numbers = running.partition_of(workspace).numbers(workspace).await?;
         Ok(numbers.map(|numbers| numbers.next_offset().get() - 1).filter(|last| *last > 0))
     }
 
-    /// Who got a number, when, with which key and note. Numbers rise with the log, so it looks at few events.
+    /// The event that took a number: when, and with which key and note. Numbers ascend in the log, so a binary search reads few
+    /// events.
     ///
     /// # Errors
     ///
-    /// [`SubmitError::NotFound`] if nobody has it; the text says why.
+    /// [`SubmitError::NotFound`] if no event took it. The text says why.
     pub async fn who(&self, name: &str, number: u64) -> Result<Issued, SubmitError> {
-        let workspace = self.known(name).await?;
+        let workspace = self.existing(name).await?;
         if number == 0 {
             return Err(SubmitError::NotFound(format!("series {name} has no number 0")));
         }
         let not_yet = || SubmitError::NotFound(format!("number {number} of series {name} was not taken yet"));
-        // [ known to come before ) low .. high [ known to have reached it ]
+        // [ events before it | low .. high | events that have reached it ]
         let (mut low, mut high) = (1, self.last_event(workspace).await?.unwrap_or(0));
         let mut found = None;
         while low <= high {
@@ -148,7 +149,7 @@ impl Series<'_> {
         Ok(issued)
     }
 
-    /// Looks at one event of a series.
+    /// Reads one event of a series.
     async fn probe(&self, workspace: WorkspaceId, offset: u64) -> Result<Probe, SubmitError> {
         let (running, _) = self.running()?;
         let handle = running.partition_of(workspace);
@@ -169,10 +170,11 @@ impl Series<'_> {
         let draws: Vec<_> = draws.map(|draw| (draw.first.get(), draw.count)).collect();
         let raises = entry.raises().filter(|raise| raise.sequence == sequence).map(|raise| raise.next.get());
         let ends = draws.iter().map(|(first, count)| first.saturating_add(*count));
-        // An event that moves nothing says in its result where the series stood.
+        // An event that neither draws nor raises has the next number in its result.
         let said = || event.result_as::<Position>().ok().map(|position| position.next);
         let reached = ends.chain(raises).max().or_else(said);
-        let reached = reached.ok_or_else(|| corrupt("it does not say where the series stood".to_owned()))?;
+        let reached =
+            reached.ok_or_else(|| corrupt("it does not contain the next number of the series".to_owned()))?;
         Ok(Probe { place: Place::of(at, &entry), event, draws, reached })
     }
 
