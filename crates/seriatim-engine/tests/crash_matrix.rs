@@ -311,7 +311,7 @@ impl World {
             cache_numbers: 1_000,
             cached_workspaces: 100,
             retry: Duration::from_millis(50),
-            close_patience: Duration::from_millis(200),
+            close_timeout: Duration::from_millis(200),
             ..Options::default()
         };
         let opening = Engine::open(self.env.clone(), log, store, [support::till()], options);

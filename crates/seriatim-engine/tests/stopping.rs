@@ -99,7 +99,7 @@ fn with_desk<F: Future<Output = ()>>(options: Options, scenario: impl Fn(Desk) -
 }
 
 fn quick() -> Options {
-    Options { close_patience: Duration::from_secs(5), queue_max: 4, ..options() }
+    Options { close_timeout: Duration::from_secs(5), queue_max: 4, ..options() }
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn closing_ends_in_time_with_a_full_queue_and_a_silent_log() {
         let begun = desk.env.instant();
         desk.engine.close().await;
         // The applications, the blocks and the registry, one after another.
-        assert!(desk.env.instant() - begun <= 3 * quick().close_patience + Duration::from_secs(1));
+        assert!(desk.env.instant() - begun <= 3 * quick().close_timeout + Duration::from_secs(1));
         for sent in sent {
             let error = sent.await.unwrap().unwrap_err();
             let kinds = [ErrorKind::InDoubt, ErrorKind::Closed, ErrorKind::Busy];

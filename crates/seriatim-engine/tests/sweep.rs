@@ -266,7 +266,7 @@ async fn live_and_recover(env: &Env, writes: usize) -> bool {
     desk.engine.close().await;
     env.sleep(WINDOW / 2 + Duration::from_secs(1)).await;
     let dying = Arc::new(Dying { store: desk.store.reopen(), left: AtomicUsize::new(writes) });
-    let short = Options { close_patience: Duration::from_secs(1), ..with_window() };
+    let short = Options { close_timeout: Duration::from_secs(1), ..with_window() };
     let engine = open_with(env, Log::new(desk.log.reopen()), Store::from_arc(dying.clone()), short).await;
     // Swept from here on, while some keys are used again.
     for key in ["new", "key 1", "newer", "key 2", "key 1"] {

@@ -206,14 +206,14 @@ impl Engine {
     /// caller closes them.
     ///
     /// Closing has four steps, because each needs the one before: the applications, the blocks, the registry, and one sync
-    /// of the store. If storage does not answer, each step ends after [`Options::close_patience`]. Nothing that was answered
+    /// of the store. If storage does not answer, each step ends after [`Options::close_timeout`]. Nothing that was answered
     /// is lost then: the next start reads it from the log.
     pub async fn close(&self) {
         join_all(self.inner.applications.values().map(|running| running.close())).await;
         join(self.inner.open_allocators.close(), self.close_workspace_ids()).await;
         self.inner.sys.close().await;
         let syncing = self.inner.store.sync();
-        match self.inner.env.timeout(self.inner.options.close_patience, syncing).await {
+        match self.inner.env.timeout(self.inner.options.close_timeout, syncing).await {
             Ok(Ok(())) => {}
             // The next start derives from the log what is not durable in the store.
             Ok(Err(error)) => {
@@ -227,7 +227,7 @@ impl Engine {
 
     async fn close_workspace_ids(&self) {
         let closing = self.inner.workspace_ids.close();
-        match self.inner.env.timeout(self.inner.options.close_patience, closing).await {
+        match self.inner.env.timeout(self.inner.options.close_timeout, closing).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
                 tracing::warn!(%error, "unused workspace ids were not given back: they are wasted");

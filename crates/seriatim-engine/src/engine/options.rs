@@ -38,7 +38,7 @@ pub struct Options {
     /// How long to wait before storage is tried again after a failure; varied at random by up to a quarter.
     pub retry: Duration,
     /// How long each step of closing waits for storage.
-    pub close_patience: Duration,
+    pub close_timeout: Duration,
     /// Workspaces whose kind is kept in memory.
     pub cached_workspaces: usize,
     /// Named block sequences that are kept open, each with a block in memory. If there are more, the least recently used one
@@ -64,7 +64,7 @@ impl Default for Options {
             queue_bytes_max: 64 << 20,
             idempotency_window: None,
             retry: Duration::from_millis(500),
-            close_patience: Duration::from_secs(30),
+            close_timeout: Duration::from_secs(30),
             cached_workspaces: 100_000,
             open_blocks: 1_000,
         }

@@ -188,7 +188,7 @@ impl PartitionHandle {
         let followers = self.followers.lock().split_off(0);
         for follower in followers {
             // If an offset was not stored, the projector receives those events again at the next start.
-            let _ = self.shared.env.timeout(self.shared.options.close_patience, follower).await;
+            let _ = self.shared.env.timeout(self.shared.options.close_timeout, follower).await;
         }
     }
 
@@ -239,7 +239,7 @@ impl PartitionHandle {
     }
 
     /// Holds the partition between two groups, with everything flushed, until the guard is dropped. Waits for at most
-    /// [`Options::close_patience`].
+    /// [`Options::close_timeout`].
     pub(crate) async fn hold(&self) -> Result<PartitionHold, SubmitError> {
         let (ready_sender, ready) = oneshot::channel();
         let (guard, release) = oneshot::channel();
@@ -248,7 +248,7 @@ impl PartitionHandle {
             self.queue.send(message).await.map_err(|_| self.closed())?;
             ready.await.map_err(|_| self.closed())?
         };
-        let within = self.shared.options.close_patience;
+        let within = self.shared.options.close_timeout;
         match self.shared.env.timeout(within, holding).await {
             Ok(held) => held.map(|()| PartitionHold { guard }),
             Err(_) => Err(SubmitError::NotIdle { partition: self.shared.partition.to_string(), within }),
@@ -256,7 +256,7 @@ impl PartitionHandle {
     }
 
     /// Ends the task. Queued commands are executed first, and everything unflushed is flushed. If storage does not answer
-    /// within [`Options::close_patience`], the task ends without that. The log then still has everything that was committed.
+    /// within [`Options::close_timeout`], the task ends without that. The log then still has everything that was committed.
     pub(crate) async fn close(&self) {
         let task = self.task.lock().take();
         let ending = async {
@@ -266,7 +266,7 @@ impl PartitionHandle {
                 let _ = task.await;
             }
         };
-        if self.shared.env.timeout(self.shared.options.close_patience, ending).await.is_err() {
+        if self.shared.env.timeout(self.shared.options.close_timeout, ending).await.is_err() {
             tracing::warn!(partition = %self.shared.partition, "storage does not answer: the partition is closed without a flush, and the next start recovers from the log");
         }
         self.shared.watchers.close();

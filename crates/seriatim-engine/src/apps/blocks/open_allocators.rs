@@ -37,7 +37,7 @@ impl OpenAllocators {
         Self {
             env,
             max: options.open_blocks.max(1),
-            close_timeout: options.close_patience,
+            close_timeout: options.close_timeout,
             open: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
         }
