@@ -194,7 +194,7 @@ mod tests {
 
     fn attempt(name: &'static str) -> (Result<Payload, Failure>, Vec<Payload>) {
         let activities = Activities::new()
-            .register("goes on", |ctx: ActivityContext, by: u32| async move {
+            .register("continues", |ctx: ActivityContext, by: u32| async move {
                 let done = ctx.heartbeat_details::<u32>()?.unwrap_or_default() + by;
                 ctx.heartbeat(&done)?;
                 Ok::<_, Failure>(done)
@@ -218,9 +218,9 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_goes_on_from_what_the_last_one_left() {
+    fn an_attempt_continues_from_what_the_last_one_left() {
         let ten = Payload::json(&10).unwrap();
-        assert_eq!(attempt("goes on"), (Ok(ten.clone()), vec![ten]));
+        assert_eq!(attempt("continues"), (Ok(ten.clone()), vec![ten]));
     }
 
     #[test]
@@ -257,6 +257,6 @@ mod tests {
     #[test]
     fn an_unknown_name_is_told_with_those_that_are_known() {
         let failure = attempt("goes of").0.unwrap_err();
-        assert!(failure.message.contains("goes on, panics, panics at once"), "{failure}");
+        assert!(failure.message.contains("continues, panics, panics at once"), "{failure}");
     }
 }

@@ -1,4 +1,4 @@
-//! A shop in a directory: run it twice, and the number goes on.
+//! A shop in a directory: run it twice, and the numbers continue.
 //!
 //! `cargo run -p seriatim-engine --example invoice -- ./shop-data`
 

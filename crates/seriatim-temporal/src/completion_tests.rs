@@ -361,7 +361,7 @@ fn a_child_keeps_all_its_options() {
 }
 
 #[test]
-fn a_run_that_goes_on_keeps_its_name_unless_it_says_otherwise() {
+fn a_run_that_continues_as_new_keeps_its_name_unless_it_says_otherwise() {
     for (workflow_type, task_queue, expected) in
         [("", "", ("order", "q")), ("other", "far", ("other", "far"))]
     {

@@ -1,6 +1,6 @@
 //! What a cluster sees that wants keys and certificates, and what is said when it gets none.
 //!
-//! The cluster here only listens, over TLS, and refuses whoever gets through to it: that is enough to see both.
+//! The cluster here only listens, over TLS, and refuses every client that connects: that is enough to test both.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::convert::Infallible;
@@ -22,7 +22,7 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
-/// Signs certificates, and is trusted by nobody who is not told to.
+/// Signs certificates. Only a client that is given its certificate trusts it.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -85,7 +85,7 @@ impl Cluster {
     fn options(&self) -> ConnectOptions {
         let server_name = Some("cluster.internal".to_owned());
         let tls = Tls { ca: Some(self.authority.pem()), client: None, server_name };
-        // Whoever is refused for good is told so at once: nobody waits for so long.
+        // A client that is refused permanently gets the error at once, and does not wait for so long.
         ConnectOptions {
             tls: Some(tls),
             timeout: Duration::from_secs(600),
@@ -123,7 +123,7 @@ fn refusal() -> Response<String> {
 }
 
 async fn refused(env: &Env, options: &ConnectOptions) -> ConnectError {
-    Connection::connect(env, options).await.expect_err("nobody gets in here")
+    Connection::connect(env, options).await.expect_err("no client gets in here")
 }
 
 #[tokio::test]
@@ -143,9 +143,9 @@ async fn a_cluster_that_cannot_prove_who_it_is_gets_no_key() {
     let env = Env::real();
     let cluster = Cluster::start(&env, false).await;
     let key = || Some("k-1".to_owned());
-    let stranger = Tls { ca: Some(Authority::new().pem()), ..cluster.options().tls.unwrap() };
+    let other_authority = Tls { ca: Some(Authority::new().pem()), ..cluster.options().tls.unwrap() };
     let named = Tls { server_name: Some("elsewhere.internal".to_owned()), ..cluster.options().tls.unwrap() };
-    for tls in [stranger, named] {
+    for tls in [other_authority, named] {
         let error =
             refused(&env, &ConnectOptions { api_key: key(), tls: Some(tls), ..cluster.options() }).await;
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");

@@ -55,7 +55,7 @@ async fn runs_that_do_not_fit_into_the_cache_are_built_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_panics_stands_still_until_its_code_is_mended_and_others_go_on() {
+async fn a_run_that_panics_waits_until_its_code_is_fixed_and_others_continue() {
     let is_broken = Arc::new(AtomicBool::new(true));
     let broken = is_broken.clone();
     let refused = |ctx: Context, (): ()| async move {
@@ -115,7 +115,7 @@ impl io::Write for Log {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_code_fails_the_task_and_the_old_code_goes_on() {
+async fn other_code_fails_the_task_and_the_old_code_continues() {
     async fn old(ctx: Context, (): ()) -> Result<u32, Exit> {
         ctx.timer(Duration::from_millis(1)).await?;
         Ok(ctx.signals::<u32>("go").next().await?)

@@ -44,7 +44,7 @@ fn registry(name: &str, steps: &'static [Step]) -> Arc<Registry> {
                 Step::Patch(id) => assert!(ctx.patched(id)),
             }
         }
-        // Once nothing else can go on: updates that came with the last answer are done before the run ends.
+        // Once nothing else can continue: updates that came with the last answer are done before the run ends.
         ctx.wait_until(|| true).await?;
         Ok::<(), Exit>(())
     }))

@@ -1,4 +1,4 @@
-//! A worker in a process of its own, killed with `kill -9` three times in the middle of one run: the run goes on where it
+//! A worker in a process of its own, killed with `kill -9` three times in the middle of one run: the run continues where it
 //! was, and so does everything else that was under way.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Works at a stage, waits to be sent on, and works at the next.
 async fn journey(ctx: Context, stages: u32) -> Result<Vec<String>, Exit> {
-    let mut signals = ctx.signals::<u32>("go_on");
+    let mut signals = ctx.signals::<u32>("continue");
     let mut seen = Vec::new();
     for stage in 0..=stages {
         seen.push(ctx.activity("visit", stage).timeout(Duration::from_secs(10)).await?);
@@ -107,9 +107,9 @@ async fn kill_9_in_the_middle_of_a_run_loses_and_repeats_nothing() {
     for kill in 0..KILLS {
         let process = Process::start(server.address());
         until_ended(&env, &server, "journey", kill as usize + 1).await;
-        // While no worker is there to hear them.
+        // While no worker is there to receive them.
         process.kill();
-        server.signal("journey", "go_on", &[json!(kill)]).await;
+        server.signal("journey", "continue", &[json!(kill)]).await;
         for number in (0..ORDERS).filter(|number| number % KILLS == kill) {
             server.signal(&format!("order-{number}"), "approve", &[]).await;
         }

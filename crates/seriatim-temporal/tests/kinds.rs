@@ -29,7 +29,7 @@ fn other(workflow_id: &str) -> Execution {
 /// Asks for one thing of each kind, and tells what came of it.
 async fn everything(ctx: Context, name: String) -> Result<Value, Exit> {
     let activity: String = ctx.activity("greeting", &name).timeout(SHORT).await?;
-    let local: String = ctx.local_activity("greeting", "nobody").await?;
+    let local: String = ctx.local_activity("greeting", "Bob").await?;
     ctx.timer(Duration::from_millis(50)).await?;
     let effect: u32 = ctx.side_effect(|| 7).await?;
     let way = if ctx.patched("new way") { "new" } else { "old" };
@@ -50,14 +50,14 @@ async fn everything(ctx: Context, name: String) -> Result<Value, Exit> {
     let sleeper = ctx.child::<_, String>("waits", ()).id(id("cancelled")).start().await?;
     ctx.cancel_external(other(&id("cancelled")), "enough").await?;
     let cancelled = matches!(sleeper.result().await, Err(ChildError::Cancelled(_)));
-    let nobody = ctx.signal_external(other(&id("nobody")), "go", ()).await;
-    let nobody = matches!(nobody, Err(ExternalError::NotDelivered(_)));
-    let stranger = ctx.cancel_external(other(&id("nobody")), "enough").await;
-    let stranger = matches!(stranger, Err(ExternalError::NotDelivered(_)));
+    let unknown_signal = ctx.signal_external(other(&id("absent")), "go", ()).await;
+    let unknown_signal = matches!(unknown_signal, Err(ExternalError::NotDelivered(_)));
+    let unknown_cancel = ctx.cancel_external(other(&id("absent")), "enough").await;
+    let unknown_cancel = matches!(unknown_cancel, Err(ExternalError::NotDelivered(_)));
     Ok(json!({
         "activity": activity, "local": local, "effect": effect, "way": way,
         "started": started, "child": child, "failing": failing,
-        "signalled": signalled, "cancelled": cancelled, "nobody": nobody, "stranger": stranger,
+        "signalled": signalled, "cancelled": cancelled, "unknown_signal": unknown_signal, "unknown_cancel": unknown_cancel,
     }))
 }
 
@@ -83,9 +83,9 @@ async fn each_kind_is_carried_both_ways() {
     let Some(world) = World::start(workflows(), greeting(), options("q")).await else { return };
     world.server.begin("q", "everything", "e", &[json!("Ada")]).await;
     let told = json!({
-        "activity": "Hello, Ada!", "local": "Hello, nobody!", "effect": 7, "way": "new",
+        "activity": "Hello, Ada!", "local": "Hello, Bob!", "effect": 7, "way": "new",
         "started": "e.child", "child": "on", "failing": true,
-        "signalled": "outside", "cancelled": true, "nobody": true, "stranger": true,
+        "signalled": "outside", "cancelled": true, "unknown_signal": true, "unknown_cancel": true,
     });
     assert_eq!(world.server.ended("e").await, Ended::Completed(told));
     for id in ["e", "e.child", "e.failing", "e.sleeper", "e.cancelled"] {
@@ -98,7 +98,7 @@ async fn each_kind_is_carried_both_ways() {
 async fn sum(ctx: Context, first: i64) -> Result<i64, Exit> {
     let total = ctx.state(first);
     ctx.on_query("total", &total, |total, (): ()| Ok(*total));
-    ctx.on_query("broken", &total, |_, (): ()| Err::<(), _>(Failure::application("Broken", "nobody knows")));
+    ctx.on_query("broken", &total, |_, (): ()| Err::<(), _>(Failure::application("Broken", "it is broken")));
     ctx.on_update_async(
         "add",
         &total,
@@ -136,7 +136,7 @@ async fn signals_queries_and_updates_reach_a_run() {
     let unknown = server.update("s", "subtract", &[]).await.unwrap_err();
     assert!(unknown.contains("known: add"), "{unknown}");
     let broken = server.query("s", "broken", &[]).await.unwrap_err();
-    assert!(broken.contains("nobody knows"), "{broken}");
+    assert!(broken.contains("it is broken"), "{broken}");
     let unknown = server.query("s", "sum", &[]).await.unwrap_err();
     assert!(unknown.contains("known: broken, total"), "{unknown}");
     server.signal("s", "add", &[json!(0)]).await;
@@ -212,7 +212,7 @@ async fn an_activity_is_tried_again_and_fails_with_what_it_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_goes_on_as_a_new_one() {
+async fn a_run_continues_as_a_new_one() {
     async fn countdown(ctx: Context, left: u32) -> Result<u32, Exit> {
         if left > 0 {
             return Err(ctx.continue_as_new(&(left - 1)));
@@ -227,7 +227,7 @@ async fn a_run_goes_on_as_a_new_one() {
     world.stop().await;
 }
 
-/// Waits for an activity that goes on until it is asked to stop, and says how it ended.
+/// Waits for an activity that runs until it is asked to stop, and says how it ended.
 async fn supervises(ctx: Context, how: String) -> Result<String, Exit> {
     let cancellation_type = match &*how {
         "wait" => CancellationType::WaitCompleted,
@@ -299,7 +299,7 @@ async fn an_activity_is_asked_to_stop_in_the_way_that_its_options_say() {
         assert!(text.contains(said), "{how}: {text}");
         assert_replays(&workflows(), &world.server.history(how).await);
     }
-    // The one that was left alone hears from the server that its run is over.
+    // The activity that was not cancelled is notified by the server that its run has ended.
     world.until(|| stopped.load(Ordering::Relaxed) == 3).await;
     world.stop().await;
 }
@@ -387,7 +387,7 @@ async fn a_local_activity_is_asked_to_stop() {
     let activities = Activities::new().register("endless", move |ctx: ActivityContext, (): ()| {
         let stopped = count.clone();
         async move {
-            ctx.heartbeat(&"nobody hears it")?;
+            ctx.heartbeat(&"no one receives it")?;
             ctx.cancelled().await;
             stopped.fetch_add(1, Ordering::Relaxed);
             Err::<(), _>(Failure::cancelled("as you wish"))

@@ -52,7 +52,7 @@ async fn a_client_in_python_starts_asks_changes_and_signals_our_workflows() {
     let python = match env.blocking(python).await {
         Ok(python) => python,
         Err(reason) => {
-            let reason = format!("Python's temporalio cannot be had: {reason}");
+            let reason = format!("Python's temporalio is not available: {reason}");
             assert!(std::env::var_os("SERIATIM_REQUIRE_REAL").is_none(), "{reason}");
             // Not by a macro: what those print is hidden while a test passes.
             writeln!(std::io::stderr(), "SKIPPED, no other language was tried: {reason}").unwrap();

@@ -47,7 +47,7 @@ async fn tour(ctx: Context, name: String) -> Result<Value, Exit> {
     let other = |part: &str| Execution { workflow_id: id(part), ..Execution::default() };
 
     let greeting: String = ctx.activity("greeting", &name).timeout(SHORT).await?;
-    let local: String = ctx.local_activity("greeting", "nobody").await?;
+    let local: String = ctx.local_activity("greeting", "Bob").await?;
     ctx.timer(Duration::from_millis(10)).await?;
     let patched = ctx.patched("second way");
     // Two timers, of which the longer one is cancelled.
@@ -64,10 +64,10 @@ async fn tour(ctx: Context, name: String) -> Result<Value, Exit> {
     let lost = ctx.child::<_, String>("guide", "away").id(id("lost")).start().await?;
     ctx.cancel_external(other("lost"), "enough").await?;
     let lost = lost.result().await.is_err();
-    let nobody = ctx.signal_external(other("nobody"), "go", ()).await.is_err();
+    let unknown = ctx.signal_external(other("absent"), "go", ()).await.is_err();
     stage.change(|stage| *stage = 1);
     changed.wait_until(|changed| *changed).await?;
-    Ok(json!([greeting, local, patched, in_time, guided, signalled, lost, nobody]))
+    Ok(json!([greeting, local, patched, in_time, guided, signalled, lost, unknown]))
 }
 
 async fn guide(ctx: Context, way: String) -> Result<String, Exit> {

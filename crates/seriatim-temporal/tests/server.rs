@@ -12,12 +12,12 @@ async fn a_server_is_reached_and_says_what_it_does_not_have() {
     for data in [Data::Memory, Data::Synced] {
         let Some(server) = DevServer::start_or_skip(&env, data, "no server was called").await else { return };
         let connection = server.connection();
-        let error = fetch_history(connection, NAMESPACE, "nobody", None).await.unwrap_err();
+        let error = fetch_history(connection, NAMESPACE, "absent", None).await.unwrap_err();
         assert!(matches!(error, FetchError::NotFound { .. }), "{error:?}");
-        assert!(error.to_string().contains("nobody"), "{error}");
-        let error = fetch_history(connection, "nowhere", "nobody", None).await.unwrap_err();
+        assert!(error.to_string().contains("absent"), "{error}");
+        let error = fetch_history(connection, "nowhere", "absent", None).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
-        let error = fetch_history(connection, NAMESPACE, "nobody", Some("no uuid")).await.unwrap_err();
+        let error = fetch_history(connection, NAMESPACE, "absent", Some("no uuid")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     }
 }

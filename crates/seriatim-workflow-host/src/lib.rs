@@ -2,8 +2,8 @@
 //!
 //! A workflow id is a workspace of the built-in application `workflows` ([`app`]); its runs are numbered in it, and its log is their
 //! history. A run advances by one event per activation: what has happened to it and what it asks for are written together,
-//! and only then carried out. What a run has asked for and not been answered is found in its log after any crash, and goes
-//! on from there.
+//! and only then carried out. After a crash the host finds in the log what a run has asked for and has not been answered,
+//! and continues from there.
 //!
 //! ```
 //! use seriatim_engine::{Engine, Options};

@@ -251,8 +251,8 @@ fn a_run_with_undelivered_messages_is_listed_until_they_are_delivered() {
         workflows.advance(workspace, Advance { rows, was, ..Advance::default() }).await.unwrap();
         begin(&workflows, workspace, 2, Some(RunStatus::Completed)).await;
         let partition = engine.partition_of("workflows", workspace).unwrap();
-        let owing = workflows.undelivered(partition, None, 10).await.unwrap();
-        assert_eq!(owing.iter().map(|(_, row)| row.run).collect::<Vec<_>>(), [1]);
+        let undelivered = workflows.undelivered(partition, None, 10).await.unwrap();
+        assert_eq!(undelivered.iter().map(|(_, row)| row.run).collect::<Vec<_>>(), [1]);
         assert!(workflows.undelivered(partition, Some((workspace, 1)), 10).await.unwrap().is_empty());
         let delivered = Advance { delivered: Some(1), ..Advance::default() };
         workflows.advance(workspace, delivered).await.unwrap();

@@ -110,7 +110,7 @@ fn a_refused_update_that_has_waited_does_not_use_up_its_key() {
 }
 
 #[test]
-fn an_update_that_nobody_waits_for_any_more_is_dropped() {
+fn an_update_without_a_waiting_caller_is_dropped() {
     simulate(3, |env| async move {
         let world = World::with(&env, workflows(), Activities::new(), waiting()).await;
         start(&world.host).await;

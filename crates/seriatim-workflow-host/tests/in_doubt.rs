@@ -90,7 +90,7 @@ fn every_update_is_answered_when_it_is_not_known_whether_its_outcome_is_written(
             faults.heal();
             for (number, answer) in sent.into_iter().enumerate() {
                 let answered = env.timeout(Duration::from_secs(60), answer).await;
-                assert!(answered.is_ok(), "update {number} of seed {seed} waits in vain");
+                assert!(answered.is_ok(), "update {number} of seed {seed} gets no answer");
             }
             world.close().await;
         });

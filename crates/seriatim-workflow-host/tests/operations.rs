@@ -173,7 +173,7 @@ fn a_heartbeat_keeps_an_attempt_alive_and_its_details_reach_the_next() {
 }
 
 #[test]
-fn a_cancelled_activity_hears_of_it_and_its_answer_is_waited_for_or_not() {
+fn a_cancelled_activity_is_notified_and_its_answer_is_waited_for_or_not() {
     simulate(5, |env| async move {
         for (cancellation, expected) in
             [(CancellationType::WaitCompleted, "cleaned up"), (CancellationType::TryCancel, "cancelled by")]
@@ -189,8 +189,8 @@ fn a_cancelled_activity_hears_of_it_and_its_answer_is_waited_for_or_not() {
                     other => Ok(format!("{other:?}")),
                 }
             });
-            let heard = Arc::new(AtomicU32::new(0));
-            let seen = heard.clone();
+            let notified = Arc::new(AtomicU32::new(0));
+            let seen = notified.clone();
             let activities = Activities::new().register("work", move |ctx: ActivityContext, _: u32| {
                 let seen = seen.clone();
                 async move {
@@ -204,7 +204,7 @@ fn a_cancelled_activity_hears_of_it_and_its_answer_is_waited_for_or_not() {
             let said: String = world.result("w").await;
             assert!(said.contains(expected), "{said}");
             world.sleep_ms(100).await;
-            assert_eq!(heard.load(Ordering::Relaxed), 1);
+            assert_eq!(notified.load(Ordering::Relaxed), 1);
             world.close().await;
         }
     });
@@ -279,7 +279,7 @@ fn signals_reach_a_run_in_order_also_those_of_other_runs() {
         world.start("send", "s", &"c").await;
         assert_eq!(world.result::<Option<String>>("s").await, None);
         assert_eq!(world.result::<Vec<u32>>("c").await, [7, 8, 9]);
-        world.start("send", "t", &"nobody").await;
+        world.start("send", "t", &"absent").await;
         assert!(world.result::<Option<String>>("t").await.unwrap().contains("does not exist"));
         let late = world.host.signal("c", "number", payload(&1), None).await;
         assert!(matches!(late, Err(HostError::NotRunning { .. })), "{late:?}");
@@ -453,7 +453,7 @@ fn a_run_continues_as_new_under_the_same_id() {
                 Ok::<Option<String>, Exit>(ctx.child("count", 3).id("child").await?)
             });
         let world = World::new(&env, workflows, Activities::new()).await;
-        // Its first activation goes on as the next run at once: two numbers in one event.
+        // Its first activation continues as the next run at once: two numbers in one event.
         let first = world.start("count", "c", &3).await;
         let last: Option<String> = world.result("c").await;
         assert_eq!(last, Some(first.replace("-1", "-3")));

@@ -37,7 +37,7 @@ async fn results(host: &WorkflowHost, id: &str) -> BTreeMap<u32, usize> {
 }
 
 #[test]
-fn what_was_under_way_goes_on_after_a_restart() {
+fn what_was_in_progress_continues_after_a_restart() {
     simulate(1, |env| async move {
         let workflows = || {
             Registry::new()
@@ -309,7 +309,7 @@ fn a_run_whose_code_has_changed_is_stuck_until_it_is_put_right() {
         assert_eq!((status, nap.pending.len()), (RunStatus::Running, 1));
         assert!(world.host.describe("p", None).await.unwrap().stuck.unwrap().contains("as it was told"));
         assert!(matches!(world.host.query("n", "x", vec![]).await, Err(HostError::Stuck { .. })));
-        assert_eq!(world.result::<u32>("o").await, 1, "others go on");
+        assert_eq!(world.result::<u32>("o").await, 1, "others continue");
         let world = world.again(workflows(10), Activities::new()).await;
         assert_eq!(world.result::<u64>("n").await, 10);
         world.host.terminate("p", "hopeless", None).await.unwrap();
@@ -414,7 +414,7 @@ fn a_restored_copy_carries_nothing_out_until_it_is_unfenced() {
         world.engine.unfence(&Unfence::Skip(10)).await.unwrap();
         let shipped: Shipped = world.result("o").await;
         assert_eq!(shipped.approved_by, "timer");
-        // Run numbers skip what may have been given out, and go on.
+        // Run numbers skip what may have been given out, and continue.
         let run_id = world.start("greet", "g", &"Bob").await;
         assert!(run_id.ends_with("-12"), "{run_id}");
         assert_eq!(world.result::<String>("g").await, "Hello, Bob!");

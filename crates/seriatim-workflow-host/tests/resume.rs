@@ -39,7 +39,7 @@ fn workflows() -> Registry {
             Ok::<_, Exit>(1)
         })
         .workflow("works", |ctx: Context, (): ()| async move {
-            // Beside a long timer: what is under way goes on all the same.
+            // Beside a long timer: what is in progress continues all the same.
             let timer = ctx.timer(HOUR);
             let done: u32 = ctx.activity("slow", ()).await?;
             drop(timer);

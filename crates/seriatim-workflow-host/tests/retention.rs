@@ -108,7 +108,7 @@ fn ended_runs_leave_the_index_and_their_ids_can_be_used_again() {
         world = World::on(&env, log, store, workflows(), Activities::new(), options()).await;
         assert_eq!(index(&world.engine).await, before);
 
-        // The key of the start leads to the run that it has started; without it the id is free, and numbers go on.
+        // The key of the start leads to the run that it has started; without it the id is free, and numbers continue.
         let again = world.host.start(keyed).await.unwrap();
         assert_eq!((again.run_id, again.repeated), (first.run_id.clone(), true));
         let second = world.start("now", "old", &3).await;
@@ -121,7 +121,7 @@ fn ended_runs_leave_the_index_and_their_ids_can_be_used_again() {
 }
 
 #[test]
-fn runs_before_an_open_one_are_forgotten_unless_it_goes_on_where_they_ended() {
+fn runs_before_an_open_one_are_forgotten_unless_it_continues_where_they_ended() {
     simulate(2, |env| async move {
         let world = world(&env).await;
         for number in 0..3 {
@@ -207,7 +207,7 @@ fn many_runs_and_many_workflows_are_forgotten_in_parts() {
 fn a_run_that_is_kept_is_found_again_when_newer_ones_are_old() {
     simulate(5, |env| async move {
         let world = world(&env).await;
-        // The first run of the id is a child, and its parent is open; the second one is nobody's.
+        // The first run of the id is a child, and its parent is open; the second one has no parent.
         world.start("parent", "parent", &()).await;
         world.sleep_ms(1_000).await;
         world.start("now", "child", &8).await;

@@ -149,7 +149,7 @@ pub enum UnmatchedResponse {
         /// The number.
         seq: u32,
     },
-    /// The first phase of a child came again.
+    /// The first phase of a child was answered twice.
     #[error(
         "resolve_child_start for child workflow {seq}, whose start was resolved before: the response has come twice"
     )]

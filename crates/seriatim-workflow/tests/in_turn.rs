@@ -143,7 +143,7 @@ fn a_wait_ends_with_the_scope_of_the_context_that_waits() {
             branch.cancel("not needed");
             reasons.push(branch.await.unwrap_err().reason);
         }
-        // What is free can be had in a cancelled scope as well: it is for cleaning up.
+        // What is free can be taken in a cancelled scope as well: it is for cleaning up.
         let (scoped, scope) = ctx.scope();
         scope.cancel("enough");
         drop(ctx.mutex(()).lock(&scoped).await?);

@@ -226,7 +226,7 @@ fn losers_of_a_race_never_wake() {
     let (mut run, _) = Run::of((), race(Losers::Leave));
     assert_eq!(kinds(&run.tell(vec![fire(3)])), ["start_timer"]);
     assert!(run.tell(vec![fire(1), fire(2)]).is_empty());
-    assert_eq!(WOKEN.swap(0, Ordering::Relaxed), 3, "left alone, they go on");
+    assert_eq!(WOKEN.swap(0, Ordering::Relaxed), 3, "losers that are left alone continue");
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn without_a_sink_nothing_is_put_together() {
     struct Never;
     impl std::fmt::Display for Never {
         fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            panic!("nobody reads this")
+            panic!("no one reads this")
         }
     }
     let (_, commands) = Run::of((), |ctx, (): ()| async move {

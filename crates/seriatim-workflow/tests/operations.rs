@@ -200,7 +200,7 @@ fn a_run_ends_in_each_way() {
     assert_eq!(kinds(&commands), ["cancel_timer", "cancelled"]);
     assert!(
         run.tell(vec![Job::FireTimer { seq: n(1) }]).is_empty(),
-        "what comes after the end goes to nobody"
+        "what comes after the end is not delivered"
     );
 }
 

@@ -57,7 +57,7 @@ impl World {
         Self { env, server, stop, worker }
     }
 
-    /// Stops the worker, which has to end well; the server goes on.
+    /// Stops the worker, which has to end without an error; the server keeps running.
     pub(crate) async fn stop(self) -> DevServer {
         self.stop.cancel();
         self.worker.await.unwrap().unwrap();

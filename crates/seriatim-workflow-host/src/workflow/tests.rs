@@ -305,7 +305,7 @@ fn writing() -> Writing {
 }
 
 #[test]
-fn an_event_that_is_not_written_comes_again_or_is_refused() {
+fn an_event_that_is_not_written_is_tried_again_or_refused() {
     let workspace = WorkspaceId::new(140_737_488_486_400);
     let in_doubt = || SubmitError::InDoubt("the disk does not answer".to_owned());
     let moved = || SubmitError::Moved { workspace, expected: 7, found: 8 };

@@ -209,7 +209,7 @@ async fn one(ctx: &Context, node: &Node, value: u64, spawned: &mut Vec<TaskHandl
     }
 }
 
-/// What a host still owes to a run.
+/// What a host still has to answer to a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Whole,
@@ -257,7 +257,7 @@ impl Host {
         }
     }
 
-    /// Some of what is owed, in any order; now and then a signal, or a request to stop.
+    /// Some of the pending answers, in any order; now and then a signal, or a request to stop.
     pub(crate) fn jobs(&mut self) -> Vec<Job> {
         let mut jobs: Vec<Job> = self.crossing.drain(..).map(|seq| Job::FireTimer { seq: n(seq) }).collect();
         let count = 1 + self.chance.below(4);
@@ -268,9 +268,9 @@ impl Host {
                 continue;
             }
             let at = self.chance.index(self.open.len());
-            let owed = *self.open.keys().nth(at).unwrap();
-            self.open.remove(&owed);
-            jobs.push(self.answer(owed));
+            let pending = *self.open.keys().nth(at).unwrap();
+            self.open.remove(&pending);
+            jobs.push(self.answer(pending));
         }
         if self.chance.one_in(60) {
             jobs.push(Job::Cancel { reason: "stop".to_owned() });
