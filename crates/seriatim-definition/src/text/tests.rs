@@ -134,7 +134,7 @@ fn sequences_are_refused_at_the_line() {
         ),
         (
             "[sequences.S]\nfirst = 7\nranges = [[1, 5]]\n[workspaces.w]",
-            "line 5, column 10: sequence S: its first number is in none of its ranges",
+            "line 5, column 10: sequence S: its first number must be in one of its ranges",
         ),
         (
             "[sequences.S]\nspace = \"n\"\n[sequences.T]\nspace = \"n\"\n[workspaces.w]\nsequences = [\"S\", \"T\"]",
