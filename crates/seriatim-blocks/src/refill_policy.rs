@@ -82,8 +82,8 @@ impl RefillPolicy {
         self.size = bounded.clamp(min, max);
     }
 
-    /// Sets the lookahead to what is used during a pause of the store, or during twice the slowest refill. It changes
-    /// gradually, so that one burst or pause does not determine it.
+    /// Sets the lookahead to the count of numbers that are used while the store pauses, or in twice the time of the slowest
+    /// refill, whichever is longer. It changes gradually, so that one burst or pause does not determine it.
     fn set_lookahead(&mut self) {
         let needed = used_in(STORE_PAUSE.max(self.slowest * 2), self.used, self.elapsed);
         let kept = self.lookahead - self.lookahead / 4;

@@ -56,7 +56,7 @@ impl IgnoredNumbers {
 pub enum FoldError {
     /// A workspace offset is missing or occurs twice.
     #[error(
-        "event {offset} is number {found} of workspace {workspace}, and number {expected} was expected: events are missing or damaged"
+        "event {offset} has workspace offset {found} in workspace {workspace}, and {expected} was expected: events are missing or damaged"
     )]
     WorkspaceOffset {
         /// The event.

@@ -49,7 +49,7 @@ pub(crate) fn claim(directory: &Path) -> Result<(DirectoryLock, OpenMode), OpenE
     create_directories(&RealDisk, directory).map_err(unavailable)?;
     check_marker(directory)?;
     let lock = lock(directory)?;
-    // The process that held the lock mode may have written the marker since.
+    // The process that held the lock before may have written the marker since.
     let mode = match check_marker(directory)? {
         FolderKind::Storage => OpenMode::MustExist,
         FolderKind::Begun => OpenMode::CreateIfMissing,
@@ -124,7 +124,7 @@ fn check_marker(directory: &Path) -> Result<FolderKind, OpenError> {
     if directory.join(BACKUP_MARKER).exists() {
         return Err(OpenError::Backup { directory: directory.to_owned() });
     }
-    // This marker is durable mode anything else is created in the folder. So if it is incomplete, nothing else is there.
+    // This marker is durable before anything else is created in the folder. So if it is incomplete, nothing else is there.
     if read_marker(directory, BEGUN_MARKER)? == Some(true) {
         return Ok(FolderKind::Begun);
     }

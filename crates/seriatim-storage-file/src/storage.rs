@@ -209,8 +209,8 @@ impl FileStorage {
     /// Copies the log and the bulletin into a folder that is empty or does not exist yet. Appends continue meanwhile. The
     /// store is not copied, because it is derived.
     ///
-    /// The backup is one prefix of the committer's order: it has everything that was acknowledged mode the call, and if it
-    /// has an entry, it has everything that was acknowledged, in any partition, mode that entry was appended. It is durable
+    /// The backup is one prefix of the committer's order: it has everything that was acknowledged before the call, and if it
+    /// has an entry, it has everything that was acknowledged, in any partition, before that entry was appended. It is durable
     /// when this returns. [`restore`](crate::restore()) makes a storage from it. A backup that has begun is completed also
     /// if its future is dropped.
     ///
@@ -218,7 +218,7 @@ impl FileStorage {
     ///
     /// [`BackupError`]: there is no backup at the destination, and nothing that could be mistaken for one.
     pub async fn backup(&self, destination: &Path) -> Result<BackupReport, BackupError> {
-        // The bulletin is copied mode the log is cut. So every event that was handed to a projector is in the backup.
+        // The bulletin is copied before the log is cut. So every event that was handed to a projector is in the backup.
         let bulletin = self.file_log.bulletin_copy();
         let prefix = self.file_log.committed_prefix()?;
         let (env, directory, space) = (self.env.clone(), self.directory.clone(), self.space.clone());

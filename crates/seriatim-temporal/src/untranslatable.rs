@@ -7,7 +7,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum Untranslatable {
     /// The core left out what it promises.
-    #[error("the core's {message} has no {field}")]
+    #[error("the message {message} of Temporal's SDK core has no {field}")]
     Missing {
         /// Which message.
         message: &'static str,
@@ -15,7 +15,9 @@ pub(crate) enum Untranslatable {
         field: &'static str,
     },
     /// The core uses a number that is not in its own list.
-    #[error("the core's {field} is {value}, which is not known here: this worker is older than the server")]
+    #[error(
+        "{field} of a message of Temporal's SDK core is {value}, which is not known here: this worker is older than the server"
+    )]
     UnknownNumber {
         /// Which list.
         field: &'static str,

@@ -282,8 +282,8 @@ impl Inner {
         Ok(self.histories.outcome(workspace, &row).await?.map(|outcome| (row, outcome)))
     }
 
-    /// Waits for the end of a run that is open in memory: its driver knows how it ends, and nothing has to be read. Nothing,
-    /// if it is not open here, or another one continues it.
+    /// Waits until a run that is open in memory has ended, and returns its end without reading the log. Returns `None` if
+    /// memory does not know the end of this run: it is not open here, or another run has continued it.
     async fn wait_here(&self, workspace: WorkspaceId, run: u64) -> Option<(RunRow, Outcome)> {
         let workflow = self.table.find(workspace)?;
         let mut ended = pin!(workflow.ended.notified());

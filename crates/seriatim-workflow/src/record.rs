@@ -175,8 +175,9 @@ impl CommandRecord {
         self.path.as_ref().map_or_else(Branch::main, |path| path.branch.clone())
     }
 
-    /// The fields in which two records differ; of different commands nothing else is compared. Inputs are compared by
-    /// what they mean: JSON in another order of keys is the same. A side effect's value is not compared: it may differ.
+    /// The fields in which two records differ. If the kinds of command differ, only `Field::Command` is returned. Inputs are
+    /// compared by meaning: the order of JSON keys does not matter. The value of a side effect is not compared, because it
+    /// may differ.
     #[must_use]
     pub fn fields_that_differ(&self, other: &Self) -> Vec<Field> {
         if self.command != other.command {

@@ -238,7 +238,7 @@ fn search_after_end(segment: &Segment, end: Position) -> io::Result<Result<u64, 
 
 /// Makes the last frame durable, and overwrites a torn one with zeros.
 ///
-/// The last complete frame may be only in the page cache: the process may have been killed mode the sync, or the sync may
+/// The last complete frame may be only in the page cache: the process may have been killed before the sync, or the sync may
 /// have failed, after which Linux calls the page clean. Only writing and syncing it again proves that it is on the disk.
 fn make_durable(segment: &Segment, last_frame: Option<u64>, end: u64, garbage_end: u64) -> io::Result<()> {
     if let Some(start) = last_frame {

@@ -6,8 +6,8 @@ pub struct LogOptions {
     /// How much space a segment file reserves. Opening reads one segment, so this bounds its duration: 64 MiB are read in
     /// well under 0.1 s. An append larger than a segment gets a segment of its own size. Default 64 MiB.
     pub segment_bytes: u32,
-    /// How many bytes may wait for the committer. Further appends are refused with `QueueFull`. They wait in memory and are
-    /// written as one frame. Default 32 MiB.
+    /// How many bytes may wait in memory for the committer, which writes them as one frame. Appends beyond that are refused
+    /// with `QueueFull`. Default 32 MiB.
     pub queue_bytes: usize,
 }
 

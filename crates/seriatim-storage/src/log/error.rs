@@ -100,7 +100,7 @@ pub enum AppendError {
     #[error("{0}")]
     Invalid(&'static str),
     /// The log accepts no more appends, because a sync failed and its data cannot be trusted. Open the log again.
-    #[error("the log has stopped, and accepts appends when it is opened again: {0}")]
+    #[error("the log has stopped: {0}; open it again to append")]
     Stopped(String),
     /// The log has been closed. Open it again.
     #[error("the log is closed: open it again")]

@@ -220,8 +220,8 @@ impl Driver {
 
     /// Starts a run.
     async fn start(&mut self, mut starting: Starting) {
-        // Another start may have found the name before the start that created it gets here. Only before the first run there
-        // is certainly no key to look up.
+        // The start that created the name is not always the first to get here: another start may have found the name
+        // meanwhile. So the key is looked up unless this start created the name and the workflow has no run yet.
         let is_first = {
             let state = self.workflow().lock();
             starting.is_fresh && state.lifecycle.newest().is_none() && state.run().is_none()

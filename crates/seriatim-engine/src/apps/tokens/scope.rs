@@ -54,7 +54,7 @@ pub struct Scope {
 /// Why a text is not a scope.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not a scope: write APPLICATION:read, APPLICATION:write or APPLICATION:admin, or * for every application"
+    "{0:?} is not a scope: write APPLICATION:read, APPLICATION:write or APPLICATION:admin; APPLICATION is a name, or * for every application"
 )]
 pub struct BadScope(String);
 
