@@ -95,7 +95,7 @@ impl Postgres {
              CREATE TABLE numbered (tenant int, number bigint, body text, PRIMARY KEY (tenant, number));\
              CREATE TABLE gappy (id bigserial PRIMARY KEY, tenant int, body text);"
         );
-        postgres.ask(&tables)?;
+        postgres.query(&tables)?;
         Ok(postgres)
     }
 

@@ -54,7 +54,7 @@ impl Redis {
         let estimate = self.bench(clients, ESTIMATE_REQUESTS)?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of requests")]
         let requests = (estimate * duration.as_secs_f64()) as u64;
-        self.bench(clients, requests.max(GUESS))
+        self.bench(clients, requests.max(ESTIMATE_REQUESTS))
     }
 
     fn bench(&self, clients: usize, requests: u64) -> anyhow::Result<f64> {
