@@ -31,7 +31,7 @@ pub struct FileOptions {
     /// Settings of the store.
     pub store: StoreOptions,
     /// Writes are refused while less than this is free on the disk, so that everything that was acknowledged can be kept.
-    /// Default 512 MiB: several file_log, and space for the store to compact.
+    /// Default 512 MiB: several segments, and space for the store to compact.
     pub free_bytes_min: u64,
 }
 

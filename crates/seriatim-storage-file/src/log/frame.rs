@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The mark is random and never shown to clients, so no bytes that a client sends can be mistaken for a frame. Position and
-//! previous checksum bind a frame to its folder: a frame that was written elsewhere, or before a cut, does not match.
+//! previous checksum bind a frame to its place: a frame that was written elsewhere, or before a cut, does not match.
 
 use bytes::{Buf, BufMut};
 use seriatim_storage::LogError;
@@ -42,7 +42,7 @@ pub(super) fn finish(buffer: &mut Vec<u8>, mark: u64, previous_checksum: u32, po
     checksum
 }
 
-/// The header of a frame whose mark and position match the folder where it was read.
+/// The header of a frame whose mark and position match the place where it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameHeader {
     checksum: u32,

@@ -49,3 +49,14 @@ const BUILT_IN: BuiltIn = BuiltIn {
         "what happens to a workflow is written by its host: start it, signal it, cancel it",
     ),
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both are in stored data: the number is in every key and every log, and a repeated message relies on its old key.
+    #[test]
+    fn the_number_of_the_application_and_the_lifetime_of_its_keys_do_not_change() {
+        assert_eq!((BUILT_IN.id.get(), BUILT_IN.keeps_keys), (3, true));
+    }
+}

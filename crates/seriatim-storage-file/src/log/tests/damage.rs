@@ -74,7 +74,7 @@ async fn a_torn_frame_is_removed_once_and_is_zeros_afterwards() {
 
 #[tokio::test]
 async fn an_event_with_the_bytes_of_a_frame_is_not_read_as_one() {
-    // A client sends the bytes of a frame that would be complete at its folder, except for the mark, which clients cannot
+    // A client sends the bytes of a frame that would be complete at its place, except for the mark, which clients cannot
     // know. The frame with this event is torn. The log must open.
     let disk = SimulatedDisk::new();
     let frames = filled(&disk).await;
@@ -125,7 +125,7 @@ async fn a_missing_segment_is_named() {
 
 #[tokio::test]
 async fn a_frame_that_does_not_follow_the_one_before_it_is_damage() {
-    // As if a part of the file had been restored from an older copy: complete, at its folder, and of another history.
+    // As if a part of the file had been restored from an older copy: complete, at its place, and of another history.
     let disk = SimulatedDisk::new();
     let frames = filled(&disk).await;
     let (start, end) = (usize::try_from(frames[2]).unwrap(), usize::try_from(frames[3]).unwrap());
