@@ -68,7 +68,7 @@ async fn open(env: &Env, directory: &Path) -> Running {
 fn kill_9_while_a_thousand_orders_are_in_flight_loses_and_repeats_nothing() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     if let Some(directory) = std::env::var_os(CHILD_DIRECTORY) {
-        runtime.block_on(work_until_killed(Path::new(&directory)));
+        runtime.block_on(work_without_end(Path::new(&directory)));
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -118,7 +118,7 @@ fn order(number: usize) -> Order {
 }
 
 /// Starts every order, approves every other one, and waits for all.
-async fn work_until_killed(directory: &Path) {
+async fn work_without_end(directory: &Path) {
     let env = Env::real();
     say("opening\n");
     let running = open(&env, directory).await;
