@@ -142,8 +142,8 @@ async fn the_error_for_an_invalid_scope_says_how_one_is_written() {
     for (body, detail) in [
         (
             json!({"scopes": ["shop"]}),
-            "\"shop\" is not a scope: write APPLICATION:read, APPLICATION:write or APPLICATION:admin, or * for \
-             every application",
+            "\"shop\" is not a scope: write APPLICATION:read, APPLICATION:write or APPLICATION:admin; APPLICATION \
+             is a name, or * for every application",
         ),
         (json!({"scopes": []}), "a token has 1 to 100 scopes, not 0"),
     ] {
