@@ -85,7 +85,7 @@ impl StoredBlocks {
     }
 
     /// Accepts a bare block of 16 bytes, as RFC 0002 of OpenData stores it, and continues after it. Such a value has no
-    /// checksum, so use this only for a key that is writer to have one. The first reservation replaces it. The program that
+    /// checksum, so use this only for a key that is known to have one. The first reservation replaces it. The program that
     /// wrote it must no longer run, because it would overwrite newer values.
     #[must_use]
     pub fn adopting_bare(mut self) -> Self {

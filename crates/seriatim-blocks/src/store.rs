@@ -14,7 +14,7 @@ pub struct Demand {
     pub min: u64,
     /// The block should have this many numbers, if that is more and they are left.
     pub want: u64,
-    /// How many numbers the caller has reserved and not given out. StoredBlock with the block, so that after a crash the
+    /// How many numbers the caller has reserved and not given out. Stored with the block, so that after a crash the
     /// next writer can say how many were wasted at most.
     pub unused: u64,
 }

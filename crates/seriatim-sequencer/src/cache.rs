@@ -45,7 +45,7 @@ impl Slot {
     }
 }
 
-/// Evicts the least recently used slots first. SlotHolds and staged slots are not evicted, so the bound may be exceeded.
+/// Evicts the least recently used slots first. Held and staged slots are not evicted, so the bound may be exceeded.
 #[derive(Debug)]
 pub(crate) struct Cache {
     slots: Vec<Slot>,
@@ -118,7 +118,7 @@ impl Cache {
             return index;
         }
         let index = self.reserve(definition, kind, workspace);
-        // SlotHolds while others are evicted. A cache without room would otherwise evict the new slot itself.
+        // Held while others are evicted. A cache without room would otherwise evict the new slot itself.
         let _hold = self.hold(index);
         self.shrink();
         index

@@ -1,8 +1,11 @@
 //! The format promise: a folder that format version 1 wrote, kept in `tests/stored/format-1`, can be opened and used.
 //!
 //! It is never written again. A new format version gets a separate folder, made once with
-//! `SERIATIM_STORE_FORMAT=crates/seriatim-storage-file/tests/stored/format-N cargo test -p seriatim-storage-file --test
-//! format`.
+//!
+//! ```text
+//! SERIATIM_STORE_FORMAT=crates/seriatim-storage-file/tests/stored/format-N \
+//!     cargo test -p seriatim-storage-file --test format
+//! ```
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;

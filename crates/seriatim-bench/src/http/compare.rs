@@ -105,6 +105,9 @@ fn take_turns(run: &Run, runtime: &Runtime, clients: &Arc<Clients>, peers: &Peer
     Ok(Found { ours, gappy, appends, counter })
 }
 
+/// A quantile of the latencies of a round, in ms.
+type Quantile = fn(&Round) -> f64;
+
 fn measures(found: &Found, peers: &Peers) -> anyhow::Result<Vec<Measure>> {
     let Found { ours, gappy, appends, counter } = found;
     let Peers { postgres, umadb, redis } = peers;
@@ -134,8 +137,7 @@ fn measures(found: &Found, peers: &Peers) -> anyhow::Result<Vec<Measure>> {
             redis.as_ref().map(|_| per_second(counter)).map_err(text),
         ),
     ];
-    let quantiles: [(&str, fn(&Round) -> f64); 2] =
-        [("p50", |round| round.p50_ms), ("p99", |round| round.p99_ms)];
+    let quantiles: [(&str, Quantile); 2] = [("p50", |round| round.p50_ms), ("p99", |round| round.p99_ms)];
     for (name, of) in quantiles {
         let measure = Measure::new(format!("{NAME}, {name}"), median_of(ours, of), "ms");
         measures.push(match umadb {

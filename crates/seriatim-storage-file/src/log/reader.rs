@@ -24,7 +24,7 @@ struct FullSegment {
     index: SegmentIndex,
 }
 
-/// Reads durable entries. LogState by all readers.
+/// Reads durable entries. Shared by all readers.
 #[derive(Debug)]
 pub(super) struct Reader {
     folder: LogFolder,
