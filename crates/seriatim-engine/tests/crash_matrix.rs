@@ -15,10 +15,11 @@ use seriatim_engine::{Change, Engine, Event, Options, Request, Value};
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{
-    Append, AppendError, AppendFuture, Batch, ClusteringRange, Durability, Entry, Key, Log, LogBackend,
-    LogError, Pair, ReadEntries, ReadLimit, Store, StoreBackend, StoreError, TakenPartition, Write,
+    Append, AppendError, AppendFuture, Batch, ClusteringRange, Durability, Entry, Held, Key, Log, LogBackend,
+    LogError, LogIdentity, Pair, ReadEntries, ReadLimit, Store, StoreBackend, StoreError, Take, TakeOver,
+    Write,
 };
-use seriatim_types::{Partition, PartitionOffset, RecordId, WorkspaceId, WorkspaceOffset};
+use seriatim_types::{Epoch, Partition, PartitionOffset, RecordId, WorkspaceId, WorkspaceOffset};
 
 /// When the machine stops, at a write of the log or of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,10 +103,22 @@ impl DyingLog {
 
 #[async_trait]
 impl LogBackend for DyingLog {
-    async fn take(&self, partitions: &[Partition]) -> Result<Vec<TakenPartition>, LogError> {
+    async fn take_over(
+        &self,
+        partitions: &[(Partition, Option<Epoch>)],
+        take: &Take,
+    ) -> Result<Vec<TakeOver>, LogError> {
         let (happens, told) = self.machine.write();
-        let taken = if happens { self.log.take(partitions).await } else { Err(no_log()) };
+        let taken = if happens { self.log.take_over(partitions, take).await } else { Err(no_log()) };
         if told { taken } else { Err(no_log()) }
+    }
+
+    async fn holder(&self, partition: Partition) -> Result<Option<Held>, LogError> {
+        self.log.holder(partition).await
+    }
+
+    async fn identity(&self, create: Option<LogIdentity>) -> Result<Option<LogIdentity>, LogError> {
+        self.log.identity(create).await
     }
 
     fn append(&self, append: Append<'_>) -> AppendFuture {

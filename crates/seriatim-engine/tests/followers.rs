@@ -14,10 +14,10 @@ use seriatim_engine::{
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{
-    Append, AppendFuture, BulletinBackend, BulletinError, Key, Log, LogBackend, LogError, ReadEntries,
-    ReadLimit, Store, TakenPartition,
+    Append, AppendFuture, BulletinBackend, BulletinError, Held, Key, Log, LogBackend, LogError, LogIdentity,
+    ReadEntries, ReadLimit, Store, Take, TakeOver,
 };
-use seriatim_types::{ErrorKind, Partition, PartitionOffset, WorkspaceId, WorkspaceOffset};
+use seriatim_types::{Epoch, ErrorKind, Partition, PartitionOffset, WorkspaceId, WorkspaceOffset};
 
 /// Remembers what it was given; fails once at each event that has a number divisible by three.
 #[derive(Debug, Clone, Default)]
@@ -187,8 +187,20 @@ struct CountingLog {
 
 #[async_trait]
 impl LogBackend for CountingLog {
-    async fn take(&self, partitions: &[Partition]) -> Result<Vec<TakenPartition>, LogError> {
-        self.log.take(partitions).await
+    async fn take_over(
+        &self,
+        partitions: &[(Partition, Option<Epoch>)],
+        take: &Take,
+    ) -> Result<Vec<TakeOver>, LogError> {
+        self.log.take_over(partitions, take).await
+    }
+
+    async fn holder(&self, partition: Partition) -> Result<Option<Held>, LogError> {
+        self.log.holder(partition).await
+    }
+
+    async fn identity(&self, create: Option<LogIdentity>) -> Result<Option<LogIdentity>, LogError> {
+        self.log.identity(create).await
     }
 
     fn append(&self, append: Append<'_>) -> AppendFuture {
@@ -234,6 +246,14 @@ impl BulletinBackend for CountingLog {
     async fn put(&self, key: &str, value: &[u8]) -> Result<(), BulletinError> {
         self.posts.fetch_add(1, Ordering::Relaxed);
         BulletinBackend::put(&self.log, key, value).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<(String, Bytes)>, BulletinError> {
+        BulletinBackend::list(&self.log, prefix).await
+    }
+
+    async fn remove(&self, key: &str) -> Result<(), BulletinError> {
+        BulletinBackend::remove(&self.log, key).await
     }
 }
 

@@ -14,10 +14,11 @@ use seriatim_env::{Env, simulate};
 use seriatim_sequencer::Busy;
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{
-    Append, AppendFuture, Log, LogBackend, LogError, ReadEntries, ReadLimit, Store, TakenPartition,
+    Append, AppendFuture, Held, Log, LogBackend, LogError, LogIdentity, ReadEntries, ReadLimit, Store, Take,
+    TakeOver,
 };
 use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
-use seriatim_types::{Partition, PartitionOffset, RecordId, WorkspaceId, WorkspaceOffset};
+use seriatim_types::{Epoch, Partition, PartitionOffset, RecordId, WorkspaceId, WorkspaceOffset};
 use support::{customer, invoice, options, till, workspace};
 use tokio::sync::watch;
 
@@ -38,8 +39,20 @@ struct HeldLog {
 
 #[async_trait]
 impl LogBackend for HeldLog {
-    async fn take(&self, partitions: &[Partition]) -> Result<Vec<TakenPartition>, LogError> {
-        self.log.take(partitions).await
+    async fn take_over(
+        &self,
+        partitions: &[(Partition, Option<Epoch>)],
+        take: &Take,
+    ) -> Result<Vec<TakeOver>, LogError> {
+        self.log.take_over(partitions, take).await
+    }
+
+    async fn holder(&self, partition: Partition) -> Result<Option<Held>, LogError> {
+        self.log.holder(partition).await
+    }
+
+    async fn identity(&self, create: Option<LogIdentity>) -> Result<Option<LogIdentity>, LogError> {
+        self.log.identity(create).await
     }
 
     fn append(&self, append: Append<'_>) -> AppendFuture {

@@ -142,6 +142,13 @@ impl State {
         self.puts += 1;
         Ok(self.puts)
     }
+
+    /// Removes a value in memory. Returns the number of this change.
+    fn remove(&mut self, key: &str) -> Result<u64, BulletinError> {
+        self.open()?.remove(key);
+        self.puts += 1;
+        Ok(self.puts)
+    }
 }
 
 #[async_trait]
@@ -152,6 +159,24 @@ impl BulletinBackend for FileBulletin {
 
     async fn put(&self, key: &str, value: &[u8]) -> Result<(), BulletinError> {
         let post = self.state.lock().put(key, value)?;
+        self.written(post).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<(String, Bytes)>, BulletinError> {
+        let mut state = self.state.lock();
+        let values = state.open()?.iter().filter(|(key, _)| key.starts_with(prefix));
+        Ok(values.map(|(key, value)| (key.to_string(), value.clone())).collect())
+    }
+
+    async fn remove(&self, key: &str) -> Result<(), BulletinError> {
+        let post = self.state.lock().remove(key)?;
+        self.written(post).await
+    }
+}
+
+impl FileBulletin {
+    /// Waits until a change is in the file.
+    async fn written(&self, post: u64) -> Result<(), BulletinError> {
         let writer = self.writer.clone().lock_owned().await;
         let (state, folder) = (self.state.clone(), self.folder.clone());
         let work = move || {

@@ -64,6 +64,12 @@ pub trait BulletinBackend: Send + Sync + fmt::Debug + 'static {
     /// Writes a value under a key and replaces the previous one. The value is durable before this returns. A write that has
     /// begun is completed also if its future is dropped.
     async fn put(&self, key: &str, value: &[u8]) -> Result<(), BulletinError>;
+
+    /// All pairs whose key begins with `prefix`, ascending by key.
+    async fn list(&self, prefix: &str) -> Result<Vec<(String, Bytes)>, BulletinError>;
+
+    /// Removes a key, durably. Removing a key that is not there is allowed.
+    async fn remove(&self, key: &str) -> Result<(), BulletinError>;
 }
 
 /// Small values by key. Clones are the same bulletin.
@@ -111,6 +117,24 @@ impl Bulletin {
         check("key of a bulletin", BULLETIN_KEY_BYTES_MAX, key.len())?;
         check("value on a bulletin", BULLETIN_VALUE_BYTES_MAX, value.len())?;
         self.backend.put(key, value).await
+    }
+
+    /// All pairs whose key begins with `prefix`, ascending by key.
+    ///
+    /// # Errors
+    ///
+    /// [`BulletinError`], except `TooLarge`.
+    pub async fn list(&self, prefix: &str) -> Result<Vec<(String, Bytes)>, BulletinError> {
+        self.backend.list(prefix).await
+    }
+
+    /// Removes a key. The removal is durable when this returns. Removing a key that is not there is allowed.
+    ///
+    /// # Errors
+    ///
+    /// [`BulletinError`], except `TooLarge`. The value may have been removed; remove it again.
+    pub async fn remove(&self, key: &str) -> Result<(), BulletinError> {
+        self.backend.remove(key).await
     }
 }
 

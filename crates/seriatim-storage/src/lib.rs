@@ -59,8 +59,8 @@ pub use digest::{Digest, ParseDigestError};
 pub use entries::{Entries, ReadEntries};
 pub use entry::{BadEntry, Draw, ENTRY_VERSION, Entry, EntryTooLarge, Header, Raise, chain_head};
 pub use log::{
-    Append, AppendError, AppendFuture, Follower, Log, LogBackend, LogError, LogId, Owner, ReadLimit, Receipt,
-    TakenPartition,
+    Append, AppendError, AppendFuture, Follower, HOLDER_BYTES_MAX, Held, Holder, Log, LogBackend, LogError,
+    LogId, LogIdentity, Owner, ReadLimit, Receipt, Take, TakeOver, TakeOverError, TakenPartition,
 };
 pub use storage::{
     Backup, BackupError, BackupReport, CloseError, DestinationError, DiskSpace, ScratchStore, Storage,

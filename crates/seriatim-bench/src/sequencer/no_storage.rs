@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use seriatim_storage::{
-    Append, AppendFuture, Batch, ClusteringRange, Durability, Key, LogBackend, LogError, Pair, ReadEntries,
-    ReadLimit, StoreBackend, StoreError, TakenPartition,
+    Append, AppendFuture, Batch, ClusteringRange, Durability, Held, Key, LogBackend, LogError, LogIdentity,
+    Pair, ReadEntries, ReadLimit, StoreBackend, StoreError, Take, TakeOver, TakenPartition,
 };
 use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_types::{Epoch, Partition, PartitionOffset};
@@ -18,8 +18,21 @@ pub(super) struct NoLog;
 
 #[async_trait]
 impl LogBackend for NoLog {
-    async fn take(&self, partitions: &[Partition]) -> Result<Vec<TakenPartition>, LogError> {
-        Ok(vec![TakenPartition { epoch: Epoch::FIRST, tail: PartitionOffset::FIRST }; partitions.len()])
+    async fn take_over(
+        &self,
+        partitions: &[(Partition, Option<Epoch>)],
+        _: &Take,
+    ) -> Result<Vec<TakeOver>, LogError> {
+        let taken = TakenPartition { epoch: Epoch::FIRST, tail: PartitionOffset::FIRST };
+        Ok(vec![TakeOver::Taken(taken); partitions.len()])
+    }
+
+    async fn holder(&self, _: Partition) -> Result<Option<Held>, LogError> {
+        Ok(None)
+    }
+
+    async fn identity(&self, create: Option<LogIdentity>) -> Result<Option<LogIdentity>, LogError> {
+        Ok(create)
     }
 
     fn append(&self, _: Append<'_>) -> AppendFuture {

@@ -10,10 +10,11 @@ use seriatim_env::Env;
 use seriatim_server::ServerOptions;
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{
-    Append, AppendFuture, Log, LogBackend, LogError, ReadEntries, ReadLimit, Store, TakenPartition,
+    Append, AppendFuture, Held, Log, LogBackend, LogError, LogIdentity, ReadEntries, ReadLimit, Store, Take,
+    TakeOver,
 };
 use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
-use seriatim_types::{Partition, PartitionOffset};
+use seriatim_types::{Epoch, Partition, PartitionOffset};
 use tokio::sync::Semaphore;
 
 use crate::server::Setup;
@@ -36,8 +37,20 @@ struct BlockedLog {
 
 #[async_trait]
 impl LogBackend for BlockedLog {
-    async fn take(&self, partitions: &[Partition]) -> Result<Vec<TakenPartition>, LogError> {
-        self.log.take(partitions).await
+    async fn take_over(
+        &self,
+        partitions: &[(Partition, Option<Epoch>)],
+        take: &Take,
+    ) -> Result<Vec<TakeOver>, LogError> {
+        self.log.take_over(partitions, take).await
+    }
+
+    async fn holder(&self, partition: Partition) -> Result<Option<Held>, LogError> {
+        self.log.holder(partition).await
+    }
+
+    async fn identity(&self, create: Option<LogIdentity>) -> Result<Option<LogIdentity>, LogError> {
+        self.log.identity(create).await
     }
 
     fn append(&self, append: Append<'_>) -> AppendFuture {

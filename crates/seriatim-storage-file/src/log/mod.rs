@@ -33,12 +33,15 @@ use std::thread::JoinHandle;
 use async_trait::async_trait;
 use seriatim_env::Env;
 use seriatim_storage::{
-    Append, AppendError, AppendFuture, BulletinBackend, LogBackend, LogError, ReadEntries, ReadLimit,
-    TakenPartition,
+    Append, AppendError, AppendFuture, BulletinBackend, BulletinError, Held, LogBackend, LogError,
+    LogIdentity, ReadEntries, ReadLimit, Take, TakeOver,
 };
 use seriatim_types::sync::Mutex;
-use seriatim_types::{Partition, PartitionOffset};
+use seriatim_types::{Epoch, Partition, PartitionOffset};
 use tokio::sync::oneshot;
+
+/// The key of the log's identity on its bulletin.
+const IDENTITY: &str = "identity";
 
 use self::committer::{Committer, LogFolder, LogState, Phase};
 pub(crate) use self::copy::{CopiedLog, CopyError, LogEnd, LogPrefix, Purpose};
@@ -127,14 +130,18 @@ impl FileLog {
 
 #[async_trait]
 impl LogBackend for FileLog {
-    async fn take(&self, partitions: &[Partition]) -> Result<Vec<TakenPartition>, LogError> {
+    async fn take_over(
+        &self,
+        partitions: &[(Partition, Option<Epoch>)],
+        take: &Take,
+    ) -> Result<Vec<TakeOver>, LogError> {
         let (taken, receiver) = {
             let mut state = self.state.lock();
             state.phase.check().map_err(|error| match error {
                 AppendError::Closed => LogError::Closed,
                 error => LogError::Unavailable(error.to_string()),
             })?;
-            state.queue.take(partitions)?
+            state.queue.take_over(partitions, take)?
         };
         self.state.wake();
         match receiver.await {
@@ -149,6 +156,28 @@ impl LogBackend for FileLog {
             ))),
             Err(_) => Err(LogError::Unavailable("the log's committer ended".to_owned())),
         }
+    }
+
+    async fn holder(&self, partition: Partition) -> Result<Option<Held>, LogError> {
+        let state = self.state.lock();
+        if state.phase == Phase::Closing { Err(LogError::Closed) } else { Ok(state.queue.holder(partition)) }
+    }
+
+    async fn identity(&self, create: Option<LogIdentity>) -> Result<Option<LogIdentity>, LogError> {
+        let unreadable = |error: BulletinError| match error {
+            BulletinError::Closed => LogError::Closed,
+            error => LogError::Unavailable(error.to_string()),
+        };
+        let found = BulletinBackend::get(&self.bulletin, IDENTITY).await.map_err(unreadable)?;
+        if let Some(found) = found {
+            let bytes = <[u8; 16]>::try_from(&found[..]);
+            let damaged = |_| LogError::Corrupt("its identity does not have 16 bytes".to_owned());
+            return Ok(Some(LogIdentity::from_bytes(bytes.map_err(damaged)?)));
+        }
+        if let Some(create) = create {
+            BulletinBackend::put(&self.bulletin, IDENTITY, create.as_bytes()).await.map_err(unreadable)?;
+        }
+        Ok(create)
     }
 
     fn append(&self, append: Append<'_>) -> AppendFuture {

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use seriatim_storage::{Append, AppendError, LogError, TakenPartition};
+use seriatim_storage::{Append, AppendError, Held, Holder, LogError, Take, TakeOver, TakenPartition};
 use seriatim_types::{Epoch, Partition, PartitionOffset};
 use tokio::sync::oneshot;
 
@@ -66,6 +66,8 @@ impl PendingFrame {
 struct PartitionState {
     /// `None` until the partition is taken for the first time.
     epoch: Option<Epoch>,
+    /// Who raised the epoch last.
+    take: Take,
     /// The tail including what is submitted.
     reserved: PartitionOffset,
     /// The tail including only what is durable.
@@ -76,7 +78,12 @@ struct PartitionState {
 
 impl PartitionState {
     fn new(epoch: Option<Epoch>, tail: PartitionOffset) -> Self {
-        Self { epoch, reserved: tail, tail, pending_index: None }
+        let take = Take::new(Holder::unnamed(), 0);
+        Self { epoch, take, reserved: tail, tail, pending_index: None }
+    }
+
+    fn held(&self) -> Option<Held> {
+        self.epoch.map(|epoch| Held { epoch, take: self.take.clone(), tail: self.reserved })
     }
 }
 
@@ -99,31 +106,41 @@ impl Queue {
         self.partitions.entry(partition).or_insert_with(|| PartitionState::new(None, PartitionOffset::FIRST))
     }
 
-    /// Adds takes of all partitions to the pending frame. From now on appends of earlier owners are refused.
-    pub(super) fn take(
+    /// Adds takes to the pending frame, of all partitions that have the expected epoch. From now on appends of their earlier
+    /// owners are refused. The receiver answers when the frame is durable, and with it everything that the answers count.
+    pub(super) fn take_over(
         &mut self,
-        partitions: &[Partition],
-    ) -> Result<(Vec<TakenPartition>, oneshot::Receiver<Answer>), LogError> {
+        partitions: &[(Partition, Option<Epoch>)],
+        take: &Take,
+    ) -> Result<(Vec<TakeOver>, oneshot::Receiver<Answer>), LogError> {
         let queued = self.pending.record_bytes();
         if queued > self.queue_bytes.saturating_sub(partitions.len() * TAKE_BYTES) {
             return Err(LogError::Unavailable(format!(
                 "the log's queue is full: {queued} bytes wait to be written; try again after a short time"
             )));
         }
-        let mut taken = Vec::with_capacity(partitions.len());
-        for &partition in partitions {
+        let mut answers = Vec::with_capacity(partitions.len());
+        for &(partition, expected) in partitions {
             let state = self.state(partition);
-            let epoch = state.epoch.map_or(Some(Epoch::FIRST), Epoch::next);
+            if state.epoch != expected {
+                answers.push(TakeOver::Refused(state.held()));
+                continue;
+            }
+            let epoch = expected.map_or(Some(Epoch::FIRST), Epoch::next);
             let epoch =
                 epoch.ok_or_else(|| LogError::Internal("no epoch is left for this partition".to_owned()))?;
-            state.epoch = Some(epoch);
-            taken.push(TakenPartition { epoch, tail: state.reserved });
+            (state.epoch, state.take) = (Some(epoch), take.clone());
+            answers.push(TakeOver::Taken(TakenPartition { epoch, tail: state.reserved }));
             encode_take(&mut self.pending.buffer, partition, epoch);
             self.pending.takes.push((partition, epoch));
         }
         let (answer, receiver) = oneshot::channel();
         self.pending.answers.push(answer);
-        Ok((taken, receiver))
+        Ok((answers, receiver))
+    }
+
+    pub(super) fn holder(&self, partition: Partition) -> Option<Held> {
+        self.partitions.get(&partition).and_then(PartitionState::held)
     }
 
     /// Adds an append to the pending frame if its epoch and offset match.
@@ -224,10 +241,20 @@ mod tests {
         queue.append(&append).map(drop)
     }
 
+    fn take(queue: &mut Queue) -> TakenPartition {
+        let epoch = queue.holder(PARTITION).map(|held| held.epoch);
+        let (mut answers, _) =
+            queue.take_over(&[(PARTITION, epoch)], &Take::new(Holder::unnamed(), 0)).unwrap();
+        match answers.pop() {
+            Some(TakeOver::Taken(taken)) => taken,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn a_full_queue_refuses_an_append_and_changes_nothing() {
         let mut queue = Queue::new(&SegmentIndex::first(), 1_000);
-        queue.take(&[PARTITION]).unwrap();
+        take(&mut queue);
         let mut at = PartitionOffset::FIRST;
         let error = loop {
             match submit(&mut queue, at, 100) {
@@ -249,7 +276,7 @@ mod tests {
     #[test]
     fn an_append_larger_than_the_queue_is_accepted_alone() {
         let mut queue = Queue::new(&SegmentIndex::first(), 1_000);
-        queue.take(&[PARTITION]).unwrap();
+        take(&mut queue);
         queue.swap_pending(PendingFrame::new());
         submit(&mut queue, PartitionOffset::FIRST, 5_000).unwrap();
         let error = submit(&mut queue, PartitionOffset::new(2).unwrap(), 1).unwrap_err();
@@ -259,12 +286,12 @@ mod tests {
     #[test]
     fn a_take_ends_the_earlier_ownership_at_once() {
         let mut queue = Queue::new(&SegmentIndex::first(), 1_000);
-        queue.take(&[PARTITION]).unwrap();
+        take(&mut queue);
         submit(&mut queue, PartitionOffset::FIRST, 1).unwrap();
-        let (taken, _) = queue.take(&[PARTITION]).unwrap();
+        let taken = take(&mut queue);
         // An append that was submitted before the take is before it in the log, and is counted in its tail.
         assert_eq!(
-            taken[0],
+            taken,
             TakenPartition { epoch: Epoch::new(2).unwrap(), tail: PartitionOffset::new(2).unwrap() }
         );
         let error = submit(&mut queue, PartitionOffset::new(2).unwrap(), 1).unwrap_err();

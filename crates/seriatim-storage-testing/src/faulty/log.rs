@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 use super::plan::Decision;
 use super::{Fault, Faults, Operation};
 use seriatim_storage::{
-    Append, AppendError, AppendFuture, BulletinBackend, Entries, LogBackend, LogError, ReadEntries,
-    ReadLimit, TakenPartition,
+    Append, AppendError, AppendFuture, BulletinBackend, Entries, Held, LogBackend, LogError, LogIdentity,
+    ReadEntries, ReadLimit, Take, TakeOver,
 };
 
 /// A log around another one, with [`Faults`].
@@ -139,9 +139,21 @@ fn unavailable(fault: Fault) -> LogError {
 
 #[async_trait]
 impl LogBackend for FaultyLog {
-    async fn take(&self, partitions: &[Partition]) -> Result<Vec<TakenPartition>, LogError> {
-        let take = self.backend.take(partitions);
-        self.faults.around(Operation::Take, take, unavailable).await
+    async fn take_over(
+        &self,
+        partitions: &[(Partition, Option<Epoch>)],
+        take: &Take,
+    ) -> Result<Vec<TakeOver>, LogError> {
+        let take_over = self.backend.take_over(partitions, take);
+        self.faults.around(Operation::Take, take_over, unavailable).await
+    }
+
+    async fn holder(&self, partition: Partition) -> Result<Option<Held>, LogError> {
+        self.faults.around(Operation::Tail, self.backend.holder(partition), unavailable).await
+    }
+
+    async fn identity(&self, create: Option<LogIdentity>) -> Result<Option<LogIdentity>, LogError> {
+        self.backend.identity(create).await
     }
 
     fn append(&self, append: Append<'_>) -> AppendFuture {
@@ -187,6 +199,10 @@ impl LogBackend for FaultyLog {
     async fn committed(&self, partition: Partition, offset: PartitionOffset) -> Result<(), LogError> {
         let committed = self.backend.committed(partition, offset);
         self.faults.around(Operation::Committed, committed, unavailable).await
+    }
+
+    fn hint_tail(&self, partition: Partition, tail: PartitionOffset) {
+        self.backend.hint_tail(partition, tail);
     }
 
     async fn partitions(&self) -> Result<Vec<Partition>, LogError> {

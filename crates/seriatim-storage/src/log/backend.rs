@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use seriatim_types::{Epoch, Partition, PartitionOffset, limits};
 
-use super::{AppendError, LogError};
+use super::{AppendError, Held, LogError, LogIdentity, Take};
 use crate::{BulletinBackend, Entries, ReadEntries};
 
 /// The answer to an append. The append continues whether it is awaited or not.
@@ -21,6 +21,16 @@ pub struct TakenPartition {
     pub epoch: Epoch,
     /// The offset that the next append goes to.
     pub tail: PartitionOffset,
+}
+
+/// The answer to a take-over of one partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TakeOver {
+    /// The epoch was raised.
+    Taken(TakenPartition),
+    /// The partition has another epoch than expected, and nothing was changed. The present holder, or `None` if the partition
+    /// was never taken.
+    Refused(Option<Held>),
 }
 
 /// One append, as a backend receives it.
@@ -72,9 +82,27 @@ impl Default for ReadLimit {
 /// Callers use [`Log`](super::Log).
 #[async_trait]
 pub trait LogBackend: Send + Sync + fmt::Debug + 'static {
-    /// Raises the epoch of each partition durably and returns the new epochs and tails, in the order of `partitions`.
-    /// Unanswered appends of earlier epochs are either counted in the tail or refused. They are never written later.
-    async fn take(&self, partitions: &[Partition]) -> Result<Vec<TakenPartition>, LogError>;
+    /// Takes partitions over. Each is decided by itself: its epoch is raised durably if it is the expected one (`None`: the
+    /// partition was never taken), and `take` is stored with it. Of many that expect the same epoch, exactly one succeeds. The
+    /// answers are in the order of `partitions`.
+    ///
+    /// If a partition was taken, or was refused because its epoch is *higher* than expected, unanswered appends of the expected
+    /// epoch and of earlier ones are either counted in the tail of the answer or never written. A refusal because the epoch is
+    /// lower settles nothing.
+    ///
+    /// After an error each partition may have been taken or not.
+    async fn take_over(
+        &self,
+        partitions: &[(Partition, Option<Epoch>)],
+        take: &Take,
+    ) -> Result<Vec<TakeOver>, LogError>;
+
+    /// Who holds a partition; `None` if it was never taken. It settles no append.
+    async fn holder(&self, partition: Partition) -> Result<Option<Held>, LogError>;
+
+    /// The identity of the log, if it has one. If it has none and `create` is given, that becomes its identity durably, unless
+    /// another one was created first, which is returned then.
+    async fn identity(&self, create: Option<LogIdentity>) -> Result<Option<LogIdentity>, LogError>;
 
     /// Submits an append before it returns; the future waits for the answer. `Ok` means that all entries are durable.
     ///
@@ -91,11 +119,17 @@ pub trait LogBackend: Send + Sync + fmt::Debug + 'static {
         limit: ReadLimit,
     ) -> Result<ReadEntries, LogError>;
 
-    /// The offset after the last committed entry; 1 for an unknown partition.
+    /// The offset after the last committed entry; 1 for an unknown partition. Counts every append that was answered before
+    /// the call, by this process or by another one.
     async fn tail(&self, partition: Partition) -> Result<PartitionOffset, LogError>;
 
-    /// Returns when the tail is greater than `offset`, so that the entry at `offset` can be read. Cancel-safe.
+    /// Returns when the tail is greater than `offset`, so that the entry at `offset` can be read. It may return late for
+    /// appends of other processes. Cancel-safe.
     async fn committed(&self, partition: Partition, offset: PartitionOffset) -> Result<(), LogError>;
+
+    /// Reports that the tail of a partition is probably at least this one. Calls that wait in [`LogBackend::committed`] check
+    /// soon whether that is true. A backend that notices every append at once ignores it.
+    fn hint_tail(&self, _partition: Partition, _tail: PartitionOffset) {}
 
     /// The partitions that have been taken at least once, ascending.
     async fn partitions(&self) -> Result<Vec<Partition>, LogError>;

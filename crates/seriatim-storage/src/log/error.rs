@@ -2,6 +2,8 @@
 
 use seriatim_types::{AppendId, Epoch, ErrorKind, Partition, PartitionOffset};
 
+use super::Held;
+
 /// Why a log could not be taken, read or closed. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
@@ -38,6 +40,47 @@ impl LogError {
             Self::Corrupt(_) | Self::Newer { .. } => ErrorKind::Corrupt,
             Self::Closed => ErrorKind::Closed,
             Self::Internal(_) => ErrorKind::Internal,
+        }
+    }
+}
+
+/// Why a partition was not taken over.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TakeOverError {
+    /// The partition has a higher epoch than expected: another owner has taken it over. Nothing was changed. Every append of
+    /// the expected epoch is decided: the entry at its offset can be read.
+    #[error("another owner has taken over partition {partition}: {held}")]
+    Deposed {
+        /// The partition.
+        partition: Partition,
+        /// Its present holder.
+        held: Held,
+    },
+    /// The partition has a lower epoch than expected, or was never taken. Nothing was changed, and nothing is settled. The log
+    /// is not the one that the expected epoch was read from, or has lost events.
+    #[error(
+        "partition {partition} has an epoch lower than {expected}, which was expected: the log was replaced or has lost events"
+    )]
+    Rewound {
+        /// The partition.
+        partition: Partition,
+        /// The epoch that was expected.
+        expected: Epoch,
+    },
+    /// The log did not answer. The partition may have been taken over. Take it over again with the same epoch and the same
+    /// [`Take`](super::Take).
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+impl TakeOverError {
+    /// What the caller can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Deposed { .. } => ErrorKind::Unavailable,
+            Self::Rewound { .. } => ErrorKind::Corrupt,
+            Self::Log(error) => error.kind(),
         }
     }
 }

@@ -4,27 +4,32 @@
 //! make an [`Owner`] or a [`Receipt`].
 //!
 //! ```text
-//!   take ──► Owner { epoch, tail }
-//!                │
+//!   take_over(partition, expected epoch) ──► Owner { epoch, tail }
+//!                │                       └─► Deposed          another owner was first, or has followed
+//!                ▼
 //!   append(owner, at, entries) ──► Receipt            committed: durable, readable, permanently
 //!                              ├─► refused            nothing was written: AppendError::is_refused
-//!                              └─► in doubt           take again, read at `at`, compare append ids
+//!                              └─► in doubt           take over with the owner's epoch, read at `at`, compare append ids
 //! ```
+//!
+//! An append in doubt is settled by a take-over, not by a read: only a raised epoch refuses an append that is still on its way.
 
 mod backend;
 mod error;
 mod follow;
+mod holder;
 mod owner;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use seriatim_types::{Partition, PartitionOffset};
+use seriatim_types::{AppendId, Epoch, Partition, PartitionOffset};
 
-pub use backend::{Append, AppendFuture, LogBackend, ReadLimit, TakenPartition};
-pub use error::{AppendError, LogError};
+pub use backend::{Append, AppendFuture, LogBackend, ReadLimit, TakeOver, TakenPartition};
+pub use error::{AppendError, LogError, TakeOverError};
 pub use follow::Follower;
+pub use holder::{HOLDER_BYTES_MAX, Held, Holder, LogIdentity, Take};
 pub use owner::{LogId, Owner, Receipt};
 
 use crate::{Bulletin, Entries, ReadEntries};
@@ -88,7 +93,77 @@ impl Log {
         &*self.backend
     }
 
-    /// Takes a partition: raises its epoch durably. From then on, appends of every earlier owner are refused.
+    /// Takes a partition over: raises its epoch durably if it is still `expected` (`None`: the partition was never taken). From
+    /// then on, appends of every earlier owner are refused. Of many that expect the same epoch, exactly one succeeds.
+    ///
+    /// If the answer is an owner or [`TakeOverError::Deposed`], every append of the expected epoch that was not answered is
+    /// decided: it is in the log, or it will never be.
+    ///
+    /// # Errors
+    ///
+    /// [`TakeOverError`]. After [`TakeOverError::Log`] the partition may have been taken over: repeat the call with the same
+    /// epoch and the same take. If the first call succeeded, the repeated one succeeds too.
+    pub async fn take_over(
+        &self,
+        partition: Partition,
+        expected: Option<Epoch>,
+        take: &Take,
+    ) -> Result<Owner, TakeOverError> {
+        let mut owners = self.take_over_all(&[(partition, expected)], take).await?;
+        let none = || LogError::Internal("the backend returned no owner".to_owned());
+        owners.pop().unwrap_or_else(|| Err(none().into()))
+    }
+
+    /// Takes several partitions over, with one durable write if the backend can. Each is decided by itself, as
+    /// [`Log::take_over`] does. The answers are in the order of `partitions`.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError`] if the log did not answer. Each partition may have been taken over: repeat the call with the same take.
+    pub async fn take_over_all(
+        &self,
+        partitions: &[(Partition, Option<Epoch>)],
+        take: &Take,
+    ) -> Result<Vec<Result<Owner, TakeOverError>>, LogError> {
+        let answers = self.take_over_each(partitions, take).await?;
+        let answer = |(&(partition, expected), answer): (&(Partition, Option<Epoch>), TakeOver)| {
+            let held = match answer {
+                TakeOver::Taken(taken) => return Ok(Owner::new(self.id, partition, taken, take)),
+                TakeOver::Refused(held) => held,
+            };
+            match (held, expected) {
+                // The reply to an earlier call was lost. Nothing was appended since, because only this caller could do that.
+                (Some(held), _) if held.take == *take && Some(held.epoch) == following(expected) => {
+                    let taken = TakenPartition { epoch: held.epoch, tail: held.tail };
+                    Ok(Owner::new(self.id, partition, taken, take))
+                }
+                (Some(held), expected) if Some(held.epoch) > expected => {
+                    Err(TakeOverError::Deposed { partition, held })
+                }
+                (_, Some(expected)) => Err(TakeOverError::Rewound { partition, expected }),
+                (_, None) => {
+                    Err(LogError::Internal("a first take was refused without a holder".to_owned()).into())
+                }
+            }
+        };
+        Ok(partitions.iter().zip(answers).map(answer).collect())
+    }
+
+    async fn take_over_each(
+        &self,
+        partitions: &[(Partition, Option<Epoch>)],
+        take: &Take,
+    ) -> Result<Vec<TakeOver>, LogError> {
+        let answers = self.backend.take_over(partitions, take).await?;
+        if answers.len() == partitions.len() {
+            return Ok(answers);
+        }
+        let problem = "the backend returned another number of partitions than requested";
+        Err(LogError::Internal(problem.to_owned()))
+    }
+
+    /// Takes a partition, whatever its epoch is. For a storage that only one process can have open, and for tests. Several
+    /// processes that take a partition so would depose each other: they use [`Log::take_over`].
     ///
     /// # Errors
     ///
@@ -104,14 +179,62 @@ impl Log {
     ///
     /// As [`Log::take`].
     pub async fn take_all(&self, partitions: &[Partition]) -> Result<Vec<Owner>, LogError> {
-        let taken = self.backend.take(partitions).await?;
-        if taken.len() != partitions.len() {
-            return Err(LogError::Internal(
-                "the backend returned another number of partitions than requested".to_owned(),
-            ));
+        // Without a random id it is not known whether a take whose reply was lost has succeeded. So none is recognized: the
+        // partition is taken again.
+        let take = Take::new(Holder::unnamed(), 0);
+        let mut owners: Vec<Option<Owner>> = partitions.iter().map(|_| None).collect();
+        loop {
+            let missing: Vec<usize> = (0..owners.len()).filter(|&index| owners[index].is_none()).collect();
+            if missing.is_empty() {
+                return Ok(owners.into_iter().flatten().collect());
+            }
+            let mut expected = Vec::with_capacity(missing.len());
+            for &index in &missing {
+                let held = self.backend.holder(partitions[index]).await?;
+                expected.push((partitions[index], held.map(|held| held.epoch)));
+            }
+            let answers = self.take_over_each(&expected, &take).await?;
+            for (index, answer) in missing.into_iter().zip(answers) {
+                if let TakeOver::Taken(taken) = answer {
+                    owners[index] = Some(Owner::new(self.id, partitions[index], taken, &take));
+                }
+            }
         }
-        let owner = |(&partition, taken): (&Partition, TakenPartition)| Owner::new(self.id, partition, taken);
-        Ok(partitions.iter().zip(taken).map(owner).collect())
+    }
+
+    /// Who holds a partition; `None` if it was never taken. The answer may be outdated when it arrives, and it settles no append.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError`].
+    pub async fn holder(&self, partition: Partition) -> Result<Option<Held>, LogError> {
+        self.backend.holder(partition).await
+    }
+
+    /// The identity of the log; `None` if it has none yet. Writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError`].
+    pub async fn identity(&self) -> Result<Option<LogIdentity>, LogError> {
+        self.backend.identity(None).await
+    }
+
+    /// The identity of the log. If it has none yet, it gets `new`, durably. If several call this at the same time, all get the
+    /// identity of the one that was first.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError`]. The identity may have been created.
+    pub async fn identify(&self, new: LogIdentity) -> Result<LogIdentity, LogError> {
+        let identity = self.backend.identity(Some(new)).await?;
+        identity.ok_or_else(|| LogError::Internal("the backend returned no identity".to_owned()))
+    }
+
+    /// Reports that a partition's tail is probably at least this one, so that followers notice it early. A wrong report has no
+    /// effect.
+    pub fn hint_tail(&self, partition: Partition, tail: PartitionOffset) {
+        self.backend.hint_tail(partition, tail);
     }
 
     /// Appends all entries at `at`, or none. The append is refused unless the owner's epoch is the partition's and `at` is
@@ -166,17 +289,22 @@ impl Log {
             let receipt = Receipt::new(log.id, partition, at, next, id);
             match answer.await {
                 Ok(()) => Ok(receipt),
-                Err(AppendError::Conflict { tail, .. }) => {
-                    // If the reply was lost, a backend may report a conflict of the append with itself. Only the stored
-                    // entry shows that.
+                // If the reply was lost, a backend may report a conflict of the append with itself, or an epoch that was
+                // raised after the append was written. Only the stored entry shows that.
+                Err(refused @ (AppendError::Conflict { .. } | AppendError::StaleEpoch { .. })) => {
                     match log.append_id_at(partition, at).await {
                         Ok(Some(found)) if found == id => Ok(receipt),
-                        Ok(found) => Err(AppendError::Conflict { partition, at, tail, found }),
+                        Ok(found) => Err(match refused {
+                            AppendError::Conflict { tail, .. } => {
+                                AppendError::Conflict { partition, at, tail, found }
+                            }
+                            other => other,
+                        }),
                         Err(error) => Err(AppendError::InDoubt {
                             partition,
                             at,
                             reason: format!(
-                                "the offset is taken, and the entry there could not be read: {error}"
+                                "the log refused it ({refused}), and the entry there could not be read: {error}"
                             ),
                         }),
                     }
@@ -209,7 +337,7 @@ impl Log {
         &self,
         partition: Partition,
         at: PartitionOffset,
-    ) -> Result<Option<seriatim_types::AppendId>, LogError> {
+    ) -> Result<Option<AppendId>, LogError> {
         let found = self.read(partition, at, ReadLimit::entries(1)).await?;
         Ok(found.iter().next().map(|(_, entry)| entry.append_id()))
     }
@@ -266,4 +394,9 @@ impl Log {
     pub async fn close(&self) -> Result<(), LogError> {
         self.backend.close().await
     }
+}
+
+/// The epoch after `epoch`; the first one after none.
+fn following(epoch: Option<Epoch>) -> Option<Epoch> {
+    epoch.map_or(Some(Epoch::FIRST), Epoch::next)
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use seriatim_types::{AppendId, Epoch, Partition, PartitionOffset};
 
-use super::TakenPartition;
+use super::{Holder, Take, TakenPartition};
 
 /// Identifies a [`Log`](super::Log) within this process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,12 +29,19 @@ pub struct Owner {
     log: LogId,
     partition: Partition,
     taken: TakenPartition,
+    holder: Holder,
     appends: AtomicU64,
 }
 
 impl Owner {
-    pub(super) fn new(log: LogId, partition: Partition, taken: TakenPartition) -> Self {
-        Self { log, partition, taken, appends: AtomicU64::new(0) }
+    pub(super) fn new(log: LogId, partition: Partition, taken: TakenPartition, take: &Take) -> Self {
+        Self { log, partition, taken, holder: take.holder.clone(), appends: AtomicU64::new(0) }
+    }
+
+    /// The name under which the partition was taken.
+    #[must_use]
+    pub fn holder(&self) -> &Holder {
+        &self.holder
     }
 
     /// The log that made the owner.

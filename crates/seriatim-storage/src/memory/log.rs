@@ -1,26 +1,31 @@
 //! The log in memory.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::future::{Either, select};
 use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_types::{Epoch, Partition, PartitionOffset};
 use tokio::sync::watch;
 
 use crate::{
-    Append, AppendError, AppendFuture, BulletinBackend, BulletinError, Entries, LogBackend, LogError,
-    ReadEntries, ReadLimit, TakenPartition,
+    Append, AppendError, AppendFuture, BulletinBackend, BulletinError, Entries, Held, LogBackend, LogError,
+    LogIdentity, ReadEntries, ReadLimit, Take, TakeOver, TakenPartition,
 };
 
-/// A log in memory. Clones are the same log. It can be closed and opened again: [`MemoryLog::reopen`].
+/// A log in memory. Clones are the same handle on it. [`MemoryLog::reopen`] makes another handle on the same entries: several
+/// can be open at the same time, like those of several processes on a shared log, and each is closed by itself.
 ///
 /// An unverified append is not checked here, although the check would cost nothing, so that every trust level can be
 /// tested: it overwrites the entries that it finds.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryLog {
     state: Arc<Mutex<LogState>>,
+    /// Whether this handle is closed.
+    closed: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -28,28 +33,48 @@ struct LogState {
     partitions: BTreeMap<Partition, MemoryPartition>,
     /// The values on the bulletin.
     bulletin: BTreeMap<String, Bytes>,
-    closed: bool,
+    identity: Option<LogIdentity>,
 }
 
 /// The state of one partition.
 #[derive(Debug)]
 struct MemoryPartition {
     /// `None` until the partition is taken for the first time.
-    epoch: Option<Epoch>,
+    taken: Option<(Epoch, Take)>,
     entries: Vec<Bytes>,
-    /// Notifies followers after each append. Dropped at close.
+    /// Notifies followers after each append.
     tail: watch::Sender<PartitionOffset>,
 }
 
 impl Default for MemoryPartition {
     fn default() -> Self {
-        Self { epoch: None, entries: Vec::new(), tail: watch::Sender::new(PartitionOffset::FIRST) }
+        Self { taken: None, entries: Vec::new(), tail: watch::Sender::new(PartitionOffset::FIRST) }
     }
 }
 
 impl MemoryPartition {
     fn tail(&self) -> PartitionOffset {
         *self.tail.borrow()
+    }
+
+    fn epoch(&self) -> Option<Epoch> {
+        self.taken.as_ref().map(|(epoch, _)| *epoch)
+    }
+
+    fn held(&self) -> Option<Held> {
+        let (epoch, take) = self.taken.clone()?;
+        Some(Held { epoch, take, tail: self.tail() })
+    }
+
+    fn take_over(&mut self, expected: Option<Epoch>, take: &Take) -> Result<TakeOver, LogError> {
+        if self.epoch() != expected {
+            return Ok(TakeOver::Refused(self.held()));
+        }
+        let epoch = expected.map_or(Some(Epoch::FIRST), Epoch::next);
+        let epoch =
+            epoch.ok_or_else(|| LogError::Internal("no epoch is left for this partition".to_owned()))?;
+        self.taken = Some((epoch, take.clone()));
+        Ok(TakeOver::Taken(TakenPartition { epoch, tail: self.tail() }))
     }
 
     /// The index of an offset.
@@ -59,7 +84,7 @@ impl MemoryPartition {
 
     fn check(&self, append: &Append<'_>) -> Result<(), AppendError> {
         let (partition, at, tail) = (append.partition, append.at, self.tail());
-        let current = self.epoch.ok_or(AppendError::Invalid("the partition was never taken"))?;
+        let current = self.epoch().ok_or(AppendError::Invalid("the partition was never taken"))?;
         if append.verified && current != append.epoch {
             return Err(AppendError::StaleEpoch { partition, held: append.epoch, current });
         }
@@ -90,20 +115,14 @@ impl MemoryLog {
         Self::default()
     }
 
-    /// The same entries, open again after a close.
+    /// Another handle on the same entries. It is open, whether or not this one is closed.
     #[must_use]
     pub fn reopen(&self) -> Self {
-        self.lock().closed = false;
-        self.clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, LogState> {
-        self.state.lock()
+        Self { state: self.state.clone(), closed: watch::Sender::new(false) }
     }
 
     fn open(&self) -> Result<MutexGuard<'_, LogState>, LogError> {
-        let state = self.lock();
-        if state.closed { Err(LogError::Closed) } else { Ok(state) }
+        if *self.closed.borrow() { Err(LogError::Closed) } else { Ok(self.state.lock()) }
     }
 
     fn append_now(&self, append: &Append<'_>) -> Result<(), AppendError> {
@@ -117,17 +136,26 @@ impl MemoryLog {
 
 #[async_trait]
 impl LogBackend for MemoryLog {
-    async fn take(&self, partitions: &[Partition]) -> Result<Vec<TakenPartition>, LogError> {
+    async fn take_over(
+        &self,
+        partitions: &[(Partition, Option<Epoch>)],
+        take: &Take,
+    ) -> Result<Vec<TakeOver>, LogError> {
         let mut state = self.open()?;
-        let take = |partition: &Partition| {
-            let partition = state.partitions.entry(*partition).or_default();
-            let epoch = partition.epoch.map_or(Some(Epoch::FIRST), Epoch::next);
-            let epoch =
-                epoch.ok_or_else(|| LogError::Internal("no epoch is left for this partition".to_owned()))?;
-            partition.epoch = Some(epoch);
-            Ok(TakenPartition { epoch, tail: partition.tail() })
-        };
-        partitions.iter().map(take).collect()
+        let each = partitions.iter().map(|(partition, expected)| {
+            state.partitions.entry(*partition).or_default().take_over(*expected, take)
+        });
+        each.collect()
+    }
+
+    async fn holder(&self, partition: Partition) -> Result<Option<Held>, LogError> {
+        Ok(self.open()?.partitions.get(&partition).and_then(MemoryPartition::held))
+    }
+
+    async fn identity(&self, create: Option<LogIdentity>) -> Result<Option<LogIdentity>, LogError> {
+        let mut state = self.open()?;
+        state.identity = state.identity.or(create);
+        Ok(state.identity)
     }
 
     fn append(&self, append: Append<'_>) -> AppendFuture {
@@ -162,13 +190,18 @@ impl LogBackend for MemoryLog {
 
     async fn committed(&self, partition: Partition, offset: PartitionOffset) -> Result<(), LogError> {
         let mut tail = self.open()?.partitions.entry(partition).or_default().tail.subscribe();
-        let there = tail.wait_for(|tail| *tail > offset).await;
-        there.map(|_| ()).map_err(|_| LogError::Closed)
+        let mut closed = self.closed.subscribe();
+        let (there, closed) =
+            (pin!(tail.wait_for(|tail| *tail > offset)), pin!(closed.wait_for(|closed| *closed)));
+        match select(there, closed).await {
+            Either::Left((Ok(_), _)) => Ok(()),
+            Either::Left((Err(_), _)) | Either::Right(_) => Err(LogError::Closed),
+        }
     }
 
     async fn partitions(&self) -> Result<Vec<Partition>, LogError> {
         let state = self.open()?;
-        let taken = state.partitions.iter().filter(|(_, partition)| partition.epoch.is_some());
+        let taken = state.partitions.iter().filter(|(_, partition)| partition.taken.is_some());
         Ok(taken.map(|(partition, _)| *partition).collect())
     }
 
@@ -177,12 +210,7 @@ impl LogBackend for MemoryLog {
     }
 
     async fn close(&self) -> Result<(), LogError> {
-        let mut state = self.lock();
-        state.closed = true;
-        for partition in state.partitions.values_mut() {
-            // Dropping the old channel wakes every waiting follower with an error.
-            partition.tail = watch::Sender::new(partition.tail());
-        }
+        self.closed.send_replace(true);
         Ok(())
     }
 }
@@ -197,6 +225,19 @@ impl BulletinBackend for MemoryLog {
     async fn put(&self, key: &str, value: &[u8]) -> Result<(), BulletinError> {
         let mut state = self.open().map_err(|_| BulletinError::Closed)?;
         state.bulletin.insert(key.to_owned(), Bytes::copy_from_slice(value));
+        Ok(())
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<(String, Bytes)>, BulletinError> {
+        let state = self.open().map_err(|_| BulletinError::Closed)?;
+        let from = state.bulletin.range(prefix.to_owned()..);
+        let listed = from.take_while(|(key, _)| key.starts_with(prefix));
+        Ok(listed.map(|(key, value)| (key.clone(), value.clone())).collect())
+    }
+
+    async fn remove(&self, key: &str) -> Result<(), BulletinError> {
+        let mut state = self.open().map_err(|_| BulletinError::Closed)?;
+        state.bulletin.remove(key);
         Ok(())
     }
 }

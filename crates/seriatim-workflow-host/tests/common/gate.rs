@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use seriatim_storage::memory::MemoryLog;
 use seriatim_storage::{
-    Append, AppendFuture, BulletinBackend, LogBackend, LogError, ReadEntries, ReadLimit, TakenPartition,
+    Append, AppendFuture, BulletinBackend, Held, LogBackend, LogError, LogIdentity, ReadEntries, ReadLimit,
+    Take, TakeOver,
 };
-use seriatim_types::{Partition, PartitionId, PartitionOffset};
+use seriatim_types::{Epoch, Partition, PartitionId, PartitionOffset};
 use tokio::sync::watch;
 
 /// The application `workflows`.
@@ -48,8 +49,20 @@ impl Gate {
 
 #[async_trait]
 impl LogBackend for Gate {
-    async fn take(&self, partitions: &[Partition]) -> Result<Vec<TakenPartition>, LogError> {
-        self.log.take(partitions).await
+    async fn take_over(
+        &self,
+        partitions: &[(Partition, Option<Epoch>)],
+        take: &Take,
+    ) -> Result<Vec<TakeOver>, LogError> {
+        self.log.take_over(partitions, take).await
+    }
+
+    async fn holder(&self, partition: Partition) -> Result<Option<Held>, LogError> {
+        self.log.holder(partition).await
+    }
+
+    async fn identity(&self, create: Option<LogIdentity>) -> Result<Option<LogIdentity>, LogError> {
+        self.log.identity(create).await
     }
 
     fn append(&self, append: Append<'_>) -> AppendFuture {
