@@ -100,9 +100,18 @@ impl OpenAllocators {
         }
     }
 
+    /// Closes all allocators, because this engine gives the registry up. The next use opens them again.
+    pub(crate) async fn leave(&self) {
+        self.close_all().await;
+    }
+
     /// Closes all of them together, so that what they give back is written together. Waits at most `close_timeout` for storage.
     pub(crate) async fn close(&self) {
         self.lock().closed = true;
+        self.close_all().await;
+    }
+
+    async fn close_all(&self) {
         let all = async {
             let _turn = self.turn.lock().await;
             let allocators = std::mem::take(&mut self.lock().by_name);
