@@ -218,6 +218,8 @@ impl<'a, D: Derives> Filling<'a, D> {
         // Readers wait for what was in the log when the standby began.
         lock(&self.derived.overlay).catch_up_to(tail);
         self.fill(replay, tail).await?;
+        // Also if there was nothing to apply: readers wait for this.
+        self.derived.notify();
         loop {
             log.committed(partition, replay.at).await.map_err(StopReason::Log)?;
             replay.run(PartitionOffset::LAST, self).await?;

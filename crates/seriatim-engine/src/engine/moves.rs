@@ -23,7 +23,7 @@ impl Engine {
     }
 
     pub(crate) fn owns_registry(&self) -> bool {
-        self.inner.sys.partition_of(registry::WORKSPACE).is_owned()
+        self.inner.sys.partition_of(registry::WORKSPACE).is_ours()
     }
 
     fn handle(&self, partition: Partition) -> Result<&PartitionHandle, SubmitError> {
@@ -149,7 +149,7 @@ impl Engine {
 
     async fn serve_registering(&self, registering: Registering) -> Result<Reply, SubmitError> {
         let handle = self.inner.sys.partition_of(registry::WORKSPACE);
-        if !handle.is_owned() {
+        if !handle.is_ours() {
             return Err(handle.not_here());
         }
         let Registering { application, kind, name, unfencing, key } = registering;

@@ -227,6 +227,11 @@ impl PartitionHandle {
         matches!(self.place(), Place::Owned(owned) if !owned.has_ended())
     }
 
+    /// Whether this engine is to number the partition's commands. It may have stopped, or be closed.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self.place(), Place::Owned(owned) if owned.shared.deposed().is_none())
+    }
+
     /// The error of a call that only the owner can answer.
     pub(crate) fn not_here(&self) -> SubmitError {
         let holder = match self.place() {
