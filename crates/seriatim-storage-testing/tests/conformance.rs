@@ -8,7 +8,9 @@ use seriatim_env::Env;
 use seriatim_storage::memory::{MemoryCells, MemoryLog, MemoryStore};
 use seriatim_storage::{Cells, CellsBackend, Log, LogBackend, Store, StoreBackend};
 use seriatim_storage_testing::conformance::{CellsFixture, LogFixture, StoreFixture};
-use seriatim_storage_testing::faulty::{Faults, FaultyCells, FaultyLog, FaultyStore, Operations};
+use seriatim_storage_testing::faulty::{
+    Fault, Faults, FaultyCells, FaultyLog, FaultyStore, Operation, Operations,
+};
 
 /// A memory backend inside a wrapper.
 struct Wrapped<M, W> {
@@ -60,6 +62,15 @@ fn delays() -> Faults {
     faults
 }
 
+/// Answers to appends are lost, and appends arrive late.
+fn in_doubt() -> Faults {
+    let faults = Faults::new(&Env::real());
+    faults.chance(Operation::Append, Fault::LoseRequest, 0.04);
+    faults.chance(Operation::Append, Fault::LoseReply, 0.04);
+    faults.chance(Operation::Append, Fault::Late(Duration::from_millis(2)), 0.04);
+    faults
+}
+
 mod memory {
     use super::*;
 
@@ -80,4 +91,10 @@ mod faulty {
         Arc::new(memory),
         &delays()
     )));
+}
+
+mod in_doubt {
+    use super::*;
+
+    seriatim_storage_testing::log_conformance!(log(|memory| FaultyLog::new(Arc::new(memory), &in_doubt())));
 }

@@ -208,6 +208,8 @@ macro_rules! log_conformance {
             bulletin:
                 the_value_posted_last_is_read
                 posted_values_are_there_after_reopen
+                a_list_has_the_values_whose_keys_begin_with_its_prefix_in_order
+                a_removed_value_is_absent_also_after_reopen
                 posts_of_many_tasks_are_all_kept
                 a_post_that_is_too_large_is_refused
                 a_bulletin_is_closed_with_its_log;
@@ -229,6 +231,10 @@ macro_rules! log_conformance {
                 no_entry_is_missed_while_eight_writers_append
                 a_follower_that_is_cancelled_skips_nothing
                 an_offset_counts_as_committed_when_it_can_be_read;
+            identity:
+                a_log_has_no_identity_until_it_gets_one
+                an_identity_is_created_once_and_kept_after_reopen
+                of_many_that_identify_a_log_all_get_the_identity_of_the_first;
             pipeline:
                 appends_are_written_in_the_order_of_their_calls
                 an_append_after_a_refused_one_is_refused_too
@@ -248,6 +254,7 @@ macro_rules! log_conformance {
                 a_stale_owner_with_a_wrong_offset_gets_the_error_of_a_stale_owner
                 a_refused_append_leaves_nothing_after_reopen
                 an_append_whose_reply_was_lost_is_recognized_when_it_is_repeated
+                a_written_append_is_recognized_after_its_partition_was_taken_over
                 an_owner_of_another_log_is_refused
                 a_malformed_append_is_refused;
             reopen:
@@ -269,6 +276,17 @@ macro_rules! log_conformance {
                 the_partitions_are_those_that_were_taken
                 of_many_tasks_that_take_a_partition_one_can_append
                 an_append_in_progress_when_the_partition_is_taken_is_counted_or_refused;
+            take_over:
+                a_take_over_raises_the_epoch_that_it_expects
+                of_many_take_overs_that_expect_the_same_epoch_one_succeeds
+                a_refused_take_over_names_epoch_holder_and_tail_and_changes_nothing
+                a_take_over_whose_reply_was_lost_succeeds_when_it_is_repeated
+                a_take_over_of_the_same_holder_with_another_id_is_refused
+                a_take_over_that_was_followed_by_another_is_not_recognized
+                a_take_over_that_expects_too_high_an_epoch_is_refused_as_rewound
+                each_partition_of_a_take_over_is_decided_by_itself
+                the_holder_of_a_partition_is_known_after_reopen
+                an_append_in_progress_when_the_partition_is_taken_over_is_in_the_tail_or_never_written;
             unverified:
                 an_unverified_append_at_the_tail_is_written
                 an_unverified_append_before_the_tail_is_refused_or_overwrites

@@ -6,11 +6,13 @@ const LOG: &[&str] = &[
     include_str!("log/close.rs"),
     include_str!("log/contention.rs"),
     include_str!("log/follow.rs"),
+    include_str!("log/identity.rs"),
     include_str!("log/pipeline.rs"),
     include_str!("log/read.rs"),
     include_str!("log/refuse.rs"),
     include_str!("log/reopen.rs"),
     include_str!("log/take.rs"),
+    include_str!("log/take_over.rs"),
     include_str!("log/unverified.rs"),
 ];
 
