@@ -7,7 +7,7 @@ use std::time::Duration;
 use seriatim_env::Env;
 use seriatim_storage::memory::{MemoryCells, MemoryLog, MemoryStore};
 use seriatim_storage::{Cells, CellsBackend, Log, LogBackend, Store, StoreBackend};
-use seriatim_storage_testing::conformance::{CellsFixture, LogFixture, StoreFixture};
+use seriatim_storage_testing::conformance::{CellsFixture, LogFixture, SharedLogFixture, StoreFixture};
 use seriatim_storage_testing::faulty::{
     Fault, Faults, FaultyCells, FaultyLog, FaultyStore, Operation, Operations,
 };
@@ -25,6 +25,12 @@ impl<W: LogBackend> LogFixture for Wrapped<MemoryLog, W> {
 
     fn always_verifies(&self) -> bool {
         false
+    }
+}
+
+impl<W: LogBackend> SharedLogFixture for Wrapped<MemoryLog, W> {
+    async fn open(&self) -> Log {
+        Log::new((self.wrap)(self.memory.reopen()))
     }
 }
 
@@ -75,6 +81,7 @@ mod memory {
     use super::*;
 
     seriatim_storage_testing::log_conformance!(log(|memory| memory));
+    seriatim_storage_testing::shared_log_conformance!(log(|memory| memory));
     seriatim_storage_testing::store_conformance!(store(|memory| memory));
     seriatim_storage_testing::cells_conformance!(cells(|memory| memory));
 }
@@ -83,6 +90,10 @@ mod faulty {
     use super::*;
 
     seriatim_storage_testing::log_conformance!(log(|memory| FaultyLog::new(Arc::new(memory), &delays())));
+    seriatim_storage_testing::shared_log_conformance!(log(|memory| FaultyLog::new(
+        Arc::new(memory),
+        &delays()
+    )));
     seriatim_storage_testing::store_conformance!(store(|memory| FaultyStore::new(
         Arc::new(memory),
         &delays()
@@ -97,4 +108,22 @@ mod in_doubt {
     use super::*;
 
     seriatim_storage_testing::log_conformance!(log(|memory| FaultyLog::new(Arc::new(memory), &in_doubt())));
+    seriatim_storage_testing::shared_log_conformance!(log(|memory| FaultyLog::new(
+        Arc::new(memory),
+        &in_doubt()
+    )));
+}
+
+mod no_faults {
+    use super::*;
+
+    fn none() -> Faults {
+        Faults::new(&Env::real())
+    }
+
+    seriatim_storage_testing::log_conformance!(log(|memory| FaultyLog::new(Arc::new(memory), &none())));
+    seriatim_storage_testing::shared_log_conformance!(log(|memory| FaultyLog::new(
+        Arc::new(memory),
+        &none()
+    )));
 }

@@ -23,6 +23,11 @@
 //! # fn main() {}
 //! ```
 //!
+//! A log that several processes share passes a second suite, [`shared_log_conformance!`](crate::shared_log_conformance), whose
+//! fixture opens several handles at the same time.
+//!
+//! An append whose outcome is in doubt does not fail a clause: it is settled by a take-over and a read.
+//!
 //! The suites measure no time: a clause waits for what must happen, and fails if that takes longer than two minutes. What
 //! only a crash can show (that an answer is given after the sync) belongs to the backend's own tests.
 
@@ -30,6 +35,8 @@
 pub mod cells;
 #[doc(hidden)]
 pub mod log;
+#[doc(hidden)]
+pub mod shared;
 #[doc(hidden)]
 pub mod store;
 #[cfg(test)]
@@ -61,6 +68,13 @@ pub trait LogFixture: Send + Sync + 'static {
     }
 }
 
+/// How to open the log under test, if several processes can share it.
+pub trait SharedLogFixture: Send + Sync + 'static {
+    /// Opens another handle on the log, as another process does. The handles that were opened before stay open. Each is closed
+    /// by itself.
+    fn open(&self) -> impl Future<Output = Log> + Send;
+}
+
 /// How to open the store under test.
 pub trait StoreFixture: Send + Sync + 'static {
     /// Opens the store: empty at first, and after a close with everything that was written.
@@ -82,6 +96,14 @@ trait Opener<T>: Send + Sync {
 struct LogOpener<F>(F);
 
 impl<F: LogFixture> Opener<Log> for LogOpener<F> {
+    fn open(&self) -> OpenFuture<'_, Log> {
+        Box::pin(self.0.open())
+    }
+}
+
+struct SharedLogOpener<F>(F);
+
+impl<F: SharedLogFixture> Opener<Log> for SharedLogOpener<F> {
     fn open(&self) -> OpenFuture<'_, Log> {
         Box::pin(self.0.open())
     }
@@ -151,27 +173,47 @@ pub type Clause<T> = fn(Subject<T>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 #[doc(hidden)]
 pub fn run_log<F: LogFixture>(fixture: impl FnOnce() -> F, clause: Clause<Log>) {
+    run_log_within(CLAUSE_TIMEOUT, fixture, clause);
+}
+
+#[doc(hidden)]
+pub fn run_log_within<F: LogFixture>(limit: Duration, fixture: impl FnOnce() -> F, clause: Clause<Log>) {
     run(
         || {
             let fixture = fixture();
             let always_verifies = fixture.always_verifies();
             (Box::new(LogOpener(fixture)), always_verifies)
         },
+        limit,
         clause,
     );
 }
 
 #[doc(hidden)]
+pub fn run_shared_log<F: SharedLogFixture>(fixture: impl FnOnce() -> F, clause: Clause<Log>) {
+    run_shared_log_within(CLAUSE_TIMEOUT, fixture, clause);
+}
+
+#[doc(hidden)]
+pub fn run_shared_log_within<F: SharedLogFixture>(
+    limit: Duration,
+    fixture: impl FnOnce() -> F,
+    clause: Clause<Log>,
+) {
+    run(|| (Box::new(SharedLogOpener(fixture())), true), limit, clause);
+}
+
+#[doc(hidden)]
 pub fn run_store<F: StoreFixture>(fixture: impl FnOnce() -> F, clause: Clause<Store>) {
-    run(|| (Box::new(StoreOpener(fixture())), true), clause);
+    run(|| (Box::new(StoreOpener(fixture())), true), CLAUSE_TIMEOUT, clause);
 }
 
 #[doc(hidden)]
 pub fn run_cells<F: CellsFixture>(fixture: impl FnOnce() -> F, clause: Clause<Cells>) {
-    run(|| (Box::new(CellsOpener(fixture())), true), clause);
+    run(|| (Box::new(CellsOpener(fixture())), true), CLAUSE_TIMEOUT, clause);
 }
 
-fn run<T>(fixture: impl FnOnce() -> (Box<dyn Opener<T>>, bool), clause: Clause<T>) {
+fn run<T>(fixture: impl FnOnce() -> (Box<dyn Opener<T>>, bool), limit: Duration, clause: Clause<T>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(4)
         .enable_all()
@@ -183,10 +225,10 @@ fn run<T>(fixture: impl FnOnce() -> (Box<dyn Opener<T>>, bool), clause: Clause<T
         let subject = Subject { env: env.clone(), opener, always_verifies };
         // A separate task, so that the clause runs on the worker threads, like everything else.
         let mut clause = env.spawn(clause(subject));
-        match env.timeout(CLAUSE_TIMEOUT, &mut clause).await {
+        match env.timeout(limit, &mut clause).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => panic!("{error}"),
-            Err(_) => panic!("the clause did not finish within {CLAUSE_TIMEOUT:?}: it is stuck"),
+            Err(_) => panic!("the clause did not finish within {limit:?}: it is stuck"),
         }
     });
 }
@@ -301,6 +343,50 @@ macro_rules! log_conformance {
                 $crate::conformance::run_log(
                     || $fixture,
                     |subject| ::std::boxed::Box::pin($crate::conformance::log::$theme::$clause(subject)),
+                );
+            }
+        )*)*
+    };
+}
+
+/// Runs every clause of a log that several processes share on a [`SharedLogFixture`]: one `#[test]` per clause, each with a fresh
+/// fixture. Such a log passes [`log_conformance!`](crate::log_conformance) too.
+#[macro_export]
+macro_rules! shared_log_conformance {
+    ($fixture:expr) => {
+        $crate::shared_log_conformance! { @($fixture)
+            beside:
+                all_handles_have_the_same_identity
+                the_bulletin_is_shared_by_all_handles;
+            close:
+                closing_one_handle_leaves_the_other_usable
+                a_follower_continues_when_another_handle_is_closed;
+            follow:
+                a_follower_reads_what_another_handle_appends
+                a_follower_reads_what_was_hinted
+                a_wrong_hint_has_no_effect;
+            ownership:
+                a_take_over_by_one_handle_makes_the_other_stale_by_name
+                of_many_take_overs_through_several_handles_one_wins
+                a_take_is_recognized_through_every_handle
+                a_take_over_refused_through_another_handle_changes_nothing
+                after_a_refused_take_over_the_entry_in_question_is_decided
+                what_is_in_progress_in_one_handle_when_another_takes_is_counted_or_refused
+                a_handle_that_slept_for_long_is_still_refused
+                owners_of_several_handles_that_replace_each_other_lose_nothing;
+            read:
+                entries_appended_through_one_handle_are_read_through_another
+                the_tail_counts_what_another_handle_has_acknowledged
+                a_partition_taken_through_one_handle_is_known_to_all;
+        }
+    };
+    (@($fixture:expr) $($theme:ident: $($clause:ident)*;)*) => {
+        $($(
+            #[test]
+            fn $clause() {
+                $crate::conformance::run_shared_log(
+                    || $fixture,
+                    |subject| ::std::boxed::Box::pin($crate::conformance::shared::$theme::$clause(subject)),
                 );
             }
         )*)*

@@ -170,7 +170,10 @@ impl Writer {
         if self.settle(log, owner).await.is_err() {
             return answer;
         }
-        until_decided(|| log.append(owner, at, entries)).await
+        match until_decided(|| log.append(owner, at, entries)).await {
+            Err(AppendError::Closed) => answer,
+            decided => decided,
+        }
     }
 
     /// Takes the partition over from an owner, unless another one has done that. The error is that the log is closed.
