@@ -149,8 +149,13 @@ impl Writer {
             let answer = log.append(&owner, at, &entries).await;
             match self.decide(log, &owner, at, &entries, answer).await {
                 Ok(receipt) => return Ok(Written { receipt, entries, owner }),
-                // This writer has settled an append, and is the owner with another epoch.
-                Err(AppendError::StaleEpoch { .. }) if self.epoch() != owner.epoch() => {}
+                // If this writer has settled another append, it is the owner with another epoch.
+                Err(stale @ AppendError::StaleEpoch { .. }) => {
+                    let _settled = self.settling.lock().await;
+                    if self.epoch() == owner.epoch() {
+                        return Err(stale);
+                    }
+                }
                 Err(error) => return Err(error),
             }
         }
