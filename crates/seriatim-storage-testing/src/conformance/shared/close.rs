@@ -1,5 +1,7 @@
 //! Each handle is closed by itself.
 
+use std::time::Duration;
+
 use super::{handles, take_over};
 use crate::conformance::Subject;
 use crate::conformance::log::{PARTITION, append, bodies, offset};
@@ -32,9 +34,11 @@ pub async fn a_follower_continues_when_another_handle_is_closed(subject: Subject
     let owner = take_over(&one, None, "one").await;
     let mut follower = third.follow(PARTITION, offset(1));
     let mut next = Box::pin(follower.next(ReadLimit::default()));
-    let early = subject.env.timeout(std::time::Duration::from_millis(10), &mut next).await;
+    let early = subject.env.timeout(Duration::from_millis(10), &mut next).await;
     assert!(early.is_err(), "there is nothing to follow yet");
     other.close().await.unwrap();
+    let early = subject.env.timeout(Duration::from_millis(10), &mut next).await;
+    assert!(early.is_err(), "it still waits");
     append(&one, &owner, 1, &["a"]).await.unwrap();
     third.hint_tail(PARTITION, offset(2));
     assert_eq!(next.await.unwrap().len(), 1);

@@ -105,14 +105,18 @@ impl BrokenFixture {
     }
 
     fn handle(&self) -> Log {
-        Log::new(BrokenLog {
+        Log::new(self.backend())
+    }
+
+    pub(super) fn backend(&self) -> impl LogBackend + use<> {
+        BrokenLog {
             flaw: self.flaw,
             memory: self.memory.reopen(),
             bulletin: MemoryLog::new(),
             shared: self.shared.clone(),
             own: Mutex::default(),
             hinted: watch::Sender::new(PartitionOffset::FIRST),
-        })
+        }
     }
 }
 

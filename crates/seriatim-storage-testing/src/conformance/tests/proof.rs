@@ -1,11 +1,16 @@
 //! Shows that clauses can fail: each one does for a log that breaks the promise which the clause is about.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
+
+use seriatim_env::Env;
+use seriatim_storage::Log;
 
 use super::broken_log::{BrokenFixture, Flaw};
 use super::listed;
-use crate::conformance::{log, run_log_within, run_shared_log_within, shared};
+use crate::conformance::{SharedLogFixture, log, run_log_within, run_shared_log_within, shared};
+use crate::faulty::{Faults, FaultyLog};
 
 /// A clause that waits for something that does not happen fails after this time. Without a flaw each needs a fraction of it.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -75,10 +80,27 @@ proofs! { of_the_log, run_log_within, log:
         take_over::an_append_in_progress_when_the_partition_is_taken_over_is_in_the_tail_or_never_written;
 }
 
+/// A log that needs hints, with faults around it.
+struct FaultyWithHints(BrokenFixture);
+
+impl SharedLogFixture for FaultyWithHints {
+    async fn open(&self) -> Log {
+        Log::new(FaultyLog::new(Arc::new(self.0.backend()), &Faults::new(&Env::real())))
+    }
+}
+
+#[test]
+fn a_hint_passes_through_a_faulty_log() {
+    let fixture = || FaultyWithHints(BrokenFixture::new(Flaw::WakesByHintOnly));
+    run_shared_log_within(LONG_LIMIT, fixture, |subject| {
+        Box::pin(shared::follow::a_follower_reads_what_was_hinted(subject))
+    });
+}
+
 #[test]
 fn every_clause_of_the_shared_log_is_proven() {
     assert_eq!(of_the_shared_log::PROVEN, listed("shared_log_conformance"));
-    // Of the log, those of these themes.
+    // Of the log, those about take-overs, the identity, and what the bulletin has besides get and put.
     let all = listed("log_conformance");
     assert!(of_the_log::PROVEN.iter().all(|clause| all.contains(clause)));
 }
