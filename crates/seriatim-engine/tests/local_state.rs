@@ -235,6 +235,83 @@ async fn idle(env: &Env, log: &MemoryLog, store: Store) -> (Engine, Partition) {
     (open_with(env, Log::new(log.reopen()), store, options()).await, partition)
 }
 
+/// An engine with more records than the first page of a scan has, all of them flushed.
+async fn with_held_writes(env: &Env, faults: &Faults) -> (Engine, MemoryLog, WorkspaceId, Vec<RecordId>) {
+    let (log, store) = (MemoryLog::new(), MemoryStore::new());
+    let faulty = Store::new(FaultyStore::new(Arc::new(store.reopen()), faults));
+    let (engine, _) = idle(env, &log, faulty.clone()).await;
+    let shop = engine.workspace_named("till", "shop").await.unwrap().unwrap();
+    let mut known = Vec::new();
+    for number in 0..40 {
+        known.push(engine.submit("till", shop, &customer(&format!("{number}"))).await.unwrap().ids[0].1);
+    }
+    engine.close().await;
+    (open_with(env, Log::new(log.reopen()), faulty, options()).await, log, shop, known)
+}
+
+async fn assert_is_of_one_state(
+    env: &Env,
+    engine: &Engine,
+    log: &MemoryLog,
+    at: Partition,
+    stream: &[Bytes],
+) {
+    let copy = Store::new(MemoryStore::new());
+    load(&copy, engine, at, stream).await;
+    let report = examine(env, &Log::new(log.reopen()), &copy).await;
+    assert!(report.is_clean() && report.checked.values() > 0, "{report:?}");
+}
+
+#[test]
+fn a_flush_that_is_under_way_when_the_last_page_is_read_belongs_to_the_stream() {
+    simulate(1, |env| async move {
+        let faults = Faults::new(&env);
+        let (engine, log, shop, known) = with_held_writes(&env, &faults).await;
+        let partition = partition_of(&engine, shop);
+        let mut export = engine.export_local(partition).await.unwrap();
+        // The header and the first page.
+        let mut stream = vec![export.next().await.unwrap().unwrap(), export.next().await.unwrap().unwrap()];
+        let hold = faults.hold_answers(Operation::Write);
+        let [first, last] = [known[0], known[39]].map(|id| Change::update(id).field("name", "changed"));
+        engine.submit("till", shop, &Request::changes([first, last])).await.unwrap();
+        // The store has it, and the flusher does not know that.
+        hold.reached(1).await;
+        let rest = async {
+            while let Some(bytes) = export.next().await.unwrap() {
+                stream.push(bytes);
+            }
+        };
+        // What can be read is read before the flush is answered.
+        let release = async { hold.release() };
+        futures_util::future::join(rest, release).await;
+        assert_eq!(changes(&stream), 1);
+        assert_is_of_one_state(&env, &engine, &log, partition, &stream).await;
+        engine.close().await;
+    });
+}
+
+#[test]
+fn a_flush_that_is_under_way_when_an_export_begins_belongs_to_the_stream() {
+    simulate(1, |env| async move {
+        let faults = Faults::new(&env);
+        let (engine, log, shop, known) = with_held_writes(&env, &faults).await;
+        let partition = partition_of(&engine, shop);
+        let hold = faults.hold(Operation::Write);
+        let update = Change::update(known[0]).field("name", "changed");
+        engine.submit("till", shop, &Request::changes([update])).await.unwrap();
+        hold.reached(1).await;
+        let release = async { hold.release() };
+        let (export, ()) = futures_util::future::join(engine.export_local(partition), release).await;
+        let (mut export, mut stream) = (export.unwrap(), Vec::new());
+        while let Some(bytes) = export.next().await.unwrap() {
+            stream.push(bytes);
+        }
+        assert_eq!(changes(&stream), 0, "it ended before the first page was read");
+        assert_is_of_one_state(&env, &engine, &log, partition, &stream).await;
+        engine.close().await;
+    });
+}
+
 #[test]
 fn an_idle_partition_has_one_sorted_run_without_changes() {
     simulate(1, |env| async move {
