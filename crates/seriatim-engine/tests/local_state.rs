@@ -300,7 +300,13 @@ fn a_flush_that_is_under_way_when_an_export_begins_belongs_to_the_stream() {
         let update = Change::update(known[0]).field("name", "changed");
         engine.submit("till", shop, &Request::changes([update])).await.unwrap();
         hold.reached(1).await;
-        let release = async { hold.release() };
+        let release = async {
+            // The export has its turns first. It must not use them to read anything.
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            hold.release();
+        };
         let (export, ()) = futures_util::future::join(engine.export_local(partition), release).await;
         let (mut export, mut stream) = (export.unwrap(), Vec::new());
         while let Some(bytes) = export.next().await.unwrap() {
