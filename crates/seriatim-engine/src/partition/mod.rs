@@ -10,6 +10,7 @@ mod hold;
 mod load;
 mod message;
 mod new_keys;
+mod projector_offset;
 mod queue_budget;
 mod reading;
 mod running;
