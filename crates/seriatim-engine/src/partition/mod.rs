@@ -22,6 +22,7 @@ mod message;
 mod moves;
 mod new_keys;
 mod owned;
+mod projector_offset;
 mod queue_budget;
 mod reading;
 mod running;
