@@ -83,7 +83,7 @@ fn an_asynchronous_projector_continues_from_its_offset_and_repeats_what_failed()
 }
 
 #[test]
-fn nothing_is_handed_over_for_a_partition_that_has_stopped() {
+fn nothing_is_handed_over_for_a_partition_that_was_taken_over() {
     simulate(1, |env| async move {
         let (log, store) = (MemoryLog::new(), MemoryStore::new());
         let mail = Mail::default();
@@ -91,13 +91,13 @@ fn nothing_is_handed_over_for_a_partition_that_has_stopped() {
         let (corner, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
         invoice(&engine, corner.id).await;
         sent(&env, &mail, 1).await;
-        // Another engine takes the log. The first one finds that out with its next command, and stops.
-        let other = silent(&env, &log, &store).await;
+        // Another engine takes the log over. The first one finds that out with its next command.
+        let other = silent(&env, &log, &MemoryStore::new()).await;
         let request = Request::changes([Change::create("Invoice", 1)]);
         engine.submit("shop", corner.id, &request).await.unwrap_err();
         let partition = usize::from(engine.partition_of("shop", corner.id).unwrap().get());
         let status = || engine.partitions("shop").unwrap()[partition].status.clone();
-        assert!(matches!(status(), PartitionStatus::Stopped(_)), "{:?}", status());
+        assert!(matches!(status(), PartitionStatus::Elsewhere { holder: Some(_) }), "{:?}", status());
         invoice(&other, corner.id).await;
         env.sleep(Duration::from_secs(60)).await;
         assert_eq!(*mail.sent.lock().unwrap(), [1], "the log belongs to the other engine");

@@ -61,9 +61,9 @@ struct World {
 
 impl World {
     fn new() -> Arc<Self> {
-        let own_ahead = Stretch { events: 100, bytes: 1_000 };
-        let limits = Limits { flush_at: 1, own_keys: 100, own_bytes: 1_000, own_ahead };
-        let budget = Budget::new(1_000, 1_000, own_ahead);
+        let divided_ahead = Stretch { events: 100, bytes: 1_000 };
+        let limits = Limits { flush_at: 1, divided_keys: 100, divided_bytes: 1_000, divided_ahead };
+        let budget = Budget::new(1_000, 1_000, divided_ahead);
         let mut overlay = Overlay::new(limits, std::sync::Arc::new(budget));
         let round = overlay.suspend();
         assert!(overlay.restart(round, PartitionOffset::FIRST, None));

@@ -1,6 +1,6 @@
 //! The errors, one enum per operation.
 
-use seriatim_storage::{EntryMark, EntryTooLarge, LogError, StoreError};
+use seriatim_storage::{EntryMark, EntryTooLarge, Held, LogError, StoreError};
 use seriatim_types::{ErrorKind, Number, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind};
 
 use crate::{FoldError, Sealed};
@@ -99,6 +99,9 @@ pub enum StopReason {
     /// The store does not work.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Another owner has taken the partition over. This is not a fault: use the other owner.
+    #[error("another owner has taken over: {}", .0.take.holder)]
+    Deposed(Held),
     /// A task of the sequencer has panicked.
     #[error("defect in the sequencer: {0}")]
     Internal(String),
@@ -111,6 +114,7 @@ impl StopReason {
         match self {
             Self::Log(error) => error.kind(),
             Self::Store(error) => error.kind(),
+            Self::Deposed(_) => ErrorKind::Unavailable,
             Self::Internal(_) => ErrorKind::Internal,
             Self::CheckpointBeyondTail { .. }
             | Self::LogRewound { .. }
@@ -125,7 +129,8 @@ impl StopReason {
     /// Whether the cause may go away: then a recovery waits and tries again instead of stopping.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
-        matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::InDoubt | ErrorKind::Busy)
+        !matches!(self, Self::Deposed(_))
+            && matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::InDoubt | ErrorKind::Busy)
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) use derives::NumbersOnly;
 pub(crate) use draft::{Base, DerivedState, Draft, Found, REMOVED, Unread, Values, lock};
 pub(crate) use fetched::{Fetched, Fetching};
 pub(crate) use overlay::{Overlay, Round};
-pub(crate) use partition::{DerivedPartition, Parts, read_missing_numbers};
+pub(crate) use partition::{DerivedPartition, Observer, Parts, read_missing_numbers};
 pub(crate) use replay::{Bodies, Chunk, Replay, ReplayError, Target};
 pub(crate) use split::Splits;
 

@@ -87,7 +87,7 @@ impl Overlay {
     pub(crate) fn new(limits: Limits, budget: Arc<Budget>) -> Self {
         Self {
             limits,
-            ahead: Ahead::new(budget.clone(), limits.own_ahead),
+            ahead: Ahead::new(budget.clone(), limits.divided_ahead),
             share: Share::new(budget),
             round: 0,
             filling: false,
@@ -143,17 +143,28 @@ impl Overlay {
         (self.filling && !self.held && !self.retired).then_some(Round(self.round))
     }
 
-    /// The recovery that has filled or is filling the overlay. `None` before that.
-    pub(crate) fn round(&self) -> Option<Round> {
-        self.filling.then_some(Round(self.round))
-    }
-
     /// Changes values without a new event: the removals of a sweep.
     pub(crate) fn put(&mut self, values: impl Iterator<Item = (StoreKey, Bytes)>) {
         for (key, value) in values {
             self.waiting.put(key, value);
         }
         self.count(self.share.group);
+    }
+
+    /// The present recovery.
+    pub(crate) fn round(&self) -> Round {
+        Round(self.round)
+    }
+
+    /// The offset up to which a recovery or a standby has filled the overlay. `None` if none has begun to fill it, or if nothing may
+    /// be written any more.
+    pub(crate) fn filled_to(&self) -> Option<PartitionOffset> {
+        (self.filling && !self.retired).then_some(self.next)
+    }
+
+    /// The present recovery, if everything before `offset` is applied.
+    pub(crate) fn reached(&self, offset: PartitionOffset) -> Option<Round> {
+        self.caught_up().filter(|_| self.next >= offset)
     }
 
     pub(crate) fn is_current(&self, round: Round) -> bool {
@@ -286,7 +297,8 @@ impl Overlay {
 
     /// Whether enough is unflushed to flush before the interval ends.
     pub(crate) fn wants_flush(&self) -> bool {
-        self.has_work() && (self.waiting.size().keys >= self.limits.flush_at || self.needs_flush())
+        self.has_work()
+            && (self.waiting.size().keys >= self.share.flush_at(&self.limits) || self.needs_flush())
     }
 
     /// Whether so much is unflushed that a recovery flushes before it continues. `flush_at` does not count here: a value that

@@ -134,9 +134,10 @@ fn a_write_that_returns_after_a_recovery_has_begun_changes_nothing() {
 #[test]
 fn a_write_counts_until_it_is_durable() {
     let budget = Arc::new(Budget::new(500, usize::MAX, Stretch { events: 4, ..FAR }));
-    let own_ahead = Stretch { events: 1, ..FAR };
+    // Divided by two: one event for each.
+    let divided_ahead = Stretch { events: 2, ..FAR };
     let [mut busy, mut other] =
-        [0; 2].map(|_| overlay_with(Limits { own_ahead, ..limits() }, budget.clone()));
+        [0; 2].map(|_| overlay_with(Limits { divided_ahead, ..limits() }, budget.clone()));
     for event in 1..=4 {
         publish(&mut busy, HERE, event);
     }

@@ -4,6 +4,7 @@
 //! the recovery itself and the partition's own loads use them, and would wait for themselves.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
@@ -44,6 +45,14 @@ pub(crate) struct Parts<D> {
     pub(crate) flush_interval: Duration,
     pub(crate) retry: Duration,
     pub(crate) metrics: DerivedMetrics,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
+}
+
+/// Memory that follows the log: it is told every value that is published, in the order of the log. After a recovery has begun it
+/// is told values again that it knows, each with the offset of its event.
+pub(crate) trait Observer: fmt::Debug + Send + Sync {
+    /// A value was published. Called under the overlay's lock, before readers can find the value.
+    fn published(&self, key: &StoreKey, value: &Bytes);
 }
 
 /// The overlay of a partition in front of its store, and what its tasks share.
@@ -77,6 +86,7 @@ pub(crate) struct DerivedPartition<D> {
     /// What an export of the partition learns about writes to the store.
     pub(super) tap: Tap,
     pub(super) metrics: DerivedMetrics,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 impl<D: Derives> DerivedPartition<D> {
@@ -102,6 +112,14 @@ impl<D: Derives> DerivedPartition<D> {
             identity: OnceLock::new(),
             tap: Tap::default(),
             metrics: parts.metrics,
+            observer: parts.observer,
+        }
+    }
+
+    /// Tells the observer of a value that is being published.
+    pub(super) fn observe(&self, key: &StoreKey, value: &Bytes) {
+        if let Some(observer) = &self.observer {
+            observer.published(key, value);
         }
     }
 
@@ -109,8 +127,9 @@ impl<D: Derives> DerivedPartition<D> {
     pub(crate) fn publish(&self, committed: &Committed<'_>, values: D::Values) {
         let wants_flush = {
             let mut overlay = lock(&self.overlay);
+            let values = D::writes(values).inspect(|(key, value)| self.observe(key, value));
             let reached = (committed.next(), committed.last());
-            overlay.publish(D::writes(values), committed.numbers(), reached, committed.bytes());
+            overlay.publish(values, committed.numbers(), reached, committed.bytes());
             overlay.wants_flush()
         };
         if wants_flush {
@@ -173,7 +192,7 @@ impl<D: Derives> DerivedPartition<D> {
         if self.budget.ahead.wants_sync() { self.sync().await } else { Ok(()) }
     }
 
-    pub(super) fn notify(&self) {
+    pub(crate) fn notify(&self) {
         self.changes.send_replace(());
     }
 

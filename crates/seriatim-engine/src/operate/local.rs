@@ -29,8 +29,6 @@
 //! # }).unwrap();
 //! ```
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use seriatim_storage::Digest;
 use seriatim_types::Partition;
@@ -41,10 +39,11 @@ pub use crate::derive::stream::{Expected, ExportError, LoadError, Loader, load};
 use crate::apps::registry;
 use crate::command::apply::Derivation;
 use crate::definition::Accepted;
-use crate::derive::DerivedPartition;
+use crate::derive::identity;
 use crate::derive::stream::Export;
 use crate::engine::Engine;
 use crate::engine::running::Running;
+use crate::partition::PartitionHandle;
 
 /// An export of a partition's local state, while the partition continues. Dropping it ends the export.
 #[derive(Debug)]
@@ -72,30 +71,29 @@ impl Engine {
     ///
     /// [`ExportError`].
     pub async fn export_local(&self, partition: Partition) -> Result<LocalExport, ExportError> {
-        let (running, derived) = self.derived(partition)?;
+        let running = self.running_of(partition)?;
+        let shared = running.partition(partition.id).and_then(PartitionHandle::running);
+        let shared = shared.ok_or(ExportError::NotHere(partition))?;
         let definition = self.definition_digest(running, partition).await?;
-        Export::begin(derived, definition).await.map(LocalExport)
+        Export::begin(shared.derived.clone(), definition).await.map(LocalExport)
     }
 
     /// What a stream must be of, so that this engine can use it for a partition.
     ///
     /// # Errors
     ///
-    /// [`ExportError`] if the partition is not known, or if the log or the registry cannot be read.
+    /// [`ExportError`] if no application has the partition, or if the log or the registry cannot be read.
     pub async fn expected_local(&self, partition: Partition) -> Result<Expected, ExportError> {
-        let (running, derived) = self.derived(partition)?;
-        let definition = self.definition_digest(running, partition).await?;
-        Ok(Expected { partition, log: derived.identify().await?, definition: Some(definition) })
+        let definition = self.definition_digest(self.running_of(partition)?, partition).await?;
+        let log = identity::identify(self.env(), self.log()).await?;
+        Ok(Expected { partition, log, definition: Some(definition) })
     }
 
-    fn derived(
-        &self,
-        partition: Partition,
-    ) -> Result<(&Running, Arc<DerivedPartition<Derivation>>), ExportError> {
-        let running = self.all_running().find(|running| running.schema.id() == partition.application);
-        let found = running.and_then(|running| Some((running, running.partition(partition.id)?)));
-        let (running, handle) = found.ok_or(ExportError::Unknown(partition))?;
-        Ok((running, handle.shared.derived.clone()))
+    /// The application of a partition.
+    fn running_of(&self, partition: Partition) -> Result<&Running, ExportError> {
+        let mut running = self.all_running().filter(|running| running.schema.id() == partition.application);
+        let found = running.next().filter(|running| running.partition(partition.id).is_some());
+        found.map(|running| &**running).ok_or(ExportError::Unknown(partition))
     }
 
     /// The digest of the definition of a partition's application, as it was last accepted.

@@ -65,7 +65,7 @@ pub(crate) async fn run(
         let following = pin!(follow(&shared, &*projector, &mut progress));
         let stopped = pin!(until_stopped(&shared, &status));
         let ended = stop.run_until_cancelled(select(following, stopped)).await;
-        matches!(ended, Some(Either::Right(_)))
+        matches!(ended, Some(Either::Right((Ended::Stopped, _))))
     };
     if has_stopped {
         // Another owner may have the log now. Its projector delivers the events and stores the offset.
@@ -87,13 +87,26 @@ async fn follow(shared: &RunningPartition, projector: &dyn AsyncProjector, progr
     }
 }
 
-/// Returns when the partition or its recovery has stopped.
-async fn until_stopped(shared: &RunningPartition, status: &StatusHandle) {
+/// Why an asynchronous projector ends.
+enum Ended {
+    /// The partition has stopped, or another owner has taken it over.
+    Stopped,
+    /// The partition was closed or released.
+    Released,
+}
+
+/// Returns when the partition is no longer owned.
+async fn until_stopped(shared: &RunningPartition, status: &StatusHandle) -> Ended {
     let mut changes = shared.derived.changes.subscribe();
     loop {
         changes.mark_unchanged();
-        if shared.derived.halted().is_some() || matches!(status.status(), Status::Stopped(_)) {
-            return;
+        if shared.derived.halted().is_some() || shared.deposed().is_some() {
+            return Ended::Stopped;
+        }
+        match status.status() {
+            Status::Stopped(_) => return Ended::Stopped,
+            Status::Finished => return Ended::Released,
+            _ => {}
         }
         // An error means that the partition has ended, which also ends this task.
         let _ = changes.changed().await;

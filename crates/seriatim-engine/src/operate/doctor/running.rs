@@ -32,7 +32,7 @@ impl Engine {
         let mut unknown = self.log().partitions().await?;
         for running in self.all_running() {
             for handle in &running.partitions {
-                let partition = handle.shared.partition;
+                let partition = handle.partition;
                 unknown.retain(|unknown| *unknown != partition);
                 if let Err(error) = look(running, handle, scratch, treatment, &mut report, tell).await {
                     report.problems.push(Problem { partition, error });
@@ -52,7 +52,8 @@ async fn look(
     report: &mut Report,
     tell: Telling<'_>,
 ) -> Result<(), DoctorError> {
-    let shared = &handle.shared;
+    // What is elsewhere has nothing here that could be compared.
+    let Some(shared) = handle.running() else { return Ok(()) };
     let storage = (&shared.log, &shared.derived.store);
     let mut examination =
         Examination::new(&shared.env, storage, scratch, shared.partition, &running.derivation);
