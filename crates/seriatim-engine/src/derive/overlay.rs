@@ -143,11 +143,6 @@ impl Overlay {
         (self.filling && !self.held && !self.retired).then_some(Round(self.round))
     }
 
-    /// The recovery that has filled or is filling the overlay. `None` before that.
-    pub(crate) fn round(&self) -> Option<Round> {
-        self.filling.then_some(Round(self.round))
-    }
-
     /// Changes values without a new event: the removals of a sweep.
     pub(crate) fn put(&mut self, values: impl Iterator<Item = (StoreKey, Bytes)>) {
         for (key, value) in values {

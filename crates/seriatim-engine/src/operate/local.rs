@@ -29,8 +29,6 @@
 //! # }).unwrap();
 //! ```
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use seriatim_storage::Digest;
 use seriatim_types::Partition;
@@ -74,16 +72,18 @@ impl Engine {
     ///
     /// [`ExportError`].
     pub async fn export_local(&self, partition: Partition) -> Result<LocalExport, ExportError> {
-        let (running, derived) = self.derived(partition)?;
+        let running = self.running_of(partition)?;
+        let shared = running.partition(partition.id).and_then(PartitionHandle::running);
+        let shared = shared.ok_or(ExportError::NotHere(partition))?;
         let definition = self.definition_digest(running, partition).await?;
-        Export::begin(derived, definition).await.map(LocalExport)
+        Export::begin(shared.derived.clone(), definition).await.map(LocalExport)
     }
 
     /// What a stream must be of, so that this engine can use it for a partition.
     ///
     /// # Errors
     ///
-    /// [`ExportError`] if the partition is not known, or if the log or the registry cannot be read.
+    /// [`ExportError`] if no application has the partition, or if the log or the registry cannot be read.
     pub async fn expected_local(&self, partition: Partition) -> Result<Expected, ExportError> {
         let (running, _) = self.find(partition)?;
         let definition = self.definition_digest(running, partition).await?;

@@ -32,9 +32,12 @@ use crate::derive::partition::DerivedPartition;
 /// Why the local state of a partition cannot be exported. What was exported so far cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExportError {
-    /// The engine does not have this partition.
-    #[error("there is no partition {0} here")]
+    /// No application has this partition.
+    #[error("no application has partition {0}")]
     Unknown(Partition),
+    /// The engine neither owns the partition nor follows it.
+    #[error("partition {0} is not here: export it from its owner or from a standby")]
+    NotHere(Partition),
     /// Another export of the partition is in progress.
     #[error("partition {0} is being exported: wait for the end of that export")]
     InProgress(Partition),
@@ -82,6 +85,7 @@ impl ExportError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Unknown(_) => ErrorKind::NotFound,
+            Self::NotHere(_) => ErrorKind::Unavailable,
             Self::InProgress(_) | Self::Recovering(_) | Self::FlushFailed(_) | Self::TooSlow(_) => {
                 ErrorKind::Busy
             }
@@ -137,7 +141,7 @@ impl<D: Derives> Export<D> {
     ) -> Result<Self, ExportError> {
         let partition = derived.partition;
         check_running(&derived)?;
-        let round = lock(&derived.overlay).round().ok_or(ExportError::Recovering(partition))?;
+        let round = round_of(&derived).ok_or(ExportError::Recovering(partition))?;
         let in_progress = ExportError::InProgress(partition);
         let begun = derived.tap.watch().ok_or(in_progress)?.map_err(|failure| failed(partition, failure))?;
         let watching = Watching(derived.clone());
@@ -211,7 +215,7 @@ impl<D: Derives> Export<D> {
         let derived = &self.watching.0;
         check_running(derived)?;
         // A recovery also follows a repair, which has written past the flusher.
-        if lock(&derived.overlay).round() != Some(self.round) {
+        if round_of(derived) != Some(self.round) {
             return Err(ExportError::Recovering(self.header.partition));
         }
         derived.tap.unwatch();
@@ -275,6 +279,12 @@ impl<D: Derives> Export<D> {
 
 fn is_checkpoint(partition: Partition, key: &[u8]) -> bool {
     keys::checkpoint(partition).clustering() == key
+}
+
+/// The recovery or the standby that has filled or is filling the overlay.
+fn round_of<D: Derives>(derived: &DerivedPartition<D>) -> Option<Round> {
+    let overlay = lock(&derived.overlay);
+    overlay.filled_to().map(|_| overlay.round())
 }
 
 fn check_running<D: Derives>(derived: &DerivedPartition<D>) -> Result<(), ExportError> {
