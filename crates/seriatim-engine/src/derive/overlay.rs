@@ -151,8 +151,8 @@ impl Overlay {
         self.count(self.share.group);
     }
 
-    /// The present recovery, whether or not it has begun to fill the overlay.
-    pub(crate) fn present_round(&self) -> Round {
+    /// The present recovery.
+    pub(crate) fn round(&self) -> Round {
         Round(self.round)
     }
 

@@ -83,7 +83,7 @@ pub(crate) fn start<D: Derives>(
     let (round, from) = {
         let mut overlay = lock(&derived.overlay);
         let from = (start == Start::Warm).then(|| overlay.filled_to()).flatten();
-        let round = if from.is_some() { overlay.present_round() } else { overlay.suspend() };
+        let round = if from.is_some() { overlay.round() } else { overlay.suspend() };
         overlay.catch_up_to(recovery.tail());
         (round, from)
     };
@@ -149,7 +149,7 @@ pub(crate) async fn stand_by<D: Derives>(
     let (round, from) = {
         let mut overlay = lock(&derived.overlay);
         let from = overlay.filled_to();
-        (if from.is_some() { overlay.present_round() } else { overlay.suspend() }, from)
+        (if from.is_some() { overlay.round() } else { overlay.suspend() }, from)
     };
     let mut filling = Filling { derived, recovery: None, round, from, applied };
     let mut replay = filling.replay();

@@ -39,8 +39,7 @@ pub use crate::derive::stream::{Expected, ExportError, LoadError, Loader, load};
 use crate::apps::registry;
 use crate::command::apply::Derivation;
 use crate::definition::Accepted;
-use crate::derive::DerivedPartition;
-use crate::derive::identity::identify;
+use crate::derive::identity;
 use crate::derive::stream::Export;
 use crate::engine::Engine;
 use crate::engine::running::Running;
@@ -85,25 +84,16 @@ impl Engine {
     ///
     /// [`ExportError`] if no application has the partition, or if the log or the registry cannot be read.
     pub async fn expected_local(&self, partition: Partition) -> Result<Expected, ExportError> {
-        let (running, _) = self.find(partition)?;
-        let definition = self.definition_digest(running, partition).await?;
-        let log = identify(self.env(), self.log()).await?;
+        let definition = self.definition_digest(self.running_of(partition)?, partition).await?;
+        let log = identity::identify(self.env(), self.log()).await?;
         Ok(Expected { partition, log, definition: Some(definition) })
     }
 
-    fn derived(
-        &self,
-        partition: Partition,
-    ) -> Result<(&Running, Arc<DerivedPartition<Derivation>>), ExportError> {
-        let (running, handle) = self.find(partition)?;
-        let shared = handle.running().ok_or(ExportError::Unknown(partition))?;
-        Ok((running, shared.derived.clone()))
-    }
-
-    fn find(&self, partition: Partition) -> Result<(&Running, &PartitionHandle), ExportError> {
-        let running = self.all_running().find(|running| running.schema.id() == partition.application);
-        let found = running.and_then(|running| Some((&**running, running.partition(partition.id)?)));
-        found.ok_or(ExportError::Unknown(partition))
+    /// The application of a partition.
+    fn running_of(&self, partition: Partition) -> Result<&Running, ExportError> {
+        let mut running = self.all_running().filter(|running| running.schema.id() == partition.application);
+        let found = running.next().filter(|running| running.partition(partition.id).is_some());
+        found.map(|running| &**running).ok_or(ExportError::Unknown(partition))
     }
 
     /// The digest of the definition of a partition's application, as it was last accepted.
