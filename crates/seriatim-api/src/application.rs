@@ -61,6 +61,10 @@ pub enum PartitionStatus {
     Stopped,
     /// It belongs to a restored copy that is not unfenced: it can be read, and it gives out no numbers.
     Fenced,
+    /// Another server owns it, and this one follows its log.
+    Standby,
+    /// Another server owns it, and this one does not follow it.
+    Elsewhere,
 }
 
 /// The progress of a recovery.

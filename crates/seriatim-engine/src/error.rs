@@ -2,7 +2,7 @@
 
 use seriatim_blocks::AllocateError;
 use seriatim_sequencer::{Busy, DrawError, LoadError, StageError, StopReason};
-use seriatim_storage::{AppendError, LogError, StoreError};
+use seriatim_storage::{AppendError, Holder, LogError, StoreError};
 use seriatim_types::{ErrorKind, Partition, RecordId, WorkspaceId};
 
 use crate::command::apply::ApplyError;
@@ -262,6 +262,14 @@ pub enum SubmitError {
         /// Why.
         reason: String,
     },
+    /// Another engine owns the partition, or none does. Nothing was written. Send the command to the holder.
+    #[error("partition {partition} is not owned by this engine{}", held_by(holder.as_ref()))]
+    NotHere {
+        /// The partition.
+        partition: String,
+        /// The name of the holder, if it is known.
+        holder: Option<Holder>,
+    },
     /// The log has refused the command.
     #[error(transparent)]
     Append(AppendError),
@@ -324,7 +332,7 @@ impl SubmitError {
             Self::Load(error) => error.kind(),
             Self::Busy(busy) => busy.kind(),
             Self::QueueFull(_) | Self::QueueBytesFull(_) | Self::NotIdle { .. } => ErrorKind::Busy,
-            Self::Stopped { .. } | Self::NotWritten(_) => ErrorKind::Unavailable,
+            Self::Stopped { .. } | Self::NotWritten(_) | Self::NotHere { .. } => ErrorKind::Unavailable,
             Self::Append(error) => error.kind(),
             Self::InDoubt(_) => ErrorKind::InDoubt,
             Self::Log(error) => error.kind(),
@@ -342,4 +350,14 @@ impl SubmitError {
 /// The error of a partition that its sequencer has stopped, with the sequencer's reason.
 pub(crate) fn stopped(partition: Partition, reason: &StopReason) -> SubmitError {
     SubmitError::Stopped { partition: partition.to_string(), reason: reason.to_string() }
+}
+
+/// The error of a partition that another engine owns.
+pub(crate) fn not_here(partition: Partition, holder: Option<Holder>) -> SubmitError {
+    let holder = holder.filter(|holder| *holder != Holder::unnamed());
+    SubmitError::NotHere { partition: partition.to_string(), holder }
+}
+
+fn held_by(holder: Option<&Holder>) -> String {
+    holder.map(|holder| format!("; another owner has taken over: {holder}")).unwrap_or_default()
 }

@@ -73,6 +73,11 @@ impl Cache {
         }
     }
 
+    /// Changes the bound. If the cache is larger, the next loads evict from it.
+    pub(crate) fn set_bound(&mut self, weight_max: usize) {
+        self.weight_max = weight_max;
+    }
+
     /// An empty cache with the same bound.
     pub(crate) fn emptied(&self) -> Self {
         Self::new(self.weight_max)

@@ -1,6 +1,6 @@
 //! The errors, one enum per operation.
 
-use seriatim_storage::{EntryTooLarge, LogError, StoreError};
+use seriatim_storage::{EntryMark, EntryTooLarge, Held, LogError, StoreError};
 use seriatim_types::{ErrorKind, Number, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind};
 
 use crate::{FoldError, Sealed};
@@ -42,6 +42,20 @@ pub enum StopReason {
         checkpoint: PartitionOffset,
         /// The end of the log.
         tail: PartitionOffset,
+    },
+    /// The log has another entry before the checkpoint than the one from which the store was derived: the log was cut back and
+    /// continued.
+    #[error(
+        "the checkpoint is {checkpoint} and follows the entry of {expected}, and the log has there {}: the log has lost events; run `seriatim doctor`",
+        found.map_or_else(|| "no entry".to_owned(), |found| format!("the entry of {found}"))
+    )]
+    LogRewound {
+        /// The checkpoint.
+        checkpoint: PartitionOffset,
+        /// The entry before the checkpoint, when the store was derived.
+        expected: EntryMark,
+        /// The entry before the checkpoint, as the log has it.
+        found: Option<EntryMark>,
     },
     /// A stored value includes an event that the log does not have.
     #[error(
@@ -85,6 +99,9 @@ pub enum StopReason {
     /// The store does not work.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Another owner has taken the partition over. This is not a fault: use the other owner.
+    #[error("another owner has taken over: {}", .0.take.holder)]
+    Deposed(Held),
     /// A task of the sequencer has panicked.
     #[error("defect in the sequencer: {0}")]
     Internal(String),
@@ -97,8 +114,10 @@ impl StopReason {
         match self {
             Self::Log(error) => error.kind(),
             Self::Store(error) => error.kind(),
+            Self::Deposed(_) => ErrorKind::Unavailable,
             Self::Internal(_) => ErrorKind::Internal,
             Self::CheckpointBeyondTail { .. }
+            | Self::LogRewound { .. }
             | Self::FoldedBeyondTail { .. }
             | Self::LogEndsEarly { .. }
             | Self::Fold(_)
@@ -110,7 +129,8 @@ impl StopReason {
     /// Whether the cause may go away: then a recovery waits and tries again instead of stopping.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
-        matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::InDoubt | ErrorKind::Busy)
+        !matches!(self, Self::Deposed(_))
+            && matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::InDoubt | ErrorKind::Busy)
     }
 }
 

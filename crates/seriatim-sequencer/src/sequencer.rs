@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seriatim_env::Env;
-use seriatim_storage::{Owner, Receipt};
+use seriatim_storage::{Held, Owner, Receipt, Take};
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId, WorkspaceKind};
 
 use crate::core::{Core, Generation, Phase};
@@ -69,6 +69,10 @@ pub struct Sequencer<D: Derived> {
     pub(crate) derived: Arc<D>,
     pub(crate) shared: Arc<SharedStatus>,
     pub(crate) owner: Arc<Owner>,
+    /// A take-over without an answer. It is repeated before any other.
+    pub(crate) taking: Option<Take>,
+    /// Who holds the partition, if another owner has taken it over.
+    pub(crate) deposed: Option<Held>,
     /// The memory of the previous group, for the next one.
     spare: Option<Box<GroupMemory>>,
     metrics: OwnerMetrics,
@@ -89,7 +93,8 @@ impl<D: Derived> Sequencer<D> {
         let core = Core::new(definition, cache_numbers, generation);
         let metrics = OwnerMetrics::new(owner.partition());
         let owner = Arc::new(owner);
-        let mut sequencer = Self { env, core, derived, shared, owner, spare: None, metrics };
+        let (taking, deposed, spare) = (None, None, None);
+        let mut sequencer = Self { env, core, derived, shared, owner, taking, deposed, spare, metrics };
         sequencer.start_recovery();
         sequencer
     }
@@ -116,6 +121,11 @@ impl<D: Derived> Sequencer<D> {
     #[must_use]
     pub fn next_offset(&self) -> Option<PartitionOffset> {
         (self.core.phase != Phase::Recovering).then_some(self.core.next)
+    }
+
+    /// Changes how many numbers the cache may have. If it has more, later loads evict some.
+    pub fn set_cache_bound(&mut self, cache_numbers: usize) {
+        self.core.cache.set_bound(cache_numbers);
     }
 
     /// Checks whether a group can be opened now. If a recovery has ended, applies its result.
@@ -161,6 +171,9 @@ impl<D: Derived> Sequencer<D> {
     }
 
     fn check_phase(&self) -> Result<(), Busy> {
+        if let Some(held) = &self.deposed {
+            return Err(Busy::Stopped(StopReason::Deposed(held.clone())));
+        }
         match self.core.phase {
             Phase::Ready => self.derived.backlog().map_or(Ok(()), Err),
             Phase::Recovering => Err(Busy::Recovering),
@@ -327,6 +340,18 @@ impl<D: Derived> Sequencer<D> {
             self.spare = Some(memory);
             self.shared.leave_transaction();
         }
+    }
+
+    /// Stops this sequencer, because another owner has taken the partition over: no further group is opened. A group that is
+    /// sealed can still be settled.
+    pub fn depose(&mut self, held: Held) {
+        self.deposed = Some(held);
+    }
+
+    /// Who holds the partition, if another owner has taken it over.
+    #[must_use]
+    pub fn deposed(&self) -> Option<&Held> {
+        self.deposed.as_ref()
     }
 
     /// Removes all numbers and derives them from the log again, with an owner that has just taken the partition. Use it if

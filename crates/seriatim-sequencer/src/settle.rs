@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use seriatim_storage::{Log, LogError, ReadLimit};
+use seriatim_storage::{Log, LogError, Owner, ReadLimit, Take, TakeOverError};
 
 use crate::derived::Derived;
-use crate::{Mismatch, Sealed, Sequencer, SettleError, SettleProblem};
+use crate::{Mismatch, Sealed, Sequencer, SettleError, SettleProblem, StopReason};
 
 /// The outcome of a group that was in doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,8 +17,11 @@ pub enum Settled {
 }
 
 impl<D: Derived> Sequencer<D> {
-    /// Determines the outcome of a group: takes the partition again, so that a late append is refused, and reads the log at
-    /// the group's offset. If another owner has appended meanwhile, recovery starts as well.
+    /// Determines the outcome of a group: takes the partition over with the epoch that it holds, so that a late append is
+    /// refused, and reads the log at the group's offset.
+    ///
+    /// If another owner has taken the partition over, that has settled the append, and the log is only read. The outcome is
+    /// determined as before; the sequencer has stopped then with [`StopReason::Deposed`](crate::StopReason::Deposed).
     ///
     /// # Errors
     ///
@@ -51,12 +54,32 @@ impl<D: Derived> Sequencer<D> {
     }
 
     async fn read_outcome(&mut self, sealed: &Sealed<D::Values>, log: &Log) -> Result<Settled, LogError> {
-        let owner = log.take(sealed.partition()).await?;
-        self.owner = Arc::new(owner);
+        match self.take_over(log).await {
+            Ok(owner) => self.owner = Arc::new(owner),
+            Err(TakeOverError::Deposed { held, .. }) => self.depose(held),
+            Err(TakeOverError::Log(error)) => return Err(error),
+            Err(error @ TakeOverError::Rewound { .. }) => return Err(LogError::Corrupt(error.to_string())),
+        }
         let found = log.read(sealed.partition(), sealed.at(), ReadLimit::entries(1)).await?;
         let ours = |append| append == sealed.entries().append_id();
         let is_ours = found.iter().next().is_some_and(|(_, entry)| ours(entry.append_id()));
         Ok(if is_ours { Settled::Committed } else { Settled::Discarded })
+    }
+
+    /// Takes the partition over with the epoch that this sequencer holds. After an error of the log the take-over may have
+    /// succeeded: the next call repeats it with the same take, and recognizes that.
+    ///
+    /// # Errors
+    ///
+    /// [`TakeOverError`].
+    pub async fn take_over(&mut self, log: &Log) -> Result<Owner, TakeOverError> {
+        let new = || Take::new(self.owner.holder().clone(), self.env.random());
+        let take = self.taking.get_or_insert_with(new).clone();
+        let taken = log.take_over(self.owner.partition(), Some(self.owner.epoch()), &take).await;
+        if !matches!(taken, Err(TakeOverError::Log(_))) {
+            self.taking = None;
+        }
+        taken
     }
 
     fn apply_outcome(&mut self, sealed: Sealed<D::Values>, settled: Settled) {
@@ -68,7 +91,9 @@ impl<D: Derived> Sequencer<D> {
             Settled::Committed => self.publish(sealed),
             Settled::Discarded => self.discard(sealed),
         }
-        if self.owner.tail() != expected {
+        if let Some(held) = self.deposed.clone() {
+            self.shared.stop(StopReason::Deposed(held));
+        } else if self.owner.tail() != expected {
             self.restart_recovery();
         }
     }

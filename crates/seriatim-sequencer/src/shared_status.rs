@@ -155,6 +155,15 @@ impl SharedStatus {
         self.phase.store(READY, Ordering::Release);
     }
 
+    /// Stops, for a reason that no recovery can remove.
+    pub(crate) fn stop(&self, reason: StopReason) {
+        let mut inner = self.lock();
+        inner.stopped = Some(reason);
+        self.set_phase(STOPPED);
+        drop(inner);
+        self.notify();
+    }
+
     /// Records that a sealed group was dropped without an outcome.
     pub(crate) fn abandon(&self, generation: Generation) {
         let mut inner = self.lock();

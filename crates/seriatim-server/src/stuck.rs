@@ -49,7 +49,8 @@ impl StuckDetector {
         let (recovered, works) = match &state.status {
             PartitionStatus::Recovering { at, .. } => (*at, true),
             PartitionStatus::Ready => (0, state.waiting > 0 || state.unflushed > 0),
-            PartitionStatus::Stopped(_) => (0, false),
+            PartitionStatus::Standby => (0, state.unflushed > 0),
+            PartitionStatus::Stopped(_) | PartitionStatus::Elsewhere { .. } => (0, false),
         };
         let progress = Progress { next_offset: state.next_offset, checkpoint: state.checkpoint, recovered };
         let mut partitions = self.lock();

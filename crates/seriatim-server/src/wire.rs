@@ -139,7 +139,16 @@ pub(crate) fn partition(state: &PartitionState, fenced: bool) -> api::PartitionS
             let recovery = Recovery { from: *from, at: *at, tail: *tail };
             (api::PartitionStatus::Recovering, Some(recovery), None)
         }
+        PartitionStatus::Standby => (api::PartitionStatus::Standby, None, None),
+        PartitionStatus::Elsewhere { .. } => (api::PartitionStatus::Elsewhere, None, None),
         PartitionStatus::Stopped(reason) => (api::PartitionStatus::Stopped, None, Some(reason.clone())),
+    };
+    let owner = match &state.status {
+        PartitionStatus::Standby => "another server".to_owned(),
+        PartitionStatus::Elsewhere { holder } => {
+            holder.as_ref().map_or_else(|| "another server".to_owned(), ToString::to_string)
+        }
+        _ => "this server".to_owned(),
     };
     api::PartitionState {
         partition: state.partition.id.get(),
@@ -147,7 +156,7 @@ pub(crate) fn partition(state: &PartitionState, fenced: bool) -> api::PartitionS
         next_offset: state.next_offset,
         checkpoint: state.checkpoint,
         unflushed: state.unflushed as u64,
-        owner: "this server".to_owned(),
+        owner,
         recovery,
         reason,
     }

@@ -19,6 +19,9 @@ macro_rules! position {
             /// The first position. There is none before it.
             pub const FIRST: Self = Self(NonZeroU64::MIN);
 
+            /// The largest one that can be written.
+            pub const LAST: Self = Self(NonZeroU64::MAX);
+
             /// The position with this value; `None` for zero.
             #[must_use]
             pub const fn new(value: u64) -> Option<Self> {

@@ -13,6 +13,7 @@ use seriatim_types::{ErrorKind, WorkspaceId};
 use tokio::sync::watch;
 
 use super::Options;
+use crate::derive::recovery::Start;
 use crate::derive::{Budget, DerivedPartition, Limits, NumbersOnly, Parts, Stretch, flusher, lock, recovery};
 use crate::metrics::DerivedMetrics;
 
@@ -40,7 +41,7 @@ impl Derived for StoredNumbers {
     }
 
     fn recover(self: Arc<Self>, recovery: Recovery) {
-        drop(self.0.env.spawn(recovery::start(self.0.clone(), recovery)));
+        drop(self.0.env.spawn(recovery::start(self.0.clone(), recovery, Start::Cold)));
     }
 }
 
@@ -69,9 +70,9 @@ impl Sequencer {
         let ahead_max = Stretch { events, bytes };
         let limits = Limits {
             flush_at: options.flush_at,
-            own_keys: 0,
-            own_bytes: 0,
-            own_ahead: Stretch { events: ahead_max.events / 2, bytes: ahead_max.bytes / 2 },
+            divided_keys: 0,
+            divided_bytes: 0,
+            divided_ahead: Stretch { events: ahead_max.events / 2, bytes: ahead_max.bytes / 2 },
         };
         let derived = Arc::new(DerivedPartition::new(Parts {
             env: env.clone(),
@@ -85,6 +86,7 @@ impl Sequencer {
             flush_interval: options.flush_interval,
             retry: options.retry,
             metrics: DerivedMetrics::new("seriatim_sequencer", partition),
+            observer: None,
         }));
         let flushed = derived.clone();
         drop(env.spawn(async move { flusher::run(&flushed, || std::future::ready(())).await }));

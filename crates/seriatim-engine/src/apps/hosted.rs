@@ -5,13 +5,16 @@
 //! different from one of a user is in [`BuiltIn`].
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use quick_cache::sync::Cache;
 use serde_json::Value as Json;
 use seriatim_storage::ClusteringRange;
+use seriatim_types::sync::Mutex;
 use seriatim_types::{ApplicationId, PartitionId, WorkspaceId, WorkspaceKind, WorkspaceOffset};
+use tokio::sync::watch;
 
 use crate::command::apply::{ApplyError, KeyUse};
 use crate::command::request::{Answer, Request};
@@ -19,6 +22,7 @@ use crate::command::view::{KeyPart, ViewKeys};
 use crate::derive::keys::WorkspaceKeys;
 use crate::engine::Engine;
 use crate::engine::app::App;
+use crate::engine::others::{Call, HostedCalls, Reply};
 use crate::engine::running::Running;
 use crate::error::SubmitError;
 use crate::read::{Placed, read_rows};
@@ -34,6 +38,9 @@ pub struct BuiltIn {
     pub refuses_workspaces: &'static str,
     /// The answer to a user who submits a command to it: what to do instead. `None`: users submit commands themselves.
     pub refuses_commands: Option<&'static str>,
+    /// [`Options::built_in_partitions`](crate::Options::built_in_partitions) gives the number of its partitions when a storage is
+    /// created, and its definition does not.
+    pub partitions_by_option: bool,
 }
 
 impl App {
@@ -47,18 +54,25 @@ impl App {
 }
 
 /// The state of a running built-in application.
-#[derive(Debug)]
 pub(crate) struct RunningBuiltIn {
     pub(crate) terms: BuiltIn,
     /// Workspaces by name. A name belongs to the same workspace permanently.
     names: Cache<Box<str>, WorkspaceId>,
     /// Whether a host has claimed it.
     claimed: Arc<AtomicBool>,
+    /// Answers messages of other engines to the host.
+    calls: Mutex<Option<Arc<dyn HostedCalls>>>,
+}
+
+impl fmt::Debug for RunningBuiltIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunningBuiltIn").field("terms", &self.terms).finish_non_exhaustive()
+    }
 }
 
 impl RunningBuiltIn {
     pub(crate) fn new(terms: BuiltIn, cached_names: usize) -> Self {
-        Self { terms, names: Cache::new(cached_names), claimed: Arc::default() }
+        Self { terms, names: Cache::new(cached_names), claimed: Arc::default(), calls: Mutex::default() }
     }
 }
 
@@ -204,7 +218,7 @@ impl<'a> Hosted<'a> {
         let found = handle.read(std::slice::from_ref(&key)).await?;
         let Some(bytes) = found.into_iter().next().flatten() else { return Ok(None) };
         let used = KeyUse::decode(&bytes).map_err(|problem| ApplyError::Bad { key, problem })?;
-        let (name, partition) = (self.running.schema.name(), handle.shared.partition.id);
+        let (name, partition) = (self.running.schema.name(), handle.partition.id);
         let events = self.engine.partition_events(name, partition, used.offset, 1).await?;
         Ok(events.into_iter().next())
     }
@@ -219,10 +233,60 @@ impl<'a> Hosted<'a> {
         Ok(numbers.and_then(|numbers| WorkspaceOffset::new(numbers.next_offset().get() - 1)))
     }
 
+    /// Answers messages of other engines from now on. There is one handler at a time.
+    pub fn answer_calls(&self, calls: Arc<dyn HostedCalls>) {
+        *self.built_in.calls.lock() = Some(calls);
+    }
+
+    pub(crate) async fn serve(&self, message: Json) -> Result<Json, SubmitError> {
+        let calls = self.built_in.calls.lock().clone();
+        match calls {
+            Some(calls) => calls.serve(message).await,
+            None => Err(SubmitError::NotHere {
+                partition: format!("of application {}", self.running.schema.name()),
+                holder: None,
+            }),
+        }
+    }
+
+    /// Sends a message to the host that owns a workspace's partition, on another engine.
+    ///
+    /// # Errors
+    ///
+    /// As [`Others::call`](crate::Others::call).
+    pub async fn call_owner(&self, workspace: WorkspaceId, message: Json) -> Result<Json, SubmitError> {
+        let partition = self.running.schema.partition_of(workspace);
+        let call = Call::Hosted { application: self.running.schema.name().to_owned(), message };
+        match self.engine.others().call(partition, call).await? {
+            Reply::Hosted(reply) => Ok(reply),
+            _ => Err(Reply::unexpected(partition)),
+        }
+    }
+
+    /// Whether this engine owns the partition of a workspace.
+    #[must_use]
+    pub fn owns(&self, workspace: WorkspaceId) -> bool {
+        self.running.partition_of(workspace).is_owned()
+    }
+
+    /// The partitions that this engine owns, ascending.
+    #[must_use]
+    pub fn owned(&self) -> Vec<PartitionId> {
+        let owned = self.running.partitions.iter().filter(|handle| handle.is_owned());
+        owned.map(|handle| handle.partition.id).collect()
+    }
+
+    /// Receives a change when a partition becomes owned, or is no longer owned. A partition that another engine has taken over sends
+    /// none: its next command is refused.
+    #[must_use]
+    pub fn places(&self) -> watch::Receiver<()> {
+        self.running.places.subscribe()
+    }
+
     /// Its partitions, ascending.
     #[must_use]
     pub fn partitions(&self) -> Vec<PartitionId> {
-        self.running.partitions.iter().map(|handle| handle.shared.partition.id).collect()
+        self.running.partitions.iter().map(|handle| handle.partition.id).collect()
     }
 
     /// Up to `limit` rows of a view of one workspace, after a key, ascending.
@@ -283,7 +347,7 @@ impl<'a> Hosted<'a> {
         range: impl FnOnce(&ViewKeys) -> ClusteringRange,
     ) -> Result<Vec<(Vec<KeyPart>, Json)>, SubmitError> {
         let Some(handle) = self.running.partition(partition) else { return Ok(Vec::new()) };
-        let keys = ViewKeys::new(WorkspaceKeys::of_partition(handle.shared.partition), view);
+        let keys = ViewKeys::new(WorkspaceKeys::of_partition(handle.partition), view);
         let range = range(&keys);
         read_rows(handle, &keys, range, limit).await
     }

@@ -121,6 +121,11 @@ impl ViewKeys {
         bytes.into()
     }
 
+    /// The parts of a row's key, if the key is of this view.
+    pub(crate) fn parts(&self, key: &StoreKey) -> Option<Vec<KeyPart>> {
+        (key.partition() == self.storage).then(|| self.read(key.clustering()).ok()).flatten()
+    }
+
     /// Reads a row's key from its clustering part.
     pub(crate) fn read(&self, clustering: &[u8]) -> Result<Vec<KeyPart>, BadBytes> {
         decode_key(clustering.strip_prefix(&self.scope[..]).ok_or(BadBytes("view of a key"))?)

@@ -119,21 +119,27 @@ impl AllAhead {
 #[derive(Debug)]
 pub(crate) struct Ahead {
     budget: Arc<Budget>,
-    /// How far this partition may always be ahead, independent of the others.
-    own: Stretch,
+    /// This is divided equally among the open partitions: how far each may always be ahead, independent of the others.
+    divided: Stretch,
     waiting: Stretch,
     handed_sum: Stretch,
     handed: VecDeque<Handed>,
 }
 
 impl Ahead {
-    pub(crate) fn new(budget: Arc<Budget>, own: Stretch) -> Self {
+    pub(crate) fn new(budget: Arc<Budget>, divided: Stretch) -> Self {
         let (waiting, handed_sum, handed) = (Stretch::default(), Stretch::default(), VecDeque::new());
-        Self { budget, own, waiting, handed_sum, handed }
+        Self { budget, divided, waiting, handed_sum, handed }
     }
 
     pub(crate) fn sum(&self) -> Stretch {
         self.waiting.plus(self.handed_sum)
+    }
+
+    /// How far this partition may always be ahead.
+    fn own(&self) -> Stretch {
+        let open = self.budget.open() as u64;
+        Stretch { events: self.divided.events / open, bytes: self.divided.bytes / open }
     }
 
     /// What was not written to the store yet.
@@ -175,12 +181,12 @@ impl Ahead {
 
     /// Whether what waits should be flushed.
     pub(crate) fn wants_flush(&self) -> bool {
-        self.waiting.exceeds(self.own) && self.budget.ahead.sum().exceeds(self.budget.ahead.max.half())
+        self.waiting.exceeds(self.own()) && self.budget.ahead.sum().exceeds(self.budget.ahead.max.half())
     }
 
     /// Whether the limit is exceeded, so that no group may be opened.
     pub(crate) fn is_exceeded(&self) -> bool {
-        self.sum().exceeds(self.own) && self.budget.ahead.sum().exceeds(self.budget.ahead.max)
+        self.sum().exceeds(self.own()) && self.budget.ahead.sum().exceeds(self.budget.ahead.max)
     }
 }
 

@@ -9,11 +9,12 @@ use super::ahead::{AllAhead, Stretch};
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) flush_at: usize,
-    /// What may always be unflushed in this partition, independent of the others.
-    pub(crate) own_keys: usize,
-    pub(crate) own_bytes: usize,
-    /// How far its log may always be ahead of what is durable, independent of the others.
-    pub(crate) own_ahead: Stretch,
+    /// This is divided equally among the partitions that are open. Each may always have its part unflushed, independent of the
+    /// others.
+    pub(crate) divided_keys: usize,
+    pub(crate) divided_bytes: usize,
+    /// The same for how far its log may be ahead of what is durable.
+    pub(crate) divided_ahead: Stretch,
 }
 
 /// What is unflushed in all partitions together, and its limits.
@@ -23,6 +24,8 @@ pub(crate) struct Budget {
     bytes: AtomicUsize,
     keys_max: usize,
     bytes_max: usize,
+    /// The number of partitions that are open.
+    open: AtomicUsize,
     pub(crate) ahead: AllAhead,
 }
 
@@ -30,6 +33,11 @@ impl Budget {
     /// A budget of so many unflushed keys and bytes, and of logs that may be so far ahead of what is durable.
     pub(crate) fn new(keys_max: usize, bytes_max: usize, ahead_max: Stretch) -> Self {
         Self { keys_max, bytes_max, ahead: AllAhead::new(ahead_max), ..Self::default() }
+    }
+
+    /// The number of partitions that share it, at least 1.
+    pub(crate) fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed).max(1)
     }
 }
 
@@ -59,6 +67,7 @@ pub(crate) struct Share {
 
 impl Share {
     pub(crate) fn new(budget: Arc<Budget>) -> Self {
+        budget.open.fetch_add(1, Ordering::Relaxed);
         Self { budget, layers: Size::NONE, group: Size::NONE }
     }
 
@@ -78,15 +87,19 @@ impl Share {
         let (own, budget) = (self.layers.plus(counted), &*self.budget);
         let all_keys = budget.keys.load(Ordering::Relaxed).saturating_sub(left_out.keys);
         let all_bytes = budget.bytes.load(Ordering::Relaxed).saturating_sub(left_out.bytes);
-        (own.keys > limits.own_keys && all_keys > budget.keys_max)
-            || (own.bytes > limits.own_bytes && all_bytes > budget.bytes_max)
+        let open = budget.open();
+        (all_keys > budget.keys_max && own.keys > limits.divided_keys / open)
+            || (all_bytes > budget.bytes_max && own.bytes > limits.divided_bytes / open)
     }
-}
 
-impl Share {
+    /// The number of unflushed keys that starts a flush. Less than `flush_at` if many partitions are open.
+    pub(crate) fn flush_at(&self, limits: &Limits) -> usize {
+        limits.flush_at.min((self.budget.keys_max / self.budget.open()).max(1))
+    }
+
     /// How many more keys may be unflushed.
     pub(crate) fn room(&self, limits: &Limits) -> usize {
-        let own = limits.own_keys.saturating_sub(self.layers.keys);
+        let own = (limits.divided_keys / self.budget.open()).saturating_sub(self.layers.keys);
         let all = self.budget.keys_max.saturating_sub(self.budget.keys.load(Ordering::Relaxed));
         own.max(all)
     }
@@ -95,5 +108,6 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         self.set(Size::NONE, Size::NONE);
+        self.budget.open.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use seriatim_sequencer::{Busy, Numbers};
-use seriatim_storage::ClusteringRange;
+use seriatim_storage::{ClusteringRange, EntryMark};
 use seriatim_types::{PartitionOffset, WorkspaceId};
 
 use super::ahead::{Ahead, Stretch};
@@ -28,6 +28,8 @@ pub(crate) struct Writing {
     pub(crate) layer: Layer,
     /// The checkpoint that is written with it.
     pub(crate) next: PartitionOffset,
+    /// The entry before the checkpoint.
+    pub(crate) last: Option<EntryMark>,
     stretch: Stretch,
 }
 
@@ -66,6 +68,8 @@ pub(crate) struct Overlay {
     writing: Option<Arc<Writing>>,
     /// Everything before this offset is in here or in the store.
     next: PartitionOffset,
+    /// The entry before `next`; `None` at offset 1.
+    last: Option<EntryMark>,
     /// Everything before this offset is in the store.
     checkpoint: PartitionOffset,
     /// How far the log is ahead of what is durable.
@@ -83,7 +87,7 @@ impl Overlay {
     pub(crate) fn new(limits: Limits, budget: Arc<Budget>) -> Self {
         Self {
             limits,
-            ahead: Ahead::new(budget.clone(), limits.own_ahead),
+            ahead: Ahead::new(budget.clone(), limits.divided_ahead),
             share: Share::new(budget),
             round: 0,
             filling: false,
@@ -91,6 +95,7 @@ impl Overlay {
             waiting: Layer::default(),
             writing: None,
             next: PartitionOffset::FIRST,
+            last: None,
             checkpoint: PartitionOffset::FIRST,
             generation: 0,
             held: false,
@@ -111,14 +116,20 @@ impl Overlay {
         Round(self.round)
     }
 
-    /// Starts to fill the overlay from a checkpoint. `false` if a later recovery has begun.
-    pub(crate) fn restart(&mut self, round: Round, checkpoint: PartitionOffset) -> bool {
+    /// Starts to fill the overlay from a checkpoint, before which the log has the entry `last`. `false` if a later recovery has
+    /// begun.
+    pub(crate) fn restart(
+        &mut self,
+        round: Round,
+        checkpoint: PartitionOffset,
+        last: Option<EntryMark>,
+    ) -> bool {
         debug_assert!(self.writing.is_none());
         if !self.is_current(round) {
             return false;
         }
         self.filling = true;
-        (self.next, self.checkpoint) = (checkpoint, checkpoint);
+        (self.next, self.last, self.checkpoint) = (checkpoint, last, checkpoint);
         true
     }
 
@@ -138,6 +149,22 @@ impl Overlay {
             self.waiting.put(key, value);
         }
         self.count(self.share.group);
+    }
+
+    /// The present recovery.
+    pub(crate) fn round(&self) -> Round {
+        Round(self.round)
+    }
+
+    /// The offset up to which a recovery or a standby has filled the overlay. `None` if none has begun to fill it, or if nothing may
+    /// be written any more.
+    pub(crate) fn filled_to(&self) -> Option<PartitionOffset> {
+        (self.filling && !self.retired).then_some(self.next)
+    }
+
+    /// The present recovery, if everything before `offset` is applied.
+    pub(crate) fn reached(&self, offset: PartitionOffset) -> Option<Round> {
+        self.caught_up().filter(|_| self.next >= offset)
     }
 
     pub(crate) fn is_current(&self, round: Round) -> bool {
@@ -187,13 +214,13 @@ impl Overlay {
         found
     }
 
-    /// Adds what follows from a stretch of the log. Values and offset change in one step: a reader finds all of a group or none
+    /// Adds what follows from a stretch of the log that ends with the entry `last`, before `next`. Values and offset change in one step: a reader finds all of a group or none
     /// of it.
     pub(crate) fn publish<'a>(
         &mut self,
         values: impl Iterator<Item = (StoreKey, Bytes)>,
         numbers: impl Iterator<Item = (WorkspaceId, &'a Numbers)>,
-        next: PartitionOffset,
+        (next, last): (PartitionOffset, Option<EntryMark>),
         log_bytes: usize,
     ) {
         debug_assert!(next >= self.next);
@@ -205,7 +232,9 @@ impl Overlay {
         }
         let events = next.since(self.next).unwrap_or(0);
         self.ahead.add(Stretch { events, bytes: log_bytes as u64 });
-        self.next = next;
+        if next > self.next {
+            (self.next, self.last) = (next, last);
+        }
         self.count(Size::NONE);
     }
 
@@ -268,7 +297,8 @@ impl Overlay {
 
     /// Whether enough is unflushed to flush before the interval ends.
     pub(crate) fn wants_flush(&self) -> bool {
-        self.has_work() && (self.waiting.size().keys >= self.limits.flush_at || self.needs_flush())
+        self.has_work()
+            && (self.waiting.size().keys >= self.share.flush_at(&self.limits) || self.needs_flush())
     }
 
     /// Whether so much is unflushed that a recovery flushes before it continues. `flush_at` does not count here: a value that
@@ -305,7 +335,8 @@ impl Overlay {
             return FlushStart::Nothing;
         }
         let layer = std::mem::take(&mut self.waiting);
-        let writing = Arc::new(Writing { layer, next: self.next, stretch: self.ahead.waiting() });
+        let (next, last, stretch) = (self.next, self.last, self.ahead.waiting());
+        let writing = Arc::new(Writing { layer, next, last, stretch });
         self.writing = Some(writing.clone());
         FlushStart::Begun(writing)
     }

@@ -4,9 +4,10 @@
 //! the recovery itself and the partition's own loads use them, and would wait for themselves.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,7 +16,7 @@ use seriatim_env::{Env, Shutdown};
 use seriatim_sequencer::{
     Busy, Committed, Definition, IgnoredNumbers, Numbers, NumbersKey, ReadError, StopReason,
 };
-use seriatim_storage::{ClusteringRange, Key, Log, Store, StoreError};
+use seriatim_storage::{ClusteringRange, Key, Log, LogError, LogIdentity, Store, StoreError};
 use seriatim_types::sync::Mutex;
 use seriatim_types::{Partition, WorkspaceId, panic_text};
 use tokio::sync::{Notify, watch};
@@ -24,9 +25,11 @@ use super::budget::{Budget, Limits};
 use super::derives::Derives;
 use super::draft::{REMOVED, lock};
 use super::fetched::{Fetched, Fetching};
+use super::identity;
 use super::keys::StoreKey;
 use super::overlay::Overlay;
 use super::split::Splits;
+use super::stream::Tap;
 use crate::metrics::DerivedMetrics;
 
 /// What a [`DerivedPartition`] is made of.
@@ -42,6 +45,14 @@ pub(crate) struct Parts<D> {
     pub(crate) flush_interval: Duration,
     pub(crate) retry: Duration,
     pub(crate) metrics: DerivedMetrics,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
+}
+
+/// Memory that follows the log: it is told every value that is published, in the order of the log. After a recovery has begun it
+/// is told values again that it knows, each with the offset of its event.
+pub(crate) trait Observer: fmt::Debug + Send + Sync {
+    /// A value was published. Called under the overlay's lock, before readers can find the value.
+    fn published(&self, key: &StoreKey, value: &Bytes);
 }
 
 /// The overlay of a partition in front of its store, and what its tasks share.
@@ -70,7 +81,12 @@ pub(crate) struct DerivedPartition<D> {
     ignored: Mutex<IgnoredNumbers>,
     /// Which values the store has in parts.
     pub(super) splits: Splits,
+    /// The identity of the log, once it was read.
+    identity: OnceLock<LogIdentity>,
+    /// What an export of the partition learns about writes to the store.
+    pub(super) tap: Tap,
     pub(super) metrics: DerivedMetrics,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 impl<D: Derives> DerivedPartition<D> {
@@ -93,7 +109,17 @@ impl<D: Derives> DerivedPartition<D> {
             stopped: watch::Sender::new(None),
             ignored: Mutex::default(),
             splits: Splits::default(),
+            identity: OnceLock::new(),
+            tap: Tap::default(),
             metrics: parts.metrics,
+            observer: parts.observer,
+        }
+    }
+
+    /// Tells the observer of a value that is being published.
+    pub(super) fn observe(&self, key: &StoreKey, value: &Bytes) {
+        if let Some(observer) = &self.observer {
+            observer.published(key, value);
         }
     }
 
@@ -101,12 +127,28 @@ impl<D: Derives> DerivedPartition<D> {
     pub(crate) fn publish(&self, committed: &Committed<'_>, values: D::Values) {
         let wants_flush = {
             let mut overlay = lock(&self.overlay);
-            overlay.publish(D::writes(values), committed.numbers(), committed.next(), committed.bytes());
+            let values = D::writes(values).inspect(|(key, value)| self.observe(key, value));
+            let reached = (committed.next(), committed.last());
+            overlay.publish(values, committed.numbers(), reached, committed.bytes());
             overlay.wants_flush()
         };
         if wants_flush {
             self.wake.notify_one();
         }
+    }
+
+    /// The identity of the log. If the log has none yet, it gets one.
+    pub(crate) async fn identify(&self) -> Result<LogIdentity, LogError> {
+        if let Some(known) = self.identity.get() {
+            return Ok(*known);
+        }
+        let identity = identity::identify(&self.env, &self.log).await?;
+        Ok(*self.identity.get_or_init(|| identity))
+    }
+
+    /// The identity of the log, if it was read before.
+    pub(super) fn identity(&self) -> Option<LogIdentity> {
+        self.identity.get().copied()
     }
 
     /// Why no group may be opened just now.
@@ -150,7 +192,7 @@ impl<D: Derives> DerivedPartition<D> {
         if self.budget.ahead.wants_sync() { self.sync().await } else { Ok(()) }
     }
 
-    pub(super) fn notify(&self) {
+    pub(crate) fn notify(&self) {
         self.changes.send_replace(());
     }
 

@@ -225,9 +225,9 @@ impl Rest {
     async fn check(&self) {
         let tail = offset_of(self.truths.len() - 1);
         let checkpoint = match Checkpoint::read(&self.store, PARTITION).await.unwrap() {
-            Checkpoint::At(checkpoint) => checkpoint,
+            Checkpoint::At(mark) => mark.next,
             Checkpoint::Absent => PartitionOffset::FIRST,
-            Checkpoint::Bad(problem) => panic!("{problem}"),
+            other => panic!("{other:?}"),
         };
         assert!(checkpoint <= tail);
         let at_checkpoint = &self.truths[usize::try_from(checkpoint.get() - 1).unwrap()];
@@ -414,11 +414,12 @@ async fn open(
         store: store.clone(),
         partition: PARTITION,
         derivation: Arc::new(NumbersOnly(definition.clone())),
-        limits: Limits { flush_at: 100, own_ahead: far, ..Limits::default() },
+        limits: Limits { flush_at: 100, divided_ahead: far, ..Limits::default() },
         budget: Arc::new(Budget::new(keys_max, usize::MAX, far)),
         flush_interval: Duration::from_secs(1),
         retry: Duration::from_secs(1),
         metrics: DerivedMetrics::new("seriatim_sequencer", PARTITION),
+        observer: None,
     }));
     let owner = log.take(PARTITION).await.unwrap();
     let stored = Arc::new(StoredNumbers(derived.clone()));

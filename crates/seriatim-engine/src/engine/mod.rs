@@ -1,8 +1,11 @@
 //! The engine: applications on one log and one store.
 
 pub(crate) mod app;
+mod built_in;
+mod moves;
 mod open;
 pub(crate) mod options;
+pub(crate) mod others;
 pub(crate) mod running;
 mod workspaces;
 
@@ -11,15 +14,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{join, join_all};
+use futures_util::future::join_all;
 use quick_cache::sync::Cache;
-use seriatim_blocks::BlockAllocator;
 use seriatim_env::Env;
-use seriatim_storage::{Log, Store};
+use seriatim_storage::{Holder, Log, Store};
 use seriatim_types::{ApplicationId, PartitionId, WorkspaceId, WorkspaceKind};
 
 use crate::apps::blocks::open_allocators::OpenAllocators;
-use crate::apps::registry::{self, Registry};
+use crate::apps::registry::{self, Registry, RegistryMemory};
 use crate::apps::tokens::TokenTable;
 use crate::command::request::{Answer, Request};
 use crate::definition::Schema;
@@ -74,10 +76,11 @@ struct Inner {
     /// How many of the names are of built-in applications.
     built_in: usize,
     kinds: Cache<(ApplicationId, WorkspaceId), WorkspaceKind>,
-    workspace_ids: BlockAllocator,
     open_allocators: OpenAllocators,
-    fence: Arc<Fence>,
-    tokens: TokenTable,
+    /// Tokens and the fence. They follow the log of the registry.
+    memory: Arc<RegistryMemory>,
+    /// The name under which this engine takes partitions.
+    holder: Holder,
     options: Options,
 }
 
@@ -123,15 +126,15 @@ impl Engine {
     }
 
     pub(crate) fn shared_fence(&self) -> &Fence {
-        &self.inner.fence
+        &self.inner.memory.fence
     }
 
     pub(crate) fn fence_state(&self) -> Arc<FenceState> {
-        self.inner.fence.state()
+        self.inner.memory.fence.state()
     }
 
     pub(crate) fn token_table(&self) -> &TokenTable {
-        &self.inner.tokens
+        &self.inner.memory.tokens
     }
 
     /// Every application that runs: the registry, the built-in ones, then the others in the order in which they were given.
@@ -210,7 +213,7 @@ impl Engine {
     /// is lost then: the next start reads it from the log.
     pub async fn close(&self) {
         join_all(self.inner.applications.values().map(|running| running.close())).await;
-        join(self.inner.open_allocators.close(), self.close_workspace_ids()).await;
+        self.inner.open_allocators.close().await;
         self.inner.sys.close().await;
         let syncing = self.inner.store.sync();
         match self.inner.env.timeout(self.inner.options.close_timeout, syncing).await {
@@ -221,19 +224,6 @@ impl Engine {
             }
             Err(_) => tracing::warn!(
                 "storage does not answer: the store is not synced, and the next start reads more of the log"
-            ),
-        }
-    }
-
-    async fn close_workspace_ids(&self) {
-        let closing = self.inner.workspace_ids.close();
-        match self.inner.env.timeout(self.inner.options.close_timeout, closing).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "unused workspace ids were not given back: they are wasted");
-            }
-            Err(_) => tracing::warn!(
-                "storage does not answer: unused workspace ids are not given back and are wasted"
             ),
         }
     }

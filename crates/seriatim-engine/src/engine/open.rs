@@ -4,30 +4,29 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use quick_cache::sync::Cache;
-use seriatim_blocks::{BlockAllocator, BlockOptions, BlockSize};
 use seriatim_env::Env;
-use seriatim_storage::{Log, LogError, Owner, Store};
-use seriatim_types::{ApplicationId, ErrorKind, Number, Partition, WorkspaceId};
+use seriatim_storage::{Holder, Log, LogError, Owner, Store, Take, TakeOverError};
+use seriatim_types::{ApplicationId, ErrorKind, Partition, WorkspaceId};
+use tokio::sync::watch;
 
 use crate::apps::blocks::open_allocators::OpenAllocators;
-use crate::apps::blocks::store::RegistryBlocks;
 use crate::apps::hosted::{BuiltIn, RunningBuiltIn};
-use crate::apps::registry::{self, Registry, WORKSPACE_IDS};
+use crate::apps::registry::{self, Registry, RegistryMemory, WORKSPACE_IDS};
 use crate::apps::series;
-use crate::apps::tokens::TokenTable;
 use crate::command::apply::Derivation;
 use crate::command::event_clock::EventClock;
 use crate::definition::{Accepted, Application, DefinitionError, Schema};
-use crate::derive::{Budget, Stretch};
+use crate::derive::{Budget, Observer, Stretch};
 use crate::engine::app::App;
 use crate::engine::options::Options;
+use crate::engine::others::{Alone, Among, Others};
 use crate::engine::running::Running;
 use crate::error::SubmitError;
-use crate::operate::fence::Fence;
+use crate::limits::BUILT_IN_PARTITIONS_MAX;
 use crate::operate::unfence;
 use crate::partition::{PartitionHandle, Parts, QueueBudget};
 
-use super::{Engine, Inner, wait_ready};
+use super::{Engine, Inner, built_in, wait_ready};
 
 /// Small, because a crash wastes up to so many ids, and workspaces are created seldom.
 const WORKSPACE_ID_BLOCK: u64 = 256;
@@ -69,6 +68,11 @@ pub enum OpenError {
         /// Its number.
         id: ApplicationId,
     },
+    /// The number of partitions for built-in applications is not valid.
+    #[error(
+        "built-in applications cannot have {0} partitions: set built_in_partitions to 1 to {BUILT_IN_PARTITIONS_MAX}"
+    )]
+    BuiltInPartitions(u16),
     /// Code for a command that the definition does not have.
     #[error(
         "application {application} has code for command {command}, which its definition does not have: remove the code"
@@ -85,9 +89,9 @@ pub enum OpenError {
     /// The registry could not be read or written.
     #[error("the registry could not be read or written: {0}")]
     Registry(#[from] SubmitError),
-    /// Workspace ids cannot be allocated.
-    #[error("workspace ids cannot be allocated: {0}")]
-    Blocks(seriatim_blocks::OpenError),
+    /// Another engine has taken a partition over while this one opened.
+    #[error(transparent)]
+    TakeOver(TakeOverError),
 }
 
 impl OpenError {
@@ -97,10 +101,13 @@ impl OpenError {
         match self {
             Self::Definition(error) => error.kind(),
             Self::NotAccepted { error, .. } => error.kind(),
-            Self::NameTaken(_) | Self::NumberTaken { .. } | Self::UnknownCommand { .. } => ErrorKind::Invalid,
+            Self::NameTaken(_)
+            | Self::NumberTaken { .. }
+            | Self::BuiltInPartitions(_)
+            | Self::UnknownCommand { .. } => ErrorKind::Invalid,
             Self::Log(error) => error.kind(),
             Self::Registry(error) => error.kind(),
-            Self::Blocks(error) => error.kind(),
+            Self::TakeOver(error) => error.kind(),
         }
     }
 }
@@ -113,43 +120,60 @@ struct Opening<'a> {
     options: Options,
     budget: Arc<Budget>,
     queue: Arc<QueueBudget>,
-    sharing: usize,
-    fence: Arc<Fence>,
+    memory: Arc<RegistryMemory>,
     clock: Arc<EventClock>,
+    holder: Holder,
+    others: Arc<dyn Others>,
 }
 
-impl Opening<'_> {
-    fn run(&self, app: App, accepted: &Accepted, owners: Vec<Owner>) -> Result<Running, OpenError> {
+impl<'a> Opening<'a> {
+    fn new(env: &'a Env, log: &'a Log, store: &'a Store, options: Options, among: Among) -> Self {
+        let Among { holder, others, .. } = among;
+        Self {
+            env,
+            log,
+            store,
+            options,
+            budget: Arc::new(budget(&options)),
+            queue: Arc::new(QueueBudget::new(options.queue_bytes_max)),
+            memory: Arc::new(RegistryMemory::new(Arc::default())),
+            clock: Arc::new(EventClock::new(env.clone())),
+            holder,
+            others,
+        }
+    }
+
+    /// An application whose partitions are elsewhere.
+    fn run(&self, app: App, accepted: &Accepted) -> Result<Running, OpenError> {
         let schema = Arc::new(schema_of(&app, accepted)?);
         let derivation = Arc::new(Derivation { schema: schema.clone(), projectors: app.projectors });
         let mut options = self.options;
         if app.built_in.is_some_and(|built_in| built_in.keeps_keys) {
             options.idempotency_window = None;
         }
-        let start = |owner| {
-            PartitionHandle::start(Parts {
-                env: self.env.clone(),
-                log: self.log.clone(),
-                store: self.store.clone(),
-                owner,
-                derivation: derivation.clone(),
-                options,
-                budget: self.budget.clone(),
-                queue: self.queue.clone(),
-                sharing: self.sharing,
-                fence: self.fence.clone(),
-                clock: self.clock.clone(),
-            })
+        let places = watch::Sender::new(());
+        let is_registry = accepted.id() == registry::ID;
+        let parts = Parts {
+            env: self.env.clone(),
+            log: self.log.clone(),
+            store: self.store.clone(),
+            derivation: derivation.clone(),
+            options,
+            budget: self.budget.clone(),
+            queue: self.queue.clone(),
+            fence: self.memory.fence.clone(),
+            clock: self.clock.clone(),
+            holder: self.holder.clone(),
+            projectors: app.async_projectors,
+            observer: is_registry.then(|| self.memory.clone() as Arc<dyn Observer>),
+            places: places.clone(),
         };
-        let partitions: Vec<PartitionHandle> = owners.into_iter().map(start).collect();
-        for partition in &partitions {
-            for projector in &app.async_projectors {
-                partition.follow(projector.clone());
-            }
-        }
+        let handle = |partition| PartitionHandle::new(partition, parts.clone());
+        let partitions = partitions_of(accepted).into_iter().map(handle).collect();
         let cached = self.options.cached_workspaces;
         let built_in = app.built_in.map(|terms| RunningBuiltIn::new(terms, cached));
-        Ok(Running { schema, derivation: derivation.clone(), commands: app.commands, partitions, built_in })
+        let (commands, others) = (app.commands, self.others.clone());
+        Ok(Running { schema, derivation, commands, partitions, built_in, others, places })
     }
 }
 
@@ -238,22 +262,43 @@ impl Engine {
         applications: impl IntoIterator<Item = App>,
         options: Options,
     ) -> Result<Self, OpenError> {
-        let apps = with_built_in(applications)?;
-        let partitions = apps.iter().map(|app| usize::from(app.definition.partitions.get())).sum::<usize>();
-        let opening = Opening {
-            env: &env,
-            log: &log,
-            store: &store,
-            options,
-            budget: Arc::new(budget(&options)),
-            queue: Arc::new(QueueBudget::new(options.queue_bytes_max)),
-            sharing: partitions + 1,
-            fence: Arc::default(),
-            clock: Arc::new(EventClock::new(env.clone())),
-        };
+        let holder = Holder::new(&format!("engine-{:016x}", env.random()));
+        let among = Among { holder, others: Arc::new(Alone), owns_registry: true };
+        let engine = Self::join(env, log, store, applications, options, among).await?;
+        match engine.own_all().await {
+            Ok(()) => Ok(engine),
+            Err(error) => {
+                engine.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens applications on a log that several engines share, each with a store of its own. At first this engine owns or follows
+    /// the registry, and all other partitions are elsewhere: [`Engine::own`] and [`Engine::stand_by`] change that.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`]. No application runs, and the log and the store remain open.
+    pub async fn join(
+        env: Env,
+        log: Log,
+        store: Store,
+        applications: impl IntoIterator<Item = App>,
+        options: Options,
+        among: Among,
+    ) -> Result<Self, OpenError> {
+        let mut apps = with_built_in(applications)?;
+        built_in::use_option(&mut apps, options.built_in_partitions)?;
+        let owns_registry = among.owns_registry;
+        let opening = Opening::new(&env, &log, &store, options, among);
         let (app, accepted) = registry::app()?;
-        let owners = log.take_all(&partitions_of(&accepted)).await?;
-        let sys = Arc::new(opening.run(app, &accepted, owners)?);
+        let sys = Arc::new(opening.run(app, &accepted)?);
+        if owns_registry {
+            own_registry(&opening, &sys).await?;
+        } else {
+            sys.partition_of(registry::WORKSPACE).stand_by().await?;
+        }
         let opened = Self::open_applications(&opening, apps, sys.clone()).await;
         if opened.is_err() {
             sys.close().await;
@@ -263,12 +308,13 @@ impl Engine {
 
     async fn open_applications(
         opening: &Opening<'_>,
-        apps: Vec<App>,
+        mut apps: Vec<App>,
         sys: Arc<Running>,
     ) -> Result<Self, OpenError> {
         wait_ready(&sys).await?;
         let registry = Registry { sys: &sys };
-        opening.fence.set(registry.fence_state().await?);
+        opening.memory.read_fence(&registry).await?;
+        built_in::keep_stored(&registry, &mut apps).await?;
         check_applications(&registry, &apps).await?;
         let mut accepted = Vec::with_capacity(apps.len());
         for app in &apps {
@@ -277,19 +323,9 @@ impl Engine {
         let names = apps.iter().map(|app| app.definition.name.clone()).collect();
         let built_in = apps.iter().filter(|app| app.built_in.is_some()).count();
         registry.define_blocks(WORKSPACE_IDS, WorkspaceId::FIRST.get(), WORKSPACE_ID_BLOCK).await?;
-        let first = Number::new(WorkspaceId::FIRST.get());
-        let blocks = RegistryBlocks::new(opening.env.clone(), sys.clone(), WORKSPACE_IDS, first);
-        let block_options =
-            BlockOptions { size: BlockSize::Fixed(WORKSPACE_ID_BLOCK), ..BlockOptions::default() };
-        let allocator = BlockAllocator::open(opening.env.clone(), Arc::new(blocks), block_options).await;
-        let workspace_ids = allocator.map_err(OpenError::Blocks)?;
-        // All partitions together: one synced write raises every epoch.
-        let all: Vec<Partition> = accepted.iter().flat_map(partitions_of).collect();
-        let mut owners = opening.log.take_all(&all).await?.into_iter();
         let mut applications = HashMap::new();
         for (app, accepted) in apps.into_iter().zip(&accepted) {
-            let count = usize::from(accepted.application().partitions.get());
-            let running = opening.run(app, accepted, owners.by_ref().take(count).collect())?;
+            let running = opening.run(app, accepted)?;
             applications.insert(running.schema.name().to_owned(), Arc::new(running));
         }
         let inner = Inner {
@@ -301,10 +337,9 @@ impl Engine {
             names,
             built_in,
             kinds: Cache::new(opening.options.cached_workspaces),
-            workspace_ids,
             open_allocators: OpenAllocators::new(opening.env.clone(), &opening.options),
-            fence: opening.fence.clone(),
-            tokens: TokenTable::default(),
+            memory: opening.memory.clone(),
+            holder: opening.holder.clone(),
             options: opening.options,
         };
         let engine = Self { inner: Arc::new(inner) };
@@ -313,6 +348,23 @@ impl Engine {
             return Err(error.into());
         }
         Ok(engine)
+    }
+
+    /// Takes all partitions of all applications. All together: one synced write raises every epoch.
+    async fn own_all(&self) -> Result<(), OpenError> {
+        let handles: Vec<&PartitionHandle> = self
+            .inner
+            .names
+            .iter()
+            .filter_map(|name| self.inner.applications.get(name))
+            .flat_map(|running| &running.partitions)
+            .collect();
+        let partitions: Vec<Partition> = handles.iter().map(|handle| handle.partition).collect();
+        let owners = take_all(&self.inner.env, &self.inner.log, &self.inner.holder, &partitions).await?;
+        for (handle, owner) in handles.into_iter().zip(owners) {
+            handle.start(owner);
+        }
+        Ok(())
     }
 
     /// Fences a copy that was just restored, or a log that has lost events, before it is opened. An engine on it reads, and
@@ -352,22 +404,40 @@ impl Engine {
 
     /// Opens only the registry.
     async fn open_registry(env: &Env, log: &Log, store: &Store) -> Result<Running, OpenError> {
-        let options = Options::default();
-        let opening = Opening {
-            env,
-            log,
-            store,
-            options,
-            budget: Arc::new(budget(&options)),
-            queue: Arc::new(QueueBudget::new(options.queue_bytes_max)),
-            sharing: 1,
-            fence: Arc::default(),
-            clock: Arc::new(EventClock::new(env.clone())),
-        };
+        let holder = Holder::new(&format!("registry-{:016x}", env.random()));
+        let among = Among { holder, others: Arc::new(Alone), owns_registry: true };
+        let opening = Opening::new(env, log, store, Options::default(), among);
         let (app, accepted) = registry::app()?;
-        let owners = log.take_all(&partitions_of(&accepted)).await?;
-        opening.run(app, &accepted, owners)
+        let sys = opening.run(app, &accepted)?;
+        own_registry(&opening, &sys).await?;
+        Ok(sys)
     }
+}
+
+/// Takes partitions over, whoever holds them, with one durable write if the log can.
+async fn take_all(
+    env: &Env,
+    log: &Log,
+    holder: &Holder,
+    partitions: &[Partition],
+) -> Result<Vec<Owner>, OpenError> {
+    let take = Take::new(holder.clone(), env.random());
+    let mut expected = Vec::with_capacity(partitions.len());
+    for partition in partitions {
+        let held = log.holder(*partition).await?;
+        expected.push((*partition, held.map(|held| held.epoch)));
+    }
+    let taken = log.take_over_all(&expected, &take).await?;
+    taken.into_iter().map(|taken| taken.map_err(OpenError::TakeOver)).collect()
+}
+
+/// Takes the registry. It recovers by itself.
+async fn own_registry(opening: &Opening<'_>, sys: &Running) -> Result<(), OpenError> {
+    let owners = take_all(opening.env, opening.log, &opening.holder, &[registry::PARTITION]).await?;
+    for owner in owners {
+        sys.partition_of(registry::WORKSPACE).start(owner);
+    }
+    Ok(())
 }
 
 /// Appends the fence, with the tails of all partitions of applications.

@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use seriatim_types::{PartitionId, RecordId, WorkspaceId, WorkspaceKind};
+use tokio::sync::watch;
 
 use crate::apps::hosted::RunningBuiltIn;
 use crate::command::apply::{ApplyError, Derivation};
@@ -19,8 +20,9 @@ use crate::command::request::{Answer, Request};
 use crate::command::view::{self, KeyPart, ViewKeys};
 use crate::definition::Schema;
 use crate::derive::keys::WorkspaceKeys;
+use crate::engine::others::Others;
 use crate::error::SubmitError;
-use crate::partition::PartitionHandle;
+use crate::partition::{Currency, PartitionHandle};
 
 /// An application that runs.
 #[derive(Debug)]
@@ -30,6 +32,10 @@ pub(crate) struct Running {
     pub(crate) commands: HashMap<String, Arc<dyn Command>>,
     pub(crate) partitions: Vec<PartitionHandle>,
     pub(crate) built_in: Option<RunningBuiltIn>,
+    /// Other engines on the same log.
+    pub(crate) others: Arc<dyn Others>,
+    /// Sends a change when a partition becomes owned, or is no longer owned.
+    pub(crate) places: watch::Sender<()>,
 }
 
 impl Running {
@@ -95,15 +101,16 @@ impl Running {
         Ok(registered)
     }
 
-    /// A row of a view of a workspace.
-    pub(crate) async fn view_row(
+    /// A row of a view of a workspace, as current as requested.
+    async fn view_row(
         &self,
         workspace: WorkspaceId,
         view: &str,
         key: &[KeyPart],
+        currency: Currency,
     ) -> Result<Option<Json>, SubmitError> {
         let key = ViewKeys::new(self.keys(workspace), view).row(key);
-        let found = self.partition_of(workspace).read(std::slice::from_ref(&key)).await?;
+        let found = self.partition_of(workspace).read_as(std::slice::from_ref(&key), currency).await?;
         let Some(bytes) = found.into_iter().next().flatten() else { return Ok(None) };
         let row = view::decode_row(&bytes);
         let row = row.map_err(|problem| SubmitError::Apply(ApplyError::Bad { key, problem }))?;
@@ -117,7 +124,18 @@ impl Running {
         view: &str,
         key: &[KeyPart],
     ) -> Result<Option<T>, SubmitError> {
-        let row = self.view_row(workspace, view, key).await?;
+        self.read_row_as(workspace, view, key, Currency::Current).await
+    }
+
+    /// As [`Self::read_row`], as current as requested.
+    pub(crate) async fn read_row_as<T: DeserializeOwned>(
+        &self,
+        workspace: WorkspaceId,
+        view: &str,
+        key: &[KeyPart],
+        currency: Currency,
+    ) -> Result<Option<T>, SubmitError> {
+        let row = self.view_row(workspace, view, key, currency).await?;
         Ok(row.map(|row| view::read_row(view, key, row)).transpose()?)
     }
 

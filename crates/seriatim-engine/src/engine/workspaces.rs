@@ -1,10 +1,10 @@
 //! Creates, finds and lists workspaces.
 
-use seriatim_blocks::AllocateError;
 use seriatim_types::{WorkspaceId, WorkspaceKind};
 
-use crate::apps::registry::{Registration, Workspace};
+use crate::apps::registry::{self, Registration, WORKSPACE_IDS, Workspace};
 use crate::command::prepare::check_key;
+use crate::engine::others::{Call, Registering, Reply};
 use crate::engine::running::Running;
 use crate::error::{RequestError, SubmitError};
 
@@ -104,10 +104,14 @@ impl Engine {
         unfencing: bool,
         key: Option<&str>,
     ) -> Result<(Workspace, bool), SubmitError> {
-        let (application, scope) = (running.schema.id(), running.schema.name());
-        let candidate =
-            self.inner.workspace_ids.allocate_one().await.map_err(|error| allocate_error(&error))?;
-        let candidate = WorkspaceId::new(candidate.get());
+        let application = running.schema.id();
+        if !self.owns_registry() {
+            let (name, key) = (name.map(str::to_owned), key.map(str::to_owned));
+            return self.register_elsewhere(Registering { application, kind, name, unfencing, key }).await;
+        }
+        let scope = running.schema.name();
+        let candidate = self.blocks().allocate_here(WORKSPACE_IDS, 1).await;
+        let candidate = WorkspaceId::new(candidate.map_err(allocate_error)?.first);
         let registration = Registration { application, kind, scope, name, candidate, unfencing, key };
         let (id, created) = self.registry().register(registration).await?;
         if !created {
@@ -115,6 +119,19 @@ impl Engine {
         }
         self.inner.kinds.insert((application, id), kind);
         Ok((Workspace { id, kind, name: name.map(str::to_owned) }, true))
+    }
+
+    /// Has the owner of the registry register a workspace. When it returns, this engine has applied the event.
+    async fn register_elsewhere(&self, registering: Registering) -> Result<(Workspace, bool), SubmitError> {
+        let application = registering.application;
+        match self.others().call(registry::PARTITION, Call::Register(registering)).await? {
+            Reply::Workspace { workspace, created, next } => {
+                self.sys().partition_of(registry::WORKSPACE).applied_within(next).await?;
+                self.inner.kinds.insert((application, workspace.id), workspace.kind);
+                Ok((workspace, created))
+            }
+            _ => Err(Reply::unexpected(registry::PARTITION)),
+        }
     }
 
     async fn described(&self, running: &Running, id: WorkspaceId) -> Result<Workspace, SubmitError> {
@@ -177,6 +194,11 @@ impl Engine {
     }
 }
 
-fn allocate_error(error: &AllocateError) -> SubmitError {
-    SubmitError::NotWritten(format!("no workspace id could be allocated: {error}"))
+fn allocate_error(error: SubmitError) -> SubmitError {
+    match error {
+        SubmitError::Allocate(_) => {
+            SubmitError::NotWritten(format!("no workspace id could be allocated: {error}"))
+        }
+        other => other,
+    }
 }

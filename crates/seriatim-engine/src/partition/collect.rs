@@ -13,6 +13,7 @@ impl PartitionTask {
     /// A hold is served here, between two groups, and only when no command is waiting, loading or loaded. If there is no room
     /// within `begin_wait`, the waiting commands are refused as busy. An error means that the partition has stopped.
     pub(super) async fn collect(&mut self) -> Result<bool, SubmitError> {
+        self.bound_cache();
         loop {
             // A hold that arrived while commands were in progress is served without waiting for another message.
             if self.is_idle() && self.hold.is_none() {
@@ -52,6 +53,7 @@ impl PartitionTask {
             Message::Command(submission) => self.waiting.push(submission),
             Message::Hold(hold) => self.hold = Some(hold),
             Message::Stop => self.ending = true,
+            Message::Release => (self.ending, self.releasing) = (true, true),
         }
     }
 

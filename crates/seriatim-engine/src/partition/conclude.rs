@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use seriatim_sequencer::Settled;
-use seriatim_storage::{AppendError, ReadLimit, Receipt};
-use seriatim_types::{ErrorKind, PartitionOffset};
+use seriatim_storage::{AppendError, Held, Holder, ReadLimit, Receipt, Take};
+use seriatim_types::{Epoch, ErrorKind, PartitionOffset};
 
 use super::RunningPartition;
 use super::group::{Answers, ClosedGroup, HeldRefusal, Pending};
@@ -14,7 +14,7 @@ use crate::command::apply::KeyUse;
 use crate::command::event::{Event, Place};
 use crate::command::request::Answer;
 use crate::derive::lock;
-use crate::error::SubmitError;
+use crate::error::{SubmitError, not_here};
 use crate::metrics::PartitionMetrics;
 
 impl PartitionTask {
@@ -23,8 +23,8 @@ impl PartitionTask {
     /// - **Committed.** The group is published first, and its callers are answered then: a caller that has its answer can read
     ///   what its command has changed.
     /// - **Refused.** It is certain that nothing was written. The group is discarded, its numbers are drawn again, and its
-    ///   callers receive the error. If the log refused because of its tail or its epoch, another owner has the partition, and
-    ///   this one stops.
+    ///   callers receive the error. If the log refused because of its epoch, another owner has the partition, and the callers are
+    ///   told which. If it refused because of its tail, the partition stops.
     /// - **In doubt.** The log may have the group or not: [`Self::settle`].
     ///
     /// An error means that the partition stops.
@@ -44,22 +44,49 @@ impl PartitionTask {
             Err(error) => return self.settle(group, &error).await,
         };
         self.drop_group(group.sealed);
-        let stops = matches!(error, AppendError::Conflict { .. } | AppendError::StaleEpoch { .. });
+        if matches!(error, AppendError::StaleEpoch { .. }) {
+            let deposed = self.find_deposed(&error).await;
+            self.refuse(group.answers, &deposed);
+            return Err(deposed);
+        }
+        let stops = matches!(error, AppendError::Conflict { .. });
         if stops {
             // Before the answers: a caller that asks for the state after its answer must find the partition stopped.
             self.shared.derived.halt(&error.to_string());
         }
         self.refuse(group.answers, &SubmitError::Append(error.clone()));
-        // Another owner has the partition.
         if stops { Err(self.defect(&error.to_string())) } else { Ok(()) }
+    }
+
+    /// Ends the ownership, because another owner has taken the partition over.
+    pub(super) fn deposed_by(&mut self, held: Held) -> SubmitError {
+        let holder = held.take.holder.clone();
+        self.sequencer.depose(held.clone());
+        // Before the answers: a caller that asks for the state after its answer must find the new owner.
+        self.shared.depose(held);
+        not_here(self.shared.partition, Some(holder))
+    }
+
+    /// The same, when the log has refused an append. The append was not written: the log has compared the entry at its offset. Who
+    /// the new owner is, is read from the log; if that fails, its name is not known.
+    async fn find_deposed(&mut self, error: &AppendError) -> SubmitError {
+        let held = self.shared.log.holder(self.shared.partition).await;
+        let unknown = || Held {
+            epoch: Epoch::FIRST,
+            take: Take::new(Holder::unnamed(), 0),
+            tail: PartitionOffset::FIRST,
+        };
+        tracing::info!(partition = %self.shared.partition, %error, "an append was refused");
+        self.deposed_by(held.ok().flatten().unwrap_or_else(unknown))
     }
 
     /// Settles an append in doubt: reads the log until it is known whether the group is in it. No further group is opened
     /// before that, because its numbers depend on the answer.
     ///
     /// - The log has the group: it is published, and its callers get their answers.
-    /// - The log does not have it. Settling takes the partition again first, so a late append is refused and the group can never
-    ///   reach the log. The group is discarded and its callers receive `NotWritten`.
+    /// - The log does not have it. Settling takes the partition over first, with the epoch that this owner holds, so a late append
+    ///   is refused and the group can never reach the log. The group is discarded and its callers receive `NotWritten`.
+    /// - Another owner has taken the partition over. That has settled the append too: it is answered as above, and this owner ends.
     /// - The log cannot be read: the callers receive `InDoubt` after the first attempt, so that they do not wait without limit.
     ///   Commands that arrive meanwhile receive `NotWritten`, because they are not in the group. Then it is tried again, until the
     ///   log answers or the partition is closed.
@@ -69,14 +96,16 @@ impl PartitionTask {
         let ClosedGroup { mut sealed, mut answers } = group;
         loop {
             match self.sequencer.settle(sealed, &self.shared.log.clone()).await {
-                Ok(Settled::Committed) => {
-                    answers.give(&self.shared.metrics);
-                    return Ok(());
-                }
-                Ok(Settled::Discarded) => {
-                    lock(&self.shared.derived.overlay).drop_group();
-                    self.refuse(answers, &SubmitError::NotWritten(error.to_string()));
-                    return Ok(());
+                Ok(settled) => {
+                    let deposed = self.sequencer.deposed().cloned().map(|held| self.deposed_by(held));
+                    match settled {
+                        Settled::Committed => answers.give(&self.shared.metrics),
+                        Settled::Discarded => {
+                            lock(&self.shared.derived.overlay).drop_group();
+                            self.refuse(answers, &SubmitError::NotWritten(error.to_string()));
+                        }
+                    }
+                    return deposed.map_or(Ok(()), Err);
                 }
                 Err(unsettled) => {
                     let in_doubt = SubmitError::InDoubt(unsettled.to_string());

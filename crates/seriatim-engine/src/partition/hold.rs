@@ -1,6 +1,7 @@
 //! Between two groups: the partition is held, or starts a recovery.
 
 use seriatim_sequencer::Busy;
+use seriatim_storage::TakeOverError;
 use seriatim_types::ErrorKind;
 
 use super::message::HoldRequest;
@@ -33,17 +34,20 @@ impl PartitionTask {
         Ok(())
     }
 
-    /// Forgets everything in memory and recovers from the checkpoint, because the stored values were changed from outside.
-    /// Retries the take while the log is unavailable. Any other error stops the partition.
+    /// Forgets everything in memory and recovers from the checkpoint, because the stored values were changed from outside. Takes
+    /// the partition over with the epoch that it holds, and retries that while the log is unavailable. If another owner has taken
+    /// it over, this one ends. Any other error stops the partition.
     async fn recover(&mut self) -> Result<(), SubmitError> {
+        let log = self.shared.log.clone();
         let owner = loop {
-            match self.shared.log.take(self.shared.partition).await {
+            match self.sequencer.take_over(&log).await {
                 Ok(owner) => break owner,
+                Err(TakeOverError::Deposed { held, .. }) => return Err(self.deposed_by(held)),
                 Err(error) if error.kind() == ErrorKind::Unavailable => {
                     tracing::warn!(partition = %self.shared.partition, %error, "the log is not available: the recovery retries");
                     self.shared.env.sleep(self.shared.env.jitter(self.shared.options.retry)).await;
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(self.defect(&error.to_string())),
             }
         };
         // The commands remain. The recovery makes their pins stale, so they are loaded again.

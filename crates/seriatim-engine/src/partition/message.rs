@@ -17,6 +17,8 @@ pub(crate) enum Message {
     Hold(HoldRequest),
     /// Execute what was queued before this message, then end.
     Stop,
+    /// The same, and leave the flusher running: the partition becomes a standby.
+    Release,
 }
 
 /// A command and where its answer goes.

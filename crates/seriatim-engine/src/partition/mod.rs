@@ -1,4 +1,14 @@
-//! A partition: one task owns its log, its sequencer and its overlay.
+//! A partition, as an engine has it: owned, standby or elsewhere.
+//!
+//! ```text
+//!                 own: take over, apply the rest
+//!   elsewhere ──► standby ◄─────────────────────► owned
+//!        standby      release: execute what is queued
+//!
+//! owned       one task owns the log, the sequencer and the overlay: it numbers commands
+//! standby     follows the log of another owner: it derives the same, and answers reads
+//! elsewhere   neither
+//! ```
 
 mod append;
 pub(crate) mod async_projector;
@@ -9,71 +19,87 @@ mod group;
 mod hold;
 mod load;
 mod message;
+mod moves;
 mod new_keys;
+mod owned;
+mod projector_offset;
 mod queue_budget;
 mod reading;
 mod running;
+mod standby;
 mod sweep;
+mod tails;
 mod task;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use seriatim_env::{Env, Task};
-use seriatim_sequencer::{Sequencer, Status, StatusHandle};
-use seriatim_storage::{Log, Owner, Store};
+use seriatim_env::Env;
+use seriatim_storage::{Holder, Log, Owner, Store};
 use seriatim_types::Partition;
 use seriatim_types::sync::Mutex;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{oneshot, watch};
 
 use self::async_projector::AsyncProjector;
+use self::owned::Owned;
+use self::standby::Standby;
 use crate::command::apply::Derivation;
 use crate::command::event_clock::EventClock;
 use crate::command::prepared::Prepared;
 use crate::command::request::Answer;
-use crate::derive::{self, Budget, DerivedPartition, Limits, Stretch, flusher, lock};
+use crate::derive::{self, Budget, DerivedPartition, Limits, Observer, Stretch, lock};
 use crate::engine::options::Options;
-use crate::error::SubmitError;
-use crate::metrics::{DerivedMetrics, PartitionMetrics};
+use crate::error::{SubmitError, not_here};
+use crate::metrics::DerivedMetrics;
 use crate::operate::fence::Fence;
-use crate::read::follow::Watchers;
 
-use message::{HoldRequest, Message, Submission};
 pub(crate) use queue_budget::QueueBudget;
-use queue_budget::QueueShare;
+pub(crate) use reading::Currency;
 pub(crate) use running::RunningPartition;
 pub(crate) use sweep::Position;
-use sweep::Sweeper;
-use task::PartitionTask;
 
-/// A handle on a partition. The partition's task ends when the partition is closed, or when the last handle is dropped.
-#[derive(Debug)]
-pub(crate) struct PartitionHandle {
-    pub(crate) shared: Arc<RunningPartition>,
-    queue: mpsc::Sender<Message>,
-    queue_bytes: Arc<QueueShare>,
-    status: StatusHandle,
-    task: Mutex<Option<Task<()>>>,
-    /// Asynchronous projectors. They end when the partition is closed.
-    followers: Mutex<Vec<Task<()>>>,
-}
-
-/// What a partition is made of.
-#[derive(Debug)]
+/// What a partition is made of, whatever it is to the engine.
+#[derive(Debug, Clone)]
 pub(crate) struct Parts {
     pub(crate) env: Env,
     pub(crate) log: Log,
     pub(crate) store: Store,
-    pub(crate) owner: Owner,
     pub(crate) derivation: Arc<Derivation>,
     pub(crate) options: Options,
     pub(crate) budget: Arc<Budget>,
     pub(crate) queue: Arc<QueueBudget>,
-    /// The number of partitions that share the limits of the process.
-    pub(crate) sharing: usize,
     pub(crate) fence: Arc<Fence>,
     pub(crate) clock: Arc<EventClock>,
+    /// The name under which this engine takes partitions.
+    pub(crate) holder: Holder,
+    /// Projectors that run while the partition is owned.
+    pub(crate) projectors: Vec<Arc<dyn AsyncProjector>>,
+    /// Memory that follows the partition's log.
+    pub(crate) observer: Option<Arc<dyn Observer>>,
+    /// Sends a change when a partition of the application becomes owned, or is no longer owned.
+    pub(crate) places: watch::Sender<()>,
+}
+
+/// A partition of an engine, whatever it is to the engine at the moment.
+#[derive(Debug)]
+pub(crate) struct PartitionHandle {
+    pub(crate) partition: Partition,
+    parts: Parts,
+    place: Mutex<Place>,
+    /// Held while the partition moves, so that one move follows the other.
+    moving: tokio::sync::Mutex<()>,
+}
+
+/// What a partition is to this engine.
+#[derive(Debug, Clone)]
+enum Place {
+    /// This engine does nothing with it. Its holder, if it is known.
+    Elsewhere(Option<Holder>),
+    /// This engine follows its log.
+    Standby(Arc<Standby>),
+    /// This engine numbers its commands.
+    Owned(Arc<Owned>),
 }
 
 /// What a partition is doing.
@@ -90,6 +116,13 @@ pub enum PartitionStatus {
     },
     /// The partition accepts commands.
     Ready,
+    /// Another engine owns the partition, and this one follows its log.
+    Standby,
+    /// Another engine owns the partition, or none does. This one does nothing with it.
+    Elsewhere {
+        /// The name of its holder, if it is known.
+        holder: Option<Holder>,
+    },
     /// The partition accepts no commands, for this reason.
     Stopped(String),
 }
@@ -119,116 +152,118 @@ pub struct PartitionState {
 }
 
 impl PartitionHandle {
-    /// Starts the task, the flusher and recovery, and returns at once.
-    pub(crate) fn start(parts: Parts) -> Self {
-        let Parts { env, log, store, owner, derivation, options, budget, queue, sharing, fence, clock } =
-            parts;
-        let partition = owner.partition();
-        let sharing = sharing.max(1);
+    /// A partition that is elsewhere.
+    pub(crate) fn new(partition: Partition, parts: Parts) -> Self {
+        let place = Mutex::new(Place::Elsewhere(None));
+        Self { partition, parts, place, moving: tokio::sync::Mutex::default() }
+    }
+
+    /// Owns a partition that was just taken, and returns at once: it recovers by itself. For an engine that opens.
+    pub(crate) fn start(&self, owner: Owner) {
+        let owned = self.start_owned(self.run(), owner);
+        self.set_place(Place::Owned(owned));
+    }
+
+    fn place(&self) -> Place {
+        self.place.lock().clone()
+    }
+
+    fn set_place(&self, place: Place) {
+        *self.place.lock() = place;
+        self.parts.places.send_replace(());
+    }
+
+    fn start_owned(&self, shared: Arc<RunningPartition>, owner: Owner) -> Arc<Owned> {
+        Owned::start(shared, owner, &self.parts.queue, &self.parts.projectors)
+    }
+
+    /// What is shared by the tasks of the partition, from scratch: nothing is derived yet.
+    fn run(&self) -> Arc<RunningPartition> {
+        let Parts { env, log, store, derivation, options, budget, fence, clock, observer, .. } = &self.parts;
+        // One half is divided among the partitions. The other half is available to any partition that needs it.
         let limits = Limits {
-            flush_at: options.flush_at.min((options.unflushed_max / sharing).max(1)),
-            // One half is divided among the partitions. The other half is available to any partition that needs it.
-            own_keys: options.unflushed_max / 2 / sharing,
-            own_bytes: options.unflushed_bytes_max / 2 / sharing,
-            own_ahead: Stretch {
-                events: options.uncheckpointed_events_max / 2 / sharing as u64,
-                bytes: options.uncheckpointed_bytes_max / 2 / sharing as u64,
+            flush_at: options.flush_at,
+            divided_keys: options.unflushed_max / 2,
+            divided_bytes: options.unflushed_bytes_max / 2,
+            divided_ahead: Stretch {
+                events: options.uncheckpointed_events_max / 2,
+                bytes: options.uncheckpointed_bytes_max / 2,
             },
         };
-        let queue_bytes = queue.share(sharing);
         let derived = Arc::new(DerivedPartition::new(derive::Parts {
             env: env.clone(),
             log: log.clone(),
-            store,
-            partition,
+            store: store.clone(),
+            partition: self.partition,
             derivation: derivation.clone(),
             limits,
-            budget,
+            budget: budget.clone(),
             flush_interval: options.flush_interval,
             retry: options.retry,
-            metrics: DerivedMetrics::new("seriatim_engine", partition),
+            metrics: DerivedMetrics::new("seriatim_engine", self.partition),
+            observer: observer.clone(),
         }));
-        let shared = Arc::new(RunningPartition {
+        RunningPartition::start(running::Parts {
             env: env.clone(),
-            log,
-            partition,
-            derivation,
-            options,
+            log: log.clone(),
+            partition: self.partition,
+            options: *options,
             derived,
-            watchers: Watchers::default(),
-            metrics: PartitionMetrics::new(partition),
-            fence,
-            clock,
-            sweeper: Sweeper::default(),
-        });
-        let definition = shared.derivation.schema.sequences().clone();
-        let cache = options.cache_numbers / sharing;
-        let sequencer = Sequencer::new(env.clone(), owner, definition, cache, shared.clone());
-        let status = sequencer.status_handle();
-        let (queue, commands) = mpsc::channel(options.queue_max);
-        let flusher = env.spawn({
-            let shared = shared.clone();
-            async move { flusher::run(&shared.derived, || sweep::run(&shared)).await }
-        });
-        let task = PartitionTask::new(shared.clone(), sequencer, commands, flusher);
-        let task = env.spawn(task.run());
-        let task = Mutex::new(Some(task));
-        Self { shared, queue, queue_bytes, status, task, followers: Mutex::default() }
+            fence: fence.clone(),
+            clock: clock.clone(),
+        })
     }
 
-    /// Has an asynchronous projector follow the partition until it is closed.
-    pub(crate) fn follow(&self, projector: Arc<dyn AsyncProjector>) {
-        let following = async_projector::run(self.shared.clone(), self.status.clone(), projector);
-        let follower = self.shared.env.spawn(following);
-        self.followers.lock().push(follower);
-    }
-
-    /// Waits until the asynchronous projectors have stored their offsets.
-    async fn end_followers(&self) {
-        let followers = self.followers.lock().split_off(0);
-        for follower in followers {
-            // If an offset was not stored, the projector receives those events again at the next start.
-            let _ = self.shared.env.timeout(self.shared.options.close_timeout, follower).await;
+    /// The partition's tasks, if it is owned or a standby.
+    pub(crate) fn running(&self) -> Option<Arc<RunningPartition>> {
+        match self.place() {
+            Place::Elsewhere(_) => None,
+            Place::Standby(standby) => Some(standby.shared.clone()),
+            Place::Owned(owned) => Some(owned.shared.clone()),
         }
+    }
+
+    /// Whether this engine numbers the partition's commands.
+    pub(crate) fn is_owned(&self) -> bool {
+        matches!(self.place(), Place::Owned(owned) if !owned.has_ended())
+    }
+
+    /// Whether this engine is to number the partition's commands. It may have stopped, or be closed.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self.place(), Place::Owned(owned) if owned.shared.deposed().is_none())
+    }
+
+    /// The error of a call that only the owner can answer.
+    pub(crate) fn not_here(&self) -> SubmitError {
+        let holder = match self.place() {
+            Place::Elsewhere(holder) => holder,
+            Place::Standby(_) => None,
+            Place::Owned(owned) => owned.shared.deposed().map(|held| held.take.holder),
+        };
+        not_here(self.partition, holder)
     }
 
     /// Queues a command and waits for its answer. Dropping the future does not cancel the command.
     pub(crate) async fn submit(&self, prepared: Prepared) -> Result<Answer, SubmitError> {
-        let queued = self.shared.env.instant();
-        let Some(permit) = self.queue_bytes.take(prepared.size()) else {
-            self.shared.metrics.refused.increment(1);
-            return Err(SubmitError::QueueBytesFull(self.queue_bytes.bytes()));
-        };
-        let (sender, answer) = oneshot::channel();
-        let message = Message::Command(Submission::new(prepared, sender, permit));
-        match self.queue.try_send(message) {
-            Ok(()) => {}
-            Err(mpsc::error::TrySendError::Full(_)) => {
-                self.shared.metrics.refused.increment(1);
-                return Err(SubmitError::QueueFull(self.shared.options.queue_max));
-            }
-            Err(mpsc::error::TrySendError::Closed(_)) => return Err(self.closed()),
+        match self.place() {
+            Place::Owned(owned) => owned.submit(prepared).await,
+            Place::Standby(_) | Place::Elsewhere(_) => Err(self.not_here()),
         }
-        let answer = answer.await;
-        self.shared.metrics.command_seconds.record((self.shared.env.instant() - queued).as_secs_f64());
-        answer.unwrap_or_else(|_| Err(SubmitError::InDoubt("the partition has ended".to_owned())))
     }
 
-    fn closed(&self) -> SubmitError {
-        let partition = self.shared.partition.to_string();
-        let stopped = self.shared.derived.halted();
-        stopped.map_or(SubmitError::Closed, |reason| SubmitError::Stopped { partition, reason })
-    }
-
-    /// Waits until a recovery has ended.
+    /// Waits until a recovery has ended. A standby is ready when it has applied what was in the log when it began. A partition
+    /// that is elsewhere has nothing to wait for.
     pub(crate) async fn wait_ready(&self) -> Result<(), SubmitError> {
-        let mut changes = self.shared.derived.changes.subscribe();
+        let Some(shared) = self.running() else { return Ok(()) };
+        let mut changes = shared.derived.changes.subscribe();
         loop {
             changes.mark_unchanged();
             match self.state().status {
-                PartitionStatus::Ready => return Ok(()),
+                PartitionStatus::Standby if lock(&shared.derived.overlay).caught_up().is_none() => {}
+                PartitionStatus::Ready | PartitionStatus::Standby => return Ok(()),
+                PartitionStatus::Elsewhere { holder } => return Err(not_here(self.partition, holder)),
                 PartitionStatus::Stopped(reason) => {
-                    let partition = self.shared.partition.to_string();
+                    let partition = self.partition.to_string();
                     return Err(SubmitError::Stopped { partition, reason });
                 }
                 PartitionStatus::Recovering { .. } => {}
@@ -238,85 +273,107 @@ impl PartitionHandle {
         }
     }
 
-    /// Holds the partition between two groups, with everything flushed, until the guard is dropped. Waits for at most
-    /// [`Options::close_timeout`].
+    /// Holds the partition between two groups, with everything flushed, until the guard is dropped. A standby does not follow
+    /// meanwhile.
     pub(crate) async fn hold(&self) -> Result<PartitionHold, SubmitError> {
-        let (ready_sender, ready) = oneshot::channel();
-        let (guard, release) = oneshot::channel();
-        let message = Message::Hold(HoldRequest { ready: ready_sender, release });
-        let holding = async {
-            self.queue.send(message).await.map_err(|_| self.closed())?;
-            ready.await.map_err(|_| self.closed())?
-        };
-        let within = self.shared.options.close_timeout;
-        match self.shared.env.timeout(within, holding).await {
-            Ok(held) => held.map(|()| PartitionHold { guard }),
-            Err(_) => Err(SubmitError::NotIdle { partition: self.shared.partition.to_string(), within }),
+        match self.place() {
+            Place::Owned(owned) => owned.hold().await,
+            Place::Standby(standby) => {
+                let paused = PausedStandby(standby);
+                paused.0.pause().await?;
+                Ok(PartitionHold(HeldPartition::Standby(paused)))
+            }
+            Place::Elsewhere(_) => Err(self.not_here()),
         }
     }
 
-    /// Ends the task. Queued commands are executed first, and everything unflushed is flushed. If storage does not answer
-    /// within [`Options::close_timeout`], the task ends without that. The log then still has everything that was committed.
+    /// Ends everything of the partition. Queued commands are executed first, and everything unflushed is flushed.
     pub(crate) async fn close(&self) {
-        let task = self.task.lock().take();
-        let ending = async {
-            // An error means that the task has already ended.
-            let _ = self.queue.send(Message::Stop).await;
-            if let Some(task) = task {
-                let _ = task.await;
-            }
-        };
-        if self.shared.env.timeout(self.shared.options.close_timeout, ending).await.is_err() {
-            tracing::warn!(partition = %self.shared.partition, "storage does not answer: the partition is closed without a flush, and the next start recovers from the log");
+        let _moving = self.moving.lock().await;
+        match self.place() {
+            Place::Elsewhere(_) => {}
+            Place::Standby(standby) => standby.close(true).await,
+            Place::Owned(owned) => owned.close().await,
         }
-        self.shared.watchers.close();
-        self.shared.derived.stop.cancel();
-        self.end_followers().await;
     }
 
     pub(crate) fn state(&self) -> PartitionState {
-        let status = match (self.shared.derived.halted(), self.status.status()) {
-            (Some(reason), _) => PartitionStatus::Stopped(reason),
-            (None, Status::None) => PartitionStatus::Recovering { from: 1, at: 1, tail: 1 },
-            (None, Status::Recovering { from, at, tail }) => {
-                PartitionStatus::Recovering { from: from.get(), at: at.get(), tail: tail.get() }
-            }
-            (None, Status::Ready | Status::InTransaction) => PartitionStatus::Ready,
-            (None, Status::Stopped(reason)) => PartitionStatus::Stopped(reason.to_string()),
-            (None, Status::Finished) => PartitionStatus::Stopped("it is closed".to_owned()),
+        let (status, shared, waiting) = match self.place() {
+            Place::Elsewhere(holder) => (PartitionStatus::Elsewhere { holder }, None, 0),
+            Place::Standby(standby) => (standby.status(), Some(standby.shared.clone()), 0),
+            Place::Owned(owned) => (owned.state(), Some(owned.shared.clone()), owned.waiting()),
         };
-        let in_group = usize::from(matches!(self.status.status(), Status::InTransaction));
-        let store_failure = self.shared.derived.store_failure();
-        self.shared.derived.settle();
-        let overlay = lock(&self.shared.derived.overlay);
+        let Some(shared) = shared else { return PartitionState::elsewhere(self.partition, status) };
+        let store_failure = shared.derived.store_failure();
+        shared.derived.settle();
+        let overlay = lock(&shared.derived.overlay);
         PartitionState {
-            partition: self.shared.partition,
+            partition: self.partition,
             status,
             next_offset: overlay.next().get(),
             checkpoint: overlay.checkpoint().get(),
             unflushed: overlay.keys(),
             uncheckpointed_events: overlay.ahead().events,
             uncheckpointed_bytes: overlay.ahead().bytes,
-            waiting: self.queue.max_capacity() - self.queue.capacity() + in_group,
+            waiting,
             store_failure,
+        }
+    }
+}
+
+impl PartitionState {
+    fn elsewhere(partition: Partition, status: PartitionStatus) -> Self {
+        Self {
+            partition,
+            status,
+            next_offset: 1,
+            checkpoint: 1,
+            unflushed: 0,
+            uncheckpointed_events: 0,
+            uncheckpointed_bytes: 0,
+            waiting: 0,
+            store_failure: None,
         }
     }
 }
 
 /// Holds a partition between two groups until this guard is dropped.
 #[derive(Debug)]
-pub(crate) struct PartitionHold {
-    guard: oneshot::Sender<oneshot::Sender<()>>,
+pub(crate) struct PartitionHold(HeldPartition);
+
+#[derive(Debug)]
+enum HeldPartition {
+    Owned(oneshot::Sender<oneshot::Sender<()>>),
+    Standby(PausedStandby),
 }
 
 impl PartitionHold {
     /// Releases the partition and starts a recovery, because the stored values were changed during the hold. Returns when the
     /// recovery has begun, or when the partition has ended.
     pub(crate) async fn recover(self) {
-        let (sender, begun) = oneshot::channel();
-        if self.guard.send(sender).is_ok() {
-            // An error means that the partition has ended.
-            let _ = begun.await;
+        match self.0 {
+            HeldPartition::Owned(guard) => {
+                let (sender, begun) = oneshot::channel();
+                if guard.send(sender).is_ok() {
+                    // An error means that the partition has ended.
+                    let _ = begun.await;
+                }
+            }
+            HeldPartition::Standby(paused) => {
+                // The overlay is empty, because everything is flushed. The standby begins at the checkpoint again.
+                lock(&paused.0.shared.derived.overlay).suspend();
+            }
         }
+    }
+}
+
+/// A standby that follows again when this is dropped.
+#[derive(Debug)]
+struct PausedStandby(Arc<Standby>);
+
+impl Drop for PausedStandby {
+    fn drop(&mut self) {
+        lock(&self.0.shared.derived.overlay).hold(false);
+        self.0.follow();
     }
 }

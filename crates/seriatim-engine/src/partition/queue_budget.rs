@@ -8,18 +8,25 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct QueueBudget {
     bytes: AtomicUsize,
     max: usize,
+    /// The number of partitions that have a queue.
+    shares: AtomicUsize,
 }
 
 impl QueueBudget {
     pub(crate) fn new(max: usize) -> Self {
-        Self { bytes: AtomicUsize::new(0), max }
+        Self { bytes: AtomicUsize::new(0), max, shares: AtomicUsize::new(0) }
     }
 
-    /// The share of one of `partitions` partitions. One half of the limit is divided among the partitions, and the other half is
-    /// available to any of them. So no partition can use the whole limit.
-    pub(crate) fn share(self: &Arc<Self>, partitions: usize) -> Arc<QueueShare> {
-        let own = self.max / 2 / partitions.max(1);
-        Arc::new(QueueShare { all: self.clone(), bytes: AtomicUsize::new(0), own })
+    /// The share of one partition. One half of the limit is divided among the partitions that have a queue, and the other half
+    /// is available to any of them. So no partition can use the whole limit.
+    pub(crate) fn share(self: &Arc<Self>) -> Arc<QueueShare> {
+        self.shares.fetch_add(1, Ordering::Relaxed);
+        Arc::new(QueueShare { all: self.clone(), bytes: AtomicUsize::new(0) })
+    }
+
+    /// The number of partitions that have a queue, at least 1.
+    pub(crate) fn shares(&self) -> usize {
+        self.shares.load(Ordering::Relaxed).max(1)
     }
 }
 
@@ -28,8 +35,12 @@ impl QueueBudget {
 pub(crate) struct QueueShare {
     all: Arc<QueueBudget>,
     bytes: AtomicUsize,
-    /// What this partition may always have, independent of the others.
-    own: usize,
+}
+
+impl Drop for QueueShare {
+    fn drop(&mut self) {
+        self.all.shares.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl QueueShare {
@@ -40,7 +51,9 @@ impl QueueShare {
         let all_before = self.all.bytes.fetch_add(bytes, Ordering::Relaxed);
         // If there is no room, the permit is dropped here and subtracts what was just added.
         let permit = Permit { share: self.clone(), bytes };
-        let fits = before == 0 || before + bytes <= self.own || all_before + bytes <= self.all.max;
+        // What this partition may always have, independent of the others.
+        let own = self.all.max / 2 / self.all.shares();
+        let fits = before == 0 || before + bytes <= own || all_before + bytes <= self.all.max;
         fits.then_some(permit)
     }
 
@@ -71,7 +84,8 @@ mod tests {
     #[test]
     fn reserved_bytes_are_bounded_and_freed_with_the_permit() {
         let all = Arc::new(QueueBudget::new(100));
-        let (a, b) = (all.share(5), all.share(5));
+        let (a, b) = (all.share(), all.share());
+        let _others = [all.share(), all.share(), all.share()];
         let large = a.take(90).expect("it fits");
         assert!(a.take(11).is_none());
         let small = a.take(10).expect("it fits");
@@ -88,7 +102,7 @@ mod tests {
     #[test]
     fn a_command_that_is_alone_is_accepted_at_any_size() {
         let all = Arc::new(QueueBudget::new(100));
-        let (a, b) = (all.share(2), all.share(2));
+        let (a, b) = (all.share(), all.share());
         let huge = a.take(1_000).expect("it is alone");
         assert!(a.take(1).is_none());
         // Other partitions still have their own share.

@@ -12,22 +12,24 @@
 
 use std::sync::Arc;
 
-use seriatim_env::Task;
 use seriatim_sequencer::Sequencer;
 use seriatim_types::Timestamp;
 use tokio::sync::mpsc;
 
+use super::QueueBudget;
 use super::RunningPartition;
 use super::load::{Batch, Loading};
 use super::message::{HoldRequest, Message, Submission};
-use crate::derive::{Draft, Round, flusher};
-use crate::error::SubmitError;
+use crate::derive::{Draft, Round};
+use crate::error::{SubmitError, not_here};
 
 pub(crate) struct PartitionTask {
     pub(super) shared: Arc<RunningPartition>,
     pub(super) sequencer: Sequencer<RunningPartition>,
     pub(super) queue: mpsc::Receiver<Message>,
-    flusher: Task<()>,
+    queues: Arc<QueueBudget>,
+    /// The number of owned partitions for which the cache was bounded.
+    sharing: usize,
     /// Commands that are not loaded yet.
     pub(super) waiting: Vec<Submission>,
     /// Commands whose workspaces are being read.
@@ -37,6 +39,8 @@ pub(crate) struct PartitionTask {
     /// A hold that was requested and has not begun.
     pub(super) hold: Option<HoldRequest>,
     pub(super) ending: bool,
+    /// Whether the partition becomes a standby when the task ends.
+    pub(super) releasing: bool,
     /// The time of the last event. The times of a partition's events never decrease.
     pub(super) last_time: Timestamp,
     /// The recovery after which `last_time` was read from the log.
@@ -52,18 +56,20 @@ impl PartitionTask {
         shared: Arc<RunningPartition>,
         sequencer: Sequencer<RunningPartition>,
         queue: mpsc::Receiver<Message>,
-        flusher: Task<()>,
+        queues: Arc<QueueBudget>,
     ) -> Self {
         Self {
             shared,
             sequencer,
             queue,
-            flusher,
+            sharing: queues.shares(),
+            queues,
             waiting: Vec::new(),
             loading: None,
             batch: Batch::default(),
             hold: None,
             ending: false,
+            releasing: false,
             last_time: Timestamp::from_millis(0),
             timed: None,
             draft: Draft::default(),
@@ -78,12 +84,22 @@ impl PartitionTask {
         let worked =
             shared.derived.guard("the partition's task", stop.run_until_cancelled(self.work())).await;
         let end = match worked {
+            Ok(Some(Ok(()))) if self.releasing => not_here(shared.partition, None),
             Ok(Some(Ok(())) | None) => SubmitError::Closed,
             Ok(Some(Err(reason))) => {
-                tracing::error!(partition = %shared.partition, %reason, "the partition has stopped");
                 match &reason {
-                    SubmitError::Stopped { reason, .. } => shared.derived.halt(reason),
-                    other => shared.derived.halt(&other.to_string()),
+                    // The overlay has everything that is committed, and nothing else: it can become a standby.
+                    SubmitError::NotHere { .. } => {
+                        tracing::info!(partition = %shared.partition, %reason, "the partition is no longer owned");
+                    }
+                    SubmitError::Stopped { reason, .. } => {
+                        tracing::error!(partition = %shared.partition, %reason, "the partition has stopped");
+                        shared.derived.halt(reason);
+                    }
+                    other => {
+                        tracing::error!(partition = %shared.partition, reason = %other, "the partition has stopped");
+                        shared.derived.halt(&other.to_string());
+                    }
                 }
                 reason
             }
@@ -99,13 +115,19 @@ impl PartitionTask {
             // An error means that the caller no longer waits.
             let _ = hold.ready.send(Err(end));
         }
-        self.flusher.cancel();
-        // Everything unflushed is in the log. Flushing it here only makes the next start faster. The engine syncs the store
-        // once, after all partitions have ended. A stopped partition does not flush: another owner may have written to the
-        // store in the meantime.
-        if shared.derived.halted().is_none() {
-            // The flusher has logged an error. The next recovery reads everything from the log.
-            let _ = flusher::flush_all(&shared.derived).await;
+        // The engine syncs the store once, after all partitions have ended. A partition that is released or deposed continues to
+        // flush: its overlay has committed events only.
+        if !self.releasing && shared.deposed().is_none() {
+            shared.end_flushing().await;
+        }
+    }
+
+    /// Divides the bound of all caches among the partitions that are owned at the moment.
+    pub(super) fn bound_cache(&mut self) {
+        let sharing = self.queues.shares();
+        if sharing != self.sharing {
+            self.sharing = sharing;
+            self.sequencer.set_cache_bound(self.shared.options.cache_numbers / sharing);
         }
     }
 

@@ -165,7 +165,7 @@ impl Engine {
         let handle = running.partition(partition);
         let missing =
             || SubmitError::NotFound(format!("application {application} has no partition {partition}"));
-        let partition = handle.ok_or_else(missing)?.shared.partition;
+        let partition = handle.ok_or_else(missing)?.partition;
         Ok(PartitionFollower { follower: self.log().follow(partition, from), partition })
     }
 
@@ -183,7 +183,8 @@ impl Engine {
     ) -> Result<WorkspaceFollower, SubmitError> {
         let running = self.running(application)?;
         self.kind_of(running, workspace).await?;
-        let shared = running.partition_of(workspace).shared.clone();
+        let handle = running.partition_of(workspace);
+        let shared = handle.running().ok_or_else(|| handle.not_here())?;
         let changes = shared.watchers.watch(workspace);
         let (engine, application) = (self.clone(), application.to_owned());
         Ok(WorkspaceFollower { engine, shared, application, workspace, offset: from, changes })

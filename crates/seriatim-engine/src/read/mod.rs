@@ -126,7 +126,7 @@ impl Engine {
         let running = self.running(application)?;
         self.kind_of(running, workspace).await?;
         let offsets = self.event_offsets(running, workspace, from, limit).await?;
-        let partition = running.partition_of(workspace).shared.partition;
+        let partition = running.partition_of(workspace).partition;
         let mut events = Vec::with_capacity(offsets.len());
         let mut place = 0;
         while let Some(&first) = offsets.get(place) {

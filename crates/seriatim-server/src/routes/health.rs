@@ -85,7 +85,10 @@ fn trouble(api: &Api, state: &PartitionState, fenced: bool) -> Option<(Trouble, 
         PartitionStatus::Ready if fenced && !is_registry(partition) => {
             Some((Trouble::Fenced, "fenced: a restored copy that is not unfenced".to_owned()))
         }
-        PartitionStatus::Ready | PartitionStatus::Stopped(_) => None,
+        PartitionStatus::Ready
+        | PartitionStatus::Stopped(_)
+        | PartitionStatus::Standby
+        | PartitionStatus::Elsewhere { .. } => None,
     }
 }
 

@@ -366,6 +366,16 @@ impl Log {
         self.backend.tail(partition).await
     }
 
+    /// Returns when the entry at `offset` can be read. It may return late for entries that another process has appended.
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError`].
+    pub async fn committed(&self, partition: Partition, offset: PartitionOffset) -> Result<(), LogError> {
+        self.backend.committed(partition, offset).await
+    }
+
     /// The partitions that have been taken at least once, ascending.
     ///
     /// # Errors

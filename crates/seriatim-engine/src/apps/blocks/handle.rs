@@ -7,10 +7,11 @@ use seriatim_types::{ErrorKind, Number};
 
 use super::open_allocators::close;
 use super::store::RegistryBlocks;
-use crate::apps::registry::{BLOCKS_VIEW, BlocksRow, OWN_NAMES};
+use crate::apps::registry::{self, BLOCKS_VIEW, BlocksRow, OWN_NAMES};
 use crate::apps::series::check_name;
 use crate::command::view::KeyPart;
 use crate::engine::Engine;
+use crate::engine::others::{Call, Reply};
 use crate::error::{RequestError, SubmitError};
 use crate::limits::{ALLOCATE_MAX, BLOCK_SIZE_MAX};
 
@@ -106,6 +107,22 @@ impl Blocks<'_> {
     pub async fn allocate(&self, name: &str, count: u64) -> Result<Allocated, SubmitError> {
         self.check_open(name)?;
         check_count(count)?;
+        self.allocate_at_owner(name, count).await
+    }
+
+    /// Allocates: here if this engine owns the registry, else at its owner.
+    pub(crate) async fn allocate_at_owner(&self, name: &str, count: u64) -> Result<Allocated, SubmitError> {
+        if self.engine.owns_registry() {
+            return self.allocate_here(name, count).await;
+        }
+        let call = Call::Allocate { name: name.to_owned(), count };
+        match self.engine.others().call(registry::PARTITION, call).await? {
+            Reply::Allocated(allocated) => Ok(allocated),
+            _ => Err(Reply::unexpected(registry::PARTITION)),
+        }
+    }
+
+    pub(crate) async fn allocate_here(&self, name: &str, count: u64) -> Result<Allocated, SubmitError> {
         let allocator = self.allocator(name).await?;
         match allocator.allocate(count).await {
             Ok(block) => Ok(Allocated { first: block.base().get(), count: block.size() }),

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 use seriatim_blocks::Demand;
 use seriatim_storage::Digest;
-use seriatim_types::{ApplicationId, WorkspaceId, WorkspaceKind};
+use seriatim_types::{ApplicationId, PartitionOffset, WorkspaceId, WorkspaceKind};
 
 use super::{
     ACCEPT, AcceptArgs, ApplicationRow, BLOCKS_VIEW, BlocksRow, DEFINE_BLOCKS, DefineArgs, Defined, FENCE,
@@ -21,10 +21,12 @@ use crate::command::request::{Answer, Request};
 use crate::command::view::{self, BadRow, KeyPart, ViewKeys};
 use crate::definition::{Accepted, Application};
 use crate::derive::keys::{StoreKey, WorkspaceKeys};
+use crate::engine::others::{Call, Reply};
 use crate::engine::running::Running;
 use crate::error::SubmitError;
 use crate::limits::APPLICATIONS_MAX;
 use crate::operate::fence::{FenceState, Opened};
+use crate::partition::Currency;
 
 /// A workspace, as the registry describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,8 +62,49 @@ pub(crate) struct Registry<'a> {
 }
 
 impl Registry<'_> {
+    /// Runs a command: here if this engine owns the registry, else at its owner. When it returns, this engine has applied the
+    /// event.
     pub(crate) async fn submit(&self, request: &Request) -> Result<Answer, SubmitError> {
-        self.sys.submit(WORKSPACE, self.kind()?, Cow::Borrowed(request)).await
+        match self.sys.submit(WORKSPACE, self.kind()?, Cow::Borrowed(request)).await {
+            Err(SubmitError::NotHere { .. }) => self.forward(request.clone(), None).await,
+            answer => answer,
+        }
+    }
+
+    /// As [`Self::submit`], with what identifies the request if it has an idempotency key.
+    async fn submit_as(&self, request: Request, identity: String) -> Result<Answer, SubmitError> {
+        match self.sys.submit_as(WORKSPACE, self.kind()?, request.clone(), &identity).await {
+            Err(SubmitError::NotHere { .. }) => self.forward(request, Some(identity)).await,
+            answer => answer,
+        }
+    }
+
+    async fn forward(&self, request: Request, identity: Option<String>) -> Result<Answer, SubmitError> {
+        match self.sys.others.call(PARTITION, Call::Registry { request, identity }).await? {
+            Reply::Answer(answer) => {
+                self.wait_applied(answer.partition_offset).await?;
+                Ok(*answer)
+            }
+            _ => Err(Reply::unexpected(PARTITION)),
+        }
+    }
+
+    /// Waits until this engine has applied an event that another engine has written.
+    pub(crate) async fn wait_applied(&self, event: PartitionOffset) -> Result<(), SubmitError> {
+        let handle = self.sys.partition_of(WORKSPACE);
+        handle.applied_within(event.next().unwrap_or(event)).await
+    }
+
+    /// Runs a command that another engine has sent. Only the owner does.
+    pub(crate) async fn serve(
+        &self,
+        request: Request,
+        identity: Option<String>,
+    ) -> Result<Answer, SubmitError> {
+        match identity {
+            None => self.sys.submit(WORKSPACE, self.kind()?, Cow::Owned(request)).await,
+            Some(identity) => self.sys.submit_as(WORKSPACE, self.kind()?, request, &identity).await,
+        }
     }
 
     /// Submits with a user's idempotency key. All these keys are used in the one workspace of the registry, so `what` separates
@@ -76,7 +119,7 @@ impl Registry<'_> {
         check_key(key)?;
         let own = Digest::of(json!([what, key]).to_string().as_bytes()).to_string();
         let request = request.idempotency_key(own);
-        let answer = self.sys.submit_as(WORKSPACE, self.kind()?, request, &identity.to_string()).await;
+        let answer = self.submit_as(request, identity.to_string()).await;
         answer.map_err(|error| match error {
             SubmitError::KeyReused(_) => SubmitError::KeyReused(key.to_owned()),
             other => other,
@@ -99,6 +142,19 @@ impl Registry<'_> {
         key: &[KeyPart],
     ) -> Result<Option<T>, SubmitError> {
         self.sys.read_row(WORKSPACE, view, key).await
+    }
+
+    /// A row that never changes once it is there. So what a standby has applied is enough; only that there is none has to be read
+    /// from the end of the log.
+    async fn fixed_row<T: DeserializeOwned>(
+        &self,
+        view: &str,
+        key: &[KeyPart],
+    ) -> Result<Option<T>, SubmitError> {
+        match self.sys.read_row_as(WORKSPACE, view, key, Currency::Applied).await? {
+            Some(row) => Ok(Some(row)),
+            None => self.row(view, key).await,
+        }
     }
 
     /// The row of a block sequence.
@@ -181,7 +237,7 @@ impl Registry<'_> {
 
     /// The workspace with a name.
     pub(crate) async fn named(&self, scope: &str, name: &str) -> Result<Option<WorkspaceId>, SubmitError> {
-        let row: Option<NameRow> = self.row("names", &[scope.into(), name.into()]).await?;
+        let row: Option<NameRow> = self.fixed_row("names", &[scope.into(), name.into()]).await?;
         Ok(row.map(|row| WorkspaceId::new(row.id)))
     }
 
@@ -220,7 +276,7 @@ impl Registry<'_> {
         id: WorkspaceId,
     ) -> Result<Option<Workspace>, SubmitError> {
         let Some(key) = workspace_key(u64::from(application.get()), id.get()) else { return Ok(None) };
-        let row = self.row("workspaces", &key).await?;
+        let row = self.fixed_row("workspaces", &key).await?;
         Ok(row.map(|row| describe(id, row)))
     }
 

@@ -12,6 +12,7 @@
 //! ```
 
 mod handle;
+mod memory;
 #[cfg(test)]
 mod row_tests;
 mod rows;
@@ -32,6 +33,7 @@ use crate::operate::fence::{FenceState, Opened};
 
 pub use handle::Workspace;
 pub(crate) use handle::{Registration, Registry, read_workspace};
+pub(crate) use memory::RegistryMemory;
 use rows::{
     AcceptArgs, AcceptedName, ApplicationRow, DefineArgs, Defined, FenceArgs, NameRow, RaiseArgs, Raised,
     RegisterArgs, Registered, ReleaseArgs, ReserveArgs, StoredApplication, WorkspaceRow,

@@ -162,7 +162,7 @@ impl Series<'_> {
         let found = found.ok_or_else(|| corrupt("the workspace's log does not have it".to_owned()))?;
         let at =
             decode_offset(&found).map_err(|problem| SubmitError::Apply(ApplyError::Bad { key, problem }))?;
-        let read = self.engine.log().read(handle.shared.partition, at, ReadLimit::entries(1)).await?;
+        let read = self.engine.log().read(handle.partition, at, ReadLimit::entries(1)).await?;
         let (_, entry) = read.iter().next().ok_or_else(|| corrupt(format!("the log has nothing at {at}")))?;
         let event = Event::decode(entry.body()).map_err(|problem| corrupt(problem.to_string()))?;
         let sequence = self.sequence()?;

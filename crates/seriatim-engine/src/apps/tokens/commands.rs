@@ -13,7 +13,7 @@ use crate::limits::TOKENS_MAX;
 
 pub(crate) const CREATE: &str = "CreateToken";
 pub(crate) const REVOKE: &str = "RevokeToken";
-pub(super) const TOKENS_VIEW: &str = "tokens";
+pub(crate) const TOKENS_VIEW: &str = "tokens";
 const COUNTS_VIEW: &str = "token_counts";
 
 /// Adds the commands and views to the registry.

@@ -3,11 +3,14 @@
 use std::fmt;
 
 use serde_json::json;
+use seriatim_sequencer::Busy;
 use seriatim_storage::Digest;
+use seriatim_types::PartitionOffset;
 
 use super::commands::{CREATE, CreateArgs, REVOKE, RevokeArgs, TOKENS_VIEW, TokenRow, parse_scopes};
 use super::scope::{Grants, Scope};
 use super::table::TokenEntry;
+use crate::apps::registry;
 use crate::command::request::Request;
 use crate::command::view::{BadRow, KeyPart};
 use crate::engine::Engine;
@@ -79,13 +82,9 @@ impl Engine {
     }
 }
 
-fn lost_task(error: &seriatim_env::TaskError) -> SubmitError {
-    SubmitError::InDoubt(error.to_string())
-}
-
 /// A row as a token. A row that cannot be read is an error and is not left out: without any token, every caller may do
 /// everything.
-fn read(id: String, row: TokenRow) -> Result<(Token, TokenEntry), BadRow> {
+pub(super) fn read(id: String, row: TokenRow) -> Result<(Token, TokenEntry), BadRow> {
     let bad = |problem: &str| BadRow::new(TOKENS_VIEW, &[id.as_str().into()], problem);
     let TokenRow { digest, scopes, note, at } = row;
     let scopes = parse_scopes(&scopes).ok_or_else(|| bad("one of its scopes is not a scope"))?;
@@ -107,6 +106,25 @@ impl Tokens<'_> {
     pub fn verify(&self, secret: &str) -> Option<Grants> {
         let (id, secret) = secret.strip_prefix(PREFIX)?.split_once('_')?;
         self.engine.token_table().find(id, secret)
+    }
+
+    /// As [`Tokens::verify`]. If this engine follows the registry and does not know the secret, the token may have been created
+    /// at another engine a moment ago: everything that is in the registry's log is applied first. Unknown secrets share a limit of
+    /// such reads, so that guessing costs the log nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::Busy`] if the limit is reached or the log does not answer in time: it is not known whether the token exists.
+    pub async fn verify_current(&self, secret: &str) -> Result<Option<Grants>, SubmitError> {
+        let known = self.verify(secret);
+        if known.is_some() || self.engine.owns_registry() {
+            return Ok(known);
+        }
+        if !self.engine.token_table().may_look_up(self.engine.env().instant()) {
+            return Err(SubmitError::Busy(Busy::Recovering));
+        }
+        self.engine.sys().partition_of(registry::WORKSPACE).catch_up().await?;
+        Ok(self.verify(secret))
     }
 
     /// Whether a token that was verified earlier is still valid.
@@ -157,17 +175,12 @@ impl Tokens<'_> {
         let names: Vec<String> = scopes.iter().map(Scope::to_string).collect();
         let digest = Digest::of(secret.as_bytes()).to_string();
         let args = CreateArgs { id, digest, scopes: names, note: note.map(str::to_owned) };
-        let engine = self.engine.clone();
-        let created = self.engine.env().spawn(async move { engine.tokens().finish_create(args, key).await });
-        let token = created.await.map_err(|error| lost_task(&error))??;
+        let token = self.finish_create(args, key).await?;
         let secret = Secret(format!("{PREFIX}{}_{secret}", token.id));
         Ok(CreatedToken { token, secret })
     }
 
-    /// Runs in a task of its own, so that it completes even if the caller stops waiting: memory must agree with the log.
     async fn finish_create(&self, args: CreateArgs, key: Option<String>) -> Result<Token, SubmitError> {
-        let table = self.engine.token_table();
-        let _turn = table.turn.lock().await;
         let identity = json!([args.scopes, args.note]);
         let request = Request::typed(CREATE, &args);
         let id = args.id;
@@ -180,11 +193,11 @@ impl Tokens<'_> {
                         the token and create another one with another key";
             return Err(SubmitError::Conflict(text.to_owned()));
         }
+        // Without a token every caller may do everything, so the first one has to be known everywhere.
+        self.engine.wait_everywhere(registry::PARTITION, answer.partition_offset).await?;
         let row: Option<TokenRow> = self.engine.registry().row(TOKENS_VIEW, &[id.as_str().into()]).await?;
         let row = row.ok_or_else(|| SubmitError::NotFound(format!("token {id} does not exist")))?;
-        let (token, known) = read(id.clone(), row)?;
-        table.insert(id, known);
-        Ok(token)
+        Ok(read(id, row)?.0)
     }
 
     fn random<const N: usize>(&self) -> String {
@@ -198,28 +211,16 @@ impl Tokens<'_> {
         })
     }
 
-    /// Revokes a token. When it returns, requests of its bearer are refused.
+    /// Revokes a token. When it returns, every engine that still acts refuses requests of its bearer.
     ///
     /// # Errors
     ///
     /// [`SubmitError::NotFound`] if there is no such token. [`SubmitError::Conflict`] if it is the last one with the scope
     /// `*:admin` and there are others.
     pub async fn revoke(&self, id: &str) -> Result<(), SubmitError> {
-        let (engine, id) = (self.engine.clone(), id.to_owned());
-        let revoked = self.engine.env().spawn(async move { engine.tokens().finish_revoke(&id).await });
-        revoked.await.map_err(|error| lost_task(&error))?
-    }
-
-    async fn finish_revoke(&self, id: &str) -> Result<(), SubmitError> {
-        let table = self.engine.token_table();
-        let _turn = table.turn.lock().await;
-        let revoked =
-            self.engine.registry().submit(&Request::typed(REVOKE, &RevokeArgs { id: id.to_owned() })).await;
-        // It may have been revoked by an attempt that was in doubt.
-        if matches!(revoked, Ok(_) | Err(SubmitError::NotFound(_))) {
-            table.remove(id);
-        }
-        revoked.map(drop)
+        let request = Request::typed(REVOKE, &RevokeArgs { id: id.to_owned() });
+        let revoked = self.engine.registry().submit(&request).await?;
+        self.engine.wait_everywhere(registry::PARTITION, revoked.partition_offset).await
     }
 
     /// Up to `limit` tokens after an id, ascending by id.
@@ -246,14 +247,19 @@ impl Tokens<'_> {
 
     /// Reads all tokens into memory, when an engine opens.
     pub(crate) async fn load(&self) -> Result<(), SubmitError> {
+        let table = self.engine.token_table();
+        let applied = self.engine.sys().partition_of(registry::WORKSPACE).state().next_offset;
+        table.begin_reading();
         let mut after: Option<String> = None;
         loop {
             let rows = self.rows(after.as_deref(), PAGE).await?;
-            let Some((last, _)) = rows.last() else { return Ok(()) };
+            let Some((last, _)) = rows.last() else { break };
             after = Some(last.id.clone());
             for (token, known) in rows {
-                self.engine.token_table().insert(token.id, known);
+                table.found(token.id, known);
             }
         }
+        table.end_reading(PartitionOffset::new(applied).unwrap_or(PartitionOffset::FIRST));
+        Ok(())
     }
 }

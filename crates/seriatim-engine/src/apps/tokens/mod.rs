@@ -22,5 +22,5 @@ mod table;
 pub use handle::{CreatedToken, Secret, Token, Tokens};
 pub use scope::{Access, BadScope, Grants, Scope};
 
-pub(crate) use commands::{CREATE, REVOKE, add_to};
+pub(crate) use commands::{CREATE, REVOKE, TOKENS_VIEW, add_to};
 pub(crate) use table::TokenTable;

@@ -24,7 +24,7 @@ impl Engine {
         (from, to): (WorkspaceOffset, WorkspaceOffset),
         visit: &mut (dyn FnMut(PartitionOffset, &Entry<'_>) -> ControlFlow<()> + Send),
     ) -> Result<WorkspaceOffset, SubmitError> {
-        let partition = running.partition_of(workspace).shared.partition;
+        let partition = running.partition_of(workspace).partition;
         let mut at = from;
         while let Some(left) = to.since(at).filter(|left| *left > 0) {
             let limit = usize::try_from(left).unwrap_or(usize::MAX).min(PAGE);

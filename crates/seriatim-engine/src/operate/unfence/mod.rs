@@ -131,7 +131,6 @@ impl Engine {
     pub async fn unfence(&self, how: &Unfence) -> Result<Option<Fenced>, SubmitError> {
         let _turn = self.shared_fence().turn().await;
         // The last event of an earlier attempt may be in the log although that attempt returned an error.
-        self.shared_fence().set(self.registry().fence_state().await?);
         let state = self.fence_state();
         if !state.fenced {
             return Err(SubmitError::Conflict("nothing is fenced".to_owned()));
@@ -156,7 +155,6 @@ impl Engine {
             }
         };
         self.registry().unfence(&opened).await?;
-        self.shared_fence().set(self.registry().fence_state().await?);
         Ok(self.fenced())
     }
 
@@ -192,7 +190,6 @@ impl Engine {
             return Err(RequestError::Refused(text).into());
         }
         self.registry().raise_blocks(WORKSPACE_IDS, next + WORKSPACE_IDS_SKIPPED, REASON).await?;
-        self.shared_fence().set(self.registry().fence_state().await?);
         Ok(())
     }
 
