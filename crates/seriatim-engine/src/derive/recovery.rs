@@ -240,7 +240,8 @@ impl<'a, D: Derives> Filling<'a, D> {
             // An error means that the partition has ended, which also ends this task.
             let _ = changes.changed().await;
         }
-        let (store, partition) = (&self.derived.store, self.derived.partition);
+        let store = &self.derived.store;
+        let partition = self.derived.partition;
         let identity = self.derived.identify().await.map_err(StopReason::Log)?;
         let stored = Checkpoint::read_beside(store, partition, tail).await.map_err(StopReason::Store)?;
         let standing = stored.stand(&self.derived.log, Some(identity), partition, tail).await;
