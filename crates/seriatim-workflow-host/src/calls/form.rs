@@ -233,17 +233,13 @@ mod tests {
         let job = Job::Cancel { reason: "late".to_owned() };
         let call = Call::Request { workspace: of(7), run: Some(1), job: Box::new(job), key: key() };
         let sent = to_call(&call).unwrap();
-        assert_eq!(
-            sent.to_string(),
-            r#"{"v":1,"call":{"request":{"workspace":7,"run":1,"job":{"job":"cancel","reason":"late"},"key":{"key":"k","identity":"i"}}}}"#
-        );
+        let text = r#"{"v":1,"call":{"request":{"workspace":7,"run":1,"job":{"job":"cancel","reason":"late"},"key":{"key":"k","identity":"i"}}}}"#;
+        assert_eq!(sent, serde_json::from_str::<Json>(text).unwrap());
         assert_eq!(read_call(sent).unwrap(), call);
         let written = Written { run: 2, repeated: false, begins: true };
         let reply = to_reply(Ok(Answer::Written(written)));
-        assert_eq!(
-            reply.to_string(),
-            r#"{"v":1,"answer":{"written":{"run":2,"repeated":false,"begins":true}}}"#
-        );
+        let text = r#"{"v":1,"answer":{"written":{"run":2,"repeated":false,"begins":true}}}"#;
+        assert_eq!(reply, serde_json::from_str::<Json>(text).unwrap());
         assert_eq!(read_reply(reply).unwrap(), Answer::Written(written));
     }
 
