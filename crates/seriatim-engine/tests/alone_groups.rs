@@ -6,7 +6,7 @@ mod alone_support;
 use std::time::Duration;
 
 use alone_support::{Desk, INVOICE, KIND, PARTITION, TICKET, TIMEOUT, event, on_memory, seal_one, workspace};
-use seriatim_sequencer::{Busy, DrawError, LoadError, Mismatch, Settled, Stale, Status, builtin};
+use seriatim_sequencer::{Busy, DrawError, LoadError, Mismatch, Settled, Stale, Status, StopReason, builtin};
 use seriatim_storage::memory::MemoryLog;
 use seriatim_storage::{Digest, Entries, Header, Log};
 use seriatim_storage_testing::faulty::{Fault, Operation, Operations};
@@ -239,7 +239,7 @@ fn a_group_that_cannot_be_settled_comes_back_and_is_settled_later() {
 }
 
 #[test]
-fn somebody_elses_events_are_recovered_when_a_group_is_settled() {
+fn a_sequencer_whose_partition_was_taken_over_settles_and_stops() {
     on_memory(|desk| async move {
         let mut sequencer = desk.open_ready().await;
         let pin = sequencer.load(KIND, workspace(1)).await.unwrap();
@@ -249,9 +249,11 @@ fn somebody_elses_events_are_recovered_when_a_group_is_settled() {
         let error = desk.log.append(sealed.owner(), sealed.at(), sealed.entries()).await.unwrap_err();
         assert!(error.is_refused());
         assert_eq!(desk.settle(&mut sequencer, sealed).await, Settled::Discarded);
-        sequencer.wait(TIMEOUT).await.unwrap();
-        assert!(sequencer.group().unwrap().begin(&pin).is_err());
-        assert_eq!(desk.invoice(&mut sequencer, workspace(1)).await, 2);
+        let busy = sequencer.wait(TIMEOUT).await.unwrap_err();
+        assert!(matches!(busy, Busy::Stopped(StopReason::Deposed(_))), "{busy}");
+        assert!(matches!(sequencer.status(), Status::Stopped(StopReason::Deposed(_))));
+        // The second one still owns the partition: it was not taken back.
+        assert_eq!(desk.invoice(&mut second, workspace(1)).await, 2);
     });
 }
 

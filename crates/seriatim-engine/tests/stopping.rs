@@ -193,25 +193,26 @@ fn a_panic_in_the_partitions_task_stops_it_and_leaves_its_group_in_doubt() {
 }
 
 #[test]
-fn a_partition_that_lost_its_ownership_writes_nothing_more_to_the_store() {
+fn a_partition_that_was_taken_over_flushes_what_it_has_into_its_own_store() {
     // So long that nothing is flushed before the ownership is lost.
     let rarely = Options { flush_interval: Duration::from_secs(3_600), ..options() };
     with_desk(rarely, |desk| async move {
         desk.submit(&invoice("1")).await.unwrap();
         let second_log = Log::new(desk.log.reopen());
-        let second_store = Store::new(desk.store.reopen());
-        let second = open_with(&desk.env, second_log, second_store, options()).await;
+        let second = open_with(&desk.env, second_log, Store::new(MemoryStore::new()), options()).await;
         second.submit("till", desk.shop, &invoice("2")).await.unwrap();
-        desk.faults.reset_counts();
         let error = desk.submit(&invoice("3")).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-        assert!(matches!(desk.status(), PartitionStatus::Stopped(_)));
+        assert!(matches!(error, SubmitError::NotHere { holder: Some(_), .. }), "{error}");
+        assert!(matches!(desk.status(), PartitionStatus::Elsewhere { holder: Some(_) }));
         let partition = desk.engine.partition_of("till", desk.shop).unwrap();
-        let unflushed =
-            |engine: &Engine| engine.partitions("till").unwrap()[usize::from(partition.get())].unflushed;
-        assert!(unflushed(&desk.engine) > 0, "the test needs something that could be flushed");
+        let state =
+            |engine: &Engine| engine.partitions("till").unwrap()[usize::from(partition.get())].clone();
+        assert!(state(&desk.engine).unflushed > 0, "the test needs something that could be flushed");
+        let committed = state(&desk.engine).next_offset;
         desk.engine.close().await;
-        assert!(unflushed(&desk.engine) > 0, "it was flushed after the ownership was lost");
+        // It holds committed events only, so it is a correct, older standby.
+        assert_eq!((state(&desk.engine).unflushed, state(&desk.engine).checkpoint), (0, committed));
+        assert!(committed < state(&second).next_offset);
         second.close().await;
     });
 }

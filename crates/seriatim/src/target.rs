@@ -177,7 +177,7 @@ async fn open_engine(context: &Context, settings: &Settings, storage: &Storage) 
     while !engine.wait_ready(Duration::from_secs(5)).await {
         for (_, state) in engine.all_partitions() {
             match state.status {
-                PartitionStatus::Ready => {}
+                PartitionStatus::Ready | PartitionStatus::Standby | PartitionStatus::Elsewhere { .. } => {}
                 PartitionStatus::Recovering { at, tail, .. } => {
                     eprintln!("seriatim: partition {} recovers: {at} of {tail}", state.partition);
                 }

@@ -38,6 +38,9 @@ pub struct BuiltIn {
     pub refuses_workspaces: &'static str,
     /// The answer to a user who submits a command to it: what to do instead. `None`: users submit commands themselves.
     pub refuses_commands: Option<&'static str>,
+    /// [`Options::built_in_partitions`](crate::Options::built_in_partitions) gives the number of its partitions when a storage is
+    /// created, and its definition does not.
+    pub partitions_by_option: bool,
 }
 
 impl App {

@@ -9,6 +9,7 @@ use super::Engine;
 use crate::apps::registry;
 use crate::engine::others::{Call, Others, Registering, Reply};
 use crate::error::SubmitError;
+use crate::operate::local;
 use crate::partition::PartitionHandle;
 
 impl Engine {
@@ -23,7 +24,7 @@ impl Engine {
     }
 
     pub(crate) fn owns_registry(&self) -> bool {
-        self.inner.sys.partition_of(registry::WORKSPACE).is_owned()
+        self.inner.sys.partition_of(registry::WORKSPACE).is_ours()
     }
 
     fn handle(&self, partition: Partition) -> Result<&PartitionHandle, SubmitError> {
@@ -101,6 +102,17 @@ impl Engine {
         self.handle(partition)?.leave(holder).await
     }
 
+    /// As [`Engine::leave`], and removes what this engine has derived from the partition's log. The log remains.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::leave`]; [`SubmitError::Store`] if something was not removed. Then call it again.
+    pub async fn drop_local(&self, partition: Partition, holder: Option<Holder>) -> Result<(), SubmitError> {
+        self.leave(partition, holder).await?;
+        local::remove(&self.inner.store, partition).await?;
+        Ok(())
+    }
+
     /// Waits until this engine has applied everything before an offset of a partition that it owns or follows.
     ///
     /// # Errors
@@ -149,7 +161,7 @@ impl Engine {
 
     async fn serve_registering(&self, registering: Registering) -> Result<Reply, SubmitError> {
         let handle = self.inner.sys.partition_of(registry::WORKSPACE);
-        if !handle.is_owned() {
+        if !handle.is_ours() {
             return Err(handle.not_here());
         }
         let Registering { application, kind, name, unfencing, key } = registering;

@@ -22,10 +22,11 @@ use crate::engine::options::Options;
 use crate::engine::others::{Alone, Among, Others};
 use crate::engine::running::Running;
 use crate::error::SubmitError;
+use crate::limits::BUILT_IN_PARTITIONS_MAX;
 use crate::operate::unfence;
 use crate::partition::{PartitionHandle, Parts, QueueBudget};
 
-use super::{Engine, Inner, wait_ready};
+use super::{Engine, Inner, built_in, wait_ready};
 
 /// Small, because a crash wastes up to so many ids, and workspaces are created seldom.
 const WORKSPACE_ID_BLOCK: u64 = 256;
@@ -67,6 +68,11 @@ pub enum OpenError {
         /// Its number.
         id: ApplicationId,
     },
+    /// The number of partitions for built-in applications is not valid.
+    #[error(
+        "built-in applications cannot have {0} partitions: set built_in_partitions to 1 to {BUILT_IN_PARTITIONS_MAX}"
+    )]
+    BuiltInPartitions(u16),
     /// Code for a command that the definition does not have.
     #[error(
         "application {application} has code for command {command}, which its definition does not have: remove the code"
@@ -95,7 +101,10 @@ impl OpenError {
         match self {
             Self::Definition(error) => error.kind(),
             Self::NotAccepted { error, .. } => error.kind(),
-            Self::NameTaken(_) | Self::NumberTaken { .. } | Self::UnknownCommand { .. } => ErrorKind::Invalid,
+            Self::NameTaken(_)
+            | Self::NumberTaken { .. }
+            | Self::BuiltInPartitions(_)
+            | Self::UnknownCommand { .. } => ErrorKind::Invalid,
             Self::Log(error) => error.kind(),
             Self::Registry(error) => error.kind(),
             Self::TakeOver(error) => error.kind(),
@@ -279,7 +288,8 @@ impl Engine {
         options: Options,
         among: Among,
     ) -> Result<Self, OpenError> {
-        let apps = with_built_in(applications)?;
+        let mut apps = with_built_in(applications)?;
+        built_in::use_option(&mut apps, options.built_in_partitions)?;
         let owns_registry = among.owns_registry;
         let opening = Opening::new(&env, &log, &store, options, among);
         let (app, accepted) = registry::app()?;
@@ -298,12 +308,13 @@ impl Engine {
 
     async fn open_applications(
         opening: &Opening<'_>,
-        apps: Vec<App>,
+        mut apps: Vec<App>,
         sys: Arc<Running>,
     ) -> Result<Self, OpenError> {
         wait_ready(&sys).await?;
         let registry = Registry { sys: &sys };
         opening.memory.read_fence(&registry).await?;
+        built_in::keep_stored(&registry, &mut apps).await?;
         check_applications(&registry, &apps).await?;
         let mut accepted = Vec::with_capacity(apps.len());
         for app in &apps {

@@ -22,6 +22,7 @@ mod message;
 mod moves;
 mod new_keys;
 mod owned;
+mod projector_offset;
 mod queue_budget;
 mod reading;
 mod running;
@@ -241,6 +242,11 @@ impl PartitionHandle {
         let place = self.place.lock();
         let is_owner = matches!(&*place, Place::Owned(owned) if owned.shared.deposed().is_none());
         is_owner.then(|| self.tenures.load(Ordering::Relaxed))
+    }
+
+    /// Whether this engine is to number the partition's commands. It may have stopped, or be closed.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self.place(), Place::Owned(owned) if owned.shared.deposed().is_none())
     }
 
     /// The error of a call that only the owner can answer.

@@ -23,7 +23,7 @@ impl PartitionHandle {
     /// the partition may have been taken over, or not; call it again.
     pub(crate) async fn own(&self, expected: Option<Option<Epoch>>) -> Result<(), SubmitError> {
         let moving = self.moving.lock().await;
-        if !self.is_owned() {
+        if !self.is_owned_in_log().await? {
             let standby = self.stand_by_now().await;
             standby.catch_up(false).await?;
             let owner = self.take_over(expected).await?;
@@ -31,6 +31,16 @@ impl PartitionHandle {
         }
         drop(moving);
         self.wait_ready().await
+    }
+
+    /// Whether this engine owns the partition, and the log says the same. An owner that has nothing to append does not notice that
+    /// another one has taken over.
+    async fn is_owned_in_log(&self) -> Result<bool, SubmitError> {
+        if !self.is_owned() {
+            return Ok(false);
+        }
+        let held = self.parts.log.holder(self.partition).await?;
+        Ok(held.is_some_and(|held| held.take.holder == self.parts.holder))
     }
 
     /// Owns a standby that was taken over: its task applies the rest of the log, from where the standby is.
@@ -138,6 +148,15 @@ impl PartitionHandle {
         let _moving = self.moving.lock().await;
         self.stand_by_now().await;
         Ok(())
+    }
+
+    /// Waits until everything is applied that is in the log now, for at most `begin_wait`.
+    ///
+    /// # Errors
+    ///
+    /// As for a read.
+    pub(crate) async fn catch_up(&self) -> Result<(), SubmitError> {
+        self.read(&[]).await.map(drop)
     }
 
     /// Waits until a standby, or the owner, has applied everything before an offset.

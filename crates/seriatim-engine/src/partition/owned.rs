@@ -1,6 +1,7 @@
 //! A partition that this engine owns: it numbers commands.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use seriatim_env::Task;
 use seriatim_sequencer::{Sequencer, Status, StatusHandle, StopReason};
@@ -26,6 +27,8 @@ pub(super) struct Owned {
     queue_bytes: Arc<QueueShare>,
     pub(super) status: StatusHandle,
     task: Mutex<Option<Task<()>>>,
+    /// Whether the partition was given up. Set before its queue is closed.
+    released: AtomicBool,
     /// Asynchronous projectors. They end when the partition is closed, released or deposed.
     followers: Mutex<Vec<Task<()>>>,
 }
@@ -51,7 +54,8 @@ impl Owned {
             env.spawn(async_projector::run(shared.clone(), status.clone(), projector.clone()))
         };
         let followers = Mutex::new(projectors.iter().map(follow).collect());
-        Arc::new(Self { shared, queue: sender, queue_bytes, status, task, followers })
+        let released = AtomicBool::new(false);
+        Arc::new(Self { shared, queue: sender, queue_bytes, status, task, released, followers })
     }
 
     /// Waits until the asynchronous projectors have stored their offsets.
@@ -89,6 +93,9 @@ impl Owned {
     pub(super) fn closed(&self) -> SubmitError {
         if let Some(held) = self.shared.deposed() {
             return not_here(self.shared.partition, Some(held.take.holder));
+        }
+        if self.released.load(Ordering::Acquire) {
+            return not_here(self.shared.partition, None);
         }
         let partition = self.shared.partition.to_string();
         let stopped = self.shared.derived.halted();
@@ -140,6 +147,7 @@ impl Owned {
     /// Executes what is queued, and ends the task and the asynchronous projectors. The partition can become a standby then. `false`
     /// if storage did not answer.
     pub(super) async fn release(&self) -> bool {
+        self.released.store(true, Ordering::Release);
         let has_ended = self.end(Message::Release).await;
         // The status of a sequencer that was dropped ends the asynchronous projectors.
         self.shared.derived.notify();

@@ -50,6 +50,7 @@ const BUILT_IN: BuiltIn = BuiltIn {
     refuses_commands: Some(
         "what happens to a workflow is written by its host: start it, signal it, cancel it",
     ),
+    partitions_by_option: true,
 };
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use seriatim_blocks::BlockAllocator;
 use seriatim_env::Env;
 use seriatim_types::sync::{Mutex, MutexGuard};
 
+use crate::apps::registry::OWN_NAMES;
 use crate::engine::options::Options;
 use crate::error::SubmitError;
 
@@ -114,7 +115,11 @@ impl OpenAllocators {
     async fn close_all(&self) {
         let all = async {
             let _turn = self.turn.lock().await;
-            let allocators = std::mem::take(&mut self.lock().by_name);
+            let mut allocators: Vec<_> = std::mem::take(&mut self.lock().by_name).into_iter().collect();
+            // In one order, so that a simulation writes the same with the same seed. Those of the engine are first.
+            allocators.sort_by(|(a, _), (b, _)| {
+                (!a.starts_with(OWN_NAMES), a).cmp(&(!b.starts_with(OWN_NAMES), b))
+            });
             let closing = allocators
                 .into_iter()
                 .map(|(name, (allocator, _))| self.env.spawn(async move { close(&name, &allocator).await }));

@@ -31,6 +31,8 @@ fn status(state: &PartitionState) -> String {
         PartitionStatus::Ready => "ready",
         PartitionStatus::Stopped => "stopped",
         PartitionStatus::Fenced => "fenced",
+        PartitionStatus::Standby => "standby",
+        PartitionStatus::Elsewhere => "elsewhere",
     };
     match (&state.recovery, &state.reason) {
         (Some(recovery), _) => format!("{status}, {} of {}", recovery.at, recovery.tail),
