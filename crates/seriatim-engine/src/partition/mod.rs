@@ -34,6 +34,7 @@ mod task;
 mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use seriatim_env::Env;
 use seriatim_storage::{Holder, Log, Owner, Store};
@@ -87,6 +88,8 @@ pub(crate) struct PartitionHandle {
     pub(crate) partition: Partition,
     parts: Parts,
     place: Mutex<Place>,
+    /// How often this engine has become the owner. Changed with `place`.
+    tenures: AtomicU64,
     /// Held while the partition moves, so that one move follows the other.
     moving: tokio::sync::Mutex<()>,
 }
@@ -155,7 +158,7 @@ impl PartitionHandle {
     /// A partition that is elsewhere.
     pub(crate) fn new(partition: Partition, parts: Parts) -> Self {
         let place = Mutex::new(Place::Elsewhere(None));
-        Self { partition, parts, place, moving: tokio::sync::Mutex::default() }
+        Self { partition, parts, place, tenures: AtomicU64::new(0), moving: tokio::sync::Mutex::default() }
     }
 
     /// Owns a partition that was just taken, and returns at once: it recovers by itself. For an engine that opens.
@@ -169,7 +172,12 @@ impl PartitionHandle {
     }
 
     fn set_place(&self, place: Place) {
-        *self.place.lock() = place;
+        let mut present = self.place.lock();
+        if matches!(place, Place::Owned(_)) {
+            self.tenures.fetch_add(1, Ordering::Relaxed);
+        }
+        *present = place;
+        drop(present);
         self.parts.places.send_replace(());
     }
 
@@ -226,6 +234,14 @@ impl PartitionHandle {
     /// Whether this engine numbers the partition's commands.
     pub(crate) fn is_owned(&self) -> bool {
         matches!(self.place(), Place::Owned(owned) if !owned.has_ended())
+    }
+
+    /// Which of this engine's ownerships of the partition is the present one, from 1. `None` if this engine is not the owner. One
+    /// that has stopped because of a fault is still the owner; one that knows that another has taken over is not.
+    pub(crate) fn tenure(&self) -> Option<u64> {
+        let place = self.place.lock();
+        let is_owner = matches!(&*place, Place::Owned(owned) if owned.shared.deposed().is_none());
+        is_owner.then(|| self.tenures.load(Ordering::Relaxed))
     }
 
     /// Whether this engine is to number the partition's commands. It may have stopped, or be closed.
