@@ -1,6 +1,7 @@
 //! A partition that this engine owns: it numbers commands.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use seriatim_env::Task;
 use seriatim_sequencer::{Sequencer, Status, StatusHandle, StopReason};
@@ -12,7 +13,7 @@ use super::async_projector::{self, AsyncProjector};
 use super::message::{HoldRequest, Message, Submission};
 use super::queue_budget::{QueueBudget, QueueShare};
 use super::task::PartitionTask;
-use super::{HeldPartition, PartitionHold, PartitionStatus, RunningPartition};
+use super::{PartitionStatus, RunningPartition};
 use crate::command::prepared::Prepared;
 use crate::command::request::Answer;
 use crate::error::{SubmitError, not_here};
@@ -28,6 +29,8 @@ pub(super) struct Owned {
     task: Mutex<Option<Task<()>>>,
     /// Asynchronous projectors. They end when the partition is closed, released or deposed.
     followers: Mutex<Vec<Task<()>>>,
+    /// Whether the partition becomes a standby.
+    released: AtomicBool,
 }
 
 impl Owned {
@@ -51,7 +54,8 @@ impl Owned {
             env.spawn(async_projector::run(shared.clone(), status.clone(), projector.clone()))
         };
         let followers = Mutex::new(projectors.iter().map(follow).collect());
-        Arc::new(Self { shared, queue: sender, queue_bytes, status, task, followers })
+        let released = AtomicBool::new(false);
+        Arc::new(Self { shared, queue: sender, queue_bytes, status, task, followers, released })
     }
 
     /// Waits until the asynchronous projectors have stored their offsets.
@@ -90,6 +94,9 @@ impl Owned {
         if let Some(held) = self.shared.deposed() {
             return not_here(self.shared.partition, Some(held.take.holder));
         }
+        if self.released.load(Ordering::Acquire) {
+            return not_here(self.shared.partition, None);
+        }
         let partition = self.shared.partition.to_string();
         let stopped = self.shared.derived.halted();
         stopped.map_or(SubmitError::Closed, |reason| SubmitError::Stopped { partition, reason })
@@ -100,21 +107,14 @@ impl Owned {
         self.queue.is_closed()
     }
 
-    /// Holds the partition between two groups, with everything flushed, until the guard is dropped. Waits for at most
-    /// [`Options::close_timeout`](crate::Options::close_timeout).
-    pub(super) async fn hold(&self) -> Result<PartitionHold, SubmitError> {
+    /// Holds the partition between two groups, with everything flushed, until the guard is dropped.
+    pub(super) async fn hold(&self) -> Result<oneshot::Sender<oneshot::Sender<()>>, SubmitError> {
         let (ready_sender, ready) = oneshot::channel();
         let (guard, release) = oneshot::channel();
         let message = Message::Hold(HoldRequest { ready: ready_sender, release });
-        let holding = async {
-            self.queue.send(message).await.map_err(|_| self.closed())?;
-            ready.await.map_err(|_| self.closed())?
-        };
-        let within = self.shared.options.close_timeout;
-        match self.shared.env.timeout(within, holding).await {
-            Ok(held) => held.map(|()| PartitionHold(HeldPartition::Owned(guard))),
-            Err(_) => Err(SubmitError::NotIdle { partition: self.shared.partition.to_string(), within }),
-        }
+        self.queue.send(message).await.map_err(|_| self.closed())?;
+        ready.await.map_err(|_| self.closed())??;
+        Ok(guard)
     }
 
     /// Ends the task: queued commands are executed first. With [`Message::Stop`] everything unflushed is flushed; with
@@ -140,6 +140,7 @@ impl Owned {
     /// Executes what is queued, and ends the task and the asynchronous projectors. The partition can become a standby then. `false`
     /// if storage did not answer.
     pub(super) async fn release(&self) -> bool {
+        self.released.store(true, Ordering::Release);
         let has_ended = self.end(Message::Release).await;
         // The status of a sequencer that was dropped ends the asynchronous projectors.
         self.shared.derived.notify();

@@ -21,7 +21,7 @@ use super::RunningPartition;
 use super::load::{Batch, Loading};
 use super::message::{HoldRequest, Message, Submission};
 use crate::derive::{Draft, Round};
-use crate::error::SubmitError;
+use crate::error::{SubmitError, not_here};
 
 pub(crate) struct PartitionTask {
     pub(super) shared: Arc<RunningPartition>,
@@ -84,6 +84,7 @@ impl PartitionTask {
         let worked =
             shared.derived.guard("the partition's task", stop.run_until_cancelled(self.work())).await;
         let end = match worked {
+            Ok(Some(Ok(())) | None) if self.releasing => not_here(shared.partition, None),
             Ok(Some(Ok(())) | None) => SubmitError::Closed,
             Ok(Some(Err(reason))) => {
                 match &reason {

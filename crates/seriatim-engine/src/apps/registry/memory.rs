@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use seriatim_types::PartitionOffset;
 use seriatim_types::sync::Mutex;
 
 use super::{FENCE_VIEW, Registry};
@@ -78,5 +79,9 @@ impl Observer for RegistryMemory {
         } else if self.fence_view.parts(key).is_some() {
             self.change_fence(value);
         }
+    }
+
+    fn reached(&self, next: PartitionOffset) {
+        self.tokens.reached(next);
     }
 }
