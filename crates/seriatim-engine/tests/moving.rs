@@ -9,6 +9,7 @@ use std::time::Duration;
 use seriatim_engine::{Access, NextRequest, Options, PartitionStatus, Scope, SubmitError};
 use seriatim_env::{Env, simulate};
 use seriatim_storage::{Holder, Log};
+use seriatim_types::ErrorKind;
 use several::{SYS, World, memory, own_everything, partitions, stand_by_everything};
 use support::{invoice, till};
 
@@ -186,6 +187,29 @@ fn a_token_that_one_engine_revokes_is_refused_by_all() {
             assert!(engine.tokens().verify(token.secret.reveal()).is_none());
             assert!(engine.tokens().verify(other.secret.reveal()).is_some());
         }
+        world.close().await;
+    });
+}
+
+#[test]
+fn a_token_of_another_engine_is_known_at_once_and_guesses_are_limited() {
+    simulate(1, |env| async move {
+        let (world, first, second) = two(&env).await;
+        let admin = Scope::everywhere(Access::Admin);
+        let token = first.tokens().create(&[admin], None).await.unwrap();
+        let verified = second.tokens().verify_current(token.secret.reveal()).await.unwrap();
+        assert!(verified.is_some());
+        let guess = token.secret.reveal().replace('a', "b");
+        let mut answers = Vec::new();
+        for _ in 0..30 {
+            answers.push(second.tokens().verify_current(&guess).await.map_err(|error| error.kind()));
+        }
+        assert_eq!(answers.iter().filter(|answer| matches!(answer, Ok(None))).count(), 20);
+        assert_eq!(answers.last(), Some(&Err(ErrorKind::Busy)), "the existence of a token is not denied");
+        // A token that is known is not affected.
+        assert!(second.tokens().verify_current(token.secret.reveal()).await.unwrap().is_some());
+        env.sleep(Duration::from_secs(2)).await;
+        assert_eq!(second.tokens().verify_current(&guess).await.unwrap(), None);
         world.close().await;
     });
 }

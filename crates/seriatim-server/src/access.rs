@@ -44,7 +44,7 @@ pub(crate) fn need<'a>(method: &Method, path: &'a str) -> Need<'a> {
 }
 
 /// Accepts a request and returns what it may do; `None`: everything, because there are no tokens.
-pub(crate) fn admit(
+pub(crate) async fn admit(
     engine: &Engine,
     loopback: bool,
     method: &Method,
@@ -68,7 +68,7 @@ pub(crate) fn admit(
     let bearer = bearer.ok_or_else(|| {
         Problem::new(Code::Unauthorized, "the request needs a token: send Authorization: Bearer TOKEN")
     })?;
-    let grants = tokens.verify(bearer);
+    let grants = tokens.verify_current(bearer).await?;
     let grants = grants
         .ok_or_else(|| Problem::new(Code::Unauthorized, "the token is not known, or it was revoked"))?;
     match need {

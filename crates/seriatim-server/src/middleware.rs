@@ -96,7 +96,8 @@ impl Middleware {
             request.method(),
             request.uri(),
             request.headers(),
-        );
+        )
+        .await;
         match admitted {
             Ok(None) => {}
             Ok(Some(grants)) => drop(request.extensions_mut().insert(grants)),

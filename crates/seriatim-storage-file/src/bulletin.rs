@@ -21,11 +21,10 @@ use seriatim_storage::{BulletinBackend, BulletinError};
 use seriatim_types::sync::Mutex;
 
 use crate::directory::DirectoryLock;
-use crate::disk::Disk;
+use crate::disk::{Disk, read_whole, replace_whole};
 
 /// The file's name, in the folder of the segments.
 pub(crate) const BULLETIN: &str = "bulletin";
-const NEW: &str = "bulletin.new";
 
 const MARK: &[u8; 8] = b"SERIABUL";
 const VERSION: u32 = 1;
@@ -77,7 +76,7 @@ impl FileBulletin {
         lock: Option<Arc<DirectoryLock>>,
     ) -> io::Result<Self> {
         let folder = BulletinFolder { disk, directory: directory.to_owned() };
-        let values = match read(&*folder.disk, directory)? {
+        let values = match read_whole(&*folder.disk, &directory.join(BULLETIN))? {
             None => Ok(Values::new()),
             Some(bytes) => decode(&bytes).map_err(|problem| {
                 let path = directory.join(BULLETIN);
@@ -190,7 +189,7 @@ impl FileBulletin {
                 let bytes = encode(state.open()?);
                 (bytes, state.puts, state.lock.clone())
             };
-            let written = write(&*folder.disk, &folder.directory, &bytes);
+            let written = replace_whole(&*folder.disk, &folder.directory, BULLETIN, &bytes);
             written.map_err(|error| {
                 let path = folder.directory.join(BULLETIN);
                 BulletinError::Unavailable(format!("{} cannot be written: {error}", path.display()))
@@ -205,29 +204,6 @@ impl FileBulletin {
 /// The size of a value in the file.
 fn size(key: &str, value: &[u8]) -> usize {
     2 + key.len() + 4 + value.len()
-}
-
-/// The bytes of the file, or `None` if there is no file.
-pub(crate) fn read(disk: &dyn Disk, directory: &Path) -> io::Result<Option<Vec<u8>>> {
-    let file = match disk.open_to_read(&directory.join(BULLETIN)) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let mut bytes = vec![0; usize::try_from(file.length()?).map_err(io::Error::other)?];
-    let read = file.read_at(&mut bytes, 0)?;
-    bytes.truncate(read);
-    Ok(Some(bytes))
-}
-
-/// Replaces the content of the file durably. After an error the file is either the old or the new one.
-pub(crate) fn write(disk: &dyn Disk, directory: &Path, bytes: &[u8]) -> io::Result<()> {
-    let new = directory.join(NEW);
-    let file = disk.create(&new, 0)?;
-    file.write_at(bytes, 0)?;
-    file.sync()?;
-    disk.rename(&new, &directory.join(BULLETIN))?;
-    disk.sync_directory(directory)
 }
 
 /// An error text, if these bytes are not a bulletin that this program reads.

@@ -22,6 +22,7 @@ mod cells;
 mod directory;
 pub mod disk;
 mod error;
+mod identity;
 mod log;
 mod scratch;
 mod space;

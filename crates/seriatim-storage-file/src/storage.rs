@@ -11,8 +11,10 @@ use seriatim_storage::{
 };
 
 use crate::backup::backup;
+use crate::bulletin::BULLETIN;
 use crate::directory::{DirectoryLock, claim, claim_existing, claim_restore, finish_marker, would_create};
 use crate::disk::RealDisk;
+use crate::identity::IDENTITY;
 use crate::log::OpenMode;
 use crate::scratch::remove_scratch;
 use crate::space::{FreeSpace, NearlyFull, SpaceProbe};
@@ -206,7 +208,7 @@ impl FileStorage {
         &self.directory
     }
 
-    /// Copies the log and the bulletin into a folder that is empty or does not exist yet. Appends continue meanwhile. The
+    /// Copies the log with its identity and its bulletin into a folder that is empty or does not exist yet. Appends continue meanwhile. The
     /// store is not copied, because it is derived.
     ///
     /// The backup is one prefix of the committer's order: it has everything that was acknowledged before the call, and if it
@@ -219,11 +221,11 @@ impl FileStorage {
     /// [`BackupError`]: there is no backup at the destination, and nothing that could be mistaken for one.
     pub async fn backup(&self, destination: &Path) -> Result<BackupReport, BackupError> {
         // The bulletin is copied before the log is cut. So every event that was handed to a projector is in the backup.
-        let bulletin = self.file_log.bulletin_copy();
+        let files = [(BULLETIN, self.file_log.bulletin_copy()), (IDENTITY, self.file_log.identity_copy())];
         let prefix = self.file_log.committed_prefix()?;
         let (env, directory, space) = (self.env.clone(), self.directory.clone(), self.space.clone());
         let destination = destination.to_owned();
-        let work = move || backup(&env, &prefix, bulletin.as_deref(), &directory, &space, &destination);
+        let work = move || backup(&env, &prefix, &files, &directory, &space, &destination);
         self.env.blocking(work).await
     }
 

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use seriatim_env::Env;
 use seriatim_storage::{
-    BackupError, BackupReport, DestinationError, Digest, Entries, Header, Key, Log, LogError, Owner,
-    ReadLimit,
+    BackupError, BackupReport, DestinationError, Digest, Entries, Header, Holder, Key, Log, LogError,
+    LogIdentity, Owner, ReadLimit, Take,
 };
 use seriatim_storage_file::{
     FileOptions, FileStorage, LogOptions, OpenError, RestoreError, restore, stage_restore,
@@ -351,9 +351,9 @@ async fn a_damaged_backup_is_refused_with_file_and_byte_and_nothing_is_restored(
             let text = fs::read_to_string(backup.join("BACKUP")).unwrap();
             fs::write(backup.join("BACKUP"), text.replace("format 1", "format 2")).unwrap();
         }),
-        ("has format 2, and this program reads formats up to 1", ErrorKind::Corrupt, |backup| {
+        ("has format 3, and this program reads formats up to 2", ErrorKind::Corrupt, |backup| {
             let mut bytes = fs::read(backup.join("log/0000000001.segment")).unwrap();
-            bytes[15] = 2;
+            bytes[15] = 3;
             fs::write(backup.join("log/0000000001.segment"), bytes).unwrap();
         }),
         ("is not a backup of seriatim: it has no file BACKUP", ErrorKind::Invalid, |backup| {
@@ -495,6 +495,34 @@ async fn a_backup_with_a_damaged_bulletin_is_refused_and_one_without_is_not() {
     let restored = open(&copy).await.unwrap();
     assert_eq!(restored.log().bulletin().get("seen").await, Ok(None));
     restored.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_restored_storage_has_the_identity_and_the_holders_of_its_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = open(&directory.path().join("data")).await.unwrap();
+    let (first, second) = (LogIdentity::from_bytes([1; 16]), LogIdentity::from_bytes([2; 16]));
+    let (env, backups) = (Env::real(), ["none", "one"].map(|name| directory.path().join(name)));
+    // An existing storage without an identity gets one at the first call that creates it, and so does a copy of it.
+    storage.backup(&backups[0]).await.unwrap();
+    assert_eq!(storage.log().identity().await, Ok(None));
+    assert_eq!(storage.log().identify(first).await, Ok(first));
+    let take = Take::new(Holder::new("node 1"), 17);
+    storage.log().take_over(partition(0), None, &take).await.unwrap();
+    storage.backup(&backups[1]).await.unwrap();
+    storage.close().await.unwrap();
+    for (backup, expected) in backups.iter().zip([second, first]) {
+        let copy = backup.with_extension("restored");
+        restore(&env, backup, &copy).await.unwrap();
+        let restored = open(&copy).await.unwrap();
+        assert_eq!(restored.log().identify(second).await, Ok(expected));
+        let held = restored.log().holder(partition(0)).await.unwrap();
+        assert_eq!(held.map(|held| held.take), (expected == first).then(|| take.clone()));
+        restored.close().await.unwrap();
+    }
+    flip(&backups[1].join("log").join("identity"), 20);
+    let error = restore(&env, &backups[1], &directory.path().join("copy")).await.unwrap_err();
+    assert!(error.to_string().contains("log/identity: its checksum does not match"), "{error}");
 }
 
 #[tokio::test]

@@ -1,9 +1,10 @@
-//! The format promise: a folder that format version 1 wrote, kept in `tests/stored/format-1`, can be opened and used.
+//! The format promise: folders that earlier format versions wrote can be opened and used. They are kept in `tests/stored`:
+//! `format-1` has a log and a store of version 1, and `log-2` has a log of version 2, with an identity.
 //!
-//! It is never written again. A new format version gets a separate folder, made once with
+//! They are never written again. A new format version gets a separate folder, made once with
 //!
 //! ```text
-//! SERIATIM_STORE_FORMAT=crates/seriatim-storage-file/tests/stored/format-N \
+//! SERIATIM_STORE_FORMAT=crates/seriatim-storage-file/tests/stored/log-N \
 //!     cargo test -p seriatim-storage-file --test format
 //! ```
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -12,7 +13,8 @@ use std::path::Path;
 
 use seriatim_env::Env;
 use seriatim_storage::{
-    ClusteringRange, Digest, Draw, Durability, Entries, Header, Key, Owner, Raise, ReadLimit,
+    ClusteringRange, Digest, Draw, Durability, Entries, Header, Holder, Key, LogIdentity, Owner, Raise,
+    ReadLimit, Take,
 };
 use seriatim_storage_file::{FileOptions, FileStorage, LogOptions};
 use seriatim_types::{
@@ -20,6 +22,12 @@ use seriatim_types::{
 };
 
 const EVENTS: u64 = 40;
+const PARTITION: Partition = Partition::new(1, 2);
+const IDENTITY: LogIdentity = LogIdentity::from_bytes(*b"the stored log 2");
+
+fn holder() -> Take {
+    Take::new(Holder::new("node ä"), 0x0102_0304_0506_0708)
+}
 
 fn options() -> FileOptions {
     let log = LogOptions { segment_bytes: 8 << 10, ..LogOptions::default() };
@@ -56,7 +64,8 @@ async fn append(storage: &FileStorage, owner: &Owner, event: u64, previous: Dige
 
 async fn store(directory: &Path) {
     let storage = FileStorage::open(&Env::real(), directory, options()).await.unwrap();
-    let owner = storage.log().take(Partition::new(1, 2)).await.unwrap();
+    storage.log().identify(IDENTITY).await.unwrap();
+    let owner = storage.log().take_over(PARTITION, None, &holder()).await.unwrap();
     let mut chain = Digest::ZERO;
     for event in 1..=EVENTS {
         chain = append(&storage, &owner, event, chain).await;
@@ -83,19 +92,17 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-#[tokio::test]
-async fn a_folder_of_format_1_can_be_opened_read_and_appended_to() {
-    if let Some(directory) = std::env::var_os("SERIATIM_STORE_FORMAT") {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        return store(&root.join(directory)).await;
-    }
+/// Copies a stored folder to where it can be changed.
+fn stored(name: &str) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
-    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stored/format-1"), directory.path());
-    let storage = FileStorage::open(&Env::real(), directory.path(), options()).await.unwrap();
-    let partition = Partition::new(1, 2);
-    assert_eq!(storage.log().partitions().await.unwrap(), [partition]);
+    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stored").join(name), directory.path());
+    directory
+}
 
-    let read = storage.log().read(partition, PartitionOffset::FIRST, ReadLimit::default()).await.unwrap();
+/// Checks all events of a stored log. Returns the head of the chain.
+async fn check_log(storage: &FileStorage) -> Digest {
+    assert_eq!(storage.log().partitions().await.unwrap(), [PARTITION]);
+    let read = storage.log().read(PARTITION, PartitionOffset::FIRST, ReadLimit::default()).await.unwrap();
     assert_eq!(read.len() as u64, EVENTS);
     let mut chain = Digest::ZERO;
     for (offset, entry) in read.iter() {
@@ -111,6 +118,18 @@ async fn a_folder_of_format_1_can_be_opened_read_and_appended_to() {
         chain = entry.chain();
     }
     assert_eq!(chain.to_string(), CHAIN_HEAD);
+    chain
+}
+
+#[tokio::test]
+async fn a_folder_of_format_1_can_be_opened_read_and_appended_to() {
+    if let Some(directory) = std::env::var_os("SERIATIM_STORE_FORMAT") {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        return store(&root.join(directory)).await;
+    }
+    let directory = stored("format-1");
+    let storage = FileStorage::open(&Env::real(), directory.path(), options()).await.unwrap();
+    let chain = check_log(&storage).await;
 
     // None of these keys is one of the engine's (`seriatim-engine`), so they are kept, in the store and as cells.
     for number in 0..20_u8 {
@@ -121,9 +140,62 @@ async fn a_folder_of_format_1_can_be_opened_read_and_appended_to() {
     let left = storage.store().scan(b"partition", ClusteringRange::all()).all().await.unwrap();
     assert_eq!(left.len(), 20);
 
-    let owner = storage.log().take(partition).await.unwrap();
+    let owner = storage.log().take(PARTITION).await.unwrap();
     assert_eq!((owner.epoch().get(), owner.tail().get()), (2, EVENTS + 1));
     append(&storage, &owner, EVENTS + 1, chain).await;
+    storage.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_log_of_version_2_has_its_identity_and_its_holder() {
+    let directory = stored("log-2");
+    let storage = FileStorage::open(&Env::real(), directory.path(), options()).await.unwrap();
+    let chain = check_log(&storage).await;
+    assert_eq!(storage.log().identity().await, Ok(Some(IDENTITY)));
+    let held = storage.log().holder(PARTITION).await.unwrap().unwrap();
+    assert_eq!((held.epoch.get(), held.take, held.tail.get()), (1, holder(), EVENTS + 1));
+    let owner = storage.log().take(PARTITION).await.unwrap();
+    append(&storage, &owner, EVENTS + 1, chain).await;
+    storage.close().await.unwrap();
+}
+
+/// The format versions of a segment's header and of the frames in it.
+fn versions(segment: &Path) -> (u32, Vec<u32>) {
+    let bytes = std::fs::read(segment).unwrap();
+    let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+    let (mut at, mut frames) = (4_096, Vec::new());
+    while bytes.len() > at && bytes[at..at + 8] == bytes[24..32] {
+        frames.push(number(at + 16));
+        at += (32 + usize::try_from(number(at + 12)).unwrap()).next_multiple_of(8);
+    }
+    (number(12), frames)
+}
+
+#[tokio::test]
+async fn what_is_added_to_a_log_of_version_1_has_version_2_so_that_an_earlier_program_refuses_it() {
+    let directory = stored("format-1");
+    let segment = directory.path().join("log/0000000004.segment");
+    let (header, before) = versions(&segment);
+    assert!(header == 1 && !before.is_empty() && before.iter().all(|version| *version == 1));
+
+    // Opening alone changes nothing, and neither does a look at the holder, who has no name in version 1.
+    let storage = FileStorage::open(&Env::real(), directory.path(), options()).await.unwrap();
+    let held = storage.log().holder(PARTITION).await.unwrap().unwrap();
+    assert_eq!(
+        (held.epoch.get(), held.take, held.tail.get()),
+        (1, Take::new(Holder::unnamed(), 0), EVENTS + 1)
+    );
+    storage.close().await.unwrap();
+    assert_eq!(versions(&segment), (1, before.clone()));
+
+    let storage = FileStorage::open(&Env::real(), directory.path(), options()).await.unwrap();
+    storage.log().take_over(PARTITION, Some(held.epoch), &holder()).await.unwrap();
+    storage.close().await.unwrap();
+    assert_eq!(versions(&segment), (1, [&before[..], &[2]].concat()));
+    let storage = FileStorage::open(&Env::real(), directory.path(), options()).await.unwrap();
+    let held = storage.log().holder(PARTITION).await.unwrap().unwrap();
+    assert_eq!((held.epoch.get(), held.take), (2, holder()));
+    check_log(&storage).await;
     storage.close().await.unwrap();
 }
 

@@ -7,8 +7,10 @@ use std::time::Duration;
 use seriatim_env::Env;
 use seriatim_storage::memory::{MemoryCells, MemoryLog, MemoryStore};
 use seriatim_storage::{Cells, CellsBackend, Log, LogBackend, Store, StoreBackend};
-use seriatim_storage_testing::conformance::{CellsFixture, LogFixture, StoreFixture};
-use seriatim_storage_testing::faulty::{Faults, FaultyCells, FaultyLog, FaultyStore, Operations};
+use seriatim_storage_testing::conformance::{CellsFixture, LogFixture, SharedLogFixture, StoreFixture};
+use seriatim_storage_testing::faulty::{
+    Fault, Faults, FaultyCells, FaultyLog, FaultyStore, Operation, Operations,
+};
 
 /// A memory backend inside a wrapper.
 struct Wrapped<M, W> {
@@ -23,6 +25,12 @@ impl<W: LogBackend> LogFixture for Wrapped<MemoryLog, W> {
 
     fn always_verifies(&self) -> bool {
         false
+    }
+}
+
+impl<W: LogBackend> SharedLogFixture for Wrapped<MemoryLog, W> {
+    async fn open(&self) -> Log {
+        Log::new((self.wrap)(self.memory.reopen()))
     }
 }
 
@@ -60,10 +68,20 @@ fn delays() -> Faults {
     faults
 }
 
+/// Answers to appends are lost, and appends arrive late.
+fn in_doubt() -> Faults {
+    let faults = Faults::new(&Env::real());
+    faults.chance(Operation::Append, Fault::LoseRequest, 0.04);
+    faults.chance(Operation::Append, Fault::LoseReply, 0.04);
+    faults.chance(Operation::Append, Fault::Late(Duration::from_millis(2)), 0.04);
+    faults
+}
+
 mod memory {
     use super::*;
 
     seriatim_storage_testing::log_conformance!(log(|memory| memory));
+    seriatim_storage_testing::shared_log_conformance!(log(|memory| memory));
     seriatim_storage_testing::store_conformance!(store(|memory| memory));
     seriatim_storage_testing::cells_conformance!(cells(|memory| memory));
 }
@@ -72,6 +90,10 @@ mod faulty {
     use super::*;
 
     seriatim_storage_testing::log_conformance!(log(|memory| FaultyLog::new(Arc::new(memory), &delays())));
+    seriatim_storage_testing::shared_log_conformance!(log(|memory| FaultyLog::new(
+        Arc::new(memory),
+        &delays()
+    )));
     seriatim_storage_testing::store_conformance!(store(|memory| FaultyStore::new(
         Arc::new(memory),
         &delays()
@@ -79,5 +101,29 @@ mod faulty {
     seriatim_storage_testing::cells_conformance!(cells(|memory| FaultyCells::new(
         Arc::new(memory),
         &delays()
+    )));
+}
+
+mod in_doubt {
+    use super::*;
+
+    seriatim_storage_testing::log_conformance!(log(|memory| FaultyLog::new(Arc::new(memory), &in_doubt())));
+    seriatim_storage_testing::shared_log_conformance!(log(|memory| FaultyLog::new(
+        Arc::new(memory),
+        &in_doubt()
+    )));
+}
+
+mod no_faults {
+    use super::*;
+
+    fn none() -> Faults {
+        Faults::new(&Env::real())
+    }
+
+    seriatim_storage_testing::log_conformance!(log(|memory| FaultyLog::new(Arc::new(memory), &none())));
+    seriatim_storage_testing::shared_log_conformance!(log(|memory| FaultyLog::new(
+        Arc::new(memory),
+        &none()
     )));
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::{MemoryCells, MemoryLog, MemoryStore};
 use seriatim_storage::{
-    AppendError, Batch, Cells, ClusteringRange, Digest, Durability, Entries, Header, Key, Log, LogError,
-    Owner, ReadLimit, Store, StoreError,
+    AppendError, Batch, Cells, ClusteringRange, Digest, Durability, Entries, Header, Holder, Key, Log,
+    LogError, LogIdentity, Owner, ReadLimit, Store, StoreError, Take, TakeOverError,
 };
 use seriatim_storage_testing::faulty::{
     Fault, Faults, FaultyCells, FaultyLog, FaultyStore, Operation, Operations,
@@ -325,5 +325,123 @@ fn a_fault_on_closing_changes_only_the_answer() {
         faults.fail(Operation::CloseStore, Fault::Refuse);
         assert!(store.close().await.is_err());
         assert_eq!(store.get(KEY).await, Err(StoreError::Closed));
+    });
+}
+
+fn take(name: &str, id: u64) -> Take {
+    Take::new(Holder::new(name), id)
+}
+
+#[test]
+fn a_take_over_whose_reply_was_lost_succeeds_when_it_is_repeated() {
+    // Whether the request or the reply was lost is not known to the one that repeats it.
+    for fault in [Fault::LoseRequest, Fault::LoseReply] {
+        simulate(12, |env| async move {
+            let (log, faults, memory) = faulty_log(&env);
+            let first = log.take_over(PARTITION, None, &take("first", 1)).await.unwrap();
+            let second = take("second", 2);
+            faults.fail_nth(Operation::Take, 1, fault);
+            let error = log.take_over(PARTITION, Some(first.epoch()), &second).await.unwrap_err();
+            assert!(matches!(error, TakeOverError::Log(LogError::Unavailable(_))), "{fault:?}: {error}");
+            let holder = Log::new(memory).holder(PARTITION).await.unwrap().unwrap().take.holder;
+            assert_eq!(holder.as_str(), if fault == Fault::LoseReply { "second" } else { "first" });
+
+            let owner = log.take_over(PARTITION, Some(first.epoch()), &second).await.unwrap();
+            assert_eq!((owner.epoch().get(), owner.holder()), (2, &second.holder));
+            log.append(&owner, owner.tail(), &entries(&owner, "a")).await.unwrap();
+            assert_eq!(faults.count(Operation::Take), 3);
+        });
+    }
+}
+
+#[test]
+fn an_append_is_never_written_late_after_a_take_over_was_refused_because_the_epoch_is_higher() {
+    for seed in 0..100 {
+        simulate(seed, |env| async move {
+            let (log, faults, memory) = faulty_log(&env);
+            let other = Log::new(memory.reopen());
+            let owner = log.take_over(PARTITION, None, &take("one", 1)).await.unwrap();
+            faults.fail_nth(Operation::Append, 1, Fault::Late(Duration::from_millis(20)));
+            let late = entries(&owner, "late");
+            log.append(&owner, offset(1), &late).await.unwrap_err();
+            // Meanwhile another one takes over.
+            env.sleep(Duration::from_millis(env.random_below(20))).await;
+            other.take_over(PARTITION, Some(owner.epoch()), &take("other", 2)).await.unwrap();
+            env.sleep(Duration::from_millis(env.random_below(20))).await;
+            let refused = log.take_over(PARTITION, Some(owner.epoch()), &take("one", 3)).await.unwrap_err();
+            let TakeOverError::Deposed { held, .. } = refused else { panic!("{refused}") };
+            // The append is decided: the tail of the refusal counts it or not, and this stays so.
+            let verdict = held.tail > offset(1);
+            assert_eq!(bodies(&log).await.len(), usize::from(verdict));
+            env.sleep(Duration::from_secs(1)).await;
+            assert_eq!(bodies(&log).await.len(), usize::from(verdict));
+            assert_eq!(log.append(&owner, offset(1), &late).await.is_ok(), verdict);
+        });
+    }
+}
+
+/// Shows why only a refusal because of a higher epoch counts: after the refusal of an epoch that is too high, and after a read,
+/// the append is still written.
+#[test]
+fn a_refusal_because_the_epoch_is_lower_and_a_read_decide_nothing() {
+    simulate(13, |env| async move {
+        let (log, faults, _) = faulty_log(&env);
+        let owner = log.take_over(PARTITION, None, &take("one", 1)).await.unwrap();
+        faults.fail_nth(Operation::Append, 1, Fault::Late(Duration::from_secs(1)));
+        log.append(&owner, offset(1), &entries(&owner, "late")).await.unwrap_err();
+        let too_high = owner.epoch().next();
+        let refused = log.take_over(PARTITION, too_high, &take("one", 2)).await.unwrap_err();
+        assert!(matches!(refused, TakeOverError::Rewound { .. }), "{refused}");
+        assert!(bodies(&log).await.is_empty());
+        env.sleep(Duration::from_secs(2)).await;
+        assert_eq!(bodies(&log).await, ["late"]);
+    });
+}
+
+#[test]
+fn an_append_whose_reply_was_lost_gets_its_receipt_also_after_the_partition_was_taken_over() {
+    simulate(14, |env| async move {
+        let (log, faults, memory) = faulty_log(&env);
+        let other = Log::new(memory.reopen());
+        let owner = log.take_over(PARTITION, None, &take("one", 1)).await.unwrap();
+        let (written, lost) = (entries(&owner, "written"), entries(&owner, "lost"));
+        faults.fail_nth(Operation::Append, 1, Fault::LoseReply);
+        faults.fail_nth(Operation::Append, 2, Fault::LoseRequest);
+        log.append(&owner, offset(1), &written).await.unwrap_err();
+        log.append(&owner, offset(2), &lost).await.unwrap_err();
+        let successor = other.take_over(PARTITION, Some(owner.epoch()), &take("other", 2)).await.unwrap();
+        other.append(&successor, offset(2), &entries(&successor, "other")).await.unwrap();
+
+        let receipt = log.append(&owner, offset(1), &written).await.unwrap();
+        assert_eq!((receipt.first(), receipt.append_id()), (offset(1), written.append_id()));
+        let stale =
+            AppendError::StaleEpoch { partition: PARTITION, held: owner.epoch(), current: successor.epoch() };
+        assert_eq!(log.append(&owner, offset(2), &lost).await, Err(stale));
+        // If the entry cannot be read, the stale epoch alone does not say that nothing was written.
+        faults.fail_nth(Operation::Read, 1, Fault::Refuse);
+        let error = log.append(&owner, offset(1), &written).await.unwrap_err();
+        assert!(matches!(&error, AppendError::InDoubt { .. }), "{error}");
+        assert_eq!(bodies(&log).await, ["written", "other"]);
+    });
+}
+
+#[test]
+fn the_holder_and_the_identity_have_faults_of_their_own() {
+    simulate(15, |env| async move {
+        let (log, faults, _) = faulty_log(&env);
+        let (first, second) = (LogIdentity::from_bytes([1; 16]), LogIdentity::from_bytes([2; 16]));
+        faults.fail_nth(Operation::Identity, 1, Fault::LoseRequest);
+        faults.fail_nth(Operation::Identity, 3, Fault::LoseReply);
+        assert!(log.identify(first).await.is_err());
+        assert_eq!(log.identity().await, Ok(None));
+        assert!(log.identify(first).await.is_err());
+        assert_eq!(log.identify(second).await, Ok(first));
+        faults.fail_nth(Operation::Holder, 1, Fault::Refuse);
+        assert!(log.holder(PARTITION).await.is_err());
+        assert_eq!(log.holder(PARTITION).await, Ok(None));
+        assert_eq!((faults.count(Operation::Identity), faults.count(Operation::Holder)), (4, 2));
+        faults.crash_at(Operation::Tail, 1, Fault::LoseRequest);
+        log.tail(PARTITION).await.unwrap_err();
+        assert!(log.identity().await.is_err() && log.holder(PARTITION).await.is_err());
     });
 }

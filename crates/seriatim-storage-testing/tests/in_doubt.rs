@@ -1,8 +1,8 @@
 //! No append is lost and none is written twice, whichever answers are lost.
 //!
 //! A writer numbers what it appends. When the outcome of an append is in doubt, the writer settles it: it takes the partition
-//! again, so that late appends are refused, reads at the offset, and compares append ids. In the end the log has exactly what
-//! the writer knows to be committed.
+//! over with the epoch that it has, so that late appends are refused, reads at the offset, and compares append ids. If another
+//! writer was faster, the refusal settles it too. In the end the log has exactly what the writers know to be committed.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::MemoryLog;
-use seriatim_storage::{AppendError, Digest, Entries, Header, Log, Owner, ReadLimit};
+use seriatim_storage::{
+    AppendError, Digest, Entries, Header, Holder, Log, Owner, ReadLimit, Take, TakeOverError,
+};
 use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, Operation, Operations};
 use seriatim_types::{
     AppendId, Partition, PartitionOffset, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset,
@@ -39,8 +41,8 @@ fn entries(owner: &Owner, bodies: &[String]) -> Entries {
 /// How a writer finds out whether an append was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Settling {
-    /// Take again, then read.
-    TakeFirst,
+    /// Take over with the epoch that the writer has, then read.
+    TakeOver,
     /// Only read. This is wrong, because the append may be written later.
     ReadOnly,
 }
@@ -55,6 +57,8 @@ struct Writer {
     /// What is in the log, by answers and by settling.
     committed: Vec<(PartitionOffset, String)>,
     settled: u64,
+    /// How often another writer was faster.
+    deposed: u64,
 }
 
 /// Repeats a call until it succeeds.
@@ -71,12 +75,42 @@ impl Writer {
     async fn new(env: &Env, log: &Log, name: &'static str) -> Self {
         let owner = retry(env, || log.take(PARTITION)).await;
         let at = owner.tail();
-        Self { env: env.clone(), log: log.clone(), name, owner, at, committed: Vec::new(), settled: 0 }
+        Self {
+            env: env.clone(),
+            log: log.clone(),
+            name,
+            owner,
+            at,
+            committed: Vec::new(),
+            settled: 0,
+            deposed: 0,
+        }
     }
 
     async fn take(&mut self) {
         self.owner = retry(&self.env, || self.log.take(PARTITION)).await;
         self.at = self.owner.tail();
+    }
+
+    /// Takes the partition over with the epoch that the writer has. If another one was faster, the writer is deposed.
+    async fn settle(&mut self) {
+        let take = Take::new(Holder::new(self.name), self.env.random());
+        loop {
+            match self.log.take_over(PARTITION, Some(self.owner.epoch()), &take).await {
+                Ok(owner) => {
+                    (self.at, self.owner) = (owner.tail(), owner);
+                    return;
+                }
+                Err(TakeOverError::Deposed { held, .. }) => {
+                    assert_ne!(held.take, take, "a lost reply to a take is not a deposition");
+                    self.deposed += 1;
+                    return;
+                }
+                // The same take again: it may have succeeded.
+                Err(TakeOverError::Log(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
     }
 
     async fn found_at(&self, at: PartitionOffset) -> Option<AppendId> {
@@ -95,8 +129,8 @@ impl Writer {
             }
             Err(AppendError::InDoubt { .. }) => {
                 self.settled += 1;
-                if settling == Settling::TakeFirst {
-                    self.take().await;
+                if settling == Settling::TakeOver {
+                    self.settle().await;
                 }
                 let is_committed = self.found_at(at).await == Some(group.append_id());
                 if is_committed && settling == Settling::ReadOnly {
@@ -118,13 +152,13 @@ impl Writer {
     }
 
     /// Appends groups, each until it is in the log.
-    async fn write(mut self, groups: u64, settling: Settling) -> (Vec<(PartitionOffset, String)>, u64) {
+    async fn write(mut self, groups: u64, settling: Settling) -> Self {
         for group in 0..groups {
             let size = 1 + self.env.random_below(3);
             let bodies: Vec<_> = (0..size).map(|part| format!("{} {group}.{part}", self.name)).collect();
             while !self.append(&bodies, settling).await {}
         }
-        (self.committed, self.settled)
+        self
     }
 }
 
@@ -140,9 +174,9 @@ fn random_faults(env: &Env) -> Faults {
     faults
 }
 
-/// Runs writers at the same time with random faults. Returns whether the log has what they expect, and how often they
-/// settled.
-fn run(seed: u64, writers: &'static [&'static str], settling: Settling) -> (bool, u64) {
+/// Runs writers at the same time with random faults. Returns whether the log has what they expect, how often they settled, and how
+/// often another one was faster.
+fn run(seed: u64, writers: &'static [&'static str], settling: Settling) -> (bool, u64, u64) {
     simulate(seed, |env| async move {
         let memory = MemoryLog::new();
         let log = Log::new(FaultyLog::new(Arc::new(memory.clone()), &random_faults(&env)));
@@ -154,11 +188,12 @@ fn run(seed: u64, writers: &'static [&'static str], settling: Settling) -> (bool
                 writer.write(12, settling).await
             }));
         }
-        let (mut committed, mut settled) = (Vec::new(), 0);
+        let (mut committed, mut settled, mut deposed) = (Vec::new(), 0, 0);
         for task in tasks {
-            let (by_one, by_one_settled) = task.await.unwrap();
-            committed.extend(by_one);
-            settled += by_one_settled;
+            let writer = task.await.unwrap();
+            committed.extend(writer.committed);
+            settled += writer.settled;
+            deposed += writer.deposed;
         }
         // By then, every late append has been submitted.
         env.sleep(Duration::from_secs(1)).await;
@@ -167,7 +202,7 @@ fn run(seed: u64, writers: &'static [&'static str], settling: Settling) -> (bool
             Log::new(memory).read(PARTITION, PartitionOffset::FIRST, ReadLimit::default()).await.unwrap();
         let found: Vec<_> =
             read.iter().map(|(at, entry)| (at, String::from_utf8(entry.body().to_vec()).unwrap())).collect();
-        (found == committed, settled)
+        (found == committed, settled, deposed)
     })
 }
 
@@ -175,7 +210,7 @@ fn run(seed: u64, writers: &'static [&'static str], settling: Settling) -> (bool
 fn one_writer_loses_nothing_and_writes_nothing_twice() {
     let mut settled = 0;
     for seed in 0..SEEDS {
-        let (agrees, by_seed) = run(seed, &["a"], Settling::TakeFirst);
+        let (agrees, by_seed, _) = run(seed, &["a"], Settling::TakeOver);
         assert!(agrees, "seed {seed}");
         settled += by_seed;
     }
@@ -184,9 +219,13 @@ fn one_writer_loses_nothing_and_writes_nothing_twice() {
 
 #[test]
 fn writers_that_replace_each_other_lose_nothing_and_write_nothing_twice() {
+    let mut deposed = 0;
     for seed in 0..SEEDS {
-        assert!(run(seed, &["a", "b", "c"], Settling::TakeFirst).0, "seed {seed}");
+        let (agrees, _, by_seed) = run(seed, &["a", "b", "c"], Settling::TakeOver);
+        assert!(agrees, "seed {seed}");
+        deposed += by_seed;
     }
+    assert!(deposed > SEEDS / 10, "only {deposed} take-overs were refused");
 }
 
 /// Shows that the tests above can fail: without the take, a late append is written after the writer has read.
@@ -198,7 +237,7 @@ fn settling_without_a_take_loses_an_append() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in 0..10 {
-        let again = || run(seed, &["a", "b", "c"], Settling::TakeFirst);
+        let again = || run(seed, &["a", "b", "c"], Settling::TakeOver);
         assert_eq!(again(), again());
     }
 }

@@ -192,6 +192,15 @@ impl PartitionHandle {
         self.stand_by_now().await.map(drop)
     }
 
+    /// Waits until everything is applied that is in the log now, for at most `begin_wait`.
+    ///
+    /// # Errors
+    ///
+    /// As for a read.
+    pub(crate) async fn catch_up(&self) -> Result<(), SubmitError> {
+        self.read(&[]).await.map(drop)
+    }
+
     /// Waits until a standby, or the owner, has applied everything before an offset.
     pub(crate) async fn applied(&self, offset: PartitionOffset) -> Result<(), SubmitError> {
         match self.place() {

@@ -27,10 +27,10 @@ pub(super) struct Owned {
     queue_bytes: Arc<QueueShare>,
     pub(super) status: StatusHandle,
     task: Mutex<Option<Task<()>>>,
+    /// Whether the partition was given up. Set before its queue is closed.
+    released: AtomicBool,
     /// Asynchronous projectors. They end when the partition is closed, released or deposed.
     followers: Mutex<Vec<Task<()>>>,
-    /// Whether the partition becomes a standby.
-    released: AtomicBool,
 }
 
 impl Owned {
@@ -55,7 +55,7 @@ impl Owned {
         };
         let followers = Mutex::new(projectors.iter().map(follow).collect());
         let released = AtomicBool::new(false);
-        Arc::new(Self { shared, queue: sender, queue_bytes, status, task, followers, released })
+        Arc::new(Self { shared, queue: sender, queue_bytes, status, task, released, followers })
     }
 
     /// Waits until the asynchronous projectors have stored their offsets.

@@ -84,7 +84,7 @@ impl PartitionTask {
         let worked =
             shared.derived.guard("the partition's task", stop.run_until_cancelled(self.work())).await;
         let end = match worked {
-            Ok(Some(Ok(())) | None) if self.releasing => not_here(shared.partition, None),
+            Ok(Some(Ok(()))) if self.releasing => not_here(shared.partition, None),
             Ok(Some(Ok(())) | None) => SubmitError::Closed,
             Ok(Some(Err(reason))) => {
                 match &reason {

@@ -1,10 +1,11 @@
-//! Backups: the log up to one committed frame, and the bulletin.
+//! Backups: the log up to one committed frame, its identity, and the bulletin.
 //!
 //! ```text
 //!   backup/
 //!     BACKUP                  marks the folder as a backup; its format, and where its log ends
 //!     log/0000000001.segment  as in the storage, without reserved bytes that are not written
 //!     log/bulletin            as it was before the log was cut
+//!     log/identity            as in the storage
 //! ```
 //!
 //! A backup is made under another name and gets its own name when it is complete and durable. So a folder with that name is a
@@ -27,8 +28,7 @@ use self::destination::UnfinishedFolder;
 pub use self::error::RestoreError;
 use self::manifest::Manifest;
 pub use self::restore::{StagedRestore, restore, stage_restore};
-use crate::bulletin;
-use crate::disk::RealDisk;
+use crate::disk::{RealDisk, replace_whole};
 use crate::log::{CopiedLog, LogPrefix, Purpose};
 use crate::space::FreeSpace;
 
@@ -41,11 +41,11 @@ impl From<CopiedLog> for BackupReport {
     }
 }
 
-/// Makes a backup of these frames of the storage in `directory`.
+/// Makes a backup of these frames of the storage in `directory`, and of these files next to them, by name.
 pub(crate) fn backup(
     env: &Env,
     prefix: &LogPrefix,
-    bulletin: Option<&[u8]>,
+    files: &[(&str, Option<Vec<u8>>)],
     directory: &Path,
     space: &FreeSpace,
     destination: &Path,
@@ -53,8 +53,8 @@ pub(crate) fn backup(
     let folder = UnfinishedFolder::create(env, destination, directory)?;
     folder.check_room(space, prefix.bytes_max()?)?;
     let copied = prefix.copy(&folder.path().join(LOG), Purpose::Keep)?;
-    if let Some(bytes) = bulletin {
-        let written = bulletin::write(&RealDisk, &folder.path().join(LOG), bytes);
+    for (name, bytes) in files.iter().filter_map(|(name, bytes)| Some((name, bytes.as_deref()?))) {
+        let written = replace_whole(&RealDisk, &folder.path().join(LOG), name, bytes);
         written.map_err(|error| folder.refused(&error))?;
     }
     let manifest = Manifest { end: prefix.end(), frames: copied.frames, entries: copied.entries };

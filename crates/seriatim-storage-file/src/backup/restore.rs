@@ -11,7 +11,8 @@ use super::manifest::{BACKUP_VERSION, BadManifest, Manifest};
 use super::{LOG, RestoreError};
 use crate::bulletin::{self, BULLETIN};
 use crate::directory::{BACKUP_MARKER, begin_restore, finish_restore};
-use crate::disk::RealDisk;
+use crate::disk::{RealDisk, read_whole, replace_whole};
+use crate::identity::{self, IDENTITY};
 use crate::log::{LogPrefix, Purpose};
 use crate::space::FreeSpace;
 use crate::{FileOptions, FileStorage, OpenError};
@@ -128,25 +129,32 @@ fn stage(env: &Env, backup: &Path, destination: &Path) -> Result<StagedRestore, 
             ),
         });
     }
-    copy_bulletin(backup, &folder)?;
+    // A backup that an earlier program made has neither.
+    let without = "every asynchronous projector begins at the first event";
+    copy_file(backup, &folder, BULLETIN, bulletin::check, without)?;
+    copy_file(backup, &folder, IDENTITY, identity::check, "the restored log gets another identity")?;
     Ok(StagedRestore { env: env.clone(), folder, report: copied.into() })
 }
 
-/// Copies the offsets of asynchronous projectors. A backup that an earlier program made has none.
-fn copy_bulletin(backup: &Path, folder: &UnfinishedFolder) -> Result<(), RestoreError> {
-    let bytes = bulletin::read(&RealDisk, &backup.join(LOG));
+/// Copies a file next to the log, if the backup has it. `without` says what happens without that file.
+fn copy_file(
+    backup: &Path,
+    folder: &UnfinishedFolder,
+    name: &str,
+    check: fn(&[u8]) -> Result<(), String>,
+    without: &str,
+) -> Result<(), RestoreError> {
+    let bytes = read_whole(&RealDisk, &backup.join(LOG).join(name));
     let bytes = bytes.map_err(|error| RestoreError::Unreadable {
         backup: backup.to_owned(),
-        reason: format!("{LOG}/{BULLETIN}: {error}"),
+        reason: format!("{LOG}/{name}: {error}"),
     })?;
     let Some(bytes) = bytes else { return Ok(()) };
-    bulletin::check(&bytes).map_err(|problem| RestoreError::Damaged {
+    check(&bytes).map_err(|problem| RestoreError::Damaged {
         backup: backup.to_owned(),
-        reason: format!(
-            "{LOG}/{BULLETIN}: {problem}; without that file every asynchronous projector begins at the first event"
-        ),
+        reason: format!("{LOG}/{name}: {problem}; without that file {without}"),
     })?;
-    let written = bulletin::write(&RealDisk, &folder.path().join(LOG), &bytes);
+    let written = replace_whole(&RealDisk, &folder.path().join(LOG), name, &bytes);
     Ok(written.map_err(|error| folder.refused(&error))?)
 }
 

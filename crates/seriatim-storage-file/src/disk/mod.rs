@@ -6,6 +6,7 @@
 
 mod real;
 mod simulated;
+mod whole_file;
 
 use std::fmt;
 use std::io;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 pub use real::RealDisk;
 pub use simulated::{Crash, SimulatedDisk};
+pub(crate) use whole_file::{read_whole, replace_whole};
 
 /// Files and folders. Written bytes are durable only after [`DiskFile::sync`]; created, renamed and removed names only after
 /// [`Disk::sync_directory`].

@@ -230,8 +230,12 @@ impl Committer {
         drop(stop_on_panic);
     }
 
-    /// Writes and syncs one frame.
+    /// Writes and syncs one frame. A frame without records is not written: what its answers count is in earlier frames, which
+    /// are durable.
     fn commit(&mut self, frame: &mut PendingFrame) -> Answer {
+        if frame.record_bytes() == 0 {
+            return Ok(());
+        }
         self.folder.space.refresh();
         let size = frame.buffer.len().next_multiple_of(super::frame::FRAME_ALIGNMENT);
         if self.at + size as u64 > self.segment.header.reserved {
@@ -253,8 +257,8 @@ impl Committer {
     /// Adds a durable frame to the index, so that readers find it.
     fn add_to_index(&self, frame: &PendingFrame, position: Position) -> Result<(), LogError> {
         let mut index = self.shared.lock_index();
-        for (partition, epoch) in &frame.takes {
-            index.take(*partition, *epoch);
+        for (partition, epoch, take) in &frame.takes {
+            index.take(*partition, *epoch, take.clone());
         }
         for (partition, first, next) in &frame.appends {
             index.append(*partition, *first, *next, position)?;

@@ -138,7 +138,7 @@ fn copy(from: &LogFolder, end: LogEnd, to: &LogFolder, purpose: Purpose) -> Resu
     }
     let synced = to.disk.sync_directory(&to.directory);
     synced.map_err(|error| CopyError::To(to.directory.clone(), error))?;
-    let tails = index.partitions().map(|(partition, _, tail)| (partition, tail)).collect();
+    let tails = index.partitions().map(|(partition, held)| (partition, held.tail)).collect();
     Ok(CopiedLog { frames: copy.frames, entries: copy.entries, bytes: copy.bytes, tails })
 }
 

@@ -5,7 +5,7 @@
 //!      0     8  the segment's mark
 //!      8     4  checksum: CRC-32 of everything after this field
 //!     12     4  length of the records
-//!     16     4  format version, 1
+//!     16     4  format version, 1 or 2
 //!     20     4  checksum of the previous frame, in this segment or the one before
 //!     24     8  position: segment number 4, byte within the segment 4
 //!     32        records; then zeros up to a multiple of 8
@@ -134,6 +134,7 @@ impl<'a> Frame<'a> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use seriatim_storage::{Holder, Take};
     use seriatim_types::{Epoch, Partition};
 
     use super::super::record::encode_take;
@@ -146,47 +147,62 @@ mod tests {
 
     fn frame() -> Vec<u8> {
         let mut buffer = vec![0; FRAME_HEADER_BYTES];
-        encode_take(&mut buffer, Partition::new(3, 4), Epoch::new(5).unwrap());
+        let take = Take::new(Holder::new("a1"), 6);
+        encode_take(&mut buffer, Partition::new(3, 4), Epoch::new(5).unwrap(), &take);
         finish(&mut buffer, 0x1112_1314_1516_1718, 0x0102_0304, position(4_096));
         buffer
     }
 
     #[test]
-    fn the_bytes_of_a_frame_of_version_1_do_not_change() {
+    fn the_bytes_of_a_frame_do_not_change() {
         let hex: String = frame().iter().map(|byte| format!("{byte:02x}")).collect();
         let golden = [
             "1112131415161718",               // mark
-            "05150847",                       // checksum
-            "0000000f",                       // length of the records
-            "00000001",                       // version
+            "b7330093",                       // checksum
+            "0000001a",                       // length of the records
+            "00000002",                       // version
             "01020304",                       // checksum of the frame before
             "0000000100001000",               // position
-            "020000000300040000000000000005", // a take
-            "00",                             // padding
+            "030000000300040000000000000005", // a take: partition and epoch
+            "0000000000000006026131",         // its id and its holder
+            "000000000000",                   // padding
         ];
         assert_eq!(hex, golden.concat());
     }
 
     #[test]
+    fn a_frame_of_version_1_is_read() {
+        let golden = "1112131415161718051508470000000f000000010102030400000001000010000200000003000400000000000000\
+                      0500";
+        let byte = |at| u8::from_str_radix(&golden[at..at + 2], 16).unwrap();
+        let bytes: Vec<u8> = (0..golden.len()).step_by(2).map(byte).collect();
+        let header = FrameHeader::decode(&bytes, 0x1112_1314_1516_1718, position(4_096)).unwrap();
+        let records = header.frame(&bytes).unwrap().records(position(4_096)).unwrap();
+        let (partition, epoch) = (Partition::new(3, 4), Epoch::new(5).unwrap());
+        let take = Record::Take { partition, epoch, id: 0, holder: "" };
+        assert_eq!(records.collect::<Vec<_>>(), [Ok(take)]);
+    }
+
+    #[test]
     fn a_frame_of_a_newer_format_is_refused_with_its_own_error() {
         let mut bytes = frame();
-        bytes[19] = 2;
+        bytes[19] = 3;
         let checksum = crc32fast::hash(&bytes[12..]);
         bytes[8..12].copy_from_slice(&checksum.to_be_bytes());
         let header = FrameHeader::decode(&bytes, 0x1112_1314_1516_1718, position(4_096)).unwrap();
         let error = header.frame(&bytes).unwrap().records(position(4_096)).err().unwrap();
-        assert_eq!(error, LogError::Newer { found: 2, known: 1 });
+        assert_eq!(error, LogError::Newer { found: 3, known: 2 });
     }
 
     proptest! {
         #[test]
-        fn a_frame_is_complete_only_where_it_was_written(flip in 0..8 * 48_usize, at in 0..10_000_u64) {
+        fn a_frame_is_complete_only_where_it_was_written(flip in 0..8 * 64_usize, at in 0..10_000_u64) {
             let bytes = frame();
             let decode = |bytes: &[u8], at| {
                 FrameHeader::decode(bytes, 0x1112_1314_1516_1718, position(at))?.frame(bytes).map(|frame| frame.size())
             };
-            prop_assert_eq!(decode(&bytes, 4_096), Some(48));
-            prop_assert_eq!(decode(&bytes, at), (at == 4_096).then_some(48));
+            prop_assert_eq!(decode(&bytes, 4_096), Some(64));
+            prop_assert_eq!(decode(&bytes, at), (at == 4_096).then_some(64));
             let mut damaged = bytes.clone();
             damaged[flip / 8] ^= 1 << (flip % 8);
             prop_assert_eq!(decode(&damaged, 4_096), None);

@@ -7,7 +7,7 @@
 //! offset  size  field
 //!      0     8  "SERIAIDX"
 //!      8     4  checksum: CRC-32 of everything after this field
-//!     12     4  format version, 1
+//!     12     4  format version, 2
 //!     16     4  number of the segment
 //!     20     4  checksum of its last frame
 //!     24     8  where its last frame ends
@@ -16,18 +16,23 @@
 //!            2  partition
 //!            8  epoch at the end of the segment
 //!            8  tail at the end of the segment
+//!            8  id of the take that raised the epoch
+//!            1  length of its holder's name, then the name
 //!            4  number of points, then for each of them, ascending:
 //!                  8  an offset of the partition
 //!                  4  the byte where the frame with that offset begins
 //! ```
+//!
+//! Version 1 has neither the id of the take nor the name. It is read, so that a log of that version is not read as a whole
+//! when it is opened.
 
 use std::collections::BTreeMap;
 
 use bytes::{Buf, BufMut, TryGetError};
-use seriatim_storage::LogError;
+use seriatim_storage::{Held, Holder, LogError, Take};
 use seriatim_types::{ApplicationId, Epoch, Partition, PartitionId, PartitionOffset};
 
-use super::record::Record;
+use super::record::{Record, get_take, put_take, unnamed_take};
 use super::segment::{FIRST_FRAME_AT, LOG_VERSION, Position, SegmentNumber};
 
 const MAGIC: &[u8; 8] = b"SERIAIDX";
@@ -49,6 +54,8 @@ pub(super) struct SegmentIndex {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PartitionIndex {
     epoch: Epoch,
+    /// What raised the epoch.
+    take: Take,
     tail: PartitionOffset,
     points: Vec<Point>,
 }
@@ -69,7 +76,12 @@ impl SegmentIndex {
 
     /// The index of the next segment while it is empty.
     pub(super) fn following(&self) -> Result<Self, LogError> {
-        let carried = |index: &PartitionIndex| PartitionIndex { points: Vec::new(), ..*index };
+        let carried = |index: &PartitionIndex| PartitionIndex {
+            epoch: index.epoch,
+            take: index.take.clone(),
+            tail: index.tail,
+            points: Vec::new(),
+        };
         Ok(Self {
             number: self.number.next()?,
             last_checksum: self.last_checksum,
@@ -82,9 +94,11 @@ impl SegmentIndex {
         })
     }
 
-    /// Each partition with its epoch and tail.
-    pub(super) fn partitions(&self) -> impl Iterator<Item = (Partition, Epoch, PartitionOffset)> {
-        self.partitions.iter().map(|(partition, index)| (*partition, index.epoch, index.tail))
+    /// Each partition, and how it is held at the end of this segment.
+    pub(super) fn partitions(&self) -> impl Iterator<Item = (Partition, Held)> {
+        let held =
+            |index: &PartitionIndex| Held { epoch: index.epoch, take: index.take.clone(), tail: index.tail };
+        self.partitions.iter().map(move |(partition, index)| (*partition, held(index)))
     }
 
     /// The tail of a partition at the end of this segment.
@@ -101,9 +115,14 @@ impl SegmentIndex {
     }
 
     /// Records a raised epoch.
-    pub(super) fn take(&mut self, partition: Partition, epoch: Epoch) {
-        let new = PartitionIndex { epoch, tail: PartitionOffset::FIRST, points: Vec::new() };
-        self.partitions.entry(partition).or_insert(new).epoch = epoch;
+    pub(super) fn take(&mut self, partition: Partition, epoch: Epoch, take: Take) {
+        match self.partitions.get_mut(&partition) {
+            Some(index) => (index.epoch, index.take) = (epoch, take),
+            None => {
+                let (tail, points) = (PartitionOffset::FIRST, Vec::new());
+                self.partitions.insert(partition, PartitionIndex { epoch, take, tail, points });
+            }
+        }
     }
 
     /// Records entries from `first` up to `next` in the frame at `position`. They must follow the tail.
@@ -136,8 +155,8 @@ impl SegmentIndex {
     /// Records what a record of the frame at `position` says.
     pub(super) fn apply(&mut self, record: &Record<'_>, position: Position) -> Result<(), LogError> {
         match *record {
-            Record::Take { partition, epoch } => {
-                self.take(partition, epoch);
+            Record::Take { partition, epoch, id, holder } => {
+                self.take(partition, epoch, Take::new(Holder::new(holder), id));
                 Ok(())
             }
             Record::Append { partition, first, count, .. } => {
@@ -167,6 +186,7 @@ impl SegmentIndex {
             bytes.put_u16(partition.id.get());
             bytes.put_u64(index.epoch.get());
             bytes.put_u64(index.tail.get());
+            put_take(&mut bytes, &index.take);
             bytes.put_u32(count(index.points.len()));
             for point in &index.points {
                 bytes.put_u64(point.offset.get());
@@ -190,7 +210,8 @@ impl SegmentIndex {
     }
 
     fn decode_checked(fields: &mut &[u8]) -> Result<Option<Self>, TryGetError> {
-        if fields.try_get_u32()? != LOG_VERSION {
+        let version = fields.try_get_u32()?;
+        if version > LOG_VERSION {
             return Ok(None);
         }
         let number = SegmentNumber(fields.try_get_u32()?);
@@ -201,16 +222,20 @@ impl SegmentIndex {
             let id = PartitionId::new(fields.try_get_u16()?);
             let (epoch, tail) =
                 (Epoch::new(fields.try_get_u64()?), PartitionOffset::new(fields.try_get_u64()?));
+            let take = match version {
+                1 => Ok(unnamed_take()),
+                _ => get_take(fields).map(|(id, holder)| Take::new(Holder::new(holder), id)),
+            };
             let mut points = Vec::new();
             for _ in 0..fields.try_get_u32()? {
                 let (offset, at) = (PartitionOffset::new(fields.try_get_u64()?), fields.try_get_u32()?);
                 let Some(offset) = offset else { return Ok(None) };
                 points.push(Point { offset, at });
             }
-            let (Some(epoch), Some(tail)) = (epoch, tail) else {
+            let (Some(epoch), Some(tail), Ok(take)) = (epoch, tail, take) else {
                 return Ok(None);
             };
-            partitions.insert(Partition { application, id }, PartitionIndex { epoch, tail, points });
+            partitions.insert(Partition { application, id }, PartitionIndex { epoch, take, tail, points });
         }
         Ok(Some(Self { number, last_checksum, end, partitions }))
     }
@@ -235,7 +260,7 @@ mod tests {
     #[test]
     fn a_point_leads_to_the_frame_of_an_offset_or_one_before_it() {
         let mut index = SegmentIndex::first();
-        index.take(PARTITION, Epoch::FIRST);
+        index.take(PARTITION, Epoch::FIRST, unnamed_take());
         index.append(PARTITION, offset(1), offset(5), at(4_096)).unwrap();
         index.append(PARTITION, offset(5), offset(9), at(5_000)).unwrap();
         index.append(PARTITION, offset(9), offset(10), at(4_096 + POINT_STEP_BYTES)).unwrap();
@@ -252,11 +277,27 @@ mod tests {
     }
 
     #[test]
+    fn an_index_of_version_1_has_no_names() {
+        let mut index = SegmentIndex::first();
+        index.take(PARTITION, Epoch::FIRST, unnamed_take());
+        index.append(PARTITION, offset(1), offset(5), at(4_096)).unwrap();
+        let mut bytes = index.encode();
+        // Between the partition's tail and the number of its points: an id of zeros, and no name.
+        let take = bytes.len() - 16 - 9..bytes.len() - 16;
+        assert_eq!(bytes[take.clone()], [0; 9]);
+        bytes.drain(take);
+        bytes[12..16].copy_from_slice(&1_u32.to_be_bytes());
+        let checksum = crc32fast::hash(&bytes[12..]);
+        bytes[8..12].copy_from_slice(&checksum.to_be_bytes());
+        assert_eq!(SegmentIndex::decode(SegmentNumber(1), &bytes), Some(index));
+    }
+
+    #[test]
     fn entries_that_do_not_follow_the_tail_are_damage() {
         let mut index = SegmentIndex::first();
         let error = index.append(PARTITION, offset(1), offset(2), at(4_096)).unwrap_err();
         assert!(error.to_string().contains("partition 1/0, which was never taken"), "{error}");
-        index.take(PARTITION, Epoch::FIRST);
+        index.take(PARTITION, Epoch::FIRST, unnamed_take());
         let error = index.append(PARTITION, offset(2), offset(3), at(4_096)).unwrap_err();
         assert!(error.to_string().contains("has entries from 2 on, and partition 1/0 ends at 1"), "{error}");
     }
@@ -264,13 +305,13 @@ mod tests {
     proptest! {
         #[test]
         fn an_index_reads_back_as_it_was_written(
-            appends in prop::collection::vec((0..3_u16, 1..50_u64, 0..200_000_u64), 0..40), flip: usize,
+            appends in prop::collection::vec((0..3_u16, 1..50_u64, 0..200_000_u64), 0..40), name: String, flip: usize,
         ) {
             let mut index = SegmentIndex::first();
             let mut position = 4_096;
             for (id, count, step) in appends {
                 let partition = Partition::new(7, id);
-                index.take(partition, Epoch::new(count).unwrap());
+                index.take(partition, Epoch::new(count).unwrap(), Take::new(Holder::new(&name), count));
                 let tail = index.tail(partition);
                 index.append(partition, tail, tail.advance(count).unwrap(), at(position)).unwrap();
                 position += step;

@@ -33,15 +33,12 @@ use std::thread::JoinHandle;
 use async_trait::async_trait;
 use seriatim_env::Env;
 use seriatim_storage::{
-    Append, AppendError, AppendFuture, BulletinBackend, BulletinError, Held, LogBackend, LogError,
-    LogIdentity, ReadEntries, ReadLimit, Take, TakeOver,
+    Append, AppendError, AppendFuture, BulletinBackend, Held, LogBackend, LogError, LogIdentity, ReadEntries,
+    ReadLimit, Take, TakeOver,
 };
 use seriatim_types::sync::Mutex;
 use seriatim_types::{Epoch, Partition, PartitionOffset};
 use tokio::sync::oneshot;
-
-/// The key of the log's identity on its bulletin.
-const IDENTITY: &str = "identity";
 
 use self::committer::{Committer, LogFolder, LogState, Phase};
 pub(crate) use self::copy::{CopiedLog, CopyError, LogEnd, LogPrefix, Purpose};
@@ -52,6 +49,7 @@ use self::reader::Reader;
 use crate::bulletin::FileBulletin;
 use crate::directory::DirectoryLock;
 use crate::disk::Disk;
+use crate::identity::FileIdentity;
 use crate::space::{FreeSpace, NearlyFull};
 
 /// The log in segment files. No other process may use its folder; [`FileStorage`](crate::FileStorage) locks it.
@@ -65,6 +63,7 @@ pub struct FileLog {
     thread: Mutex<Option<JoinHandle<()>>>,
     lock: Mutex<Option<Arc<DirectoryLock>>>,
     bulletin: FileBulletin,
+    identity: FileIdentity,
 }
 
 impl FileLog {
@@ -87,6 +86,9 @@ impl FileLog {
         let bulletin = FileBulletin::open(env, folder.disk.clone(), &folder.directory, lock.clone());
         let bulletin =
             bulletin.map_err(|error| LogError::Unavailable(format!("cannot read the bulletin: {error}")))?;
+        let identity = FileIdentity::open(env, folder.disk.clone(), &folder.directory, lock.clone());
+        let identity =
+            identity.map_err(|error| LogError::Unavailable(format!("cannot read the identity: {error}")))?;
         let queue = Queue::new(&opened.index, options.queue_bytes);
         let state = Arc::new(LogState::new(queue, opened.index));
         let committer = Committer::new(folder.clone(), state.clone(), opened.segment.clone());
@@ -96,12 +98,17 @@ impl FileLog {
         })?;
         let reader = Arc::new(Reader::new(folder.clone(), state.clone(), opened.segment));
         let (thread, lock) = (Mutex::new(Some(thread)), Mutex::new(lock));
-        Ok(Self { env: env.clone(), folder, state, reader, space, thread, lock, bulletin })
+        Ok(Self { env: env.clone(), folder, state, reader, space, thread, lock, bulletin, identity })
     }
 
     /// The current values of the bulletin, for a backup of frames that are committed later.
     pub(crate) fn bulletin_copy(&self) -> Option<Vec<u8>> {
         self.bulletin.copy()
+    }
+
+    /// The bytes of the identity, for a backup.
+    pub(crate) fn identity_copy(&self) -> Option<Vec<u8>> {
+        self.identity.copy()
     }
 
     /// All frames that are committed so far.
@@ -164,20 +171,7 @@ impl LogBackend for FileLog {
     }
 
     async fn identity(&self, create: Option<LogIdentity>) -> Result<Option<LogIdentity>, LogError> {
-        let unreadable = |error: BulletinError| match error {
-            BulletinError::Closed => LogError::Closed,
-            error => LogError::Unavailable(error.to_string()),
-        };
-        let found = BulletinBackend::get(&self.bulletin, IDENTITY).await.map_err(unreadable)?;
-        if let Some(found) = found {
-            let bytes = <[u8; 16]>::try_from(&found[..]);
-            let damaged = |_| LogError::Corrupt("its identity does not have 16 bytes".to_owned());
-            return Ok(Some(LogIdentity::from_bytes(bytes.map_err(damaged)?)));
-        }
-        if let Some(create) = create {
-            BulletinBackend::put(&self.bulletin, IDENTITY, create.as_bytes()).await.map_err(unreadable)?;
-        }
-        Ok(create)
+        self.identity.get(create).await
     }
 
     fn append(&self, append: Append<'_>) -> AppendFuture {
@@ -234,6 +228,7 @@ impl LogBackend for FileLog {
     async fn close(&self) -> Result<(), LogError> {
         self.state.begin_closing();
         self.bulletin.close().await;
+        self.identity.close().await;
         let thread = self.thread.lock().take();
         if let Some(thread) = thread {
             let ended = self.env.blocking(move || thread.join()).await;
@@ -249,6 +244,7 @@ impl Drop for FileLog {
     fn drop(&mut self) {
         self.state.begin_closing();
         self.bulletin.begin_closing();
+        self.identity.begin_closing();
         let thread = self.thread.lock().take();
         // The committer ends after its current frame. If it panicked, waiting callers have got an error.
         let _ = thread.map(JoinHandle::join);

@@ -7,13 +7,13 @@
 
 use std::collections::HashMap;
 
-use seriatim_storage::{Append, AppendError, Held, Holder, LogError, Take, TakeOver, TakenPartition};
+use seriatim_storage::{Append, AppendError, Held, LogError, Take, TakeOver, TakenPartition};
 use seriatim_types::{Epoch, Partition, PartitionOffset};
 use tokio::sync::oneshot;
 
 use super::frame::FRAME_HEADER_BYTES;
 use super::index::SegmentIndex;
-use super::record::{APPEND_HEADER_BYTES, TAKE_BYTES, encode_append, encode_take};
+use super::record::{APPEND_HEADER_BYTES, encode_append, encode_take, take_bytes};
 
 /// Why a frame was not committed.
 #[derive(Debug, Clone)]
@@ -34,7 +34,7 @@ pub(super) type Answer = Result<(), CommitFailure>;
 #[derive(Debug)]
 pub(super) struct PendingFrame {
     pub(super) buffer: Vec<u8>,
-    pub(super) takes: Vec<(Partition, Epoch)>,
+    pub(super) takes: Vec<(Partition, Epoch, Take)>,
     pub(super) appends: Vec<(Partition, PartitionOffset, PartitionOffset)>,
     pub(super) answers: Vec<oneshot::Sender<Answer>>,
 }
@@ -53,21 +53,22 @@ impl PendingFrame {
         self.answers.clear();
     }
 
+    /// Whether no one waits for this frame. A frame may be waited for and have no records, if all that it answers was refused.
     pub(super) fn is_empty(&self) -> bool {
         self.answers.is_empty()
     }
 
-    fn record_bytes(&self) -> usize {
+    pub(super) fn record_bytes(&self) -> usize {
         self.buffer.len() - FRAME_HEADER_BYTES
     }
 }
 
 #[derive(Debug)]
 struct PartitionState {
-    /// `None` until the partition is taken for the first time.
-    epoch: Option<Epoch>,
-    /// Who raised the epoch last.
-    take: Take,
+    /// The last take including what is submitted; `None` before the first one.
+    taken: Option<(Epoch, Take)>,
+    /// The last take that is durable.
+    durably_taken: Option<(Epoch, Take)>,
     /// The tail including what is submitted.
     reserved: PartitionOffset,
     /// The tail including only what is durable.
@@ -77,13 +78,27 @@ struct PartitionState {
 }
 
 impl PartitionState {
-    fn new(epoch: Option<Epoch>, tail: PartitionOffset) -> Self {
-        let take = Take::new(Holder::unnamed(), 0);
-        Self { epoch, take, reserved: tail, tail, pending_index: None }
+    fn untaken() -> Self {
+        let tail = PartitionOffset::FIRST;
+        Self { taken: None, durably_taken: None, reserved: tail, tail, pending_index: None }
     }
 
+    fn stored(Held { epoch, take, tail }: Held) -> Self {
+        let taken = Some((epoch, take));
+        Self { durably_taken: taken.clone(), taken, reserved: tail, tail, pending_index: None }
+    }
+
+    fn epoch(&self) -> Option<Epoch> {
+        self.taken.as_ref().map(|(epoch, _)| *epoch)
+    }
+
+    /// How the partition is held when everything that is submitted is durable.
     fn held(&self) -> Option<Held> {
-        self.epoch.map(|epoch| Held { epoch, take: self.take.clone(), tail: self.reserved })
+        self.taken.clone().map(|(epoch, take)| Held { epoch, take, tail: self.reserved })
+    }
+
+    fn durably_held(&self) -> Option<Held> {
+        self.durably_taken.clone().map(|(epoch, take)| Held { epoch, take, tail: self.tail })
     }
 }
 
@@ -98,49 +113,54 @@ pub(super) struct Queue {
 impl Queue {
     pub(super) fn new(index: &SegmentIndex, queue_bytes: usize) -> Self {
         let known = index.partitions();
-        let state = |(partition, epoch, tail)| (partition, PartitionState::new(Some(epoch), tail));
+        let state = |(partition, held)| (partition, PartitionState::stored(held));
         Self { pending: PendingFrame::new(), partitions: known.map(state).collect(), queue_bytes }
     }
 
     fn state(&mut self, partition: Partition) -> &mut PartitionState {
-        self.partitions.entry(partition).or_insert_with(|| PartitionState::new(None, PartitionOffset::FIRST))
+        self.partitions.entry(partition).or_insert_with(PartitionState::untaken)
     }
 
     /// Adds takes to the pending frame, of all partitions that have the expected epoch. From now on appends of their earlier
-    /// owners are refused. The receiver answers when the frame is durable, and with it everything that the answers count.
+    /// owners are refused. The receiver answers when the frame is durable, and with it everything that the answers count, also
+    /// what the refusals do: everything that was submitted before is in this frame or in an earlier one.
     pub(super) fn take_over(
         &mut self,
         partitions: &[(Partition, Option<Epoch>)],
         take: &Take,
     ) -> Result<(Vec<TakeOver>, oneshot::Receiver<Answer>), LogError> {
         let queued = self.pending.record_bytes();
-        if queued > self.queue_bytes.saturating_sub(partitions.len() * TAKE_BYTES) {
+        if queued > self.queue_bytes.saturating_sub(partitions.len() * take_bytes(take)) {
             return Err(LogError::Unavailable(format!(
                 "the log's queue is full: {queued} bytes wait to be written; try again after a short time"
             )));
         }
+        // The last epoch is never given away, so that every epoch has a following one.
+        let is_last = |epoch: Option<Epoch>| epoch.is_some_and(|epoch| epoch.next().is_none());
+        if partitions.iter().any(|(_, expected)| is_last(*expected)) {
+            return Err(LogError::Internal("no epoch is left for this partition".to_owned()));
+        }
         let mut answers = Vec::with_capacity(partitions.len());
         for &(partition, expected) in partitions {
             let state = self.state(partition);
-            if state.epoch != expected {
+            let following = expected.map_or(Some(Epoch::FIRST), Epoch::next);
+            let (true, Some(epoch)) = (state.epoch() == expected, following) else {
                 answers.push(TakeOver::Refused(state.held()));
                 continue;
-            }
-            let epoch = expected.map_or(Some(Epoch::FIRST), Epoch::next);
-            let epoch =
-                epoch.ok_or_else(|| LogError::Internal("no epoch is left for this partition".to_owned()))?;
-            (state.epoch, state.take) = (Some(epoch), take.clone());
+            };
+            state.taken = Some((epoch, take.clone()));
             answers.push(TakeOver::Taken(TakenPartition { epoch, tail: state.reserved }));
-            encode_take(&mut self.pending.buffer, partition, epoch);
-            self.pending.takes.push((partition, epoch));
+            encode_take(&mut self.pending.buffer, partition, epoch, take);
+            self.pending.takes.push((partition, epoch, take.clone()));
         }
         let (answer, receiver) = oneshot::channel();
         self.pending.answers.push(answer);
         Ok((answers, receiver))
     }
 
+    /// Who holds a partition durably.
     pub(super) fn holder(&self, partition: Partition) -> Option<Held> {
-        self.partitions.get(&partition).and_then(PartitionState::held)
+        self.partitions.get(&partition).and_then(PartitionState::durably_held)
     }
 
     /// Adds an append to the pending frame if its epoch and offset match.
@@ -152,7 +172,7 @@ impl Queue {
         let (queued, limit, frame) =
             (self.pending.record_bytes(), self.queue_bytes, self.pending.appends.len());
         let state = self.state(partition);
-        let current = state.epoch.ok_or(AppendError::Invalid("the partition was never taken"))?;
+        let current = state.epoch().ok_or(AppendError::Invalid("the partition was never taken"))?;
         if current != append.epoch {
             return Err(AppendError::StaleEpoch { partition, held: append.epoch, current });
         }
@@ -184,25 +204,30 @@ impl Queue {
         frame
     }
 
-    /// Advances the tails: this frame is durable.
+    /// Advances epochs and tails: this frame is durable.
     pub(super) fn committed(&mut self, frame: &PendingFrame) {
+        for (partition, epoch, take) in &frame.takes {
+            self.state(*partition).durably_taken = Some((*epoch, take.clone()));
+        }
         for (partition, _, next) in &frame.appends {
             self.state(*partition).tail = *next;
         }
     }
 
-    /// Resets all partitions to their tails, because the last frame was not written and so the pending one cannot be written
-    /// either. Returns the pending frame. Epochs stay raised; that affects only owners whose take has failed too.
+    /// Resets all partitions to what is durable, because the last frame was not written and so the pending one cannot be
+    /// written either. Returns the pending frame. A take that was not written must not be recognized when it is repeated: its
+    /// epoch would be given away again after a restart.
     pub(super) fn withdraw(&mut self) -> PendingFrame {
         let waiting = self.swap_pending(PendingFrame::new());
         for state in self.partitions.values_mut() {
             state.reserved = state.tail;
+            state.taken.clone_from(&state.durably_taken);
         }
         waiting
     }
 
     pub(super) fn taken(&self) -> Vec<Partition> {
-        let taken = self.partitions.iter().filter(|(_, state)| state.epoch.is_some());
+        let taken = self.partitions.iter().filter(|(_, state)| state.durably_taken.is_some());
         let mut taken: Vec<_> = taken.map(|(partition, _)| *partition).collect();
         taken.sort();
         taken
@@ -211,7 +236,7 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use seriatim_storage::{Digest, Entries, Header};
+    use seriatim_storage::{Digest, Entries, Header, Holder};
     use seriatim_types::{AppendId, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset};
 
     use super::*;
@@ -241,14 +266,61 @@ mod tests {
         queue.append(&append).map(drop)
     }
 
+    fn take_over(queue: &mut Queue, expected: u64, holder: &str) -> TakeOver {
+        let take = Take::new(Holder::new(holder), 7);
+        let (mut answers, _) = queue.take_over(&[(PARTITION, Epoch::new(expected))], &take).unwrap();
+        answers.pop().unwrap()
+    }
+
     fn take(queue: &mut Queue) -> TakenPartition {
-        let epoch = queue.holder(PARTITION).map(|held| held.epoch);
-        let (mut answers, _) =
-            queue.take_over(&[(PARTITION, epoch)], &Take::new(Holder::unnamed(), 0)).unwrap();
-        match answers.pop() {
-            Some(TakeOver::Taken(taken)) => taken,
+        let epoch = queue.partitions.get(&PARTITION).and_then(PartitionState::epoch);
+        match take_over(queue, epoch.map_or(0, Epoch::get), "taker") {
+            TakeOver::Taken(taken) => taken,
             other => panic!("{other:?}"),
         }
+    }
+
+    fn epoch_and_holder(held: Option<&Held>) -> Option<(u64, &str)> {
+        held.map(|held| (held.epoch.get(), held.take.holder.as_str()))
+    }
+
+    #[test]
+    fn a_take_that_was_not_written_is_withdrawn_and_is_not_recognized_when_it_is_repeated() {
+        let mut queue = Queue::new(&SegmentIndex::first(), 1_000);
+        take_over(&mut queue, 0, "first");
+        let frame = queue.swap_pending(PendingFrame::new());
+        queue.committed(&frame);
+        take_over(&mut queue, 1, "second");
+        assert_eq!(epoch_and_holder(queue.holder(PARTITION).as_ref()), Some((1, "first")), "not durable yet");
+        queue.withdraw();
+        let again = take_over(&mut queue, 1, "second");
+        assert!(matches!(again, TakeOver::Taken(taken) if taken.epoch.get() == 2), "{again:?}");
+        assert_eq!(queue.pending.takes.len(), 1, "it is written");
+    }
+
+    #[test]
+    fn a_take_over_that_is_refused_is_answered_without_a_record() {
+        let mut queue = Queue::new(&SegmentIndex::first(), 1_000);
+        take(&mut queue);
+        let frame = queue.swap_pending(PendingFrame::new());
+        let refused = take_over(&mut queue, 0, "late");
+        // The answer counts the take in the frame that is being written, so it has to wait for it.
+        assert!(
+            matches!(&refused, TakeOver::Refused(held) if epoch_and_holder(held.as_ref()) == Some((1, "taker")))
+        );
+        assert_eq!(epoch_and_holder(queue.holder(PARTITION).as_ref()), None);
+        assert!(!queue.pending.is_empty() && queue.pending.record_bytes() == 0);
+        queue.committed(&frame);
+        assert_eq!(epoch_and_holder(queue.holder(PARTITION).as_ref()), Some((1, "taker")));
+    }
+
+    #[test]
+    fn the_last_epoch_is_not_given_away_and_nothing_else_is_taken_with_it() {
+        let mut queue = Queue::new(&SegmentIndex::first(), 1_000);
+        let partitions = [(Partition::new(1, 1), None), (PARTITION, Epoch::new(u64::MAX))];
+        let error = queue.take_over(&partitions, &Take::new(Holder::unnamed(), 0)).unwrap_err();
+        assert!(error.to_string().contains("no epoch is left"), "{error}");
+        assert!(queue.pending.takes.is_empty() && queue.pending.record_bytes() == 0);
     }
 
     #[test]

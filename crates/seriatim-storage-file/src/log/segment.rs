@@ -4,7 +4,7 @@
 //! offset  size  field
 //!      0     8  "SERIALOG"
 //!      8     4  checksum: CRC-32 of bytes 12 to 40
-//!     12     4  format version, 1
+//!     12     4  format version, 1 or 2
 //!     16     4  number of the segment, from 1
 //!     20     4  checksum of the last frame of the previous segment, 0 in the first
 //!     24     8  mark: a random number that every frame of this segment begins with
@@ -17,8 +17,9 @@
 use bytes::{Buf, BufMut};
 use seriatim_storage::LogError;
 
-/// The newest format of segments, frames and records that this code reads, and the one that it writes.
-pub(super) const LOG_VERSION: u32 = 1;
+/// The newest format of segments, frames, records and indexes that this code reads, and the one that it writes. Version 2 has
+/// the holders' names. Frames of version 2 may follow frames of version 1 in one segment.
+pub(super) const LOG_VERSION: u32 = 2;
 
 /// Where the first frame begins: after the page of the header.
 pub(super) const FIRST_FRAME_AT: u64 = 4_096;
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_of_a_header_of_version_1_do_not_change() {
+    fn the_bytes_of_a_header_do_not_change() {
         let header = SegmentHeader {
             number: SegmentNumber(2),
             previous_checksum: 0x0102_0304,
@@ -148,8 +149,8 @@ mod tests {
         let hex: String = header.encode().iter().map(|byte| format!("{byte:02x}")).collect();
         let golden = [
             "53455249414c4f47", // magic
-            "0c540c61",         // checksum
-            "00000001",         // version
+            "39b9ba32",         // checksum
+            "00000002",         // version
             "00000002",         // number
             "01020304",         // checksum of the last frame before
             "1112131415161718", // mark
@@ -174,7 +175,7 @@ mod tests {
         let decode = |bytes: &[u8]| SegmentHeader::decode(SegmentNumber(1), bytes).unwrap_err().to_string();
         assert_eq!(
             decode(&newer),
-            "the log has format version 9, and this program reads versions up to 1: use a newer program"
+            "the log has format version 9, and this program reads versions up to 2: use a newer program"
         );
         assert!(decode(&[0; 40]).contains("is not a segment of a log"));
         assert!(decode(b"SERIALOG").contains("ends inside its header"));

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use seriatim_storage::LogError;
+use seriatim_storage::{Held, LogError};
 use seriatim_types::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use seriatim_types::{Partition, PartitionOffset};
 use tokio::sync::watch;
@@ -18,7 +18,7 @@ pub(super) struct Tails(RwLock<Option<Channels>>);
 
 impl Tails {
     pub(super) fn new(index: &SegmentIndex) -> Self {
-        let channel = |(partition, _, tail)| (partition, watch::Sender::new(tail));
+        let channel = |(partition, held): (Partition, Held)| (partition, watch::Sender::new(held.tail));
         Self(RwLock::new(Some(index.partitions().map(channel).collect())))
     }
 

@@ -23,6 +23,11 @@
 //! # fn main() {}
 //! ```
 //!
+//! A log that several processes share passes a second suite, [`shared_log_conformance!`](crate::shared_log_conformance), whose
+//! fixture opens several handles at the same time.
+//!
+//! An append whose outcome is in doubt does not fail a clause: it is settled by a take-over and a read.
+//!
 //! The suites measure no time: a clause waits for what must happen, and fails if that takes longer than two minutes. What
 //! only a crash can show (that an answer is given after the sync) belongs to the backend's own tests.
 
@@ -30,6 +35,8 @@
 pub mod cells;
 #[doc(hidden)]
 pub mod log;
+#[doc(hidden)]
+pub mod shared;
 #[doc(hidden)]
 pub mod store;
 #[cfg(test)]
@@ -61,6 +68,13 @@ pub trait LogFixture: Send + Sync + 'static {
     }
 }
 
+/// How to open the log under test, if several processes can share it.
+pub trait SharedLogFixture: Send + Sync + 'static {
+    /// Opens another handle on the log, as another process does. The handles that were opened before stay open. Each is closed
+    /// by itself.
+    fn open(&self) -> impl Future<Output = Log> + Send;
+}
+
 /// How to open the store under test.
 pub trait StoreFixture: Send + Sync + 'static {
     /// Opens the store: empty at first, and after a close with everything that was written.
@@ -82,6 +96,14 @@ trait Opener<T>: Send + Sync {
 struct LogOpener<F>(F);
 
 impl<F: LogFixture> Opener<Log> for LogOpener<F> {
+    fn open(&self) -> OpenFuture<'_, Log> {
+        Box::pin(self.0.open())
+    }
+}
+
+struct SharedLogOpener<F>(F);
+
+impl<F: SharedLogFixture> Opener<Log> for SharedLogOpener<F> {
     fn open(&self) -> OpenFuture<'_, Log> {
         Box::pin(self.0.open())
     }
@@ -151,27 +173,47 @@ pub type Clause<T> = fn(Subject<T>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 #[doc(hidden)]
 pub fn run_log<F: LogFixture>(fixture: impl FnOnce() -> F, clause: Clause<Log>) {
+    run_log_within(CLAUSE_TIMEOUT, fixture, clause);
+}
+
+#[doc(hidden)]
+pub fn run_log_within<F: LogFixture>(limit: Duration, fixture: impl FnOnce() -> F, clause: Clause<Log>) {
     run(
         || {
             let fixture = fixture();
             let always_verifies = fixture.always_verifies();
             (Box::new(LogOpener(fixture)), always_verifies)
         },
+        limit,
         clause,
     );
 }
 
 #[doc(hidden)]
+pub fn run_shared_log<F: SharedLogFixture>(fixture: impl FnOnce() -> F, clause: Clause<Log>) {
+    run_shared_log_within(CLAUSE_TIMEOUT, fixture, clause);
+}
+
+#[doc(hidden)]
+pub fn run_shared_log_within<F: SharedLogFixture>(
+    limit: Duration,
+    fixture: impl FnOnce() -> F,
+    clause: Clause<Log>,
+) {
+    run(|| (Box::new(SharedLogOpener(fixture())), true), limit, clause);
+}
+
+#[doc(hidden)]
 pub fn run_store<F: StoreFixture>(fixture: impl FnOnce() -> F, clause: Clause<Store>) {
-    run(|| (Box::new(StoreOpener(fixture())), true), clause);
+    run(|| (Box::new(StoreOpener(fixture())), true), CLAUSE_TIMEOUT, clause);
 }
 
 #[doc(hidden)]
 pub fn run_cells<F: CellsFixture>(fixture: impl FnOnce() -> F, clause: Clause<Cells>) {
-    run(|| (Box::new(CellsOpener(fixture())), true), clause);
+    run(|| (Box::new(CellsOpener(fixture())), true), CLAUSE_TIMEOUT, clause);
 }
 
-fn run<T>(fixture: impl FnOnce() -> (Box<dyn Opener<T>>, bool), clause: Clause<T>) {
+fn run<T>(fixture: impl FnOnce() -> (Box<dyn Opener<T>>, bool), limit: Duration, clause: Clause<T>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(4)
         .enable_all()
@@ -183,10 +225,10 @@ fn run<T>(fixture: impl FnOnce() -> (Box<dyn Opener<T>>, bool), clause: Clause<T
         let subject = Subject { env: env.clone(), opener, always_verifies };
         // A separate task, so that the clause runs on the worker threads, like everything else.
         let mut clause = env.spawn(clause(subject));
-        match env.timeout(CLAUSE_TIMEOUT, &mut clause).await {
+        match env.timeout(limit, &mut clause).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => panic!("{error}"),
-            Err(_) => panic!("the clause did not finish within {CLAUSE_TIMEOUT:?}: it is stuck"),
+            Err(_) => panic!("the clause did not finish within {limit:?}: it is stuck"),
         }
     });
 }
@@ -208,6 +250,8 @@ macro_rules! log_conformance {
             bulletin:
                 the_value_posted_last_is_read
                 posted_values_are_there_after_reopen
+                a_list_has_the_values_whose_keys_begin_with_its_prefix_in_order
+                a_removed_value_is_absent_also_after_reopen
                 posts_of_many_tasks_are_all_kept
                 a_post_that_is_too_large_is_refused
                 a_bulletin_is_closed_with_its_log;
@@ -229,6 +273,10 @@ macro_rules! log_conformance {
                 no_entry_is_missed_while_eight_writers_append
                 a_follower_that_is_cancelled_skips_nothing
                 an_offset_counts_as_committed_when_it_can_be_read;
+            identity:
+                a_log_has_no_identity_until_it_gets_one
+                an_identity_is_created_once_and_kept_after_reopen
+                of_many_that_identify_a_log_all_get_the_identity_of_the_first;
             pipeline:
                 appends_are_written_in_the_order_of_their_calls
                 an_append_after_a_refused_one_is_refused_too
@@ -248,6 +296,7 @@ macro_rules! log_conformance {
                 a_stale_owner_with_a_wrong_offset_gets_the_error_of_a_stale_owner
                 a_refused_append_leaves_nothing_after_reopen
                 an_append_whose_reply_was_lost_is_recognized_when_it_is_repeated
+                a_written_append_is_recognized_after_its_partition_was_taken_over
                 an_owner_of_another_log_is_refused
                 a_malformed_append_is_refused;
             reopen:
@@ -269,6 +318,17 @@ macro_rules! log_conformance {
                 the_partitions_are_those_that_were_taken
                 of_many_tasks_that_take_a_partition_one_can_append
                 an_append_in_progress_when_the_partition_is_taken_is_counted_or_refused;
+            take_over:
+                a_take_over_raises_the_epoch_that_it_expects
+                of_many_take_overs_that_expect_the_same_epoch_one_succeeds
+                a_refused_take_over_names_epoch_holder_and_tail_and_changes_nothing
+                a_take_over_whose_reply_was_lost_succeeds_when_it_is_repeated
+                a_take_over_of_the_same_holder_with_another_id_is_refused
+                a_take_over_that_was_followed_by_another_is_not_recognized
+                a_take_over_that_expects_too_high_an_epoch_is_refused_as_rewound
+                each_partition_of_a_take_over_is_decided_by_itself
+                the_holder_of_a_partition_is_known_after_reopen
+                an_append_in_progress_when_the_partition_is_taken_over_is_in_the_tail_or_never_written;
             unverified:
                 an_unverified_append_at_the_tail_is_written
                 an_unverified_append_before_the_tail_is_refused_or_overwrites
@@ -283,6 +343,50 @@ macro_rules! log_conformance {
                 $crate::conformance::run_log(
                     || $fixture,
                     |subject| ::std::boxed::Box::pin($crate::conformance::log::$theme::$clause(subject)),
+                );
+            }
+        )*)*
+    };
+}
+
+/// Runs every clause of a log that several processes share on a [`SharedLogFixture`]: one `#[test]` per clause, each with a fresh
+/// fixture. Such a log passes [`log_conformance!`](crate::log_conformance) too.
+#[macro_export]
+macro_rules! shared_log_conformance {
+    ($fixture:expr) => {
+        $crate::shared_log_conformance! { @($fixture)
+            beside:
+                all_handles_have_the_same_identity
+                the_bulletin_is_shared_by_all_handles;
+            close:
+                closing_one_handle_leaves_the_other_usable
+                a_follower_continues_when_another_handle_is_closed;
+            follow:
+                a_follower_reads_what_another_handle_appends
+                a_follower_reads_what_was_hinted
+                a_wrong_hint_has_no_effect;
+            ownership:
+                a_take_over_by_one_handle_makes_the_other_stale_by_name
+                of_many_take_overs_through_several_handles_one_wins
+                a_take_is_recognized_through_every_handle
+                a_take_over_refused_through_another_handle_changes_nothing
+                after_a_refused_take_over_the_entry_in_question_is_decided
+                what_is_in_progress_in_one_handle_when_another_takes_is_counted_or_refused
+                a_handle_that_slept_for_long_is_still_refused
+                owners_of_several_handles_that_replace_each_other_lose_nothing;
+            read:
+                entries_appended_through_one_handle_are_read_through_another
+                the_tail_counts_what_another_handle_has_acknowledged
+                a_partition_taken_through_one_handle_is_known_to_all;
+        }
+    };
+    (@($fixture:expr) $($theme:ident: $($clause:ident)*;)*) => {
+        $($(
+            #[test]
+            fn $clause() {
+                $crate::conformance::run_shared_log(
+                    || $fixture,
+                    |subject| ::std::boxed::Box::pin($crate::conformance::shared::$theme::$clause(subject)),
                 );
             }
         )*)*

@@ -149,11 +149,11 @@ impl LogBackend for FaultyLog {
     }
 
     async fn holder(&self, partition: Partition) -> Result<Option<Held>, LogError> {
-        self.faults.around(Operation::Tail, self.backend.holder(partition), unavailable).await
+        self.faults.around(Operation::Holder, self.backend.holder(partition), unavailable).await
     }
 
     async fn identity(&self, create: Option<LogIdentity>) -> Result<Option<LogIdentity>, LogError> {
-        self.backend.identity(create).await
+        self.faults.around(Operation::Identity, self.backend.identity(create), unavailable).await
     }
 
     fn append(&self, append: Append<'_>) -> AppendFuture {

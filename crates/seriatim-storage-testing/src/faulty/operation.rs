@@ -5,8 +5,12 @@ use std::ops::BitOr;
 /// An operation of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
-    /// Log: take partitions.
+    /// Log: take partitions over.
     Take,
+    /// Log: read who holds a partition.
+    Holder,
+    /// Log: read or create the identity.
+    Identity,
     /// Log: append entries.
     Append,
     /// Log: read entries.
@@ -41,6 +45,8 @@ impl Operation {
 
     const ALL: [Self; Self::COUNT] = [
         Self::Take,
+        Self::Holder,
+        Self::Identity,
         Self::Append,
         Self::Read,
         Self::Tail,
@@ -64,34 +70,36 @@ impl Operation {
 
 /// A set of operations: `Operation::Read | Operation::Tail`, or one of the constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Operations(u16);
+pub struct Operations(u32);
 
 impl Operations {
     /// Everything.
     pub const ALL: Self = Self((1 << Operation::COUNT) - 1);
     /// Everything that changes something, except closing.
     pub const WRITES: Self = Self(
-        1 << Operation::Take as u16
-            | 1 << Operation::Append as u16
-            | 1 << Operation::Write as u16
-            | 1 << Operation::CompareAndSet as u16
-            | 1 << Operation::Sync as u16,
+        1 << Operation::Take as u32
+            | 1 << Operation::Identity as u32
+            | 1 << Operation::Append as u32
+            | 1 << Operation::Write as u32
+            | 1 << Operation::CompareAndSet as u32
+            | 1 << Operation::Sync as u32,
     );
     /// Everything that only reads.
     pub const READS: Self = Self(
-        1 << Operation::Read as u16
-            | 1 << Operation::Tail as u16
-            | 1 << Operation::Committed as u16
-            | 1 << Operation::Partitions as u16
-            | 1 << Operation::Get as u16
-            | 1 << Operation::GetMany as u16
-            | 1 << Operation::ScanPage as u16,
+        1 << Operation::Holder as u32
+            | 1 << Operation::Read as u32
+            | 1 << Operation::Tail as u32
+            | 1 << Operation::Committed as u32
+            | 1 << Operation::Partitions as u32
+            | 1 << Operation::Get as u32
+            | 1 << Operation::GetMany as u32
+            | 1 << Operation::ScanPage as u32,
     );
 
     /// Whether an operation is in the set.
     #[must_use]
     pub const fn contains(self, operation: Operation) -> bool {
-        self.0 & (1 << operation as u16) != 0
+        self.0 & (1 << operation as u32) != 0
     }
 
     /// Each operation of the set.
@@ -102,7 +110,7 @@ impl Operations {
 
 impl From<Operation> for Operations {
     fn from(operation: Operation) -> Self {
-        Self(1 << operation as u16)
+        Self(1 << operation as u32)
     }
 }
 

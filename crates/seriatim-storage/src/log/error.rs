@@ -148,7 +148,8 @@ pub enum AppendError {
     /// The log has been closed. Open it again.
     #[error("the log is closed: open it again")]
     Closed,
-    /// The append may have been written or not. Take the partition again, read at `at`, and compare append ids.
+    /// The append may have been written or not. Take the partition over with the owner's epoch; then read at `at`, and compare
+    /// append ids. A read alone does not settle it.
     #[error("the append at {at} of partition {partition} is in doubt: {reason}")]
     InDoubt {
         /// The partition.

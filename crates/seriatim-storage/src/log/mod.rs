@@ -40,7 +40,7 @@ static LOGS_OPENED: AtomicU64 = AtomicU64::new(0);
 ///
 /// After [`Log::append`] has returned a receipt, its entries are durable, can be read, and never change. After an error for
 /// which [`AppendError::is_refused`] is true, nothing was written. After [`AppendError::InDoubt`], the entries may be there
-/// or not; take the partition again to find out.
+/// or not; take the partition over with the owner's epoch to find out.
 ///
 /// ```
 /// use seriatim_storage::{Log, memory::MemoryLog};
@@ -102,7 +102,8 @@ impl Log {
     /// # Errors
     ///
     /// [`TakeOverError`]. After [`TakeOverError::Log`] the partition may have been taken over: repeat the call with the same
-    /// epoch and the same take. If the first call succeeded, the repeated one succeeds too.
+    /// epoch and the same take. If the first call succeeded, the repeated one succeeds too. For everything else make a new
+    /// take: two owners of the same take would give the same ids to different appends.
     pub async fn take_over(
         &self,
         partition: Partition,

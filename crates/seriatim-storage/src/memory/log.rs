@@ -122,7 +122,9 @@ impl MemoryLog {
     }
 
     fn open(&self) -> Result<MutexGuard<'_, LogState>, LogError> {
-        if *self.closed.borrow() { Err(LogError::Closed) } else { Ok(self.state.lock()) }
+        // Checked with the lock, so that nothing is written through a handle after its close has returned.
+        let state = self.state.lock();
+        if *self.closed.borrow() { Err(LogError::Closed) } else { Ok(state) }
     }
 
     fn append_now(&self, append: &Append<'_>) -> Result<(), AppendError> {
@@ -210,6 +212,7 @@ impl LogBackend for MemoryLog {
     }
 
     async fn close(&self) -> Result<(), LogError> {
+        let _state = self.state.lock();
         self.closed.send_replace(true);
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde_json::json;
+use seriatim_sequencer::Busy;
 use seriatim_storage::Digest;
 use seriatim_types::PartitionOffset;
 
@@ -107,6 +108,25 @@ impl Tokens<'_> {
         self.engine.token_table().find(id, secret)
     }
 
+    /// As [`Tokens::verify`]. If this engine follows the registry and does not know the secret, the token may have been created
+    /// at another engine a moment ago: everything that is in the registry's log is applied first. Unknown secrets share a limit of
+    /// such reads, so that guessing costs the log nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::Busy`] if the limit is reached or the log does not answer in time: it is not known whether the token exists.
+    pub async fn verify_current(&self, secret: &str) -> Result<Option<Grants>, SubmitError> {
+        let known = self.verify(secret);
+        if known.is_some() || self.engine.owns_registry() {
+            return Ok(known);
+        }
+        if !self.engine.token_table().may_look_up(self.engine.env().instant()) {
+            return Err(SubmitError::Busy(Busy::Recovering));
+        }
+        self.engine.sys().partition_of(registry::WORKSPACE).catch_up().await?;
+        Ok(self.verify(secret))
+    }
+
     /// Whether a token that was verified earlier is still valid.
     #[must_use]
     pub fn is_valid(&self, grants: &Grants) -> bool {
@@ -173,6 +193,8 @@ impl Tokens<'_> {
                         the token and create another one with another key";
             return Err(SubmitError::Conflict(text.to_owned()));
         }
+        // Without a token every caller may do everything, so the first one has to be known everywhere.
+        self.engine.wait_everywhere(registry::PARTITION, answer.partition_offset).await?;
         let row: Option<TokenRow> = self.engine.registry().row(TOKENS_VIEW, &[id.as_str().into()]).await?;
         let row = row.ok_or_else(|| SubmitError::NotFound(format!("token {id} does not exist")))?;
         Ok(read(id, row)?.0)

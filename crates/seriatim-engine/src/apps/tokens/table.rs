@@ -2,11 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde_json::Value as Json;
+use seriatim_env::Instant;
 use seriatim_storage::Digest;
 use seriatim_types::PartitionOffset;
-use seriatim_types::sync::RwLock;
+use seriatim_types::sync::{Mutex, RwLock};
 use subtle::ConstantTimeEq as _;
 
 use super::commands::TokenRow;
@@ -30,7 +32,12 @@ pub(crate) struct TokenTable {
     /// Whether there is any token. If there is none, a request reads only this flag.
     any: AtomicBool,
     known: RwLock<Known>,
+    /// When the present second of look-ups began, and how many there were in it.
+    look_ups: Mutex<Option<(Instant, u32)>>,
 }
+
+/// Unknown secrets for which the end of the registry's log is read, in a second.
+const LOOK_UPS_MAX: u32 = 20;
 
 #[derive(Debug, Default)]
 struct Known {
@@ -71,6 +78,15 @@ impl TokenTable {
     pub(crate) fn reached(&self, next: PartitionOffset) {
         let mut known = self.known.write();
         known.applied = known.applied.max(next.get());
+    }
+
+    /// Whether another look-up of an unknown secret is allowed now. Counts it.
+    pub(super) fn may_look_up(&self, now: Instant) -> bool {
+        let mut look_ups = self.look_ups.lock();
+        let (since, count) =
+            look_ups.filter(|(since, _)| now < *since + Duration::from_secs(1)).unwrap_or((now, 0));
+        *look_ups = Some((since, count + 1));
+        count < LOOK_UPS_MAX
     }
 
     pub(super) fn begin_reading(&self) {

@@ -15,6 +15,8 @@ impl Engine {
     /// with everything flushed: commands wait, or are refused as busy. If something was repaired, the partition recovers from its
     /// checkpoint, so that its memory agrees with the store.
     ///
+    /// Standbys are compared too. What is elsewhere has nothing here that could be compared.
+    ///
     /// `scratch` must be empty and is not used afterwards. It needs as much room as the store. A partition that has stopped is
     /// in the report: stop the engine, and examine its storage with a [`Doctor`](super::Doctor).
     ///
@@ -60,6 +62,8 @@ async fn look(
     handle.wait_ready().await.map_err(DoctorError::NotHeld)?;
     let tail = examination.tail().await?;
     examination.derive(tail, report, tell).await?;
+    // A standby is compared at the offset that it has reached, which must not be before what is derived here.
+    handle.applied_within(tail).await.map_err(DoctorError::NotHeld)?;
     let held = handle.hold().await.map_err(DoctorError::NotHeld)?;
     let before = report.written + report.removed;
     let result = examination.run(treatment, report, tell).await;

@@ -4,6 +4,7 @@ mod copy;
 mod crash;
 mod damage;
 mod space;
+mod take;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{PARTITION, append, bodies, entries, header, offset};
+use super::{PARTITION, append, append_all, bodies, entries, header, offset, take};
 use crate::conformance::{Subject, join};
-use seriatim_storage::{Digest, Entries, Log, ReadLimit};
+use seriatim_storage::{Digest, Entries, Log, Owner, ReadLimit};
 use seriatim_types::{Partition, PartitionOffset, limits};
 
 pub async fn an_append_can_be_read_when_it_is_answered(subject: Subject<Log>) {
     let log = subject.open().await;
-    let owner = log.take(PARTITION).await.unwrap();
+    let owner = take(&log, PARTITION).await;
     for at in 1..=20 {
         let body = format!("entry {at}");
         append(&log, &owner, at, &[&body]).await.unwrap();
@@ -22,19 +22,20 @@ pub async fn an_append_can_be_read_when_it_is_answered(subject: Subject<Log>) {
 
 pub async fn a_receipt_names_log_partition_and_range(subject: Subject<Log>) {
     let log = subject.open().await;
-    let owner = log.take(PARTITION).await.unwrap();
+    let owner = take(&log, PARTITION).await;
     append(&log, &owner, 1, &["a", "b"]).await.unwrap();
-    let group = entries(&owner, &["c", "d", "e"]);
-    let receipt = log.append(&owner, offset(3), &group).await.unwrap();
+    let group = |owner: &Owner| entries(owner, &["c", "d", "e"]);
+    let written = owner.append(&log, offset(3), group).await.unwrap();
+    let receipt = written.receipt;
     assert_eq!(receipt.log(), log.id());
     assert_eq!(receipt.partition(), PARTITION);
     assert_eq!((receipt.first(), receipt.next()), (offset(3), offset(6)));
-    assert_eq!(receipt.append_id(), group.append_id());
+    assert_eq!(receipt.append_id(), written.entries.append_id());
 }
 
 pub async fn appends_of_any_size_are_dense(subject: Subject<Log>) {
     let log = subject.open().await;
-    let owner = log.take(PARTITION).await.unwrap();
+    let owner = take(&log, PARTITION).await;
     let mut expected = Vec::new();
     for size in [1, 7, 1, 64, 3, 500] {
         let group: Vec<_> = (0..size).map(|i| format!("{size}/{i}").into_bytes()).collect();
@@ -48,7 +49,7 @@ pub async fn appends_of_any_size_are_dense(subject: Subject<Log>) {
 
 pub async fn entries_of_megabytes_are_read_as_written(subject: Subject<Log>) {
     let log = subject.open().await;
-    let owner = log.take(PARTITION).await.unwrap();
+    let owner = take(&log, PARTITION).await;
     let large: Vec<u8> = (0..(1_u32 << 20) + 77).map(|i| (i ^ (i >> 8)).to_le_bytes()[0]).collect();
     let group = [&b"before"[..], &large, b"between", &large, b"after"];
     append(&log, &owner, 1, &group).await.unwrap();
@@ -60,22 +61,20 @@ pub async fn entries_of_megabytes_are_read_as_written(subject: Subject<Log>) {
 
 pub async fn the_largest_append_is_accepted(subject: Subject<Log>) {
     let log = subject.open().await;
-    let owner = log.take(PARTITION).await.unwrap();
+    let owner = take(&log, PARTITION).await;
     // Two entries of the largest size fill an append to the byte. Their digest does not matter here.
-    let bare = {
-        let mut bare = entries(&owner, &[""]);
-        let bytes = bare.as_bytes().len();
-        bare.reset(owner.next_append_id());
-        bytes
-    };
+    let bare = entries(&owner.owner(), &[""]).as_bytes().len();
     let body = vec![0xa5; limits::ENTRY_BYTES_MAX - bare];
-    let mut group = Entries::new(owner.next_append_id());
-    for _ in 0..2 {
-        group.push(&header(b""), Digest::ZERO, &body).unwrap();
-    }
-    assert_eq!(group.as_bytes().len(), limits::APPEND_BYTES_MAX);
-    assert!(group.push(&header(b""), Digest::ZERO, b"").is_err(), "there is no room for more");
-    log.append(&owner, offset(1), &group).await.unwrap();
+    let group = |owner: &Owner| {
+        let mut group = Entries::new(owner.next_append_id());
+        for _ in 0..2 {
+            group.push(&header(b""), Digest::ZERO, &body).unwrap();
+        }
+        assert_eq!(group.as_bytes().len(), limits::APPEND_BYTES_MAX);
+        assert!(group.push(&header(b""), Digest::ZERO, b"").is_err(), "there is no room for more");
+        group
+    };
+    owner.append(&log, offset(1), group).await.unwrap();
     for at in 1..=2 {
         let read = log.read(PARTITION, offset(at), ReadLimit::default()).await.unwrap();
         assert_eq!(
@@ -89,15 +88,18 @@ pub async fn the_largest_append_is_accepted(subject: Subject<Log>) {
 
 pub async fn an_append_of_as_many_entries_as_allowed_is_accepted(subject: Subject<Log>) {
     let log = subject.open().await;
-    let owner = log.take(PARTITION).await.unwrap();
-    let mut group = Entries::new(owner.next_append_id());
-    let header = header(b"");
-    while group.len() < limits::APPEND_ENTRIES_MAX {
-        group.push(&header, Digest::ZERO, b"").unwrap();
-    }
-    assert!(group.push(&header, Digest::ZERO, b"").is_err(), "one more is too many");
-    let receipt = log.append(&owner, offset(1), &group).await.unwrap();
-    assert_eq!(receipt.next(), offset(limits::APPEND_ENTRIES_MAX as u64 + 1));
+    let owner = take(&log, PARTITION).await;
+    let group = |owner: &Owner| {
+        let mut group = Entries::new(owner.next_append_id());
+        let header = header(b"");
+        while group.len() < limits::APPEND_ENTRIES_MAX {
+            group.push(&header, Digest::ZERO, b"").unwrap();
+        }
+        assert!(group.push(&header, Digest::ZERO, b"").is_err(), "one more is too many");
+        group
+    };
+    let written = owner.append(&log, offset(1), group).await.unwrap();
+    assert_eq!(written.receipt.next(), offset(limits::APPEND_ENTRIES_MAX as u64 + 1));
     let mut count = 0;
     let mut next = PartitionOffset::FIRST;
     loop {
@@ -113,18 +115,15 @@ pub async fn an_append_of_as_many_entries_as_allowed_is_accepted(subject: Subjec
 
 pub async fn thousands_of_entries_are_kept_in_order(subject: Subject<Log>) {
     let log = subject.open().await;
-    let owner = log.take(PARTITION).await.unwrap();
+    let owner = take(&log, PARTITION).await;
     let mut at = 1;
-    let mut pending = Vec::new();
+    let mut groups = Vec::new();
     for group in 0..100_u64 {
         let size = 1 + group % 97;
-        let group: Vec<_> = (at..at + size).map(|at| format!("entry {at}")).collect();
-        pending.push(log.append(&owner, offset(at), &entries(&owner, &group)));
+        groups.push((at..at + size).map(|at| format!("entry {at}")).collect());
         at += size;
     }
-    for answer in pending {
-        answer.await.unwrap();
-    }
+    append_all(&log, &owner, 1, &groups).await;
     let found = bodies(&log, PARTITION).await;
     assert_eq!(found.len() as u64, at - 1);
     for (at, body) in (1..).zip(found) {
@@ -138,7 +137,7 @@ pub async fn partitions_are_written_at_the_same_time(subject: Subject<Log>) {
     join(subject.tasks(partitions.len(), |task| {
         let (log, partition) = (log.clone(), partitions[task]);
         async move {
-            let owner = log.take(partition).await.unwrap();
+            let owner = take(&log, partition).await;
             for at in 1..=50 {
                 append(&log, &owner, at, &[format!("{partition} {at}")]).await.unwrap();
             }

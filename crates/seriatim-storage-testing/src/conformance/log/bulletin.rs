@@ -29,6 +29,46 @@ pub async fn posted_values_are_there_after_reopen(subject: Subject<Log>) {
     }
 }
 
+pub async fn a_list_has_the_values_whose_keys_begin_with_its_prefix_in_order(subject: Subject<Log>) {
+    let mut log = subject.open().await;
+    let keys = ["node/10", "node/2", "node", "nodes/1", "m", "node/Ä", "o", "node/"];
+    for (value, key) in (0_u8..).zip(keys) {
+        log.bulletin().put(key, &[value]).await.unwrap();
+    }
+    for _ in 0..2 {
+        let all = ["m", "node", "node/", "node/10", "node/2", "node/Ä", "nodes/1", "o"];
+        for (prefix, expected) in [("", &all[..]), ("node/", &all[2..6]), ("node/1", &all[3..4]), ("x", &[])]
+        {
+            let listed = log.bulletin().list(prefix).await.unwrap();
+            let found: Vec<_> = listed.iter().map(|(key, _)| key.as_str()).collect();
+            assert_eq!(found, expected, "keys that begin with {prefix:?}");
+            for (key, value) in listed {
+                let expected = keys.iter().position(|other| *other == key).unwrap();
+                assert_eq!(value[..], [u8::try_from(expected).unwrap()]);
+            }
+        }
+        log = reopen(&subject, log).await;
+    }
+}
+
+pub async fn a_removed_value_is_absent_also_after_reopen(subject: Subject<Log>) {
+    let mut log = subject.open().await;
+    log.bulletin().put("a", b"1").await.unwrap();
+    log.bulletin().put("ab", b"2").await.unwrap();
+    log.bulletin().remove("a").await.unwrap();
+    // Removing what is not there is allowed.
+    log.bulletin().remove("a").await.unwrap();
+    log.bulletin().remove("never put").await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(log.bulletin().get("a").await, Ok(None));
+        assert_eq!(log.bulletin().get("ab").await.unwrap().unwrap(), "2");
+        assert_eq!(log.bulletin().list("").await.unwrap().len(), 1);
+        log = reopen(&subject, log).await;
+    }
+    log.bulletin().put("a", b"3").await.unwrap();
+    assert_eq!(log.bulletin().get("a").await.unwrap().unwrap(), "3");
+}
+
 pub async fn posts_of_many_tasks_are_all_kept(subject: Subject<Log>) {
     let mut log = subject.open().await;
     let posts = subject.tasks(TASKS, |task| {
@@ -65,6 +105,8 @@ pub async fn a_bulletin_is_closed_with_its_log(subject: Subject<Log>) {
     log.close().await.unwrap();
     assert_eq!(bulletin.put("a", b"2").await, Err(BulletinError::Closed));
     assert_eq!(bulletin.get("a").await, Err(BulletinError::Closed));
+    assert_eq!(bulletin.list("").await, Err(BulletinError::Closed));
+    assert_eq!(bulletin.remove("a").await, Err(BulletinError::Closed));
     let log = subject.open().await;
     assert_eq!(log.bulletin().get("a").await.unwrap().unwrap(), "1");
 }

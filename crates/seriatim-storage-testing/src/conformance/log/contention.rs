@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{PARTITION, append, bodies, offset};
+use super::{PARTITION, append, bodies, offset, take};
 use crate::conformance::{Subject, TASKS, join, yield_once};
 use seriatim_storage::{AppendError, Log, ReadLimit};
 use seriatim_types::PartitionOffset;
@@ -23,7 +23,7 @@ fn by_offset(acknowledged: Vec<Vec<(PartitionOffset, String)>>) -> BTreeMap<Part
 
 pub async fn one_append_wins_each_offset(subject: Subject<Log>) {
     let log = Arc::new(subject.open().await);
-    let owner = Arc::new(log.take(PARTITION).await.unwrap());
+    let owner = Arc::new(take(&log, PARTITION).await);
     let acknowledged = join(subject.tasks(TASKS, |task| {
         let (log, owner) = (log.clone(), owner.clone());
         async move {
@@ -56,7 +56,7 @@ pub async fn owners_that_replace_each_other_lose_nothing(subject: Subject<Log>) 
             let mut acknowledged = Vec::new();
             for round in 0..APPENDS {
                 yield_once().await;
-                let owner = log.take(PARTITION).await.unwrap();
+                let owner = take(&log, PARTITION).await;
                 let mut at = owner.tail();
                 for part in 0..3 {
                     let body = format!("task {task} {round} {part}");
@@ -86,7 +86,7 @@ pub async fn a_reader_reads_only_whole_appends(subject: Subject<Log>) {
     let writer = {
         let log = log.clone();
         subject.env.spawn(async move {
-            let owner = log.take(PARTITION).await.unwrap();
+            let owner = take(&log, PARTITION).await;
             for group in 0..GROUPS {
                 yield_once().await;
                 let group_bodies = vec![format!("group {group}"); 10];

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{PARTITION, append, offset};
+use super::{PARTITION, append, offset, take};
 use crate::conformance::{Subject, join, yield_once};
 use seriatim_storage::{Follower, Log, ReadLimit};
 use seriatim_types::{Partition, PartitionOffset};
@@ -25,7 +25,7 @@ async fn follow(mut follower: Follower, count: u64, limit: ReadLimit) {
 
 /// Appends entries one by one.
 async fn write(log: &Log, partition: Partition, count: u64) {
-    let owner = log.take(partition).await.unwrap();
+    let owner = take(log, partition).await;
     for at in 1..=count {
         yield_once().await;
         append(log, &owner, at, &[format!("entry {at}")]).await.unwrap();
@@ -34,7 +34,7 @@ async fn write(log: &Log, partition: Partition, count: u64) {
 
 pub async fn a_follower_reads_existing_entries_and_then_new_ones(subject: Subject<Log>) {
     let log = subject.open().await;
-    let owner = log.take(PARTITION).await.unwrap();
+    let owner = take(&log, PARTITION).await;
     append(&log, &owner, 1, &["a", "b"]).await.unwrap();
     let mut follower = log.follow(PARTITION, PartitionOffset::FIRST);
     assert_eq!(follower.next(ReadLimit::default()).await.unwrap().len(), 2);
@@ -56,7 +56,7 @@ pub async fn a_follower_may_start_before_the_partition_exists(subject: Subject<L
 
 pub async fn a_follower_waits_for_the_offset_that_it_was_given(subject: Subject<Log>) {
     let log = subject.open().await;
-    let owner = log.take(PARTITION).await.unwrap();
+    let owner = take(&log, PARTITION).await;
     append(&log, &owner, 1, &["1", "2"]).await.unwrap();
     let mut follower = log.follow(PARTITION, offset(5));
     let waiting = subject.env.spawn(async move {
@@ -123,7 +123,7 @@ pub async fn a_follower_that_is_cancelled_skips_nothing(subject: Subject<Log>) {
 
 pub async fn an_offset_counts_as_committed_when_it_can_be_read(subject: Subject<Log>) {
     let log = subject.open().await;
-    let owner = log.take(PARTITION).await.unwrap();
+    let owner = take(&log, PARTITION).await;
     for at in 1..=5 {
         let mut committed = Box::pin(log.backend().committed(PARTITION, offset(at)));
         let early = subject.env.timeout(Duration::from_millis(10), &mut committed).await;

@@ -11,22 +11,27 @@ pub mod bulletin;
 pub mod close;
 pub mod contention;
 pub mod follow;
+pub mod identity;
 pub mod pipeline;
 pub mod read;
 pub mod refuse;
 pub mod reopen;
 pub mod take;
+pub mod take_over;
 pub mod unverified;
+mod writer;
 
 use seriatim_types::{Partition, PartitionOffset, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset};
 
 use super::{Subject, yield_once};
-use seriatim_storage::{AppendError, Digest, Entries, Header, Log, Owner, ReadLimit, Receipt};
+use seriatim_storage::{Digest, Entries, Header, Log, Owner, ReadLimit};
+
+pub(super) use writer::{Writer, append, append_all, take, take_all, take_of, until_decided};
 
 /// Where most clauses write.
-const PARTITION: Partition = Partition::new(7, 3);
+pub(super) const PARTITION: Partition = Partition::new(7, 3);
 
-fn offset(value: u64) -> PartitionOffset {
+pub(super) fn offset(value: u64) -> PartitionOffset {
     PartitionOffset::new(value).expect("offsets start at 1")
 }
 
@@ -44,7 +49,7 @@ fn header(body: &[u8]) -> Header<'static> {
 }
 
 /// One append with these bodies, under a new id.
-fn entries<B: AsRef<[u8]>>(owner: &Owner, bodies: &[B]) -> Entries {
+pub(super) fn entries<B: AsRef<[u8]>>(owner: &Owner, bodies: &[B]) -> Entries {
     let mut entries = Entries::new(owner.next_append_id());
     for body in bodies.iter().map(AsRef::as_ref) {
         entries.push(&header(body), Digest::ZERO, body).expect("small enough");
@@ -52,18 +57,8 @@ fn entries<B: AsRef<[u8]>>(owner: &Owner, bodies: &[B]) -> Entries {
     entries
 }
 
-/// Appends bodies at an offset.
-async fn append<B: AsRef<[u8]>>(
-    log: &Log,
-    owner: &Owner,
-    at: u64,
-    bodies: &[B],
-) -> Result<Receipt, AppendError> {
-    log.append(owner, offset(at), &entries(owner, bodies)).await
-}
-
 /// All bodies of a partition, read to its end; checks that their offsets are dense from 1 and end at the tail.
-async fn bodies(log: &Log, partition: Partition) -> Vec<Vec<u8>> {
+pub(super) async fn bodies(log: &Log, partition: Partition) -> Vec<Vec<u8>> {
     let mut bodies = Vec::new();
     let mut next = PartitionOffset::FIRST;
     loop {

@@ -1,8 +1,9 @@
 //! Reading.
 
-use super::{PARTITION, append, entries, header, offset};
+use super::{PARTITION, append, entries, header, offset, take};
 use crate::conformance::Subject;
-use seriatim_storage::{Digest, Draw, Entries, Header, Log, Raise, ReadLimit};
+use seriatim_storage::{Digest, Draw, Entries, Header, Log, Owner, Raise, ReadLimit};
+use seriatim_types::sync::Mutex;
 use seriatim_types::{
     Number, Partition, PartitionOffset, SequenceId, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset,
     limits,
@@ -10,7 +11,7 @@ use seriatim_types::{
 
 pub async fn an_unknown_partition_is_empty(subject: Subject<Log>) {
     let log = subject.open().await;
-    let owner = log.take(PARTITION).await.unwrap();
+    let owner = take(&log, PARTITION).await;
     append(&log, &owner, 1, &["a"]).await.unwrap();
     for unknown in [Partition::new(7, 4), Partition::new(8, 3), Partition::new(0, 0)] {
         for from in [1, 2, u64::MAX] {
@@ -24,7 +25,7 @@ pub async fn an_unknown_partition_is_empty(subject: Subject<Log>) {
 
 pub async fn at_and_after_the_tail_there_is_nothing(subject: Subject<Log>) {
     let log = subject.open().await;
-    let owner = log.take(PARTITION).await.unwrap();
+    let owner = take(&log, PARTITION).await;
     append(&log, &owner, 1, &["a", "b"]).await.unwrap();
     for from in [3, 4, 1_000_000, u64::MAX] {
         let read = log.read(PARTITION, offset(from), ReadLimit::default()).await.unwrap();
@@ -35,7 +36,7 @@ pub async fn at_and_after_the_tail_there_is_nothing(subject: Subject<Log>) {
 
 pub async fn a_read_returns_what_its_limit_of_entries_allows(subject: Subject<Log>) {
     let log = subject.open().await;
-    let owner = log.take(PARTITION).await.unwrap();
+    let owner = take(&log, PARTITION).await;
     append(&log, &owner, 1, &["1", "2", "3"]).await.unwrap();
     append(&log, &owner, 4, &["4"]).await.unwrap();
     append(&log, &owner, 5, &["5", "6"]).await.unwrap();
@@ -52,10 +53,9 @@ pub async fn a_read_returns_what_its_limit_of_entries_allows(subject: Subject<Lo
 
 pub async fn a_read_returns_what_its_limit_of_bytes_allows(subject: Subject<Log>) {
     let log = subject.open().await;
-    let owner = log.take(PARTITION).await.unwrap();
-    let group = entries(&owner, &[[7; 100]; 10]);
-    let size = group.as_bytes().len() / 10;
-    log.append(&owner, offset(1), &group).await.unwrap();
+    let owner = take(&log, PARTITION).await;
+    let written = owner.append(&log, offset(1), |owner| entries(owner, &[[7; 100]; 10])).await.unwrap();
+    let size = written.entries.as_bytes().len() / 10;
     // (bytes, entries)
     let table = [
         (0, 1),
@@ -76,13 +76,16 @@ pub async fn a_read_returns_what_its_limit_of_bytes_allows(subject: Subject<Log>
 
 pub async fn a_read_is_bounded_whatever_its_limit_is(subject: Subject<Log>) {
     let log = subject.open().await;
-    let owner = log.take(PARTITION).await.unwrap();
-    let mut group = Entries::new(owner.next_append_id());
+    let owner = take(&log, PARTITION).await;
     let body = vec![3; limits::READ_BYTES_MAX / 4];
-    for _ in 0..6 {
-        group.push(&header(b""), Digest::ZERO, &body).unwrap();
-    }
-    log.append(&owner, offset(1), &group).await.unwrap();
+    let group = |owner: &Owner| {
+        let mut group = Entries::new(owner.next_append_id());
+        for _ in 0..6 {
+            group.push(&header(b""), Digest::ZERO, &body).unwrap();
+        }
+        group
+    };
+    owner.append(&log, offset(1), group).await.unwrap();
     let limit = ReadLimit { entries: usize::MAX, bytes: usize::MAX };
     let read = log.read(PARTITION, offset(1), limit).await.unwrap();
     assert_eq!(read.len(), 3, "a fourth would pass {} bytes", limits::READ_BYTES_MAX);
@@ -92,7 +95,7 @@ pub async fn a_read_is_bounded_whatever_its_limit_is(subject: Subject<Log>) {
 
 pub async fn headers_and_bodies_are_read_byte_for_byte(subject: Subject<Log>) {
     let log = subject.open().await;
-    let owner = log.take(PARTITION).await.unwrap();
+    let owner = take(&log, PARTITION).await;
     let draws: Vec<_> = (0..40)
         .map(|i| Draw {
             sequence: SequenceId::new(i),
@@ -103,21 +106,32 @@ pub async fn headers_and_bodies_are_read_byte_for_byte(subject: Subject<Log>) {
     let raises = [Raise { sequence: SequenceId::new(u16::MAX), next: Number::LAST }];
     let every_byte: Vec<u8> = (0..=u8::MAX).collect();
     let bodies = [&b""[..], b"\0", &[0xff; 300], &every_byte];
-    let mut group = Entries::new(owner.next_append_id());
-    let mut heads = vec![Digest::ZERO];
-    for (i, body) in (0_u16..).zip(bodies) {
-        let header = Header {
-            workspace: WorkspaceId::new(u64::MAX - u64::from(i)),
-            kind: WorkspaceKind::new(u16::MAX - i),
-            workspace_offset: WorkspaceOffset::new(u64::MAX - u64::from(i)).unwrap(),
-            time: Timestamp::from_millis(u64::MAX - u64::from(i)),
-            body_digest: Digest::of(body),
-            draws: &draws[..usize::from(i) * 13],
-            raises: &raises[..usize::from(i % 2)],
-        };
-        heads.push(group.push(&header, heads[usize::from(i)], body).unwrap());
-    }
-    log.append(&owner, offset(1), &group).await.unwrap();
+    // Each header differs in all fields. Returns the heads of the chain too, which depend on the id of the append.
+    let group = |owner: &Owner| {
+        let mut group = Entries::new(owner.next_append_id());
+        let mut heads = vec![Digest::ZERO];
+        for (i, body) in (0_u16..).zip(bodies) {
+            let header = Header {
+                workspace: WorkspaceId::new(u64::MAX - u64::from(i)),
+                kind: WorkspaceKind::new(u16::MAX - i),
+                workspace_offset: WorkspaceOffset::new(u64::MAX - u64::from(i)).unwrap(),
+                time: Timestamp::from_millis(u64::MAX - u64::from(i)),
+                body_digest: Digest::of(body),
+                draws: &draws[..usize::from(i) * 13],
+                raises: &raises[..usize::from(i % 2)],
+            };
+            heads.push(group.push(&header, heads[usize::from(i)], body).unwrap());
+        }
+        (group, heads)
+    };
+    let heads = Mutex::new(Vec::new());
+    let build = |owner: &Owner| {
+        let (group, heads_of_group) = group(owner);
+        *heads.lock() = heads_of_group;
+        group
+    };
+    let group = owner.append(&log, offset(1), build).await.unwrap().entries;
+    let heads = heads.lock().clone();
     let read = log.read(PARTITION, offset(1), ReadLimit::default()).await.unwrap();
     assert!(read.as_bytes() == group.as_bytes());
     for (i, ((_, entry), body)) in read.iter().zip(bodies).enumerate() {
