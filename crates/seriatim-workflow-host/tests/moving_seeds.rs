@@ -113,7 +113,8 @@ fn run(seed: u64) -> (BTreeMap<PartitionId, PartitionOffset>, u32) {
             let (clock, host) = (env.clone(), several.host(seat).clone());
             users.push(env.spawn(async move {
                 let id = id(number);
-                let request = StartRequest::new("order").id(&id).input(&number).unwrap().idempotency_key("start");
+                let request =
+                    StartRequest::new("order").id(&id).input(&number).unwrap().idempotency_key("start");
                 persist(&clock, || host.start(request.clone())).await.unwrap();
                 clock.sleep(Duration::from_millis(clock.random_below(800))).await;
                 persist(&clock, || host.signal(&id, "user", payload(&10_u32), Some("user"))).await.unwrap();

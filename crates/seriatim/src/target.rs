@@ -207,15 +207,15 @@ async fn open_engine(
     let apps = || -> Result<Vec<App>, CliError> {
         Ok([workflows()?].into_iter().chain(known.iter().cloned().map(App::new)).collect())
     };
-    let open = async || Ok(Engine::open(env.clone(), log.clone(), store.clone(), apps()?, options).await?);
+    let open = async |apps| Engine::open(env.clone(), log.clone(), store.clone(), apps, options).await;
     let engine = match access {
-        Access::Write => open().await,
+        Access::Write => open(apps()?).await?,
         Access::Read => match Engine::look(env.clone(), log.clone(), store.clone(), apps()?, options).await {
             // An earlier version made the storage: the registry has to accept the built-in applications of this one first.
-            Err(OpenError::Registry(SubmitError::NotHere { .. })) => open().await,
-            looked => Ok(looked?),
+            Err(OpenError::Registry(SubmitError::NotHere { .. })) => open(apps()?).await?,
+            looked => looked?,
         },
-    }?;
+    };
     // Without a time limit: only a partition that has stopped ends the wait.
     while !engine.wait_ready(Duration::from_secs(5)).await {
         for (_, state) in engine.all_partitions() {

@@ -449,7 +449,7 @@ impl Engine {
     }
 }
 
-/// Takes partitions over, whoever holds them, with one durable write if the log can.
+/// Takes partitions over from any holder, with one durable write if the log can.
 async fn take_all(
     env: &Env,
     log: &Log,
