@@ -101,13 +101,17 @@ fn move_at(moment: u64, how: Move, which: &'static str, follows: bool) -> u32 {
             }
             started.await.unwrap().unwrap();
             signalled.await.unwrap().unwrap();
-            let ended = env.timeout(Duration::from_secs(600), persist(&env, || several.host(1).result::<u32>("o")));
+            let ended =
+                env.timeout(Duration::from_secs(600), persist(&env, || several.host(1).result::<u32>("o")));
             assert_eq!(ended.await.expect("the run ends").unwrap(), 14, "{how:?} {which} at {moment}");
+            // An owner that was deposed and has not written since does not know it, and reads what it has.
+            several.tell_all().await;
             for host in [several.host(0), several.host(1)] {
                 assert_eq!(audit(&env, host, "o").await, ["go"], "{how:?} {which} at {moment}");
                 assert_eq!(audit(&env, host, "o.part").await, ["more"], "{how:?} {which} at {moment}");
             }
-            let parents = several.partition_of("o").await.id.get() + several.partition_of("o.part").await.id.get();
+            let parents =
+                several.partition_of("o").await.id.get() + several.partition_of("o.part").await.id.get();
             assert_eq!(parents % 2, 1, "parent and child are in partitions of different parity");
             several.close().await;
         }
@@ -129,7 +133,10 @@ fn a_run_continues_exactly_once_wherever_it_is_when_its_partition_moves() {
             }
         }
     }
-    assert!(effects > 2 * moves, "some attempts were cut off by a move, and made again: {effects} of {moves}");
+    assert!(
+        effects > 2 * moves,
+        "some attempts were cut off by a move, and made again: {effects} of {moves}"
+    );
     println!("{moves} moves, {effects} effects of {} activities", 2 * moves);
 }
 
@@ -140,7 +147,10 @@ fn leftovers(counts: &Arc<[AtomicU64; 3]>) -> (Registry, Activities) {
             ctx.timer(Duration::from_secs(60)).await?;
             Ok::<_, Exit>(1_u32)
         })
-        .workflow("runs", |ctx: Context, (): ()| async move { Ok::<u32, Exit>(ctx.activity("slow", ()).await?) })
+        .workflow(
+            "runs",
+            |ctx: Context, (): ()| async move { Ok::<u32, Exit>(ctx.activity("slow", ()).await?) },
+        )
         .workflow("retries", |ctx: Context, (): ()| async move {
             let policy = RetryPolicy {
                 initial_interval: Duration::from_secs(1),
@@ -203,13 +213,19 @@ fn a_partition_that_leaves_leaves_nothing_behind() {
         let (waiting, clock) = (several.host(0).clone(), env.clone());
         let waited = env.spawn(async move { (waiting.result::<u32>("sleeps").await, clock.now()) });
         let updating = several.host(0).clone();
-        let updated = env.spawn(async move { updating.update("updates", "slow", Vec::new(), Some("u")).await });
+        let updated =
+            env.spawn(async move { updating.update("updates", "slow", Vec::new(), Some("u")).await });
         // One that is not in memory, but due later.
-        let delayed = StartRequest { start_delay: Some(Duration::from_secs(60)), ..StartRequest::new("sleeps") };
+        let delayed =
+            StartRequest { start_delay: Some(Duration::from_secs(60)), ..StartRequest::new("sleeps") };
         host.start(delayed.id("delayed")).await.unwrap();
         env.sleep(Duration::from_millis(100)).await;
         let before = host.in_memory();
-        assert_eq!((before.partitions, before.workflows, before.attempts, before.drivers), (8, 7, 1, 0), "{before:?}");
+        assert_eq!(
+            (before.partitions, before.workflows, before.attempts, before.drivers),
+            (8, 7, 1, 0),
+            "{before:?}"
+        );
         assert!(before.alarms >= 4 && before.instances >= 5 && before.operations == 3, "{before:?}");
         for partition in several.partitions() {
             several.engine(0).release(partition).await.unwrap();
@@ -223,7 +239,10 @@ fn a_partition_that_leaves_leaves_nothing_behind() {
         assert!(env.now().as_millis() - at.as_millis() < 100);
         assert_eq!(updated.await.unwrap().unwrap_err().kind(), ErrorKind::InDoubt);
         let refused = host.signal("sleeps", "s", Vec::new(), None).await.unwrap_err();
-        assert_eq!((refused.kind(), matches!(refused, HostError::NotHere { .. })), (ErrorKind::Unavailable, true));
+        assert_eq!(
+            (refused.kind(), matches!(refused, HostError::NotHere { .. })),
+            (ErrorKind::Unavailable, true)
+        );
 
         // No alarm rings, no attempt ends or begins, nothing is written, and no one is called.
         let (tails, ran, calls) = (several.tails().await, numbers(), several.switchboard.calls());
@@ -239,9 +258,16 @@ fn a_partition_that_leaves_leaves_nothing_behind() {
             assert_eq!(ended.unwrap_or_else(|_| panic!("{id} does not end")), Ok(1), "{id}");
             assert!(audit(&env, several.host(1), id).await.is_empty());
         }
-        assert_eq!(several.host(0).update("updates", "slow", Vec::new(), Some("u")).await.unwrap().decode(), Ok(3_u32));
+        assert_eq!(
+            several.host(0).update("updates", "slow", Vec::new(), Some("u")).await.unwrap().decode(),
+            Ok(3_u32)
+        );
         let ran = numbers();
-        assert_eq!((ran[0], ran[1]), (2, 1), "the attempt that was cut off was made again, and no more: {ran:?}");
+        assert_eq!(
+            (ran[0], ran[1]),
+            (2, 1),
+            "the attempt that was cut off was made again, and no more: {ran:?}"
+        );
         several.close().await;
     });
 }
@@ -268,7 +294,11 @@ fn an_owner_that_was_deposed_lets_go_with_its_first_write() {
         env.sleep(Duration::from_secs(61)).await;
         let left = several.host(0).in_memory();
         let idle = 8 - LEFTOVERS.len() - 1;
-        assert_eq!(left, InMemory { partitions: idle, ..InMemory::default() }, "partition {id} too, by its timer");
+        assert_eq!(
+            left,
+            InMemory { partitions: idle, ..InMemory::default() },
+            "partition {id} too, by its timer"
+        );
         for id in LEFTOVERS {
             let ended = env.timeout(Duration::from_secs(7_200), several.host(0).result::<u32>(id)).await;
             assert_eq!(ended.unwrap_or_else(|_| panic!("{id} does not end")), Ok(1));
@@ -312,10 +342,15 @@ fn counter() -> (Registry, Activities) {
         .workflow("counter", |ctx: Context, start: u32| async move {
             let count = ctx.state(start);
             ctx.on_query("count", &count, |count, (): ()| Ok(*count));
-            ctx.on_update("add", &count, |_, _: &u32| Ok(()), |count, more| {
-                *count += more;
-                Ok(*count)
-            });
+            ctx.on_update(
+                "add",
+                &count,
+                |_, _: &u32| Ok(()),
+                |count, more| {
+                    *count += more;
+                    Ok(*count)
+                },
+            );
             ctx.on_update_async(
                 "slowly",
                 &count,
@@ -364,7 +399,11 @@ async fn ask_everything(env: &Env, several: &Several) {
     assert_eq!((described.row.status, described.blocked.is_empty()), (RunStatus::Running, false));
     let before = env.now();
     host.describe("c", Some(Duration::from_secs(45))).await.unwrap();
-    assert_eq!(env.now().as_millis() - before.as_millis(), 45_000, "it waits for the end");
+    let waited = env.now().as_millis() - before.as_millis();
+    assert!(
+        (45_000..45_100).contains(&waited),
+        "it waits for the end, and no longer than it was told: {waited}"
+    );
 
     let (waiting, clock) = (host.clone(), env.clone());
     let waited = env.spawn(async move { (waiting.result::<u32>("c").await, clock.now()) });
@@ -391,7 +430,7 @@ async fn ask_everything(env: &Env, several: &Several) {
     }
     let bad = StartRequest::new("breaks").id("stuck").input(&true).unwrap();
     host.start(bad).await.unwrap();
-    assert!(matches!(host.retry("stuck").await, Err(HostError::Stuck { .. })));
+    assert!(!host.retry("stuck").await.unwrap().repeated, "it was stuck");
     assert!(host.describe("stuck", None).await.unwrap().stuck.is_some());
 
     for (id, _) in statuses.iter().chain([&("c", RunStatus::Completed)]) {

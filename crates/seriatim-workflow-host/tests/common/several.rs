@@ -79,7 +79,8 @@ impl Others for Switchboard {
             }
         }
         let holder = self.log.holder(partition).await?.map(|held| held.take.holder);
-        let engine = self.engines.lock().iter().find(|engine| Some(engine.holder()) == holder.as_ref()).cloned();
+        let engine =
+            self.engines.lock().iter().find(|engine| Some(engine.holder()) == holder.as_ref()).cloned();
         let Some(engine) = engine else { return Err(not_here(holder)) };
         let reply = engine.serve(call).await;
         if is_hosted {
@@ -160,7 +161,8 @@ impl Several {
             let engine = Engine::join(env.clone(), log, store, apps, engine_options, among).await.unwrap();
             switchboard.engines.lock().push(engine.clone());
             let (workflows, activities) = code(number);
-            let host = WorkflowHost::open(env.clone(), engine.clone(), workflows, activities, options.clone());
+            let host =
+                WorkflowHost::open(env.clone(), engine.clone(), workflows, activities, options.clone());
             seats.push(Seat { engine, host, faults });
         }
         Self { env: env.clone(), log, switchboard, seats }
@@ -209,6 +211,18 @@ impl Several {
         self.engine(to).own(partition).await.unwrap();
     }
 
+    /// Makes every engine follow what it does not hold, as one does that is told of all take-overs.
+    pub(crate) async fn tell_all(&self) {
+        for partition in self.partitions() {
+            let holder = self.holder(partition).await;
+            for (number, seat) in self.seats.iter().enumerate() {
+                if Some(number) != holder {
+                    seat.engine.stand_by(partition).await.unwrap();
+                }
+            }
+        }
+    }
+
     /// The partition of a workflow that was started.
     pub(crate) async fn partition_of(&self, id: &str) -> Partition {
         let hosted = self.seats[0].engine.hosted("workflows").unwrap();
@@ -246,10 +260,8 @@ pub(crate) async fn persist<T, F: Future<Output = Result<T, HostError>>>(
     loop {
         match ask().await {
             Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::Unavailable | ErrorKind::Busy | ErrorKind::InDoubt
-                ) && !matches!(error, HostError::Stuck { .. }) =>
+                if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Busy | ErrorKind::InDoubt)
+                    && !matches!(error, HostError::Stuck { .. }) =>
             {
                 env.sleep(Duration::from_millis(20)).await;
             }
