@@ -104,6 +104,8 @@ fn move_at(moment: u64, how: Move, which: &'static str, follows: bool) -> u32 {
             let ended =
                 env.timeout(Duration::from_secs(600), persist(&env, || several.host(1).result::<u32>("o")));
             assert_eq!(ended.await.expect("the run ends").unwrap(), 14, "{how:?} {which} at {moment}");
+            // An owner that was deposed and has not written since does not know it, and reads what it has.
+            several.tell_all().await;
             for host in [several.host(0), several.host(1)] {
                 assert_eq!(audit(&env, host, "o").await, ["go"], "{how:?} {which} at {moment}");
                 assert_eq!(audit(&env, host, "o.part").await, ["more"], "{how:?} {which} at {moment}");
@@ -397,7 +399,11 @@ async fn ask_everything(env: &Env, several: &Several) {
     assert_eq!((described.row.status, described.blocked.is_empty()), (RunStatus::Running, false));
     let before = env.now();
     host.describe("c", Some(Duration::from_secs(45))).await.unwrap();
-    assert_eq!(env.now().as_millis() - before.as_millis(), 45_000, "it waits for the end");
+    let waited = env.now().as_millis() - before.as_millis();
+    assert!(
+        (45_000..45_100).contains(&waited),
+        "it waits for the end, and no longer than it was told: {waited}"
+    );
 
     let (waiting, clock) = (host.clone(), env.clone());
     let waited = env.spawn(async move { (waiting.result::<u32>("c").await, clock.now()) });
@@ -424,7 +430,7 @@ async fn ask_everything(env: &Env, several: &Several) {
     }
     let bad = StartRequest::new("breaks").id("stuck").input(&true).unwrap();
     host.start(bad).await.unwrap();
-    assert!(matches!(host.retry("stuck").await, Err(HostError::Stuck { .. })));
+    assert!(!host.retry("stuck").await.unwrap().repeated, "it was stuck");
     assert!(host.describe("stuck", None).await.unwrap().stuck.is_some());
 
     for (id, _) in statuses.iter().chain([&("c", RunStatus::Completed)]) {

@@ -23,7 +23,9 @@ fn families() -> (Registry, Activities) {
     let workflows = Registry::new()
         .workflow("parent", |ctx: Context, input: u32| async move {
             let child = ctx.child::<_, u32>("child", input).id("child").start().await?;
-            child.signal("number", &input).await?;
+            if input > 0 {
+                child.signal("number", &input).await?;
+            }
             Ok::<_, Exit>(child.result().await?)
         })
         .workflow("child", |ctx: Context, input: u32| async move {
@@ -40,8 +42,7 @@ fn families() -> (Registry, Activities) {
                 ("kept", ParentClosePolicy::Abandon),
             ];
             for (id, policy) in policies {
-                let _child =
-                    ctx.child::<_, u32>("child", 1_u32).id(id).parent_close_policy(policy).start().await?;
+                let _child = ctx.child::<_, u32>("child", 1_u32).id(id).parent_close(policy).start().await?;
             }
             Ok::<_, Exit>(())
         })
@@ -52,7 +53,7 @@ fn families() -> (Registry, Activities) {
         })
         .workflow("cancels", |ctx: Context, (): ()| async move {
             let child = ctx.child::<_, u32>("child", 1_u32).id("cancelled").start().await?;
-            child.cancel("enough");
+            child.cancel();
             Ok::<_, Exit>(child.result().await.is_err())
         });
     (workflows, Activities::new())
@@ -75,8 +76,9 @@ async fn are_apart(several: &Several, one: &str, other: &str) -> bool {
 
 #[test]
 fn a_parent_and_its_child_are_in_partitions_of_different_engines() {
+    let mut lost = 0;
     for (seed, losing) in (0..40).zip([0, 100, 300, 500].into_iter().cycle()) {
-        simulate(seed, |env| async move {
+        lost += simulate(seed, |env| async move {
             let several = divided(&env).await;
             several.switchboard.lose(losing);
             let start =
@@ -92,10 +94,12 @@ fn a_parent_and_its_child_are_in_partitions_of_different_engines() {
                 assert_eq!(audit(&env, host, "child").await, ["number"]);
                 assert!(audit(&env, host, "parent").await.is_empty());
             }
-            assert_eq!(several.switchboard.lost.load(Ordering::Relaxed) > 0, losing > 0, "seed {seed}");
+            let lost = several.switchboard.lost.load(Ordering::Relaxed);
             several.close().await;
+            lost
         });
     }
+    assert!(lost > 30, "{lost} replies were lost");
 }
 
 #[test]
@@ -164,7 +168,10 @@ fn signals_and_cancels_reach_workflows_elsewhere_once() {
             assert_eq!(persist(&env, || several.host(0).result::<u32>("target")).await, Ok(10));
             assert_eq!(audit(&env, several.host(0), "target").await, ["number"], "seed {seed}");
             for id in ["victim", "cancelled"] {
-                let status = persist(&env, || several.host(0).describe(id, None)).await.unwrap().row.status;
+                // The child was asked to stop and not waited for.
+                let ended =
+                    persist(&env, || several.host(0).describe(id, Some(Duration::from_secs(60)))).await;
+                let status = ended.unwrap().row.status;
                 assert_eq!(status, RunStatus::Cancelled, "{id}");
             }
             several.close().await;

@@ -36,21 +36,22 @@ fn id(number: usize) -> String {
 async fn order(ctx: Context, number: usize) -> Result<u32, Exit> {
     let next = Execution { workflow_id: id((number + 1) % ORDERS), ..Execution::default() };
     ctx.timer(Duration::from_millis(100)).await?;
-    let (part, sent, worked) = ctx
-        .join((
-            |ctx: Context| async move {
+    let (part, others) = ctx
+        .join(
+            move |ctx| async move {
                 let part = ctx.child::<_, u32>("part", (number, 2)).id(format!("part-{number}-2"));
                 Ok::<u32, Exit>(part.await?)
             },
-            |ctx: Context| async move { Ok::<_, Exit>(ctx.signal_external(next, "hello", number).await?) },
-            |ctx: Context| async move { Ok::<u32, Exit>(ctx.activity("work", id(number)).await?) },
-        ))
+            move |ctx| async move {
+                ctx.signal_external(next, "hello", number).await?;
+                Ok::<u32, Exit>(ctx.activity("work", id(number)).await?)
+            },
+        )
         .await;
-    sent?;
     let before: usize = ctx.signals("hello").next().await?;
     let user: u32 = ctx.signals("user").next().await?;
     assert_eq!(before, (number + ORDERS - 1) % ORDERS);
-    Ok(part? + worked? + user)
+    Ok(part? + others? + user)
 }
 
 async fn part(ctx: Context, (number, depth): (usize, u32)) -> Result<u32, Exit> {
@@ -126,6 +127,7 @@ fn run(seed: u64) -> (BTreeMap<PartitionId, PartitionOffset>, u32) {
         for (number, partition) in several.partitions().into_iter().enumerate() {
             several.hand_over(partition, number % ENGINES, Move::Clean).await;
         }
+        several.tell_all().await;
         several.switchboard.lose(0);
         for (number, user) in users.into_iter().enumerate() {
             let ended = env.timeout(Duration::from_secs(3_600), user).await;

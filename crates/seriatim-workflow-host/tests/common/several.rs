@@ -211,6 +211,18 @@ impl Several {
         self.engine(to).own(partition).await.unwrap();
     }
 
+    /// Makes every engine follow what it does not hold, as one does that is told of all take-overs.
+    pub(crate) async fn tell_all(&self) {
+        for partition in self.partitions() {
+            let holder = self.holder(partition).await;
+            for (number, seat) in self.seats.iter().enumerate() {
+                if Some(number) != holder {
+                    seat.engine.stand_by(partition).await.unwrap();
+                }
+            }
+        }
+    }
+
     /// The partition of a workflow that was started.
     pub(crate) async fn partition_of(&self, id: &str) -> Partition {
         let hosted = self.seats[0].engine.hosted("workflows").unwrap();
