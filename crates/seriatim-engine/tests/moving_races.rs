@@ -525,7 +525,7 @@ impl AsyncProjector for Notes {
     }
 
     async fn take(&self, event: Projected<'_>) -> Result<(), String> {
-        self.1.lock().push((self.0, event.place.offset.get()));
+        self.1.lock().push((self.0, event.place.partition_offset.get()));
         Ok(())
     }
 }
@@ -572,6 +572,7 @@ fn the_doctor_compares_a_standby_while_its_owner_works() {
             let (first, workspace) = (two.first.clone(), two.workspace);
             env.spawn(async move { bill(&first, workspace, 300).await })
         };
+        two.first_faults.delay(Operation::Append, Duration::from_millis(2));
         two.second_faults.delay(Operation::Read | Operation::ScanPage, Duration::from_micros(300));
         let mut looks = 0;
         while !working.is_finished() {
