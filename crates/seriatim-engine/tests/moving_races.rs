@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seriatim_engine::doctor::Treatment;
-use seriatim_engine::{Access, Engine, NextRequest, Options, PartitionStatus, Scope, SubmitError};
+use seriatim_engine::{
+    Access, AsyncProjector, Engine, NextRequest, Options, PartitionStatus, Projected, Scope, SubmitError,
+};
 use seriatim_env::{Env, Task, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{Log, Store};
@@ -493,6 +495,91 @@ fn many_moves_leave_no_memory_behind() {
         assert_clean(&two.second).await;
         let request = NextRequest::default();
         two.first.series().next("invoices", &request).await.unwrap();
+        two.world.close().await;
+    });
+}
+
+/// A standby that is late does not deny what another engine has created.
+#[test]
+fn nothing_is_denied_before_the_end_of_the_log() {
+    simulate(1, |env| async move {
+        let two = two(&env).await;
+        let reading = two.second_faults.hold(Operation::Read);
+        let created = support::workspace(&two.first, "harbour").await;
+        let early = two.second.workspace_named("till", "harbour").await.map_err(|error| error.kind());
+        assert_eq!(early, Err(ErrorKind::Busy), "it is not known yet");
+        reading.release();
+        assert_eq!(two.second.workspace_named("till", "harbour").await.unwrap(), Some(created));
+        assert_eq!(two.second.workspace_named("till", "nowhere").await.unwrap(), None);
+        two.world.close().await;
+    });
+}
+
+/// Notes which engine was given which event.
+struct Notes(&'static str, Arc<seriatim_types::sync::Mutex<Vec<(&'static str, u64)>>>);
+
+#[async_trait::async_trait]
+impl AsyncProjector for Notes {
+    fn name(&self) -> &'static str {
+        "notes"
+    }
+
+    async fn take(&self, event: Projected<'_>) -> Result<(), String> {
+        self.1.lock().push((self.0, event.place.partition_offset.get()));
+        Ok(())
+    }
+}
+
+#[test]
+fn an_asynchronous_projector_ends_when_its_partition_is_released_or_deposed() {
+    simulate(1, |env| async move {
+        let world = World::new(&env, Options::default());
+        let notes = Arc::default();
+        let first =
+            world.join("first", memory(), vec![till().async_projector(Notes("first", Arc::clone(&notes)))]);
+        let first = first.await;
+        own_everything(&first).await;
+        let second =
+            world.join("second", memory(), vec![till().async_projector(Notes("second", Arc::clone(&notes)))]);
+        let second = second.await;
+        stand_by_everything(&second).await;
+        let workspace = support::workspace(&first, "corner").await;
+        let application = partitions(&first, "till")[0].application;
+        let partition = Partition { application, id: first.partition_of("till", workspace).unwrap() };
+        let wait = || env.sleep(Duration::from_secs(1));
+        bill(&first, workspace, 2).await;
+        wait().await;
+        first.release(partition).await.unwrap();
+        second.own(partition).await.unwrap();
+        bill(&second, workspace, 2).await;
+        wait().await;
+        // Without a release: the second one notices it with its next command.
+        first.own(partition).await.unwrap();
+        assert!(second.submit("till", workspace, &invoice("1.00")).await.is_err());
+        bill(&first, workspace, 2).await;
+        wait().await;
+        let expected = [("first", 1), ("first", 2), ("second", 3), ("second", 4), ("first", 5), ("first", 6)];
+        assert_eq!(*notes.lock(), expected);
+        world.close().await;
+    });
+}
+
+#[test]
+fn the_doctor_compares_a_standby_while_its_owner_works() {
+    simulate(1, |env| async move {
+        let two = two(&env).await;
+        let working = {
+            let (first, workspace) = (two.first.clone(), two.workspace);
+            env.spawn(async move { bill(&first, workspace, 300).await })
+        };
+        two.first_faults.delay(Operation::Append, Duration::from_millis(2));
+        two.second_faults.delay(Operation::Read | Operation::ScanPage, Duration::from_micros(300));
+        let mut looks = 0;
+        while !working.is_finished() {
+            assert_clean(&two.second).await;
+            looks += 1;
+        }
+        assert!(looks > 1, "{looks}");
         two.world.close().await;
     });
 }
