@@ -20,8 +20,8 @@ export interface Options {
 /** Settings of one change. */
 export interface KeyOptions {
   /**
-   * The idempotency key: the same key gives the same answer again, to any caller. Without one, a random key protects the
-   * call's own retries.
+   * The idempotency key: the same key gives the same answer again, to any caller. Without one, a random key protects
+   * the call's own retries.
    */
   key?: string;
 }
@@ -216,8 +216,9 @@ export class Calls {
     if (
       /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT)$/.test(cause?.code ?? "")
     ) {
-      const text = `no server answers at ${this.#base}: ${reason || cause?.code}; start one with \`seriatim serve\`, or name another`;
-      return new UnavailableError(text, { retryable: true, cause: error });
+      const text = `no server answers at ${this.#base}: ${reason || cause?.code}`;
+      const advice = "start one with `seriatim serve`, or name another";
+      return new UnavailableError(`${text}; ${advice}`, { retryable: true, cause: error });
     }
     return lost(`the answer of ${this.#base} was lost: ${reason}`, request.changes ?? false, { cause: error });
   }

@@ -5,12 +5,13 @@ import { type Message, MessageParser } from "./messages.js";
 import { sleep, wait } from "./retry.js";
 
 /**
- * The events of a log: first those that exist, then each new one. The iteration never ends by itself; `break` and `close`
- * end it.
+ * The events of a log: first those that exist, then each new one. The iteration never ends by itself; `break` and
+ * `close` end it.
  *
- * When the connection breaks or is silent for too long, or the server restarts, the follower connects again and continues
- * after the last event: events come in order, each once. If the server does not answer within the bounds of the client's
- * retries, or refuses, the iteration throws; a new iteration of the same follower continues from the same offset.
+ * When the connection breaks or is silent for too long, or the server restarts, the follower connects again and
+ * continues after the last event: events come in order, each once. If the server does not answer within the bounds of
+ * the client's retries, or refuses, the iteration throws; a new iteration of the same follower continues from the same
+ * offset.
  *
  * ```ts
  * const log = store.follow({ from: 1 });

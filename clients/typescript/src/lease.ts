@@ -4,7 +4,7 @@ import type { Allocated } from "./answers.js";
 export interface LeaseOptions {
   /** How many ids one block has, and so how many calls share one request; 1000 by default. */
   count?: number;
-  /** Whether the next block is allocated when half of the current one is used, so that callers rarely wait; true by default. */
+  /** Whether the next block is allocated when half of the current one is used: callers rarely wait. Default: true. */
   prefetch?: boolean;
 }
 
@@ -12,7 +12,8 @@ export interface LeaseOptions {
  * Gives out the ids of blocks that the server has allocated to this lease. Any number of callers may share it.
  *
  * Any number of leases, in any number of processes, never give out the same id. The ids of one lease rise. What a lease
- * holds when it is dropped is wasted: the server takes nothing back.
+ * holds when it is dropped is wasted: the server takes nothing back. The client's `signal` ends a request that is made
+ * ahead.
  */
 export class BlockLease {
   readonly #allocate: (count: number) => Promise<Allocated>;

@@ -1,6 +1,6 @@
 /**
- * Bounds of the retries of one call. `busy`, `unavailable`, `in_doubt` and broken connections are retried, a change with
- * the same idempotency key.
+ * Bounds of the retries of one call. `busy`, `unavailable`, `in_doubt` and broken connections are retried, a change
+ * with the same idempotency key.
  */
 export interface Retry {
   /** The largest number of attempts; 12 by default, and 1 retries nothing. */
@@ -15,7 +15,7 @@ export interface Retry {
 
 export const DEFAULT_RETRY: Retry = { attempts: 12, timeLimitMs: 60_000, waitFirstMs: 50, waitMaxMs: 5_000 };
 
-/** How long to wait after an attempt, counted from 1: the hint or the doubled wait, plus or minus a quarter at random. */
+/** How long to wait after an attempt, counted from 1: the hint or the doubled wait, plus or minus a quarter. */
 export function wait(retry: Retry, attempt: number, hintMs?: number): number {
   const doubled = retry.waitFirstMs * 2 ** Math.min(attempt - 1, 30);
   return Math.min(hintMs ?? doubled, retry.waitMaxMs) * (0.75 + Math.random() / 2);

@@ -60,7 +60,7 @@ export class Series {
     return this.#calls.get(this.#route());
   }
 
-  /** Whether it is complete. Takes longer the more numbers there are, and has no time limit but that of `fetch`. */
+  /** Whether it is complete. Takes longer the more numbers there are, with no time limit but that of `fetch`. */
   async audit(): Promise<SeriesAudit> {
     return this.#calls.get(this.#route("audit"), {}, true);
   }

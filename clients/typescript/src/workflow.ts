@@ -101,7 +101,8 @@ export class Workflow {
   }
 
   /**
-   * A page of the history of a run, by default of the newest: the events after `after`, the `next` of the previous page.
+   * A page of the history of a run, by default of the newest: the events after `after`, the `next` of the previous
+   * page.
    */
   async history(page: { run?: number; after?: number } = {}): Promise<WorkflowHistory> {
     return this.#calls.get(this.#route("history"), { run: page.run, after: page.after });

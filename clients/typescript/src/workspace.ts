@@ -77,7 +77,7 @@ export class Workspace extends Log {
     return this.calls.get(this.#route("sequences"));
   }
 
-  /** Whether a sequence is complete. Takes longer the more events there are, and has no time limit but that of `fetch`. */
+  /** Whether a sequence is complete. Takes longer the more events there are, with no time limit but that of `fetch`. */
   async audit(sequence: string): Promise<Audit> {
     return this.calls.get(this.#route("sequences", sequence, "audit"), {}, true);
   }

@@ -142,8 +142,10 @@ test("a stream that is silent, breaks or repeats events is opened again after th
 });
 
 test("messages come out whole however the text is cut", () => {
-  const text =
-    ': hello\n\nid: 1\ndata: {"a":1}\n\nid:2\r\ndata: x\r\ndata: y\r\n\r\nretry: 5\n\nevent: end\ndata: 3\n\nid: 4\ndata';
+  const text = [
+    ': hello\n\nid: 1\ndata: {"a":1}\n\nid:2\r\ndata: x\r\ndata: y\r\n\r\n',
+    "retry: 5\n\nevent: end\ndata: 3\n\nid: 4\ndata",
+  ].join("");
   const expected = [
     { event: "", id: "1", data: '{"a":1}' },
     { event: "", id: "2", data: "x\ny" },
