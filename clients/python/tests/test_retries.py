@@ -8,7 +8,16 @@ import httpx
 import pytest
 from script import QUICK, Script, problem, taken
 
-from seriatim import Client, InDoubtError, InternalError, InvalidError, Retry, SeriatimError, UnavailableError
+from seriatim import (
+    Client,
+    ConflictError,
+    InDoubtError,
+    InternalError,
+    InvalidError,
+    Retry,
+    SeriatimError,
+    UnavailableError,
+)
 
 REFUSED = httpx.ConnectError("connection refused")
 BROKEN = httpx.RemoteProtocolError("server disconnected")
@@ -96,6 +105,19 @@ def test_a_lost_answer_is_in_doubt_only_for_a_change() -> None:
         Script(BROKEN).client(Retry(attempts=1)).series("s").show()
 
 
+def test_a_call_stays_in_doubt_if_an_earlier_attempt_may_have_been_carried_out() -> None:
+    for last in (REFUSED, problem("busy", 503, retryable=True), problem("fenced", 503), problem("forbidden", 403)):
+        with pytest.raises(InDoubtError, match="an earlier attempt"):
+            Script(BROKEN, REFUSED, last).client(Retry(attempts=3, wait_first=0.001)).series("s").next()
+
+
+def test_a_decision_of_the_server_ends_the_doubt() -> None:
+    with pytest.raises(ConflictError):
+        Script(BROKEN, REFUSED, problem("conflict", 409)).client().series("s").next()
+    with pytest.raises(UnavailableError):
+        Script(REFUSED, REFUSED).client(Retry(attempts=2, wait_first=0.001)).series("s").next()
+
+
 def test_waits_double_up_to_a_bound_and_follow_the_hint() -> None:
     retry = Retry(wait_first=1, wait_max=5)
     for attempt, hint, middle in [(1, None, 1), (2, None, 2), (3, None, 4), (9, None, 5), (1, 3, 3), (1, 99, 5)]:
@@ -148,7 +170,7 @@ def test_a_token_is_sent_and_an_address_may_have_a_path() -> None:
     assert script.requests[0].url.path == "/numbers/v1/series/s/next"
 
 
-@pytest.mark.parametrize("url", ["", "localhost:7400", "ftp://localhost", "http://"])
+@pytest.mark.parametrize("url", ["", "localhost:7400", "ftp://localhost", "http://", "http:// a"])
 def test_a_wrong_address_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="address"):
         Client(url)

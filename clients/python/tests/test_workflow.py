@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
+from server import Server
 
-from seriatim import Client, ConflictError, InvalidError, NotFoundError, WorkflowEndedError
+from seriatim import Client, ConflictError, InvalidError, NotFoundError, Retry, WorkflowEndedError
 
 
 def test_a_workflow_is_started_and_waited_for(client: Client) -> None:
@@ -36,6 +37,13 @@ def test_an_order_takes_messages(client: Client) -> None:
     assert not order.signal("approve", {"by": "Ada"}, key="s").repeated
     result = order.result()
     assert (result["item"], result["approved_by"]) == ("coffee", "signal")
+
+
+def test_waiting_for_a_run_may_take_longer_than_the_time_limit_of_a_call(server: Server) -> None:
+    with Client(server.url, retry=Retry(time_limit=1), timeout=1) as client:
+        order = client.start_workflow("order", input={"patience_ms": 2500})
+        assert order.wait(0.1).status == "running"
+        assert order.result()["approved_by"] == "timer"
 
 
 def test_a_run_that_is_stopped_has_no_result(client: Client) -> None:

@@ -1,4 +1,13 @@
-import { InternalError, InvalidError, SeriatimError, UnavailableError, lost, refused } from "./errors.js";
+import {
+  InDoubtError,
+  InternalError,
+  InvalidError,
+  SeriatimError,
+  UnavailableError,
+  afterDoubt,
+  lost,
+  refused,
+} from "./errors.js";
 import { DEFAULT_RETRY, type Retry, sleep, wait } from "./retry.js";
 
 /** Settings of a client. */
@@ -36,8 +45,8 @@ interface Request {
   body?: unknown;
   /** Whether a lost answer leaves in doubt what was done. */
   changes?: boolean;
-  /** Whether the answer has no time limit. */
-  long?: boolean;
+  /** Allowed beyond the time limits. */
+  extraMs?: number;
 }
 
 /** An answer whose body the caller reads. `end` ends the connection, and a read that waits. */
@@ -81,9 +90,9 @@ export class Calls {
     this.#fetch = options.fetch ?? ((...request) => fetch(...request));
   }
 
-  /** Reads. A `long` call has no time limit for its answer. */
-  get<T>(path: string, query: Query = {}, long = false): Promise<T> {
-    return this.#call({ method: "GET", path, query, long });
+  /** Reads. `extraMs` are allowed beyond the time limits. */
+  get<T>(path: string, query: Query = {}, extraMs = 0): Promise<T> {
+    return this.#call({ method: "GET", path, query, extraMs });
   }
 
   /** Sets a state: repeating it changes nothing. */
@@ -149,7 +158,7 @@ export class Calls {
   async #call<T>(request: Request): Promise<T> {
     const content = request.body === undefined ? undefined : JSON.stringify(request.body);
     return this.#repeat(async (timeoutMs) => {
-      const attempt = new Attempt(this.signal, request.long ? undefined : timeoutMs);
+      const attempt = new Attempt(this.signal, timeoutMs);
       try {
         const response = await this.#send(request, content, attempt);
         const text = await this.#text(request, response, attempt);
@@ -160,19 +169,22 @@ export class Calls {
       } finally {
         attempt.end();
       }
-    });
+    }, request.extraMs);
   }
 
-  async #repeat<T>(once: (timeoutMs: number) => Promise<T>): Promise<T> {
-    const deadline = performance.now() + this.retry.timeLimitMs;
+  async #repeat<T>(once: (timeoutMs: number) => Promise<T>, extraMs = 0): Promise<T> {
+    const deadline = performance.now() + this.retry.timeLimitMs + extraMs;
+    let isInDoubt = false;
     for (let attempt = 1; ; attempt++) {
       try {
         // No attempt takes longer than the rest of the call's time.
-        return await once(Math.max(1, Math.min(this.#timeoutMs, deadline - performance.now())));
-      } catch (error) {
+        return await once(Math.max(1, Math.min(this.#timeoutMs + extraMs, deadline - performance.now())));
+      } catch (thrown) {
+        const error: unknown = isInDoubt && thrown instanceof SeriatimError ? afterDoubt(thrown) : thrown;
+        isInDoubt = error instanceof InDoubtError;
         const again = error instanceof SeriatimError && error.retryable && attempt < this.retry.attempts;
-        const waitMs = again ? wait(this.retry, attempt, error.retryAfterMs) : Infinity;
-        if (performance.now() + waitMs >= deadline) throw error;
+        const waitMs = again ? wait(this.retry, attempt, error.retryAfterMs) : 0;
+        if (!again || performance.now() + waitMs >= deadline) throw error;
         await sleep(waitMs, this.signal);
       }
     }
@@ -238,7 +250,7 @@ class Attempt {
   readonly #abort = () => this.#controller.abort(this.#outer?.reason);
   readonly #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(outer: AbortSignal | undefined, timeoutMs: number | undefined) {
+  constructor(outer: AbortSignal | undefined, timeoutMs: number) {
     outer?.throwIfAborted();
     outer?.addEventListener("abort", this.#abort, { once: true });
     this.#outer = outer;
@@ -246,7 +258,7 @@ class Attempt {
       this.isTimedOut = true;
       this.#controller.abort();
     };
-    this.#timer = timeoutMs === undefined ? undefined : setTimeout(timedOut, timeoutMs);
+    this.#timer = timeoutMs === Infinity ? undefined : setTimeout(timedOut, timeoutMs);
   }
 
   get signal(): AbortSignal {

@@ -165,6 +165,17 @@ export function refused(response: Response, body: string, changes: boolean): Ser
   return new InternalError(detail, facts);
 }
 
+/** The server says these only after it has looked for the key, so an earlier attempt is no longer in doubt. */
+const DECIDED = ["invalid", "not_found", "conflict", "too_large", "exhausted"];
+
+/** The error of an attempt that follows one that may have been carried out. */
+export function afterDoubt(error: SeriatimError): SeriatimError {
+  if ([...DECIDED, "in_doubt"].includes(error.code)) return error;
+  const { detail, status, retryable, retryAfterMs } = error;
+  const facts = { status, retryable, retryAfterMs, cause: error };
+  return new InDoubtError(`${detail}; an earlier attempt may have been carried out`, facts);
+}
+
 /** The error of a request that was sent and has no answer of the server. */
 export function lost(detail: string, changes: boolean, facts: ErrorFacts): SeriatimError {
   if (!changes) return new UnavailableError(detail, { ...facts, retryable: true });

@@ -62,7 +62,7 @@ export class Series {
 
   /** Whether it is complete. Takes longer the more numbers there are, with no time limit but that of `fetch`. */
   async audit(): Promise<SeriesAudit> {
-    return this.#calls.get(this.#route("audit"), {}, true);
+    return this.#calls.get(this.#route("audit"), {}, Infinity);
   }
 
   /** How a number was taken: when, with which key and which note. */

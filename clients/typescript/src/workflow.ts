@@ -48,7 +48,7 @@ export class Workflow {
     const end = performance.now() + timeLimitMs;
     for (;;) {
       const seconds = Math.ceil(Math.max(0, Math.min(WAIT_SECONDS, (end - performance.now()) / 1000)));
-      const state: WorkflowState = await this.#calls.get(this.#route(), { wait: seconds });
+      const state: WorkflowState = await this.#calls.get(this.#route(), { wait: seconds }, seconds * 1000);
       if (state.status !== "running" || seconds === 0) return state;
     }
   }

@@ -79,7 +79,7 @@ export class Workspace extends Log {
 
   /** Whether a sequence is complete. Takes longer the more events there are, with no time limit but that of `fetch`. */
   async audit(sequence: string): Promise<Audit> {
-    return this.calls.get(this.#route("sequences", sequence, "audit"), {}, true);
+    return this.calls.get(this.#route("sequences", sequence, "audit"), {}, Infinity);
   }
 
   /** The event that drew a number of a sequence. */

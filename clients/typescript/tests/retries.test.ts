@@ -2,7 +2,15 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { test } from "node:test";
-import { Client, InDoubtError, InternalError, InvalidError, SeriatimError, UnavailableError } from "seriatim";
+import {
+  Client,
+  ConflictError,
+  InDoubtError,
+  InternalError,
+  InvalidError,
+  SeriatimError,
+  UnavailableError,
+} from "seriatim";
 import { DEFAULT_RETRY, wait } from "../dist/retry.js";
 import { all } from "./server.js";
 import { QUICK, Script, failed, problem, taken } from "./script.js";
@@ -97,6 +105,38 @@ test("a lost answer is in doubt only for a change", async () => {
     /may have been carried out/,
   );
   await assert.rejects(new Script(failed("ECONNRESET")).client({ retry }).series("s").show(), UnavailableError);
+});
+
+test("a call stays in doubt if an earlier attempt may have been carried out", async () => {
+  for (const last of [
+    failed("ECONNREFUSED"),
+    problem("busy", 503, true),
+    problem("fenced", 503),
+    problem("forbidden", 403),
+  ]) {
+    const script = new Script(failed("ECONNRESET"), failed("ECONNREFUSED"), last);
+    const taking = script
+      .client({ retry: { ...QUICK, attempts: 3 } })
+      .series("s")
+      .next();
+    await assert.rejects(taking, (error) => {
+      assert(error instanceof InDoubtError && /an earlier attempt/.test(error.detail), String(error));
+      return true;
+    });
+  }
+});
+
+test("a decision of the server ends the doubt", async () => {
+  const decided = new Script(failed("ECONNRESET"), failed("ECONNREFUSED"), problem("conflict", 409));
+  await assert.rejects(decided.client().series("s").next(), ConflictError);
+  const unsent = new Script(failed("ECONNREFUSED"), failed("ECONNREFUSED"));
+  await assert.rejects(
+    unsent
+      .client({ retry: { ...QUICK, attempts: 2 } })
+      .series("s")
+      .next(),
+    UnavailableError,
+  );
 });
 
 test("waits double up to a bound and follow the hint", () => {

@@ -38,6 +38,13 @@ test("an order takes messages", async () => {
   assert.deepEqual([result.item, result.approved_by], ["coffee", "signal"]);
 });
 
+test("waiting for a run may take longer than the time limit of a call", async () => {
+  const client = server.client({ retry: { timeLimitMs: 1000 }, timeoutMs: 1000 });
+  const order = await client.startWorkflow("order", { input: { patience_ms: 2500 } });
+  assert.equal((await order.wait({ timeLimitMs: 100 })).status, "running");
+  assert.equal(((await order.result()) as { approved_by: string }).approved_by, "timer");
+});
+
 test("a run that is stopped has no result", async () => {
   for (const [stop, end] of [
     ["cancel", "cancelled"],

@@ -174,6 +174,18 @@ def refused(response: httpx.Response, *, changes: bool) -> SeriatimError:
     )
 
 
+# The server says these only after it has looked for the key: an earlier attempt was not carried out, or is the reason.
+_DECIDED = ("invalid", "not_found", "conflict", "too_large", "exhausted")
+
+
+def after_doubt(error: SeriatimError) -> SeriatimError:
+    """The error of an attempt that follows one that may have been carried out."""
+    if error.code in (*_DECIDED, "in_doubt"):
+        return error
+    detail = f"{error.detail}; an earlier attempt may have been carried out"
+    return InDoubtError(detail, status=error.status, retryable=error.retryable, retry_after=error.retry_after)
+
+
 def lost(detail: str, *, changes: bool, status: int | None = None, retry_after: float | None = None) -> SeriatimError:
     """The error of a request that was sent and has no answer of the server."""
     if changes:

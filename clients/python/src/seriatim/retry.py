@@ -45,11 +45,11 @@ class Retry:
         doubled = self.wait_first * 2.0 ** min(attempt - 1, 30)
         return min(hint if hint is not None else doubled, self.wait_max) * random.uniform(0.75, 1.25)
 
-    def rules(self) -> _Rules:
-        """The same for tenacity."""
+    def rules(self, extra: float = 0.0) -> _Rules:
+        """The same for tenacity, with more time."""
         return {
             "retry": retry_if_exception(_is_retryable),
-            "stop": stop_after_attempt(self.attempts) | stop_before_delay(self.time_limit),
+            "stop": stop_after_attempt(self.attempts) | stop_before_delay(self.time_limit + extra),
             "wait": self._wait,
             "reraise": True,
         }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ..answers import Issued, SeriesAudit, SeriesState, Taken, VoidAnswer
 from .call import AsyncCalls, route
 
@@ -75,7 +77,7 @@ class AsyncSeries:
         >>> report.complete, report.first, report.last
         (True, 1, 3)
         """
-        return await self._calls.get(SeriesAudit, self._route("audit"), long=True)
+        return await self._calls.get(SeriesAudit, self._route("audit"), extra=math.inf)
 
     async def who_got(self, number: int) -> Issued:
         """How a number was taken: when, with which key and which note.

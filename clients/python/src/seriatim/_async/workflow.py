@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import AsyncIterator
 from typing import Any, Unpack
@@ -59,9 +60,10 @@ class AsyncWorkflow:
         """
         end = None if time_limit is None else time.monotonic() + time_limit
         while True:
-            left = WAIT_SECONDS if end is None else max(0, min(WAIT_SECONDS, end - time.monotonic()))
-            state = await self._calls.get(WorkflowState, self._route(), {"wait": -int(-left // 1)})
-            if state.status != "running" or left == 0:
+            left = WAIT_SECONDS if end is None else end - time.monotonic()
+            wait = max(0, min(WAIT_SECONDS, math.ceil(left)))
+            state = await self._calls.get(WorkflowState, self._route(), {"wait": wait}, extra=wait)
+            if state.status != "running" or wait == 0:
                 return state
 
     async def result(self) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -88,7 +89,7 @@ class AsyncWorkspace(AsyncLog):
 
     async def audit(self, sequence: str) -> Audit:
         """Whether a sequence is complete. Takes longer the more events there are, and has no time limit."""
-        return await self._calls.get(Audit, self._route("sequences", sequence, "audit"), long=True)
+        return await self._calls.get(Audit, self._route("sequences", sequence, "audit"), extra=math.inf)
 
     async def who_got(self, sequence: str, number: int) -> Event:
         """The event that drew a number of a sequence."""

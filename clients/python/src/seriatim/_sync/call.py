@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import ssl
@@ -17,7 +18,16 @@ import httpx
 import msgspec
 import tenacity
 
-from ..errors import InternalError, InvalidError, UnavailableError, lost, refused
+from ..errors import (
+    InDoubtError,
+    InternalError,
+    InvalidError,
+    SeriatimError,
+    UnavailableError,
+    after_doubt,
+    lost,
+    refused,
+)
 from ..retry import Retry
 
 T = TypeVar("T")
@@ -25,6 +35,9 @@ Query = Mapping[str, str | int | None]
 
 CONNECT_TIMEOUT = 5.0
 """Opening a connection takes longer only if no server is there."""
+
+LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=100)
+"""Each follower has a connection of its own, and other calls must not wait for them."""
 
 
 def route(*parts: str | int) -> str:
@@ -58,7 +71,7 @@ class Calls:
         silence_max: float,
         transport: httpx.BaseTransport | None,
     ) -> None:
-        if httpx.URL(url).scheme not in ("http", "https") or not httpx.URL(url).host:
+        if not re.match(r"https?://[^/\s]", url):
             raise ValueError(f"{url!r} is not an address such as http://127.0.0.1:7400")
         if token is not None and not re.fullmatch("[!-~]+", token):
             raise ValueError("a token is ASCII without spaces")
@@ -68,7 +81,7 @@ class Calls:
         self.silence_max = silence_max
         self._timeout = timeout
         self._process = os.getpid()
-        self._http = httpx.Client(base_url=url, headers=headers, transport=transport)
+        self._http = httpx.Client(base_url=url, headers=headers, transport=transport, limits=LIMITS)
 
     def close(self) -> None:
         self._http.close()
@@ -78,9 +91,9 @@ class Calls:
         if os.getpid() != self._process:
             raise RuntimeError("this client was made before a fork: make one in each process")
 
-    def get(self, answer: type[T], path: str, query: Query | None = None, *, long: bool = False) -> T:
-        """Reads. Parameters that are `None` are left out. A `long` call has no time limit for its answer."""
-        return self._call(answer, "GET", path, query=query, long=long)
+    def get(self, answer: type[T], path: str, query: Query | None = None, *, extra: float = 0.0) -> T:
+        """Reads. Parameters that are `None` are left out. `extra` seconds are allowed beyond the time limits."""
+        return self._call(answer, "GET", path, query=query, extra=extra)
 
     def put(self, answer: type[T], path: str, body: Any) -> T:
         """Sets a state: repeating it changes nothing."""
@@ -126,23 +139,32 @@ class Calls:
         query: Query | None = None,
         headers: Mapping[str, str] | None = None,
         changes: bool = False,
-        long: bool = False,
+        extra: float = 0.0,
     ) -> T:
         content = None if body is None else msgspec.json.encode(body)
         params = {name: value for name, value in (query or {}).items() if value is not None}
         headers = {**(headers or {}), **({} if content is None else {"content-type": "application/json"})}
-        deadline = time.monotonic() + self.retry.time_limit
+        deadline = time.monotonic() + self.retry.time_limit + extra
+        in_doubt = False
 
         def once() -> httpx.Response:
             # No attempt takes longer than the rest of the call's time.
-            limit = max(0.001, min(self._timeout, deadline - time.monotonic()))
-            timeout = httpx.Timeout(None if long else limit, connect=min(limit, CONNECT_TIMEOUT))
+            limit = max(0.001, min(self._timeout + extra, deadline - time.monotonic()))
+            timeout = httpx.Timeout(None if limit == math.inf else limit, connect=min(limit, CONNECT_TIMEOUT))
             request = self._http.build_request(
                 method, path, content=content, params=params, headers=headers, timeout=timeout
             )
-            return self._send(request, changes=changes)
+            nonlocal in_doubt
+            try:
+                return self._send(request, changes=changes)
+            except SeriatimError as error:
+                found = after_doubt(error) if in_doubt else error
+                in_doubt = isinstance(found, InDoubtError)
+                if found is error:
+                    raise
+                raise found from error
 
-        response: httpx.Response = tenacity.Retrying(**self.retry.rules())(once)
+        response: httpx.Response = tenacity.Retrying(**self.retry.rules(extra))(once)
         try:
             return msgspec.json.decode(response.content or b"null", type=answer)
         except msgspec.MsgspecError as error:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ..answers import Issued, SeriesAudit, SeriesState, Taken, VoidAnswer
 from .call import Calls, route
 
@@ -77,7 +79,7 @@ class Series:
         >>> report.complete, report.first, report.last
         (True, 1, 3)
         """
-        return self._calls.get(SeriesAudit, self._route("audit"), long=True)
+        return self._calls.get(SeriesAudit, self._route("audit"), extra=math.inf)
 
     def who_got(self, number: int) -> Issued:
         """How a number was taken: when, with which key and which note.

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from typing import Any, Unpack
@@ -61,9 +62,10 @@ class Workflow:
         """
         end = None if time_limit is None else time.monotonic() + time_limit
         while True:
-            left = WAIT_SECONDS if end is None else max(0, min(WAIT_SECONDS, end - time.monotonic()))
-            state = self._calls.get(WorkflowState, self._route(), {"wait": -int(-left // 1)})
-            if state.status != "running" or left == 0:
+            left = WAIT_SECONDS if end is None else end - time.monotonic()
+            wait = max(0, min(WAIT_SECONDS, math.ceil(left)))
+            state = self._calls.get(WorkflowState, self._route(), {"wait": wait}, extra=wait)
+            if state.status != "running" or wait == 0:
                 return state
 
     def result(self) -> Any:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -90,7 +91,7 @@ class Workspace(Log):
 
     def audit(self, sequence: str) -> Audit:
         """Whether a sequence is complete. Takes longer the more events there are, and has no time limit."""
-        return self._calls.get(Audit, self._route("sequences", sequence, "audit"), long=True)
+        return self._calls.get(Audit, self._route("sequences", sequence, "audit"), extra=math.inf)
 
     def who_got(self, sequence: str, number: int) -> Event:
         """The event that drew a number of a sequence."""
