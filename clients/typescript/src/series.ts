@@ -33,8 +33,8 @@ export class Series {
   }
 
   /**
-   * Takes the next number, or `count` consecutive ones: gap-free, and durable when the promise is fulfilled. Unless the
-   * error is an `InDoubtError`, no number was taken.
+   * Takes the next number, or `count` consecutive ones: gap-free, and durable when the promise is fulfilled. An
+   * `InDoubtError` or `InternalError` leaves open whether a number was taken; after any other error none was.
    */
   async next({ count = 1, note, key }: NextOptions = {}): Promise<Taken> {
     return this.#calls.post(this.#route("next"), { count, note }, { key });

@@ -49,7 +49,10 @@ export class Workspace extends Log {
     return this.calls.get(this.#route());
   }
 
-  /** Does a command: durable when the promise is fulfilled. Unless the error is an `InDoubtError`, nothing was done. */
+  /**
+   * Does a command: durable when the promise is fulfilled. An `InDoubtError` or `InternalError` leaves open whether it
+   * was done; after any other error it was not.
+   */
   async submit(changes: Change[], options: SubmitOptions = {}): Promise<Answer> {
     const { command, args, unloggedArgs, ifMatch, key } = options;
     const body = { command, args, unlogged_args: unloggedArgs, changes };

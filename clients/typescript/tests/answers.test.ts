@@ -60,8 +60,8 @@ test("each type agrees with the document", async () => {
     const schema = schemas[NAMES[name] ?? name];
     assert(schema, `${name} is no object of the API`);
     const [expected, required] = properties(schemas, schema);
-    assert.deepEqual(new Set(fields.keys()), expected, `the fields of ${name} differ`);
     for (const [field, mayBeMissing] of fields) {
+      assert(expected.has(field), `${name}.${field} is not in the API`);
       // Fields that the server fills in for older requests are always in its answers.
       const isAlwaysSent = ["memo", "warnings", "started", "repeated"].includes(field);
       assert(mayBeMissing || required.has(field) || isAlwaysSent, `${name}.${field} may be missing`);

@@ -32,7 +32,8 @@ class Series:
         """Takes the next number, or `count` consecutive ones: gap-free, and durable when this returns.
 
         The same `key` gives the same numbers again, to any caller. Without one, a random key protects the call's
-        own retries. Unless the error is an `InDoubtError`, no number was taken.
+        own retries. An `InDoubtError` or `InternalError` leaves open whether a number was taken; after any other
+        error none was.
         """
         body = {"count": count} if note is None else {"count": count, "note": note}
         return self._calls.post(Taken, self._route("next"), body, key=key)

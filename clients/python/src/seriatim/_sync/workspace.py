@@ -50,7 +50,8 @@ class Workspace(Log):
         if_match: int | None = None,
         key: str | None = None,
     ) -> Answer:
-        """Does a command: durable when this returns. Unless the error is an `InDoubtError`, nothing was done.
+        """Does a command: durable when this returns. An `InDoubtError` or `InternalError` leaves open whether it was
+        done; after any other error it was not.
 
         With `if_match` the command is done only if the workspace's last event has this offset; otherwise it is a
         `ConflictError` with `expected` and `found`. The same `key` gives the same answer again. `Decimal`, `datetime`
