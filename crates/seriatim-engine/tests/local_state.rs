@@ -187,7 +187,7 @@ fn an_export_on_several_threads_is_of_one_state_and_continues_by_replay() {
 }
 
 #[test]
-fn a_value_in_parts_that_changes_during_an_export_is_whole_in_the_copy() {
+fn a_large_value_that_changes_during_an_export_is_whole_in_the_copy() {
     for seed in 1..=1 {
         simulate(seed, |env| async move {
             let (log, store) = (MemoryLog::new(), MemoryStore::new());

@@ -156,6 +156,12 @@ impl Overlay {
         Round(self.round)
     }
 
+    /// Continues with what the overlay has, and refuses everything from the recovery that filled it.
+    pub(crate) fn next_round(&mut self) -> Round {
+        self.round += 1;
+        Round(self.round)
+    }
+
     /// The offset up to which a recovery or a standby has filled the overlay. `None` if none has begun to fill it, or if nothing may
     /// be written any more.
     pub(crate) fn filled_to(&self) -> Option<PartitionOffset> {

@@ -18,7 +18,7 @@ use seriatim_sequencer::{
 };
 use seriatim_storage::{ClusteringRange, Key, Log, LogError, LogIdentity, Store, StoreError};
 use seriatim_types::sync::Mutex;
-use seriatim_types::{Partition, WorkspaceId, panic_text};
+use seriatim_types::{Partition, PartitionOffset, WorkspaceId, panic_text};
 use tokio::sync::{Notify, watch};
 
 use super::budget::{Budget, Limits};
@@ -48,11 +48,15 @@ pub(crate) struct Parts<D> {
     pub(crate) observer: Option<Arc<dyn Observer>>,
 }
 
-/// Memory that follows the log: it is told every value that is published, in the order of the log. After a recovery has begun it
+/// Memory that follows the log: it is told every value that is published, chunk by chunk in the order of the log. After a recovery has begun it
 /// is told values again that it knows, each with the offset of its event.
 pub(crate) trait Observer: fmt::Debug + Send + Sync {
-    /// A value was published. Called under the overlay's lock, before readers can find the value.
+    /// A value was published. Called under the overlay's lock, before readers can find the value. The values of one chunk of events
+    /// are in no order.
     fn published(&self, key: &StoreKey, value: &Bytes);
+
+    /// Everything before an offset was published.
+    fn reached(&self, next: PartitionOffset);
 }
 
 /// The overlay of a partition in front of its store, and what its tasks share.
@@ -123,6 +127,12 @@ impl<D: Derives> DerivedPartition<D> {
         }
     }
 
+    pub(super) fn observe_reached(&self, next: PartitionOffset) {
+        if let Some(observer) = &self.observer {
+            observer.reached(next);
+        }
+    }
+
     /// Makes the changes of a committed group visible, values and offset in one step.
     pub(crate) fn publish(&self, committed: &Committed<'_>, values: D::Values) {
         let wants_flush = {
@@ -130,6 +140,7 @@ impl<D: Derives> DerivedPartition<D> {
             let values = D::writes(values).inspect(|(key, value)| self.observe(key, value));
             let reached = (committed.next(), committed.last());
             overlay.publish(values, committed.numbers(), reached, committed.bytes());
+            self.observe_reached(committed.next());
             overlay.wants_flush()
         };
         if wants_flush {
@@ -172,6 +183,15 @@ impl<D: Derives> DerivedPartition<D> {
         self.budget.ahead.settle(durable);
         if lock(&self.overlay).settle(durable) {
             self.notify();
+        }
+    }
+
+    /// Waits until no write to the store is in progress.
+    pub(crate) async fn until_written(&self) {
+        let mut changes = self.changes.subscribe();
+        while lock(&self.overlay).is_writing() {
+            // There is never an error, because this value has the sender.
+            let _ = changes.changed().await;
         }
     }
 

@@ -149,7 +149,8 @@ pub(crate) async fn stand_by<D: Derives>(
     let (round, from) = {
         let mut overlay = lock(&derived.overlay);
         let from = overlay.filled_to();
-        (if from.is_some() { overlay.round() } else { overlay.suspend() }, from)
+        // In a new round: the recovery of an owner that was released may still run, and is refused from now on.
+        (if from.is_some() { overlay.next_round() } else { overlay.suspend() }, from)
     };
     let mut filling = Filling { derived, recovery: None, round, from, applied };
     let mut replay = filling.replay();
@@ -340,6 +341,7 @@ impl<D: Derives> Target for Filling<'_, D> {
         let workspaces: Vec<WorkspaceId> = numbers.iter().map(|(workspace, _)| *workspace).collect();
         let values = values.into_iter().inspect(|(key, value)| self.derived.observe(key, value));
         overlay.publish(values, numbers.into_iter(), (next, last), bytes);
+        self.derived.observe_reached(next);
         let wants_flush = overlay.wants_flush();
         drop(overlay);
         self.progress(next);

@@ -12,6 +12,17 @@ use crate::error::SubmitError;
 use crate::operate::local;
 use crate::partition::PartitionHandle;
 
+/// A move of a partition.
+#[derive(Debug)]
+enum Move {
+    /// With the expected epoch, if there is one.
+    Own(Option<Option<Epoch>>),
+    Release,
+    StandBy,
+    /// With the holder, if it is known.
+    Leave(Option<Holder>),
+}
+
 impl Engine {
     /// The name under which this engine takes partitions.
     #[must_use]
@@ -31,6 +42,21 @@ impl Engine {
         let running = self.all_running().find(|running| running.schema.id() == partition.application);
         let handle = running.and_then(|running| running.partition(partition.id));
         handle.ok_or_else(|| SubmitError::NotFound(format!("there is no partition {partition}")))
+    }
+
+    /// Runs a move in a task of its own: if the caller no longer waits, the move is completed nevertheless.
+    async fn run_move(&self, partition: Partition, change: Move) -> Result<(), SubmitError> {
+        let engine = self.clone();
+        let moving = self.env().spawn(async move {
+            let handle = engine.handle(partition)?;
+            match change {
+                Move::Own(expected) => handle.own(expected).await,
+                Move::Release => handle.release().await,
+                Move::StandBy => handle.stand_by().await,
+                Move::Leave(holder) => handle.leave(holder).await,
+            }
+        });
+        moving.await.unwrap_or_else(|error| Err(SubmitError::InDoubt(error.to_string())))
     }
 
     /// All partitions of all applications, the registry first.
@@ -54,7 +80,7 @@ impl Engine {
     /// [`SubmitError::NotHere`] if another engine has taken it over meanwhile; this one is a standby then. After any other error the
     /// partition may have been taken over: call it again.
     pub async fn own(&self, partition: Partition) -> Result<(), SubmitError> {
-        self.handle(partition)?.own(None).await
+        self.run_move(partition, Move::Own(None)).await
     }
 
     /// As [`Engine::own`], if the partition still has this epoch (`None`: it was never taken).
@@ -63,7 +89,7 @@ impl Engine {
     ///
     /// As [`Engine::own`]. If the epoch is higher, [`SubmitError::NotHere`].
     pub async fn own_after(&self, partition: Partition, epoch: Option<Epoch>) -> Result<(), SubmitError> {
-        self.handle(partition)?.own(Some(epoch)).await
+        self.run_move(partition, Move::Own(Some(epoch))).await
     }
 
     /// Gives a partition up: executes what is queued, ends its asynchronous projectors, and follows it from then on. Another engine
@@ -77,7 +103,7 @@ impl Engine {
             // While this engine still owns the registry, so that unused numbers are given back.
             self.inner.open_allocators.leave().await;
         }
-        self.handle(partition)?.release().await
+        self.run_move(partition, Move::Release).await
     }
 
     /// Follows the log of a partition: this engine derives what its owner derives, answers reads, and can own it quickly. An owned
@@ -87,7 +113,7 @@ impl Engine {
     ///
     /// As [`Engine::release`].
     pub async fn stand_by(&self, partition: Partition) -> Result<(), SubmitError> {
-        self.handle(partition)?.stand_by().await
+        self.run_move(partition, Move::StandBy).await
     }
 
     /// Does nothing more with a partition. `holder` is who owns it, if that is known. An owned partition is released first.
@@ -99,7 +125,7 @@ impl Engine {
         if partition == registry::PARTITION {
             return Err(SubmitError::Conflict("every engine follows the registry".to_owned()));
         }
-        self.handle(partition)?.leave(holder).await
+        self.run_move(partition, Move::Leave(holder)).await
     }
 
     /// As [`Engine::leave`], and removes what this engine has derived from the partition's log. The log remains.

@@ -350,6 +350,30 @@ impl Engine {
         Ok(engine)
     }
 
+    /// Opens applications to read them. It takes no partition and writes no event: it follows all logs, and every command is refused
+    /// with [`SubmitError::NotHere`]. For programs that look at a storage.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`]. [`OpenError::Registry`] with [`SubmitError::NotHere`] if a definition was not accepted yet: then the
+    /// applications have to be opened with [`Engine::open`] once.
+    pub async fn look(
+        env: Env,
+        log: Log,
+        store: Store,
+        applications: impl IntoIterator<Item = App>,
+        options: Options,
+    ) -> Result<Self, OpenError> {
+        let holder = Holder::new(&format!("looking-{:016x}", env.random()));
+        let among = Among { holder, others: Arc::new(Alone), owns_registry: false };
+        let engine = Self::join(env, log, store, applications, options, among).await?;
+        for partition in engine.every_partition() {
+            // A partition that was just opened is elsewhere, so nothing is released here that could fail.
+            engine.stand_by(partition).await?;
+        }
+        Ok(engine)
+    }
+
     /// Takes all partitions of all applications. All together: one synced write raises every epoch.
     async fn own_all(&self) -> Result<(), OpenError> {
         let handles: Vec<&PartitionHandle> = self
@@ -391,7 +415,7 @@ impl Engine {
         log: Log,
         store: Store,
     ) -> Result<Vec<Application>, OpenError> {
-        let sys = Self::open_registry(&env, &log, &store).await?;
+        let sys = Self::look_at_registry(&env, &log, &store).await?;
         let accepted = match wait_ready(&sys).await {
             Ok(()) => Registry { sys: &sys }.all_accepted().await,
             Err(error) => Err(error),
@@ -400,6 +424,17 @@ impl Engine {
         let of_users =
             accepted?.into_iter().filter(|accepted| accepted.id() >= registry::FIRST_APPLICATION_ID);
         Ok(of_users.map(|accepted| accepted.application().clone()).collect())
+    }
+
+    /// Opens only the registry, to read it.
+    async fn look_at_registry(env: &Env, log: &Log, store: &Store) -> Result<Running, OpenError> {
+        let holder = Holder::new("looking");
+        let among = Among { holder, others: Arc::new(Alone), owns_registry: false };
+        let opening = Opening::new(env, log, store, Options::default(), among);
+        let (app, accepted) = registry::app()?;
+        let sys = opening.run(app, &accepted)?;
+        sys.partition_of(registry::WORKSPACE).stand_by().await?;
+        Ok(sys)
     }
 
     /// Opens only the registry.
@@ -414,7 +449,7 @@ impl Engine {
     }
 }
 
-/// Takes partitions over, whoever holds them, with one durable write if the log can.
+/// Takes partitions over from any holder, with one durable write if the log can.
 async fn take_all(
     env: &Env,
     log: &Log,

@@ -33,14 +33,16 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
-use seriatim_env::Env;
+use futures_util::future::select;
+use seriatim_env::{Env, Shutdown};
 use seriatim_storage::{Holder, Log, Owner, Store};
 use seriatim_types::Partition;
 use seriatim_types::sync::Mutex;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{OwnedMutexGuard, oneshot, watch};
 
 use self::async_projector::AsyncProjector;
 use self::owned::Owned;
@@ -90,8 +92,12 @@ pub(crate) struct PartitionHandle {
     place: Mutex<Place>,
     /// How often this engine has become the owner. Changed with `place`.
     tenures: AtomicU64,
-    /// Held while the partition moves, so that one move follows the other.
-    moving: tokio::sync::Mutex<()>,
+    /// Held while the partition moves or is held, so that one follows the other.
+    moving: Arc<tokio::sync::Mutex<()>>,
+    /// Ends what waits for the log, because the engine closes.
+    closing: Shutdown,
+    /// What was derived last. It may still be writing to the store after it has ended.
+    derived: Mutex<Weak<DerivedPartition<Derivation>>>,
 }
 
 /// What a partition is to this engine.
@@ -157,8 +163,9 @@ pub struct PartitionState {
 impl PartitionHandle {
     /// A partition that is elsewhere.
     pub(crate) fn new(partition: Partition, parts: Parts) -> Self {
-        let place = Mutex::new(Place::Elsewhere(None));
-        Self { partition, parts, place, tenures: AtomicU64::new(0), moving: tokio::sync::Mutex::default() }
+        let (place, closing) = (Mutex::new(Place::Elsewhere(None)), Shutdown::new());
+        let (tenures, moving, derived) = (AtomicU64::new(0), Arc::default(), Mutex::default());
+        Self { partition, parts, place, tenures, moving, closing, derived }
     }
 
     /// Owns a partition that was just taken, and returns at once: it recovers by itself. For an engine that opens.
@@ -211,6 +218,7 @@ impl PartitionHandle {
             metrics: DerivedMetrics::new("seriatim_engine", self.partition),
             observer: observer.clone(),
         }));
+        *self.derived.lock() = Arc::downgrade(&derived);
         RunningPartition::start(running::Parts {
             env: env.clone(),
             log: log.clone(),
@@ -276,10 +284,14 @@ impl PartitionHandle {
     /// Waits until a recovery has ended. A standby is ready when it has applied what was in the log when it began. A partition
     /// that is elsewhere has nothing to wait for.
     pub(crate) async fn wait_ready(&self) -> Result<(), SubmitError> {
-        let Some(shared) = self.running() else { return Ok(()) };
-        let mut changes = shared.derived.changes.subscribe();
+        if self.running().is_none() {
+            return Ok(());
+        }
+        let mut places = self.parts.places.subscribe();
         loop {
-            changes.mark_unchanged();
+            places.mark_unchanged();
+            let Some(shared) = self.running() else { return Err(self.not_here()) };
+            let mut changes = shared.derived.changes.subscribe();
             match self.state().status {
                 PartitionStatus::Standby if lock(&shared.derived.overlay).caught_up().is_none() => {}
                 PartitionStatus::Ready | PartitionStatus::Standby => return Ok(()),
@@ -290,28 +302,39 @@ impl PartitionHandle {
                 }
                 PartitionStatus::Recovering { .. } => {}
             }
-            // The end of a recovery sends a change.
-            let _ = changes.changed().await;
+            // The end of a recovery sends a change, and so does a move.
+            select(pin!(changes.changed()), pin!(places.changed())).await;
         }
     }
 
-    /// Holds the partition between two groups, with everything flushed, until the guard is dropped. A standby does not follow
-    /// meanwhile.
+    /// Holds the partition between two groups, with everything flushed, until the guard is dropped. It does not move meanwhile, and
+    /// a standby does not follow. Waits for at most [`Options::close_timeout`].
     pub(crate) async fn hold(&self) -> Result<PartitionHold, SubmitError> {
-        match self.place() {
-            Place::Owned(owned) => owned.hold().await,
-            Place::Standby(standby) => {
-                let paused = PausedStandby(standby);
-                paused.0.pause().await?;
-                Ok(PartitionHold(HeldPartition::Standby(paused)))
-            }
-            Place::Elsewhere(_) => Err(self.not_here()),
-        }
+        let holding = async {
+            let moving = self.moving.clone().lock_owned().await;
+            let held = match self.place() {
+                Place::Owned(owned) => HeldPartition::Owned(owned.hold().await?),
+                Place::Standby(standby) => {
+                    let paused = PausedStandby(standby);
+                    paused.0.pause().await?;
+                    HeldPartition::Standby(paused)
+                }
+                Place::Elsewhere(_) => return Err(self.not_here()),
+            };
+            Ok(PartitionHold { held, _moving: moving })
+        };
+        let within = self.parts.options.close_timeout;
+        let not_idle = SubmitError::NotIdle { partition: self.partition.to_string(), within };
+        self.parts.env.timeout(within, holding).await.unwrap_or(Err(not_idle))
     }
 
-    /// Ends everything of the partition. Queued commands are executed first, and everything unflushed is flushed.
+    /// Ends everything of the partition. Queued commands are executed first, and everything unflushed is flushed. A move that waits
+    /// for the log ends, and none begins after this.
     pub(crate) async fn close(&self) {
-        let _moving = self.moving.lock().await;
+        self.closing.cancel();
+        let Parts { env, options, .. } = &self.parts;
+        // Without the turn if the partition is held and storage does not answer.
+        let _turn = env.timeout(options.close_timeout, self.moving.lock()).await;
         match self.place() {
             Place::Elsewhere(_) => {}
             Place::Standby(standby) => standby.close(true).await,
@@ -361,7 +384,11 @@ impl PartitionState {
 
 /// Holds a partition between two groups until this guard is dropped.
 #[derive(Debug)]
-pub(crate) struct PartitionHold(HeldPartition);
+pub(crate) struct PartitionHold {
+    held: HeldPartition,
+    /// The partition does not move meanwhile. Dropped last.
+    _moving: OwnedMutexGuard<()>,
+}
 
 #[derive(Debug)]
 enum HeldPartition {
@@ -373,7 +400,7 @@ impl PartitionHold {
     /// Releases the partition and starts a recovery, because the stored values were changed during the hold. Returns when the
     /// recovery has begun, or when the partition has ended.
     pub(crate) async fn recover(self) {
-        match self.0 {
+        match self.held {
             HeldPartition::Owned(guard) => {
                 let (sender, begun) = oneshot::channel();
                 if guard.send(sender).is_ok() {

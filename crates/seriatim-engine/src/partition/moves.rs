@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use seriatim_storage::{Holder, Owner, Take, TakeOverError};
 use seriatim_types::{Epoch, ErrorKind, PartitionOffset};
+use tokio::sync::MutexGuard;
 
 use super::owned::Owned;
 use super::standby::Standby;
 use super::{PartitionHandle, Place};
+use crate::derive::lock;
 use crate::error::{SubmitError, not_here};
 
 impl PartitionHandle {
@@ -22,15 +24,38 @@ impl PartitionHandle {
     /// [`SubmitError::NotHere`] if another engine has taken it over meanwhile; this one remains a standby then. Any other error:
     /// the partition may have been taken over, or not; call it again.
     pub(crate) async fn own(&self, expected: Option<Option<Epoch>>) -> Result<(), SubmitError> {
-        let moving = self.moving.lock().await;
-        if !self.is_owned_in_log().await? {
-            let standby = self.stand_by_now().await;
-            standby.catch_up(false).await?;
-            let owner = self.take_over(expected).await?;
+        let turn = self.turn().await?;
+        if !self.unless_closing(self.is_owned_in_log()).await? {
+            let standby = self.stand_by_now().await?;
+            let taking = async {
+                standby.catch_up(false).await?;
+                self.take_over(expected).await
+            };
+            let owner = self.unless_closing(taking).await?;
             self.promote(&standby, owner).await;
         }
-        drop(moving);
-        self.wait_ready().await
+        drop(turn);
+        self.unless_closing(self.wait_ready()).await?;
+        // Another move may have followed.
+        if self.is_owned() { Ok(()) } else { Err(self.not_here()) }
+    }
+
+    /// Waits for the move before.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::Closed`]: nothing moves after a close.
+    async fn turn(&self) -> Result<MutexGuard<'_, ()>, SubmitError> {
+        let turn = self.moving.lock().await;
+        if self.closing.is_cancelled() { Err(SubmitError::Closed) } else { Ok(turn) }
+    }
+
+    /// Waits for something that depends on the log. A close ends the wait.
+    async fn unless_closing<T>(
+        &self,
+        waiting: impl Future<Output = Result<T, SubmitError>>,
+    ) -> Result<T, SubmitError> {
+        self.closing.run_until_cancelled(waiting).await.unwrap_or(Err(SubmitError::Closed))
     }
 
     /// Whether this engine owns the partition, and the log says the same. An owner that has nothing to append does not notice that
@@ -88,9 +113,14 @@ impl PartitionHandle {
     ///
     /// # Errors
     ///
-    /// [`SubmitError::NotIdle`] if storage did not answer. The partition no longer accepts commands then; close the engine.
+    /// [`SubmitError::NotIdle`] if storage did not answer. The partition has stopped then, and [`Self::stand_by`] or [`Self::own`]
+    /// begin again at its checkpoint. Commands that were queued are in doubt.
     pub(crate) async fn release(&self) -> Result<(), SubmitError> {
-        let _moving = self.moving.lock().await;
+        let _turn = self.turn().await?;
+        self.release_now().await
+    }
+
+    async fn release_now(&self) -> Result<(), SubmitError> {
         match self.place() {
             Place::Owned(owned) => self.demote(&owned).await.map(drop),
             Place::Standby(_) | Place::Elsewhere(_) => Ok(()),
@@ -101,40 +131,54 @@ impl PartitionHandle {
     async fn demote(&self, owned: &Owned) -> Result<Arc<Standby>, SubmitError> {
         if owned.shared.derived.halted().is_some() {
             owned.close().await;
-            return Ok(self.follow_anew());
+            return self.follow_anew().await;
         }
         // First, so that new commands are refused at once. It begins to follow when the last group is concluded.
         let standby = Standby::new(owned.shared.clone());
         self.set_place(Place::Standby(standby.clone()));
         if !owned.release().await {
-            let (partition, within) = (self.partition.to_string(), self.parts.options.close_timeout);
-            return Err(SubmitError::NotIdle { partition, within });
+            // Nothing of it may be written to the store later, beside what a new standby writes.
+            standby.abandon("storage did not answer when the partition was released");
+            return Err(self.not_idle());
         }
         standby.shared.forget_deposition();
         standby.follow();
         Ok(standby)
     }
 
-    /// A standby that begins at the checkpoint.
-    fn follow_anew(&self) -> Arc<Standby> {
+    fn not_idle(&self) -> SubmitError {
+        let (partition, within) = (self.partition.to_string(), self.parts.options.close_timeout);
+        SubmitError::NotIdle { partition, within }
+    }
+
+    /// A standby that begins at the checkpoint. What was derived before has ended, except for a write to the store: that would land
+    /// on newer values, so it has to return first.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::NotIdle`] if it does not.
+    async fn follow_anew(&self) -> Result<Arc<Standby>, SubmitError> {
+        let before = self.derived.lock().upgrade();
+        if let Some(before) = before {
+            let within = self.parts.options.close_timeout;
+            let written = self.parts.env.timeout(within, before.until_written()).await;
+            written.map_err(|_| self.not_idle())?;
+        }
         let standby = Standby::new(self.run());
         standby.follow();
         self.set_place(Place::Standby(standby.clone()));
-        standby
+        Ok(standby)
     }
 
-    async fn stand_by_now(&self) -> Arc<Standby> {
+    async fn stand_by_now(&self) -> Result<Arc<Standby>, SubmitError> {
         match self.place() {
-            Place::Standby(standby) if standby.shared.derived.halted().is_none() => standby,
+            Place::Standby(standby) if standby.shared.derived.halted().is_none() => Ok(standby),
             Place::Standby(standby) => {
                 standby.close(false).await;
-                self.follow_anew()
+                self.follow_anew().await
             }
-            Place::Owned(owned) => match self.demote(&owned).await {
-                Ok(standby) => standby,
-                Err(_) => self.follow_anew(),
-            },
-            Place::Elsewhere(_) => self.follow_anew(),
+            Place::Owned(owned) => self.demote(&owned).await,
+            Place::Elsewhere(_) => self.follow_anew().await,
         }
     }
 
@@ -144,10 +188,8 @@ impl PartitionHandle {
     ///
     /// As [`Self::release`].
     pub(crate) async fn stand_by(&self) -> Result<(), SubmitError> {
-        self.release().await?;
-        let _moving = self.moving.lock().await;
-        self.stand_by_now().await;
-        Ok(())
+        let _turn = self.turn().await?;
+        self.stand_by_now().await.map(drop)
     }
 
     /// Waits until everything is applied that is in the log now, for at most `begin_wait`.
@@ -166,7 +208,15 @@ impl PartitionHandle {
                 self.parts.log.hint_tail(self.partition, offset);
                 standby.reach(offset).await.map(drop)
             }
-            Place::Owned(_) => self.wait_ready().await,
+            Place::Owned(owned) => {
+                self.wait_ready().await?;
+                if lock(&owned.shared.derived.overlay).next() >= offset {
+                    return Ok(());
+                }
+                // The owner has applied everything that it has written. So another one has taken over.
+                let held = self.parts.log.holder(self.partition).await?;
+                Err(not_here(self.partition, held.map(|held| held.take.holder)))
+            }
             Place::Elsewhere(_) => Err(self.not_here()),
         }
     }
@@ -175,14 +225,17 @@ impl PartitionHandle {
     ///
     /// # Errors
     ///
-    /// [`SubmitError::InDoubt`] when that time is over: the event is in the log, and what follows from it is not here yet.
+    /// [`SubmitError::InDoubt`] when that time is over, and after every other error: the event is in the log, and what follows from
+    /// it is not here yet.
     pub(crate) async fn applied_within(&self, offset: PartitionOffset) -> Result<(), SubmitError> {
-        let late = || {
-            let text = "it is in the log, and this engine has not applied it in time";
-            Err(SubmitError::InDoubt(text.to_owned()))
+        let not_yet = |why: &str| {
+            SubmitError::InDoubt(format!("it is in the log, and this engine has not applied it: {why}"))
         };
         let within = self.parts.options.close_timeout;
-        self.parts.env.timeout(within, self.applied(offset)).await.unwrap_or_else(|_| late())
+        match self.parts.env.timeout(within, self.applied(offset)).await {
+            Ok(applied) => applied.map_err(|error| not_yet(&error.to_string())),
+            Err(_) => Err(not_yet("its standby is late")),
+        }
     }
 
     /// Ends everything of the partition here. `holder` is who owns it, if that is known. An owned partition is released first.
@@ -192,8 +245,8 @@ impl PartitionHandle {
     ///
     /// As [`Self::release`].
     pub(crate) async fn leave(&self, holder: Option<Holder>) -> Result<(), SubmitError> {
-        self.release().await?;
-        let _moving = self.moving.lock().await;
+        let _turn = self.turn().await?;
+        self.release_now().await?;
         if let Place::Standby(standby) = self.place() {
             self.set_place(Place::Elsewhere(holder));
             standby.close(true).await;

@@ -13,7 +13,7 @@ use super::async_projector::{self, AsyncProjector};
 use super::message::{HoldRequest, Message, Submission};
 use super::queue_budget::{QueueBudget, QueueShare};
 use super::task::PartitionTask;
-use super::{HeldPartition, PartitionHold, PartitionStatus, RunningPartition};
+use super::{PartitionStatus, RunningPartition};
 use crate::command::prepared::Prepared;
 use crate::command::request::Answer;
 use crate::error::{SubmitError, not_here};
@@ -107,21 +107,14 @@ impl Owned {
         self.queue.is_closed()
     }
 
-    /// Holds the partition between two groups, with everything flushed, until the guard is dropped. Waits for at most
-    /// [`Options::close_timeout`](crate::Options::close_timeout).
-    pub(super) async fn hold(&self) -> Result<PartitionHold, SubmitError> {
+    /// Holds the partition between two groups, with everything flushed, until the guard is dropped.
+    pub(super) async fn hold(&self) -> Result<oneshot::Sender<oneshot::Sender<()>>, SubmitError> {
         let (ready_sender, ready) = oneshot::channel();
         let (guard, release) = oneshot::channel();
         let message = Message::Hold(HoldRequest { ready: ready_sender, release });
-        let holding = async {
-            self.queue.send(message).await.map_err(|_| self.closed())?;
-            ready.await.map_err(|_| self.closed())?
-        };
-        let within = self.shared.options.close_timeout;
-        match self.shared.env.timeout(within, holding).await {
-            Ok(held) => held.map(|()| PartitionHold(HeldPartition::Owned(guard))),
-            Err(_) => Err(SubmitError::NotIdle { partition: self.shared.partition.to_string(), within }),
-        }
+        self.queue.send(message).await.map_err(|_| self.closed())?;
+        ready.await.map_err(|_| self.closed())??;
+        Ok(guard)
     }
 
     /// Ends the task: queued commands are executed first. With [`Message::Stop`] everything unflushed is flushed; with

@@ -125,10 +125,17 @@ impl PartitionHandle {
                 Ok(Readable { shared: owned.shared.clone(), round })
             }
             Place::Standby(standby) => {
-                let round = match currency {
-                    Currency::Current => standby.catch_up(true).await?,
-                    Currency::Applied => standby.reach(PartitionOffset::FIRST).await?,
+                let reached = match currency {
+                    Currency::Current => standby.catch_up(true).await,
+                    Currency::Applied => {
+                        let left = deadline.saturating_duration_since(self.parts.env.instant());
+                        let reaching = standby.reach(PartitionOffset::FIRST);
+                        let late = Err(SubmitError::Busy(Busy::Recovering));
+                        self.parts.env.timeout(left, reaching).await.unwrap_or(late)
+                    }
                 };
+                let has_left = || matches!(self.place(), Place::Elsewhere(_));
+                let round = reached.map_err(|error| if has_left() { self.not_here() } else { error })?;
                 Ok(Readable { shared: standby.shared.clone(), round })
             }
             Place::Elsewhere(_) => Err(self.not_here()),

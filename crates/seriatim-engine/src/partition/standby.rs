@@ -77,11 +77,16 @@ impl Standby {
     /// Ends everything of the partition.
     pub(super) async fn close(&self, flush: bool) {
         self.end().await;
-        if !flush {
-            self.shared.derived.halt("the standby was dropped");
+        if flush {
+            let flushing = self.shared.end_flushing();
+            let _ = self.shared.env.timeout(self.shared.options.close_timeout, flushing).await;
         }
-        let flushing = self.shared.end_flushing();
-        let _ = self.shared.env.timeout(self.shared.options.close_timeout, flushing).await;
+        self.abandon("it is closed");
+    }
+
+    /// Ends everything of the partition at once. No further write to the store begins, and readers that wait get an error.
+    pub(super) fn abandon(&self, reason: &str) {
+        self.shared.derived.halt(reason);
         self.shared.watchers.close();
         self.shared.derived.stop.cancel();
     }

@@ -1,8 +1,9 @@
-//! What an engine keeps in memory of the registry: tokens and the fence. It follows the log, whoever wrote the events.
+//! What an engine keeps in memory of the registry: tokens and the fence. It follows the log, also for events that another engine wrote.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use seriatim_types::PartitionOffset;
 use seriatim_types::sync::Mutex;
 
 use super::{FENCE_VIEW, Registry};
@@ -78,5 +79,9 @@ impl Observer for RegistryMemory {
         } else if self.fence_view.parts(key).is_some() {
             self.change_fence(value);
         }
+    }
+
+    fn reached(&self, next: PartitionOffset) {
+        self.tokens.reached(next);
     }
 }

@@ -60,7 +60,6 @@ impl TokenTable {
         if at.get() < known.applied {
             return;
         }
-        known.applied = at.get() + 1;
         known.tokens.insert(id.to_owned(), entry);
         self.any.store(true, Ordering::Release);
     }
@@ -73,6 +72,12 @@ impl TokenTable {
             revoked.insert(id.to_owned());
         }
         self.any.store(!known.tokens.is_empty(), Ordering::Release);
+    }
+
+    /// Everything before an offset was applied.
+    pub(crate) fn reached(&self, next: PartitionOffset) {
+        let mut known = self.known.write();
+        known.applied = known.applied.max(next.get());
     }
 
     /// Whether another look-up of an unknown secret is allowed now. Counts it.

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use seriatim_storage::{ClusteringRange, Digest, LogError, Pair, Scan, StoreError};
+use seriatim_storage::{ClusteringRange, Digest, LogError, Pair, Scan, StoreError, Write};
 use seriatim_types::{ErrorKind, Partition, PartitionOffset};
 
 use super::format::{FrameBuilder, Header, Trailer};
@@ -185,7 +185,7 @@ impl<D: Derives> Export<D> {
                     if let Some(flushed) =
                         derived.tap.take(u64::MAX).map_err(|failure| failed(partition, failure))?
                     {
-                        self.add_changes(flushed.mark, flushed.writes);
+                        self.add_changes(flushed.mark, &flushed.writes);
                         continue;
                     }
                     let page = scan.next_page().await?;
@@ -201,7 +201,7 @@ impl<D: Derives> Export<D> {
                         Some(flushed) => {
                             // No page follows. Every key begins with a letter, so none is after this.
                             self.cursor = Bytes::from_static(&[u8::MAX]);
-                            self.add_changes(flushed.mark, flushed.writes);
+                            self.add_changes(flushed.mark, &flushed.writes);
                         }
                         None => self.end()?,
                     }
@@ -251,13 +251,13 @@ impl<D: Derives> Export<D> {
     }
 
     /// Adds what a flush has changed in pages that are in the stream already.
-    fn add_changes(&mut self, mark: Mark, writes: Vec<seriatim_storage::Write>) {
+    fn add_changes(&mut self, mark: Mark, writes: &[Write]) {
         self.mark = Some(mark);
         let partition = self.header.partition;
         let storage = keys::storage(partition);
         // Of several writes to one key, the last one counts.
         let mut changed = BTreeMap::new();
-        for write in &writes {
+        for write in writes {
             let key = write.key.clustering();
             if write.key.partition() == storage && *key <= *self.cursor && !is_checkpoint(partition, key) {
                 changed.insert(key, write.value.as_deref());

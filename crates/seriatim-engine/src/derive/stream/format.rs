@@ -17,7 +17,7 @@
 //!
 //! "P" pairs, in ascending order over all such frames
 //!               each: length of the key 2, key (clustering part), length of the value 4, value
-//! "C" changes of pairs that were in the stream before, in ascending order within the frame
+//! "C" changes: what was flushed during the export, in ascending order within the frame; the last change of a key counts
 //!               each: as a pair; a length of 2³²-1, and no value: the pair is removed
 //!
 //! "T" trailer, the last frame

@@ -236,9 +236,9 @@ impl Loader {
     /// Checks what the stream is of, and that the store has nothing of it.
     async fn begin(&mut self, header: Header) -> Result<(), LoadError> {
         let Expected { partition, log, definition } = self.expected;
-        compare("partition", header.partition, partition)?;
-        compare("log", header.log, log)?;
-        definition.map_or(Ok(()), |definition| compare("definition", header.definition, definition))?;
+        compare("partition", &header.partition, &partition)?;
+        compare("log", &header.log, &log)?;
+        definition.map_or(Ok(()), |definition| compare("definition", &header.definition, &definition))?;
         if Checkpoint::read(&self.store, partition).await? == Checkpoint::Incomplete {
             local::remove(&self.store, partition).await?;
         }
@@ -294,7 +294,7 @@ impl Loader {
     }
 }
 
-fn compare<T: PartialEq + ToString>(what: &'static str, found: T, expected: T) -> Result<(), LoadError> {
+fn compare<T: PartialEq + ToString>(what: &'static str, found: &T, expected: &T) -> Result<(), LoadError> {
     if found == expected {
         return Ok(());
     }

@@ -48,7 +48,7 @@ impl Partitions {
             let states = client.application(app).partitions().await?;
             Ok(states.into_iter().map(|state| NamedPartition { app: app.clone(), state }).collect())
         };
-        let partitions = self.target.with(context, work).await?;
+        let partitions = self.target.read(context, work).await?;
         let columns = ["app", "partition", "next offset", "checkpoint", "unflushed", "status"];
         let mut listing = Listing::new(self.json, &columns);
         listing.page(&partitions, |NamedPartition { app, state }| {
