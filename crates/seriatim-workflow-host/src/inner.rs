@@ -10,8 +10,8 @@ use std::time::Duration;
 use seriatim_activity::Activities;
 use seriatim_engine::{Engine, HostClaim, SubmitError};
 use seriatim_env::{Env, Shutdown};
-use seriatim_types::WorkspaceId;
 use seriatim_types::sync::{Mutex, MutexGuard};
+use seriatim_types::{ErrorKind, WorkspaceId};
 use seriatim_workflow::{CommandSeq, Failure, Instance, Job, Registry, Start, Time, TimeoutType, list_names};
 use tokio::sync::{Semaphore, oneshot};
 
@@ -221,13 +221,21 @@ impl Inner {
         items.into_iter().for_each(|item| item.refuse(error.clone()));
     }
 
-    /// Puts something into a workflow's inbox and waits until it is answered.
+    /// Puts something into a workflow's inbox and waits until it is answered. That no run is open, or that one is, is said only if
+    /// the log confirms that no other engine has taken the partition over: nothing was written, so this engine may not know it.
     pub(crate) async fn ask<T>(
         self: &Arc<Self>,
         workspace: WorkspaceId,
         item: impl FnOnce(oneshot::Sender<Result<T, HostError>>) -> Item,
     ) -> Result<T, HostError> {
-        self.ask_at(&self.home_of(workspace)?, workspace, item).await
+        let home = self.home_of(workspace)?;
+        let answer = self.ask_at(&home, workspace, item).await;
+        let is_by_state =
+            |error: &HostError| matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound);
+        if answer.as_ref().err().is_some_and(is_by_state) {
+            self.confirm(&home).await?;
+        }
+        answer
     }
 
     /// As [`Self::ask`], for something that belongs to this home.
@@ -282,7 +290,7 @@ impl Inner {
                 // From here on nothing is missed.
                 ended.as_mut().enable();
             }
-            let Some(row) = self.histories.last_of(workspace, run).await? else { return Ok(None) };
+            let Some(row) = self.last_of_here(workspace, run).await? else { return Ok(None) };
             if row.status != RunStatus::Running {
                 return Ok(Some(row));
             }

@@ -88,6 +88,20 @@ impl Inner {
         self.homes.lose(home, holder, |left| self.let_go(left));
     }
 
+    /// Asks the log whether a partition is still here: an owner that was deposed and has written nothing since does not know it.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::NotHere`] if it has left; then it is let go.
+    pub(crate) async fn confirm(self: &Arc<Self>, home: &Arc<Home>) -> Result<(), HostError> {
+        if !Workflows::new(&self.engine).is_holder(home.partition).await? {
+            self.lose(home, None);
+        }
+        // It may also have left and come back.
+        let present = self.home(home.partition)?;
+        if Arc::ptr_eq(&present, home) { Ok(()) } else { Err(home.refusal()) }
+    }
+
     /// A partition has left: nothing of it remains in memory. Its attempts, children and messages end with the home itself. A driver
     /// that activates or writes ends when that has ended; it carries out nothing of what follows.
     fn let_go(self: &Arc<Self>, home: &Arc<Home>) {

@@ -84,8 +84,10 @@ impl WorkflowTable {
         let mut entries = self.lock();
         entries.asleep.retain(|workspace, _| !is_of(*workspace));
         let taken = entries.workflows.extract_if(|workspace, _| is_of(*workspace));
-        let taken = taken.map(|(_, workflow)| workflow).collect();
+        let mut taken: Vec<Arc<Workflow>> = taken.map(|(_, workflow)| workflow).collect();
         self.count(&entries);
+        // In an order that does not depend on chance, for simulations.
+        taken.sort_unstable_by_key(|workflow| workflow.workspace);
         taken
     }
 

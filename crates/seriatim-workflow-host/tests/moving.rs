@@ -27,7 +27,7 @@ async fn order(ctx: Context, id: String) -> Result<u32, Exit> {
     ctx.timer(Duration::from_millis(200)).await?;
     let worked: u32 = ctx.activity("work", &id).await?;
     let child = ctx.child::<_, u32>("part", format!("{id}.part")).id(format!("{id}.part")).start().await?;
-    child.signal("more", &5_u32).await?;
+    child.signal("more", 5_u32).await?;
     let part = child.result().await?;
     let mut signals = ctx.signals::<u32>("go");
     Ok(worked + part + signals.next().await?)

@@ -24,7 +24,7 @@ fn families() -> (Registry, Activities) {
         .workflow("parent", |ctx: Context, input: u32| async move {
             let child = ctx.child::<_, u32>("child", input).id("child").start().await?;
             if input > 0 {
-                child.signal("number", &input).await?;
+                child.signal("number", input).await?;
             }
             Ok::<_, Exit>(child.result().await?)
         })

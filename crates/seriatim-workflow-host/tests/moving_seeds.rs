@@ -8,6 +8,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::payload;
@@ -32,10 +33,11 @@ fn id(number: usize) -> String {
     format!("order-{number}")
 }
 
-/// Signals the next order, waits for the signal of the one before, and has a child whose child works.
+/// Signals the next order when its user says so, waits for the signal of the one before, and has a child whose child works.
 async fn order(ctx: Context, number: usize) -> Result<u32, Exit> {
     let next = Execution { workflow_id: id((number + 1) % ORDERS), ..Execution::default() };
     ctx.timer(Duration::from_millis(100)).await?;
+    let user: u32 = ctx.signals("user").next().await?;
     let (part, others) = ctx
         .join(
             move |ctx| async move {
@@ -49,7 +51,6 @@ async fn order(ctx: Context, number: usize) -> Result<u32, Exit> {
         )
         .await;
     let before: usize = ctx.signals("hello").next().await?;
-    let user: u32 = ctx.signals("user").next().await?;
     assert_eq!(before, (number + ORDERS - 1) % ORDERS);
     Ok(part? + others? + user)
 }
@@ -108,21 +109,27 @@ fn run(seed: u64) -> (BTreeMap<PartitionId, PartitionOffset>, u32) {
         }
         several.switchboard.delay(env.random_below(15));
         several.switchboard.lose(env.random_below(200));
-        let mut users = Vec::new();
+        // An order signals another one when all of them are started.
+        let (mut users, started) = (Vec::new(), Arc::new(AtomicUsize::new(0)));
         for number in 0..ORDERS {
             let seat = usize::try_from(env.random_below(ENGINES as u64)).unwrap();
-            let (clock, host) = (env.clone(), several.host(seat).clone());
+            let (clock, host, started) = (env.clone(), several.host(seat).clone(), started.clone());
             users.push(env.spawn(async move {
                 let id = id(number);
                 let request =
                     StartRequest::new("order").id(&id).input(&number).unwrap().idempotency_key("start");
                 persist(&clock, || host.start(request.clone())).await.unwrap();
-                clock.sleep(Duration::from_millis(clock.random_below(800))).await;
+                started.fetch_add(1, Ordering::Relaxed);
+                // A barrier of tokio wakes its waiters in an order that differs from run to run.
+                while started.load(Ordering::Relaxed) < ORDERS {
+                    clock.sleep(Duration::from_millis(5)).await;
+                }
+                clock.sleep(Duration::from_millis(clock.random_below(500))).await;
                 persist(&clock, || host.signal(&id, "user", payload(&10_u32), Some("user"))).await.unwrap();
                 persist(&clock, || host.result::<u32>(&id)).await.unwrap()
             }));
         }
-        shuffle(&env, &several, 30).await;
+        shuffle(&env, &several, 40).await;
         // From here on every partition has an owner, and all of them are reached.
         for (number, partition) in several.partitions().into_iter().enumerate() {
             several.hand_over(partition, number % ENGINES, Move::Clean).await;

@@ -293,6 +293,19 @@ impl<'a> Hosted<'a> {
         self.running.partition(partition)?.tenure()
     }
 
+    /// Reads from the log whether this engine still holds a partition. An owner that was deposed and has written nothing since does
+    /// not know it, and what it reads may be out of date.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`].
+    pub async fn is_holder(&self, partition: PartitionId) -> Result<bool, SubmitError> {
+        match self.running.partition(partition) {
+            Some(handle) => handle.is_holder().await,
+            None => Ok(false),
+        }
+    }
+
     /// Receives a change when a partition becomes owned, or is no longer owned. A partition that another engine has taken over sends
     /// none: its next command is refused.
     #[must_use]

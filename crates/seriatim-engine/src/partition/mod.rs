@@ -257,6 +257,12 @@ impl PartitionHandle {
         matches!(self.place(), Place::Owned(owned) if owned.shared.deposed().is_none())
     }
 
+    /// Whether the log says that this engine holds the partition.
+    pub(crate) async fn is_holder(&self) -> Result<bool, SubmitError> {
+        let held = self.parts.log.holder(self.partition).await?;
+        Ok(held.is_some_and(|held| held.take.holder == self.parts.holder))
+    }
+
     /// The error of a call that only the owner can answer.
     pub(crate) fn not_here(&self) -> SubmitError {
         let holder = match self.place() {

@@ -313,6 +313,11 @@ impl<'a> Workflows<'a> {
         Ok(self.app()?.tenure(partition))
     }
 
+    /// Whether the log says that the engine still holds a partition.
+    pub(crate) async fn is_holder(&self, partition: PartitionId) -> Result<bool, SubmitError> {
+        self.app()?.is_holder(partition).await
+    }
+
     /// Receives a change when a partition becomes owned, or is no longer owned.
     pub(crate) fn places(&self) -> Result<watch::Receiver<()>, SubmitError> {
         Ok(self.app()?.places())

@@ -234,16 +234,34 @@ impl Inner {
 
     /// The last of the runs that continue this one.
     pub(crate) async fn last_of(
-        &self,
+        self: &Arc<Self>,
         workspace: WorkspaceId,
         run: u64,
     ) -> Result<Option<RunRow>, HostError> {
-        match self.histories.last_of(workspace, run).await.map_err(HostError::from) {
+        match self.last_of_here(workspace, run).await {
             Err(error) if error.is_not_here() => {
                 self.call_row(workspace, Call::LastOf { workspace: workspace.into(), run }).await
             }
             read => read,
         }
+    }
+
+    /// As [`Self::last_of`], from the data of this engine. That a run which was started does not exist is said only if the log
+    /// confirms that no other engine has taken the partition over.
+    pub(crate) async fn last_of_here(
+        self: &Arc<Self>,
+        workspace: WorkspaceId,
+        run: u64,
+    ) -> Result<Option<RunRow>, HostError> {
+        let home = self.home_of(workspace);
+        let row = self.histories.last_of(workspace, run).await?;
+        // A standby reads what was in the log when the read began.
+        if row.is_none()
+            && let Ok(home) = home
+        {
+            self.confirm(&home).await?;
+        }
+        Ok(row)
     }
 
     async fn call_row(&self, workspace: WorkspaceId, call: Call) -> Result<Option<RunRow>, HostError> {

@@ -97,7 +97,7 @@ impl WorkflowHost {
                 Ok(Answer::Row(row.map(Box::new)))
             }
             Call::LastOf { workspace, run } => {
-                let row = inner.histories.last_of(workspace.into(), run).await?;
+                let row = inner.last_of_here(workspace.into(), run).await?;
                 Ok(Answer::Row(row.map(Box::new)))
             }
             Call::Inspect { workspace } => {
