@@ -43,6 +43,7 @@
 
 mod blocks;
 mod engine;
+mod handover;
 mod http;
 mod latency;
 mod log;
@@ -86,6 +87,7 @@ const SUITES: &[Suite] = &[
     blocks::SUITE,
     engine::SUITE,
     restart::SUITE,
+    handover::SUITE,
     memory::SUITE,
     http::SUITE,
     workflow::SUITE,

@@ -34,7 +34,7 @@ const IN_FLIGHT: usize = 1_024;
 
 /// How a process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Ending {
+pub(crate) enum Ending {
     Close,
     Kill,
 }
@@ -64,8 +64,8 @@ impl Ending {
 }
 
 /// What an opening took.
-struct Opened {
-    ms: f64,
+pub(crate) struct Opened {
+    pub(crate) ms: f64,
     /// Events that were replayed, over all partitions.
     replayed: f64,
 }
@@ -119,7 +119,7 @@ fn run(run: &Run) -> anyhow::Result<Vec<Measure>> {
 }
 
 /// Starts a process that opens the directory, does a command, and then `events` more. Returns what it took until the first one was done.
-fn visit(run: &Run, directory: &TempDir, events: u64, ending: Ending) -> anyhow::Result<Opened> {
+pub(crate) fn visit(run: &Run, directory: &TempDir, events: u64, ending: Ending) -> anyhow::Result<Opened> {
     let place = directory.path().to_str().context("the path is not valid Unicode")?;
     let ends = if ending == Ending::Close { "close" } else { "keep-running" };
     let mut child = run.child(&[place, &events.to_string(), ends])?.stdout(Stdio::piped()).spawn()?;
@@ -142,7 +142,7 @@ fn visit(run: &Run, directory: &TempDir, events: u64, ending: Ending) -> anyhow:
 
 /// The process: it opens, does a command, prints how long that took and how many events were replayed, does more, prints that, and then closes or continues
 /// until it is killed.
-fn child(words: &[String]) -> anyhow::Result<()> {
+pub(crate) fn child(words: &[String]) -> anyhow::Result<()> {
     let [place, events, ending] = words else {
         bail!("the process takes three arguments, not {}", words.len());
     };

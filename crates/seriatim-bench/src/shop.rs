@@ -47,6 +47,11 @@ fn definition() -> anyhow::Result<Application> {
     Ok(application.build()?)
 }
 
+/// The application.
+pub(crate) fn app() -> anyhow::Result<App> {
+    Ok(App::new(definition()?))
+}
+
 fn text() -> String {
     ('a'..='z').cycle().take(TEXT_BYTES).collect()
 }
@@ -68,7 +73,7 @@ impl Shop {
         let env = Env::real();
         let storage = FileStorage::open(&env, directory, FileOptions::default()).await?;
         let (log, store) = (storage.log().clone(), storage.store().clone());
-        let engine = Engine::open(env, log, store, [App::new(definition()?)], Options::default()).await?;
+        let engine = Engine::open(env, log, store, [app()?], Options::default()).await?;
         Ok(Self { storage, engine })
     }
 

@@ -44,7 +44,7 @@ pub use engine::others::{Among, Call, HostedCalls, Others, Registering, Reply};
 pub use engine::{Engine, OpenError};
 pub use error::{RequestError, SubmitError};
 pub use operate::unfence::{Fenced, Unfence};
-pub use operate::{audit, doctor};
+pub use operate::{audit, doctor, local};
 pub use partition::async_projector::AsyncProjector;
 pub use partition::{PartitionState, PartitionStatus};
 pub use read::follow::{PartitionFollower, WorkspaceFollower};

@@ -9,6 +9,10 @@ pub const ARGUMENT_ROWS_MAX: usize = 1_000;
 /// Bytes of an idempotency key: it is stored with the event and is part of a key of the store.
 pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 200;
 
+/// Partitions of a built-in application: more than the cores of a server, or than the servers of a cluster. Each has a task and
+/// memory.
+pub const BUILT_IN_PARTITIONS_MAX: u16 = 256;
+
 /// How many times a command may need values that were not read before. Bounds reads that depend on reads.
 pub const READ_ROUNDS_MAX: usize = 32;
 

@@ -276,7 +276,8 @@ async fn flush_permanently_fails_for_one_hot_workspace(mut desk: Desk) {
         assert_eq!(desk.invoice(&mut sequencer, workspace(1)).await, expected);
     }
     let refused = sequencer.group().unwrap_err();
-    assert!(matches!(refused, Busy::Backlogged { unflushed: 1, events: 41, .. }), "{refused}");
+    // The workspace counts twice while a write of it is under way that will fail.
+    assert!(matches!(refused, Busy::Backlogged { unflushed: 1 | 2, events: 41, .. }), "{refused}");
     desk.faults.heal();
     sequencer.wait(TIMEOUT).await.unwrap();
     assert_eq!(desk.invoice(&mut sequencer, workspace(1)).await, 42);

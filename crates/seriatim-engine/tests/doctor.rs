@@ -12,7 +12,7 @@ use seriatim_engine::{
 };
 use seriatim_env::{Env, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
-use seriatim_storage::{Batch, Durability, Log, Store};
+use seriatim_storage::{Batch, Durability, Log, LogIdentity, Store};
 use seriatim_storage_file::{FileOptions, FileStorage};
 use seriatim_types::{ErrorKind, WorkspaceId};
 
@@ -89,6 +89,8 @@ impl World {
     /// Memory with some work done, and the engine closed.
     async fn new(env: Env) -> Self {
         let (log, store) = (Log::new(MemoryLog::new()), Store::new(MemoryStore::new()));
+        // All of them count as the same log, so that one can stand for what another has become.
+        log.identify(LogIdentity::from_bytes([1; 16])).await.unwrap();
         let engine = open(&env, log.clone(), store.clone(), Options::default()).await;
         let workspaces = work(&engine).await;
         let application = engine.schema("shop").unwrap().id().get();
@@ -406,13 +408,13 @@ fn a_checkpoint_of_before_there_were_versions_is_whole_and_is_recovered_from() {
         let key = checkpoint_key(&world, 0);
         let present = world.get(&key).await;
         let (version, offset) = present[..9].split_first().unwrap();
-        assert_eq!((*version, &present[9..]), (1, &with_checksum(&present[..9])[9..]));
+        assert_eq!((*version, &present[73..]), (2, &with_checksum(&present[..73])[73..]));
         world.set(&key, Some(&with_checksum(offset))).await;
         assert!(world.run(Treatment::Check).await.is_clean());
         let engine = world.open().await;
         continues_from_the_log(&engine, &world.workspaces).await;
         engine.close().await;
-        assert_eq!(world.get(&key).await[0], 1);
+        assert_eq!(world.get(&key).await[0], 2);
     });
 }
 
@@ -420,7 +422,7 @@ fn a_checkpoint_of_before_there_were_versions_is_whole_and_is_recovered_from() {
 fn a_newer_checkpoint_stops_its_partition_and_no_treatment_changes_it() {
     simulate(1, |env| async move {
         let world = World::new(env).await;
-        let (key, newer) = (checkpoint_key(&world, 0), with_checksum(b"\x02 how far, and more"));
+        let (key, newer) = (checkpoint_key(&world, 0), with_checksum(b"\x03 how far, and more"));
         world.set(&key, Some(&newer)).await;
         for treatment in [Treatment::Check, Treatment::Repair, Treatment::Rebuild] {
             let report = world.run(treatment).await;
@@ -436,7 +438,7 @@ fn a_newer_checkpoint_stops_its_partition_and_no_treatment_changes_it() {
             _ => None,
         });
         let [reason] = &stopped.collect::<Vec<_>>()[..] else { panic!("one partition") };
-        assert!(reason.contains("version 2") && reason.contains("use a newer program"), "{reason}");
+        assert!(reason.contains("version 3") && reason.contains("use a newer program"), "{reason}");
         assert!(!reason.contains("damaged"), "{reason}");
         engine.close().await;
         assert_eq!(world.get(&key).await, newer);

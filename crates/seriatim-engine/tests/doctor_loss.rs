@@ -41,11 +41,12 @@ impl World {
 
     /// A world whose log has lost what this does, while its store has seen it.
     async fn after_losing(env: &Env, loss: Loss) -> Self {
-        let (short, long) = (Self::new(env).await, Self::new(env).await);
-        let engine = long.open().await.unwrap();
+        let world = Self::new(env).await;
+        let log = world.log.copy();
+        let engine = world.open().await.unwrap();
         loss.happen(&engine).await;
         engine.close().await;
-        Self { env: env.clone(), log: short.log, store: long.store }
+        Self { log, ..world }
     }
 
     async fn open(&self) -> Result<Engine, OpenError> {

@@ -178,6 +178,37 @@ fn what_follows_the_end_of_a_log_that_was_cut_is_handed_over() {
     });
 }
 
+#[test]
+fn an_offset_of_another_log_counts_as_none_and_one_without_a_log_as_one_of_this_log() {
+    simulate(1, |env| async move {
+        let (log, store) = (MemoryLog::new(), MemoryStore::new());
+        let engine = silent(&env, &log, &store).await;
+        let (corner, _) = engine.create_workspace("shop", "store", Some("corner")).await.unwrap();
+        for _ in 0..5 {
+            invoice(&engine, corner.id).await;
+        }
+        let partition = engine.partition_of("shop", corner.id).unwrap();
+        let application = engine.schema("shop").unwrap().id();
+        engine.close().await;
+        let key = format!("projector/{application}/{partition}/mail");
+        let plain = Log::new(log.reopen());
+        let this = plain.identity().await.unwrap().unwrap();
+        let stored = |log: &[u8]| [&[1][..], &4_u64.to_be_bytes(), log].concat();
+        for (value, first) in
+            [(4_u64.to_be_bytes().to_vec(), 4), (stored(this.as_bytes()), 4), (stored(&[9; 16]), 1)]
+        {
+            plain.bulletin().put(&key, &value).await.unwrap();
+            let mail = Mail::default();
+            let engine = open(&env, &log, &store, &mail).await;
+            sent(&env, &mail, usize::try_from(6 - first).unwrap()).await;
+            engine.close().await;
+            assert_eq!(*mail.sent.lock().unwrap(), (first..=5).collect::<Vec<u64>>());
+            let kept = plain.bulletin().get(&key).await.unwrap().unwrap();
+            assert_eq!(kept[..], [&[1][..], &6_u64.to_be_bytes(), this.as_bytes()].concat());
+        }
+    });
+}
+
 /// A log that counts what is posted beside it.
 #[derive(Debug, Clone)]
 struct CountingLog {

@@ -28,6 +28,7 @@ fn built_in(name: &str, id: u32, keeps_keys: bool) -> App {
         keeps_keys,
         refuses_workspaces: "a mailbox is made by its host",
         refuses_commands: Some("mail is posted by its host"),
+        partitions_by_option: false,
     })
 }
 

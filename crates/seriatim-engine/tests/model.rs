@@ -66,7 +66,7 @@ impl World {
         let budget = Budget::new(1_000, 1_000, divided_ahead);
         let mut overlay = Overlay::new(limits, std::sync::Arc::new(budget));
         let round = overlay.suspend();
-        assert!(overlay.restart(round, PartitionOffset::FIRST));
+        assert!(overlay.restart(round, PartitionOffset::FIRST, None));
         let key = StoreKey::new(b"keys", b"of a command");
         Arc::new(Self { overlay: Mutex::new(overlay), store: Mutex::new(None), key })
     }
@@ -104,7 +104,7 @@ impl World {
         overlay.publish(
             [(self.key.clone(), Bytes::from_static(value.as_bytes()))].into_iter(),
             std::iter::empty(),
-            next,
+            (next, None),
             10,
         );
     }
@@ -222,7 +222,7 @@ fn what_was_fetched_before_a_recovery_is_not_used_after_it() {
         let load = thread::spawn(move || loader.fetch());
         // The recovery finds the second event in the log again, and it is flushed.
         let round = lock(&world.overlay).suspend();
-        assert!(lock(&world.overlay).restart(round, PartitionOffset::new(2).unwrap()));
+        assert!(lock(&world.overlay).restart(round, PartitionOffset::new(2).unwrap(), None));
         world.publish(SECOND);
         world.flush(true);
         let (value, _) = world.find(load.join().unwrap());

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use seriatim_storage::StoreError;
+use seriatim_storage::{EntryMark, StoreError};
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
 use tokio::sync::watch;
 
@@ -70,6 +70,12 @@ impl<'a> Committed<'a> {
     #[must_use]
     pub fn next(&self) -> PartitionOffset {
         self.buffers.next
+    }
+
+    /// What identifies the group's last entry; `None` if the group has no entries.
+    #[must_use]
+    pub fn last(&self) -> Option<EntryMark> {
+        self.buffers.entries.last_mark()
     }
 
     /// How many bytes the group's entries have.

@@ -1,6 +1,6 @@
 //! The errors, one enum per operation.
 
-use seriatim_storage::{EntryTooLarge, Held, LogError, StoreError};
+use seriatim_storage::{EntryMark, EntryTooLarge, Held, LogError, StoreError};
 use seriatim_types::{ErrorKind, Number, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind};
 
 use crate::{FoldError, Sealed};
@@ -42,6 +42,20 @@ pub enum StopReason {
         checkpoint: PartitionOffset,
         /// The end of the log.
         tail: PartitionOffset,
+    },
+    /// The log has another entry before the checkpoint than the one from which the store was derived: the log was cut back and
+    /// continued.
+    #[error(
+        "the checkpoint is {checkpoint} and follows the entry of {expected}, and the log has there {}: the log has lost events; run `seriatim doctor`",
+        found.map_or_else(|| "no entry".to_owned(), |found| format!("the entry of {found}"))
+    )]
+    LogRewound {
+        /// The checkpoint.
+        checkpoint: PartitionOffset,
+        /// The entry before the checkpoint, when the store was derived.
+        expected: EntryMark,
+        /// The entry before the checkpoint, as the log has it.
+        found: Option<EntryMark>,
     },
     /// A stored value includes an event that the log does not have.
     #[error(
@@ -103,6 +117,7 @@ impl StopReason {
             Self::Deposed(_) => ErrorKind::Unavailable,
             Self::Internal(_) => ErrorKind::Internal,
             Self::CheckpointBeyondTail { .. }
+            | Self::LogRewound { .. }
             | Self::FoldedBeyondTail { .. }
             | Self::LogEndsEarly { .. }
             | Self::Fold(_)

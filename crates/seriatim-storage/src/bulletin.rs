@@ -14,7 +14,7 @@ use seriatim_types::ErrorKind;
 /// The largest key of a bulletin. Seriatim's own keys are under 150 bytes.
 pub const BULLETIN_KEY_BYTES_MAX: usize = 256;
 
-/// The largest value on a bulletin. Seriatim's own values have 8 bytes. A bulletin is written as a whole, so values are
+/// The largest value on a bulletin. Seriatim's own values have at most 25 bytes. A bulletin is written as a whole, so values are
 /// small.
 pub const BULLETIN_VALUE_BYTES_MAX: usize = 1_024;
 

@@ -2,7 +2,7 @@
 
 use seriatim_types::{AppendId, PartitionOffset, limits};
 
-use crate::entry::{self, Entry, EntryTooLarge, Header};
+use crate::entry::{self, Entry, EntryMark, EntryTooLarge, Header};
 use crate::{BadEntry, Digest};
 
 /// The entries of one append, encoded one after the other. The buffer is filled before the append and can be reused after
@@ -12,20 +12,22 @@ pub struct Entries {
     append: AppendId,
     bytes: Vec<u8>,
     count: usize,
+    /// The chain head after the last entry.
+    chain: Digest,
 }
 
 impl Entries {
     /// No entries yet, for an append with this id.
     #[must_use]
     pub fn new(append: AppendId) -> Self {
-        Self { append, bytes: Vec::new(), count: 0 }
+        Self { append, bytes: Vec::new(), count: 0, chain: Digest::ZERO }
     }
 
     /// Removes all entries and sets another id. Keeps the memory.
     pub fn reset(&mut self, append: AppendId) {
         self.append = append;
         self.bytes.clear();
-        self.count = 0;
+        (self.count, self.chain) = (0, Digest::ZERO);
     }
 
     /// Adds an entry that follows `previous` in its workspace's chain; returns the new chain head.
@@ -50,7 +52,7 @@ impl Entries {
             self.bytes.truncate(before);
             return Err(EntryTooLarge { what: "bytes in its append", max: limits::APPEND_BYTES_MAX, found });
         }
-        self.count += 1;
+        (self.count, self.chain) = (self.count + 1, chain);
         Ok(chain)
     }
 
@@ -58,6 +60,12 @@ impl Entries {
     #[must_use]
     pub fn append_id(&self) -> AppendId {
         self.append
+    }
+
+    /// What identifies the last entry; `None` if there are no entries.
+    #[must_use]
+    pub fn last_mark(&self) -> Option<EntryMark> {
+        (self.count > 0).then_some(EntryMark { append: self.append, chain: self.chain })
     }
 
     /// How many there are.

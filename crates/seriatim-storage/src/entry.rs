@@ -23,6 +23,8 @@
 //! All integers are big-endian. The chain covers the header without length, checksum and chain; the body is covered
 //! through its digest.
 
+use std::fmt;
+
 use bytes::{Buf, BufMut};
 use seriatim_types::{
     AppendId, Epoch, Number, SequenceId, Timestamp, WorkspaceId, WorkspaceKind, WorkspaceOffset, limits,
@@ -333,6 +335,12 @@ impl<'a> Entry<'a> {
         self.append
     }
 
+    /// What identifies it.
+    #[must_use]
+    pub fn mark(&self) -> EntryMark {
+        EntryMark { append: self.append, chain: self.chain() }
+    }
+
     /// SHA-256 of the body, as stored in the header. [`Entry::body_is_intact`] compares.
     #[must_use]
     pub fn body_digest(&self) -> Digest {
@@ -384,6 +392,22 @@ impl<'a> Entry<'a> {
     #[must_use]
     pub fn as_bytes(&self) -> &'a [u8] {
         self.bytes
+    }
+}
+
+/// What identifies an entry at its offset. The append id alone does not: after a log was cut back, epochs and counters can be used
+/// again. The chain value covers the header, the body, and all earlier entries of the workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EntryMark {
+    /// The id of the append that wrote it.
+    pub append: AppendId,
+    /// The workspace's chain head after it.
+    pub chain: Digest,
+}
+
+impl fmt::Display for EntryMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "append {} with chain {}", self.append, self.chain)
     }
 }
 

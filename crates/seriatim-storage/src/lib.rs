@@ -57,7 +57,7 @@ pub use bulletin::{
 pub use cells::{Cells, CellsBackend};
 pub use digest::{Digest, ParseDigestError};
 pub use entries::{Entries, ReadEntries};
-pub use entry::{BadEntry, Draw, ENTRY_VERSION, Entry, EntryTooLarge, Header, Raise, chain_head};
+pub use entry::{BadEntry, Draw, ENTRY_VERSION, Entry, EntryMark, EntryTooLarge, Header, Raise, chain_head};
 pub use log::{
     Append, AppendError, AppendFuture, Follower, HOLDER_BYTES_MAX, Held, Holder, Log, LogBackend, LogError,
     LogId, LogIdentity, Owner, ReadLimit, Receipt, Take, TakeOver, TakeOverError, TakenPartition,

@@ -10,6 +10,7 @@ use seriatim_workflow::Time;
 use tokio::sync::Notify;
 
 use crate::attempt::to_time;
+use crate::homes::Home;
 
 /// What is due at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,9 +44,14 @@ impl Alarms {
         self.queue.lock()
     }
 
-    pub(crate) fn set(&self, at: Time, workspace: WorkspaceId, run: u64, alarm: Alarm) {
+    /// Sets an alarm, unless the partition of its workflow has left.
+    pub(crate) fn set(&self, at: Time, workspace: WorkspaceId, run: u64, alarm: Alarm, home: &Home) {
         let due = (at, workspace, run, alarm);
         let mut queue = self.lock();
+        // Checked under the lock: what is set before the partition leaves is removed by `remove_partition`.
+        if home.has_left() {
+            return;
+        }
         queue.insert(due);
         if queue.first() == Some(&due) {
             self.earlier.notify_one();
@@ -54,6 +60,16 @@ impl Alarms {
 
     pub(crate) fn unset(&self, at: Time, workspace: WorkspaceId, run: u64, alarm: Alarm) {
         self.lock().remove(&(at, workspace, run, alarm));
+    }
+
+    /// Removes the alarms of the workflows of a partition.
+    pub(crate) fn remove_partition(&self, is_of: impl Fn(WorkspaceId) -> bool) {
+        self.lock().retain(|(_, workspace, ..)| !is_of(*workspace));
+    }
+
+    /// How many are set.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().len()
     }
 
     /// Takes the alarms that are due out of the queue, up to a number.

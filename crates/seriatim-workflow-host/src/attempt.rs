@@ -14,6 +14,7 @@ use seriatim_workflow::{
 use crate::entry::{Attempted, Retry};
 use crate::error::HostError;
 use crate::heartbeat::{LastBeat, RunningAttempt};
+use crate::homes::Home;
 use crate::inner::Inner;
 use crate::inputs::KeptInput;
 use crate::workflow::effect::BeginActivity;
@@ -33,6 +34,8 @@ pub(crate) fn to_time(now: Timestamp) -> Time {
 /// An activity that is carried out.
 pub(crate) struct Execution {
     inner: Arc<Inner>,
+    /// The partition of its run. When that leaves, attempts are cut off, and what they return is dropped.
+    home: Arc<Home>,
     workspace: WorkspaceId,
     run: u64,
     task: Arc<ActivityTask>,
@@ -54,26 +57,43 @@ enum Attempt {
 }
 
 impl Execution {
-    pub(crate) fn new(inner: Arc<Inner>, workspace: WorkspaceId, begin: BeginActivity) -> Self {
+    pub(crate) fn new(
+        inner: Arc<Inner>,
+        home: Arc<Home>,
+        workspace: WorkspaceId,
+        begin: BeginActivity,
+    ) -> Self {
         let BeginActivity { run, id: workflow_id, seq, task, large_input, generation, cancel } = begin;
         let input = large_input.and_then(|input| inner.inputs.keep(input));
         let run_id = run_id(workspace, run);
-        Self { inner, workspace, run, task, input, seq, workflow_id, run_id, generation, cancel }
+        Self { inner, home, workspace, run, task, input, seq, workflow_id, run_id, generation, cancel }
+    }
+
+    /// Carries it out in the background.
+    pub(crate) fn spawn(self) {
+        let (env, running) = (self.inner.env.clone(), self.inner.operations.begin(()));
+        drop(env.spawn(async move {
+            self.answer().await;
+            drop(running);
+        }));
     }
 
     /// Carries it out, and puts its answer into the inbox of its workflow.
-    pub(crate) async fn answer(self) {
-        let (inner, stop) = (self.inner.clone(), self.inner.stop.clone());
+    async fn answer(self) {
+        let (inner, home, cancel) = (self.inner.clone(), self.home.clone(), self.cancel.clone());
         let (workspace, run, generation) = (self.workspace, self.run, self.generation);
         let (seq, is_local) = (self.seq, self.task.is_local);
-        let Some(resolution) = stop.run_until_cancelled(self.run()).await else { return };
+        let Some(resolution) = home.stop.run_until_cancelled(self.run()).await else {
+            // For what the activity has begun itself and is not dropped with the attempt.
+            return cancel.cancel();
+        };
         inner.metrics.activities.increment(1);
         let job = if is_local {
             Job::ResolveLocalActivity { seq: CommandSeq::new(seq), resolution }
         } else {
             Job::ResolveActivity { seq: CommandSeq::new(seq), resolution }
         };
-        inner.push(workspace, Item::Answer { run, job, generation });
+        inner.push_at(&home, workspace, Item::Answer { run, job, generation });
     }
 
     /// Tries until it succeeds, or must not be tried again. Each attempt that will be followed by another is written.
@@ -116,7 +136,8 @@ impl Execution {
                         kept_at = self.now();
                     }
                     if !self.task.is_local {
-                        self.inner.push(self.workspace, Item::Retry { run: self.run, retry, is_kept });
+                        let item = Item::Retry { run: self.run, retry, is_kept };
+                        self.inner.push_at(&self.home, self.workspace, item);
                     }
                     continue;
                 }
@@ -146,7 +167,7 @@ impl Execution {
         }
         loop {
             let attempted = Attempted { activity: self.seq, attempt, details: None };
-            let noted = self.inner.ask(self.workspace, |reply| Item::Attempted {
+            let noted = self.inner.ask_at(&self.home, self.workspace, |reply| Item::Attempted {
                 run: self.run,
                 attempted,
                 reply: Some(reply),
@@ -261,6 +282,7 @@ impl Execution {
             headers: self.task.options.headers.clone(),
         };
         let running = Arc::new(RunningAttempt {
+            home: self.home.clone(),
             workspace: self.workspace,
             run: self.run,
             activity: self.seq,

@@ -38,6 +38,19 @@ impl<I> Instances<I> {
         (kept.run == run).then_some(kept.instance)
     }
 
+    /// Takes out the runs of a partition.
+    #[must_use]
+    pub(crate) fn take_partition(&mut self, is_of: impl Fn(WorkspaceId) -> bool) -> Vec<I> {
+        let of_partition: Vec<WorkspaceId> =
+            self.by_workspace.keys().copied().filter(|of| is_of(*of)).collect();
+        of_partition.into_iter().filter_map(|workspace| Some(self.remove(workspace)?.instance)).collect()
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.by_workspace.len()
+    }
+
     fn remove(&mut self, workspace: WorkspaceId) -> Option<Kept<I>> {
         let kept = self.by_workspace.remove(&workspace)?;
         self.by_use.remove(&kept.used);

@@ -1,10 +1,12 @@
 //! Descriptions of workflows, for people and programs.
 
-use serde::Serialize;
-use seriatim_types::WorkspaceOffset;
+use serde::{Deserialize, Serialize};
+use seriatim_types::{PartitionId, WorkspaceId, WorkspaceOffset};
 use seriatim_workflow::{Blocked, Failure, Headers, Kind, Payload, Start, Time, Warning};
 
-use crate::application::{RunRow, RunStatus, Workflows};
+use crate::application::{NAME, RunRow, RunStatus, Workflows};
+use crate::calls::form::{Answer, Call, Inspected, Of};
+use crate::calls::unexpected;
 use crate::error::HostError;
 use crate::histories::read_entry;
 use crate::host::WorkflowHost;
@@ -39,7 +41,7 @@ pub struct Description {
 }
 
 /// An operation that has had no answer.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PendingOperation {
     /// What it is.
     pub kind: Kind,
@@ -52,16 +54,16 @@ pub struct PendingOperation {
     /// When the run issued the command.
     pub since: Time,
     /// When a timer fires, or an activity is tried next.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<Time>,
     /// The attempt that runs or comes next.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     /// Why the last attempt failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<Failure>,
     /// The child or workflow that it goes to.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
 }
 
@@ -87,15 +89,34 @@ impl WorkflowHost {
         id: &str,
         wait: Option<std::time::Duration>,
     ) -> Result<Description, HostError> {
-        let (workspace, mut row) = self.newest(id).await?;
+        let workspace = self.workspace(id).await?;
         if let Some(wait) = wait
+            && let Some(row) = self.inner.row(workspace, None).await?
             && row.status == RunStatus::Running
         {
-            let ended = self.inner.wait_ended(workspace, row.run);
+            let ended = self.inner.wait_outcome(workspace, row.run);
             // Still open when the time is over: it is described as it is.
             let _ = self.inner.env.timeout(wait, ended).await;
-            row = self.newest(id).await?.1;
         }
+        match self.describe_here(workspace, id).await {
+            Err(error) if error.is_not_here() => {}
+            described => return described,
+        }
+        let call = Call::Describe { workspace: workspace.into(), id: id.to_owned() };
+        match self.inner.call_of(workspace, call).await? {
+            Answer::Described(described) => Ok((*described).into()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Describes the newest run from the data of this engine, and from the memory of the host that drives it.
+    pub(crate) async fn describe_here(
+        &self,
+        workspace: WorkspaceId,
+        id: &str,
+    ) -> Result<Description, HostError> {
+        let row = self.inner.histories.row(workspace, None).await?;
+        let row = row.ok_or_else(|| HostError::UnknownWorkflow(id.to_owned()))?;
         let Start { input, memo, .. } = self.inner.histories.start(workspace, &row).await?;
         let (mut result, mut failure) = (None, None);
         match self.inner.histories.outcome(workspace, &row).await? {
@@ -117,29 +138,47 @@ impl WorkflowHost {
             warnings: Vec::new(),
         };
         if description.row.status == RunStatus::Running {
-            self.inspect(workspace, &mut description).await;
+            let Inspected { stuck, pending, blocked, warnings } = self.inspect(workspace).await;
+            description = Description { stuck, pending, blocked, warnings, ..description };
         }
         Ok(description)
     }
 
-    async fn inspect(&self, workspace: seriatim_types::WorkspaceId, description: &mut Description) {
+    /// What the host that drives a run knows of it. If it does not answer, the run is shown without.
+    async fn inspect(&self, workspace: WorkspaceId) -> Inspected {
+        match self.inner.is_here(workspace) {
+            Ok(true) => self.inspect_here(workspace).await,
+            Ok(false) => {
+                match self.inner.call_of(workspace, Call::Inspect { workspace: workspace.into() }).await {
+                    Ok(Answer::Inspected(inspected)) => *inspected,
+                    _ => Inspected::default(),
+                }
+            }
+            Err(_) => Inspected::default(),
+        }
+    }
+
+    /// What this host knows of a run that it drives.
+    pub(crate) async fn inspect_here(&self, workspace: WorkspaceId) -> Inspected {
+        let mut inspected = Inspected::default();
         match self.inner.ask(workspace, |reply| Item::Inspect { reply }).await {
             Ok(CodeStatus { blocked, warnings }) => {
-                (description.blocked, description.warnings) = (blocked, warnings);
+                (inspected.blocked, inspected.warnings) = (blocked, warnings);
             }
-            Err(HostError::Stuck { reason, .. }) => description.stuck = Some(reason),
+            Err(HostError::Stuck { reason, .. }) => inspected.stuck = Some(reason),
             // It is shown without, then.
             Err(_) => {}
         }
         if let Some(workflow) = self.inner.table.find(workspace) {
             let state = workflow.lock();
             if let Some(open) = state.lifecycle.run() {
-                description.pending = operations(&open.pending);
+                inspected.pending = operations(&open.pending);
             }
-            if description.stuck.is_none() {
-                description.stuck = state.lifecycle.stuck().map(str::to_owned);
+            if inspected.stuck.is_none() {
+                inspected.stuck = state.lifecycle.stuck().map(str::to_owned);
             }
         }
+        inspected
     }
 
     /// Up to `limit` workflows after a cursor, in the order in which they were first started.
@@ -153,15 +192,42 @@ impl WorkflowHost {
         after: Option<u64>,
         limit: usize,
     ) -> Result<Vec<Listed>, HostError> {
-        let after = after.map(seriatim_types::WorkspaceId::new);
+        let after = after.map(WorkspaceId::new);
         let statuses = status.map_or(RunStatus::ALL.to_vec(), |status| vec![status]);
-        let found = Workflows::new(&self.inner.engine).list(&statuses, after, limit).await?;
-        let listed = |(workspace, row): (seriatim_types::WorkspaceId, RunRow)| Listed {
-            run_id: run_id(workspace, row.run),
-            row,
-            cursor: workspace.get(),
-        };
-        Ok(found.into_iter().map(listed).collect())
+        let mut found = Vec::new();
+        for partition in Workflows::new(&self.inner.engine).partitions()? {
+            match self.list_here(partition, &statuses, after, limit).await {
+                Err(error) if error.is_not_here() => {
+                    let (statuses, after, limit) = (statuses.clone(), after.map(Of::from), limit as u64);
+                    let call = Call::List { partition: partition.get(), statuses, after, limit };
+                    found.extend(self.call_listed(partition, call).await?);
+                }
+                listed => found.extend(listed?),
+            }
+        }
+        Ok(in_order(found, limit))
+    }
+
+    async fn call_listed(
+        &self,
+        partition: PartitionId,
+        call: Call,
+    ) -> Result<Vec<(WorkspaceId, RunRow)>, HostError> {
+        match self.inner.call(partition, call).await? {
+            Answer::Listed(found) => Ok(found.into_iter().map(|(of, row)| (of.into(), row)).collect()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Workflows of a partition whose newest run has one of these statuses, from the data of this engine.
+    pub(crate) async fn list_here(
+        &self,
+        partition: PartitionId,
+        statuses: &[RunStatus],
+        after: Option<WorkspaceId>,
+        limit: usize,
+    ) -> Result<Vec<(WorkspaceId, RunRow)>, HostError> {
+        Ok(Workflows::new(&self.inner.engine).list_partition(partition, statuses, after, limit).await?)
     }
 
     /// Up to `limit` workflows after a cursor whose run this host could not continue, in the order in which they were
@@ -171,18 +237,34 @@ impl WorkflowHost {
     ///
     /// [`HostError`].
     pub async fn list_stuck(&self, after: Option<u64>, limit: usize) -> Result<Vec<Listed>, HostError> {
+        let after = after.map(WorkspaceId::new);
+        let mut found = self.stuck_here(None, after, limit).await?;
+        for partition in Workflows::new(&self.inner.engine).partitions()? {
+            if self.inner.home(partition).is_err_and(|error| error.is_not_here()) {
+                let (after, limit) = (after.map(Of::from), limit as u64);
+                let call = Call::Stuck { partition: partition.get(), after, limit };
+                found.extend(self.call_listed(partition, call).await?);
+            }
+        }
+        Ok(in_order(found, limit))
+    }
+
+    /// Workflows whose run this host could not continue, of all partitions or of one.
+    pub(crate) async fn stuck_here(
+        &self,
+        partition: Option<PartitionId>,
+        after: Option<WorkspaceId>,
+        limit: usize,
+    ) -> Result<Vec<(WorkspaceId, RunRow)>, HostError> {
         let mut found = Vec::new();
         for workspace in self.inner.table.stuck(after) {
-            if found.len() >= limit {
-                break;
+            let of = self.inner.engine.partition_of(NAME, workspace)?;
+            if found.len() >= limit || partition.is_some_and(|partition| partition != of) {
+                continue;
             }
             // It may have ended meanwhile.
             let row = self.inner.histories.row(workspace, None).await?;
-            found.extend(row.filter(|row| row.status == RunStatus::Running).map(|row| Listed {
-                run_id: run_id(workspace, row.run),
-                row,
-                cursor: workspace.get(),
-            }));
+            found.extend(row.filter(|row| row.status == RunStatus::Running).map(|row| (workspace, row)));
         }
         Ok(found)
     }
@@ -194,12 +276,31 @@ impl WorkflowHost {
     /// [`HostError::UnknownWorkflow`].
     pub async fn runs(&self, id: &str, before: Option<u64>, limit: usize) -> Result<Vec<Listed>, HostError> {
         let workspace = self.workspace(id).await?;
-        let found = Workflows::new(&self.inner.engine).runs(workspace, before, limit).await?;
+        let found = match self.runs_here(workspace, before, limit).await {
+            Err(error) if error.is_not_here() => {
+                let call = Call::Runs { workspace: workspace.into(), before, limit: limit as u64 };
+                match self.inner.call_of(workspace, call).await? {
+                    Answer::Rows(rows) => rows,
+                    other => return Err(unexpected(&other)),
+                }
+            }
+            read => read?,
+        };
         if before.is_none() && limit > 0 && found.is_empty() {
             return Err(HostError::UnknownWorkflow(id.to_owned()));
         }
         let listed = |row: RunRow| Listed { run_id: run_id(workspace, row.run), cursor: row.run, row };
         Ok(found.into_iter().map(listed).collect())
+    }
+
+    /// Runs of a workflow, from the data of this engine.
+    pub(crate) async fn runs_here(
+        &self,
+        workspace: WorkspaceId,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<RunRow>, HostError> {
+        Ok(Workflows::new(&self.inner.engine).runs(workspace, before, limit).await?)
     }
 
     /// The whole history of a workflow's run; of the newest, if none is named. It is as large as the run's payloads are:
@@ -227,11 +328,35 @@ impl WorkflowHost {
         bytes_max: usize,
     ) -> Result<Timeline, HostError> {
         let workspace = self.workspace(id).await?;
+        match self.history_here(workspace, id, run, after, limit, bytes_max).await {
+            Err(error) if error.is_not_here() => {}
+            read => return read,
+        }
+        let (limit, bytes_max) = (limit as u64, bytes_max as u64);
+        let call =
+            Call::History { workspace: workspace.into(), id: id.to_owned(), run, after, limit, bytes_max };
+        match self.inner.call_of(workspace, call).await? {
+            Answer::History(part) => Ok((*part).into()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// A part of the history of a run, from the data of this engine.
+    pub(crate) async fn history_here(
+        &self,
+        workspace: WorkspaceId,
+        id: &str,
+        run: Option<u64>,
+        after: Option<u64>,
+        limit: usize,
+        bytes_max: usize,
+    ) -> Result<Timeline, HostError> {
         let row = match (self.inner.histories.row(workspace, run).await?, run) {
             (Some(row), _) => row,
             (None, None) => return Err(HostError::UnknownWorkflow(id.to_owned())),
             (None, Some(run)) => {
-                let newest = self.newest(id).await?.1.run;
+                let newest = self.inner.histories.row(workspace, None).await?;
+                let newest = newest.ok_or_else(|| HostError::UnknownWorkflow(id.to_owned()))?.run;
                 return Err(HostError::UnknownRun { id: id.to_owned(), run, newest });
             }
         };
@@ -268,6 +393,18 @@ impl WorkflowHost {
         let entries = timeline(&events);
         Ok(Timeline { run_id: run_id(workspace, row.run), row, entries, events, turns_before, next })
     }
+}
+
+/// The first of these workflows, in the order in which they were first started.
+fn in_order(mut found: Vec<(WorkspaceId, RunRow)>, limit: usize) -> Vec<Listed> {
+    found.sort_by_key(|(workspace, _)| *workspace);
+    found.truncate(limit);
+    let listed = |(workspace, row): (WorkspaceId, RunRow)| Listed {
+        run_id: run_id(workspace, row.run),
+        row,
+        cursor: workspace.get(),
+    };
+    found.into_iter().map(listed).collect()
 }
 
 /// What is pending, as it is shown.

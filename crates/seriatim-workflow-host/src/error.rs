@@ -1,6 +1,7 @@
 //! Why a host did not do what it was asked for.
 
 use seriatim_engine::SubmitError;
+use seriatim_storage::Holder;
 use seriatim_types::ErrorKind;
 use seriatim_workflow::Failure;
 
@@ -9,7 +10,23 @@ use seriatim_workflow::Failure;
 pub enum HostError {
     /// The engine has refused it.
     #[error(transparent)]
-    Engine(#[from] SubmitError),
+    Engine(SubmitError),
+    /// The workflow is in a partition that this engine does not own, and its owner could not be reached. Nothing was done.
+    #[error("the workflow is in partition {partition}, which is not here{}: try again, or ask its holder", held_by(holder.as_ref()))]
+    NotHere {
+        /// The partition.
+        partition: String,
+        /// The name of the holder, if it is known.
+        holder: Option<Holder>,
+    },
+    /// The engine that owns the workflow's partition has refused it.
+    #[error("{text}")]
+    Elsewhere {
+        /// What the caller can do about it.
+        kind: ErrorKind,
+        /// What it says.
+        text: String,
+    },
     /// No workflow of this type is registered.
     #[error("no workflow type {workflow_type:?} is registered here; known: {known}")]
     UnknownType {
@@ -124,7 +141,33 @@ pub enum HostError {
     Closed,
 }
 
+impl From<SubmitError> for HostError {
+    fn from(error: SubmitError) -> Self {
+        match error {
+            SubmitError::NotHere { partition, holder } => Self::NotHere { partition, holder },
+            other => Self::Engine(other),
+        }
+    }
+}
+
+fn held_by(holder: Option<&Holder>) -> String {
+    holder.map(|holder| format!(" and held by {holder}")).unwrap_or_default()
+}
+
 impl HostError {
+    /// What the engine has said, if it is its error.
+    pub(crate) fn into_engine(self) -> Result<SubmitError, Self> {
+        match self {
+            Self::Engine(error) => Ok(error),
+            Self::NotHere { partition, holder } => Ok(SubmitError::NotHere { partition, holder }),
+            other => Err(other),
+        }
+    }
+
+    pub(crate) const fn is_not_here(&self) -> bool {
+        matches!(self, Self::NotHere { .. })
+    }
+
     /// The same, about the workflow by its id: a driver knows no id of a workflow without runs.
     pub(crate) fn of(self, id: &str) -> Self {
         match self {
@@ -152,7 +195,8 @@ impl HostError {
             | Self::NotRunning { .. }
             | Self::Used(_)
             | Self::KeyReused(_) => ErrorKind::Conflict,
-            Self::Stuck { .. } => ErrorKind::Unavailable,
+            Self::Stuck { .. } | Self::NotHere { .. } => ErrorKind::Unavailable,
+            Self::Elsewhere { kind, .. } => *kind,
             Self::TooLarge { .. } => ErrorKind::TooLarge,
             Self::Busy(_) => ErrorKind::Busy,
             Self::Closed => ErrorKind::Closed,

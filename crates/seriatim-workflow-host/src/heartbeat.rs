@@ -8,6 +8,7 @@ use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_workflow::Payload;
 
 use crate::entry::Attempted;
+use crate::homes::Home;
 use crate::inner::Inner;
 use crate::size;
 use crate::workflow::Item;
@@ -25,6 +26,7 @@ struct Beat {
 
 /// An attempt that runs, as the host sees it: its last heartbeat can be written at any time.
 pub(crate) struct RunningAttempt {
+    pub(crate) home: Arc<Home>,
     pub(crate) workspace: WorkspaceId,
     pub(crate) run: u64,
     pub(crate) activity: u32,
@@ -80,7 +82,8 @@ impl RunningAttempt {
         if size::size_of(&details) <= inner.options.answer_bytes_max / ATTEMPTS_SHARE {
             let (activity, attempt) = (self.activity, self.attempt);
             let attempted = Attempted { activity, attempt, details: Some(details) };
-            inner.push(self.workspace, Item::Attempted { run: self.run, attempted, reply: None });
+            let item = Item::Attempted { run: self.run, attempted, reply: None };
+            inner.push_at(&self.home, self.workspace, item);
         }
     }
 }

@@ -14,17 +14,22 @@ use seriatim_types::WorkspaceId;
 use seriatim_workflow::{Failure, Headers, Job, Payload, Registry, Start};
 
 use crate::application::{RunRow, Workflows};
+use crate::calls::serving;
 use crate::entry::Begins;
 use crate::error::HostError;
 use crate::inner::Inner;
 use crate::messages::KEY_PREFIX;
+use crate::moving::InMemory;
 use crate::options::HostOptions;
 use crate::start::{StartRequest, Started};
 use crate::workflow::ending::{Outcome, terminated};
-use crate::workflow::{Item, Key, Request, Responder, StartAs, Written, run_id};
+use crate::workflow::{Key, StartAs, Written, run_id};
 
 /// Runs workflows on an engine: the one host that drives its application `workflows`. Cheap to clone; close it once,
 /// before the engine.
+///
+/// Of several engines on one log, each has a host. It drives the workflows of the partitions that its engine owns at the moment;
+/// requests to others go to the host of their owner. If that cannot be reached, they are refused with [`HostError::NotHere`].
 #[derive(Clone)]
 pub struct WorkflowHost {
     pub(crate) inner: Arc<Inner>,
@@ -65,7 +70,11 @@ impl WorkflowHost {
     ) -> Self {
         let inner = Arc::new(Inner::new(engine, env, workflows, activities, options));
         match &inner.claim {
-            Ok(_) => drop(inner.env.spawn(inner.clone().run())),
+            Ok(_) => {
+                // It exists: the host has a claim to it.
+                let _ = Workflows::new(&inner.engine).answer_calls(serving(&inner));
+                drop(inner.env.spawn(inner.clone().run()));
+            }
             Err(error) => tracing::error!(%error, "this host of workflows does nothing"),
         }
         Self { inner }
@@ -92,6 +101,12 @@ impl WorkflowHost {
     #[must_use]
     pub fn exhausted_threads(&self) -> Option<usize> {
         self.inner.threads.exhausted()
+    }
+
+    /// What it has in memory. It has nothing of a partition that has left its engine.
+    #[must_use]
+    pub fn in_memory(&self) -> InMemory {
+        self.inner.in_memory()
     }
 
     /// Ends everything. No request is taken and no attempt of an activity begins; those that run have
@@ -170,7 +185,7 @@ impl WorkflowHost {
     /// The newest run of a workflow.
     pub(crate) async fn newest(&self, id: &str) -> Result<(WorkspaceId, RunRow), HostError> {
         let workspace = self.workspace(id).await?;
-        let row = self.inner.histories.row(workspace, None).await?;
+        let row = self.inner.row(workspace, None).await?;
         let row = row.ok_or_else(|| HostError::UnknownWorkflow(id.to_owned()))?;
         Ok((workspace, row))
     }
@@ -186,10 +201,7 @@ impl WorkflowHost {
         let workspace = self.workspace(id).await?;
         let key =
             key.map(|key| self.key(key, serde_json::to_string(&job).unwrap_or_default())).transpose()?;
-        let answer = self.inner.ask(workspace, |reply| {
-            let responder = Responder::Written(reply);
-            Item::Request(Box::new(Request { job, run: None, key, responder }))
-        });
+        let answer = self.inner.request(workspace, None, job, key);
         let Written { run, repeated, .. } = answer.await.map_err(|error| error.of(id))?;
         Ok(Accepted { run_id: run_id(workspace, run), repeated })
     }
@@ -239,8 +251,7 @@ impl WorkflowHost {
         let workspace = self.workspace(id).await?;
         let key = idempotency_key.map(|key| self.key(key, format!("terminate {reason}"))).transpose()?;
         let ended = Box::new(terminated(reason, self.inner.now()));
-        let answer =
-            self.inner.ask(workspace, |reply| Item::End { run: None, ended, key, reply: Some(reply) });
+        let answer = self.inner.end(workspace, None, ended, key);
         let Written { run, repeated, .. } = answer.await.map_err(|error| error.of(id))?;
         Ok(Accepted { run_id: run_id(workspace, run), repeated })
     }
@@ -254,7 +265,7 @@ impl WorkflowHost {
     pub async fn retry(&self, id: &str) -> Result<Accepted, HostError> {
         self.refuse_when_closed()?;
         let workspace = self.workspace(id).await?;
-        let answer = self.inner.ask(workspace, |reply| Item::RetryStuck { reply });
+        let answer = self.inner.retry(workspace);
         let Written { run, repeated, .. } = answer.await.map_err(|error| error.of(id))?;
         Ok(Accepted { run_id: run_id(workspace, run), repeated })
     }
@@ -269,7 +280,7 @@ impl WorkflowHost {
         let workspace = self.workspace(id).await?;
         let job =
             Job::Query { id: "query".to_owned(), name: name.to_owned(), input, headers: Headers::new() };
-        let answer = self.inner.ask(workspace, |reply| Item::Query { job, reply });
+        let answer = self.inner.query(workspace, job);
         answer.await.map_err(|error| error.of(id))
     }
 
@@ -296,17 +307,14 @@ impl WorkflowHost {
         let key = idempotency_key.map(|key| self.key(key, identity)).transpose()?;
         let job = Job::Update {
             id: update_id.clone(),
-            protocol_id: update_id,
+            protocol_id: update_id.clone(),
             name: name.to_owned(),
             input,
             headers: Headers::new(),
             identity: String::new(),
             run_validator: true,
         };
-        let answer = self.inner.ask(workspace, |reply| {
-            let responder = Responder::Update(reply);
-            Item::Request(Box::new(Request { job, run: None, key, responder }))
-        });
+        let answer = self.inner.update(workspace, update_id, job, key);
         answer.await.map_err(|error| error.of(id))
     }
 

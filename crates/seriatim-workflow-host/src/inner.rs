@@ -24,10 +24,10 @@ use crate::entry::{Begins, Ended};
 use crate::error::HostError;
 use crate::heartbeat::RunningAttempt;
 use crate::histories::Histories;
+use crate::homes::{Home, Homes};
 use crate::inputs::Inputs;
 use crate::metrics::HostMetrics;
 use crate::options::HostOptions;
-use crate::resume::Resume;
 use crate::retention::Sweeper;
 use crate::running::Running;
 use crate::size;
@@ -42,6 +42,8 @@ pub(crate) struct Inner {
     pub(crate) registry: Arc<Registry>,
     pub(crate) activities: Activities,
     pub(crate) options: HostOptions,
+    /// The partitions whose runs are driven here.
+    pub(crate) homes: Homes,
     pub(crate) histories: Histories,
     pub(crate) inputs: Inputs,
     pub(crate) table: WorkflowTable,
@@ -61,6 +63,8 @@ pub(crate) struct Inner {
     /// The attempts of activities that run.
     pub(crate) attempts: Arc<Running<Arc<RunningAttempt>>>,
     pub(crate) drivers: Arc<Running<()>>,
+    /// What carries out operations of runs: activities, children that are waited for, messages.
+    pub(crate) operations: Arc<Running<()>>,
 }
 
 impl Inner {
@@ -90,6 +94,8 @@ impl Inner {
             registry: Arc::new(registry),
             attempts: Arc::new(Running::new()),
             drivers: Arc::new(Running::new()),
+            operations: Arc::new(Running::new()),
+            homes: Homes::default(),
             draining: stop.child_token(),
             metrics,
             env,
@@ -127,11 +133,22 @@ impl Inner {
         }));
     }
 
-    /// Puts an item into a workflow's inbox, and starts a driver if there is none.
+    /// Puts an item into a workflow's inbox, and starts a driver if there is none. If its partition is not here, the item is
+    /// refused.
     pub(crate) fn push(self: &Arc<Self>, workspace: WorkspaceId, item: Item) {
+        match self.home_of(workspace) {
+            Ok(home) => self.push_at(&home, workspace, item),
+            Err(error) => item.refuse(error),
+        }
+    }
+
+    /// As [`Self::push`], for something that belongs to this home: it counts only while the home does.
+    pub(crate) fn push_at(self: &Arc<Self>, home: &Arc<Home>, workspace: WorkspaceId, item: Item) {
         let item = self.fit(item);
         let (workflow, presence) = loop {
-            let workflow = self.table.find_or_add(workspace, &self.alarms);
+            let Some(workflow) = self.table.find_or_add(workspace, home, &self.alarms) else {
+                return item.refuse(home.refusal());
+            };
             let mut state = workflow.lock();
             if state.presence == Presence::Removed {
                 continue;
@@ -210,45 +227,54 @@ impl Inner {
         workspace: WorkspaceId,
         item: impl FnOnce(oneshot::Sender<Result<T, HostError>>) -> Item,
     ) -> Result<T, HostError> {
-        let (reply, answer) = oneshot::channel();
-        self.push(workspace, item(reply));
-        answer.await.unwrap_or(Err(HostError::Closed))
+        self.ask_at(&self.home_of(workspace)?, workspace, item).await
     }
 
-    /// An answer to an operation of a run.
-    pub(crate) fn answer(self: &Arc<Self>, workspace: WorkspaceId, run: u64, job: Job) {
-        self.push(workspace, Item::Answer { run, job, generation: 0 });
-    }
-
-    /// Starts a workflow, or finds that it was started with this key.
-    pub(crate) async fn start_run(
+    /// As [`Self::ask`], for something that belongs to this home.
+    pub(crate) async fn ask_at<T>(
         self: &Arc<Self>,
-        start: Start,
+        home: &Arc<Home>,
+        workspace: WorkspaceId,
+        item: impl FnOnce(oneshot::Sender<Result<T, HostError>>) -> Item,
+    ) -> Result<T, HostError> {
+        let (reply, answer) = oneshot::channel();
+        self.push_at(home, workspace, item(reply));
+        answer.await.unwrap_or_else(|_| Err(home.no_answer()))
+    }
+
+    /// Starts a workflow of this engine, or finds that it was started with this key.
+    pub(crate) async fn start_here(
+        self: &Arc<Self>,
+        workspace: WorkspaceId,
+        start: Box<Start>,
         begins: Begins,
         how: StartAs,
-    ) -> Result<(WorkspaceId, Written), HostError> {
-        if !self.registry.contains(&start.workflow_type) {
-            let known = list_names(self.registry.names());
-            return Err(HostError::UnknownType { workflow_type: start.workflow_type, known });
-        }
-        let (workspace, is_fresh) = Workflows::new(&self.engine).register(&start.workflow_id).await?;
+        is_fresh: bool,
+    ) -> Result<Written, HostError> {
+        self.refuse_unknown(&start.workflow_type)?;
         if !self.table.has_room(workspace, self.options.open_runs_max) {
             return Err(HostError::Busy(format!("{} runs are open", self.options.open_runs_max)));
         }
-        let start = Box::new(start);
-        let written = self
-            .ask(workspace, |reply| Item::Start(Box::new(Starting { start, begins, how, is_fresh, reply })))
-            .await?;
-        Ok((workspace, written))
+        self.ask(workspace, |reply| Item::Start(Box::new(Starting { start, begins, how, is_fresh, reply })))
+            .await
     }
 
-    /// Waits until a run, and those that continue it, have ended. Nothing, if there is no such run.
-    pub(crate) async fn wait_ended(
+    pub(crate) fn refuse_unknown(&self, workflow_type: &str) -> Result<(), HostError> {
+        if self.registry.contains(workflow_type) {
+            return Ok(());
+        }
+        let (workflow_type, known) = (workflow_type.to_owned(), list_names(self.registry.names()));
+        Err(HostError::UnknownType { workflow_type, known })
+    }
+
+    /// Waits until a run of this engine, and those that continue it, have ended. Nothing, if there is no such run.
+    async fn wait_ended_here(
         self: &Arc<Self>,
         workspace: WorkspaceId,
         mut run: u64,
-    ) -> Result<Option<RunRow>, SubmitError> {
+    ) -> Result<Option<RunRow>, HostError> {
         loop {
+            let home = self.home_of(workspace)?;
             let workflow = self.table.find(workspace);
             let ended = workflow.as_ref().map(|workflow| workflow.ended.notified());
             let mut ended = ended.map(Box::pin);
@@ -262,34 +288,36 @@ impl Inner {
             }
             run = row.run;
             match ended {
+                // It leaves memory with its partition, and those who wait are notified before, or after they have checked here.
+                Some(_) if workflow.as_ref().is_some_and(|workflow| workflow.home.has_left()) => {}
                 Some(ended) => ended.await,
                 // It is open, and was not read yet.
-                None => self.push(workspace, Item::Wake),
+                None => self.push_at(&home, workspace, Item::Wake),
             }
         }
     }
 
-    /// As [`Self::wait_ended`], with how it ended. Nothing, if there is no such run.
-    pub(crate) async fn wait_outcome(
+    /// As [`Self::wait_ended_here`], with how it ended. Nothing, if there is no such run.
+    pub(crate) async fn wait_outcome_here(
         self: &Arc<Self>,
         workspace: WorkspaceId,
         run: u64,
-    ) -> Result<Option<(RunRow, Outcome)>, SubmitError> {
-        if let Some(found) = self.wait_here(workspace, run).await {
+    ) -> Result<Option<(RunRow, Outcome)>, HostError> {
+        if let Some(found) = self.wait_in_memory(workspace, run).await {
             return Ok(Some(found));
         }
-        let Some(row) = self.wait_ended(workspace, run).await? else { return Ok(None) };
+        let Some(row) = self.wait_ended_here(workspace, run).await? else { return Ok(None) };
         Ok(self.histories.outcome(workspace, &row).await?.map(|outcome| (row, outcome)))
     }
 
     /// Waits until a run that is open in memory has ended, and returns its end without reading the log. Returns `None` if
     /// memory does not know the end of this run: it is not open here, or another run has continued it.
-    async fn wait_here(&self, workspace: WorkspaceId, run: u64) -> Option<(RunRow, Outcome)> {
+    async fn wait_in_memory(&self, workspace: WorkspaceId, run: u64) -> Option<(RunRow, Outcome)> {
         let workflow = self.table.find(workspace)?;
         let mut ended = pin!(workflow.ended.notified());
         ended.as_mut().enable();
         let is_open = workflow.lock().run() == Some(run);
-        if is_open {
+        if is_open && !workflow.home.has_left() {
             ended.await;
         }
         let found = workflow.lock().last_ended.clone();
@@ -300,7 +328,8 @@ impl Inner {
     fn ring(self: &Arc<Self>, workspace: WorkspaceId, run: u64, alarm: Alarm) {
         match alarm {
             Alarm::Timer(seq) => {
-                self.answer(workspace, run, Job::FireTimer { seq: CommandSeq::new(seq) });
+                let job = Job::FireTimer { seq: CommandSeq::new(seq) };
+                self.push(workspace, Item::Answer { run, job, generation: 0 });
             }
             Alarm::Wake => self.push(workspace, Item::Wake),
             Alarm::Begin => self.push(workspace, Item::Begin { run }),
@@ -317,8 +346,8 @@ impl Inner {
 
     /// Continues what was open, and handles alarms, until it is stopped.
     pub(crate) async fn run(self: Arc<Self>) {
-        let (draining, resume) = (self.draining.clone(), Resume { inner: self.clone() });
-        drop(self.env.spawn(async move { draining.run_until_cancelled(resume.run()).await }));
+        let (draining, following) = (self.draining.clone(), self.clone().follow_places());
+        drop(self.env.spawn(async move { draining.run_until_cancelled(following).await }));
         if let Some(retention) = self.options.retention {
             let (draining, sweeper) = (self.draining.clone(), Sweeper { inner: self.clone(), retention });
             drop(self.env.spawn(async move { draining.run_until_cancelled(sweeper.run()).await }));

@@ -10,6 +10,9 @@
 //! receiver's log                                            └─► event with key ──┘    the same key again: no event
 //! ```
 //!
+//! The receiver may be in a partition that another engine owns ([`calls`](crate::calls)): then the key is written there. If the answer
+//! is lost, the message is sent again, and counts once. If the owner cannot be reached, it is sent again later.
+//!
 //! What is pending is found in the sender's log, so nothing else is stored for it. A run that ends with messages that are not
 //! delivered is listed in the index until they are (`Item::Delivered`): a start of the host finds it there.
 
@@ -26,10 +29,11 @@ use seriatim_workflow::{
 use crate::application::{RunRow, RunStatus, Workflows};
 use crate::entry::{Begins, ParentLink};
 use crate::error::HostError;
+use crate::homes::Home;
 use crate::inner::Inner;
 use crate::workflow::ending::{Outcome, terminated};
 use crate::workflow::pending::{Child, Message, MessageContents, Pending};
-use crate::workflow::{Item, Key, Request, Responder, StartAs, Written, parse_run_id, run_id};
+use crate::workflow::{Item, Key, StartAs, Written, parse_run_id, run_id};
 
 /// What the keys of messages between workflows begin with. No caller's key may.
 pub(crate) const KEY_PREFIX: &str = "workflow:";
@@ -41,6 +45,8 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub(crate) struct Messages {
     inner: Arc<Inner>,
+    /// The partition of the sender. When it leaves, nothing more is sent from here: its new owner sends what is pending.
+    home: Arc<Home>,
     workspace: WorkspaceId,
     run: u64,
     /// The workflow's id.
@@ -48,8 +54,23 @@ pub(crate) struct Messages {
 }
 
 impl Messages {
-    pub(crate) const fn new(inner: Arc<Inner>, workspace: WorkspaceId, run: u64, id: String) -> Self {
-        Self { inner, workspace, run, id }
+    pub(crate) const fn new(
+        inner: Arc<Inner>,
+        home: Arc<Home>,
+        workspace: WorkspaceId,
+        run: u64,
+        id: String,
+    ) -> Self {
+        Self { inner, home, workspace, run, id }
+    }
+
+    /// Runs something in the background, until the partition of the sender leaves or the host stops.
+    fn spawn(&self, sending: impl Future<Output = ()> + Send + 'static) {
+        let (stop, running) = (self.home.stop.clone(), self.inner.operations.begin(()));
+        drop(self.inner.env.spawn(async move {
+            stop.run_until_cancelled(sending).await;
+            drop(running);
+        }));
     }
 
     fn key(&self, what: &str, seq: u32) -> Key {
@@ -58,7 +79,8 @@ impl Messages {
     }
 
     fn answer(&self, job: Job) {
-        self.inner.answer(self.workspace, self.run, job);
+        let item = Item::Answer { run: self.run, job, generation: 0 };
+        self.inner.push_at(&self.home, self.workspace, item);
     }
 
     /// Calls `send` until it succeeds, or is refused for a reason that a retry does not change.
@@ -86,22 +108,14 @@ impl Messages {
         let found = Workflows::new(&self.inner.engine).find(&target.workflow_id).await?;
         let workspace = found.ok_or_else(|| HostError::UnknownWorkflow(target.workflow_id.clone()))?;
         let run = parse_run_id(&target.run_id).map(|(_, run)| run);
-        let (job, key) = (job.clone(), Some(key.clone()));
-        self.inner
-            .ask(workspace, |reply| {
-                let responder = Responder::Written(reply);
-                Item::Request(Box::new(Request { job, run, key, responder }))
-            })
-            .await
+        self.inner.request(workspace, run, job.clone(), Some(key.clone())).await
     }
 
     /// Starts a child, notifies its parent, waits for its end, and notifies its parent.
     pub(crate) fn watch_child(self, seq: u32, child: Arc<Child>, cancel: Shutdown) {
-        let env = self.inner.env.clone();
-        drop(env.spawn(async move {
-            let stop = self.inner.stop.clone();
-            cancel.run_until_cancelled(stop.run_until_cancelled(self.child(seq, &child))).await;
-        }));
+        self.clone().spawn(async move {
+            cancel.run_until_cancelled(self.child(seq, &child)).await;
+        });
     }
 
     async fn child(self, seq: u32, child: &Child) {
@@ -126,7 +140,7 @@ impl Messages {
         if child.ignores_result {
             return;
         }
-        let ended = self.retrying(|| async { Ok(self.inner.wait_outcome(first.0, first.1).await?) }).await;
+        let ended = self.retrying(|| self.inner.wait_outcome(first.0, first.1)).await;
         let Ok(Some((row, outcome))) = ended else { return };
         let resolution = resolution(child, first.0, &row, outcome);
         self.answer(Job::ResolveChild { seq: number, resolution });
@@ -162,16 +176,15 @@ impl Messages {
 
     /// Asks a child to stop.
     pub(crate) fn cancel_child(self, seq: u32, child: Arc<Child>) {
-        let env = self.inner.env.clone();
-        drop(env.spawn(async move {
-            let sent = self.inner.stop.run_until_cancelled(self.send_cancel_to_child(seq, &child)).await;
+        self.clone().spawn(async move {
+            self.send_cancel_to_child(seq, &child).await;
             let is_over = child.options.cancellation_type == CancellationType::WaitRequested;
-            if sent.is_some() && is_over {
+            if is_over {
                 let reason = child.cancelled.clone().unwrap_or_default();
                 let resolution = ChildResolution::Cancelled { failure: Failure::cancelled(reason) };
                 self.answer(Job::ResolveChild { seq: CommandSeq::new(seq), resolution });
             }
-        }));
+        });
     }
 
     async fn send_cancel_to_child(&self, seq: u32, child: &Child) {
@@ -200,17 +213,14 @@ impl Messages {
                 started.ok().map(|(of_child, written)| (of_child, written.run))?
             }
         };
-        let last = || async { Ok(self.inner.histories.last_of(first.0, first.1).await?) };
-        let row = self.retrying(last).await.ok()??;
+        let row = self.retrying(|| self.inner.last_of(first.0, first.1)).await.ok()??;
         (row.status == RunStatus::Running).then_some((first.0, row))
     }
 
     /// Sends a signal or a request to stop, and answers whether it was delivered.
     pub(crate) fn send(self, kind: Kind, seq: u32, message: Arc<Message>, cancel: Shutdown) {
-        let env = self.inner.env.clone();
-        drop(env.spawn(async move {
-            let sending = self.inner.stop.run_until_cancelled(self.deliver(seq, &message));
-            let Some(Some(sent)) = cancel.run_until_cancelled(sending).await else { return };
+        self.clone().spawn(async move {
+            let Some(sent) = cancel.run_until_cancelled(self.deliver(seq, &message)).await else { return };
             let failure = match sent {
                 Ok(_) => None,
                 Err(HostError::Closed) => return,
@@ -220,7 +230,7 @@ impl Messages {
                 Kind::ExternalSignal => Job::ResolveExternalSignal { seq: CommandSeq::new(seq), failure },
                 _ => Job::ResolveExternalCancel { seq: CommandSeq::new(seq), failure },
             });
-        }));
+        });
     }
 
     async fn deliver(&self, seq: u32, message: &Message) -> Result<Written, HostError> {
@@ -248,25 +258,18 @@ impl Messages {
 
     /// The run has ended with messages that are not delivered: they are found in its log.
     pub(crate) fn deliver_remaining_of(self, row: RunRow) {
-        let env = self.inner.env.clone();
-        drop(env.spawn(async move {
+        self.clone().spawn(async move {
             let turns = || async { Ok(self.inner.histories.turns(self.workspace, &row).await?) };
-            let delivering = async {
-                let Ok(turns) = self.retrying(turns).await else { return };
-                let mut pending = Pending::default();
-                turns.iter().for_each(|turn| pending.apply(turn));
-                self.deliver_all(&pending).await;
-            };
-            self.inner.stop.run_until_cancelled(delivering).await;
-        }));
+            let Ok(turns) = self.retrying(turns).await else { return };
+            let mut pending = Pending::default();
+            turns.iter().for_each(|turn| pending.apply(turn));
+            self.deliver_all(&pending).await;
+        });
     }
 
     /// The run has ended with messages that are not delivered.
     pub(crate) fn deliver_remaining(self, pending: Pending) {
-        let env = self.inner.env.clone();
-        drop(env.spawn(async move {
-            self.inner.stop.run_until_cancelled(self.deliver_all(&pending)).await;
-        }));
+        self.clone().spawn(async move { self.deliver_all(&pending).await });
     }
 
     async fn deliver_all(&self, pending: &Pending) {
@@ -284,7 +287,7 @@ impl Messages {
             }
             self.close_child(*seq, child).await;
         }
-        self.inner.push(self.workspace, Item::Delivered { run: self.run });
+        self.inner.push_at(&self.home, self.workspace, Item::Delivered { run: self.run });
     }
 
     /// Cancels or terminates a child whose parent has ended, by its policy.
@@ -300,8 +303,7 @@ impl Messages {
             let ended = self
                 .retrying(|| {
                     let ended = Box::new(terminated("its parent has ended", self.inner.now()));
-                    let (run, key) = (Some(row.run), Some(self.key("terminate", seq)));
-                    self.inner.ask(of_child, move |reply| Item::End { run, ended, key, reply: Some(reply) })
+                    self.inner.end(of_child, Some(row.run), ended, Some(self.key("terminate", seq)))
                 })
                 .await;
             match ended {

@@ -13,6 +13,7 @@ use seriatim_types::{PartitionId, WorkspaceId};
 
 use crate::application::{NAME, RunRow, RunStatus, Workflows};
 use crate::error::HostError;
+use crate::homes::Home;
 use crate::inner::Inner;
 use crate::workflow::Item;
 
@@ -43,7 +44,9 @@ impl Sweeper {
             let states = self.inner.engine.partitions(NAME).unwrap_or_default();
             let ready = states.iter().filter(|state| matches!(state.status, PartitionStatus::Ready));
             for partition in ready.map(|state| state.partition.id) {
-                if let Err(error) = self.sweep(partition).await {
+                // Only what is here. A partition that leaves is not swept any further.
+                let Ok(home) = self.inner.home(partition) else { continue };
+                if let Some(Err(error)) = home.stop.run_until_cancelled(self.sweep(&home)).await {
                     tracing::warn!(%partition, %error, "{NOT_FORGOTTEN}");
                 }
             }
@@ -52,7 +55,8 @@ impl Sweeper {
     }
 
     /// Checks every workflow of a partition once.
-    async fn sweep(&self, partition: PartitionId) -> Result<(), SubmitError> {
+    async fn sweep(&self, home: &Arc<Home>) -> Result<(), SubmitError> {
+        let partition = home.partition;
         for status in RunStatus::ALL {
             let mut after = None;
             loop {
@@ -62,9 +66,11 @@ impl Sweeper {
                 let before = self.inner.env.now().as_millis().saturating_sub(millis);
                 let sweeping = page.iter().filter(|(_, newest)| is_of_interest(newest, before));
                 let sweeping = sweeping.map(|(workspace, newest)| {
-                    let (sweeper, workspace, newest) = (self.clone(), *workspace, newest.clone());
+                    let (sweeper, home, workspace) = (self.clone(), home.clone(), *workspace);
+                    let newest = newest.clone();
                     self.inner.env.spawn(async move {
-                        sweeper.sweep_workflow(partition, workspace, &newest, before).await
+                        let sweeping = sweeper.sweep_workflow(&home, workspace, &newest, before);
+                        home.stop.run_until_cancelled(sweeping).await.unwrap_or(Ok(()))
                     })
                 });
                 for swept in sweeping.collect::<Vec<_>>() {
@@ -85,18 +91,18 @@ impl Sweeper {
     /// Forgets the runs of a workflow that ended before a time.
     async fn sweep_workflow(
         &self,
-        partition: PartitionId,
+        home: &Arc<Home>,
         workspace: WorkspaceId,
         newest: &RunRow,
         before: u64,
     ) -> Result<(), HostError> {
         loop {
-            let runs = self.old_runs(partition, workspace, newest, before).await?;
+            let runs = self.old_runs(home.partition, workspace, newest, before).await?;
             let count = runs.len();
             if count == 0 {
                 return Ok(());
             }
-            self.inner.ask(workspace, |reply| Item::Forget { runs, reply }).await?;
+            self.inner.ask_at(home, workspace, |reply| Item::Forget { runs, reply }).await?;
             self.inner.metrics.forgotten.increment(count as u64);
             if count < RUNS_MAX {
                 return Ok(());
@@ -112,7 +118,7 @@ impl Sweeper {
         workspace: WorkspaceId,
         newest: &RunRow,
         before: u64,
-    ) -> Result<Vec<u64>, SubmitError> {
+    ) -> Result<Vec<u64>, HostError> {
         let mut old = VecDeque::new();
         let (mut below, mut kept) = (newest.run.checked_add(1), None);
         loop {
@@ -146,7 +152,7 @@ impl Sweeper {
         partition: PartitionId,
         workspace: WorkspaceId,
         row: &RunRow,
-    ) -> Result<bool, SubmitError> {
+    ) -> Result<bool, HostError> {
         if row.has_undelivered {
             let after = Some((workspace, row.run - 1));
             let undelivered = Workflows::new(&self.inner.engine).undelivered(partition, after, 1).await?;
@@ -157,7 +163,7 @@ impl Sweeper {
         let Some(parent) = self.inner.histories.begins(workspace, row).await?.parent else {
             return Ok(false);
         };
-        let parent = self.inner.histories.row(WorkspaceId::new(parent.workspace), Some(parent.run)).await?;
+        let parent = self.inner.row(WorkspaceId::new(parent.workspace), Some(parent.run)).await?;
         Ok(parent.is_some_and(|parent| parent.status == RunStatus::Running))
     }
 }

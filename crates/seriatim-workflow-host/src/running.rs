@@ -44,6 +44,11 @@ impl<T: Clone> Running<T> {
         self.lock().running.values().cloned().collect()
     }
 
+    /// How many run.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().running.len()
+    }
+
     /// Waits until fewer than this many run.
     pub(crate) async fn below(&self, limit: usize) {
         loop {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use seriatim::StorageUrl;
 use seriatim_client::{Client, ClientOptions, ServerUrl};
-use seriatim_engine::{App, Engine, OpenError, PartitionStatus};
+use seriatim_engine::{App, Engine, OpenError, PartitionStatus, SubmitError};
 use seriatim_storage::Storage;
 
 use crate::context::Context;
@@ -80,10 +80,10 @@ impl Target {
         };
         let settings = context.settings()?;
         let memory = StorageUrl::Memory.open(&context.env, settings.file_options()?).await?;
-        use_storage(context, &settings, &StorageUrl::Memory, memory, &work).await?;
+        use_storage(context, &settings, &StorageUrl::Memory, memory, Access::Write, &work).await?;
         let storage = url.open(&context.env, settings.file_options()?).await?;
         eprintln!("seriatim: {} is a new storage", directory.display());
-        use_storage(context, &settings, url, storage, &work).await
+        use_storage(context, &settings, url, storage, Access::Write, &work).await
     }
 
     /// Opens the target, calls `work` with a client, and closes the target, also if `work` fails.
@@ -92,13 +92,39 @@ impl Target {
         context: &Context,
         work: impl AsyncFnOnce(&Client) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
+        self.with_access(context, Access::Write, work).await
+    }
+
+    /// As [`Target::with`], for work that only reads: a storage is followed, and none of its partitions is taken.
+    pub(crate) async fn read<T>(
+        &self,
+        context: &Context,
+        work: impl AsyncFnOnce(&Client) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        self.with_access(context, Access::Read, work).await
+    }
+
+    async fn with_access<T>(
+        &self,
+        context: &Context,
+        access: Access,
+        work: impl AsyncFnOnce(&Client) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
         let settings = context.settings()?;
         let Some(url) = &self.storage else {
             return work(&client_of(context, &settings, self.server.as_ref())?).await;
         };
         let storage = open_storage(context, &settings, url).await?;
-        use_storage(context, &settings, url, storage, work).await
+        use_storage(context, &settings, url, storage, access, work).await
     }
+}
+
+/// What is done with a storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// It is only read: no partition is taken.
+    Read,
+    Write,
 }
 
 /// Calls `work` with a client of an open storage, and closes the storage, also if `work` fails.
@@ -107,9 +133,10 @@ async fn use_storage<T>(
     settings: &Settings,
     url: &StorageUrl,
     storage: Storage,
+    access: Access,
     work: impl AsyncFnOnce(&Client) -> Result<T, CliError>,
 ) -> Result<T, CliError> {
-    let result = match open_engine(context, settings, &storage).await {
+    let result = match open_engine(context, settings, &storage, access).await {
         Ok(engine) => {
             let transport = Arc::new(LocalTransport::new(engine.clone(), url));
             let client = Client::with_transport(context.env.clone(), transport, ClientOptions::default());
@@ -168,16 +195,32 @@ pub(crate) fn workflows() -> Result<App, CliError> {
 }
 
 /// Opens an engine with the applications of the storage, and waits until it can be read.
-async fn open_engine(context: &Context, settings: &Settings, storage: &Storage) -> Result<Engine, CliError> {
+async fn open_engine(
+    context: &Context,
+    settings: &Settings,
+    storage: &Storage,
+    access: Access,
+) -> Result<Engine, CliError> {
     let (env, log, store) = (context.env.clone(), storage.log().clone(), storage.store().clone());
     let known = Engine::stored_applications(env.clone(), log.clone(), store.clone()).await?;
-    let apps = [workflows()?].into_iter().chain(known.into_iter().map(App::new));
-    let engine = Engine::open(env, log, store, apps, settings.engine_options()?).await?;
+    let options = settings.engine_options()?;
+    let apps = || -> Result<Vec<App>, CliError> {
+        Ok([workflows()?].into_iter().chain(known.iter().cloned().map(App::new)).collect())
+    };
+    let open = async |apps| Engine::open(env.clone(), log.clone(), store.clone(), apps, options).await;
+    let engine = match access {
+        Access::Write => open(apps()?).await?,
+        Access::Read => match Engine::look(env.clone(), log.clone(), store.clone(), apps()?, options).await {
+            // An earlier version made the storage: the registry has to accept the built-in applications of this one first.
+            Err(OpenError::Registry(SubmitError::NotHere { .. })) => open(apps()?).await?,
+            looked => looked?,
+        },
+    };
     // Without a time limit: only a partition that has stopped ends the wait.
     while !engine.wait_ready(Duration::from_secs(5)).await {
         for (_, state) in engine.all_partitions() {
             match state.status {
-                PartitionStatus::Ready => {}
+                PartitionStatus::Ready | PartitionStatus::Standby | PartitionStatus::Elsewhere { .. } => {}
                 PartitionStatus::Recovering { at, tail, .. } => {
                     eprintln!("seriatim: partition {} recovers: {at} of {tail}", state.partition);
                 }

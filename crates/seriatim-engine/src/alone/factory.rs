@@ -8,6 +8,7 @@ use seriatim_storage::{Log, LogError, Owner, Store};
 use seriatim_types::{ApplicationId, Partition, PartitionCount, PartitionId};
 
 use super::{Options, Sequencer};
+use crate::derive::identity;
 
 /// Makes the sequencers of an application, which share one bound on cached numbers.
 #[derive(Debug, Clone)]
@@ -52,6 +53,7 @@ impl Factory {
     /// [`LogError`] if the partition could not be taken.
     pub async fn open(&self, partition: PartitionId) -> Result<Sequencer, LogError> {
         let application = self.application;
+        identity::identify(&self.env, &self.log).await?;
         let owner = self.log.take(Partition { application, id: partition });
         Ok(self.with_owner(owner.await?))
     }
@@ -63,6 +65,8 @@ impl Factory {
     /// [`LogError`] if they could not be taken.
     pub async fn open_all(&self) -> Result<Vec<Sequencer>, LogError> {
         let application = self.application;
+        // Once, and not by each recovery.
+        identity::identify(&self.env, &self.log).await?;
         let partition = |id| Partition { application, id };
         let partitions: Vec<Partition> = self.partitions.partitions().map(partition).collect();
         let owners = self.log.take_all(&partitions).await?;

@@ -13,7 +13,7 @@ use quick_cache::sync::Cache;
 use serde_json::Value as Json;
 use seriatim_storage::ClusteringRange;
 use seriatim_types::sync::Mutex;
-use seriatim_types::{ApplicationId, PartitionId, WorkspaceId, WorkspaceKind, WorkspaceOffset};
+use seriatim_types::{ApplicationId, Partition, PartitionId, WorkspaceId, WorkspaceKind, WorkspaceOffset};
 use tokio::sync::watch;
 
 use crate::command::apply::{ApplyError, KeyUse};
@@ -38,6 +38,9 @@ pub struct BuiltIn {
     pub refuses_workspaces: &'static str,
     /// The answer to a user who submits a command to it: what to do instead. `None`: users submit commands themselves.
     pub refuses_commands: Option<&'static str>,
+    /// [`Options::built_in_partitions`](crate::Options::built_in_partitions) gives the number of its partitions when a storage is
+    /// created, and its definition does not.
+    pub partitions_by_option: bool,
 }
 
 impl App {
@@ -252,7 +255,16 @@ impl<'a> Hosted<'a> {
     ///
     /// As [`Others::call`](crate::Others::call).
     pub async fn call_owner(&self, workspace: WorkspaceId, message: Json) -> Result<Json, SubmitError> {
-        let partition = self.running.schema.partition_of(workspace);
+        self.call_owner_of(self.running.schema.partition_of(workspace).id, message).await
+    }
+
+    /// As [`Hosted::call_owner`], for a partition.
+    ///
+    /// # Errors
+    ///
+    /// As [`Others::call`](crate::Others::call).
+    pub async fn call_owner_of(&self, partition: PartitionId, message: Json) -> Result<Json, SubmitError> {
+        let partition = Partition { application: self.running.schema.id(), id: partition };
         let call = Call::Hosted { application: self.running.schema.name().to_owned(), message };
         match self.engine.others().call(partition, call).await? {
             Reply::Hosted(reply) => Ok(reply),
@@ -271,6 +283,14 @@ impl<'a> Hosted<'a> {
     pub fn owned(&self) -> Vec<PartitionId> {
         let owned = self.running.partitions.iter().filter(|handle| handle.is_owned());
         owned.map(|handle| handle.partition.id).collect()
+    }
+
+    /// Which of this engine's ownerships of a partition is the present one, from 1. `None` if this engine does not own it. A
+    /// partition that left and came back has another number: meanwhile another engine may have written to it. A partition that
+    /// has stopped because of a fault is still owned in this sense.
+    #[must_use]
+    pub fn tenure(&self, partition: PartitionId) -> Option<u64> {
+        self.running.partition(partition)?.tenure()
     }
 
     /// Receives a change when a partition becomes owned, or is no longer owned. A partition that another engine has taken over sends

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use seriatim_storage::{Durability, StoreError};
 
-use super::checkpoint::Checkpoint;
+use super::checkpoint::{Checkpoint, Mark, Origin};
 use super::derives::Derives;
 use super::draft::lock;
 use super::overlay::{FlushStart, Writing};
@@ -128,8 +128,14 @@ pub(super) async fn write<D: Derives>(
     collected.put_numbers(derived.partition, definition, numbers.into_iter());
     derived.splits.expect(&collected);
     let mut batch = collected.take_all();
-    Checkpoint::put(&mut batch, derived.partition, writing.next);
-    derived.store.write(batch, Durability::Buffered).await?;
+    // A recovery has read the identity before anything could be flushed.
+    let origin = derived.identity().map(|log| Origin { log, last: writing.last });
+    let mark = Mark { next: writing.next, origin };
+    Checkpoint::put(&mut batch, derived.partition, mark);
+    let noted = derived.tap.begin_write(&batch, mark);
+    let written = derived.store.write(batch, Durability::Buffered).await;
+    noted.end(written.is_ok());
+    written?;
     derived.splits.settle(collected.changed);
     Ok(())
 }

@@ -20,7 +20,8 @@
 //! 4. `partition`: everything derived for one partition, and how it is read;
 //! 5. `flusher` and `checkpoint`: writing to the store, and how far it has come; `ahead`: how much of that is durable;
 //! 6. `recovery` and `replay`: applying the log again;
-//! 7. `split` and `collected`: values larger than a store accepts, and what a flush writes.
+//! 7. `identity`: which log it is; `local`: measuring and removing a partition's values; `stream`: copying them elsewhere;
+//! 8. `split` and `collected`: values larger than a store accepts, and what a flush writes.
 
 mod ahead;
 mod budget;
@@ -30,18 +31,21 @@ mod derives;
 mod draft;
 mod fetched;
 pub(crate) mod flusher;
+pub(crate) mod identity;
 pub(crate) mod keys;
 mod layer;
+pub(crate) mod local;
 mod overlay;
 mod partition;
 pub(crate) mod recovery;
 mod replay;
 pub(crate) mod split;
+pub(crate) mod stream;
 mod sync;
 
 pub(crate) use ahead::Stretch;
 pub(crate) use budget::{Budget, Limits};
-pub(crate) use checkpoint::Checkpoint;
+pub(crate) use checkpoint::{Checkpoint, Mark, Standing};
 pub(crate) use derives::NumbersOnly;
 pub(crate) use draft::{Base, DerivedState, Draft, Found, REMOVED, Unread, Values, lock};
 pub(crate) use fetched::{Fetched, Fetching};

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use seriatim_sequencer::{Busy, Numbers};
-use seriatim_storage::ClusteringRange;
+use seriatim_storage::{ClusteringRange, EntryMark};
 use seriatim_types::{PartitionOffset, WorkspaceId};
 
 use super::ahead::{Ahead, Stretch};
@@ -28,6 +28,8 @@ pub(crate) struct Writing {
     pub(crate) layer: Layer,
     /// The checkpoint that is written with it.
     pub(crate) next: PartitionOffset,
+    /// The entry before the checkpoint.
+    pub(crate) last: Option<EntryMark>,
     stretch: Stretch,
 }
 
@@ -66,6 +68,8 @@ pub(crate) struct Overlay {
     writing: Option<Arc<Writing>>,
     /// Everything before this offset is in here or in the store.
     next: PartitionOffset,
+    /// The entry before `next`; `None` at offset 1.
+    last: Option<EntryMark>,
     /// Everything before this offset is in the store.
     checkpoint: PartitionOffset,
     /// How far the log is ahead of what is durable.
@@ -91,6 +95,7 @@ impl Overlay {
             waiting: Layer::default(),
             writing: None,
             next: PartitionOffset::FIRST,
+            last: None,
             checkpoint: PartitionOffset::FIRST,
             generation: 0,
             held: false,
@@ -111,14 +116,20 @@ impl Overlay {
         Round(self.round)
     }
 
-    /// Starts to fill the overlay from a checkpoint. `false` if a later recovery has begun.
-    pub(crate) fn restart(&mut self, round: Round, checkpoint: PartitionOffset) -> bool {
+    /// Starts to fill the overlay from a checkpoint, before which the log has the entry `last`. `false` if a later recovery has
+    /// begun.
+    pub(crate) fn restart(
+        &mut self,
+        round: Round,
+        checkpoint: PartitionOffset,
+        last: Option<EntryMark>,
+    ) -> bool {
         debug_assert!(self.writing.is_none());
         if !self.is_current(round) {
             return false;
         }
         self.filling = true;
-        (self.next, self.checkpoint) = (checkpoint, checkpoint);
+        (self.next, self.last, self.checkpoint) = (checkpoint, last, checkpoint);
         true
     }
 
@@ -209,13 +220,13 @@ impl Overlay {
         found
     }
 
-    /// Adds what follows from a stretch of the log. Values and offset change in one step: a reader finds all of a group or none
+    /// Adds what follows from a stretch of the log that ends with the entry `last`, before `next`. Values and offset change in one step: a reader finds all of a group or none
     /// of it.
     pub(crate) fn publish<'a>(
         &mut self,
         values: impl Iterator<Item = (StoreKey, Bytes)>,
         numbers: impl Iterator<Item = (WorkspaceId, &'a Numbers)>,
-        next: PartitionOffset,
+        (next, last): (PartitionOffset, Option<EntryMark>),
         log_bytes: usize,
     ) {
         debug_assert!(next >= self.next);
@@ -227,7 +238,9 @@ impl Overlay {
         }
         let events = next.since(self.next).unwrap_or(0);
         self.ahead.add(Stretch { events, bytes: log_bytes as u64 });
-        self.next = next;
+        if next > self.next {
+            (self.next, self.last) = (next, last);
+        }
         self.count(Size::NONE);
     }
 
@@ -328,7 +341,8 @@ impl Overlay {
             return FlushStart::Nothing;
         }
         let layer = std::mem::take(&mut self.waiting);
-        let writing = Arc::new(Writing { layer, next: self.next, stretch: self.ahead.waiting() });
+        let (next, last, stretch) = (self.next, self.last, self.ahead.waiting());
+        let writing = Arc::new(Writing { layer, next, last, stretch });
         self.writing = Some(writing.clone());
         FlushStart::Begun(writing)
     }

@@ -35,7 +35,7 @@ const FAR: Stretch = Stretch { events: 1_000, bytes: 1 << 20 };
 fn overlay_with(limits: Limits, budget: Arc<Budget>) -> Overlay {
     let mut overlay = Overlay::new(limits, budget);
     let round = overlay.suspend();
-    assert!(overlay.restart(round, PartitionOffset::FIRST));
+    assert!(overlay.restart(round, PartitionOffset::FIRST, None));
     overlay
 }
 
@@ -44,7 +44,12 @@ fn overlay() -> Overlay {
 }
 
 fn publish(overlay: &mut Overlay, workspace: WorkspaceId, event: u64) {
-    overlay.publish(std::iter::empty(), [(workspace, &after(event))].into_iter(), offset(event + 1), 100);
+    overlay.publish(
+        std::iter::empty(),
+        [(workspace, &after(event))].into_iter(),
+        (offset(event + 1), None),
+        100,
+    );
 }
 
 fn start_flush(overlay: &mut Overlay) -> Option<Arc<Writing>> {
@@ -122,7 +127,7 @@ fn a_write_that_returns_after_a_recovery_has_begun_changes_nothing() {
     assert!(start_flush(&mut overlay).is_none() && overlay.is_writing());
     overlay.failed(&writing);
     assert_eq!((overlay.keys(), overlay.numbers(HERE)), (0, None));
-    assert!(overlay.restart(round, offset(2)));
+    assert!(overlay.restart(round, offset(2), None));
     assert_eq!(overlay.ahead(), Stretch::default());
 }
 
@@ -166,7 +171,7 @@ fn a_write_counts_until_it_is_durable_also_during_a_recovery_and_after_the_parti
     publish(&mut overlay, HERE, 3);
     let round = overlay.suspend();
     overlay.flushed(&writing, 1);
-    assert!(overlay.restart(round, offset(3)));
+    assert!(overlay.restart(round, offset(3), None));
     assert_eq!(overlay.ahead(), Stretch { events: 2, bytes: 200 });
     drop(overlay);
     assert!(budget.ahead.wants_sync());

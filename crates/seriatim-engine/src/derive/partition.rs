@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use seriatim_env::{Env, Shutdown};
 use seriatim_sequencer::{
     Busy, Committed, Definition, IgnoredNumbers, Numbers, NumbersKey, ReadError, StopReason,
 };
-use seriatim_storage::{ClusteringRange, Key, Log, Store, StoreError};
+use seriatim_storage::{ClusteringRange, Key, Log, LogError, LogIdentity, Store, StoreError};
 use seriatim_types::sync::Mutex;
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId, panic_text};
 use tokio::sync::{Notify, watch};
@@ -25,9 +25,11 @@ use super::budget::{Budget, Limits};
 use super::derives::Derives;
 use super::draft::{REMOVED, lock};
 use super::fetched::{Fetched, Fetching};
+use super::identity;
 use super::keys::StoreKey;
 use super::overlay::Overlay;
 use super::split::Splits;
+use super::stream::Tap;
 use crate::metrics::DerivedMetrics;
 
 /// What a [`DerivedPartition`] is made of.
@@ -83,6 +85,10 @@ pub(crate) struct DerivedPartition<D> {
     ignored: Mutex<IgnoredNumbers>,
     /// Which values the store has in parts.
     pub(super) splits: Splits,
+    /// The identity of the log, once it was read.
+    identity: OnceLock<LogIdentity>,
+    /// What an export of the partition learns about writes to the store.
+    pub(super) tap: Tap,
     pub(super) metrics: DerivedMetrics,
     observer: Option<Arc<dyn Observer>>,
 }
@@ -107,6 +113,8 @@ impl<D: Derives> DerivedPartition<D> {
             stopped: watch::Sender::new(None),
             ignored: Mutex::default(),
             splits: Splits::default(),
+            identity: OnceLock::new(),
+            tap: Tap::default(),
             metrics: parts.metrics,
             observer: parts.observer,
         }
@@ -130,13 +138,28 @@ impl<D: Derives> DerivedPartition<D> {
         let wants_flush = {
             let mut overlay = lock(&self.overlay);
             let values = D::writes(values).inspect(|(key, value)| self.observe(key, value));
-            overlay.publish(values, committed.numbers(), committed.next(), committed.bytes());
+            let reached = (committed.next(), committed.last());
+            overlay.publish(values, committed.numbers(), reached, committed.bytes());
             self.observe_reached(committed.next());
             overlay.wants_flush()
         };
         if wants_flush {
             self.wake.notify_one();
         }
+    }
+
+    /// The identity of the log. If the log has none yet, it gets one.
+    pub(crate) async fn identify(&self) -> Result<LogIdentity, LogError> {
+        if let Some(known) = self.identity.get() {
+            return Ok(*known);
+        }
+        let identity = identity::identify(&self.env, &self.log).await?;
+        Ok(*self.identity.get_or_init(|| identity))
+    }
+
+    /// The identity of the log, if it was read before.
+    pub(super) fn identity(&self) -> Option<LogIdentity> {
+        self.identity.get().copied()
     }
 
     /// Why no group may be opened just now.

@@ -17,14 +17,14 @@ use seriatim_storage::{Entry, StoreError};
 use seriatim_types::sync::Mutex;
 use seriatim_types::{PartitionOffset, WorkspaceId};
 
-use super::checkpoint::Checkpoint;
+use super::checkpoint::{Checkpoint, Standing};
 use super::derives::Derives;
 use super::draft::lock;
 use super::fetched::{Fetched, Fetching};
-use super::flusher;
 use super::overlay::{Overlay, Round};
 use super::partition::DerivedPartition;
 use super::replay::{Bodies, Chunk, Entries, Fault, Replay, ReplayError, Target};
+use super::{flusher, local};
 use crate::metrics::float;
 
 /// Why a recovery is interrupted.
@@ -232,8 +232,9 @@ impl<'a, D: Derives> Filling<'a, D> {
     /// It first waits until a write of the time before has returned. Otherwise that write could change the store and its checkpoint
     /// after they were read here, and write older values over newer ones.
     ///
-    /// A checkpoint that cannot be read, or that is beyond the tail, stops the partition. The second means that the log has lost
-    /// events: continuing would give out their numbers again.
+    /// A checkpoint that cannot be read, that is beyond the tail, or that follows another entry than the log has, stops the
+    /// partition. The last two mean that the log has lost events: continuing would give out their numbers again. Values that were
+    /// derived from another log are removed, and everything is derived again.
     async fn begin(&mut self, tail: PartitionOffset) -> Result<PartitionOffset, Halt> {
         let mut changes = self.derived.changes.subscribe();
         while lock(&self.derived.overlay).is_writing() {
@@ -241,16 +242,26 @@ impl<'a, D: Derives> Filling<'a, D> {
             let _ = changes.changed().await;
         }
         let store = &self.derived.store;
-        let stored = Checkpoint::read_beside(store, self.derived.partition, tail).await;
-        let checkpoint = match stored.map_err(StopReason::Store)? {
-            Checkpoint::Absent => PartitionOffset::FIRST,
-            Checkpoint::At(checkpoint) => checkpoint,
-            Checkpoint::Bad(problem) => return Err(Halt::Stop(StopReason::BadCheckpoint(problem))),
+        let partition = self.derived.partition;
+        let identity = self.derived.identify().await.map_err(StopReason::Log)?;
+        let stored = Checkpoint::read_beside(store, partition, tail).await.map_err(StopReason::Store)?;
+        let standing = stored.stand(&self.derived.log, Some(identity), partition, tail).await;
+        let (checkpoint, last) = match standing.map_err(StopReason::Log)? {
+            Standing::Derived(checkpoint, last) => (checkpoint, last),
+            Standing::Useless(of) => {
+                local::warn_useless(partition, of, identity);
+                local::remove(store, partition).await.map_err(StopReason::Store)?;
+                (PartitionOffset::FIRST, None)
+            }
+            Standing::Beyond(checkpoint) => {
+                return Err(Halt::Stop(StopReason::CheckpointBeyondTail { checkpoint, tail }));
+            }
+            Standing::Rewound { checkpoint, expected, found } => {
+                return Err(Halt::Stop(StopReason::LogRewound { checkpoint, expected, found }));
+            }
+            Standing::Bad(problem) => return Err(Halt::Stop(StopReason::BadCheckpoint(problem))),
         };
-        if checkpoint > tail {
-            return Err(Halt::Stop(StopReason::CheckpointBeyondTail { checkpoint, tail }));
-        }
-        if !lock(&self.derived.overlay).restart(self.round, checkpoint) {
+        if !lock(&self.derived.overlay).restart(self.round, checkpoint, last) {
             return Err(Halt::Superseded);
         }
         self.from = Some(checkpoint);
@@ -322,14 +333,14 @@ impl<D: Derives> Target for Filling<'_, D> {
     }
 
     async fn keep(&mut self, chunk: Chunk<'_>) -> Result<(), Halt> {
-        let Chunk { values, numbers, next, events, bytes } = chunk;
+        let Chunk { values, numbers, next, last, events, bytes } = chunk;
         let mut overlay = lock(&self.derived.overlay);
         if !overlay.is_current(self.round) {
             return Err(Halt::Superseded);
         }
         let workspaces: Vec<WorkspaceId> = numbers.iter().map(|(workspace, _)| *workspace).collect();
         let values = values.into_iter().inspect(|(key, value)| self.derived.observe(key, value));
-        overlay.publish(values, numbers.into_iter(), next, bytes);
+        overlay.publish(values, numbers.into_iter(), (next, last), bytes);
         self.derived.observe_reached(next);
         let wants_flush = overlay.wants_flush();
         drop(overlay);

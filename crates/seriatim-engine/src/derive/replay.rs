@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use seriatim_env::{Env, Task};
 use seriatim_sequencer::{BadValue, FoldError, IgnoredNumbers, Numbers, ReadError, WorkspaceMap};
-use seriatim_storage::{Entry, Log, LogError, ReadEntries, ReadLimit, StoreError};
+use seriatim_storage::{Entry, EntryMark, Log, LogError, ReadEntries, ReadLimit, StoreError};
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
 
 use super::derives::Derives;
@@ -81,6 +81,8 @@ pub(crate) struct Chunk<'a> {
     pub(crate) numbers: Vec<(WorkspaceId, &'a Numbers)>,
     /// The offset after its last event.
     pub(crate) next: PartitionOffset,
+    /// Its last entry.
+    pub(crate) last: Option<EntryMark>,
     pub(crate) events: usize,
     /// Bytes of its entries in the log.
     pub(crate) bytes: usize,
@@ -239,7 +241,7 @@ impl<'a, D: Derives> Replay<'a, D> {
             fetched = target.fetch(fetching, LOAD_BYTES_MAX).await.map_err(ReplayError::Store)?;
         }
         let (mut values, mut draft) = (Values::new(), Draft::default());
-        let (mut next, mut applied, mut bytes, mut derived) = (self.at, 0, 0, 0);
+        let (mut next, mut applied, mut bytes, mut derived) = (self.at, 0_usize, 0, 0);
         let definition = self.derivation.sequences();
         for (number, (at, entry)) in chunk.iter().enumerate() {
             let (workspace, kind) = (entry.workspace(), definition.kind(entry.kind()));
@@ -270,7 +272,8 @@ impl<'a, D: Derives> Replay<'a, D> {
         let known = |workspace| self.numbers.get(&workspace).map(|numbers| (workspace, numbers));
         let moved = workspaces.into_iter().filter_map(known);
         let numbers = moved.filter(|(_, numbers)| numbers.folded() >= Some(self.at)).collect();
-        target.keep(Chunk { values, numbers, next, events: applied, bytes }).await?;
+        let last = applied.checked_sub(1).map(|last| chunk[last].1.mark());
+        target.keep(Chunk { values, numbers, next, last, events: applied, bytes }).await?;
         self.at = next;
         Ok(applied)
     }

@@ -225,9 +225,9 @@ impl Rest {
     async fn check(&self) {
         let tail = offset_of(self.truths.len() - 1);
         let checkpoint = match Checkpoint::read(&self.store, PARTITION).await.unwrap() {
-            Checkpoint::At(checkpoint) => checkpoint,
+            Checkpoint::At(mark) => mark.next,
             Checkpoint::Absent => PartitionOffset::FIRST,
-            Checkpoint::Bad(problem) => panic!("{problem}"),
+            other => panic!("{other:?}"),
         };
         assert!(checkpoint <= tail);
         let at_checkpoint = &self.truths[usize::try_from(checkpoint.get() - 1).unwrap()];

@@ -1,6 +1,7 @@
 //! The engine: applications on one log and one store.
 
 pub(crate) mod app;
+mod built_in;
 mod moves;
 mod open;
 pub(crate) mod options;

@@ -9,6 +9,7 @@ use super::Engine;
 use crate::apps::registry;
 use crate::engine::others::{Call, Others, Registering, Reply};
 use crate::error::SubmitError;
+use crate::operate::local;
 use crate::partition::PartitionHandle;
 
 /// A move of a partition.
@@ -125,6 +126,17 @@ impl Engine {
             return Err(SubmitError::Conflict("every engine follows the registry".to_owned()));
         }
         self.run_move(partition, Move::Leave(holder)).await
+    }
+
+    /// As [`Engine::leave`], and removes what this engine has derived from the partition's log. The log remains.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::leave`]; [`SubmitError::Store`] if something was not removed. Then call it again.
+    pub async fn drop_local(&self, partition: Partition, holder: Option<Holder>) -> Result<(), SubmitError> {
+        self.leave(partition, holder).await?;
+        local::remove(&self.inner.store, partition).await?;
+        Ok(())
     }
 
     /// Waits until this engine has applied everything before an offset of a partition that it owns or follows.

@@ -22,10 +22,11 @@ use crate::engine::options::Options;
 use crate::engine::others::{Alone, Among, Others};
 use crate::engine::running::Running;
 use crate::error::SubmitError;
+use crate::limits::BUILT_IN_PARTITIONS_MAX;
 use crate::operate::unfence;
 use crate::partition::{PartitionHandle, Parts, QueueBudget};
 
-use super::{Engine, Inner, wait_ready};
+use super::{Engine, Inner, built_in, wait_ready};
 
 /// Small, because a crash wastes up to so many ids, and workspaces are created seldom.
 const WORKSPACE_ID_BLOCK: u64 = 256;
@@ -67,6 +68,11 @@ pub enum OpenError {
         /// Its number.
         id: ApplicationId,
     },
+    /// The number of partitions for built-in applications is not valid.
+    #[error(
+        "built-in applications cannot have {0} partitions: set built_in_partitions to 1 to {BUILT_IN_PARTITIONS_MAX}"
+    )]
+    BuiltInPartitions(u16),
     /// Code for a command that the definition does not have.
     #[error(
         "application {application} has code for command {command}, which its definition does not have: remove the code"
@@ -95,7 +101,10 @@ impl OpenError {
         match self {
             Self::Definition(error) => error.kind(),
             Self::NotAccepted { error, .. } => error.kind(),
-            Self::NameTaken(_) | Self::NumberTaken { .. } | Self::UnknownCommand { .. } => ErrorKind::Invalid,
+            Self::NameTaken(_)
+            | Self::NumberTaken { .. }
+            | Self::BuiltInPartitions(_)
+            | Self::UnknownCommand { .. } => ErrorKind::Invalid,
             Self::Log(error) => error.kind(),
             Self::Registry(error) => error.kind(),
             Self::TakeOver(error) => error.kind(),
@@ -279,7 +288,8 @@ impl Engine {
         options: Options,
         among: Among,
     ) -> Result<Self, OpenError> {
-        let apps = with_built_in(applications)?;
+        let mut apps = with_built_in(applications)?;
+        built_in::use_option(&mut apps, options.built_in_partitions)?;
         let owns_registry = among.owns_registry;
         let opening = Opening::new(&env, &log, &store, options, among);
         let (app, accepted) = registry::app()?;
@@ -298,12 +308,13 @@ impl Engine {
 
     async fn open_applications(
         opening: &Opening<'_>,
-        apps: Vec<App>,
+        mut apps: Vec<App>,
         sys: Arc<Running>,
     ) -> Result<Self, OpenError> {
         wait_ready(&sys).await?;
         let registry = Registry { sys: &sys };
         opening.memory.read_fence(&registry).await?;
+        built_in::keep_stored(&registry, &mut apps).await?;
         check_applications(&registry, &apps).await?;
         let mut accepted = Vec::with_capacity(apps.len());
         for app in &apps {
@@ -335,6 +346,30 @@ impl Engine {
         if let Err(error) = engine.tokens().load().await {
             engine.close().await;
             return Err(error.into());
+        }
+        Ok(engine)
+    }
+
+    /// Opens applications to read them. It takes no partition and writes no event: it follows all logs, and every command is refused
+    /// with [`SubmitError::NotHere`]. For programs that look at a storage.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`]. [`OpenError::Registry`] with [`SubmitError::NotHere`] if a definition was not accepted yet: then the
+    /// applications have to be opened with [`Engine::open`] once.
+    pub async fn look(
+        env: Env,
+        log: Log,
+        store: Store,
+        applications: impl IntoIterator<Item = App>,
+        options: Options,
+    ) -> Result<Self, OpenError> {
+        let holder = Holder::new(&format!("looking-{:016x}", env.random()));
+        let among = Among { holder, others: Arc::new(Alone), owns_registry: false };
+        let engine = Self::join(env, log, store, applications, options, among).await?;
+        for partition in engine.every_partition() {
+            // A partition that was just opened is elsewhere, so nothing is released here that could fail.
+            engine.stand_by(partition).await?;
         }
         Ok(engine)
     }
@@ -380,7 +415,7 @@ impl Engine {
         log: Log,
         store: Store,
     ) -> Result<Vec<Application>, OpenError> {
-        let sys = Self::open_registry(&env, &log, &store).await?;
+        let sys = Self::look_at_registry(&env, &log, &store).await?;
         let accepted = match wait_ready(&sys).await {
             Ok(()) => Registry { sys: &sys }.all_accepted().await,
             Err(error) => Err(error),
@@ -389,6 +424,17 @@ impl Engine {
         let of_users =
             accepted?.into_iter().filter(|accepted| accepted.id() >= registry::FIRST_APPLICATION_ID);
         Ok(of_users.map(|accepted| accepted.application().clone()).collect())
+    }
+
+    /// Opens only the registry, to read it.
+    async fn look_at_registry(env: &Env, log: &Log, store: &Store) -> Result<Running, OpenError> {
+        let holder = Holder::new("looking");
+        let among = Among { holder, others: Arc::new(Alone), owns_registry: false };
+        let opening = Opening::new(env, log, store, Options::default(), among);
+        let (app, accepted) = registry::app()?;
+        let sys = opening.run(app, &accepted)?;
+        sys.partition_of(registry::WORKSPACE).stand_by().await?;
+        Ok(sys)
     }
 
     /// Opens only the registry.
@@ -403,7 +449,7 @@ impl Engine {
     }
 }
 
-/// Takes partitions over, whoever holds them, with one durable write if the log can.
+/// Takes partitions over from any holder, with one durable write if the log can.
 async fn take_all(
     env: &Env,
     log: &Log,

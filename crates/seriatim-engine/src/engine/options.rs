@@ -44,6 +44,9 @@ pub struct Options {
     /// Named block sequences that are kept open, each with a block in memory. If there are more, the least recently used one
     /// is closed and gives back its unused numbers.
     pub open_blocks: usize,
+    /// The number of partitions of the built-in applications `series` and `workflows` when a storage is created: 1 to
+    /// [`BUILT_IN_PARTITIONS_MAX`](crate::limits::BUILT_IN_PARTITIONS_MAX). An existing storage keeps its number.
+    pub built_in_partitions: u16,
 }
 
 impl Default for Options {
@@ -67,6 +70,7 @@ impl Default for Options {
             close_timeout: Duration::from_secs(30),
             cached_workspaces: 100_000,
             open_blocks: 1_000,
+            built_in_partitions: 8,
         }
     }
 }

@@ -15,11 +15,11 @@ use seriatim_sequencer::{Status, StatusHandle};
 use seriatim_storage::{Batch, Bulletin, Durability, ReadEntries, ReadLimit};
 use seriatim_types::{Partition, PartitionOffset, panic_text};
 
-use crate::command::apply::{decode_offset, encode_offset};
 use crate::command::event::{Event, Place};
 use crate::command::projector::Projected;
 use crate::derive::keys;
 use crate::partition::RunningPartition;
+use crate::partition::projector_offset::ProjectorOffset;
 
 /// The limit of one read of the log.
 const PAGE: ReadLimit = ReadLimit { entries: 256, bytes: 1 << 20 };
@@ -32,7 +32,7 @@ const KEEP_INTERVAL: Duration = Duration::from_millis(100);
 ///
 /// Each event is delivered at least once. After a crash an event is delivered again if its offset was not stored before the
 /// crash, so the receiver must detect repeats by partition and offset. The offsets are on the log's bulletin: they remain when
-/// the store is deleted or rebuilt. No event is delivered while a restored copy is fenced, or after the partition has stopped.
+/// the store is deleted or rebuilt. An offset of another log does not count. No event is delivered while a restored copy is fenced, or after the partition has stopped.
 #[async_trait]
 pub trait AsyncProjector: Send + Sync + 'static {
     /// The name under which the offsets are stored: 1 to 100 of `A-Z a-z 0-9 . _ -`. A projector with a new name begins at the
@@ -182,7 +182,8 @@ impl Progress {
             return Ok(());
         }
         self.kept_at = Some(shared.env.instant());
-        let kept = self.bulletin.put(&self.key, &encode_offset(self.next)).await;
+        let log = shared.derived.identify().await.map_err(|error| error.to_string())?;
+        let kept = self.bulletin.put(&self.key, &ProjectorOffset::encode(self.next, log)).await;
         kept.map_err(|error| error.to_string())?;
         self.kept = Some(self.next);
         Ok(())
@@ -203,9 +204,14 @@ impl Progress {
             }
             return Ok(PartitionOffset::FIRST);
         };
-        let kept = decode_offset(&kept).map_err(|problem| {
+        let ProjectorOffset { next: kept, log: of } = ProjectorOffset::decode(&kept).map_err(|problem| {
             format!("the projector's stored offset {} cannot be read: {problem}", self.key)
         })?;
+        let log = shared.derived.identify().await.map_err(|error| error.to_string())?;
+        if let Some(of) = of.filter(|of| *of != log) {
+            tracing::warn!(%partition, projector = name, %of, %log, "the asynchronous projector's stored offset is of another log: it starts with the first event");
+            return Ok(PartitionOffset::FIRST);
+        }
         if kept > tail {
             // The log has lost events or was replaced. No event after its present end has been delivered.
             tracing::warn!(%partition, projector = name, offset = %kept, %tail, "the asynchronous projector's offset is beyond the end of the log: it continues at the end of the log");

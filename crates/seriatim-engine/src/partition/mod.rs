@@ -22,6 +22,7 @@ mod message;
 mod moves;
 mod new_keys;
 mod owned;
+mod projector_offset;
 mod queue_budget;
 mod reading;
 mod running;
@@ -33,6 +34,7 @@ mod task;
 mod tests;
 
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use futures_util::future::select;
@@ -88,6 +90,8 @@ pub(crate) struct PartitionHandle {
     pub(crate) partition: Partition,
     parts: Parts,
     place: Mutex<Place>,
+    /// How often this engine has become the owner. Changed with `place`.
+    tenures: AtomicU64,
     /// Held while the partition moves or is held, so that one follows the other.
     moving: Arc<tokio::sync::Mutex<()>>,
     /// Ends what waits for the log, because the engine closes.
@@ -160,7 +164,8 @@ impl PartitionHandle {
     /// A partition that is elsewhere.
     pub(crate) fn new(partition: Partition, parts: Parts) -> Self {
         let (place, closing) = (Mutex::new(Place::Elsewhere(None)), Shutdown::new());
-        Self { partition, parts, place, moving: Arc::default(), closing, derived: Mutex::default() }
+        let (tenures, moving, derived) = (AtomicU64::new(0), Arc::default(), Mutex::default());
+        Self { partition, parts, place, tenures, moving, closing, derived }
     }
 
     /// Owns a partition that was just taken, and returns at once: it recovers by itself. For an engine that opens.
@@ -174,7 +179,12 @@ impl PartitionHandle {
     }
 
     fn set_place(&self, place: Place) {
-        *self.place.lock() = place;
+        let mut present = self.place.lock();
+        if matches!(place, Place::Owned(_)) {
+            self.tenures.fetch_add(1, Ordering::Relaxed);
+        }
+        *present = place;
+        drop(present);
         self.parts.places.send_replace(());
     }
 
@@ -232,6 +242,14 @@ impl PartitionHandle {
     /// Whether this engine numbers the partition's commands.
     pub(crate) fn is_owned(&self) -> bool {
         matches!(self.place(), Place::Owned(owned) if !owned.has_ended())
+    }
+
+    /// Which of this engine's ownerships of the partition is the present one, from 1. `None` if this engine is not the owner. One
+    /// that has stopped because of a fault is still the owner; one that knows that another has taken over is not.
+    pub(crate) fn tenure(&self) -> Option<u64> {
+        let place = self.place.lock();
+        let is_owner = matches!(&*place, Place::Owned(owned) if owned.shared.deposed().is_none());
+        is_owner.then(|| self.tenures.load(Ordering::Relaxed))
     }
 
     /// Whether this engine is to number the partition's commands. It may have stopped, or be closed.

@@ -121,6 +121,20 @@ impl MemoryLog {
         Self { state: self.state.clone(), closed: watch::Sender::new(false) }
     }
 
+    /// Another log with the same contents: entries, epochs, bulletin and identity. As if a backup of this one were restored
+    /// elsewhere.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        let state = self.state.lock();
+        let partition = |(partition, there): (&Partition, &MemoryPartition)| {
+            let (taken, entries) = (there.taken.clone(), there.entries.clone());
+            (*partition, MemoryPartition { taken, entries, tail: watch::Sender::new(there.tail()) })
+        };
+        let partitions = state.partitions.iter().map(partition).collect();
+        let copy = LogState { partitions, bulletin: state.bulletin.clone(), identity: state.identity };
+        Self { state: Arc::new(Mutex::new(copy)), closed: watch::Sender::new(false) }
+    }
+
     fn open(&self) -> Result<MutexGuard<'_, LogState>, LogError> {
         // Checked with the lock, so that nothing is written through a handle after its close has returned.
         let state = self.state.lock();

@@ -41,6 +41,18 @@ impl Scan {
         Ok(self.page.pop_front())
     }
 
+    /// The pairs that the backend returns for one page, of one state of the store; none after the last page. Cancel-safe.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scan::next`].
+    pub async fn next_page(&mut self) -> Result<Vec<Pair>, StoreError> {
+        if self.page.is_empty() {
+            self.read_page().await?;
+        }
+        Ok(std::mem::take(&mut self.page).into())
+    }
+
     /// The next pairs, up to `limit`; fewer only at the end of the range.
     ///
     /// # Errors

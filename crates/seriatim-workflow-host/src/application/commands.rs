@@ -23,6 +23,7 @@ pub(super) const RUNS_VIEW: &str = "runs";
 /// None: the definition is compiled in, and a test builds it.
 pub fn app() -> Result<App, DefinitionError> {
     let definition = Application::builder(NAME)
+        // The option `built_in_partitions` replaces it.
         .partitions(8)
         .sequence(SequenceDefinition::new(SEQUENCE, 1))
         .command(CommandDefinition::with_json(ADVANCE).sequences([SEQUENCE]))

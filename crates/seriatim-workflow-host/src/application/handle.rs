@@ -1,12 +1,16 @@
 //! What the host reads and writes of the application.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::Value as Json;
 use seriatim_engine::limits::NAME_BYTES_MAX;
 use seriatim_engine::{
-    Answer, Argument, Engine, HostClaim, Hosted, KeyPart, Placed, Request, RequestError, SubmitError,
+    Answer, Argument, Engine, HostClaim, Hosted, HostedCalls, KeyPart, Placed, Request, RequestError,
+    SubmitError,
 };
 use seriatim_types::{Number, PartitionId, WorkspaceId, WorkspaceOffset};
+use tokio::sync::watch;
 
 use super::commands::{
     ADVANCE, AdvanceHead, EMPTY, RUNS_VIEW, UNDELIVERED, run_key, status_key, undelivered_key,
@@ -273,12 +277,25 @@ impl<'a> Workflows<'a> {
     ) -> Result<Vec<(WorkspaceId, RunRow)>, SubmitError> {
         let mut found = Vec::new();
         for partition in self.partitions()? {
-            for status in statuses {
-                found.extend(self.with_status(partition, *status, after, limit).await?);
-            }
+            found.extend(self.list_partition(partition, statuses, after, limit).await?);
         }
         found.sort_by_key(|(workspace, _)| *workspace);
         found.truncate(limit);
+        Ok(found)
+    }
+
+    /// As [`Workflows::list`], of one partition, and in no order.
+    pub(crate) async fn list_partition(
+        &self,
+        partition: PartitionId,
+        statuses: &[RunStatus],
+        after: Option<WorkspaceId>,
+        limit: usize,
+    ) -> Result<Vec<(WorkspaceId, RunRow)>, SubmitError> {
+        let mut found = Vec::new();
+        for status in statuses {
+            found.extend(self.with_status(partition, *status, after, limit).await?);
+        }
         Ok(found)
     }
 
@@ -289,6 +306,31 @@ impl<'a> Workflows<'a> {
     /// [`SubmitError`].
     pub fn partitions(&self) -> Result<Vec<PartitionId>, SubmitError> {
         Ok(self.app()?.partitions())
+    }
+
+    /// Which of the engine's ownerships of a partition is the present one; `None` if the engine does not own it.
+    pub(crate) fn tenure(&self, partition: PartitionId) -> Result<Option<u64>, SubmitError> {
+        Ok(self.app()?.tenure(partition))
+    }
+
+    /// Receives a change when a partition becomes owned, or is no longer owned.
+    pub(crate) fn places(&self) -> Result<watch::Receiver<()>, SubmitError> {
+        Ok(self.app()?.places())
+    }
+
+    /// Has messages of other engines answered.
+    pub(crate) fn answer_calls(&self, calls: Arc<dyn HostedCalls>) -> Result<(), SubmitError> {
+        self.app()?.answer_calls(calls);
+        Ok(())
+    }
+
+    /// Sends a message to the host of the engine that owns a partition.
+    pub(crate) async fn call_owner(
+        &self,
+        partition: PartitionId,
+        message: Json,
+    ) -> Result<Json, SubmitError> {
+        self.app()?.call_owner_of(partition, message).await
     }
 }
 

@@ -36,18 +36,21 @@ pub use waiting::{Wait, Waiting};
 
 /// The application's name, and the scope of its names in the registry.
 pub(crate) const NAME: &str = "workflows";
+/// The application's number.
+pub(crate) const APPLICATION: ApplicationId = ApplicationId::new(3);
 /// The kind of its workspaces.
 const KIND: &str = "workflow";
 /// Numbers the runs of a workflow.
 const SEQUENCE: &str = "Run";
 /// Only the host writes. Keys never expire, because a message between workflows may be sent again after any time.
 const BUILT_IN: BuiltIn = BuiltIn {
-    id: ApplicationId::new(3),
+    id: APPLICATION,
     keeps_keys: true,
     refuses_workspaces: "a workflow is made by starting it",
     refuses_commands: Some(
         "what happens to a workflow is written by its host: start it, signal it, cancel it",
     ),
+    partitions_by_option: true,
 };
 
 #[cfg(test)]

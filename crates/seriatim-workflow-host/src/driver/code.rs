@@ -11,6 +11,7 @@ use seriatim_workflow::{
 use crate::application::RunRow;
 use crate::entry::Turn;
 use crate::error::HostError;
+use crate::homes::Home;
 use crate::inner::Inner;
 use crate::logged::write_log;
 use crate::workflow::run_id;
@@ -40,10 +41,17 @@ impl Code {
 
     /// Keeps it in the cache, if it is of this run. The workflow's state is locked: otherwise the next driver could build
     /// the run a second time, and this code would be out of date when it is found.
-    pub(super) fn keep(&mut self, run: u64, bytes: usize) {
+    pub(super) fn keep(&mut self, home: &Home, run: u64, bytes: usize) {
         match self.held().take() {
             Some((of, instance)) if of == run => {
-                let dropped = self.inner.instances().put(self.workspace, run, instance, bytes);
+                let mut instances = self.inner.instances();
+                // Checked under the lock: what is put before the partition leaves is taken out when it does.
+                let dropped = if home.has_left() {
+                    vec![instance]
+                } else {
+                    instances.put(self.workspace, run, instance, bytes)
+                };
+                drop(instances);
                 dropped.into_iter().for_each(|instance| self.inner.discard(instance));
             }
             Some((_, instance)) => self.inner.discard(instance),

@@ -69,9 +69,8 @@ impl Driver {
                 let Ok(again) = inner.active.acquire().await else { return };
                 permit = again;
             }
-            if inner.stop.is_cancelled() {
-                let items = self.workflow().lock().drain();
-                return items.into_iter().for_each(|item| item.refuse(HostError::Closed));
+            if self.workflow().home.is_over() {
+                return self.leave();
             }
             if !self.session().load().await {
                 continue;
@@ -79,6 +78,17 @@ impl Driver {
             let Some(work) = self.next() else { return };
             self.work(work).await;
         }
+    }
+
+    /// The partition has left, or the host stops.
+    fn leave(&mut self) {
+        let workflow = self.workflow().clone();
+        self.session().code.discard();
+        if workflow.home.has_left() {
+            return self.inner().dismiss(&workflow);
+        }
+        let items = workflow.lock().drain();
+        items.into_iter().for_each(|item| item.refuse(HostError::Closed));
     }
 
     /// The next work; `None`: the inbox is empty, and the driver ends.
@@ -106,10 +116,13 @@ impl Driver {
         }
         match state.lifecycle.run() {
             // The input counts twice: the code holds what it has read from it.
-            Some(open) => self.session().code.keep(open.row.run, 2 * open.input_bytes + open.bytes),
+            Some(open) => {
+                let (home, bytes) = (self.workflow().home.clone(), 2 * open.input_bytes + open.bytes);
+                self.session().code.keep(&home, open.row.run, bytes);
+            }
             None => {
                 state.presence = Presence::Removed;
-                self.inner().table.remove(self.workflow().workspace);
+                self.inner().table.remove(self.workflow());
                 self.session().code.discard();
             }
         }
@@ -138,6 +151,7 @@ impl Driver {
                 self.turns.end(ended, key, responders).await;
             }
             Work::Begin => self.begin().await,
+            Work::Reread => {}
             Work::Delivered(run) => {
                 let entry = Entry { run, delivered: true, ..Entry::default() };
                 self.session().write(Writing::of(entry)).await;
@@ -344,8 +358,9 @@ impl Driver {
         let was_stuck = self.session().change(|state, _, effects| state.clear_stuck(effects));
         self.session().code.discard();
         while !self.session().load().await {
-            if self.inner().stop.is_cancelled() {
-                return;
+            if self.workflow().home.is_over() {
+                let error = self.workflow().home.refusal();
+                return drop(reply.send(Err(error)));
             }
             self.session().pause().await;
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use seriatim_engine::SubmitError;
+use seriatim_types::ErrorKind;
 use seriatim_workflow::Job;
 
 use super::code::Code;
@@ -45,6 +46,10 @@ impl Session {
                 self.change(|state, _, effects| operations::loaded(state, loaded, effects));
                 true
             }
+            Err(SubmitError::NotHere { holder, .. }) => {
+                self.inner.lose(&self.workflow.home, holder);
+                false
+            }
             Err(error) => {
                 let awaited = self.workflow.lock().inbox.take_awaited();
                 awaited.into_iter().for_each(|item| item.refuse(error.clone().into()));
@@ -67,7 +72,7 @@ impl Session {
 
     pub(super) async fn pause(&self) {
         let pause = self.inner.env.sleep(self.inner.env.jitter(self.inner.options.retry));
-        self.inner.stop.run_until_cancelled(pause).await;
+        self.workflow.home.stop.run_until_cancelled(pause).await;
     }
 
     /// Takes the state from one to the next, and carries out what follows.
@@ -94,17 +99,17 @@ impl Session {
     }
 
     fn carry_out(&mut self, effect: Effect) {
-        let (inner, workspace) = (&self.inner, self.workflow.workspace);
-        let messages = |run, id| Messages::new(inner.clone(), workspace, run, id);
+        let (inner, workspace, home) = (&self.inner, self.workflow.workspace, &self.workflow.home);
+        let messages = |run, id| Messages::new(inner.clone(), home.clone(), workspace, run, id);
         match effect {
             Effect::Refuse(item, error) => item.refuse(error),
             Effect::RefuseRequest(responder, error) => responder.refuse(error),
             Effect::Acknowledge(reply, written) => drop(reply.send(Ok(written))),
             Effect::Answer(reply, outcome) => drop(reply.send(outcome)),
-            Effect::SetAlarm { at, run, alarm } => inner.alarms.set(at, workspace, run, alarm),
+            Effect::SetAlarm { at, run, alarm } => inner.alarms.set(at, workspace, run, alarm, home),
             Effect::UnsetAlarm { at, run, alarm } => inner.alarms.unset(at, workspace, run, alarm),
             Effect::BeginActivity(begin) => {
-                drop(inner.env.spawn(Execution::new(inner.clone(), workspace, *begin).answer()));
+                Execution::new(inner.clone(), home.clone(), workspace, *begin).spawn();
             }
             Effect::WatchChild { run, id, seq, child, cancel } => {
                 messages(run, id).watch_child(seq, child, cancel);
@@ -116,6 +121,7 @@ impl Session {
             Effect::Cancel(token) => token.cancel(),
             Effect::DeliverRemaining(row, pending) => messages(row.run, row.id).deliver_remaining(*pending),
             Effect::DiscardCode => self.code.discard(),
+            Effect::LetGo(holder) => inner.lose(home, holder),
             Effect::Pause => self.pauses = true,
             Effect::RunStarted => inner.metrics.started.increment(1),
             Effect::RunEnded => inner.metrics.ended.increment(1),
@@ -128,7 +134,10 @@ impl Session {
     /// The event is conditional on the offset of the last event that memory knows. If another event was written meanwhile, or
     /// the engine refuses or does not know, [`after_write::not_written`] decides what is tried again.
     pub(super) async fn write(&mut self, mut writing: Writing) {
-        let workspace = self.workflow.workspace;
+        let (workspace, home) = (self.workflow.workspace, self.workflow.home.clone());
+        if let Some(Ok(error)) = home.has_left().then(|| home.refusal().into_engine()) {
+            return self.not_written(error, writing);
+        }
         let advance = {
             let facts = self.facts();
             let state = self.workflow.lock();
@@ -147,9 +156,10 @@ impl Session {
         let error = match workflows.advance(workspace, advance).await {
             Ok(answer) if !answer.repeated => {
                 let offset = answer.workspace_offset.get();
-                return self.change(|state, facts, effects| {
+                self.change(|state, facts, effects| {
                     after_write::written(state, writing, offset, facts, effects);
                 });
+                return self.tell_later_home(false);
             }
             // Another one has written it: the log knows.
             Ok(answer) => moved(answer.workspace_offset.get()),
@@ -160,12 +170,25 @@ impl Session {
             },
             Err(error) => error,
         };
+        let is_in_doubt = error.kind() == ErrorKind::InDoubt;
         self.not_written(error, writing);
+        if is_in_doubt {
+            self.tell_later_home(true);
+        }
+    }
+
+    /// The partition has left while an event was written. If it has come back meanwhile, its new home may have read the log before
+    /// the event was there.
+    fn tell_later_home(&self, is_in_doubt: bool) {
+        if self.workflow.home.has_left() {
+            self.inner.push(self.workflow.workspace, Item::Reread { is_in_doubt });
+        }
     }
 
     /// The engine has not written an event, or does not know.
     pub(super) fn not_written(&mut self, error: SubmitError, writing: Writing) {
-        if !after_write::is_retried(&error, &writing) {
+        let is_lost = matches!(error, SubmitError::NotHere { .. });
+        if !is_lost && !after_write::is_retried(&error, &writing) {
             tracing::warn!(workspace = %self.workflow.workspace, %error, "an event was refused");
         }
         self.change(|state, _, effects| after_write::not_written(state, writing, error, effects));

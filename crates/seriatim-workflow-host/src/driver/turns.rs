@@ -44,14 +44,14 @@ impl Turns {
         let entry = Entry { run: row.run, ..Entry::default() };
         let mut writing = Writing { key, responders, ..Writing::of(entry) };
         let built = self.session.code.of(&row, turns).await.map(drop);
-        if let Err(HostError::Engine(error)) = built {
-            // The history could not be read. The jobs are not lost: they go back into the inbox.
-            writing.entry.turns.push(Turn { time, suggested: false, jobs, commands: Vec::new() });
-            return self.session.not_written(error, writing);
-        }
-        let turn = match built {
+        let turn = match built.map_err(HostError::into_engine) {
             Ok(()) => self.activate(jobs).await,
-            Err(error) => Err((error, jobs)),
+            Err(Ok(error)) => {
+                // The history could not be read. The jobs are not lost: they go back into the inbox.
+                writing.entry.turns.push(Turn { time, suggested: false, jobs, commands: Vec::new() });
+                return self.session.not_written(error, writing);
+            }
+            Err(Err(error)) => Err((error, jobs)),
         };
         match turn {
             Ok(turn) => self.conclude(turn, writing).await,
@@ -149,13 +149,12 @@ impl Turns {
         }
         self.take(&turn);
         writing.entry.turns.push(turn);
-        match self.wait_for_local(&mut writing.entry).await {
-            Ok(()) => {}
-            Err((HostError::Engine(error), _)) => return self.session.not_written(error, writing),
-            Err((error, jobs)) if writing.entry.begins.is_some() => {
-                return self.start_stuck(writing, error, jobs).await;
-            }
-            Err((error, jobs)) => return self.session.mark_stuck(&error, writing, jobs),
+        if let Err((error, jobs)) = self.wait_for_local(&mut writing.entry).await {
+            return match error.into_engine() {
+                Ok(error) => self.session.not_written(error, writing),
+                Err(error) if writing.entry.begins.is_some() => self.start_stuck(writing, error, jobs).await,
+                Err(error) => self.session.mark_stuck(&error, writing, jobs),
+            };
         }
         match self.ending(&writing.entry).await {
             Ok(ending) => self.session.write(Writing { ending, ..writing }).await,
@@ -232,7 +231,7 @@ impl Turns {
             if jobs.is_empty() {
                 let left = until.saturating_duration_since(inner.env.instant());
                 let arrived = inner.env.timeout(left, self.session.workflow.arrived.notified()).await;
-                if arrived.is_err() || inner.stop.is_cancelled() {
+                if arrived.is_err() || self.session.workflow.home.is_over() {
                     return Ok(());
                 }
                 continue;

@@ -137,6 +137,9 @@ pub(crate) fn stuck(state: &mut State, run: u64, reason: String, answers: Vec<Jo
 
 /// Whether an event that the engine has not written is tried again, whole or in parts.
 pub(crate) fn is_retried(error: &SubmitError, writing: &Writing) -> bool {
+    if matches!(error, SubmitError::NotHere { .. }) {
+        return false;
+    }
     match error.kind() {
         ErrorKind::Busy
         | ErrorKind::Unavailable
@@ -155,6 +158,8 @@ pub(crate) fn is_retried(error: &SubmitError, writing: &Writing) -> bool {
 /// and both are read from the log before the next step. What must not be lost goes back to the front of the inbox, in its
 /// old order: answers of operations always, requests only if it is certain that they are not in the log. Callers whose
 /// request is not put back get the error, and decide themselves.
+///
+/// If the engine no longer owns the partition, nothing is put back: the engine that owns it now finds all of it in the log.
 pub(crate) fn not_written(
     state: &mut State,
     mut writing: Writing,
@@ -164,6 +169,10 @@ pub(crate) fn not_written(
     let kind = error.kind();
     effects.push(Effect::DiscardCode);
     state.forget(effects);
+    if let SubmitError::NotHere { holder, .. } = &error {
+        effects.push(Effect::LetGo(holder.clone()));
+        return refuse(writing, &error.into(), effects);
+    }
     if !is_retried(&error, &writing) {
         if !writing.is_awaited() {
             state.lifecycle.mark_stuck(error.to_string());

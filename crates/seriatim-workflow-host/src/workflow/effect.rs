@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use seriatim_env::Shutdown;
+use seriatim_storage::Holder;
 use seriatim_workflow::{Job, Kind, Payload, Time};
 
 use super::item::{CodeStatus, Item, Key, Reply, Request, Responder, Responders, Starting, Written};
@@ -66,6 +67,8 @@ pub(crate) enum Effect {
     DeliverRemaining(RunRow, Box<Pending>),
     /// The run's code is dropped: it is not what the log says.
     DiscardCode,
+    /// The engine no longer owns the workflow's partition: everything of that partition is dropped from memory.
+    LetGo(Option<Holder>),
     /// The engine has refused something: the driver waits before it tries again.
     Pause,
     RunStarted,
@@ -117,6 +120,8 @@ pub(crate) enum Work {
         reply: Option<Reply<Written>>,
     },
     Begin,
+    /// The log is read again.
+    Reread,
     Delivered(u64),
     Forget {
         runs: Vec<u64>,

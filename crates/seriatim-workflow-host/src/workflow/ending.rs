@@ -1,5 +1,6 @@
 //! How runs end, and how others continue them: pure.
 
+use serde::{Deserialize, Serialize};
 use seriatim_types::WorkspaceId;
 use seriatim_workflow::{
     Command, ContinueAsNew, Failure, FailureInfo, ParentClosePolicy, Payload, Start, Time,
@@ -11,7 +12,8 @@ use crate::application::{RunRow, RunStatus};
 use crate::entry::{Begins, Ended, Entry, Next};
 
 /// How a run has ended.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
     Completed(Option<Payload>),
     Failed(Failure),

@@ -1,5 +1,6 @@
 //! The items of a workflow's inbox, and those who wait for them.
 
+use serde::{Deserialize, Serialize};
 use seriatim_workflow::{Blocked, IdReusePolicy, Job, Payload, Start, Time, Warning};
 use tokio::sync::oneshot;
 
@@ -9,7 +10,7 @@ use crate::error::HostError;
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, HostError>>;
 
 /// A request is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Written {
     pub(crate) run: u64,
     pub(crate) repeated: bool,
@@ -18,14 +19,14 @@ pub(crate) struct Written {
 }
 
 /// An idempotency key, and what was meant by it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Key {
     pub(crate) key: String,
     pub(crate) identity: String,
 }
 
 /// How a run is to be started.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct StartAs {
     pub(crate) reuse: IdReusePolicy,
     pub(crate) key: Option<Key>,
@@ -142,6 +143,10 @@ pub(crate) enum Item {
     },
     /// Nothing: the workflow is read, and what is pending continues.
     Wake,
+    /// An event was written, or perhaps written, by a driver that belongs to an earlier home of the partition: the log is read again.
+    Reread {
+        is_in_doubt: bool,
+    },
 }
 
 impl Item {
@@ -175,6 +180,7 @@ impl Item {
             | Self::Attempted { reply: None, .. }
             | Self::Begin { .. }
             | Self::Delivered { .. }
+            | Self::Reread { .. }
             | Self::Wake => {}
         }
     }

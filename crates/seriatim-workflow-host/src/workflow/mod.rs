@@ -25,6 +25,8 @@ pub(crate) mod writing;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use seriatim_types::WorkspaceId;
 use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_workflow::{Payload, UpdateOutcome};
@@ -36,11 +38,14 @@ pub(crate) use lifecycle::{Loaded, OpenRun, Tail};
 pub(crate) use state::{Facts, Presence, State};
 
 use crate::error::HostError;
+use crate::homes::Home;
 
 /// A workflow in memory.
 #[derive(Debug)]
 pub(crate) struct Workflow {
     pub(crate) workspace: WorkspaceId,
+    /// Its partition, as long as that is here.
+    pub(crate) home: Arc<Home>,
     state: Mutex<State>,
     /// Notified when a run has ended.
     pub(crate) ended: Notify,
@@ -49,9 +54,9 @@ pub(crate) struct Workflow {
 }
 
 impl Workflow {
-    pub(crate) fn new(workspace: WorkspaceId) -> Self {
+    pub(crate) fn new(workspace: WorkspaceId, home: Arc<Home>) -> Self {
         let (ended, arrived) = (Notify::new(), Notify::new());
-        Self { workspace, state: Mutex::default(), ended, arrived }
+        Self { workspace, home, state: Mutex::default(), ended, arrived }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {

@@ -86,6 +86,13 @@ impl State {
         was_stuck
     }
 
+    /// The workflow leaves memory, and everything that waits is taken out.
+    pub(crate) fn leave(&mut self) -> Vec<Item> {
+        let items = self.drain();
+        self.presence = Presence::Removed;
+        items
+    }
+
     /// The driver ends, and everything that waits is taken out.
     pub(crate) fn drain(&mut self) -> Vec<Item> {
         self.presence = Presence::Idle;

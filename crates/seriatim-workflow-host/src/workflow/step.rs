@@ -63,6 +63,14 @@ pub(crate) fn step(state: &mut State, item: Item, facts: &Facts<'_>, effects: &m
         Item::Inspect { reply } => Some(Work::Inspect { reply }),
         Item::RetryStuck { reply } => Some(Work::RetryStuck { reply }),
         Item::Wake => None,
+        Item::Reread { is_in_doubt } => {
+            effects.push(Effect::DiscardCode);
+            state.forget(effects);
+            if is_in_doubt {
+                state.lifecycle.mark_in_doubt();
+            }
+            Some(Work::Reread)
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each suite uses a part of it")]
 
 pub(crate) mod gate;
+pub(crate) mod several;
 
 use std::time::Duration;
 

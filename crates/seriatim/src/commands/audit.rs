@@ -95,7 +95,7 @@ impl Audit {
         }
         let mut output = Output::new();
         let complete =
-            self.target.with(context, async |client| self.audit(client, &mut output).await).await?;
+            self.target.read(context, async |client| self.audit(client, &mut output).await).await?;
         output.flush()?;
         if complete { Ok(()) } else { Err(CliError::Found) }
     }

@@ -76,7 +76,7 @@ impl Export {
     pub(crate) async fn run(self, context: &Context) -> Result<(), CliError> {
         let mut output = Output::new();
         let exported =
-            self.target.with(context, async |client| self.export(client, &mut output).await).await?;
+            self.target.read(context, async |client| self.export(client, &mut output).await).await?;
         output.flush()?;
         eprintln!("seriatim: {} events; continue with --from {}", exported.events, exported.next.join(","));
         Ok(())

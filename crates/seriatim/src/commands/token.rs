@@ -105,7 +105,7 @@ impl Create {
 
 impl List {
     async fn run(self, context: &Context) -> Result<(), CliError> {
-        let tokens = self.target.with(context, async |client| Ok(client.admin().tokens().await?)).await?;
+        let tokens = self.target.read(context, async |client| Ok(client.admin().tokens().await?)).await?;
         let mut output = Output::new();
         let mut table = Table::new(&["id", "scopes", "made", "note"]);
         for token in &tokens {

@@ -50,6 +50,7 @@ impl Settings {
             idempotency_window: self.get("idempotency_window")?,
             cached_workspaces: self.get("cached_workspaces")?,
             open_blocks: self.get("open_blocks")?,
+            built_in_partitions: self.get("built_in_partitions")?,
             ..Options::default()
         })
     }

@@ -121,6 +121,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "The largest number of block sequences that are open, each with a block in memory.",
     ),
     serving(
+        "built_in_partitions",
+        Kind::CountOf(1, 256),
+        "8",
+        "The number of partitions of series and of workflows when a storage is created: 1 to 256. An existing storage keeps its number.",
+    ),
+    serving(
         "begin_wait",
         Kind::Duration,
         "200ms",

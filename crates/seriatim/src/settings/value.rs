@@ -156,6 +156,12 @@ impl Read for u64 {
     }
 }
 
+impl Read for u16 {
+    fn read(text: &str) -> Result<Self, String> {
+        u64::read(text)?.try_into().map_err(|_| format!("{text} is too large"))
+    }
+}
+
 impl Read for usize {
     fn read(text: &str) -> Result<Self, String> {
         u64::read(text)?.try_into().map_err(|_| format!("{text} is too large for this machine"))

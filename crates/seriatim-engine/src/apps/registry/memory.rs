@@ -1,4 +1,4 @@
-//! What an engine keeps in memory of the registry: tokens and the fence. It follows the log, whoever wrote the events.
+//! What an engine keeps in memory of the registry: tokens and the fence. It follows the log, also for events that another engine wrote.
 
 use std::sync::Arc;
 

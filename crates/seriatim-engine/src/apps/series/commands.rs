@@ -38,6 +38,7 @@ const NUMBERS: RangeInclusive<u64> = 1..=Number::LAST_IN_JSON.get();
 /// The application with its code.
 pub(crate) fn app() -> Result<App, DefinitionError> {
     let definition = Application::builder(NAME)
+        // The option `built_in_partitions` replaces it.
         .partitions(8)
         .sequence(SequenceDefinition::new(SEQUENCE, 1))
         .command(CommandDefinition::with_json(SETTINGS).sequences([SEQUENCE]))

@@ -39,6 +39,7 @@ const BUILT_IN: BuiltIn = BuiltIn {
     keeps_keys: false,
     refuses_workspaces: "a series is created by its first use or with its settings: do not create a workspace for it",
     refuses_commands: None,
+    partitions_by_option: true,
 };
 /// The application's name, and the scope of its names in the registry.
 pub(crate) const NAME: &str = "series";

@@ -11,8 +11,8 @@ use super::derive::Examination;
 use super::{DoctorError, Finding, Progress, Report, Telling, Treatment, Trouble, describe};
 use crate::command::apply::KeyUse;
 use crate::command::view;
-use crate::derive::Checkpoint;
 use crate::derive::keys::{self, Family, StoreKey};
+use crate::derive::{Checkpoint, Mark, Standing, identity, local};
 use crate::partition::Position;
 
 /// Writes and removals of one batch of a repair.
@@ -51,14 +51,27 @@ impl Examination<'_> {
         tell: Telling<'_>,
     ) -> Result<(), DoctorError> {
         let tail = self.tail().await?;
-        let checkpoint = self.checkpoint().await?;
-        let to = match (treatment, checkpoint) {
-            (_, Checkpoint::At(checkpoint)) if checkpoint > tail && !self.fenced => {
+        let mut checkpoint = self.checkpoint().await?;
+        let standing = self.standing(checkpoint, tail).await?;
+        self.useless = matches!(standing, Standing::Useless(_));
+        let to = match standing {
+            Standing::Beyond(checkpoint) if !self.fenced => {
                 return Err(DoctorError::CheckpointBeyondTail { checkpoint, tail });
             }
-            (Treatment::Rebuild, _) | (_, Checkpoint::Absent | Checkpoint::Bad(_)) => tail,
-            (_, Checkpoint::At(checkpoint)) => checkpoint,
+            Standing::Rewound { checkpoint, expected, found } if !self.fenced => {
+                return Err(DoctorError::LogRewound { checkpoint, expected, found });
+            }
+            Standing::Derived(next, _)
+                if treatment != Treatment::Rebuild && checkpoint != Checkpoint::Absent =>
+            {
+                next
+            }
+            _ => tail,
         };
+        if self.useless && treatment != Treatment::Check {
+            local::remove(self.store, self.partition).await?;
+            (checkpoint, self.useless) = (Checkpoint::Absent, false);
+        }
         // The log of a running partition was already derived, up to its tail before the hold.
         let to = to.max(self.at);
         self.derive(to, report, tell).await?;
@@ -75,6 +88,16 @@ impl Examination<'_> {
             Checkpoint::Bad(newer @ BadValue::Newer { .. }) => Err(DoctorError::NewerCheckpoint(newer)),
             checkpoint => Ok(checkpoint),
         }
+    }
+
+    /// What the checkpoint says about the log. Creates no identity.
+    pub(super) async fn standing(
+        &self,
+        checkpoint: Checkpoint,
+        tail: PartitionOffset,
+    ) -> Result<Standing, DoctorError> {
+        let identity = self.log.identity().await?;
+        Ok(checkpoint.stand(self.log, identity, self.partition, tail).await?)
     }
 
     /// How far idempotency keys are swept. `None` if the position is damaged or beyond the end of the log.
@@ -103,10 +126,14 @@ impl Examination<'_> {
             self.compare_range(range, &mut comparison, report, tell).await?;
         }
         let is_empty = checkpoint == Checkpoint::Absent && comparison.present == 0;
-        if is_empty && treatment == Treatment::Check {
-            // Nothing was ever flushed, or the store was emptied: the next start derives it all.
+        if (is_empty || self.useless) && treatment == Treatment::Check {
+            // Nothing was ever flushed, or the store was emptied, or its values cannot be used: the next start derives it all.
             report.forget(found, kept);
             report.unapplied += tail.get() - PartitionOffset::FIRST.get();
+            if matches!(checkpoint, Checkpoint::At(_)) {
+                // It is of another log.
+                report.note(|| self.finding(Trouble::Different, &keys::checkpoint(self.partition)));
+            }
             return Ok(());
         }
         if position.is_none() {
@@ -118,7 +145,7 @@ impl Examination<'_> {
                 report.removed += 1;
             }
         }
-        self.compare_checkpoint(checkpoint, is_empty, &mut comparison, report);
+        self.compare_checkpoint(checkpoint, is_empty, &mut comparison, report).await?;
         self.write(&mut comparison).await?;
         // Earlier batches may still be buffered.
         if comparison.repairs() { Ok(self.store.sync().await?) } else { Ok(()) }
@@ -133,37 +160,43 @@ impl Examination<'_> {
     }
 
     /// The checkpoint is written after everything else.
-    fn compare_checkpoint(
+    async fn compare_checkpoint(
         &self,
         checkpoint: Checkpoint,
         is_empty: bool,
         comparison: &mut Comparison,
         report: &mut Report,
-    ) {
+    ) -> Result<(), DoctorError> {
         let to = comparison.to;
         let trouble = match checkpoint {
             Checkpoint::Absent if to == PartitionOffset::FIRST || is_empty => None,
-            Checkpoint::Absent => Some(Trouble::Missing),
+            Checkpoint::Absent | Checkpoint::Incomplete => Some(Trouble::Missing),
             Checkpoint::Bad(_) => Some(Trouble::Different),
-            Checkpoint::At(checkpoint) => (checkpoint > to).then_some(Trouble::Different),
+            Checkpoint::At(mark) => (mark.next > to).then_some(Trouble::Different),
         };
         let key = keys::checkpoint(self.partition);
         if let Some(trouble) = trouble {
             report.note(|| self.finding(trouble, &key));
         }
-        if !comparison.repairs() || checkpoint == Checkpoint::At(to) {
-            return;
+        if !comparison.repairs() {
+            return Ok(());
+        }
+        let log = identity::identify(self.env, self.log).await?;
+        let mark = Mark::of_log(self.log, log, self.partition, to).await?;
+        if checkpoint == Checkpoint::At(mark) {
+            return Ok(());
         }
         // The storage was fenced before this rebuild, so the evidence is no longer needed.
         comparison.batch.remove(keys::checkpoint_of_format_1(self.partition).as_key());
         if to > PartitionOffset::FIRST {
-            Checkpoint::put(&mut comparison.batch, self.partition, to);
+            Checkpoint::put(&mut comparison.batch, self.partition, mark);
             report.written += u64::from(trouble.is_some());
         } else if trouble.is_some() {
             // The log has no events, so there is no checkpoint.
             comparison.batch.remove(key.as_key());
             report.removed += 1;
         }
+        Ok(())
     }
 
     /// Goes through a range of the partition's keys in both stores at the same time.
@@ -282,7 +315,7 @@ impl Examination<'_> {
         let tail = comparison.tail;
         let folded =
             self.numbers(there).and_then(|numbers| numbers.folded()).filter(|folded| *folded >= tail);
-        match folded.filter(|_| !self.fenced) {
+        match folded.filter(|_| !self.fenced && !self.useless) {
             Some(folded) => Err(DoctorError::FoldedBeyondTail { workspace, folded, tail }),
             None => Ok(()),
         }

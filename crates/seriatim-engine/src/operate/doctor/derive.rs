@@ -31,6 +31,8 @@ pub(super) struct Examination<'a> {
     splits: Splits,
     /// Whether the storage is fenced, so that evidence of lost events may be removed.
     pub(super) fenced: bool,
+    /// Whether the store's values cannot be used, and are no evidence of anything.
+    pub(super) useless: bool,
 }
 
 impl<'a> Examination<'a> {
@@ -43,7 +45,19 @@ impl<'a> Examination<'a> {
     ) -> Self {
         let overlay = Mutex::new(Overlay::new(Limits::default(), Arc::default()));
         let (at, splits) = (PartitionOffset::FIRST, Splits::default());
-        Self { env, log, store, scratch, partition, derivation, at, overlay, splits, fenced: false }
+        Self {
+            env,
+            log,
+            store,
+            scratch,
+            partition,
+            derivation,
+            at,
+            overlay,
+            splits,
+            fenced: false,
+            useless: false,
+        }
     }
 
     /// Begins where a survey has ended. The survey may have found that the log has lost events.

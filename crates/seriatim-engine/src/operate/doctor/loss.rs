@@ -12,7 +12,7 @@ use super::{DoctorError, Report, Telling};
 use crate::apps::registry::{self, OWN_NAMES, Registry};
 use crate::apps::series;
 use crate::command::view::{self, KeyPart};
-use crate::derive::Checkpoint;
+use crate::derive::Standing;
 use crate::derive::keys::{self, Family};
 
 /// A number that was given out, according to the store. Higher ones may have been given out too, because the store is written
@@ -66,25 +66,33 @@ impl Examination<'_> {
     ) -> Result<(), DoctorError> {
         let tail = self.tail().await?;
         self.derive(tail, report, tell).await?;
-        let is_beyond = matches!(self.checkpoint().await?, Checkpoint::At(checkpoint) if checkpoint > tail);
-        let has_seen_more = self.survey_numbers(tail, lost).await?;
-        if is_beyond || has_seen_more {
+        let standing = self.standing(self.checkpoint().await?, tail).await?;
+        // Lost events may have had offsets that other events have now. Then the whole store is evidence.
+        let (suspect, is_lost) = match standing {
+            // Values of another log are no evidence.
+            Standing::Useless(_) => return Ok(()),
+            Standing::Beyond(_) | Standing::Rewound { .. } => (PartitionOffset::FIRST, true),
+            Standing::Derived(..) | Standing::Bad(_) => (tail, false),
+        };
+        let has_seen_more = self.survey_numbers(suspect, lost).await?;
+        if is_lost || has_seen_more {
             lost.partitions.push(self.partition);
             if self.partition == registry::PARTITION {
-                self.survey_blocks(tail, lost).await?;
+                self.survey_blocks(suspect, lost).await?;
             }
         }
         Ok(())
     }
 
-    /// Whether the numbers of any workspace include an event that the log does not have.
-    async fn survey_numbers(&self, tail: PartitionOffset, lost: &mut Lost) -> Result<bool, DoctorError> {
+    /// How far the sequences got whose workspaces include an event at `suspect` or after it. Returns whether there are such
+    /// workspaces.
+    async fn survey_numbers(&self, suspect: PartitionOffset, lost: &mut Lost) -> Result<bool, DoctorError> {
         let mut has_seen_more = false;
         let mut stored = self.store.scan(&keys::storage(self.partition), keys::numbers());
         while let Some((clustering, value)) = stored.next().await? {
             let Some(Family::Numbers(workspace)) = Family::of(&clustering) else { continue };
             let numbers = self.numbers(&value);
-            let ahead = numbers.filter(|numbers| numbers.folded().is_some_and(|folded| folded >= tail));
+            let ahead = numbers.filter(|numbers| numbers.folded().is_some_and(|folded| folded >= suspect));
             if let Some(numbers) = ahead {
                 has_seen_more = true;
                 self.survey_workspace(workspace, &numbers, lost).await?;
@@ -146,8 +154,8 @@ impl Examination<'_> {
         Ok((workspace.to_string(), false))
     }
 
-    /// How far block sequences got.
-    async fn survey_blocks(&self, tail: PartitionOffset, lost: &mut Lost) -> Result<(), DoctorError> {
+    /// How far the block sequences got whose rows include an event at `suspect` or after it.
+    async fn survey_blocks(&self, suspect: PartitionOffset, lost: &mut Lost) -> Result<(), DoctorError> {
         let view = Registry::view("blocks");
         let next_of = |bytes: &[u8]| {
             let (folded, row) = view::decode_row(bytes).ok()?;
@@ -157,7 +165,7 @@ impl Examination<'_> {
         while let Some((clustering, value)) = stored.next().await? {
             let name = view.read(&clustering).ok().and_then(|mut parts| parts.pop());
             let Some(KeyPart::Text(name)) = name.filter(|name| !is_own(name)) else { continue };
-            let Some((_, next)) = next_of(&value).filter(|(folded, _)| *folded >= tail) else { continue };
+            let Some((_, next)) = next_of(&value).filter(|(folded, _)| *folded >= suspect) else { continue };
             let derived = self.scratch.get(Key::new(&view.storage, &clustering)).await?;
             let derived = derived.and_then(|bytes| next_of(&bytes)).map(|(_, next)| next);
             if let Some(highest) =

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use seriatim_env::Env;
 use seriatim_sequencer::BadValue;
-use seriatim_storage::{Batch, Durability, Key, Log, LogError, Store, StoreError};
+use seriatim_storage::{Batch, Durability, EntryMark, Key, Log, LogError, Store, StoreError};
 use seriatim_types::{ErrorKind, Partition, PartitionOffset, WorkspaceId};
 
 pub(crate) use describe::describe;
@@ -40,7 +40,7 @@ use crate::apps::registry;
 use crate::command::apply::Derivation;
 use crate::command::view;
 use crate::definition::{Accepted, DefinitionError, Schema};
-use crate::derive::Checkpoint;
+use crate::derive::{Checkpoint, Mark};
 use crate::engine::app::App;
 use crate::engine::{Engine, OpenError, with_built_in};
 use crate::error::SubmitError;
@@ -90,6 +90,21 @@ pub enum DoctorError {
         /// The end of the log.
         tail: PartitionOffset,
     },
+    /// The log has another entry before the checkpoint than the one from which the store was derived.
+    #[error(
+        "the checkpoint is {checkpoint} and follows the entry of {expected}, and the log has there {}: the log was cut back \
+         and has lost events; restore a backup, or stop the server and continue without them by \
+         `seriatim doctor --rebuild --storage URL`",
+        found.map_or_else(|| "no entry".to_owned(), |found| format!("the entry of {found}"))
+    )]
+    LogRewound {
+        /// The checkpoint.
+        checkpoint: PartitionOffset,
+        /// The entry before the checkpoint, when the store was derived.
+        expected: EntryMark,
+        /// The entry before the checkpoint, as the log has it.
+        found: Option<EntryMark>,
+    },
     /// The numbers of a workspace include an event that the log does not have.
     #[error(
         "workspace {workspace} has seen event {folded}, and the log ends at {tail}: the log has lost events; \
@@ -125,6 +140,7 @@ impl DoctorError {
             Self::Damaged { .. }
             | Self::NewerCheckpoint(_)
             | Self::CheckpointBeyondTail { .. }
+            | Self::LogRewound { .. }
             | Self::FoldedBeyondTail { .. } => ErrorKind::Corrupt,
             Self::NotFenced(error) => error.kind(),
             Self::NotHeld(error) => error.kind(),
@@ -334,7 +350,8 @@ fn partitions_of(derivation: &Derivation) -> impl Iterator<Item = Partition> {
 
 async fn put_checkpoint(store: &Store, partition: Partition, at: PartitionOffset) -> Result<(), DoctorError> {
     let mut batch = Batch::new();
-    Checkpoint::put(&mut batch, partition, at);
+    // The log is not recorded: this checkpoint is replaced soon, or is beyond the end of every log.
+    Checkpoint::put(&mut batch, partition, Mark::without_log(at));
     Ok(store.write(batch, Durability::Synced).await?)
 }
 

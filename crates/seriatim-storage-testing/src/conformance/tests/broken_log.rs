@@ -1,11 +1,13 @@
 //! A log in memory that breaks one promise of the port.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::future::{Either, select};
 use seriatim_storage::memory::MemoryLog;
 use seriatim_storage::{
     Append, AppendFuture, BulletinBackend, BulletinError, Entries, Held, Holder, Log, LogBackend, LogError,
@@ -363,25 +365,22 @@ impl LogBackend for BrokenLog {
         let is_there = self.memory.tail(partition).await? > offset;
         let mut hinted = self.hinted.subscribe();
         let mut closed = self.shared.is_closed.subscribe();
+        let there = self.memory.committed(partition, offset);
         match self.flaw {
             Flaw::NeverWakes if !is_there => std::future::pending().await,
             Flaw::WakesByHintOnly if !is_there => {
                 let _ = hinted.wait_for(|hint| *hint > offset).await;
                 Ok(())
             }
-            Flaw::BelievesHints => {
-                tokio::select! {
-                    _ = hinted.wait_for(|hint| *hint > offset) => Ok(()),
-                    there = self.memory.committed(partition, offset) => there,
-                }
-            }
-            Flaw::ClosesAllFollowers => {
-                tokio::select! {
-                    _ = closed.wait_for(|closed| *closed) => Err(LogError::Closed),
-                    there = self.memory.committed(partition, offset) => there,
-                }
-            }
-            _ => self.memory.committed(partition, offset).await,
+            Flaw::BelievesHints => match select(pin!(hinted.wait_for(|hint| *hint > offset)), there).await {
+                Either::Left(_) => Ok(()),
+                Either::Right((there, _)) => there,
+            },
+            Flaw::ClosesAllFollowers => match select(pin!(closed.wait_for(|closed| *closed)), there).await {
+                Either::Left(_) => Err(LogError::Closed),
+                Either::Right((there, _)) => there,
+            },
+            _ => there.await,
         }
     }
 

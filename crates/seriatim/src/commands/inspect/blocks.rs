@@ -46,7 +46,7 @@ impl Blocks {
                 }
             }
         };
-        self.target.with(context, work).await?;
+        self.target.read(context, work).await?;
         listing.end()
     }
 }

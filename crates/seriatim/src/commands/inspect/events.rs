@@ -64,7 +64,7 @@ fn cells(event: &Event) -> [String; 6] {
 impl Events {
     pub(super) async fn run(self, context: &Context) -> Result<(), CliError> {
         let mut output = Output::new();
-        self.target.with(context, async |client| self.print(client, &mut output).await).await?;
+        self.target.read(context, async |client| self.print(client, &mut output).await).await?;
         output.flush()
     }
 

@@ -31,6 +31,8 @@ fn status(state: &PartitionState) -> String {
         PartitionStatus::Ready => "ready",
         PartitionStatus::Stopped => "stopped",
         PartitionStatus::Fenced => "fenced",
+        PartitionStatus::Standby => "standby",
+        PartitionStatus::Elsewhere => "elsewhere",
     };
     match (&state.recovery, &state.reason) {
         (Some(recovery), _) => format!("{status}, {} of {}", recovery.at, recovery.tail),
@@ -46,7 +48,7 @@ impl Partitions {
             let states = client.application(app).partitions().await?;
             Ok(states.into_iter().map(|state| NamedPartition { app: app.clone(), state }).collect())
         };
-        let partitions = self.target.with(context, work).await?;
+        let partitions = self.target.read(context, work).await?;
         let columns = ["app", "partition", "next offset", "checkpoint", "unflushed", "status"];
         let mut listing = Listing::new(self.json, &columns);
         listing.page(&partitions, |NamedPartition { app, state }| {

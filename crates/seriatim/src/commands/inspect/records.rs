@@ -55,7 +55,7 @@ impl Records {
                 (None, None) => Vec::new(),
             })
         };
-        let records = self.target.with(context, work).await?;
+        let records = self.target.read(context, work).await?;
         let mut listing = Listing::new(self.json, &["id", "type", "parent", "fields"]);
         listing.page(&records, |Record { id, document, fields, parent, .. }| {
             let fields = serde_json::Value::Object(fields.clone()).to_string();

@@ -34,7 +34,7 @@ impl Sequences {
         let work = async |client: &seriatim_client::Client| {
             Ok(self.workspace.find(client, &self.app).await?.sequences().await?)
         };
-        let sequences = self.target.with(context, work).await?;
+        let sequences = self.target.read(context, work).await?;
         let mut listing = Listing::new(self.json, &["name", "next", "first", "last", "remaining"]);
         listing.page(&sequences, |sequence| {
             let [first, last, remaining] =

@@ -49,7 +49,7 @@ impl Series {
                 }
             }
         };
-        self.target.with(context, work).await?;
+        self.target.read(context, work).await?;
         listing.end()
     }
 }

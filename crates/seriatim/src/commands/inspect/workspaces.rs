@@ -50,7 +50,7 @@ impl Workspaces {
                 }
             }
         };
-        self.target.with(context, work).await?;
+        self.target.read(context, work).await?;
         listing.end()
     }
 }
