@@ -73,13 +73,24 @@ impl Two {
     }
 }
 
-/// An append is in doubt, and another engine takes the partition over before it is settled.
+/// An append is in doubt, and another engine takes the partition over before it is settled: before the owner begins to settle it, or
+/// while its take-over is on the way.
 fn in_doubt_and_deposed(fault: Fault, is_written: bool) {
+    for is_settling in [false, true] {
+        depose_in_doubt(fault, is_written, is_settling);
+    }
+}
+
+fn depose_in_doubt(fault: Fault, is_written: bool, is_settling: bool) {
     simulate(1, |env| async move {
         let two = two(&env).await;
         two.bill(&env, &two.first, "before").await.unwrap().unwrap();
         two.first_faults.fail_nth(Operation::Append, 1, fault);
-        let settling = two.first_faults.hold(Operation::Take);
+        let settling = match (is_settling, is_written) {
+            (true, _) => two.first_faults.hold(Operation::Take),
+            (false, true) => two.first_faults.hold_answers(Operation::Append),
+            (false, false) => two.first_faults.hold(Operation::Append),
+        };
         let command = two.bill(&env, &two.first, "doubtful");
         settling.reached(1).await;
         two.second.own(two.partition).await.unwrap();

@@ -63,6 +63,17 @@ async fn bill(engine: &Engine, workspace: WorkspaceId, count: usize) {
     }
 }
 
+/// Another workspace of the same partition.
+async fn other_workspace(engine: &Engine, partition: Partition) -> WorkspaceId {
+    for number in 0..100 {
+        let workspace = support::workspace(engine, &format!("shop {number}")).await;
+        if engine.partition_of("till", workspace).unwrap() == partition.id {
+            return workspace;
+        }
+    }
+    panic!("all workspaces are in other partitions");
+}
+
 async fn assert_clean(engine: &Engine) {
     let report = engine.doctor(&memory(), Treatment::Check, &mut |_| {}).await.unwrap();
     assert!(report.is_clean(), "{}: {report:?}", engine.holder());
@@ -86,23 +97,26 @@ fn a_partition_that_is_released_while_it_recovers_is_filled_once() {
             let two = two(&env).await;
             let (first, second) = (two.first.clone(), two.second.clone());
             bill(&first, two.workspace, 20).await;
+            let other = other_workspace(&first, two.partition).await;
             // The second one takes the partition, and its recovery waits for the log.
             let taking = two.second_faults.hold(Operation::Take);
             let owning = spawn_own(&env, &second, two.partition);
             taking.reached(1).await;
-            two.second_faults.delay(Operation::Read, Duration::from_millis(400));
+            two.second_faults.delay(Operation::Read, Duration::from_secs(3));
             bill(&first, two.workspace, 20).await;
             taking.release();
             while !second.owns(two.partition) {
                 env.sleep(Duration::from_millis(1)).await;
             }
             first.own(two.partition).await.unwrap();
-            bill(&first, two.workspace, 20).await;
+            bill(&first, other, 20).await;
             second.release(two.partition).await.unwrap();
-            bill(&first, two.workspace, 20).await;
+            bill(&first, other, 20).await;
             let _ = env.timeout(LONG, owning).await.expect("it ends");
             two.second_faults.heal();
-            env.timeout(LONG, second.wait_ready(LONG)).await.unwrap();
+            // The slowest read of the recovery has returned.
+            env.sleep(Duration::from_secs(10)).await;
+            assert!(second.wait_ready(LONG).await);
             assert_eq!(status(&second, two.partition), PartitionStatus::Standby);
             assert_clean(&second).await;
             second.own(two.partition).await.unwrap();
