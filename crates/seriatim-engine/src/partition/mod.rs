@@ -254,7 +254,7 @@ impl PartitionHandle {
 
     /// Whether this engine is to number the partition's commands. It may have stopped, or be closed.
     pub(crate) fn is_ours(&self) -> bool {
-        matches!(self.place(), Place::Owned(owned) if owned.shared.deposed().is_none())
+        self.tenure().is_some()
     }
 
     /// Whether the log says that this engine holds the partition.

@@ -61,11 +61,7 @@ impl PartitionHandle {
     /// Whether this engine owns the partition, and the log says the same. An owner that has nothing to append does not notice that
     /// another one has taken over.
     async fn is_owned_in_log(&self) -> Result<bool, SubmitError> {
-        if !self.is_owned() {
-            return Ok(false);
-        }
-        let held = self.parts.log.holder(self.partition).await?;
-        Ok(held.is_some_and(|held| held.take.holder == self.parts.holder))
+        Ok(self.is_owned() && self.is_holder().await?)
     }
 
     /// Owns a standby that was taken over: its task applies the rest of the log, from where the standby is.
