@@ -115,7 +115,7 @@ impl WorkflowHost {
         workspace: WorkspaceId,
         id: &str,
     ) -> Result<Description, HostError> {
-        let row = self.inner.histories.row(workspace, None).await?;
+        let row = self.inner.row_here(workspace, None).await?;
         let row = row.ok_or_else(|| HostError::UnknownWorkflow(id.to_owned()))?;
         let Start { input, memo, .. } = self.inner.histories.start(workspace, &row).await?;
         let (mut result, mut failure) = (None, None);
@@ -227,6 +227,7 @@ impl WorkflowHost {
         after: Option<WorkspaceId>,
         limit: usize,
     ) -> Result<Vec<(WorkspaceId, RunRow)>, HostError> {
+        self.inner.reading(partition)?;
         Ok(Workflows::new(&self.inner.engine).list_partition(partition, statuses, after, limit).await?)
     }
 
@@ -300,7 +301,12 @@ impl WorkflowHost {
         before: Option<u64>,
         limit: usize,
     ) -> Result<Vec<RunRow>, HostError> {
-        Ok(Workflows::new(&self.inner.engine).runs(workspace, before, limit).await?)
+        let reading = self.inner.reading(self.inner.engine.partition_of(NAME, workspace)?)?;
+        let found = Workflows::new(&self.inner.engine).runs(workspace, before, limit).await?;
+        if found.is_empty() {
+            self.inner.confirm_reading(reading.as_ref()).await?;
+        }
+        Ok(found)
     }
 
     /// The whole history of a workflow's run; of the newest, if none is named. It is as large as the run's payloads are:
@@ -351,7 +357,7 @@ impl WorkflowHost {
         limit: usize,
         bytes_max: usize,
     ) -> Result<Timeline, HostError> {
-        let row = match (self.inner.histories.row(workspace, run).await?, run) {
+        let row = match (self.inner.row_here(workspace, run).await?, run) {
             (Some(row), _) => row,
             (None, None) => return Err(HostError::UnknownWorkflow(id.to_owned())),
             (None, Some(run)) => {

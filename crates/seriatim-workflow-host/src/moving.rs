@@ -102,6 +102,34 @@ impl Inner {
         if Arc::ptr_eq(&present, home) { Ok(()) } else { Err(home.refusal()) }
     }
 
+    /// Before a read of this engine's own data: the home of the partition if it is here, and `None` if a standby is read, which is
+    /// always current.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::NotHere`] if this host knows that another engine has taken the partition over, and the engine does not.
+    pub(crate) fn reading(self: &Arc<Self>, partition: PartitionId) -> Result<Option<Arc<Home>>, HostError> {
+        match self.home(partition) {
+            Ok(home) => Ok(Some(home)),
+            Err(error) => match Workflows::new(&self.engine).tenure(partition)? {
+                Some(_) if error.is_not_here() => Err(error),
+                _ => Ok(None),
+            },
+        }
+    }
+
+    /// After a read that has found nothing: that something does not exist is said only if the log confirms that no other engine has
+    /// taken the partition over.
+    pub(crate) async fn confirm_reading(
+        self: &Arc<Self>,
+        reading: Option<&Arc<Home>>,
+    ) -> Result<(), HostError> {
+        match reading {
+            Some(home) => self.confirm(home).await,
+            None => Ok(()),
+        }
+    }
+
     /// A partition has left: nothing of it remains in memory. Its attempts, children and messages end with the home itself. A driver
     /// that activates or writes ends when that has ended; it carries out nothing of what follows.
     fn let_go(self: &Arc<Self>, home: &Arc<Home>) {

@@ -206,6 +206,14 @@ fn a_partition_that_leaves_leaves_nothing_behind() {
         let several = Several::open(&env, 2, |_| leftovers(&counts), HostOptions::default()).await;
         several.own_all(0).await;
         let host = several.host(0).clone();
+        // A run that only waits is not read when its partition arrives.
+        host.start(StartRequest::new("updates").id("asleep")).await.unwrap();
+        for partition in several.partitions() {
+            several.engine(0).release(partition).await.unwrap();
+            several.engine(0).own(partition).await.unwrap();
+        }
+        env.sleep(Duration::from_millis(100)).await;
+        assert_eq!(host.in_memory(), InMemory { partitions: 8, asleep: 1, alarms: 1, ..InMemory::default() });
         for id in LEFTOVERS {
             host.start(StartRequest::new(id).id(id)).await.unwrap();
         }
@@ -215,7 +223,7 @@ fn a_partition_that_leaves_leaves_nothing_behind() {
         let updating = several.host(0).clone();
         let updated =
             env.spawn(async move { updating.update("updates", "slow", Vec::new(), Some("u")).await });
-        // One that is not in memory, but due later.
+        // One that has not begun.
         let delayed =
             StartRequest { start_delay: Some(Duration::from_secs(60)), ..StartRequest::new("sleeps") };
         host.start(delayed.id("delayed")).await.unwrap();
@@ -226,7 +234,8 @@ fn a_partition_that_leaves_leaves_nothing_behind() {
             (8, 7, 1, 0),
             "{before:?}"
         );
-        assert!(before.alarms >= 4 && before.instances >= 5 && before.operations == 3, "{before:?}");
+        assert!(before.alarms >= 5 && before.instances >= 5 && before.operations == 3, "{before:?}");
+        assert_eq!(before.asleep, 1);
         for partition in several.partitions() {
             several.engine(0).release(partition).await.unwrap();
         }
@@ -253,7 +262,7 @@ fn a_partition_that_leaves_leaves_nothing_behind() {
 
         // All of it is in the log.
         several.own_all(1).await;
-        for id in LEFTOVERS.into_iter().chain(["delayed"]) {
+        for id in LEFTOVERS.into_iter().chain(["delayed", "asleep"]) {
             let ended = env.timeout(Duration::from_secs(7_200), several.host(0).result::<u32>(id)).await;
             assert_eq!(ended.unwrap_or_else(|_| panic!("{id} does not end")), Ok(1), "{id}");
             assert!(audit(&env, several.host(1), id).await.is_empty());
@@ -334,6 +343,47 @@ fn a_partition_that_left_and_came_back_unnoticed_is_read_again() {
             several.close().await;
         });
     }
+}
+
+/// An owner that was deposed and has written nothing since does not know it. It must not say that a run does not exist which the
+/// other engine has started.
+#[test]
+fn an_owner_that_does_not_know_that_it_was_deposed_denies_no_run() {
+    simulate(6, |env| async move {
+        let several = Several::open(&env, 2, |_| orders(&Effects::default()), HostOptions::default()).await;
+        several.own_all(0).await;
+        env.sleep(Duration::from_millis(10)).await;
+        several.own_all(1).await;
+        several.host(1).start(StartRequest::new("part").id("p").input("p").unwrap()).await.unwrap();
+        assert_eq!(several.host(0).in_memory().partitions, 8, "it does not know");
+        let refused = several.host(0).signal("p", "more", payload(&5_u32), Some("k")).await.unwrap_err();
+        assert!(matches!(refused, HostError::NotHere { .. }), "{refused:?}");
+        assert_eq!(several.host(0).in_memory().partitions, 7, "it has asked the log");
+        several.host(0).signal("p", "more", payload(&5_u32), Some("k")).await.unwrap();
+        assert_eq!(several.host(0).result::<u32>("p").await, Ok(6));
+        several.close().await;
+    });
+}
+
+/// As before, and the run is the child of one whose partition moves there.
+#[test]
+fn the_result_of_a_child_is_found_where_it_is_and_not_where_it_was() {
+    simulate(7, |env| async move {
+        let several = Several::open(&env, 2, |_| orders(&Effects::default()), HostOptions::default()).await;
+        several.own_all(0).await;
+        env.sleep(Duration::from_millis(10)).await;
+        several.own_all(1).await;
+        several.host(1).start(StartRequest::new("order").id("o").input("o").unwrap()).await.unwrap();
+        // The child is started, and its timer waits.
+        env.sleep(Duration::from_millis(350)).await;
+        let pending = several.host(1).describe("o", None).await.unwrap().pending;
+        assert_eq!(pending.len(), 1, "{pending:?}");
+        several.hand_over(several.partition_of("o").await, 0, Move::Clean).await;
+        several.host(0).signal("o", "go", payload(&7_u32), None).await.unwrap();
+        let ended = env.timeout(Duration::from_secs(60), several.host(0).result::<u32>("o")).await;
+        assert_eq!(ended.expect("the result of the child arrives"), Ok(14));
+        several.close().await;
+    });
 }
 
 /// Answers everything that can be asked of a workflow.

@@ -49,7 +49,7 @@ fn families() -> (Registry, Activities) {
         .workflow("sends", |ctx: Context, (): ()| async move {
             ctx.signal_external(to("target"), "number", 9_u32).await?;
             ctx.cancel_external(to("victim"), "no more").await?;
-            Ok::<_, Exit>(ctx.signal_external(to("missing"), "number", 9_u32).await.is_err())
+            Ok::<_, Exit>(ctx.signal_external(to("absent"), "number", 9_u32).await.is_err())
         })
         .workflow("cancels", |ctx: Context, (): ()| async move {
             let child = ctx.child::<_, u32>("child", 1_u32).id("cancelled").start().await?;

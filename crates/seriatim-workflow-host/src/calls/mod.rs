@@ -220,16 +220,30 @@ impl Inner {
 
     /// The newest run of a workflow, or one with a number.
     pub(crate) async fn row(
-        &self,
+        self: &Arc<Self>,
         workspace: WorkspaceId,
         run: Option<u64>,
     ) -> Result<Option<RunRow>, HostError> {
-        match self.histories.row(workspace, run).await.map_err(HostError::from) {
+        match self.row_here(workspace, run).await {
             Err(error) if error.is_not_here() => {
                 self.call_row(workspace, Call::Row { workspace: workspace.into(), run }).await
             }
             read => read,
         }
+    }
+
+    /// As [`Self::row`], from the data of this engine.
+    pub(crate) async fn row_here(
+        self: &Arc<Self>,
+        workspace: WorkspaceId,
+        run: Option<u64>,
+    ) -> Result<Option<RunRow>, HostError> {
+        let reading = self.reading(self.engine.partition_of(NAME, workspace)?)?;
+        let row = self.histories.row(workspace, run).await?;
+        if row.is_none() {
+            self.confirm_reading(reading.as_ref()).await?;
+        }
+        Ok(row)
     }
 
     /// The last of the runs that continue this one.
@@ -246,20 +260,16 @@ impl Inner {
         }
     }
 
-    /// As [`Self::last_of`], from the data of this engine. That a run which was started does not exist is said only if the log
-    /// confirms that no other engine has taken the partition over.
+    /// As [`Self::last_of`], from the data of this engine.
     pub(crate) async fn last_of_here(
         self: &Arc<Self>,
         workspace: WorkspaceId,
         run: u64,
     ) -> Result<Option<RunRow>, HostError> {
-        let home = self.home_of(workspace);
+        let reading = self.reading(self.engine.partition_of(NAME, workspace)?)?;
         let row = self.histories.last_of(workspace, run).await?;
-        // A standby reads what was in the log when the read began.
-        if row.is_none()
-            && let Ok(home) = home
-        {
-            self.confirm(&home).await?;
+        if row.is_none() {
+            self.confirm_reading(reading.as_ref()).await?;
         }
         Ok(row)
     }

@@ -93,7 +93,7 @@ impl WorkflowHost {
             }
             Call::Wait { workspace, run, within } => self.wait(workspace.into(), run, within).await,
             Call::Row { workspace, run } => {
-                let row = inner.histories.row(workspace.into(), run).await?;
+                let row = inner.row_here(workspace.into(), run).await?;
                 Ok(Answer::Row(row.map(Box::new)))
             }
             Call::LastOf { workspace, run } => {
