@@ -173,7 +173,7 @@ fn a_token_that_one_engine_revokes_is_refused_by_all() {
         let (world, first, second) = two(&env).await;
         let third = world.join("third", memory(), vec![till()]).await;
         let admin = Scope::everywhere(Access::Admin);
-        let token = second.tokens().create(&[admin.clone()], None).await.unwrap();
+        let token = second.tokens().create(std::slice::from_ref(&admin), None).await.unwrap();
         let other = first.tokens().create(&[admin], None).await.unwrap();
         for engine in [&first, &second, &third] {
             engine.wait_applied(SYS, seriatim_types::PartitionOffset::FIRST).await.unwrap();
