@@ -478,6 +478,9 @@ fn a_move_that_no_one_waits_for_leaves_nothing_half_done() {
                 };
                 let _ = env.timeout(within, two.first.submit("till", two.workspace, &invoice("1.00"))).await;
             }
+            // The moves that no one waits for have ended, and the first engine does not take the partition again.
+            env.sleep(Duration::from_secs(1)).await;
+            two.first.stand_by(two.partition).await.unwrap();
             let owned = env.timeout(LONG, two.second.own(two.partition)).await;
             owned.expect("an answer").unwrap();
             two.first.stand_by(two.partition).await.unwrap();

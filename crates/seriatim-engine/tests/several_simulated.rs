@@ -425,7 +425,7 @@ impl Simulation {
         }
     }
 
-    /// The times of a partition's events never go back, also when its owner changes.
+    /// The times of a partition's events never go back, also if the owner changes.
     async fn check_times(&self) {
         for partition in self.world.log.partitions().await.unwrap() {
             let limit = ReadLimit::entries(100_000);

@@ -317,8 +317,8 @@ fn night(seed: u64, at: Option<u64>) -> Night {
         for partition in partitions {
             env.timeout(Duration::from_secs(60), second.own(partition)).await.expect("it owns").unwrap();
         }
-        for place in 0..6 {
-            ask(&second, &shops, ASKS[place], &format!("of the second {place}")).await.unwrap();
+        for (place, one) in ASKS.iter().take(6).enumerate() {
+            ask(&second, &shops, *one, &format!("of the second {place}")).await.unwrap();
         }
         env.sleep(Duration::from_millis(200)).await;
         for (_, state) in second.all_partitions() {
