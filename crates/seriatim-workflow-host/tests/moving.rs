@@ -294,10 +294,15 @@ fn an_owner_that_was_deposed_lets_go_with_its_first_write() {
         several.own_all(1).await;
         assert_eq!(several.host(0).in_memory().partitions, 8, "it does not know");
         // A request of a user is a write as well. It is refused, with the name of the owner, and nothing is written.
-        for id in LEFTOVERS {
+        for (number, id) in LEFTOVERS.into_iter().enumerate() {
             let refused = several.host(0).signal(id, "s", Vec::new(), None).await.unwrap_err();
             let HostError::NotHere { holder, .. } = &refused else { panic!("{refused:?}") };
             assert_eq!(holder.as_ref().map(|holder| holder.as_str()), Some("e1"), "{refused}");
+            assert_eq!(
+                several.host(0).in_memory().partitions,
+                7 - number,
+                "it lets go with the refusal of {id}"
+            );
         }
         let id = several.partition_of("asked").await.id;
         env.sleep(Duration::from_secs(61)).await;
@@ -318,7 +323,7 @@ fn an_owner_that_was_deposed_lets_go_with_its_first_write() {
 }
 
 #[test]
-fn a_partition_that_left_and_came_back_unnoticed_is_read_again() {
+fn a_partition_that_left_and_came_back_is_read_again() {
     for how in [Move::Clean, Move::Forced] {
         simulate(3, |env| async move {
             let signals = || {
@@ -336,7 +341,6 @@ fn a_partition_that_left_and_came_back_unnoticed_is_read_again() {
             let partition = several.partition_of("s").await;
             several.hand_over(partition, 1, how).await;
             several.host(1).signal("s", "step", payload(&4_u32), None).await.unwrap();
-            // Neither the host nor a write of it has noticed that the partition was away.
             several.hand_over(partition, 0, how).await;
             let ended = env.timeout(Duration::from_secs(60), several.host(0).result::<u32>("s")).await;
             assert_eq!(ended.expect("the timer that the other engine has set rings here"), Ok(4), "{how:?}");
