@@ -313,11 +313,14 @@ fn an_event_that_is_not_written_is_tried_again_or_refused() {
     let closed = || SubmitError::Closed;
     // The error; then the lifecycle, what is put back, and the effects.
     type MakeError<'a> = &'a dyn Fn() -> SubmitError;
-    let table: [(MakeError<'_>, &str, &str, &str); 4] = [
+    let not_here = || SubmitError::NotHere { partition: "3/1".to_owned(), holder: None };
+    let table: [(MakeError<'_>, &str, &str, &str); 5] = [
         (&in_doubt, "in doubt", "Answer", "DiscardCode Pause RefuseRequest"),
         (&moved, "unread", "Request Answer", "DiscardCode Pause"),
         (&corrupt, "unread", "", "DiscardCode RefuseRequest"),
         (&closed, "unread", "Answer", "DiscardCode Pause RefuseRequest"),
+        // Another engine owns the partition: it finds all of it in the log.
+        (&not_here, "unread", "", "DiscardCode LetGo RefuseRequest"),
     ];
     for (error, after, put_back, expected) in table {
         let (mut state, mut effects) = (state("open"), Effects::new());
