@@ -227,11 +227,17 @@ fn a_partition_that_leaves_leaves_nothing_behind() {
         let delayed =
             StartRequest { start_delay: Some(Duration::from_secs(60)), ..StartRequest::new("sleeps") };
         host.start(delayed.id("delayed")).await.unwrap();
+        // One that begins soon: an update waits for it, and nothing of that is written.
+        let soon =
+            StartRequest { start_delay: Some(Duration::from_secs(10)), ..StartRequest::new("updates") };
+        host.start(soon.id("soon")).await.unwrap();
+        let updating = several.host(0).clone();
+        let held_back = env.spawn(async move { updating.update("soon", "slow", Vec::new(), None).await });
         env.sleep(Duration::from_millis(100)).await;
         let before = host.in_memory();
         assert_eq!(
             (before.partitions, before.workflows, before.attempts, before.drivers),
-            (8, 7, 1, 0),
+            (8, 8, 1, 0),
             "{before:?}"
         );
         assert!(before.alarms >= 5 && before.instances >= 5 && before.operations == 3, "{before:?}");
@@ -242,11 +248,15 @@ fn a_partition_that_leaves_leaves_nothing_behind() {
         env.sleep(Duration::from_millis(1)).await;
         assert_eq!(host.in_memory(), InMemory::default());
         // Those who wait are answered: with where it is, or with what is not known.
-        let (refused, at) = waited.await.unwrap();
+        let soon = Duration::from_secs(1);
+        let (refused, at) = env.timeout(soon, waited).await.expect("an answer").unwrap();
         let refused = refused.unwrap_err();
         assert!(matches!(refused, HostError::NotHere { .. }), "{refused:?}");
         assert!(env.now().as_millis() - at.as_millis() < 100);
-        assert_eq!(updated.await.unwrap().unwrap_err().kind(), ErrorKind::InDoubt);
+        let updated = env.timeout(soon, updated).await.expect("an answer").unwrap();
+        assert_eq!(updated.unwrap_err().kind(), ErrorKind::InDoubt);
+        let refused = env.timeout(soon, held_back).await.expect("an answer").unwrap().unwrap_err();
+        assert!(matches!(refused, HostError::NotHere { .. }), "{refused:?}");
         let refused = host.signal("sleeps", "s", Vec::new(), None).await.unwrap_err();
         assert_eq!(
             (refused.kind(), matches!(refused, HostError::NotHere { .. })),
@@ -262,7 +272,7 @@ fn a_partition_that_leaves_leaves_nothing_behind() {
 
         // All of it is in the log.
         several.own_all(1).await;
-        for id in LEFTOVERS.into_iter().chain(["delayed", "asleep"]) {
+        for id in LEFTOVERS.into_iter().chain(["delayed", "asleep", "soon"]) {
             let ended = env.timeout(Duration::from_secs(7_200), several.host(0).result::<u32>(id)).await;
             assert_eq!(ended.unwrap_or_else(|_| panic!("{id} does not end")), Ok(1), "{id}");
             assert!(audit(&env, several.host(1), id).await.is_empty());
