@@ -6,10 +6,11 @@ mod waiting;
 
 use std::sync::Arc;
 
+use seriatim_env::watch;
 use seriatim_env::{Env, Instant, Task};
 use seriatim_types::Number;
 use seriatim_types::sync::Mutex;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, oneshot};
 
 use crate::fast_path::Ticket;
 use crate::metrics::Metrics;

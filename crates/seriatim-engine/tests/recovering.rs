@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::json;
 use seriatim_engine::{Change, Engine, Found, NextRequest, Options, PartitionStatus, Request, SubmitError};
+use seriatim_env::watch;
 use seriatim_env::{Env, simulate};
 use seriatim_sequencer::Busy;
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
@@ -20,7 +21,6 @@ use seriatim_storage::{
 use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, FaultyStore, Operation};
 use seriatim_types::{Epoch, Partition, PartitionOffset, RecordId, WorkspaceId, WorkspaceOffset};
 use support::{customer, invoice, options, till, workspace};
-use tokio::sync::watch;
 
 /// What reads of the log do, those of the registry excepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use seriatim_engine::doctor::{Doctor, Treatment};
 use seriatim_engine::{Engine, Event, NextRequest, Options, SubmitError};
+use seriatim_env::watch;
 use seriatim_env::{Env, Task, simulate};
 use seriatim_storage::memory::{MemoryLog, MemoryStore};
 use seriatim_storage::{
@@ -22,7 +23,6 @@ use seriatim_storage::{
 use seriatim_types::{Epoch, ErrorKind, Partition, PartitionOffset, WorkspaceId};
 use several::{World, memory, own_everything, stand_by_everything};
 use support::{customer, invoice, till};
-use tokio::sync::watch;
 
 /// Where an engine can fall asleep: before and after each operation of its log and its store.
 #[derive(Debug, Clone)]

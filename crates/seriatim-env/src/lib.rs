@@ -23,6 +23,7 @@ mod env;
 mod interleave;
 mod simulation;
 mod task;
+pub mod watch;
 
 pub use env::{Elapsed, Env, Instant};
 pub use simulation::{SIMULATION_START, simulate};

@@ -3,9 +3,9 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use seriatim_env::watch;
 use seriatim_storage::{EntryMark, StoreError};
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId};
-use tokio::sync::watch;
 
 use crate::core::{Buffers, Generation};
 use crate::shared_status::SharedStatus;

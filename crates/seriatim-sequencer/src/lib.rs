@@ -16,7 +16,7 @@
 //! };
 //! use seriatim_storage::{Log, memory::MemoryLog};
 //! use seriatim_types::{Partition, SequenceId, WorkspaceId, WorkspaceKind};
-//! use tokio::sync::watch;
+//! use seriatim_env::watch;
 //!
 //! #[derive(Debug, Default)]
 //! struct Map(Mutex<HashMap<WorkspaceId, Numbers>>, watch::Sender<()>);

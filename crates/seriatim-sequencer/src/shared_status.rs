@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use seriatim_env::watch;
 use seriatim_types::PartitionOffset;
 use seriatim_types::sync::{Mutex, MutexGuard};
-use tokio::sync::watch;
 
 use crate::core::Generation;
 use crate::{Status, StopReason};

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use seriatim_env::watch;
 use seriatim_env::{Env, SIMULATION_START, simulate};
 use seriatim_sequencer::{
     Busy, Committed, Definition, Derived, Event, Numbers, ReadError, Recovery, Sealed, Sequence, Sequencer,
@@ -14,7 +15,6 @@ use seriatim_storage::Log;
 use seriatim_storage::memory::MemoryLog;
 use seriatim_storage_testing::faulty::{Fault, Faults, FaultyLog, Operation};
 use seriatim_types::{Partition, SequenceId, WorkspaceId, WorkspaceKind};
-use tokio::sync::watch;
 
 const KIND: WorkspaceKind = WorkspaceKind::new(1);
 const INVOICE: SequenceId = SequenceId::new(20);

@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use seriatim_env::Instant;
-use tokio::sync::watch;
+use seriatim_env::watch;
 
 use super::{AllocatorState, Sender};
 use crate::refill_policy::{Refill, RefillPolicy};

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seriatim_env::Env;
+use seriatim_env::watch;
 use seriatim_sequencer::{
     Busy, Committed, Definition, Derived, IgnoredNumbers, Numbers, ReadError, Recovery,
 };
 use seriatim_storage::{Log, Owner, Store, StoreError};
 use seriatim_types::{ErrorKind, WorkspaceId};
-use tokio::sync::watch;
 
 use super::Options;
 use crate::derive::recovery::Start;

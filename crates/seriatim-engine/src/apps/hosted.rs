@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use quick_cache::sync::Cache;
 use serde_json::Value as Json;
+use seriatim_env::watch;
 use seriatim_storage::ClusteringRange;
 use seriatim_types::sync::Mutex;
 use seriatim_types::{ApplicationId, Partition, PartitionId, WorkspaceId, WorkspaceKind, WorkspaceOffset};
-use tokio::sync::watch;
 
 use crate::command::apply::{ApplyError, KeyUse};
 use crate::command::request::{Answer, Request};

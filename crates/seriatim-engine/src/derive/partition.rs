@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
+use seriatim_env::watch;
 use seriatim_env::{Env, Shutdown};
 use seriatim_sequencer::{
     Busy, Committed, Definition, IgnoredNumbers, Numbers, NumbersKey, ReadError, StopReason,
@@ -19,7 +20,7 @@ use seriatim_sequencer::{
 use seriatim_storage::{ClusteringRange, Key, Log, LogError, LogIdentity, Store, StoreError};
 use seriatim_types::sync::Mutex;
 use seriatim_types::{Partition, PartitionOffset, WorkspaceId, panic_text};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use super::budget::{Budget, Limits};
 use super::derives::Derives;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use quick_cache::sync::Cache;
 use seriatim_env::Env;
+use seriatim_env::watch;
 use seriatim_storage::{Holder, Log, LogError, Owner, Store, Take, TakeOverError};
 use seriatim_types::{ApplicationId, ErrorKind, Partition, WorkspaceId};
-use tokio::sync::watch;
 
 use crate::apps::blocks::open_allocators::OpenAllocators;
 use crate::apps::hosted::{BuiltIn, RunningBuiltIn};

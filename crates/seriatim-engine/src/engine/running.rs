@@ -7,8 +7,8 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
+use seriatim_env::watch;
 use seriatim_types::{PartitionId, RecordId, WorkspaceId, WorkspaceKind};
-use tokio::sync::watch;
 
 use crate::apps::hosted::RunningBuiltIn;
 use crate::command::apply::{ApplyError, Derivation};

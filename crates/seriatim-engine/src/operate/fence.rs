@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
+use seriatim_env::watch;
 use seriatim_types::sync::RwLock;
 use seriatim_types::{ApplicationId, Partition, PartitionOffset, SequenceId, WorkspaceId};
-use tokio::sync::watch;
 
 use crate::apps::registry;
 

@@ -38,11 +38,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use futures_util::future::select;
+use seriatim_env::watch;
 use seriatim_env::{Env, Shutdown};
 use seriatim_storage::{Holder, Log, Owner, Store};
 use seriatim_types::Partition;
 use seriatim_types::sync::Mutex;
-use tokio::sync::{OwnedMutexGuard, oneshot, watch};
+use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use self::async_projector::AsyncProjector;
 use self::owned::Owned;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use seriatim_env::watch;
 use seriatim_env::{Env, Task};
 use seriatim_sequencer::{Busy, Committed, Derived, Numbers, ReadError, Recovery};
 use seriatim_storage::{Held, Log, LogError, ReadLimit};
 use seriatim_types::sync::Mutex;
 use seriatim_types::{Partition, PartitionOffset, Timestamp, WorkspaceId};
-use tokio::sync::watch;
 
 use super::sweep::{self, Sweeper};
 use super::tails::TailReads;

@@ -5,11 +5,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use seriatim_env::watch;
 use seriatim_sequencer::Busy;
 use seriatim_storage::{Follower, ReadLimit};
 use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_types::{Partition, PartitionId, PartitionOffset, WorkspaceId, WorkspaceOffset};
-use tokio::sync::watch;
 
 use crate::engine::Engine;
 use crate::error::SubmitError;

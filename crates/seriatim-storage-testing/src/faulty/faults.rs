@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seriatim_env::Env;
+use seriatim_env::watch;
 use seriatim_types::sync::{Mutex, MutexGuard};
-use tokio::sync::watch;
 
 use super::plan::{AfterFiring, Decision, Fault, Gate, GateState, HoldPoint, Plan, Rule, When};
 use super::{Operation, Operations};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seriatim_env::Env;
-use tokio::sync::watch;
+use seriatim_env::watch;
 
 use super::{Operation, Operations};
 

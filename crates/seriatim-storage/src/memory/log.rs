@@ -7,9 +7,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::{Either, select};
+use seriatim_env::watch;
 use seriatim_types::sync::{Mutex, MutexGuard};
 use seriatim_types::{Epoch, Partition, PartitionOffset};
-use tokio::sync::watch;
 
 use crate::{
     Append, AppendError, AppendFuture, BulletinBackend, BulletinError, Entries, Held, LogBackend, LogError,

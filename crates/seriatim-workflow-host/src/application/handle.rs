@@ -9,8 +9,8 @@ use seriatim_engine::{
     Answer, Argument, Engine, HostClaim, Hosted, HostedCalls, KeyPart, Placed, Request, RequestError,
     SubmitError,
 };
+use seriatim_env::watch;
 use seriatim_types::{Number, PartitionId, WorkspaceId, WorkspaceOffset};
-use tokio::sync::watch;
 
 use super::commands::{
     ADVANCE, AdvanceHead, EMPTY, RUNS_VIEW, UNDELIVERED, run_key, status_key, undelivered_key,

@@ -8,11 +8,11 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use seriatim_activity::Activities;
 use seriatim_env::Env;
+use seriatim_env::watch;
 use seriatim_storage_testing::faulty::Operation;
 use seriatim_types::ErrorKind;
 use seriatim_types::sync::Mutex;
 use seriatim_workflow::{Arguments, History, Payload, Policy, Registry, replay};
-use tokio::sync::watch;
 
 use super::life::{Chances, Disk, Life};
 use super::simulation::Crash;

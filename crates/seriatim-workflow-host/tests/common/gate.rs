@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use seriatim_env::watch;
 use seriatim_storage::memory::MemoryLog;
 use seriatim_storage::{
     Append, AppendFuture, BulletinBackend, Held, LogBackend, LogError, LogIdentity, ReadEntries, ReadLimit,
     Take, TakeOver,
 };
 use seriatim_types::{Epoch, Partition, PartitionId, PartitionOffset};
-use tokio::sync::watch;
 
 /// The application `workflows`.
 const WORKFLOWS: u32 = 3;

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
+use seriatim_env::watch;
 use seriatim_storage::{Batch, Write};
 use seriatim_types::sync::Mutex;
-use tokio::sync::watch;
 
 use crate::derive::checkpoint::Mark;
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::{Either, select};
+use seriatim_env::watch;
 use seriatim_storage::memory::MemoryLog;
 use seriatim_storage::{
     Append, AppendFuture, BulletinBackend, BulletinError, Entries, Held, Holder, Log, LogBackend, LogError,
@@ -15,7 +16,6 @@ use seriatim_storage::{
 };
 use seriatim_types::sync::Mutex;
 use seriatim_types::{Epoch, Partition, PartitionOffset};
-use tokio::sync::watch;
 
 use crate::conformance::{LogFixture, SharedLogFixture, yield_once};
 
