@@ -40,7 +40,7 @@ pub use command::view::{BadRow, KeyPart};
 pub use derive::keys::StoreKey;
 pub use engine::app::App;
 pub use engine::options::Options;
-pub use engine::others::{Among, Call, HostedCalls, Others, Registering, Reply};
+pub use engine::others::{Among, Call, HostedCalls, Others, Raising, Registering, Reply};
 pub use engine::{Engine, OpenError};
 pub use error::{RequestError, SubmitError};
 pub use operate::unfence::{Fenced, Unfence};

@@ -1,7 +1,7 @@
 //! Three engines on one log, partitions that move by chance, calls and replies that are lost: every workflow ends with its result,
 //! and everything that was sent to it counts once.
 //!
-//! 200 seeds; with `SERIATIM_FULL=1` 2,000.
+//! 500 seeds; with `SERIATIM_FULL=1` 2,000.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -24,7 +24,7 @@ const ENGINES: usize = 3;
 const ORDERS: usize = 5;
 
 fn seeds() -> u64 {
-    if std::env::var_os("SERIATIM_FULL").is_some() { 2_000 } else { 200 }
+    if std::env::var_os("SERIATIM_FULL").is_some() { 2_000 } else { 500 }
 }
 
 type Effects = Arc<Mutex<BTreeMap<String, u32>>>;

@@ -169,7 +169,12 @@ impl Engine {
     pub async fn serve(&self, call: Call) -> Result<Reply, SubmitError> {
         match call {
             Call::Registry { request, identity } => {
+                let raised = registry::raised_blocks(&request);
                 let answer = self.registry().serve(request, identity).await?;
+                if let Some(name) = raised {
+                    // What this engine has reserved lies before the raise.
+                    self.inner.open_allocators.forget(&name).await;
+                }
                 Ok(Reply::Answer(Box::new(answer)))
             }
             Call::Register(registering) => self.serve_registering(registering).await,
@@ -179,6 +184,7 @@ impl Engine {
                 }
                 Ok(Reply::Allocated(self.blocks().allocate_here(&name, count).await?))
             }
+            Call::Raise(raising) => self.raise_here(raising).await.map(|()| Reply::Raised),
             Call::Hosted { application, message } => {
                 self.hosted(&application)?.serve(message).await.map(Reply::Hosted)
             }

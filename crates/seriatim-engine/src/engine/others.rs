@@ -1,12 +1,15 @@
 //! Other engines on the same log: what this one asks of them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value as Json;
 use seriatim_storage::Holder;
-use seriatim_types::{ApplicationId, Partition, PartitionOffset, WorkspaceKind};
+use seriatim_types::{
+    ApplicationId, Number, Partition, PartitionOffset, SequenceId, WorkspaceId, WorkspaceKind,
+};
 
 use crate::apps::blocks::handle::Allocated;
 use crate::apps::registry::Workspace;
@@ -53,6 +56,8 @@ pub enum Call {
         /// How many numbers.
         count: u64,
     },
+    /// Raise sequences of a workspace, as part of unfencing.
+    Raise(Raising),
     /// Deliver a message to the host of a built-in application.
     Hosted {
         /// The application.
@@ -77,6 +82,23 @@ pub struct Registering {
     pub key: Option<String>,
 }
 
+/// Sequences of one workspace that continue from later numbers, because a restored copy is unfenced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Raising {
+    /// The application of the workspace.
+    pub application: ApplicationId,
+    /// The workspace.
+    pub workspace: WorkspaceId,
+    /// Its kind.
+    pub kind: WorkspaceKind,
+    /// Sequences, and what they give next at least.
+    pub next: BTreeMap<SequenceId, Number>,
+    /// Sequences that were unfenced by name before: they skip nothing.
+    pub settled: Vec<SequenceId>,
+    /// How many numbers all other sequences of the workspace skip.
+    pub skip: Option<u64>,
+}
+
 /// The answer to a [`Call`].
 #[derive(Debug, Clone)]
 pub enum Reply {
@@ -93,6 +115,8 @@ pub enum Reply {
     },
     /// To [`Call::Allocate`].
     Allocated(Allocated),
+    /// To [`Call::Raise`].
+    Raised,
     /// To [`Call::Hosted`].
     Hosted(Json),
 }

@@ -24,6 +24,7 @@ use seriatim_types::{ApplicationId, Number, Partition, PartitionId, WorkspaceId}
 use crate::apps::tokens;
 use crate::command::context::{Command, CommandError, Context, answer};
 use crate::command::projector::{Projected, Rows, projector};
+use crate::command::request::Request;
 use crate::command::view::KeyPart;
 use crate::definition::{
     Accepted, Application, CommandDefinition, DefinitionError, KindDefinition, Schema, SequenceDefinition,
@@ -284,6 +285,12 @@ fn release(context: &mut Context<'_, '_>) -> Result<Json, CommandError> {
     let row: Option<BlocksRow> = context.read(BLOCKS_VIEW, &[name.as_str().into()])?;
     let is_last = |row: BlocksRow| Some(row.next) == base.checked_add(size) && row.first <= base;
     answer(&Released { released: row.is_some_and(is_last) })
+}
+
+/// The block sequence that a request raises.
+pub(crate) fn raised_blocks(request: &Request) -> Option<String> {
+    let args = request.args.as_ref().filter(|_| request.command == RAISE_BLOCKS)?;
+    RaiseArgs::deserialize(args).ok().map(|args| args.name)
 }
 
 /// Makes a block sequence continue from a number that is later than all that may have been given out elsewhere.

@@ -24,6 +24,7 @@ use crate::command::event::{Argument, Event};
 use crate::command::prepared::Prepared;
 use crate::command::view::BadRow;
 use crate::engine::Engine;
+use crate::engine::others::{Call, Raising, Reply};
 use crate::engine::running::Running;
 use crate::error::{RequestError, SubmitError};
 use crate::operate::fence::{FenceState, Opened, sequence_key};
@@ -227,10 +228,10 @@ impl Engine {
             let next = next.saturating_add(skip.unwrap_or(0)).min(Number::LAST_IN_JSON.get());
             self.raise_blocks(&blocks, next).await?;
         }
-        for ((application, workspace), mut raises) in workspaces {
-            raises.settled = state.named_in(application, workspace);
-            self.raise_workspace(ApplicationId::new(application), WorkspaceId::new(workspace), raises, skip)
-                .await?;
+        for ((application, workspace), Raises { kind, next, .. }) in workspaces {
+            let settled = state.named_in(application, workspace);
+            let (application, workspace) = (ApplicationId::new(application), WorkspaceId::new(workspace));
+            self.raise_workspace(Raising { application, workspace, kind, next, settled, skip }).await?;
         }
         Ok(opened)
     }
@@ -253,21 +254,32 @@ impl Engine {
         Ok((running.schema.id(), workspace.id, kind, sequence))
     }
 
-    async fn raise_workspace(
-        &self,
-        application: ApplicationId,
-        workspace: WorkspaceId,
-        raises: Raises,
-        skip: Option<u64>,
-    ) -> Result<(), SubmitError> {
+    /// Raises sequences of a workspace: here if this engine owns it, else at its owner.
+    async fn raise_workspace(&self, raising: Raising) -> Result<(), SubmitError> {
+        let running = self.running_by_id(raising.application)?;
+        let partition = running.schema.partition_of(raising.workspace);
+        match self.raise_here(raising.clone()).await {
+            Err(SubmitError::NotHere { .. }) => {
+                match self.others().call(partition, Call::Raise(raising)).await? {
+                    Reply::Raised => Ok(()),
+                    _ => Err(Reply::unexpected(partition)),
+                }
+            }
+            raised => raised,
+        }
+    }
+
+    /// Raises sequences of a workspace that this engine owns.
+    pub(crate) async fn raise_here(&self, raising: Raising) -> Result<(), SubmitError> {
+        let Raising { application, workspace, kind, next, settled, skip } = raising;
         let running = self.running_by_id(application)?;
-        let kind = raises.kind;
-        let named = raises.next.iter().map(|(sequence, next)| {
+        let named = next.iter().map(|(sequence, next)| {
             let name = running.schema.sequence(*sequence).map(|sequence| sequence.name.to_string());
             json!({"sequence": name, "next": next.get()})
         });
         let args = json!({"raises": named.collect::<Vec<_>>(), "skip": skip, "reason": REASON});
-        let prepared = raising(workspace, kind, &args, RaiseCommand { raises, skip: skip.unwrap_or(0) });
+        let raises = Raises { kind, next, settled };
+        let prepared = raising_of(workspace, kind, &args, RaiseCommand { raises, skip: skip.unwrap_or(0) });
         running.partition_of(workspace).submit(prepared).await.map(drop)
     }
 }
@@ -283,11 +295,11 @@ pub(crate) async fn pass_applications(sys: &Running, last: ApplicationId) -> Res
     let Some(next) = last.next().filter(|next| *next > reached) else { return Ok(()) };
     let args = json!({"raises": [{"sequence": APPLICATION_NUMBER, "next": next.get()}], "reason": REASON});
     let raises = Raises { next: BTreeMap::from([(sequence, next)]), ..Raises::of(kind) };
-    let prepared = raising(registry::WORKSPACE, kind, &args, RaiseCommand { raises, skip: 0 });
+    let prepared = raising_of(registry::WORKSPACE, kind, &args, RaiseCommand { raises, skip: 0 });
     sys.partition_of(registry::WORKSPACE).submit(prepared).await.map(drop)
 }
 
-fn raising(workspace: WorkspaceId, kind: WorkspaceKind, args: &Json, command: RaiseCommand) -> Prepared {
+fn raising_of(workspace: WorkspaceId, kind: WorkspaceKind, args: &Json, command: RaiseCommand) -> Prepared {
     Prepared {
         workspace,
         kind,
