@@ -137,7 +137,7 @@ fn names_are_raised_by_the_engines_that_own_them() {
         assert_eq!(first, 51);
         // The other sequence of the shop, its record ids, is fenced.
         assert_fenced(two.bill().await);
-        // A block that is in use is given up by the engine that has reserved it, whoever raises it.
+        // A block that is in use is given up by the engine that has reserved it, also if another engine raises it.
         two.unfence(through, &Unfence::Highest(vec![("blocks/b".to_owned(), 90)])).await;
         for (engine, expected) in two.engines.iter().zip([91, 92]) {
             assert_eq!(engine.blocks().allocate("b", 1).await.unwrap().first, expected);
