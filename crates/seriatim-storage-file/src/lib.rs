@@ -30,9 +30,7 @@ mod space;
 mod storage;
 mod store;
 
-pub use backup::{
-    RestoreError, RestoredLog, StagedRestore, backup_log, restore, restore_log, stage_restore,
-};
+pub use backup::{RestoreError, RestoredLog, StagedRestore, backup_log, restore, restore_log, stage_restore};
 pub use cells::FileCells;
 pub use error::OpenError;
 pub use local::{LocalOptions, SharedStorage};

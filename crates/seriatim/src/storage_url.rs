@@ -63,7 +63,9 @@ pub enum ParseStorageUrlError {
         reason: String,
     },
     /// An unknown scheme.
-    #[error("{0}: there is no such kind of storage; use file:, memory:, cassandra:, s3:, gs:, az: or object+file:")]
+    #[error(
+        "{0}: there is no such kind of storage; use file:, memory:, cassandra:, s3:, gs:, az: or object+file:"
+    )]
     Unknown(String),
     /// `file:` without a path.
     #[error("{0} names no folder: write file:./data or file:/var/lib/data")]
@@ -219,7 +221,9 @@ impl StorageUrl {
         match (self, local) {
             (Self::Memory | Self::File(_), Some(_)) => Err(OpenStorageError::NeedlessLocal(self.to_string())),
             (Self::Memory, None) => Ok(Storage::new(MemoryStorage::new())),
-            (Self::File(directory), None) => Ok(Storage::new(FileStorage::open(env, directory, files).await?)),
+            (Self::File(directory), None) => {
+                Ok(Storage::new(FileStorage::open(env, directory, files).await?))
+            }
             (Self::Shared(url), None) => Err(OpenStorageError::NoLocal(url.to_string())),
             (Self::Shared(url), Some(local)) => {
                 let log = url.open(env).await?;
@@ -261,7 +265,9 @@ mod tests {
             ),
             (
                 "redis://me:secret@host/1?password=secret",
-                Err("redis://…@host/1?…: there is no such kind of storage; use file:, memory:, cassandra:, s3:, gs:, az: or object+file:"),
+                Err(
+                    "redis://…@host/1?…: there is no such kind of storage; use file:, memory:, cassandra:, s3:, gs:, az: or object+file:",
+                ),
             ),
             (
                 "./data",

@@ -114,7 +114,9 @@ impl Target {
         let storage = url.open(&context.env, options).await?;
         match url {
             StorageUrl::File(directory) => eprintln!("seriatim: {} is a new storage", directory.display()),
-            url if storage.log().partitions().await?.is_empty() => eprintln!("seriatim: {url} is a new storage"),
+            url if storage.log().partitions().await?.is_empty() => {
+                eprintln!("seriatim: {url} is a new storage")
+            }
             _ => {}
         }
         use_storage(context, &settings, url, storage, Access::Write, &work).await

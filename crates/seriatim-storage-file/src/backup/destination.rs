@@ -23,7 +23,11 @@ pub(super) struct UnfinishedFolder {
 
 impl UnfinishedFolder {
     /// Makes the folder, if the destination is empty or missing and is not inside `outside`.
-    pub(super) fn create(env: &Env, destination: &Path, outside: Option<&Path>) -> Result<Self, DestinationError> {
+    pub(super) fn create(
+        env: &Env,
+        destination: &Path,
+        outside: Option<&Path>,
+    ) -> Result<Self, DestinationError> {
         let fail = |error: io::Error| unavailable(destination.to_owned(), &error);
         let unusable = |reason: &str| DestinationError::Unusable {
             destination: destination.to_owned(),

@@ -11,11 +11,11 @@ use seriatim_storage::{
 };
 use seriatim_types::{ErrorKind, Partition, PartitionOffset};
 
+use super::LOG;
 use super::error::RestoreError;
 use super::manifest::Manifest;
 use super::of_log::of_bulletin;
 use super::restore::{check_counts, read_file, read_manifest};
-use super::LOG;
 use crate::bulletin::{self, BULLETIN};
 use crate::identity::{self, IDENTITY};
 use crate::log::{Content, Contents, LogPrefix};
@@ -76,7 +76,8 @@ pub async fn restore_log(
 ) -> Result<RestoredLog, RestoreError> {
     let (own, path) = (env.clone(), backup.to_owned());
     let verified = env.blocking(move || Verified::read(&own, path)).await?;
-    if !log.partitions().await?.is_empty() || is_unfinished(log).await? {
+    let foreign = log.identity().await?.is_some_and(|identity| Some(identity) != verified.identity);
+    if foreign || !log.partitions().await?.is_empty() || is_unfinished(log).await? {
         return Err(RestoreError::LogNotEmpty);
     }
     let bulletin = log.bulletin();
@@ -132,7 +133,9 @@ impl Verified {
             for content in &read {
                 if let Content::Append { partition, first, entries } = content {
                     Entries::copied(entries).map_err(|error| {
-                        of_log(LogError::Corrupt(format!("entries of partition {partition} from {first} on: {error}")))
+                        of_log(LogError::Corrupt(format!(
+                            "entries of partition {partition} from {first} on: {error}"
+                        )))
                     })?;
                 }
             }
@@ -172,7 +175,9 @@ impl Restoring<'_> {
             Ok(owner) => Ok(owner),
             Err(TakeOverError::Log(error)) => Err(error.into()),
             // Another restore was first.
-            Err(TakeOverError::Deposed { .. } | TakeOverError::Rewound { .. }) => Err(RestoreError::LogNotEmpty),
+            Err(TakeOverError::Deposed { .. } | TakeOverError::Rewound { .. }) => {
+                Err(RestoreError::LogNotEmpty)
+            }
         }
     }
 
@@ -214,7 +219,8 @@ impl Restoring<'_> {
             let mut attempts = 0;
             while let Err(error) = self.log.append_copied(&owner, at, &entries).await {
                 attempts += 1;
-                let waits = matches!(error.kind(), ErrorKind::InDoubt | ErrorKind::Busy | ErrorKind::Unavailable);
+                let waits =
+                    matches!(error.kind(), ErrorKind::InDoubt | ErrorKind::Busy | ErrorKind::Unavailable);
                 if !waits || attempts == ATTEMPTS {
                     return Err(of_append(&error).into());
                 }

@@ -30,9 +30,9 @@ use self::destination::UnfinishedFolder;
 pub use self::error::RestoreError;
 pub(crate) use self::into_log::is_unfinished;
 pub use self::into_log::{RestoredLog, restore_log};
+use self::manifest::Manifest;
 pub(crate) use self::of_log::backup_beside;
 pub use self::of_log::backup_log;
-use self::manifest::Manifest;
 pub use self::restore::{StagedRestore, restore, stage_restore};
 use crate::disk::{RealDisk, replace_whole};
 use crate::log::{CopiedLog, LogPrefix, Purpose};
@@ -67,10 +67,7 @@ pub(crate) fn backup(
 }
 
 /// Writes files next to the segments of a backup, durably. Those without bytes are left out.
-fn write_files(
-    folder: &UnfinishedFolder,
-    files: &[(&str, Option<Vec<u8>>)],
-) -> Result<(), DestinationError> {
+fn write_files(folder: &UnfinishedFolder, files: &[(&str, Option<Vec<u8>>)]) -> Result<(), DestinationError> {
     for (name, bytes) in files.iter().filter_map(|(name, bytes)| Some((name, bytes.as_deref()?))) {
         let written = replace_whole(&RealDisk, &folder.path().join(LOG), name, bytes);
         written.map_err(|error| folder.refused(&error))?;

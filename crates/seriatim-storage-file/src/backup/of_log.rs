@@ -78,7 +78,10 @@ async fn read(
     let limit = ReadLimit { entries, bytes: limits::READ_BYTES_MAX };
     let read = log.read(partition, from, limit).await?;
     let corrupt = |offset: PartitionOffset, what: &str| {
-        LogError::Corrupt(format!("partition {partition} ends at {}, and the entry at {offset} {what}", held.tail))
+        LogError::Corrupt(format!(
+            "partition {partition} ends at {}, and the entry at {offset} {what}",
+            held.tail
+        ))
     };
     if read.is_empty() {
         return Err(corrupt(from, "is missing"));
@@ -157,6 +160,8 @@ pub(super) fn of_bulletin(error: BulletinError) -> LogError {
     match error {
         BulletinError::Corrupt(_) => LogError::Corrupt(error.to_string()),
         BulletinError::Closed => LogError::Closed,
-        BulletinError::Unavailable(_) | BulletinError::TooLarge { .. } => LogError::Unavailable(error.to_string()),
+        BulletinError::Unavailable(_) | BulletinError::TooLarge { .. } => {
+            LogError::Unavailable(error.to_string())
+        }
     }
 }

@@ -124,7 +124,8 @@ fn stage(env: &Env, backup: &Path, destination: &Path) -> Result<StagedRestore, 
     // A backup that an earlier program made has neither.
     let values = read_file(backup, BULLETIN, bulletin::decode)?;
     let identity = read_file(backup, IDENTITY, identity::decode)?;
-    let files = [(BULLETIN, values.as_ref().map(bulletin::encode)), (IDENTITY, identity.map(identity::encode))];
+    let files =
+        [(BULLETIN, values.as_ref().map(bulletin::encode)), (IDENTITY, identity.map(identity::encode))];
     write_files(&folder, &files)?;
     Ok(StagedRestore { env: env.clone(), folder, report: copied.into() })
 }

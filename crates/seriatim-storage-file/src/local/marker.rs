@@ -49,7 +49,8 @@ pub(super) fn write(directory: &Path, identity: Option<LogIdentity>) -> Result<(
 
 fn read(directory: &Path) -> Result<Option<LogIdentity>, OpenError> {
     let foreign = |reason: String| OpenError::ForeignLocal { directory: directory.to_owned(), reason };
-    let bytes = read_whole(&RealDisk, &directory.join(MARKER)).map_err(|error| unavailable(directory, &error))?;
+    let bytes =
+        read_whole(&RealDisk, &directory.join(MARKER)).map_err(|error| unavailable(directory, &error))?;
     let Some(bytes) = bytes else {
         let names = std::fs::read_dir(directory).map_err(|error| unavailable(directory, &error))?;
         let mut names = names.flatten().map(|entry| entry.file_name());

@@ -19,7 +19,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use seriatim_env::Env;
 use seriatim_storage::{
-    Backup, BackupError, BackupReport, CloseError, DiskSpace, Log, ScratchStore, StorageBackend, Store, StoreError,
+    Backup, BackupError, BackupReport, CloseError, DiskSpace, Log, ScratchStore, StorageBackend, Store,
+    StoreError,
 };
 
 use crate::backup::{backup_beside, is_unfinished};
@@ -118,7 +119,12 @@ impl SharedStorage {
             Ok::<_, OpenError>((stores, lock))
         };
         let (stores, lock) = env.blocking(work).await?;
-        Ok(Self { env: env.clone(), log, stores, lock: seriatim_types::sync::Mutex::new(Some(Arc::new(lock))) })
+        Ok(Self {
+            env: env.clone(),
+            log,
+            stores,
+            lock: seriatim_types::sync::Mutex::new(Some(Arc::new(lock))),
+        })
     }
 }
 

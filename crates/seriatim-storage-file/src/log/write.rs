@@ -68,7 +68,8 @@ impl LogWriter {
         let mut frame = vec![0; FRAME_HEADER_BYTES];
         encode_append_bytes(&mut frame, partition, first, count, entries);
         let position = self.write(frame)?;
-        let end = || LogError::Corrupt(format!("partition {partition} has more entries than there are offsets"));
+        let end =
+            || LogError::Corrupt(format!("partition {partition} has more entries than there are offsets"));
         let next = first.advance(count.into()).ok_or_else(end)?;
         self.index.append(partition, first, next, position)?;
         self.entries += u64::from(count);

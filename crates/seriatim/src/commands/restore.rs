@@ -46,7 +46,9 @@ impl Restore {
             None => settings.get("storage")?,
         };
         let report = match &url {
-            StorageUrl::File(directory) if self.local.is_none() => restore(context, &self.backup, directory).await?,
+            StorageUrl::File(directory) if self.local.is_none() => {
+                restore(context, &self.backup, directory).await?
+            }
             StorageUrl::File(_) => return Err(OpenStorageError::NeedlessLocal(url.to_string()).into()),
             StorageUrl::Shared(shared) => {
                 let options = settings.storage_options(&url, self.local.as_deref())?;

@@ -11,8 +11,8 @@ use seriatim_engine::definition::{Application, shop};
 use seriatim_engine::{App, Engine, Options, PartitionStatus};
 use seriatim_env::{Env, Shutdown};
 use seriatim_server::{Server, TlsFiles};
-use seriatim_storage::{Log, Storage};
 use seriatim_storage::memory::MemoryStorage;
+use seriatim_storage::{Log, Storage};
 use seriatim_workflow_host::{WorkflowHost, demo};
 use tokio::net::{TcpListener, TcpSocket, lookup_host};
 use tracing::Level;
@@ -126,7 +126,9 @@ async fn watch_holder(engine: Engine, log: Log, deposed: Arc<OnceLock<String>>, 
     while !stop.is_cancelled() {
         env.sleep(Duration::from_millis(500)).await;
         let elsewhere = engine.all_partitions().into_iter().find_map(|(_, state)| match state.status {
-            PartitionStatus::Elsewhere { holder } => Some(holder.map_or_else(String::new, |holder| holder.to_string())),
+            PartitionStatus::Elsewhere { holder } => {
+                Some(holder.map_or_else(String::new, |holder| holder.to_string()))
+            }
             _ => None,
         });
         let now = env.instant();
