@@ -1,4 +1,5 @@
 //! Backups into and out of logs of any kind, through their port, and local state next to a log elsewhere.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::path::Path;

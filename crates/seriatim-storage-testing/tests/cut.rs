@@ -1,4 +1,5 @@
 //! A cut of a log has the cause of everything in it, while appends continue.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

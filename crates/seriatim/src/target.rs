@@ -115,7 +115,7 @@ impl Target {
         match url {
             StorageUrl::File(directory) => eprintln!("seriatim: {} is a new storage", directory.display()),
             url if storage.log().partitions().await?.is_empty() => {
-                eprintln!("seriatim: {url} is a new storage")
+                eprintln!("seriatim: {url} is a new storage");
             }
             _ => {}
         }

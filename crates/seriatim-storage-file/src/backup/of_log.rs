@@ -156,12 +156,12 @@ impl Unfinished {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 pub(super) fn of_bulletin(error: BulletinError) -> LogError {
+    let text = error.to_string();
     match error {
-        BulletinError::Corrupt(_) => LogError::Corrupt(error.to_string()),
+        BulletinError::Corrupt(_) => LogError::Corrupt(text),
         BulletinError::Closed => LogError::Closed,
-        BulletinError::Unavailable(_) | BulletinError::TooLarge { .. } => {
-            LogError::Unavailable(error.to_string())
-        }
+        BulletinError::Unavailable(_) | BulletinError::TooLarge { .. } => LogError::Unavailable(text),
     }
 }
