@@ -36,7 +36,7 @@ const CHECKED_FROM: usize = 12;
 /// All values together: enough for tens of thousands of offsets. A write of the whole file stays short.
 const FILE_BYTES_MAX: usize = 4 << 20;
 
-type Values = BTreeMap<Box<str>, Bytes>;
+pub(crate) type Values = BTreeMap<Box<str>, Bytes>;
 
 /// The bulletin of a log on files.
 #[derive(Debug, Clone)]
@@ -206,12 +206,7 @@ fn size(key: &str, value: &[u8]) -> usize {
     2 + key.len() + 4 + value.len()
 }
 
-/// An error text, if these bytes are not a bulletin that this program reads.
-pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
-    decode(bytes).map(drop)
-}
-
-fn encode(values: &Values) -> Vec<u8> {
+pub(crate) fn encode(values: &Values) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES);
     bytes.put_slice(MARK);
     bytes.put_u32(0);
@@ -228,7 +223,8 @@ fn encode(values: &Values) -> Vec<u8> {
     bytes
 }
 
-fn decode(bytes: &[u8]) -> Result<Values, String> {
+/// The values in these bytes, or an error text if they are not a bulletin that this program reads.
+pub(crate) fn decode(bytes: &[u8]) -> Result<Values, String> {
     let (mut header, mut rest) =
         bytes.split_at_checked(HEADER_BYTES).ok_or_else(|| "the file ends too early".to_owned())?;
     if !header.starts_with(MARK) {

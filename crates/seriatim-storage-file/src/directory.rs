@@ -15,7 +15,7 @@ const MARKER: &str = "SERIATIM";
 /// The marker while the storage is created: its log has not been opened yet.
 const BEGUN_MARKER: &str = "SERIATIM.new";
 const MARKER_TITLE: &str = "seriatim storage";
-const LOCK: &str = "LOCK";
+pub(crate) const LOCK: &str = "LOCK";
 
 /// The file that only an unfinished restore has.
 const RESTORE_MARKER: &str = "RESTORE";
@@ -88,7 +88,7 @@ fn unavailable(directory: &Path, error: &io::Error) -> OpenError {
     OpenError::Unavailable { directory: directory.to_owned(), reason: error.to_string() }
 }
 
-fn lock(directory: &Path) -> Result<DirectoryLock, OpenError> {
+pub(crate) fn lock(directory: &Path) -> Result<DirectoryLock, OpenError> {
     let unavailable = |error: io::Error| unavailable(directory, &error);
     let path = directory.join(LOCK);
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);

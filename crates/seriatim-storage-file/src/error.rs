@@ -37,6 +37,17 @@ pub enum OpenError {
         /// The folder.
         directory: PathBuf,
     },
+    /// The folder is not empty, and not local state.
+    #[error("{} cannot have local state: {reason}; choose an empty folder or one that does not exist", directory.display())]
+    ForeignLocal {
+        /// The folder.
+        directory: PathBuf,
+        /// What was found.
+        reason: String,
+    },
+    /// A restore into the log was interrupted. It may not be fenced, so it could give out numbers again.
+    #[error("the log is a restore that was not finished: remove it and restore the backup again")]
+    UnfinishedLog,
     /// A newer Seriatim made the folder.
     #[error("{} has format {found}, and this program reads formats up to {known}: use a newer program", directory.display())]
     Newer {
@@ -84,7 +95,11 @@ impl OpenError {
             Self::Held { .. } | Self::Unavailable { .. } | Self::DiskNearlyFull { .. } => {
                 ErrorKind::Unavailable
             }
-            Self::Foreign { .. } | Self::Backup { .. } | Self::UnfinishedRestore { .. } => ErrorKind::Invalid,
+            Self::Foreign { .. }
+            | Self::ForeignLocal { .. }
+            | Self::Backup { .. }
+            | Self::UnfinishedRestore { .. }
+            | Self::UnfinishedLog => ErrorKind::Invalid,
             Self::Newer { .. } => ErrorKind::Corrupt,
             Self::Log(error) => error.kind(),
             Self::Store(error) => error.kind(),

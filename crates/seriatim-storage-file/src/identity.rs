@@ -133,12 +133,7 @@ impl FileIdentity {
     }
 }
 
-/// An error text, if these bytes are not an identity that this program reads.
-pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
-    decode(bytes).map(drop)
-}
-
-fn encode(identity: LogIdentity) -> Vec<u8> {
+pub(crate) fn encode(identity: LogIdentity) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(FILE_BYTES);
     bytes.put_slice(MARK);
     bytes.put_u32(0);
@@ -149,7 +144,8 @@ fn encode(identity: LogIdentity) -> Vec<u8> {
     bytes
 }
 
-fn decode(bytes: &[u8]) -> Result<LogIdentity, String> {
+/// The identity in these bytes, or an error text if they are not one that this program reads.
+pub(crate) fn decode(bytes: &[u8]) -> Result<LogIdentity, String> {
     if !bytes.starts_with(MARK) || bytes.len() < CHECKED_FROM + 4 {
         return Err("the file is not the identity of a log".to_owned());
     }

@@ -23,15 +23,17 @@ mod directory;
 pub mod disk;
 mod error;
 mod identity;
+mod local;
 mod log;
 mod scratch;
 mod space;
 mod storage;
 mod store;
 
-pub use backup::{RestoreError, StagedRestore, restore, stage_restore};
+pub use backup::{RestoreError, RestoredLog, StagedRestore, backup_log, restore, restore_log, stage_restore};
 pub use cells::FileCells;
 pub use error::OpenError;
+pub use local::{LocalOptions, SharedStorage};
 pub use log::{FileLog, LogOptions};
 pub use space::SpaceProbe;
 pub use storage::{FileOptions, FileStorage};

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use seriatim_env::Env;
 use seriatim_storage::{ScratchStore, Store, StoreError};
 
 use crate::{FileStorage, StoreOptions, TreeStore};
@@ -17,17 +18,22 @@ impl FileStorage {
     ///
     /// [`StoreError`] if there is one already, or if it cannot be made.
     pub async fn scratch(&self) -> Result<ScratchStore, StoreError> {
-        let (env, directory) = (self.env().clone(), self.directory().join(SCRATCH));
-        let work = move || {
-            let fail =
-                |error: std::io::Error| StoreError::Unavailable(format!("{}: {error}", directory.display()));
-            std::fs::create_dir(&directory).map_err(fail)?;
-            let store = TreeStore::open(env.clone(), &directory, StoreOptions::default())?;
-            let remove = async move || env.blocking(move || remove(&directory)).await;
-            Ok(ScratchStore::new(Store::new(store), remove))
-        };
-        self.env().blocking(work).await
+        open_scratch(self.env(), self.directory()).await
     }
+}
+
+/// An empty store in the folder of a storage.
+pub(crate) async fn open_scratch(env: &Env, storage: &Path) -> Result<ScratchStore, StoreError> {
+    let (own, directory) = (env.clone(), storage.join(SCRATCH));
+    let work = move || {
+        let fail =
+            |error: std::io::Error| StoreError::Unavailable(format!("{}: {error}", directory.display()));
+        std::fs::create_dir(&directory).map_err(fail)?;
+        let store = TreeStore::open(own.clone(), &directory, StoreOptions::default())?;
+        let remove = async move || own.blocking(move || remove(&directory)).await;
+        Ok(ScratchStore::new(Store::new(store), remove))
+    };
+    env.blocking(work).await
 }
 
 /// Removes the scratch store of a process that ended before it closed it.

@@ -1,6 +1,6 @@
 //! A folder with a log, a store and cells.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -15,14 +15,13 @@ use crate::bulletin::BULLETIN;
 use crate::directory::{DirectoryLock, claim, claim_existing, claim_restore, finish_marker, would_create};
 use crate::disk::RealDisk;
 use crate::identity::IDENTITY;
+use crate::local::{LocalOptions, LocalStores, STORE};
 use crate::log::OpenMode;
-use crate::scratch::remove_scratch;
-use crate::space::{FreeSpace, NearlyFull, SpaceProbe};
-use crate::store::{discard, remove_discarded};
-use crate::{FileCells, FileLog, LogOptions, OpenError, StoreOptions, TreeStore};
+use crate::space::{FreeSpace, SpaceProbe};
+use crate::store::discard;
+use crate::{FileCells, FileLog, LogOptions, OpenError, StoreOptions};
 
 const LOG: &str = "log";
-const STORE: &str = "store";
 const CELLS: &str = "cells";
 
 /// Settings of a storage on files.
@@ -40,6 +39,14 @@ pub struct FileOptions {
 impl Default for FileOptions {
     fn default() -> Self {
         Self { log: LogOptions::default(), store: StoreOptions::default(), free_bytes_min: 512 << 20 }
+    }
+}
+
+impl FileOptions {
+    /// The same settings for a local directory.
+    #[must_use]
+    pub fn local(self) -> LocalOptions {
+        LocalOptions { store: self.store, free_bytes_min: self.free_bytes_min }
     }
 }
 
@@ -66,12 +73,10 @@ impl Default for FileOptions {
 #[derive(Debug)]
 pub struct FileStorage {
     env: Env,
-    directory: PathBuf,
-    space: Arc<FreeSpace>,
     /// The backend of `log`.
     file_log: Arc<FileLog>,
     log: Log,
-    store: Store,
+    stores: LocalStores,
     cells: Cells,
 }
 
@@ -139,23 +144,14 @@ impl FileStorage {
     ) -> Result<Self, OpenError> {
         let lock = Arc::new(lock);
         let space = Arc::new(FreeSpace::new(directory, options.free_bytes_min, probe));
-        let mut store = options.store;
-        if store.space_check.is_none() {
-            let space = space.clone();
-            store.space_check = Some(Arc::new(move || {
-                space.check().map_err(|NearlyFull { free_bytes, needed_bytes }| (free_bytes, needed_bytes))
-            }));
-        }
-        remove_discarded(directory)?;
-        remove_scratch(directory)?;
-        let cells_directory = directory.join(CELLS);
-        let cells = FileCells::with_space_check(env.clone(), &cells_directory, store.space_check.clone());
-        let store = TreeStore::open_with_cells(env.clone(), &directory.join(STORE), &cells_directory, store)?;
+        let cells = directory.join(CELLS);
+        let stores = LocalStores::open(env, directory, space.clone(), options.store, Some(&cells))?;
+        let cells = FileCells::with_space_check(env.clone(), &cells, stores.space_check());
         let (disk, log) = (Arc::new(RealDisk), directory.join(LOG));
-        let file_log = FileLog::open(env, disk, &log, options.log, space.clone(), mode, Some(lock))?;
+        let file_log = FileLog::open(env, disk, &log, options.log, space, mode, Some(lock))?;
         let file_log = Arc::new(file_log);
-        let (log, store, cells) = (Log::from_arc(file_log.clone()), Store::new(store), Cells::new(cells));
-        Ok(Self { env: env.clone(), directory: directory.to_owned(), space, file_log, log, store, cells })
+        let (log, cells) = (Log::from_arc(file_log.clone()), Cells::new(cells));
+        Ok(Self { env: env.clone(), file_log, log, stores, cells })
     }
 
     /// Removes the store of a storage that is not open. The storage then opens with an empty store, and everything derived
@@ -183,7 +179,7 @@ impl FileStorage {
     /// The store.
     #[must_use]
     pub fn store(&self) -> &Store {
-        &self.store
+        self.stores.store()
     }
 
     /// The cells, for a program that embeds the storage. They are not part of the log or of a backup, and cannot be derived
@@ -196,8 +192,7 @@ impl FileStorage {
     /// The free space on the storage's disk, and how much must stay free.
     #[must_use]
     pub fn disk_space(&self) -> DiskSpace {
-        let NearlyFull { free_bytes, needed_bytes } = self.space.measure();
-        DiskSpace { free_bytes, needed_bytes }
+        self.stores.disk_space()
     }
 
     pub(crate) fn env(&self) -> &Env {
@@ -205,7 +200,7 @@ impl FileStorage {
     }
 
     pub(crate) fn directory(&self) -> &Path {
-        &self.directory
+        self.stores.directory()
     }
 
     /// Copies the log with its identity and its bulletin into a folder that is empty or does not exist yet. Appends continue meanwhile. The
@@ -223,7 +218,8 @@ impl FileStorage {
         // The bulletin is copied before the log is cut. So every event that was handed to a projector is in the backup.
         let files = [(BULLETIN, self.file_log.bulletin_copy()), (IDENTITY, self.file_log.identity_copy())];
         let prefix = self.file_log.committed_prefix()?;
-        let (env, directory, space) = (self.env.clone(), self.directory.clone(), self.space.clone());
+        let (env, directory) = (self.env.clone(), self.stores.directory().to_owned());
+        let space = self.stores.space().clone();
         let destination = destination.to_owned();
         let work = move || backup(&env, &prefix, &files, &directory, &space, &destination);
         self.env.blocking(work).await
@@ -246,7 +242,7 @@ impl StorageBackend for FileStorage {
     }
 
     fn store(&self) -> &Store {
-        &self.store
+        self.stores.store()
     }
 
     fn disk_space(&self) -> Option<DiskSpace> {
@@ -264,7 +260,7 @@ impl StorageBackend for FileStorage {
     async fn close(&self) -> Result<(), CloseError> {
         // The log has the folder's lock, so it is closed last.
         let cells = self.cells.close().await;
-        let store = self.store.close().await;
+        let store = self.stores.store().close().await;
         self.log.close().await?;
         cells?;
         store?;

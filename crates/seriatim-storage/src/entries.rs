@@ -56,7 +56,25 @@ impl Entries {
         Ok(chain)
     }
 
-    /// The append id that each of the entries has.
+    /// Entries of another log, encoded one after the other, as they are. Each keeps its own append id; the id of the whole is that
+    /// of the first one. For a restore.
+    ///
+    /// # Errors
+    ///
+    /// [`BadEntry`] if there is none, or one does not decode.
+    pub fn copied(bytes: &[u8]) -> Result<Self, BadEntry> {
+        let first = Entry::decode(bytes)?;
+        let mut copied = Self { bytes: bytes.to_vec(), ..Self::new(first.append_id()) };
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let entry = Entry::decode(rest)?;
+            (copied.count, copied.chain) = (copied.count + 1, entry.chain());
+            rest = &rest[entry.size()..];
+        }
+        Ok(copied)
+    }
+
+    /// The append id that each of the entries has. Of copied entries: that the first one has.
     #[must_use]
     pub fn append_id(&self) -> AppendId {
         self.append

@@ -94,12 +94,15 @@ macro_rules! by_kind {
 }
 
 by_kind!(
+    seriatim::OpenLogError,
+    seriatim::OpenStorageError,
     seriatim_client::ClientError,
     seriatim_engine::OpenError,
     seriatim_engine::SubmitError,
     seriatim_engine::doctor::DoctorError,
     seriatim_storage::BackupError,
     seriatim_storage::CloseError,
+    seriatim_storage::LogError,
     seriatim_storage_file::OpenError,
     seriatim_storage_file::RestoreError,
 );

@@ -17,6 +17,7 @@
 //! | [`types`], [`mod@env`] | names and numbers; the door to clock, sleep, spawn and randomness |
 #![forbid(unsafe_code)]
 
+mod shared_url;
 mod storage_url;
 
 pub use seriatim_api as api;
@@ -36,7 +37,8 @@ pub use seriatim_types as types;
 pub use seriatim_workflow as workflow;
 pub use seriatim_workflow_host as workflow_host;
 
-pub use storage_url::{ParseStorageUrlError, StorageUrl};
+pub use shared_url::{OpenLogError, SharedUrl};
+pub use storage_url::{OpenStorageError, ParseStorageUrlError, StorageOptions, StorageUrl, redacted};
 
 /// Pages of the documentation whose blocks of Rust are compiled and run.
 #[cfg(doctest)]

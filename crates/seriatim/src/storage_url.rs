@@ -7,10 +7,12 @@ use std::str::FromStr;
 use seriatim_env::Env;
 use seriatim_storage::Storage;
 use seriatim_storage::memory::MemoryStorage;
-use seriatim_storage_file::{FileOptions, FileStorage, OpenError};
+use seriatim_storage_file::{FileOptions, FileStorage, OpenError, SharedStorage};
 use seriatim_types::ErrorKind;
 
-/// Where data is stored: `memory:`, or `file:` and a path.
+use crate::shared_url::{OpenLogError, SCHEMES, SharedUrl};
+
+/// Where data is stored: `memory:`, `file:` and a path, or the URL of a log elsewhere.
 ///
 /// The path is used as it is written, without percent-encoding; a relative path is relative to the working directory.
 ///
@@ -21,19 +23,18 @@ use seriatim_types::ErrorKind;
 /// assert_eq!(url, StorageUrl::File("./seriatim-data".into()));
 /// assert_eq!(url.to_string(), "file:./seriatim-data");
 ///
-/// let error = "cassandra://localhost:9042/numbers".parse::<StorageUrl>().unwrap_err();
-/// assert_eq!(error.to_string(), "cassandra://localhost:9042/numbers: cassandra is not supported yet; use file: or memory:");
+/// let error = "redis://host".parse::<StorageUrl>().unwrap_err();
+/// assert!(error.to_string().starts_with("redis://host: there is no such kind of storage"));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StorageUrl {
     /// In the memory of this process. The data is lost when the process ends.
     Memory,
     /// In this folder.
     File(PathBuf),
+    /// The log is elsewhere, where several processes can share it. What is derived is in a local directory.
+    Shared(SharedUrl),
 }
-
-/// Schemes that are planned.
-const LATER: [&str; 3] = ["cassandra", "s3", "object+file"];
 
 /// A text that does not name a storage.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,16 +42,30 @@ pub enum ParseStorageUrlError {
     /// It has no scheme.
     #[error("{0:?} does not say what kind of storage it is: write file:{0} for a folder")]
     NoScheme(String),
-    /// A scheme that is planned.
-    #[error("{url}: {scheme} is not supported yet; use file: or memory:")]
-    NotYet {
-        /// The whole text.
+    /// A scheme that this program was built without.
+    #[error(
+        "{url}: this program was built without {scheme}: build it from source with `cargo build --release -p seriatim --features {feature}`"
+    )]
+    NotBuilt {
+        /// The whole text, without secrets.
         url: String,
         /// Its scheme.
         scheme: &'static str,
+        /// The cargo feature that it needs.
+        feature: &'static str,
+    },
+    /// The URL of a shared log is not valid.
+    #[error("{url}: {reason}")]
+    Shared {
+        /// The whole text, without secrets.
+        url: String,
+        /// What is wrong, and how to write it.
+        reason: String,
     },
     /// An unknown scheme.
-    #[error("{0}: there is no such kind of storage; use file: or memory:")]
+    #[error(
+        "{0}: there is no such kind of storage; use file:, memory:, cassandra:, s3:, gs:, az: or object+file:"
+    )]
     Unknown(String),
     /// `file:` without a path.
     #[error("{0} names no folder: write file:./data or file:/var/lib/data")]
@@ -77,7 +92,7 @@ impl FromStr for StorageUrl {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         use ParseStorageUrlError as Bad;
 
-        let url = || text.to_owned();
+        let url = || redacted(text);
         // A path may contain a colon too, but no slash precedes the colon of a scheme.
         let scheme = text.split_once(':').filter(|(scheme, _)| !scheme.is_empty() && !scheme.contains('/'));
         let (scheme, rest) = scheme.ok_or_else(|| Bad::NoScheme(url()))?;
@@ -95,10 +110,10 @@ impl FromStr for StorageUrl {
                     Ok(Self::File(path.into()))
                 }
             }
-            _ => Err(match LATER.into_iter().find(|later| *later == scheme) {
-                Some(scheme) => Bad::NotYet { url: url(), scheme },
-                None => Bad::Unknown(url()),
-            }),
+            _ => match SCHEMES.into_iter().find(|(shared, _)| *shared == scheme) {
+                Some((scheme, feature)) => SharedUrl::read(text, scheme, feature).map(Self::Shared),
+                None => Err(Bad::Unknown(url())),
+            },
         }
     }
 }
@@ -112,12 +127,72 @@ impl fmt::Display for StorageUrl {
                 write!(f, "file://{}", path.display())
             }
             Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Shared(url) => url.fmt(f),
+        }
+    }
+}
+
+/// A text without what may be secret in a URL: the name and password before the host, and everything after a question mark.
+#[must_use]
+pub fn redacted(text: &str) -> String {
+    let (text, query) = text.split_once('?').map_or((text, ""), |(text, _)| (text, "?…"));
+    let Some((scheme, rest)) = text.split_once("://") else { return format!("{text}{query}") };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let authority = match authority.rsplit_once('@') {
+        Some((_, host)) => format!("…@{host}"),
+        None => authority.to_owned(),
+    };
+    format!("{scheme}://{authority}{path}{query}")
+}
+
+/// How a storage is opened.
+#[derive(Debug, Clone, Default)]
+pub struct StorageOptions {
+    /// For files: those of the storage itself, or of the local directory.
+    pub files: FileOptions,
+    /// The directory for what is derived from a shared log. A storage of another kind has none.
+    pub local: Option<PathBuf>,
+}
+
+impl From<FileOptions> for StorageOptions {
+    fn from(files: FileOptions) -> Self {
+        Self { files, local: None }
+    }
+}
+
+/// Why a storage was not opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenStorageError {
+    /// The folder of the storage, or the local directory, cannot be opened.
+    #[error(transparent)]
+    Files(#[from] OpenError),
+    /// The shared log cannot be opened.
+    #[error(transparent)]
+    Log(#[from] OpenLogError),
+    /// A shared log without a local directory.
+    #[error(
+        "{0} is a log elsewhere, and what is derived from it is stored in a local directory: name one with --local DIR"
+    )]
+    NoLocal(String),
+    /// A local directory for a storage that has its own place for what is derived.
+    #[error("{0} stores what is derived next to its log, so it has no local directory: leave --local out")]
+    NeedlessLocal(String),
+}
+
+impl OpenStorageError {
+    /// What the caller can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Files(error) => error.kind(),
+            Self::Log(error) => error.kind(),
+            Self::NoLocal(_) | Self::NeedlessLocal(_) => ErrorKind::Invalid,
         }
     }
 }
 
 impl StorageUrl {
-    /// Opens the storage; `options` are for one on files.
+    /// Opens the storage.
     ///
     /// ```
     /// use seriatim::StorageUrl;
@@ -136,12 +211,31 @@ impl StorageUrl {
     ///
     /// # Errors
     ///
-    /// As [`FileStorage::open`]. A storage in memory is always new and opens without errors.
-    pub async fn open(&self, env: &Env, options: FileOptions) -> Result<Storage, OpenError> {
-        match self {
-            Self::Memory => Ok(Storage::new(MemoryStorage::new())),
-            Self::File(directory) => FileStorage::open(env, directory, options).await.map(Storage::new),
+    /// [`OpenStorageError`]. A storage in memory is always new and opens without errors.
+    pub async fn open(
+        &self,
+        env: &Env,
+        options: impl Into<StorageOptions>,
+    ) -> Result<Storage, OpenStorageError> {
+        let StorageOptions { files, local } = options.into();
+        match (self, local) {
+            (Self::Memory | Self::File(_), Some(_)) => Err(OpenStorageError::NeedlessLocal(self.to_string())),
+            (Self::Memory, None) => Ok(Storage::new(MemoryStorage::new())),
+            (Self::File(directory), None) => {
+                Ok(Storage::new(FileStorage::open(env, directory, files).await?))
+            }
+            (Self::Shared(url), None) => Err(OpenStorageError::NoLocal(url.to_string())),
+            (Self::Shared(url), Some(local)) => {
+                let log = url.open(env).await?;
+                Ok(Storage::new(SharedStorage::open(env, log, &local, files.local()).await?))
+            }
         }
+    }
+
+    /// Whether several processes can use the log at the same time.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Self::Shared(_))
     }
 }
 
@@ -170,15 +264,11 @@ mod tests {
                 Err("file://host/data names another machine: write file:/path for a folder on this one"),
             ),
             (
-                "cassandra://host:9042/k",
-                Err("cassandra://host:9042/k: cassandra is not supported yet; use file: or memory:"),
+                "redis://me:secret@host/1?password=secret",
+                Err(
+                    "redis://…@host/1?…: there is no such kind of storage; use file:, memory:, cassandra:, s3:, gs:, az: or object+file:",
+                ),
             ),
-            ("s3://bucket/prefix", Err("s3://bucket/prefix: s3 is not supported yet; use file: or memory:")),
-            (
-                "object+file:./dir",
-                Err("object+file:./dir: object+file is not supported yet; use file: or memory:"),
-            ),
-            ("redis://host", Err("redis://host: there is no such kind of storage; use file: or memory:")),
             (
                 "./data",
                 Err("\"./data\" does not say what kind of storage it is: write file:./data for a folder"),
@@ -192,6 +282,37 @@ mod tests {
         for (text, expected) in table {
             let parsed = text.parse::<StorageUrl>();
             assert_eq!(parsed.map_err(|error| error.to_string()), expected.map_err(str::to_owned), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_scheme_that_was_left_out_names_its_feature_and_no_secret() {
+        for (scheme, feature) in SCHEMES {
+            let text = format!("{scheme}://me:secret@host/place?key=secret");
+            match text.parse::<StorageUrl>() {
+                Err(error @ ParseStorageUrlError::NotBuilt { .. }) => {
+                    let error = error.to_string();
+                    assert!(error.contains(&format!("--features {feature}`")), "{error}");
+                    assert!(!error.contains("secret"), "{error}");
+                }
+                other => {
+                    let printed = other.map_or_else(|error| error.to_string(), |url| url.to_string());
+                    assert!(!printed.contains("secret"), "{printed}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_is_printed_without_secrets() {
+        let table = [
+            ("cassandra://me:se@cret@host:9042/k", "cassandra://…@host:9042/k"),
+            ("cassandra://host,other:9042/k?password=secret", "cassandra://host,other:9042/k?…"),
+            ("s3://bucket/a@b", "s3://bucket/a@b"),
+            ("file:./a", "file:./a"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(redacted(text), expected);
         }
     }
 

@@ -1,11 +1,13 @@
 //! The target of a command: a server, or a storage that no server holds.
 
-use std::path::Path;
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use seriatim::StorageUrl;
+use seriatim::{ParseStorageUrlError, StorageUrl};
 use seriatim_client::{Client, ClientOptions, ServerUrl};
 use seriatim_engine::{App, Engine, OpenError, PartitionStatus, SubmitError};
 use seriatim_storage::Storage;
@@ -23,7 +25,29 @@ pub(crate) struct Target {
     server: Option<ServerUrl>,
     /// A storage that no server holds, instead of a server.
     #[arg(long, value_name = "URL")]
-    storage: Option<StorageUrl>,
+    storage: Option<GivenUrl>,
+    /// The directory for what is derived from a storage whose log is elsewhere [default: the setting `local`].
+    #[arg(long, value_name = "DIR", requires = "storage")]
+    local: Option<PathBuf>,
+}
+
+/// A URL from the command line. What is wrong with it is said when it is used: the parser of the command line would print the whole
+/// text, which may have a secret.
+#[derive(Debug, Clone)]
+pub(crate) struct GivenUrl(Result<StorageUrl, ParseStorageUrlError>);
+
+impl FromStr for GivenUrl {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.parse()))
+    }
+}
+
+impl GivenUrl {
+    pub(crate) fn get(&self) -> Result<&StorageUrl, CliError> {
+        self.0.as_ref().map_err(|error| CliError::usage(error.to_string()))
+    }
 }
 
 /// The server that a command uses.
@@ -64,8 +88,13 @@ fn client_of(context: &Context, settings: &Settings, server: Option<&ServerUrl>)
 
 impl Target {
     /// The storage that was named, if one was.
-    pub(crate) fn storage(&self) -> Option<&StorageUrl> {
-        self.storage.as_ref()
+    pub(crate) fn storage(&self) -> Result<Option<&StorageUrl>, CliError> {
+        self.storage.as_ref().map(GivenUrl::get).transpose()
+    }
+
+    /// The local directory that was named, if one was.
+    pub(crate) fn local(&self) -> Option<&Path> {
+        self.local.as_deref()
     }
 
     /// As [`Target::with`], and creates the storage if it does not exist. The work is tried in memory first, so that work that fails
@@ -75,14 +104,21 @@ impl Target {
         context: &Context,
         work: impl AsyncFn(&Client) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
-        let Some(url @ StorageUrl::File(directory)) = self.storage.as_ref().filter(|url| is_new(url)) else {
+        let Some(url) = self.storage()?.filter(|url| url.is_shared() || is_new(url)) else {
             return self.with(context, work).await;
         };
         let settings = context.settings()?;
+        let options = settings.storage_options(url, self.local())?;
         let memory = StorageUrl::Memory.open(&context.env, settings.file_options()?).await?;
         use_storage(context, &settings, &StorageUrl::Memory, memory, Access::Write, &work).await?;
-        let storage = url.open(&context.env, settings.file_options()?).await?;
-        eprintln!("seriatim: {} is a new storage", directory.display());
+        let storage = url.open(&context.env, options).await?;
+        match url {
+            StorageUrl::File(directory) => eprintln!("seriatim: {} is a new storage", directory.display()),
+            url if storage.log().partitions().await?.is_empty() => {
+                eprintln!("seriatim: {url} is a new storage");
+            }
+            _ => {}
+        }
         use_storage(context, &settings, url, storage, Access::Write, &work).await
     }
 
@@ -111,10 +147,10 @@ impl Target {
         work: impl AsyncFnOnce(&Client) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         let settings = context.settings()?;
-        let Some(url) = &self.storage else {
+        let Some(url) = self.storage()? else {
             return work(&client_of(context, &settings, self.server.as_ref())?).await;
         };
-        let storage = open_storage(context, &settings, url).await?;
+        let storage = open_storage(context, &settings, url, self.local()).await?;
         use_storage(context, &settings, url, storage, access, work).await
     }
 }
@@ -124,6 +160,8 @@ impl Target {
 enum Access {
     /// It is only read: no partition is taken.
     Read,
+    /// The same, of a log that a server may use at the same time.
+    ReadShared,
     Write,
 }
 
@@ -136,6 +174,7 @@ async fn use_storage<T>(
     access: Access,
     work: impl AsyncFnOnce(&Client) -> Result<T, CliError>,
 ) -> Result<T, CliError> {
+    let access = if url.is_shared() && access == Access::Read { Access::ReadShared } else { access };
     let result = match open_engine(context, settings, &storage, access).await {
         Ok(engine) => {
             let transport = Arc::new(LocalTransport::new(engine.clone(), url));
@@ -157,8 +196,18 @@ pub(crate) async fn open_storage(
     context: &Context,
     settings: &Settings,
     url: &StorageUrl,
+    local: Option<&Path>,
 ) -> Result<Storage, CliError> {
+    let options = settings.storage_options(url, local)?;
     match url {
+        StorageUrl::Shared(_) => {
+            let storage = url.open(&context.env, options).await?;
+            if storage.log().partitions().await?.is_empty() {
+                storage.close().await?;
+                return Err(CliError::usage(format!("{url} is empty: a server on it makes it a storage")));
+            }
+            return Ok(storage);
+        }
         StorageUrl::Memory => {
             return Err(CliError::usage("memory: is always a new, empty storage: name a storage on files"));
         }
@@ -170,13 +219,15 @@ pub(crate) async fn open_storage(
         }
         StorageUrl::File(_) => {}
     }
-    Ok(url.open(&context.env, settings.file_options()?).await?)
+    Ok(url.open(&context.env, options).await?)
 }
 
-/// Whether opening this storage would create it: always in memory, and in a folder that is empty or does not exist.
+/// Whether opening this storage would create it: always in memory, and in a folder that is empty or does not exist. For a log
+/// elsewhere that is known when it is open.
 pub(crate) fn is_new(url: &StorageUrl) -> bool {
     match url {
         StorageUrl::Memory => true,
+        StorageUrl::Shared(_) => false,
         StorageUrl::File(directory) => match std::fs::read_dir(directory) {
             Ok(mut entries) => entries.next().is_none(),
             Err(error) => error.kind() == std::io::ErrorKind::NotFound,
@@ -210,11 +261,20 @@ async fn open_engine(
     let open = async |apps| Engine::open(env.clone(), log.clone(), store.clone(), apps, options).await;
     let engine = match access {
         Access::Write => open(apps()?).await?,
-        Access::Read => match Engine::look(env.clone(), log.clone(), store.clone(), apps()?, options).await {
-            // An earlier version made the storage: the registry has to accept the built-in applications of this one first.
-            Err(OpenError::Registry(SubmitError::NotHere { .. })) => open(apps()?).await?,
-            looked => looked?,
-        },
+        Access::Read | Access::ReadShared => {
+            match Engine::look(env.clone(), log.clone(), store.clone(), apps()?, options).await {
+                // An earlier version made the storage: the registry has to accept the built-in applications of this one first.
+                Err(OpenError::Registry(SubmitError::NotHere { .. })) if access == Access::Read => {
+                    open(apps()?).await?
+                }
+                Err(OpenError::Registry(SubmitError::NotHere { .. })) => {
+                    return Err(CliError::unavailable(
+                        "an earlier version of seriatim made this storage: start a server of this version on it once",
+                    ));
+                }
+                looked => looked?,
+            }
+        }
     };
     // Without a time limit: only a partition that has stopped ends the wait.
     while !engine.wait_ready(Duration::from_secs(5)).await {

@@ -24,6 +24,12 @@ enum Move {
 }
 
 impl Engine {
+    /// The partition of the registry. Its holder decides about all others.
+    #[must_use]
+    pub fn registry_partition(&self) -> Partition {
+        registry::PARTITION
+    }
+
     /// The name under which this engine takes partitions.
     #[must_use]
     pub fn holder(&self) -> &Holder {

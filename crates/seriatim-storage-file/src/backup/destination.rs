@@ -23,7 +23,11 @@ pub(super) struct UnfinishedFolder {
 
 impl UnfinishedFolder {
     /// Makes the folder, if the destination is empty or missing and is not inside `outside`.
-    pub(super) fn create(env: &Env, destination: &Path, outside: &Path) -> Result<Self, DestinationError> {
+    pub(super) fn create(
+        env: &Env,
+        destination: &Path,
+        outside: Option<&Path>,
+    ) -> Result<Self, DestinationError> {
         let fail = |error: io::Error| unavailable(destination.to_owned(), &error);
         let unusable = |reason: &str| DestinationError::Unusable {
             destination: destination.to_owned(),
@@ -40,7 +44,9 @@ impl UnfinishedFolder {
         };
         create_directories(&RealDisk, parent).map_err(fail)?;
         let parent = fs::canonicalize(parent).map_err(fail)?;
-        if fs::canonicalize(outside).is_ok_and(|outside| parent.starts_with(outside)) {
+        if let Some(outside) = outside
+            && fs::canonicalize(outside).is_ok_and(|outside| parent.starts_with(outside))
+        {
             return Err(unusable(&format!("it is inside {}: choose a folder outside", outside.display())));
         }
         let destination = parent.join(name);

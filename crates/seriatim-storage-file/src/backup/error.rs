@@ -56,6 +56,14 @@ pub enum RestoreError {
     /// The destination cannot be used.
     #[error(transparent)]
     Destination(#[from] DestinationError),
+    /// The log that should receive the backup contains something already. It was not changed.
+    #[error(
+        "the log is not empty, or another restore of it was begun: a backup is restored into a new log; name another place"
+    )]
+    LogNotEmpty,
+    /// The log that should receive the backup did not accept it. A part may be in it, and it cannot be used.
+    #[error("{0}; the restore is not finished: remove what it has written, and restore the backup again")]
+    Log(#[from] LogError),
 }
 
 impl RestoreError {
@@ -67,6 +75,8 @@ impl RestoreError {
             Self::Newer { .. } | Self::Damaged { .. } => ErrorKind::Corrupt,
             Self::Unreadable { .. } => ErrorKind::Unavailable,
             Self::Destination(error) => error.kind(),
+            Self::LogNotEmpty => ErrorKind::Invalid,
+            Self::Log(error) => error.kind(),
         }
     }
 

@@ -16,17 +16,23 @@
 
 mod destination;
 mod error;
+mod into_log;
 mod manifest;
+mod of_log;
 mod restore;
 
 use std::path::Path;
 
 use seriatim_env::Env;
-use seriatim_storage::{BackupError, BackupReport};
+use seriatim_storage::{BackupError, BackupReport, DestinationError};
 
 use self::destination::UnfinishedFolder;
 pub use self::error::RestoreError;
+pub(crate) use self::into_log::is_unfinished;
+pub use self::into_log::{RestoredLog, restore_log};
 use self::manifest::Manifest;
+pub(crate) use self::of_log::backup_beside;
+pub use self::of_log::backup_log;
 pub use self::restore::{StagedRestore, restore, stage_restore};
 use crate::disk::{RealDisk, replace_whole};
 use crate::log::{CopiedLog, LogPrefix, Purpose};
@@ -50,15 +56,21 @@ pub(crate) fn backup(
     space: &FreeSpace,
     destination: &Path,
 ) -> Result<BackupReport, BackupError> {
-    let folder = UnfinishedFolder::create(env, destination, directory)?;
+    let folder = UnfinishedFolder::create(env, destination, Some(directory))?;
     folder.check_room(space, prefix.bytes_max()?)?;
     let copied = prefix.copy(&folder.path().join(LOG), Purpose::Keep)?;
-    for (name, bytes) in files.iter().filter_map(|(name, bytes)| Some((name, bytes.as_deref()?))) {
-        let written = replace_whole(&RealDisk, &folder.path().join(LOG), name, bytes);
-        written.map_err(|error| folder.refused(&error))?;
-    }
+    write_files(&folder, files)?;
     let manifest = Manifest { end: prefix.end(), frames: copied.frames, entries: copied.entries };
     manifest.write(folder.path()).map_err(|error| folder.refused(&error))?;
     folder.finish()?;
     Ok(copied.into())
+}
+
+/// Writes files next to the segments of a backup, durably. Those without bytes are left out.
+fn write_files(folder: &UnfinishedFolder, files: &[(&str, Option<Vec<u8>>)]) -> Result<(), DestinationError> {
+    for (name, bytes) in files.iter().filter_map(|(name, bytes)| Some((name, bytes.as_deref()?))) {
+        let written = replace_whole(&RealDisk, &folder.path().join(LOG), name, bytes);
+        written.map_err(|error| folder.refused(&error))?;
+    }
+    Ok(())
 }

@@ -8,10 +8,10 @@ use seriatim_storage::BackupReport;
 
 use super::destination::UnfinishedFolder;
 use super::manifest::{BACKUP_VERSION, BadManifest, Manifest};
-use super::{LOG, RestoreError};
+use super::{LOG, RestoreError, write_files};
 use crate::bulletin::{self, BULLETIN};
 use crate::directory::{BACKUP_MARKER, begin_restore, finish_restore};
-use crate::disk::{RealDisk, read_whole, replace_whole};
+use crate::disk::{RealDisk, read_whole};
 use crate::identity::{self, IDENTITY};
 use crate::log::{LogPrefix, Purpose};
 use crate::space::FreeSpace;
@@ -113,52 +113,66 @@ impl StagedRestore {
 fn stage(env: &Env, backup: &Path, destination: &Path) -> Result<StagedRestore, RestoreError> {
     let manifest = read_manifest(backup)?;
     let of_log = |error| RestoreError::of_log(backup.to_owned(), error);
-    let folder = UnfinishedFolder::create(env, destination, backup)?;
+    let folder = UnfinishedFolder::create(env, destination, Some(backup))?;
     begin_restore(folder.path()).map_err(|error| folder.refused(&error))?;
     let prefix = LogPrefix::stored(env, &backup.join(LOG), manifest.end);
     let space = FreeSpace::new(folder.path(), 0, FreeSpace::system());
     folder.check_room(&space, prefix.bytes_max().map_err(of_log)?)?;
     let copied = prefix.copy(&folder.path().join(LOG), Purpose::Use);
     let copied = copied.map_err(|error| RestoreError::of_copy(backup.to_owned(), error))?;
-    if (copied.frames, copied.entries) != (manifest.frames, manifest.entries) {
-        return Err(RestoreError::Damaged {
-            backup: backup.to_owned(),
-            reason: format!(
-                "{BACKUP_MARKER} says {} frames with {} entries, and the log has {} with {}",
-                manifest.frames, manifest.entries, copied.frames, copied.entries
-            ),
-        });
-    }
+    check_counts(backup, &manifest, copied.frames, copied.entries)?;
     // A backup that an earlier program made has neither.
-    let without = "every asynchronous projector begins at the first event";
-    copy_file(backup, &folder, BULLETIN, bulletin::check, without)?;
-    copy_file(backup, &folder, IDENTITY, identity::check, "the restored log gets another identity")?;
+    let values = read_file(backup, BULLETIN, bulletin::decode)?;
+    let identity = read_file(backup, IDENTITY, identity::decode)?;
+    let files =
+        [(BULLETIN, values.as_ref().map(bulletin::encode)), (IDENTITY, identity.map(identity::encode))];
+    write_files(&folder, &files)?;
     Ok(StagedRestore { env: env.clone(), folder, report: copied.into() })
 }
 
-/// Copies a file next to the log, if the backup has it. `without` says what happens without that file.
-fn copy_file(
+/// An error if a backup contains another number of frames or entries than its marker says.
+pub(super) fn check_counts(
     backup: &Path,
-    folder: &UnfinishedFolder,
-    name: &str,
-    check: fn(&[u8]) -> Result<(), String>,
-    without: &str,
+    manifest: &Manifest,
+    frames: u64,
+    entries: u64,
 ) -> Result<(), RestoreError> {
+    if (frames, entries) == (manifest.frames, manifest.entries) {
+        return Ok(());
+    }
+    Err(RestoreError::Damaged {
+        backup: backup.to_owned(),
+        reason: format!(
+            "{BACKUP_MARKER} says {} frames with {} entries, and the log has {frames} with {entries}",
+            manifest.frames, manifest.entries
+        ),
+    })
+}
+
+/// What a file next to the log contains, if the backup has it.
+pub(super) fn read_file<T>(
+    backup: &Path,
+    name: &str,
+    decode: fn(&[u8]) -> Result<T, String>,
+) -> Result<Option<T>, RestoreError> {
     let bytes = read_whole(&RealDisk, &backup.join(LOG).join(name));
     let bytes = bytes.map_err(|error| RestoreError::Unreadable {
         backup: backup.to_owned(),
         reason: format!("{LOG}/{name}: {error}"),
     })?;
-    let Some(bytes) = bytes else { return Ok(()) };
-    check(&bytes).map_err(|problem| RestoreError::Damaged {
+    let Some(bytes) = bytes else { return Ok(None) };
+    let without = match name {
+        BULLETIN => "every asynchronous projector begins at the first event",
+        _ => "the restored log gets another identity",
+    };
+    let decoded = decode(&bytes).map_err(|problem| RestoreError::Damaged {
         backup: backup.to_owned(),
         reason: format!("{LOG}/{name}: {problem}; without that file {without}"),
     })?;
-    let written = replace_whole(&RealDisk, &folder.path().join(LOG), name, &bytes);
-    Ok(written.map_err(|error| folder.refused(&error))?)
+    Ok(Some(decoded))
 }
 
-fn read_manifest(backup: &Path) -> Result<Manifest, RestoreError> {
+pub(super) fn read_manifest(backup: &Path) -> Result<Manifest, RestoreError> {
     let not_a_backup = |reason: String| RestoreError::NotABackup { backup: backup.to_owned(), reason };
     let manifest = Manifest::read(backup).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {

@@ -12,6 +12,7 @@ use seriatim_storage::LogError;
 use seriatim_types::{Partition, PartitionOffset};
 
 use super::committer::{LogFolder, Segment};
+use super::frame::Frame;
 use super::frames::Frames;
 use super::index::SegmentIndex;
 use super::open::open_segment_to_read;
@@ -89,7 +90,6 @@ impl LogPrefix {
         Self { folder: LogFolder { env, disk, directory, options: LogOptions::default(), space }, end }
     }
 
-    #[cfg(test)]
     pub(super) fn folder(&self) -> &LogFolder {
         &self.folder
     }
@@ -131,10 +131,6 @@ fn copy(from: &LogFolder, end: LogEnd, to: &LogFolder, purpose: Purpose) -> Resu
             to.write_index(&index);
         }
         index = index.following()?;
-    }
-    if index.last_checksum != end.checksum {
-        let at = Position { segment: index.number, at: index.end };
-        return Err(LogError::Corrupt(format!("the frame that ends at {at} is not the last one")).into());
     }
     let synced = to.disk.sync_directory(&to.directory);
     synced.map_err(|error| CopyError::To(to.directory.clone(), error))?;
@@ -190,38 +186,56 @@ impl Copy<'_> {
             let Some(frame) = frames.next().map_err(|error| unreadable(position, &error))? else {
                 break;
             };
-            if !frame.follows(index.last_checksum) {
-                let what = format!("the frame at {position} does not follow the one before it");
-                return Err(LogError::Corrupt(what).into());
-            }
-            for record in frame.records(position)? {
-                let record = record?;
-                index.apply(&record, position)?;
-                if let Record::Append { count, .. } = record {
-                    self.entries += u64::from(count);
-                }
-            }
-            index.last_checksum = frame.checksum();
-            index.end = position.at + frame.size() as u64;
+            self.entries += check_frame(&frame, position, index)?;
             self.frames += 1;
             output.write(frame.bytes()).map_err(fail_to)?;
         }
-        self.check_end(is_last, index)
+        Ok(check_end(self.from, self.end, is_last, index)?)
     }
+}
 
-    /// Checks that the frames end where they must: at the end of the log, or where the next segment continues.
-    fn check_end(&self, is_last: bool, index: &SegmentIndex) -> Result<(), CopyError> {
-        let complete = if is_last {
-            index.end == self.end.byte
-        } else {
-            let next = open_segment_to_read(self.from, index.number.next()?)?;
-            next.header.previous_checksum == index.last_checksum
-        };
-        let at = Position { segment: index.number, at: index.end };
-        let damaged =
-            || LogError::Corrupt(format!("there is no complete frame at {at}: the segment is damaged"));
-        if complete { Ok(()) } else { Err(damaged().into()) }
+/// Checks that a frame follows the one before it, and adds it to the index. Returns how many entries it has.
+pub(super) fn check_frame(
+    frame: &Frame<'_>,
+    position: Position,
+    index: &mut SegmentIndex,
+) -> Result<u64, LogError> {
+    if !frame.follows(index.last_checksum) {
+        let what = format!("the frame at {position} does not follow the one before it");
+        return Err(LogError::Corrupt(what));
     }
+    let mut entries = 0;
+    for record in frame.records(position)? {
+        let record = record?;
+        index.apply(&record, position)?;
+        if let Record::Append { count, .. } = record {
+            entries += u64::from(count);
+        }
+    }
+    index.last_checksum = frame.checksum();
+    index.end = position.at + frame.size() as u64;
+    Ok(entries)
+}
+
+/// Checks that the frames of a segment end where they must: at the end of the log, or where the next segment continues.
+pub(super) fn check_end(
+    from: &LogFolder,
+    end: LogEnd,
+    is_last: bool,
+    index: &SegmentIndex,
+) -> Result<(), LogError> {
+    let at = Position { segment: index.number, at: index.end };
+    let complete = if is_last {
+        if index.end == end.byte && index.last_checksum != end.checksum {
+            return Err(LogError::Corrupt(format!("the frame that ends at {at} is not the last one")));
+        }
+        index.end == end.byte
+    } else {
+        let next = open_segment_to_read(from, index.number.next()?)?;
+        next.header.previous_checksum == index.last_checksum
+    };
+    let damaged = || LogError::Corrupt(format!("there is no complete frame at {at}: the segment is damaged"));
+    if complete { Ok(()) } else { Err(damaged()) }
 }
 
 /// The bytes before the first frame, unchanged: a copy has the format of its source.
@@ -235,12 +249,12 @@ fn header_page(segment: &Segment) -> Result<Vec<u8>, LogError> {
     }
 }
 
-fn unreadable(position: Position, error: &io::Error) -> LogError {
+pub(super) fn unreadable(position: Position, error: &io::Error) -> LogError {
     LogError::Unavailable(format!("cannot read at {position}: {error}"))
 }
 
 /// A file that is written from its beginning.
-struct Output {
+pub(super) struct Output {
     file: Arc<dyn DiskFile>,
     /// Bytes that are not written yet.
     buffered: Vec<u8>,
@@ -250,11 +264,11 @@ struct Output {
 }
 
 impl Output {
-    fn new(file: Arc<dyn DiskFile>) -> Self {
+    pub(super) fn new(file: Arc<dyn DiskFile>) -> Self {
         Self { file, buffered: Vec::with_capacity(WRITE_BYTES), at: 0, synced: 0 }
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.buffered.len() + bytes.len() > WRITE_BYTES {
             self.write_buffered()?;
         }
@@ -274,7 +288,7 @@ impl Output {
     }
 
     /// Makes all of it durable. Returns the length.
-    fn finish(mut self) -> io::Result<u64> {
+    pub(super) fn finish(mut self) -> io::Result<u64> {
         self.write_buffered()?;
         self.file.sync()?;
         Ok(self.at)

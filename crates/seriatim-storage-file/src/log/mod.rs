@@ -11,6 +11,7 @@
 //! many segments there are.
 
 mod committer;
+mod contents;
 mod copy;
 mod frame;
 mod frames;
@@ -22,6 +23,7 @@ mod reader;
 mod record;
 mod segment;
 mod tails;
+mod write;
 
 #[cfg(test)]
 mod tests;
@@ -41,11 +43,13 @@ use seriatim_types::{Epoch, Partition, PartitionOffset};
 use tokio::sync::oneshot;
 
 use self::committer::{Committer, LogFolder, LogState, Phase};
+pub(crate) use self::contents::{Content, Contents};
 pub(crate) use self::copy::{CopiedLog, CopyError, LogEnd, LogPrefix, Purpose};
 pub(crate) use self::open::OpenMode;
 pub use self::options::LogOptions;
 use self::queue::{Answer, CommitFailure, Queue};
 use self::reader::Reader;
+pub(crate) use self::write::LogWriter;
 use crate::bulletin::FileBulletin;
 use crate::directory::DirectoryLock;
 use crate::disk::Disk;

@@ -44,11 +44,22 @@ pub(super) fn encode_append(
     first: PartitionOffset,
     entries: &Entries,
 ) {
-    let (count, bytes) = (entries.len(), entries.as_bytes());
+    let count = u32::try_from(entries.len()).expect("an append has far fewer entries: APPEND_ENTRIES_MAX");
+    encode_append_bytes(buffer, partition, first, count, entries.as_bytes());
+}
+
+/// As [`encode_append`], of entries that are encoded one after the other.
+pub(super) fn encode_append_bytes(
+    buffer: &mut Vec<u8>,
+    partition: Partition,
+    first: PartitionOffset,
+    count: u32,
+    bytes: &[u8],
+) {
     buffer.put_u8(APPEND);
     put_partition(buffer, partition);
     buffer.put_u64(first.get());
-    buffer.put_u32(u32::try_from(count).expect("an append has far fewer entries: APPEND_ENTRIES_MAX"));
+    buffer.put_u32(count);
     buffer.put_u32(u32::try_from(bytes.len()).expect("an append has far fewer bytes: APPEND_BYTES_MAX"));
     buffer.put_slice(bytes);
 }

@@ -306,6 +306,11 @@ macro_rules! log_conformance {
                 append_ids_are_unique_across_reopens
                 an_empty_log_is_empty_after_reopen
                 a_follower_reads_what_was_appended_before_the_reopen;
+            restore:
+                a_first_take_can_have_a_later_epoch
+                of_many_first_takes_one_succeeds
+                copied_entries_keep_their_bytes_and_append_ids
+                a_copied_entry_of_a_later_epoch_is_refused;
             take:
                 a_new_partition_has_the_tail_1
                 taking_a_partition_raises_its_epoch

@@ -14,6 +14,7 @@ const LOG: &[&str] = &[
     include_str!("log/read.rs"),
     include_str!("log/refuse.rs"),
     include_str!("log/reopen.rs"),
+    include_str!("log/restore.rs"),
     include_str!("log/take.rs"),
     include_str!("log/take_over.rs"),
     include_str!("log/unverified.rs"),

@@ -97,6 +97,31 @@ pub trait LogBackend: Send + Sync + fmt::Debug + 'static {
         take: &Take,
     ) -> Result<Vec<TakeOver>, LogError>;
 
+    /// Takes a partition that was never taken, with `epoch` instead of the first epoch. For a restore. It is refused, and changes
+    /// nothing, if the partition was taken before; of many, exactly one succeeds.
+    ///
+    /// Without a method of its own, a backend raises the epoch step by step. After an error the partition may have a lower epoch;
+    /// then this call repeated with the same take continues there.
+    async fn take_first(
+        &self,
+        partition: Partition,
+        epoch: Epoch,
+        take: &Take,
+    ) -> Result<TakeOver, LogError> {
+        let mut expected = None;
+        loop {
+            let answers = self.take_over(&[(partition, expected)], take).await?;
+            expected = match answers.into_iter().next() {
+                Some(TakeOver::Taken(taken)) if taken.epoch < epoch => Some(taken.epoch),
+                Some(TakeOver::Refused(Some(held))) if held.take == *take && held.epoch < epoch => {
+                    Some(held.epoch)
+                }
+                Some(answer) => return Ok(answer),
+                None => return Err(LogError::Internal("the backend returned no answer".to_owned())),
+            };
+        }
+    }
+
     /// Who holds a partition; `None` if it was never taken. It settles no append.
     async fn holder(&self, partition: Partition) -> Result<Option<Held>, LogError>;
 
@@ -109,6 +134,9 @@ pub trait LogBackend: Send + Sync + fmt::Debug + 'static {
     /// The append is refused with [`AppendError::StaleEpoch`] if the partition has another epoch. Otherwise it is refused
     /// with [`AppendError::Conflict`] if the tail, including all appends submitted before, is not `at`. Every other reason
     /// to write nothing has its own error. If the append may have been written, the error is [`AppendError::InDoubt`].
+    ///
+    /// The entries of a restore have append ids of earlier epochs, and several in one append. The id of such an append is that of
+    /// its first entry.
     fn append(&self, append: Append<'_>) -> AppendFuture;
 
     /// Committed entries from `from` on; none at or after the tail. Entries that are not durable are never returned.

@@ -15,6 +15,7 @@
 //! An append in doubt is settled by a take-over, not by a read: only a raised epoch refuses an append that is still on its way.
 
 mod backend;
+mod cut;
 mod error;
 mod follow;
 mod holder;
@@ -31,6 +32,8 @@ pub use error::{AppendError, LogError, TakeOverError};
 pub use follow::Follower;
 pub use holder::{HOLDER_BYTES_MAX, Held, Holder, LogIdentity, Take};
 pub use owner::{LogId, Owner, Receipt};
+
+use self::cut::Submissions;
 
 use crate::{Bulletin, Entries, ReadEntries};
 
@@ -64,6 +67,8 @@ static LOGS_OPENED: AtomicU64 = AtomicU64::new(0);
 pub struct Log {
     id: LogId,
     backend: Arc<dyn LogBackend>,
+    /// What was appended through this log.
+    submissions: Submissions,
 }
 
 impl Log {
@@ -77,7 +82,7 @@ impl Log {
     #[must_use]
     pub fn from_arc(backend: Arc<dyn LogBackend>) -> Self {
         let id = LogId::new(LOGS_OPENED.fetch_add(1, Ordering::Relaxed));
-        Self { id, backend }
+        Self { id, backend, submissions: Submissions::default() }
     }
 
     /// Identifies this log within the process.
@@ -148,6 +153,33 @@ impl Log {
             }
         };
         Ok(partitions.iter().zip(answers).map(answer).collect())
+    }
+
+    /// Takes a partition that was never taken, with this epoch instead of the first one. For a restore: a copied partition continues
+    /// with a later epoch than all its entries have.
+    ///
+    /// # Errors
+    ///
+    /// As [`Log::take_over`].
+    pub async fn take_first(
+        &self,
+        partition: Partition,
+        epoch: Epoch,
+        take: &Take,
+    ) -> Result<Owner, TakeOverError> {
+        let held = match self.backend.take_first(partition, epoch, take).await? {
+            TakeOver::Taken(taken) => return Ok(Owner::new(self.id, partition, taken, take)),
+            TakeOver::Refused(held) => held,
+        };
+        match held {
+            // The reply to an earlier call was lost.
+            Some(held) if held.take == *take && held.epoch == epoch => {
+                let taken = TakenPartition { epoch, tail: held.tail };
+                Ok(Owner::new(self.id, partition, taken, take))
+            }
+            Some(held) => Err(TakeOverError::Deposed { partition, held }),
+            None => Err(LogError::Internal("a first take was refused without a holder".to_owned()).into()),
+        }
     }
 
     async fn take_over_each(
@@ -272,6 +304,27 @@ impl Log {
         self.submit(owner, at, entries, false)
     }
 
+    /// Appends entries of another log as they are, with the append ids that they have there. For a restore into a partition that
+    /// was taken with [`Log::take_first`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Log::append`]. [`AppendError::Invalid`] if an entry has a later epoch than the owner: its append id would be given
+    /// again.
+    pub fn append_copied(
+        &self,
+        owner: &Owner,
+        at: PartitionOffset,
+        entries: &Entries,
+    ) -> impl Future<Output = Result<Receipt, AppendError>> + Send + use<> {
+        let range = self.check(owner, at, entries).and_then(|next| {
+            let later = entries.iter().any(|entry| entry.append_id().epoch > owner.epoch());
+            let refused = AppendError::Invalid("a copied entry has a later epoch than its owner");
+            if later { Err(refused) } else { Ok(next) }
+        });
+        self.submit_checked(owner, at, entries, true, range)
+    }
+
     fn submit(
         &self,
         owner: &Owner,
@@ -279,17 +332,39 @@ impl Log {
         entries: &Entries,
         verified: bool,
     ) -> impl Future<Output = Result<Receipt, AppendError>> + Send + use<> {
-        let id = entries.append_id();
         let range = self.check(owner, at, entries);
+        let own = entries.append_id().epoch == owner.epoch();
+        let range = range.and_then(|next| {
+            let foreign = AppendError::Invalid("the entries carry another epoch than the owner's");
+            if own { Ok(next) } else { Err(foreign) }
+        });
+        self.submit_checked(owner, at, entries, verified, range)
+    }
+
+    fn submit_checked(
+        &self,
+        owner: &Owner,
+        at: PartitionOffset,
+        entries: &Entries,
+        verified: bool,
+        range: Result<PartitionOffset, AppendError>,
+    ) -> impl Future<Output = Result<Receipt, AppendError>> + Send + use<> {
+        let id = entries.append_id();
         let (partition, epoch) = (owner.partition(), owner.epoch());
         let append = Append { partition, epoch, at, entries, verified };
-        let answer = range.map(|next| (next, self.backend.append(append)));
+        let answer = range.map(|next| {
+            self.submissions.submitted(partition, epoch, next);
+            (next, self.backend.append(append))
+        });
         let log = self.clone();
         async move {
             let (next, answer) = answer?;
             let receipt = Receipt::new(log.id, partition, at, next, id);
             match answer.await {
-                Ok(()) => Ok(receipt),
+                Ok(()) => {
+                    log.submissions.committed(partition, epoch, next);
+                    Ok(receipt)
+                }
                 // If the reply was lost, a backend may report a conflict of the append with itself, or an epoch that was
                 // raised after the append was written. Only the stored entry shows that.
                 Err(refused @ (AppendError::Conflict { .. } | AppendError::StaleEpoch { .. })) => {
@@ -327,9 +402,6 @@ impl Log {
         }
         if entries.is_empty() {
             return Err(AppendError::Invalid("an append needs at least one entry"));
-        }
-        if entries.append_id().epoch != owner.epoch() {
-            return Err(AppendError::Invalid("the entries carry another epoch than the owner's"));
         }
         at.advance(entries.len() as u64).ok_or(AppendError::Invalid("no offset is left after this append"))
     }

@@ -33,12 +33,12 @@ impl Backup {
     pub(crate) async fn run(self, context: &Context) -> Result<(), CliError> {
         // The server has another working directory.
         let destination = std::path::absolute(&self.destination).map_err(CliError::unavailable)?;
-        let report = match self.target.storage() {
+        let report = match self.target.storage()? {
             Some(url) => {
-                let storage = open_storage(context, &context.settings()?, url).await?;
+                let storage = open_storage(context, &context.settings()?, url, self.target.local()).await?;
                 let made = match storage.as_backup() {
                     Some(storage) => storage.backup(&destination).await.map_err(CliError::from),
-                    None => Err(CliError::usage("only a storage on files can be backed up")),
+                    None => Err(CliError::usage("a storage in memory has no backup")),
                 };
                 storage.close().await?;
                 report_of(&destination.to_string_lossy(), &made?)

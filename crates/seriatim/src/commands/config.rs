@@ -30,6 +30,7 @@ fn shown(value: &Value) -> Vec<String> {
     let hide = |_: &String| "(secret)".to_owned();
     match value.setting.kind {
         Kind::Secret => value.texts.iter().map(hide).collect(),
+        Kind::Storage => value.texts.iter().map(|text| seriatim::redacted(text)).collect(),
         _ => value.texts.clone(),
     }
 }
@@ -37,6 +38,7 @@ fn shown(value: &Value) -> Vec<String> {
 impl Config {
     pub(crate) fn run(self, context: &Context) -> Result<(), CliError> {
         let settings = context.settings_with(self.flags)?;
+        settings.get::<seriatim::StorageUrl>("storage")?;
         let mut output = Output::new();
         let mut table = Table::new(&["setting", "value", "from"]);
         for value in settings.values() {

@@ -1,5 +1,7 @@
 //! `seriatim doctor`.
 
+use std::path::Path;
+
 use clap::Args;
 use seriatim::StorageUrl;
 use seriatim_api::{DoctorReport, Finding, PartitionProblem, Treatment};
@@ -51,8 +53,8 @@ impl Doctor {
 
     pub(crate) async fn run(self, context: &Context) -> Result<(), CliError> {
         let treatment = self.treatment();
-        let report = match self.target.storage() {
-            Some(url) => examine(context, url, treatment).await?,
+        let report = match self.target.storage()? {
+            Some(url) => examine(context, url, self.target.local(), treatment).await?,
             None => {
                 eprintln!("seriatim: the server compares all derived data with its logs");
                 self.target.with(context, async |client| Ok(client.admin().doctor(treatment).await?)).await?
@@ -131,9 +133,10 @@ fn print_loss(lost: &Lost) {
 async fn examine(
     context: &Context,
     url: &StorageUrl,
+    local: Option<&Path>,
     treatment: Treatment,
 ) -> Result<DoctorReport, CliError> {
-    let storage = open_storage(context, &context.settings()?, url).await?;
+    let storage = open_storage(context, &context.settings()?, url, local).await?;
     let examined = examine_open(context, &storage, treatment).await;
     let closed = storage.close().await;
     let report = examined?;

@@ -2,16 +2,17 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use clap::Args;
 use seriatim::StorageUrl;
 use seriatim_engine::definition::{Application, shop};
-use seriatim_engine::{App, Engine, Options};
+use seriatim_engine::{App, Engine, Options, PartitionStatus};
 use seriatim_env::{Env, Shutdown};
 use seriatim_server::{Server, TlsFiles};
-use seriatim_storage::Storage;
 use seriatim_storage::memory::MemoryStorage;
+use seriatim_storage::{Log, Storage};
 use seriatim_workflow_host::{WorkflowHost, demo};
 use tokio::net::{TcpListener, TcpSocket, lookup_host};
 use tracing::Level;
@@ -58,6 +59,12 @@ async fn serve(context: &Context, settings: &Settings) -> Result<(), CliError> {
     let host_options = settings.host_options()?;
     options.tls.as_ref().map(TlsFiles::check).transpose().map_err(refused)?;
     let socket = Socket::bind(settings.get("listen")?).await?;
+    // A setting without an effect is an error: the operator expects one.
+    let local = settings.find::<String>("local")?;
+    let storage_options = settings.storage_options(&url, local.as_deref().map(Path::new))?;
+    if url.is_shared() {
+        try_in_memory(env, applications(settings)?, engine_options).await?;
+    }
     if is_new(&url) {
         if !socket.is_loopback()? {
             return Err(without_tokens(&socket, &url));
@@ -68,9 +75,9 @@ async fn serve(context: &Context, settings: &Settings) -> Result<(), CliError> {
     let stop = stop_on_signals(env)?;
     let metrics = metrics_exporter_prometheus::PrometheusBuilder::new().install_recorder();
     let metrics = metrics.map_err(CliError::unavailable)?;
-    let storage = url.open(env, settings.file_options()?).await?;
+    let storage = url.open(env, storage_options).await?;
     let (log, store) = (storage.log().clone(), storage.store().clone());
-    if !socket.is_loopback()? && !has_tokens(env, &storage, engine_options).await? {
+    if !socket.is_loopback()? && !has_tokens(env, &url, &storage, engine_options).await? {
         storage.close().await?;
         return Err(without_tokens(&socket, &url));
     }
@@ -79,7 +86,18 @@ async fn serve(context: &Context, settings: &Settings) -> Result<(), CliError> {
     let (code, activities) = (demo::workflows(), demo::activities());
     let host = WorkflowHost::open(env.clone(), engine.clone(), code, activities, host_options);
     let server = Server::new(engine.clone()).storage(storage.clone()).metrics(Some(metrics)).options(options);
+    let deposed = Arc::new(OnceLock::new());
+    if url.is_shared() {
+        let watching = watch_holder(engine.clone(), storage.log().clone(), deposed.clone(), stop.clone());
+        drop(env.spawn(watching));
+    }
     let served = listen(env, settings, socket, server.workflows(host.clone()), stop).await;
+    let served = match deposed.get() {
+        Some(holder) => Err(CliError::unavailable(format!(
+            "another server has taken over this storage: {holder}; this one has ended. Everything that it acknowledged is in the log"
+        ))),
+        None => served,
+    };
     host.close().await;
     engine.close().await;
     if let Some(storage) = Arc::into_inner(storage) {
@@ -96,10 +114,55 @@ async fn try_in_memory(env: &Env, apps: Vec<App>, options: Options) -> Result<()
     Ok(storage.close().await?)
 }
 
-/// Whether a storage has tokens. No application is opened, so that a refused start registers none.
-async fn has_tokens(env: &Env, storage: &Storage, options: Options) -> Result<bool, CliError> {
+/// How often a server on a shared log checks whether another one has taken it over. A server that appends notices it at once; this is
+/// for one that only reads.
+const HOLDER_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Stops the server when another one has taken over any of its partitions. A server owns all of them or ends: otherwise it would
+/// answer with what it knew before.
+async fn watch_holder(engine: Engine, log: Log, deposed: Arc<OnceLock<String>>, stop: Shutdown) {
+    let env = engine.env().clone();
+    let mut looked = env.instant();
+    while !stop.is_cancelled() {
+        env.sleep(Duration::from_millis(500)).await;
+        let elsewhere = engine.all_partitions().into_iter().find_map(|(_, state)| match state.status {
+            PartitionStatus::Elsewhere { holder } => {
+                Some(holder.map_or_else(String::new, |holder| holder.to_string()))
+            }
+            _ => None,
+        });
+        let now = env.instant();
+        let held = if elsewhere.is_none() && now.saturating_duration_since(looked) >= HOLDER_INTERVAL {
+            looked = now;
+            // If the log does not answer, the commands say so.
+            log.holder(engine.registry_partition()).await.ok().flatten()
+        } else {
+            None
+        };
+        let other = held.map(|held| held.take.holder).filter(|holder| holder != engine.holder());
+        if let Some(holder) = elsewhere.or_else(|| other.map(|holder| holder.to_string())) {
+            let _ = deposed.set(holder);
+            stop.cancel();
+        }
+    }
+}
+
+/// Whether a storage has tokens. No application is opened, so that a refused start registers none. A log elsewhere is only read.
+async fn has_tokens(
+    env: &Env,
+    url: &StorageUrl,
+    storage: &Storage,
+    options: Options,
+) -> Result<bool, CliError> {
     let (log, store) = (storage.log().clone(), storage.store().clone());
-    let engine = Engine::open(env.clone(), log, store, [], options).await?;
+    let engine = if url.is_shared() {
+        if log.partitions().await?.is_empty() {
+            return Ok(false);
+        }
+        Engine::look(env.clone(), log, store, [], options).await?
+    } else {
+        Engine::open(env.clone(), log, store, [], options).await?
+    };
     let found = !engine.tokens().is_empty();
     engine.close().await;
     Ok(found)

@@ -27,7 +27,11 @@ fn arguments() -> impl Iterator<Item = Arg> {
             .value_name(kind.placeholder())
             .help(format!("{}{default}", setting.doc))
             .action(if kind == Kind::Files { ArgAction::Append } else { ArgAction::Set })
-            .value_parser(move |text: &str| kind.check(text).map(|()| text.to_owned()))
+            .value_parser(move |text: &str| match kind {
+                // The error of the parser would print the text, which may have a secret. It is checked when it is used.
+                Kind::Storage => Ok(text.to_owned()),
+                _ => kind.check(text).map(|()| text.to_owned()),
+            })
     })
 }
 

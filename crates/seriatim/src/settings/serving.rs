@@ -1,8 +1,9 @@
 //! Settings as options of the parts of a server.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use seriatim::{StorageOptions, StorageUrl};
 use seriatim_engine::Options;
 use seriatim_server::{ServerOptions, TlsFiles};
 use seriatim_storage_file::FileOptions;
@@ -11,6 +12,9 @@ use seriatim_workflow_host::HostOptions;
 use super::Settings;
 use super::value::Read;
 use crate::error::CliError;
+
+/// The local directory of a shared storage, if none is given.
+const LOCAL: &str = "./seriatim-local";
 
 /// How log lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +73,24 @@ impl Settings {
         Ok(FileOptions { free_bytes_min: self.get("free_bytes_min")?, ..FileOptions::default() })
     }
 
+    /// How a storage is opened. `local` is the flag of the command. The setting is for the storage of the settings, so a command on
+    /// another kind of storage does not use it.
+    pub(crate) fn storage_options(
+        &self,
+        url: &StorageUrl,
+        local: Option<&Path>,
+    ) -> Result<StorageOptions, CliError> {
+        let local = match (local, url) {
+            (Some(local), _) => Some(local.to_owned()),
+            (None, StorageUrl::Shared(_)) => {
+                let set = self.find::<String>("local")?;
+                Some(set.map_or_else(|| PathBuf::from(LOCAL), PathBuf::from))
+            }
+            (None, StorageUrl::Memory | StorageUrl::File(_)) => None,
+        };
+        Ok(StorageOptions { files: self.file_options()?, local })
+    }
+
     pub(crate) fn server_options(&self) -> Result<ServerOptions, CliError> {
         let tls = match (self.find::<String>("tls_cert")?, self.find::<String>("tls_key")?) {
             (Some(certificate), Some(key)) => {
@@ -99,8 +121,6 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]

@@ -45,8 +45,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "storage",
         Kind::Storage,
         "file:./seriatim-data",
-        "Where the data is stored: file:DIRECTORY, or memory: for a trial whose data is lost at the end.",
+        "Where the data is stored: file:DIRECTORY, memory: for a trial whose data is lost at the end, or the URL of a log elsewhere.",
     ),
+    Setting {
+        name: "local",
+        kind: Kind::Directory,
+        default: None,
+        doc: "The directory for what is derived from a log elsewhere; ./seriatim-local if it is not set. Storages of other kinds have none.",
+        of_serve: true,
+    },
     Setting {
         name: "apps",
         kind: Kind::Files,

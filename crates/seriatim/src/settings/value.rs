@@ -12,6 +12,7 @@ use seriatim_types::TrustLevel;
 pub(crate) enum Kind {
     Address,
     Storage,
+    Directory,
     File,
     /// Any number of files; the only kind that can have more than one value.
     Files,
@@ -35,8 +36,10 @@ impl Kind {
         match self {
             Self::Address => ListenAddress::read(text).map(drop),
             Self::Storage => StorageUrl::read(text).map(drop),
-            Self::File | Self::Files | Self::Secret if text.is_empty() => Err("it is empty".to_owned()),
-            Self::File | Self::Files | Self::Secret => Ok(()),
+            Self::Directory | Self::File | Self::Files | Self::Secret if text.is_empty() => {
+                Err("it is empty".to_owned())
+            }
+            Self::Directory | Self::File | Self::Files | Self::Secret => Ok(()),
             Self::Choice(choices) if choices.contains(&text) => Ok(()),
             Self::Choice(choices) => Err(format!("{text:?} is not one of {}", choices.join(", "))),
             Self::Filter => check_filter(text),
@@ -65,6 +68,7 @@ impl Kind {
         match self {
             Self::Address => "ADDRESS",
             Self::Storage | Self::Url => "URL",
+            Self::Directory => "DIR",
             Self::File | Self::Files => "FILE",
             Self::Choice(_) => "FORMAT",
             Self::Filter | Self::TrustLevel => "LEVEL",

@@ -16,6 +16,7 @@ pub mod pipeline;
 pub mod read;
 pub mod refuse;
 pub mod reopen;
+pub mod restore;
 pub mod take;
 pub mod take_over;
 pub mod unverified;
