@@ -24,12 +24,8 @@ where
     F: Future<Output = T>,
 {
     let print_seed = PrintSeedOnPanic(seed);
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_time().start_paused(true);
-    // Several tasks that wait for one `watch` are woken in an order that tokio draws.
-    #[cfg(tokio_unstable)]
-    builder.rng_seed(tokio::runtime::RngSeed::from_bytes(&seed.to_be_bytes()));
-    let runtime = builder.build().expect("a runtime without I/O needs nothing from the system");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = runtime.expect("a runtime without I/O needs nothing from the system");
     let value = runtime.block_on(async { scenario(Env::simulated(seed, SIMULATION_START)).await });
     drop(print_seed);
     value

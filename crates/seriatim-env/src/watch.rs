@@ -240,31 +240,36 @@ impl<T> Shared<T> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::task::{Context, Wake, Waker};
 
     use seriatim_types::sync::Mutex;
 
     use super::*;
     use crate::simulate;
 
+    /// Records in which order tasks are woken.
+    struct Recorder {
+        number: u32,
+        woken: Arc<Mutex<Vec<u32>>>,
+    }
+
+    impl Wake for Recorder {
+        fn wake(self: Arc<Self>) {
+            self.woken.lock().push(self.number);
+        }
+    }
+
     #[test]
     fn those_who_wait_are_woken_in_the_order_in_which_they_began() {
-        simulate(1, |env| async move {
-            let (sender, woken) = (Sender::new(()), Arc::new(Mutex::new(Vec::new())));
-            let mut tasks = Vec::new();
-            for number in 0..50 {
-                let (mut receiver, woken) = (sender.subscribe(), woken.clone());
-                tasks.push(env.spawn(async move {
-                    receiver.changed().await.unwrap();
-                    woken.lock().push(number);
-                }));
-            }
-            env.sleep(std::time::Duration::from_millis(1)).await;
-            sender.send_replace(());
-            for task in tasks {
-                task.await.unwrap();
-            }
-            assert_eq!(*woken.lock(), (0..50).collect::<Vec<_>>());
-        });
+        let (sender, woken) = (Sender::new(()), Arc::new(Mutex::new(Vec::new())));
+        let mut receivers: Vec<_> = (0..50).map(|_| sender.subscribe()).collect();
+        let mut waiting: Vec<_> = receivers.iter_mut().map(|receiver| Box::pin(receiver.changed())).collect();
+        for (number, changed) in (0..).zip(&mut waiting) {
+            let waker = Waker::from(Arc::new(Recorder { number, woken: woken.clone() }));
+            assert!(changed.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        sender.send_replace(());
+        assert_eq!(*woken.lock(), (0..50).collect::<Vec<_>>());
     }
 
     #[test]

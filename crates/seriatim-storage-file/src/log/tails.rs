@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use seriatim_storage::{Held, LogError};
 use seriatim_types::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use seriatim_types::{Partition, PartitionOffset};
-use tokio::sync::watch;
+use seriatim_env::watch;
 
 use super::index::SegmentIndex;
 
