@@ -85,6 +85,28 @@ impl Accepted {
         self.application == *application
     }
 
+    /// Whether the same values follow from every event with `other`: both have the same numbers, ranges and shapes. What is retired
+    /// makes no difference, because events that have it can be in the log.
+    #[must_use]
+    pub fn derives_the_same(&self, other: &Self) -> bool {
+        let (one, other) = (self.with_nothing_retired(), other.with_nothing_retired());
+        one.id == other.id
+            && one.documents == other.documents
+            && one.sequences == other.sequences
+            && one.kinds == other.kinds
+    }
+
+    fn with_nothing_retired(&self) -> Self {
+        let mut accepted = self.clone();
+        for document in &mut accepted.documents {
+            document.retired = false;
+            document.fields.iter_mut().for_each(|field| field.retired = false);
+        }
+        accepted.sequences.iter_mut().for_each(|sequence| sequence.retired = false);
+        accepted.kinds.iter_mut().for_each(|kind| kind.retired = false);
+        accepted
+    }
+
     /// The application, as it was last accepted.
     #[must_use]
     pub fn application(&self) -> &Application {

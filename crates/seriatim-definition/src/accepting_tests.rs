@@ -34,6 +34,23 @@ fn the_same_definition_again_is_the_same() {
 }
 
 #[test]
+fn retiring_changes_nothing_that_is_derived_and_everything_else_does() {
+    let first = read("[sequences.S]\nlast = 9\n[documents.D]\nkind = \"C\"");
+    let accepted = Accepted::accept(None, ID, &first).unwrap();
+    assert!(accepted.derives_the_same(&accepted));
+    let retired = after(&first, &read("[sequences.S]\nlast = 9")).unwrap();
+    assert_ne!(retired, accepted);
+    assert!(accepted.derives_the_same(&retired));
+    for changed in [
+        "[sequences.S]\nlast = 10\n[documents.D]\nkind = \"C\"",
+        "[sequences.S]\nlast = 9\n[sequences.T]\nlast = 9\n[documents.D]\nkind = \"C\"",
+        "[sequences.S]\nlast = 9\n[documents.D]\nkind = \"C\"\n[documents.E]\nkind = \"C\"",
+    ] {
+        assert!(!accepted.derives_the_same(&after(&first, &read(changed)).unwrap()), "{changed}");
+    }
+}
+
+#[test]
 fn what_contradicts_stored_data_is_refused_with_the_reason() {
     let table = [
         (

@@ -102,6 +102,15 @@ pub enum StopReason {
     /// Another owner has taken the partition over. This is not a fault: use the other owner.
     #[error("another owner has taken over: {}", .0.take.holder)]
     Deposed(Held),
+    /// The log may have events of a later definition than the one that this program has. Numbers that it would not count could be
+    /// given out again.
+    #[error(
+        "application {0} has a later definition than the one that this program has: restart it with the later definition"
+    )]
+    LaterDefinition(String),
+    /// Whether the definition is still the accepted one cannot be said at present.
+    #[error("it is not known whether the definition is still the accepted one: {0}")]
+    UnknownDefinition(String),
     /// A task of the sequencer has panicked.
     #[error("defect in the sequencer: {0}")]
     Internal(String),
@@ -114,7 +123,8 @@ impl StopReason {
         match self {
             Self::Log(error) => error.kind(),
             Self::Store(error) => error.kind(),
-            Self::Deposed(_) => ErrorKind::Unavailable,
+            Self::Deposed(_) | Self::UnknownDefinition(_) => ErrorKind::Unavailable,
+            Self::LaterDefinition(_) => ErrorKind::Conflict,
             Self::Internal(_) => ErrorKind::Internal,
             Self::CheckpointBeyondTail { .. }
             | Self::LogRewound { .. }

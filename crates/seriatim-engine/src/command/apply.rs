@@ -7,6 +7,7 @@ use bytes::{Buf, Bytes};
 use seriatim_storage::Digest;
 use seriatim_types::{Partition, PartitionOffset, Timestamp, panic_text};
 
+use crate::apps::registry::AcceptedIn;
 use crate::command::codec::BadBytes;
 use crate::command::event::{Argument, Change, Event, Place, Row};
 use crate::command::projector::{Projected, Projector, Rows};
@@ -56,6 +57,8 @@ pub(crate) enum Pass {
 pub(crate) struct Derivation {
     pub(crate) schema: Arc<Schema>,
     pub(crate) projectors: Vec<Arc<dyn Projector>>,
+    /// Where the definition was accepted. `None` for the registry itself, and where no engine runs.
+    pub(crate) accepted: Option<AcceptedIn>,
 }
 
 /// The stored value of an idempotency key.

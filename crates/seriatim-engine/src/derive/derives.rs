@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use seriatim_sequencer::Definition;
+use seriatim_sequencer::{Definition, StopReason};
 use seriatim_types::Partition;
 
 use super::draft::{DerivedState, Values};
@@ -39,6 +39,11 @@ pub(crate) trait Derives: fmt::Debug + Send + Sync + 'static {
     ) -> Result<(), ApplyError>;
 
     fn writes(values: Self::Values) -> impl Iterator<Item = (StoreKey, Bytes)>;
+
+    /// Checks that every event that was read before the call was written with a definition that derives the same.
+    fn check_definition(&self) -> impl Future<Output = Result<(), StopReason>> + Send {
+        async { Ok(()) }
+    }
 }
 
 impl Derives for Derivation {
@@ -67,6 +72,13 @@ impl Derives for Derivation {
 
     fn writes(values: Values) -> impl Iterator<Item = (StoreKey, Bytes)> {
         values.into_iter()
+    }
+
+    async fn check_definition(&self) -> Result<(), StopReason> {
+        match &self.accepted {
+            Some(accepted) => accepted.check().await,
+            None => Ok(()),
+        }
     }
 }
 

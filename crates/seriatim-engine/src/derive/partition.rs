@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -86,6 +87,8 @@ pub(crate) struct DerivedPartition<D> {
     ignored: Mutex<IgnoredNumbers>,
     /// Which values the store has in parts.
     pub(super) splits: Splits,
+    /// Up to this epoch, entries were written with a definition that derives the same.
+    pub(super) checked_epoch: AtomicU64,
     /// The identity of the log, once it was read.
     identity: OnceLock<LogIdentity>,
     /// What an export of the partition learns about writes to the store.
@@ -114,6 +117,7 @@ impl<D: Derives> DerivedPartition<D> {
             stopped: watch::Sender::new(None),
             ignored: Mutex::default(),
             splits: Splits::default(),
+            checked_epoch: AtomicU64::new(0),
             identity: OnceLock::new(),
             tap: Tap::default(),
             metrics: parts.metrics,

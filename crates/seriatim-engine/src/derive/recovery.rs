@@ -11,6 +11,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use seriatim_sequencer::{Numbers, ReadError, Recovery, StopReason};
 use seriatim_storage::{Entry, StoreError};
@@ -283,6 +284,19 @@ impl<D: Derives> Target for Filling<'_, D> {
 
     fn overlay(&self) -> &Mutex<Overlay> {
         &self.derived.overlay
+    }
+
+    /// Only an owner can write with a later definition than this one, and each owner has an epoch of its own. So the definition is
+    /// checked when an entry of a higher epoch comes.
+    async fn admit(&mut self, entries: &Entries<'_>) -> Result<(), Halt> {
+        let Some(epoch) = entries.iter().map(|(_, entry)| entry.append_id().epoch.get()).max() else {
+            return Ok(());
+        };
+        if epoch > self.derived.checked_epoch.load(Ordering::Relaxed) {
+            self.derived.derivation.check_definition().await?;
+            self.derived.checked_epoch.fetch_max(epoch, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Flushes if the overlay is full. The recovery has to wait for that flush in any case, so it does it itself, unless the

@@ -48,6 +48,11 @@ pub(crate) trait Target: Send {
     /// Values that are newer than those that [`fetch`](Self::fetch) reads.
     fn overlay(&self) -> &Mutex<Overlay>;
 
+    /// Checks entries before any of them is applied.
+    fn admit(&mut self, _: &Entries<'_>) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        async { Ok(()) }
+    }
+
     /// Waits until there is room for another chunk.
     fn make_room(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
@@ -183,6 +188,7 @@ impl<'a, D: Derives> Replay<'a, D> {
             }
             reading = self.start_reading(page.next(), to);
             let entries: Vec<(PartitionOffset, Entry<'_>)> = page.iter().collect();
+            target.admit(&entries).await?;
             let (mut left, mut size) = (&entries[..], CHUNK_ENTRIES);
             while !left.is_empty() {
                 target.make_room().await?;

@@ -54,7 +54,8 @@ impl World {
         let owner = log.take(Partition::new(7, 0)).await.unwrap();
         let accepted = Accepted::accept(None, ApplicationId::new(7), &shop()).unwrap();
         let schema = Arc::new(Schema::new(&accepted).unwrap());
-        let derivation = Derivation { schema, projectors: vec![Arc::new(projector("view", project))] };
+        let derivation =
+            Derivation { schema, projectors: vec![Arc::new(projector("view", project))], accepted: None };
         let (next, chain, at) = (WorkspaceOffset::FIRST, Digest::ZERO, owner.tail());
         Self { env, faults, log, owner, derivation, next, chain, at }
     }

@@ -11,7 +11,7 @@ use seriatim_types::{ApplicationId, ErrorKind, Partition, WorkspaceId};
 
 use crate::apps::blocks::open_allocators::OpenAllocators;
 use crate::apps::hosted::{BuiltIn, RunningBuiltIn};
-use crate::apps::registry::{self, Registry, RegistryMemory, WORKSPACE_IDS};
+use crate::apps::registry::{self, AcceptedIn, Registry, RegistryMemory, WORKSPACE_IDS};
 use crate::apps::series;
 use crate::command::apply::Derivation;
 use crate::command::event_clock::EventClock;
@@ -144,9 +144,16 @@ impl<'a> Opening<'a> {
     }
 
     /// An application whose partitions are elsewhere.
-    fn run(&self, app: App, accepted: &Accepted) -> Result<Running, OpenError> {
+    /// `sys` is the registry that has accepted it; `None` for the registry itself.
+    fn run(&self, app: App, accepted: &Accepted, sys: Option<Arc<Running>>) -> Result<Running, OpenError> {
         let schema = Arc::new(schema_of(&app, accepted)?);
-        let derivation = Arc::new(Derivation { schema: schema.clone(), projectors: app.projectors });
+        let accepted_in = sys.map(|sys| AcceptedIn { sys, accepted: accepted.clone() });
+
+        let derivation = Arc::new(Derivation {
+            schema: schema.clone(),
+            projectors: app.projectors,
+            accepted: accepted_in,
+        });
         let mut options = self.options;
         if app.built_in.is_some_and(|built_in| built_in.keeps_keys) {
             options.idempotency_window = None;
@@ -293,7 +300,7 @@ impl Engine {
         let owns_registry = among.owns_registry;
         let opening = Opening::new(&env, &log, &store, options, among);
         let (app, accepted) = registry::app()?;
-        let sys = Arc::new(opening.run(app, &accepted)?);
+        let sys = Arc::new(opening.run(app, &accepted, None)?);
         if owns_registry {
             own_registry(&opening, &sys).await?;
         } else {
@@ -325,7 +332,7 @@ impl Engine {
         registry.define_blocks(WORKSPACE_IDS, WorkspaceId::FIRST.get(), WORKSPACE_ID_BLOCK).await?;
         let mut applications = HashMap::new();
         for (app, accepted) in apps.into_iter().zip(&accepted) {
-            let running = opening.run(app, accepted)?;
+            let running = opening.run(app, accepted, Some(sys.clone()))?;
             applications.insert(running.schema.name().to_owned(), Arc::new(running));
         }
         let inner = Inner {
@@ -432,7 +439,7 @@ impl Engine {
         let among = Among { holder, others: Arc::new(Alone), owns_registry: false };
         let opening = Opening::new(env, log, store, Options::default(), among);
         let (app, accepted) = registry::app()?;
-        let sys = opening.run(app, &accepted)?;
+        let sys = opening.run(app, &accepted, None)?;
         sys.partition_of(registry::WORKSPACE).stand_by().await?;
         Ok(sys)
     }
@@ -443,7 +450,7 @@ impl Engine {
         let among = Among { holder, others: Arc::new(Alone), owns_registry: true };
         let opening = Opening::new(env, log, store, Options::default(), among);
         let (app, accepted) = registry::app()?;
-        let sys = opening.run(app, &accepted)?;
+        let sys = opening.run(app, &accepted, None)?;
         own_registry(&opening, &sys).await?;
         Ok(sys)
     }

@@ -3,10 +3,10 @@
 
 use std::collections::HashMap;
 
+use seriatim_env::watch;
 use seriatim_storage::{Held, LogError};
 use seriatim_types::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use seriatim_types::{Partition, PartitionOffset};
-use seriatim_env::watch;
 
 use super::index::SegmentIndex;
 

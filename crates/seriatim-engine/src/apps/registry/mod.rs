@@ -11,6 +11,7 @@
 //! tokens, token_counts                       see `tokens`
 //! ```
 
+mod accepted;
 mod handle;
 mod memory;
 #[cfg(test)]
@@ -32,6 +33,7 @@ use crate::definition::{
 use crate::engine::app::App;
 use crate::operate::fence::{FenceState, Opened};
 
+pub(crate) use accepted::AcceptedIn;
 pub use handle::Workspace;
 pub(crate) use handle::{Registration, Registry, read_workspace};
 pub(crate) use memory::RegistryMemory;

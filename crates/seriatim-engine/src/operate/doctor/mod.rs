@@ -356,7 +356,7 @@ async fn put_checkpoint(store: &Store, partition: Partition, at: PartitionOffset
 }
 
 fn derivation(app: App, accepted: &Accepted) -> Result<Derivation, DefinitionError> {
-    Ok(Derivation { schema: Arc::new(Schema::new(accepted)?), projectors: app.projectors })
+    Ok(Derivation { schema: Arc::new(Schema::new(accepted)?), projectors: app.projectors, accepted: None })
 }
 
 /// Claims the scratch store.
