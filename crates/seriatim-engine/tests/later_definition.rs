@@ -109,3 +109,24 @@ fn an_old_owner_continues_until_a_later_definition_has_written() {
         it.world.close().await;
     });
 }
+
+#[test]
+fn an_old_owner_of_the_registry_that_was_deposed_reads_the_present_one() {
+    simulate(1, |env| async move {
+        let it = Upgrade::new(&env).await;
+        it.old.stand_by(it.partition).await.unwrap();
+        // The old engine does not notice that it no longer owns the registry.
+        it.new.own(SYS).await.unwrap();
+        let newest = it.world.join("newest", memory(), vec![desk(20)]).await;
+        newest.own(it.partition).await.unwrap();
+        for number in 3..=12 {
+            assert_eq!(bill(&newest, it.room).await.unwrap(), number);
+        }
+        for engine in [&it.old, &it.new] {
+            let refused = engine.own(it.partition).await.unwrap_err();
+            assert!(is_about_the_definition(&refused), "{refused}");
+        }
+        assert_eq!(bill(&newest, it.room).await.unwrap(), 13);
+        it.world.close().await;
+    });
+}

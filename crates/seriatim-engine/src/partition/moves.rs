@@ -188,6 +188,17 @@ impl PartitionHandle {
         self.stand_by_now().await.map(drop)
     }
 
+    /// Becomes a standby if this engine counts as the owner and the log says that another one is. An owner with nothing to append does
+    /// not notice that by itself.
+    ///
+    /// # Errors
+    ///
+    /// The error of the log, and those of [`Self::release`].
+    pub(crate) async fn follow_if_deposed(&self) -> Result<(), SubmitError> {
+        let is_owned = matches!(self.place(), Place::Owned(_));
+        if is_owned && !self.is_holder().await? { self.stand_by().await } else { Ok(()) }
+    }
+
     /// Waits until everything is applied that is in the log now, for at most `begin_wait`.
     ///
     /// # Errors

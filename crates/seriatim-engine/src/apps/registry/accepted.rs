@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use seriatim_sequencer::StopReason;
 
-use super::Registry;
+use super::{Registry, WORKSPACE};
 use crate::definition::Accepted;
 use crate::engine::running::Running;
 
@@ -25,7 +25,13 @@ impl AcceptedIn {
     pub(crate) async fn check(&self) -> Result<(), StopReason> {
         let name = &*self.accepted.application().name;
         let unknown = |why: String| Err(StopReason::UnknownDefinition(why));
-        match (Registry { sys: &self.sys }).accepted(name).await {
+        // What a deposed owner of the registry has is old, also if it has not noticed yet.
+        let current = self.sys.partition_of(WORKSPACE).follow_if_deposed().await;
+        let found = match current {
+            Ok(()) => Registry { sys: &self.sys }.accepted(name).await,
+            Err(error) => Err(error),
+        };
+        match found {
             Ok(Some(accepted)) if accepted.derives_the_same(&self.accepted) => Ok(()),
             Ok(Some(_)) => Err(StopReason::LaterDefinition(name.to_owned())),
             Ok(None) => unknown(format!("the registry has no application {name}")),
