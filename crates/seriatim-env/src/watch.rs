@@ -224,12 +224,14 @@ impl<T> Shared<T> {
         loop {
             // Before the check: a change that follows the check wakes this future also if it was not polled yet.
             let changed = self.changed.notified();
+            // Read before the version: the last change of a sender that is dropped is received before the channel counts as closed.
+            let is_closed = self.is_closed.load(Ordering::Acquire);
             let version = self.version.load(Ordering::Acquire);
             if version != *received {
                 *received = version;
                 return Ok(());
             }
-            if self.is_closed.load(Ordering::Acquire) {
+            if is_closed {
                 return Err(Closed);
             }
             changed.await;
